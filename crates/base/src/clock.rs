@@ -1,0 +1,68 @@
+//! Time as an argument. The only module of the workspace that may ask the operating system for it.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// One reading of both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Seconds since the Unix epoch: for lifetimes that others wrote (`exp`, certificates).
+    pub unix_s: u64,
+    /// Microseconds on a clock that never steps back: for waits and latencies.
+    pub mono_us: u64,
+}
+
+impl Now {
+    /// Microseconds from `earlier` to this reading; zero when `earlier` is later.
+    #[must_use]
+    pub fn since_us(self, earlier: Self) -> u64 {
+        self.mono_us.saturating_sub(earlier.mono_us)
+    }
+}
+
+/// Where time comes from. Tests hand in a clock that they turn themselves.
+pub trait Clock {
+    /// Both clocks, read once.
+    fn now(&self) -> Now;
+}
+
+/// The machine's clocks. `mono_us` counts from the creation of the value; clones share that origin.
+#[derive(Clone, Debug)]
+pub struct SystemClock {
+    origin: Instant,
+    origin_unix_us: u64,
+}
+
+impl SystemClock {
+    /// A clock that starts at zero microseconds.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { origin: Instant::now(), origin_unix_us: unix_us() }
+    }
+
+    /// Microseconds since the Unix epoch at the moment that `mono_us` calls zero, as it was then.
+    /// For time stamps of records; not for lifetimes, since the wall clock may be set meanwhile.
+    #[must_use]
+    pub fn origin_unix_us(&self) -> u64 {
+        self.origin_unix_us
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Now {
+        let mono_us = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Now { unix_s: unix_us() / 1_000_000, mono_us }
+    }
+}
+
+/// Zero when the machine's clock stands before 1970.
+fn unix_us() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}

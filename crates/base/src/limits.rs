@@ -1,0 +1,115 @@
+//! Every wait, size and count that a peer or a file could stretch, with its unit, what happens at
+//! it, and where the figure comes from. One file, so that the relations between them can be checked
+//! by the compiler and read in five minutes; `docs/limits.md` tells the same to operators.
+
+const KIB: u32 = 1024;
+const MIB: u32 = 1024 * KIB;
+
+// --- HTTP heads ---------------------------------------------------------------------------------
+
+/// Largest request head, in bytes. Larger: 431. Source: HAProxy and nginx hold 16 to 32 KiB.
+pub const HEAD_BYTES_MAX: u32 = 64 * KIB;
+/// Largest response head from a backend, in bytes. Larger: 502.
+pub const RESPONSE_HEAD_BYTES_MAX: u32 = 64 * KIB;
+/// Most header fields in a head. More: 431 (request), 502 (response). Source: Envoy's default is 100.
+pub const HEADER_FIELDS_MAX: usize = 128;
+/// Longest request target, in bytes. Longer: 414. Source: RFC 9112 section 3 recommends at least 8,000.
+pub const TARGET_BYTES_MAX: u32 = 16 * KIB;
+/// Longest chunk-size line, extensions included, in bytes. Longer: 400.
+pub const CHUNK_LINE_BYTES_MAX: u32 = 1024;
+/// Largest trailer section, in bytes. Larger: 431 or a broken body.
+pub const TRAILER_BYTES_MAX: u32 = 8 * KIB;
+/// Most 1xx answers before the final one. More: 502.
+pub const INTERIM_RESPONSES_MAX: u32 = 8;
+
+// --- buffers ------------------------------------------------------------------------------------
+
+/// Buffer that a connection borrows for a head and what comes with it, in bytes.
+pub const HEAD_BUFFER_BYTES: u32 = 16 * KIB;
+/// Buffer that a streaming body borrows while bytes are in flight, in bytes.
+pub const BODY_BUFFER_BYTES: u32 = 64 * KIB;
+/// Buffers of each size that a worker keeps for reuse; more are given back to the allocator.
+pub const SPARE_BUFFERS_MAX: usize = 64;
+/// Largest body a mediator may hold, in bytes. Larger: 413. An untouched body streams, without limit.
+pub const BODY_BYTES_MAX: u32 = 10 * MIB;
+
+// --- waits --------------------------------------------------------------------------------------
+
+/// How often a worker looks for connections whose time is up, in milliseconds.
+pub const SWEEP_MS: u32 = 250;
+/// Longest wait for a whole request head once its first byte came, in milliseconds. Longer: 408.
+pub const HEAD_MS_MAX: u32 = 15_000;
+/// Longest wait for the next request on a kept connection, in milliseconds. Longer: closed.
+pub const IDLE_CLIENT_MS_MAX: u32 = 60_000;
+/// Longest time without one byte moving in a body, in milliseconds. Longer: closed; 408 if unanswered.
+pub const STALL_MS_MAX: u32 = 60_000;
+/// Longest TLS handshake, in milliseconds. Longer: closed.
+pub const HANDSHAKE_MS_MAX: u32 = 10_000;
+/// Longest wait for an upstream connection, TLS included, in milliseconds. Longer: 101508, after one retry.
+pub const CONNECT_MS_MAX: u32 = 5_000;
+/// Longest wait for a response head, in milliseconds, all retries included. Longer: 101504. A stream
+/// that flows has no limit. Source: WSO2 `synapse.global_timeout_interval`.
+pub const RESPONSE_HEAD_MS_MAX: u32 = 120_000;
+/// Longest that a pooled upstream connection may idle, in milliseconds; then it is closed. Below the
+/// 60 to 75 s that Tomcat, nginx and Netty backends commonly allow.
+pub const IDLE_UPSTREAM_MS_MAX: u32 = 45_000;
+/// Longest life of a tunnel without one byte either way, in milliseconds. Longer: closed.
+pub const TUNNEL_IDLE_MS_MAX: u32 = 15 * 60_000;
+/// After a refusal: longest time to read and drop what the client still sends, in milliseconds.
+pub const DRAIN_MS_MAX: u32 = 2_000;
+/// After a refusal: most bytes to read and drop, so that the client can read its answer.
+pub const DRAIN_BYTES_MAX: u32 = 256 * KIB;
+/// Default time for a shutdown to let requests finish, in seconds. After it: connections are cut.
+pub const DRAIN_S_DEFAULT: u32 = 30;
+
+// --- counts -------------------------------------------------------------------------------------
+
+/// Most client connections of one worker. More: a plain 503 and close.
+pub const CLIENT_CONNECTIONS_MAX: usize = 20_000;
+/// Most connections of one worker to one endpoint. More wait in line.
+pub const UPSTREAM_CONNECTIONS_MAX: usize = 4_096;
+/// Most idle connections that one worker keeps to one endpoint. More are closed.
+pub const UPSTREAM_IDLE_MAX: usize = 1_024;
+/// Most requests waiting for a connection to one endpoint, per worker. More: 303001.
+pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
+/// Most connections waiting in the kernel's accept queue of one listener.
+pub const ACCEPT_BACKLOG: i32 = 4_096;
+/// Most concurrent HTTP/2 streams of one connection. Source: RFC 9113 section 6.5.2 recommends at least 100.
+pub const H2_STREAMS_MAX: u32 = 256;
+/// Most worker threads.
+pub const WORKERS_MAX: usize = 256;
+
+// --- tokens and keys ----------------------------------------------------------------------------
+
+/// Longest credential, in bytes. Longer: 900901. It has to fit in a head.
+pub const TOKEN_BYTES_MAX: usize = 16 * KIB as usize;
+/// Memory that one worker's cache of verified tokens may hold, in bytes. Full: the oldest go.
+pub const TOKEN_CACHE_BYTES_MAX: usize = 32 * MIB as usize;
+/// Longest time a verified token stays cached, in seconds. Source: WSO2's token cache, 15 minutes.
+pub const TOKEN_CACHE_S_MAX: u64 = 900;
+/// Largest JWKS document, in bytes. Larger: refused, the last good one stays.
+pub const JWKS_BYTES_MAX: usize = MIB as usize;
+/// Most keys in one JWKS. More: refused.
+pub const JWKS_KEYS_MAX: usize = 256;
+/// How often a JWKS URL is fetched, in seconds.
+pub const JWKS_REFRESH_S: u64 = 300;
+/// Shortest time between two fetches that unknown `kid`s ask for, in seconds.
+pub const JWKS_UNKNOWN_KID_S_MIN: u64 = 30;
+/// Deepest nesting of JSON from outside (claims, keys, documents).
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Largest clock skew that an issuer's `leeway_s` may forgive, in seconds.
+pub const LEEWAY_S_MAX: u64 = 300;
+
+// --- files --------------------------------------------------------------------------------------
+
+/// Largest API description or configuration file, in bytes. Larger: a diagnostic. GitHub's own is 12 MB.
+pub const DOCUMENT_BYTES_MAX: u64 = 64 * MIB as u64;
+/// Most diagnostics kept for one file. More: counted, not listed.
+pub const DIAGNOSTICS_MAX: usize = 1_000;
+
+const _: () = assert!(2 * CONNECT_MS_MAX < RESPONSE_HEAD_MS_MAX, "a retried connect must fit in the wait");
+const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES_MAX, "a buffer grows to the largest head");
+const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target has to fit in a head");
+const _: () = assert!(TOKEN_BYTES_MAX < HEAD_BYTES_MAX as usize, "a token has to fit in a head");
+const _: () = assert!(IDLE_UPSTREAM_MS_MAX < 60_000, "we close before the backend does");
+const _: () = assert!(TRAILER_BYTES_MAX < BODY_BUFFER_BYTES, "trailers must fit the body's buffer");

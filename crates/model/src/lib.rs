@@ -1,0 +1,26 @@
+//! The words that the rooms of the house share: what an API is, who calls, what may go wrong.
+//! Plain immutable data; formats write it, the gateway compiles it, stages read it.
+//!
+//! Architecture invariant: no I/O, no clock, no randomness, nothing of the gateway's machinery.
+
+mod api;
+mod caller;
+mod denial;
+mod diagnostic;
+mod fault;
+mod settings;
+mod snapshot;
+
+pub use api::{
+    Api, Cors, Endpoint, Operation, Scheme, ScopeRule, Security, Suspension, Transports, Upstream,
+    UpstreamKind,
+};
+pub use caller::{Caller, KeyType};
+pub use denial::{Denial, DenialRow, TABLE};
+pub use diagnostic::{Diagnostic, Place, Severity};
+pub use fault::{Blame, Fault};
+pub use settings::{
+    AccessLog, AdminSettings, CertificateFiles, FaultStatus, GatewaySettings, IssuerSettings,
+    KeySource, LogFormat, LogSettings, Settings, SniCertificate, TlsSettings, UpstreamTls,
+};
+pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
