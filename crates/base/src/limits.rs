@@ -76,6 +76,9 @@ pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
 pub const ACCEPT_BACKLOG: i32 = 4_096;
 /// Most concurrent HTTP/2 streams of one connection. Source: RFC 9113 section 6.5.2 recommends at least 100.
 pub const H2_STREAMS_MAX: u32 = 256;
+/// Most TLS sessions remembered for resumption without tickets, and per trust towards backends.
+/// More: the oldest go, and cost a whole handshake. About 1 KiB each.
+pub const TLS_SESSIONS_MAX: usize = 1_024;
 /// Most worker threads.
 pub const WORKERS_MAX: usize = 256;
 
@@ -99,6 +102,12 @@ pub const JWKS_UNKNOWN_KID_S_MIN: u64 = 30;
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Largest clock skew that an issuer's `leeway_s` may forgive, in seconds.
 pub const LEEWAY_S_MAX: u64 = 300;
+
+// --- routes -------------------------------------------------------------------------------------
+
+/// Most segments of one path template. More: the operation is refused at load; matching a path
+/// goes no deeper than this.
+pub const TEMPLATE_SEGMENTS_MAX: usize = 128;
 
 // --- files --------------------------------------------------------------------------------------
 

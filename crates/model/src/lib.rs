@@ -8,6 +8,7 @@ mod caller;
 mod denial;
 mod diagnostic;
 mod fault;
+mod methods;
 mod settings;
 mod snapshot;
 
@@ -19,6 +20,7 @@ pub use caller::{Caller, KeyType};
 pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
+pub use methods::MethodSet;
 pub use settings::{
     AccessLog, AdminSettings, CertificateFiles, FaultStatus, GatewaySettings, IssuerSettings,
     KeySource, LogFormat, LogSettings, Settings, SniCertificate, TlsSettings, UpstreamTls,

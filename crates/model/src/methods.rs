@@ -1,0 +1,77 @@
+//! Which methods a resource offers.
+
+use std::fmt;
+
+use base::Method;
+
+/// A set of methods: what `Allow` lists, and what a preflight is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MethodSet(u16);
+
+const _: () = assert!(Method::COUNT <= 16, "one bit for each method");
+
+impl MethodSet {
+    pub const EMPTY: Self = Self(0);
+
+    #[must_use]
+    pub fn of(method: Method) -> Self {
+        Self(1 << method.index())
+    }
+
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[must_use]
+    pub fn contains(self, method: Method) -> bool {
+        self.0 & (1 << method.index()) != 0
+    }
+
+    #[must_use]
+    pub fn with(self, method: Method) -> Self {
+        Self(self.0 | 1 << method.index())
+    }
+
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// How many members come before `method` in table order: its place in a table that holds the
+    /// members only.
+    #[must_use]
+    pub fn rank(self, method: Method) -> usize {
+        (self.0 & ((1 << method.index()) - 1)).count_ones() as usize
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Named members, in `Allow` order.
+    pub fn iter(self) -> impl Iterator<Item = Method> {
+        Method::NAMED.into_iter().filter(move |method| self.contains(*method))
+    }
+}
+
+impl FromIterator<Method> for MethodSet {
+    fn from_iter<I: IntoIterator<Item = Method>>(methods: I) -> Self {
+        methods.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
+/// As `Allow` wants it: `GET, POST`.
+impl fmt::Display for MethodSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, method) in self.iter().enumerate() {
+            if position > 0 {
+                f.write_str(", ")?;
+            }
+            f.write_str(method.as_str())?;
+        }
+        Ok(())
+    }
+}
