@@ -1,0 +1,157 @@
+//! The client's side: towards backends, JWKS servers, and from the lab's load generator.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption, WantsClientCert};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::{ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, TlsStream};
+
+use super::certificates::pem_problem;
+use super::{ALPN_HTTP1, TlsError, provider};
+use crate::stream::Stream;
+
+/// Whom we trust, and how connections to them are made: TLS 1.2 and 1.3, SNI, ALPN `http/1.1`,
+/// sessions resumed. Share one per trust; sessions are remembered in it.
+pub struct ClientTls {
+    connector: TlsConnector,
+}
+
+impl ClientTls {
+    /// Verifies servers against `extra_ca_pems` (each one or more PEM certificates) and, with
+    /// `system_roots`, the system's trust store.
+    ///
+    /// # Errors
+    /// [`TlsError::BadRoot`] for a CA that was named and cannot be used; [`TlsError::NoRoots`] when
+    /// nothing at all would be trusted. A system root that cannot be read is passed over.
+    pub fn new(extra_ca_pems: &[Vec<u8>], system_roots: bool) -> Result<Arc<Self>, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for (index, pem) in extra_ca_pems.iter().enumerate() {
+            add_roots(&mut roots, pem).map_err(|problem| TlsError::BadRoot { index, problem })?;
+        }
+        let mut problem = "not asked for".to_owned();
+        if system_roots {
+            let found = rustls_native_certs::load_native_certs();
+            let errors = found
+                .errors
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>();
+            problem = if errors.is_empty() {
+                "none found".into()
+            } else {
+                errors.join("; ")
+            };
+            roots.add_parsable_certificates(found.certs);
+        }
+        if roots.is_empty() {
+            return Err(TlsError::NoRoots { problem });
+        }
+        Ok(Self::from_config(builder().with_root_certificates(roots)))
+    }
+
+    /// Verifies nothing about who answers: for `penstock lab load --insecure`, which measures test
+    /// servers with certificates of their own. The data plane never calls this.
+    pub fn insecure() -> Arc<Self> {
+        let any = Arc::new(AnyServer(provider()));
+        Self::from_config(builder().dangerous().with_custom_certificate_verifier(any))
+    }
+
+    /// Performs the client's side of a handshake with the server called `server_name` (a DNS name
+    /// or an IP address, that of an URL also in brackets). The caller bounds the wait.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that is neither; the socket's; or `InvalidData` holding a
+    /// [`rustls::Error`] that says what was wrong with the certificate.
+    pub async fn connect(&self, tcp: TcpStream, server_name: &str) -> io::Result<Stream> {
+        let bare = server_name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'));
+        let name = ServerName::try_from(bare.unwrap_or(server_name).to_owned())
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let tls = self.connector.connect(name, tcp).await?;
+        Ok(Stream::Tls(Box::new(TlsStream::Client(tls))))
+    }
+
+    fn from_config(config: ConfigBuilder<ClientConfig, WantsClientCert>) -> Arc<Self> {
+        let mut config = config.with_no_client_auth();
+        config.alpn_protocols = vec![ALPN_HTTP1.to_vec()];
+        config.resumption = Resumption::in_memory_sessions(base::limits::TLS_SESSIONS_MAX);
+        Arc::new(Self {
+            connector: TlsConnector::from(Arc::new(config)),
+        })
+    }
+}
+
+fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
+    ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .expect("aws-lc-rs has suites for TLS 1.2 and 1.3")
+}
+
+fn add_roots(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), String> {
+    let certificates = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| pem_problem(&error).to_owned())?;
+    if certificates.is_empty() {
+        return Err("no `BEGIN CERTIFICATE` block in the PEM".to_owned());
+    }
+    for certificate in certificates {
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Takes any certificate; still checks that the server holds its key, as a handshake must.
+#[derive(Debug)]
+struct AnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

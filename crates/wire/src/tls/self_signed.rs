@@ -1,0 +1,40 @@
+//! The certificate of a gateway that was given none: for a first start, on loopback.
+
+use std::time::Duration;
+
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, date_time_ymd};
+
+use super::TlsError;
+
+/// How long a generated certificate is valid, in seconds. Source: CA/Browser Forum allows 398 days,
+/// and clients that enforce it do so for their own roots also.
+const VALID_S: u64 = 365 * 86_400;
+/// How far before now its validity starts, in seconds: clocks of clients run late.
+const EARLIER_S: u64 = 3_600;
+
+/// Makes an ECDSA P-256 key and a certificate signed with it for `hosts` (DNS names and IP
+/// addresses), valid for a year from `now_s` (seconds since the Unix epoch). Both PEM: certificate,
+/// then PKCS#8 key. Clients that are to accept it must be told to trust it.
+///
+/// # Errors
+/// [`TlsError::Generate`] when a host is neither a DNS name nor an address.
+pub fn generate_self_signed(hosts: &[&str], now_s: u64) -> Result<(String, String), TlsError> {
+    let names = hosts
+        .iter()
+        .map(|&host| host.to_owned())
+        .collect::<Vec<_>>();
+    let mut params = CertificateParams::new(names)?;
+    let epoch = date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + Duration::from_secs(now_s.saturating_sub(EARLIER_S));
+    params.not_after = epoch + Duration::from_secs(now_s.saturating_add(VALID_S));
+    params.distinguished_name = DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(DnType::OrganizationName, "Penstock, generated");
+    params
+        .distinguished_name
+        .push(DnType::CommonName, hosts.first().copied().unwrap_or("none"));
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
