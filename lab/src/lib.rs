@@ -1,0 +1,15 @@
+//! The performance lab: a black box that drives any gateway by socket, and measures it.
+//!
+//! Not part of a request's life: it stands at both ends of it. [`load`] is the caller, [`echo`] the
+//! backend, [`payload`] makes what travels between them, byte for byte what WSO2's own performance
+//! tests send (reference: `performance-common`).
+//!
+//! Reads a URL, a payload and tokens; answers a [`load::Report`] with the doubts that it has about
+//! itself. It knows no gateway, not even ours: what it measures it could measure of any other.
+//!
+//! Architecture invariant: of our own crates only `base` and `wire` are imported here.
+
+pub mod echo;
+pub mod load;
+mod machine;
+pub mod payload;

@@ -116,6 +116,31 @@ pub const DOCUMENT_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Most diagnostics kept for one file. More: counted, not listed.
 pub const DIAGNOSTICS_MAX: usize = 1_000;
 
+// --- the lab ------------------------------------------------------------------------------------
+
+/// Largest payload that the lab makes or sends, in bytes. Larger: refused at the start.
+pub const PAYLOAD_BYTES_MAX: usize = 64 * MIB as usize;
+/// Largest request that the echo backend holds, in bytes. Larger: 413 and close. Source: the Netty
+/// echo service of WSO2's runs, `--max-content-length`.
+pub const ECHO_BODY_BYTES_MAX: usize = MIB as usize;
+/// Longest delay that the echo backend may be asked for, in milliseconds.
+pub const ECHO_DELAY_MS_MAX: u64 = 600_000;
+/// Most users of one load generator; each holds a connection. More: refused at the start.
+pub const LOAD_USERS_MAX: usize = 20_000;
+/// Most tokens that the load generator reads from a file. More: refused at the start.
+pub const LOAD_TOKENS_MAX: usize = 1_000_000;
+/// Largest file of tokens, in bytes. Larger: refused at the start.
+pub const LOAD_TOKEN_FILE_BYTES_MAX: u64 = 512 * MIB as u64;
+/// Longest measurement, and longest warm-up, in seconds. Longer: refused at the start.
+pub const LOAD_S_MAX: u64 = 24 * 60 * 60;
+/// Longest wait for a response that may be asked for, in seconds. Source: the 600 s of WSO2's plan.
+pub const LOAD_TIMEOUT_S_MAX: u64 = 600;
+/// How long a user of the load generator waits after a failed connection, in milliseconds, so that a
+/// dead target is not hammered.
+pub const LOAD_RECONNECT_MS: u64 = 100;
+/// Longest text that `--expect` may ask for, in bytes.
+pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
+
 const _: () = assert!(2 * CONNECT_MS_MAX < RESPONSE_HEAD_MS_MAX, "a retried connect must fit in the wait");
 const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES_MAX, "a buffer grows to the largest head");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target has to fit in a head");

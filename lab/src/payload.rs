@@ -1,0 +1,255 @@
+//! Payloads of an exact size: the three JSON shapes of WSO2's performance tests.
+//!
+//! Reads a shape and a size; answers exactly that many bytes of compact JSON, the same on every
+//! machine. Characters run `0-9A-Za-z` and begin again; strings are ten characters long, and what is
+//! left at the end, if too short for a string of its own, makes the last one longer.
+//!
+//! Source: reference/scenarios.md section 1.3; its vectors are the tests below.
+
+use std::str::FromStr;
+
+use base::limits;
+
+const CHARACTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// Characters of one string in an array or object. Source: `--payload-min-length`, default 10.
+const STRING_CHARACTERS: usize = 10;
+
+/// How the characters are laid out in the JSON object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `{"size":"50B","payload":["0123456789","ABCDEFGH"]}`: what the published runs use since 2018.
+    Array,
+    /// `{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}`
+    Simple,
+    /// `{"size":"65B","payload":{"payload1":"0123456789","payload2":"A"}}`
+    Object,
+}
+
+impl Shape {
+    /// Every shape, as the command line names them.
+    pub const ALL: [(&str, Self); 3] = [
+        ("array", Self::Array),
+        ("simple", Self::Simple),
+        ("object", Self::Object),
+    ];
+
+    fn opening(self) -> &'static str {
+        match self {
+            Self::Array => "[\"",
+            Self::Simple => "\"",
+            Self::Object => "{\"payload1\":\"",
+        }
+    }
+
+    fn closing(self) -> &'static str {
+        match self {
+            Self::Array => "\"]}",
+            Self::Simple => "\"}",
+            Self::Object => "\"}}",
+        }
+    }
+
+    /// What stands between one string and the next, the `next`th (from 2). `None`: there is only one.
+    fn between(self, next: usize) -> Option<String> {
+        match self {
+            Self::Array => Some("\",\"".to_owned()),
+            Self::Simple => None,
+            Self::Object => Some(format!("\",\"payload{next}\":\"")),
+        }
+    }
+}
+
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|&(_, shape)| shape)
+            .ok_or_else(|| format!("unknown shape `{name}`; write one of array, simple, object"))
+    }
+}
+
+/// Makes a payload of exactly `bytes` bytes.
+///
+/// # Errors
+/// A sentence for the user when `bytes` is too small for the frame and one character (it names the
+/// smallest that is not), or above [`limits::PAYLOAD_BYTES_MAX`].
+pub fn make(shape: Shape, bytes: usize) -> Result<Vec<u8>, String> {
+    if bytes > limits::PAYLOAD_BYTES_MAX {
+        let most = limits::PAYLOAD_BYTES_MAX;
+        return Err(format!(
+            "a payload of {bytes} bytes is too large; at most {most}"
+        ));
+    }
+    let mut text = frame(shape, bytes);
+    let limit = bytes.saturating_sub(shape.closing().len());
+    if text.len() >= limit {
+        let least = least(shape);
+        return Err(format!(
+            "{bytes} bytes are too few for this shape; at least {least}"
+        ));
+    }
+    let mut characters = CHARACTERS.iter().cycle();
+    let mut string = 0;
+    let mut strings = 1;
+    while text.len() < limit {
+        text.extend(characters.next());
+        string += 1;
+        if string == STRING_CHARACTERS {
+            string = 0;
+            if let Some(between) = shape.between(strings + 1)
+                && limit - text.len() > between.len()
+            {
+                text.extend_from_slice(between.as_bytes());
+                strings += 1;
+            }
+        }
+    }
+    text.extend_from_slice(shape.closing().as_bytes());
+    debug_assert_eq!(text.len(), bytes);
+    Ok(text)
+}
+
+fn frame(shape: Shape, bytes: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes.max(64));
+    text.extend_from_slice(format!("{{\"size\":\"{bytes}B\",\"payload\":").as_bytes());
+    text.extend_from_slice(shape.opening().as_bytes());
+    text
+}
+
+/// The smallest size that holds the frame and one character.
+fn least(shape: Shape) -> usize {
+    let fits = |&bytes: &usize| frame(shape, bytes).len() + shape.closing().len() < bytes;
+    (1..100).find(fits).unwrap_or(100)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_is_laid_out_as_wso2_does_it() {
+        check(
+            Shape::Array,
+            50,
+            r#"{"size":"50B","payload":["0123456789","ABCDEFGH"]}"#,
+        );
+        check(
+            Shape::Array,
+            55,
+            r#"{"size":"55B","payload":["0123456789","ABCDEFGHIJKLM"]}"#,
+        );
+        check(
+            Shape::Array,
+            56,
+            r#"{"size":"56B","payload":["0123456789","ABCDEFGHIJ","K"]}"#,
+        );
+    }
+
+    #[test]
+    fn a_simple_payload_is_one_string_whose_characters_begin_again_after_z() {
+        check(
+            Shape::Simple,
+            50,
+            r#"{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}"#,
+        );
+        check(
+            Shape::Simple,
+            100,
+            r#"{"size":"100B","payload":"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"}"#,
+        );
+    }
+
+    #[test]
+    fn an_object_numbers_its_members_and_lengthens_the_last() {
+        check(
+            Shape::Object,
+            50,
+            r#"{"size":"50B","payload":{"payload1":"0123456789"}}"#,
+        );
+        check(
+            Shape::Object,
+            64,
+            r#"{"size":"64B","payload":{"payload1":"0123456789ABCDEFGHIJKLMN"}}"#,
+        );
+        check(
+            Shape::Object,
+            65,
+            r#"{"size":"65B","payload":{"payload1":"0123456789","payload2":"A"}}"#,
+        );
+    }
+
+    #[test]
+    fn the_published_sizes_hold_the_published_number_of_items() {
+        for (bytes, items) in [(50, 2), (1024, 77), (10_240, 786), (102_400, 7_875)] {
+            let json: serde_json::Value =
+                serde_json::from_slice(&make(Shape::Array, bytes).unwrap()).unwrap();
+            assert_eq!(
+                json["payload"].as_array().unwrap().len(),
+                items,
+                "{bytes} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn every_size_is_exact_valid_json_and_names_itself() {
+        for (name, shape) in Shape::ALL {
+            for bytes in (least(shape)..600).chain([999, 1_000, 1_001, 9_999, 10_000, 99_999]) {
+                let payload = make(shape, bytes).unwrap();
+                assert_eq!(payload.len(), bytes, "{name}");
+                let json: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+                assert_eq!(json["size"], format!("{bytes}B"), "{name}");
+                assert!(
+                    !payload.windows(2).any(|pair| pair == b"\"\""),
+                    "{name} {bytes}: empty"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn too_small_a_size_is_refused_with_the_smallest_that_works() {
+        for (shape, least) in [(Shape::Simple, 28), (Shape::Array, 30), (Shape::Object, 41)] {
+            for bytes in 0..least {
+                let refusal = make(shape, bytes).unwrap_err();
+                assert!(
+                    refusal.ends_with(&format!("at least {least}")),
+                    "{bytes}: {refusal}"
+                );
+            }
+            assert!(make(shape, least).is_ok());
+        }
+    }
+
+    #[test]
+    fn too_large_a_size_is_refused_before_memory_is_taken() {
+        assert!(
+            make(Shape::Array, usize::MAX)
+                .unwrap_err()
+                .contains("too large")
+        );
+    }
+
+    #[test]
+    fn a_shape_is_known_by_its_name_only() {
+        assert_eq!("object".parse(), Ok(Shape::Object));
+        assert!(
+            "Object"
+                .parse::<Shape>()
+                .unwrap_err()
+                .contains("array, simple, object")
+        );
+    }
+
+    #[track_caller]
+    fn check(shape: Shape, bytes: usize, expect: &str) {
+        assert_eq!(
+            String::from_utf8(make(shape, bytes).unwrap()).unwrap(),
+            expect
+        );
+    }
+}
