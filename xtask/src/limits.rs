@@ -1,0 +1,240 @@
+//! docs/limits.md, made from the doc comments and values of base::limits, so that operators read what
+//! the compiler reads.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use crate::Outcome;
+use crate::tidy::{Finding, Tree};
+
+const SOURCE: &str = "crates/base/src/limits.rs";
+const PAGE: &str = "docs/limits.md";
+
+const HEAD: &str = "\
+# Limits
+
+Every wait, size and count that a peer or a file could stretch: what it is, what happens at it, and where the
+figure comes from. Made from `crates/base/src/limits.rs` by `cargo xtask limits`; change it there.
+";
+
+/// Writes the page.
+///
+/// # Errors
+/// The source can't be understood, or the page can't be written.
+pub(crate) fn run(root: &Path, _arguments: &[String]) -> Outcome {
+    let source =
+        std::fs::read_to_string(root.join(SOURCE)).map_err(|e| format!("{SOURCE}: {e}"))?;
+    std::fs::write(root.join(PAGE), page(&source)?).map_err(|error| format!("{PAGE}: {error}"))
+}
+
+/// The page says what the source says.
+pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
+    let found = |file: &str, line, what: String, instead: &str| {
+        vec![Finding {
+            file: PathBuf::from(file),
+            line,
+            what,
+            instead: instead.to_owned(),
+        }]
+    };
+    match page(&tree.text(Path::new(SOURCE))) {
+        Err(why) => found(
+            SOURCE,
+            1,
+            why,
+            "write `/// What. Consequence.` and `pub const NAME: T = N * UNIT;`",
+        ),
+        Ok(wanted) => {
+            let stands = tree.text(Path::new(PAGE));
+            if stands == wanted {
+                return Vec::new();
+            }
+            let same = stands
+                .lines()
+                .zip(wanted.lines())
+                .take_while(|(a, b)| a == b)
+                .count();
+            found(
+                PAGE,
+                same + 1,
+                format!("differs from {SOURCE}"),
+                "run `cargo xtask limits`",
+            )
+        }
+    }
+}
+
+/// Section headings, and a row per limit.
+fn page(source: &str) -> Result<String, String> {
+    let mut page = String::from(HEAD);
+    let mut doc = String::new();
+    let mut row = 0_u32;
+    for statement in statements(source) {
+        if let Some(title) = statement.strip_prefix("// --- ") {
+            let title = capitalised(title.trim_end_matches(['-', ' ']));
+            _ = write!(
+                page,
+                "\n## {title}\n\n| # | limit | value | meaning |\n|--:|---|--:|---|\n"
+            );
+        } else if let Some(text) = statement.strip_prefix("/// ") {
+            doc = if doc.is_empty() {
+                text.to_owned()
+            } else {
+                format!("{doc} {text}")
+            };
+        } else if let Some(constant) = statement.strip_prefix("pub const ") {
+            let (name, value) = read_constant(constant)?;
+            if doc.is_empty() {
+                return Err(format!("{name} has no doc comment"));
+            }
+            row += 1;
+            let doc = std::mem::take(&mut doc).replace('|', "\\|");
+            _ = writeln!(
+                page,
+                "| {row} | `{name}` | {} | {doc} |",
+                figure(&name, value)
+            );
+        }
+    }
+    if row == 0 {
+        Err("no limits were found".to_owned())
+    } else {
+        Ok(page)
+    }
+}
+
+/// Comment lines, and items joined up to their semicolon.
+fn statements(source: &str) -> Vec<String> {
+    let mut statements: Vec<String> = Vec::new();
+    let mut open = false;
+    for line in source
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
+        match statements.last_mut().filter(|_| open) {
+            Some(item) => _ = write!(item, " {line}"),
+            None => statements.push(line.to_owned()),
+        }
+        open = !statements
+            .last()
+            .is_some_and(|item| item.starts_with("//") || item.ends_with([';', '}', ']']));
+    }
+    statements
+}
+
+/// `NAME: TYPE = EXPRESSION;`
+fn read_constant(text: &str) -> Result<(String, u64), String> {
+    let not_read = || format!("`pub const {text}` was not understood");
+    let (name, rest) = text.split_once(':').ok_or_else(not_read)?;
+    let (_, expression) = rest.split_once('=').ok_or_else(not_read)?;
+    let value = product(expression.trim().trim_end_matches(';')).ok_or_else(not_read)?;
+    Ok((name.trim().to_owned(), value))
+}
+
+/// A product of numbers and units; casts don't change it.
+fn product(expression: &str) -> Option<u64> {
+    expression.split('*').try_fold(1_u64, |product, factor| {
+        let factor = factor.split(" as ").next().unwrap_or(factor).trim();
+        let factor = match factor {
+            "KIB" => 1024,
+            "MIB" => 1024 * 1024,
+            digits => digits.replace('_', "").parse().ok()?,
+        };
+        product.checked_mul(factor)
+    })
+}
+
+/// The value with the unit that the name ends in.
+fn figure(name: &str, value: u64) -> String {
+    let unit = |unit| name.split('_').any(|word| word == unit);
+    if unit("BYTES") && value % (1024 * 1024) == 0 {
+        format!("{} MiB", value / (1024 * 1024))
+    } else if unit("BYTES") && value % 1024 == 0 {
+        format!("{} KiB", value / 1024)
+    } else if unit("BYTES") {
+        format!("{} bytes", grouped(value))
+    } else if unit("MS") && value % 1000 == 0 {
+        format!("{} s", grouped(value / 1000))
+    } else if unit("MS") {
+        format!("{} ms", grouped(value))
+    } else if unit("US") {
+        format!("{} µs", grouped(value))
+    } else if unit("S") {
+        format!("{} s", grouped(value))
+    } else {
+        grouped(value)
+    }
+}
+
+fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn capitalised(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_becomes_a_row_with_its_unit() {
+        let source = "const KIB: u32 = 1024;\n// --- waits ---\n/// Longest wait,\n/// in milliseconds.\n\
+                      pub const WAIT_MS_MAX: u32 =\n    15 * 60_000;\n/// Largest.\npub const A_BYTES: u32 = 64 * KIB as u32;\n";
+        let page = page(source).unwrap();
+        let rows: Vec<&str> = page
+            .lines()
+            .filter(|line| line.starts_with(['|', '#']))
+            .skip(1)
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                "## Waits",
+                "| # | limit | value | meaning |",
+                "|--:|---|--:|---|",
+                "| 1 | `WAIT_MS_MAX` | 900 s | Longest wait, in milliseconds. |",
+                "| 2 | `A_BYTES` | 64 KiB | Largest. |",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_limit_without_words_is_refused() {
+        assert!(
+            page("pub const A: u32 = 1;")
+                .unwrap_err()
+                .contains("no doc comment")
+        );
+        assert!(
+            page("/// A.\npub const A: u32 = other();")
+                .unwrap_err()
+                .contains("not understood")
+        );
+    }
+
+    #[test]
+    fn figures_are_grouped_by_thousands() {
+        for (value, text) in [
+            (7, "7"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(value), text);
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! Who may know whom (ARCHITECTURE.md, direction rules), as tables.
+
+use std::path::Path;
+
+use super::{Finding, Tree};
+use crate::source::{self, Mention};
+
+/// Each package and those of ours that it may depend on. The data plane (stages, gateway) never meets a
+/// format, nor they it: `model::Snapshot` stands between.
+#[rustfmt::skip]
+const MAY_DEPEND: &[(&str, &[&str])] = &[
+    ("base",     &[]),
+    ("jose",     &["base"]),
+    ("wire",     &["base"]),
+    ("model",    &["base", "jose"]),
+    ("stages",   &["base", "jose", "model"]),
+    ("gateway",  &["base", "jose", "model", "wire", "stages"]),
+    ("formats",  &["base", "jose", "model"]),
+    ("follow",   &["base", "jose", "model", "wire", "formats"]),
+    ("lab",      &["base", "wire"]),
+    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab"]),
+    ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab"]),
+    ("benches",  &["base", "jose", "model", "wire", "stages"]),
+    ("xtask",    &[]),
+];
+
+/// Something that some crates must not touch.
+struct Ban {
+    /// Folders, relative to the root.
+    within: &'static [&'static str],
+    /// Paths or files below them that may.
+    except: &'static [&'static str],
+    what: &'static [&'static str],
+    instead: &'static str,
+}
+
+const PURE: &[&str] = &[
+    "crates/base/",
+    "crates/jose/",
+    "crates/model/",
+    "crates/stages/",
+    "crates/formats/",
+];
+const OURS: &[&str] = &["crates/", "bins/", "lab/"];
+
+const BANS: &[Ban] = &[
+    Ban {
+        within: PURE,
+        except: &[],
+        what: &["tokio"],
+        instead: "this crate is pure: return what is wanted as a value and let gateway or follow await it",
+    },
+    Ban {
+        within: PURE,
+        except: &[],
+        what: &[
+            "std::net::TcpStream",
+            "std::net::TcpListener",
+            "std::net::UdpSocket",
+            "std::net::ToSocketAddrs",
+            "std::os::unix::net",
+            "socket2",
+        ],
+        instead: "this crate is pure: sockets belong to wire, gateway, follow and lab",
+    },
+    Ban {
+        within: PURE,
+        except: &[],
+        what: &["std::fs", "std::process", "std::env", "std::thread"],
+        instead: "this crate is pure: take bytes in; follow and bins read files and the environment",
+    },
+    Ban {
+        within: &["crates/wire/"],
+        except: &[
+            "crates/wire/src/stream",
+            "crates/wire/src/client",
+            "crates/wire/src/tls",
+            "crates/wire/src/h2",
+        ],
+        what: &[
+            "tokio",
+            "tokio_rustls",
+            "std::net::TcpStream",
+            "std::net::TcpListener",
+        ],
+        instead: "the codec takes bytes and gives bytes; only wire's stream, client, tls and h2 await",
+    },
+    Ban {
+        within: &["crates/wire/", "crates/gateway/"],
+        except: &["crates/wire/src/tls", "crates/gateway/src/runner"],
+        what: &["std::fs"],
+        instead: "reading a file blocks a worker: follow reads and hands it over",
+    },
+    Ban {
+        within: OURS,
+        except: &["crates/base/src/clock.rs"],
+        what: &[
+            "SystemTime::now",
+            "*::SystemTime::now",
+            "Instant::now",
+            "*::Instant::now",
+        ],
+        instead: "take a `base::Clock` or a `base::Now`, so that a test can turn the time",
+    },
+    Ban {
+        within: OURS,
+        except: &["crates/base/src/entropy.rs"],
+        what: &["getrandom", "rand", "fastrand"],
+        instead: "take a `base::Entropy`, so that a test knows the bytes",
+    },
+];
+
+/// Modules of `stages` that are stages; what one learns, the next reads as a `model` type.
+const STAGES: &[&str] = &["route", "authenticate", "authorise", "throttle"];
+
+/// Dependencies among our packages, against [`MAY_DEPEND`].
+pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
+    let ours: Vec<&str> = tree
+        .packages
+        .iter()
+        .map(|package| package.name.as_str())
+        .collect();
+    let mut found = Vec::new();
+    for package in &tree.packages {
+        let manifest = package.folder.join("Cargo.toml");
+        let Some((_, allowed)) = MAY_DEPEND.iter().find(|(name, _)| *name == package.name) else {
+            found.push(Finding {
+                file: manifest,
+                line: 1,
+                what: format!("package {} has no row in the direction rules", package.name),
+                instead: "add one to MAY_DEPEND in xtask/src/tidy/direction.rs".to_owned(),
+            });
+            continue;
+        };
+        for (name, line) in &package.dependencies {
+            let name = name.strip_prefix("penstock-").unwrap_or(name);
+            if ours.contains(&name) && !allowed.contains(&name) {
+                found.push(Finding {
+                    file: manifest.clone(),
+                    line: *line,
+                    what: format!("{} must not depend on {name}", package.name),
+                    instead: format!("it may use {}", list(allowed)),
+                });
+            }
+        }
+    }
+    found
+}
+
+fn list(allowed: &[&str]) -> String {
+    if allowed.is_empty() {
+        "none of our crates".to_owned()
+    } else {
+        allowed.join(", ")
+    }
+}
+
+/// Every path in the code of our crates, against [`BANS`].
+pub(super) fn bans(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in tree.sources(Path::new("")).filter(|file| !is_test(file)) {
+        let name = file.to_string_lossy();
+        let bans: Vec<&Ban> = BANS.iter().filter(|ban| ban.covers(&name)).collect();
+        if bans.is_empty() {
+            continue;
+        }
+        let mentions = source::mentions(&tree.text(file));
+        let tokio_time = mentions
+            .iter()
+            .any(|mention| mention.matches("tokio::time::Instant"));
+        for (ban, mention) in bans
+            .iter()
+            .flat_map(|ban| mentions.iter().map(move |m| (ban, m)))
+        {
+            let tokios = tokio_time && mention.matches("Instant::now")
+                || mention.matches("tokio::time::Instant::now");
+            if !tokios && ban.what.iter().any(|pattern| touches(mention, pattern)) {
+                found.push(Finding {
+                    file: file.clone(),
+                    line: mention.line,
+                    what: format!("`{}` has no place here", mention.text()),
+                    instead: ban.instead.to_owned(),
+                });
+            }
+        }
+    }
+    found.dedup();
+    found
+}
+
+/// A pattern of one name means a crate: it counts where something of it is named, or it is imported.
+fn touches(mention: &Mention, pattern: &str) -> bool {
+    let whole = pattern.contains("::") || mention.imported || mention.segments.len() > 1;
+    whole && mention.matches(pattern)
+}
+
+impl Ban {
+    fn covers(&self, file: &str) -> bool {
+        self.within.iter().any(|folder| file.starts_with(folder))
+            && !self.except.iter().any(|prefix| file.starts_with(prefix))
+    }
+}
+
+/// Test code may look at clocks and files: integration tests, and modules named after tests.
+fn is_test(file: &Path) -> bool {
+    let folders = file.components().any(|part| {
+        matches!(
+            part.as_os_str().to_str(),
+            Some("tests" | "benches" | "examples" | "testing")
+        )
+    });
+    let stem = file
+        .file_stem()
+        .and_then(|stem| stem.to_str())
+        .unwrap_or_default();
+    folders || stem == "tests" || stem.ends_with("_tests") || stem == "build"
+}
+
+/// No module of `stages` that is a stage names another.
+pub(super) fn stages(tree: &Tree) -> Vec<Finding> {
+    let folder = Path::new("crates/stages/src");
+    let mut found = Vec::new();
+    for file in tree.sources(folder).filter(|file| !is_test(file)) {
+        let Some(own) = stage_of(file.strip_prefix(folder).unwrap_or(file)) else {
+            continue;
+        };
+        for mention in source::mentions(&tree.text(file)) {
+            let other = STAGES
+                .iter()
+                .find(|stage| **stage != own && names_stage(&mention, stage));
+            if let Some(other) = other {
+                found.push(Finding {
+                    file: file.clone(),
+                    line: mention.line,
+                    what: format!("stage {own} imports stage {other}"),
+                    instead: "what one learns, the next reads as a `model` type".to_owned(),
+                });
+            }
+        }
+    }
+    found
+}
+
+fn stage_of(file: &Path) -> Option<&'static str> {
+    let first = file.components().next()?.as_os_str().to_str()?;
+    let module = first.strip_suffix(".rs").unwrap_or(first);
+    STAGES.iter().find(|stage| **stage == module).copied()
+}
+
+fn names_stage(mention: &Mention, stage: &str) -> bool {
+    let mut segments = mention
+        .segments
+        .iter()
+        .skip_while(|segment| *segment == "super");
+    match segments.next().map(String::as_str) {
+        Some("crate") => segments.next().is_some_and(|segment| segment == stage),
+        Some(first) => mention.segments.first().is_some_and(|s| s == "super") && first == stage,
+        None => false,
+    }
+}
+
+/// `unsafe` only in a crate that ARCHITECTURE.md names on a line that says so; all others take the
+/// workspace's lints, which forbid it.
+pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
+    let architecture = tree.text(Path::new("ARCHITECTURE.md"));
+    let named = |name: &str| {
+        architecture
+            .lines()
+            .any(|line| line.contains("unsafe") && line.contains(&format!("`{name}`")))
+    };
+    let mut found = Vec::new();
+    for package in tree.packages.iter().filter(|package| !named(&package.name)) {
+        if !package.shared_lints {
+            found.push(Finding {
+                file: package.folder.join("Cargo.toml"),
+                line: 1,
+                what: format!(
+                    "package {} doesn't take the workspace's lints",
+                    package.name
+                ),
+                instead: "write `[lints]` with `workspace = true`".to_owned(),
+            });
+        }
+        for file in tree.sources(&package.folder) {
+            let mentions = source::mentions(&tree.text(file));
+            let unsafes = mentions.iter().filter(|mention| mention.matches("unsafe"));
+            found.extend(unsafes.map(|mention| {
+                Finding {
+                    file: file.clone(),
+                    line: mention.line,
+                    what: "unsafe code".to_owned(),
+                    instead:
+                        "use a safe crate, or name this one with its reason in ARCHITECTURE.md"
+                            .to_owned(),
+                }
+            }));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::workspace;
+
+    /// A work tree that holds just `files`, as a folder of its own below cargo's.
+    fn tree(name: &str, files: &[(&str, &str)]) -> Tree {
+        let root = workspace::target_dir(&workspace::root())
+            .join("xtask-tests")
+            .join(name);
+        for (file, text) in files {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let files: Vec<PathBuf> = files.iter().map(|(file, _)| PathBuf::from(file)).collect();
+        let packages = workspace::packages(&root, &files).unwrap();
+        Tree {
+            root,
+            files,
+            packages,
+        }
+    }
+
+    fn check(rule: fn(&Tree) -> Vec<Finding>, file: &str, text: &str, lines: &[usize]) {
+        let name = format!("direction-{}", file.replace('/', "-"));
+        let found = rule(&tree(&name, &[(file, text)]));
+        let found: Vec<usize> = found.iter().map(|finding| finding.line).collect();
+        assert_eq!(found, lines, "{file}: {text}");
+    }
+
+    #[test]
+    fn a_pure_crate_that_awaits_or_reads_is_found() {
+        check(
+            bans,
+            "crates/jose/src/a.rs",
+            "use tokio::net;\nfn f() { std::fs::read(p) }",
+            &[1, 2],
+        );
+        check(
+            bans,
+            "crates/model/src/a.rs",
+            "use std::net::SocketAddr;",
+            &[],
+        );
+        check(
+            bans,
+            "crates/stages/src/a.rs",
+            "use std::net::{IpAddr,\nTcpStream};",
+            &[2],
+        );
+    }
+
+    #[test]
+    fn wire_awaits_only_in_its_drivers() {
+        check(
+            bans,
+            "crates/wire/src/http1/parse.rs",
+            "use tokio::io::AsyncRead;",
+            &[1],
+        );
+        check(
+            bans,
+            "crates/wire/src/h2/serve.rs",
+            "use tokio::io::AsyncRead;",
+            &[],
+        );
+    }
+
+    #[test]
+    fn clocks_are_read_in_one_place_and_tokios_own_is_exempt() {
+        check(
+            bans,
+            "crates/gateway/src/a.rs",
+            "let a = std::time::Instant::now();",
+            &[1],
+        );
+        check(
+            bans,
+            "crates/gateway/src/b.rs",
+            "use tokio::time::Instant;\nInstant::now()",
+            &[],
+        );
+        check(
+            bans,
+            "crates/gateway/src/c.rs",
+            "use std::time::SystemTime;\nSystemTime::now()",
+            &[2],
+        );
+        check(bans, "crates/base/src/clock.rs", "SystemTime::now()", &[]);
+        check(bans, "crates/gateway/tests/d.rs", "Instant::now()", &[]);
+    }
+
+    #[test]
+    fn random_numbers_come_from_one_place() {
+        check(bans, "lab/src/a.rs", "let rand = 3;\nrand::random()", &[2]);
+        check(
+            bans,
+            "crates/jose/src/b.rs",
+            "use aws_lc_rs::rand::SystemRandom;",
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_stage_that_imports_a_stage_is_found() {
+        check(
+            stages,
+            "crates/stages/src/route.rs",
+            "use crate::authorise::Grant;",
+            &[1],
+        );
+        check(
+            stages,
+            "crates/stages/src/route/tree.rs",
+            "use super::super::authenticate;",
+            &[1],
+        );
+        check(
+            stages,
+            "crates/stages/src/authorise.rs",
+            "use model::route;\nuse crate::authorise;",
+            &[],
+        );
+    }
+
+    #[test]
+    fn unsafe_code_is_found_and_the_shared_lints_are_required() {
+        let manifest = (
+            "crates/wire/Cargo.toml",
+            "[package]\nname = \"penstock-wire\"\n",
+        );
+        let code = (
+            "crates/wire/src/lib.rs",
+            "// unsafe\nfn f() { unsafe { g() } }",
+        );
+        let found = unsafe_code(&tree("unsafe", &[manifest, code]));
+        let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 2, "{told:?}");
+        assert!(
+            told.iter()
+                .any(|line| line.starts_with("crates/wire/src/lib.rs:2: unsafe code"))
+        );
+        let page = ("ARCHITECTURE.md", "`wire` has unsafe code, because.");
+        assert_eq!(
+            unsafe_code(&tree("unsafe-named", &[manifest, code, page])),
+            []
+        );
+    }
+
+    #[test]
+    fn a_dependency_against_the_direction_is_found_at_its_line() {
+        let manifest = |name: &str, rest: &str| {
+            format!("[package]\nname = \"penstock-{name}\"\n[dependencies]\n{rest}")
+        };
+        let wrong = manifest(
+            "gateway",
+            "base.workspace = true\nformats.workspace = true\n",
+        );
+        let files = [
+            ("crates/gateway/Cargo.toml", wrong.as_str()),
+            ("crates/formats/Cargo.toml", &manifest("formats", "")),
+            ("crates/base/Cargo.toml", &manifest("base", "")),
+            ("crates/newcomer/Cargo.toml", &manifest("newcomer", "")),
+        ];
+        let found = dependencies(&tree("dependencies", &files));
+        let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 2, "{told:?}");
+        assert!(
+            told[0].starts_with("crates/gateway/Cargo.toml:5: gateway must not depend on formats")
+        );
+        assert!(told[1].contains("newcomer has no row"));
+    }
+}

@@ -1,0 +1,127 @@
+//! What has to be there, and what must not be.
+
+use std::path::{Path, PathBuf};
+
+use super::{Finding, Tree};
+
+/// Documents that a reader is promised.
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "STYLE.md",
+    "CHANGELOG.md",
+    "LICENSE",
+];
+
+/// Folders of one machine; spelt in halves, so that this file passes its own rule.
+const MACHINE_PATHS: &[&str] = &[
+    concat!("/wo", "rk/main"),
+    concat!("/wo", "rk/shared"),
+    concat!("/ro", "ot/"),
+    concat!("/tmp/", "target"),
+    concat!("/home/", "user"),
+];
+
+/// Kinds of file that people write; data of others may contain anything.
+const WRITTEN: &[&str] = &[
+    "rs", "toml", "md", "sh", "yaml", "yml", "conf", "cfg", "lua", "",
+];
+
+/// Every file in fuzz/fuzz_targets is a `[[bin]]` of fuzz/Cargo.toml and has seeds, and the other way round.
+pub(super) fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
+    let manifest = PathBuf::from("fuzz/Cargo.toml");
+    let registered = registered_targets(&tree.text(&manifest));
+    let folder = Path::new("fuzz/fuzz_targets");
+    let written: Vec<String> = tree
+        .sources(folder)
+        .filter_map(|file| file.file_stem()?.to_str().map(str::to_owned))
+        .collect();
+    let mut found = Vec::new();
+    for name in written.iter().filter(|name| !registered.contains(name)) {
+        found.push(Finding {
+            file: folder.join(format!("{name}.rs")),
+            line: 1,
+            what: format!("fuzz target {name} is not registered"),
+            instead: format!("add a `[[bin]]` with `name = \"{name}\"` to fuzz/Cargo.toml"),
+        });
+    }
+    for name in &registered {
+        let seeds = Path::new("fuzz/seeds").join(name);
+        if !written.contains(name) {
+            found.push(Finding {
+                file: manifest.clone(),
+                line: 1,
+                what: format!("fuzz target {name} has no source"),
+                instead: format!("write fuzz/fuzz_targets/{name}.rs"),
+            });
+        } else if !tree.files.iter().any(|file| file.starts_with(&seeds)) {
+            found.push(Finding {
+                file: manifest.clone(),
+                line: 1,
+                what: format!("fuzz target {name} has no seeds"),
+                instead: format!("put small valid inputs into {}", seeds.display()),
+            });
+        }
+    }
+    found
+}
+
+/// Names of the `[[bin]]`s in the text of fuzz/Cargo.toml.
+pub(crate) fn registered_targets(manifest: &str) -> Vec<String> {
+    let table: toml::Table = manifest.parse().unwrap_or_default();
+    let bins = table.get("bin").and_then(toml::Value::as_array);
+    bins.into_iter()
+        .flatten()
+        .filter_map(|bin| bin.get("name")?.as_str().map(str::to_owned))
+        .collect()
+}
+
+/// The pages that others link to exist.
+pub(super) fn documents(tree: &Tree) -> Vec<Finding> {
+    DOCUMENTS
+        .iter()
+        .filter(|name| !tree.files.iter().any(|file| file == Path::new(name)))
+        .map(|name| Finding {
+            file: PathBuf::from(name),
+            line: 1,
+            what: "is missing".to_owned(),
+            instead: "write it".to_owned(),
+        })
+        .collect()
+}
+
+/// No file that people write names a folder of one machine.
+pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let written = tree.files.iter().filter(|file| {
+        let extension = file
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .unwrap_or("");
+        WRITTEN.contains(&extension) && !file.starts_with("tests/data")
+    });
+    for file in written {
+        for (index, line) in tree.text(file).lines().enumerate() {
+            if let Some(path) = MACHINE_PATHS.iter().find(|path| line.contains(**path)) {
+                found.push(Finding {
+                    file: file.clone(),
+                    line: index + 1,
+                    what: format!("`{path}` is a folder of one machine"),
+                    instead: "write it relative to the project".to_owned(),
+                });
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registered_targets_are_the_bins() {
+        let manifest = "[[bin]]\nname = \"jwt\"\npath = \"x.rs\"\n[[bin]]\nname = \"route\"\n";
+        assert_eq!(registered_targets(manifest), ["jwt", "route"]);
+    }
+}
