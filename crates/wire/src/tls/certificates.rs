@@ -72,12 +72,14 @@ impl CertificateSet {
 
     fn read(&mut self, pair: &str, cert: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TlsError> {
         let chain = read_chain(pair, cert)?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
-            pem::Error::NoItemsFound => TlsError::NoKey {
-                pair: pair.to_owned(),
-            },
-            error => broken_pem("key", pair, &error),
-        })?;
+        let key = match PrivateKeyDer::pem_slice_iter(key).next() {
+            None => {
+                return Err(TlsError::NoKey {
+                    pair: pair.to_owned(),
+                });
+            }
+            Some(key) => key.map_err(|error| broken_pem("key", pair, &error))?,
+        };
         let key = provider()
             .key_provider
             .load_private_key(key)
@@ -182,6 +184,6 @@ pub(super) fn pem_problem(error: &pem::Error) -> &'static str {
         pem::Error::Base64Decode(_) => "the base64 text is malformed",
         pem::Error::NoItemsFound => "it holds nothing of the kind",
         pem::Error::SectionTooLarge => "a section is too large",
-        _ => "it cannot be read",
+        pem::Error::Io(_) | _ => "it cannot be read",
     }
 }

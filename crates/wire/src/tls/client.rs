@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ClientConfig, Resumption, WantsClientCert};
+use rustls::client::{ClientConfig, Resumption};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::{ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier};
 use rustls_pki_types::pem::PemObject;
@@ -52,14 +52,19 @@ impl ClientTls {
         if roots.is_empty() {
             return Err(TlsError::NoRoots { problem });
         }
-        Ok(Self::from_config(builder().with_root_certificates(roots)))
+        Ok(Self::from_config(
+            builder()
+                .with_root_certificates(roots)
+                .with_no_client_auth(),
+        ))
     }
 
     /// Verifies nothing about who answers: for `penstock lab load --insecure`, which measures test
     /// servers with certificates of their own. The data plane never calls this.
     pub fn insecure() -> Arc<Self> {
         let any = Arc::new(AnyServer(provider()));
-        Self::from_config(builder().dangerous().with_custom_certificate_verifier(any))
+        let builder = builder().dangerous().with_custom_certificate_verifier(any);
+        Self::from_config(builder.with_no_client_auth())
     }
 
     /// Performs the client's side of a handshake with the server called `server_name` (a DNS name
@@ -78,13 +83,16 @@ impl ClientTls {
         Ok(Stream::Tls(Box::new(TlsStream::Client(tls))))
     }
 
-    fn from_config(config: ConfigBuilder<ClientConfig, WantsClientCert>) -> Arc<Self> {
-        let mut config = config.with_no_client_auth();
+    fn from_config(mut config: ClientConfig) -> Arc<Self> {
         config.alpn_protocols = vec![ALPN_HTTP1.to_vec()];
         config.resumption = Resumption::in_memory_sessions(base::limits::TLS_SESSIONS_MAX);
-        Arc::new(Self {
+        Arc::new(Self::from_client_config(config))
+    }
+
+    pub(super) fn from_client_config(config: ClientConfig) -> Self {
+        Self {
             connector: TlsConnector::from(Arc::new(config)),
-        })
+        }
     }
 }
 

@@ -10,6 +10,8 @@
 mod certificates;
 mod client;
 mod self_signed;
+#[cfg(test)]
+mod tests;
 mod validity;
 
 use std::io;
@@ -54,7 +56,7 @@ pub enum TlsError {
     UnusableKey { pair: String, source: rustls::Error },
     #[error("key and certificate of `{pair}` do not belong together")]
     KeyMismatch { pair: String },
-    #[error("`{host}` is no host for SNI: write a DNS name, or `*.` and a DNS name")]
+    #[error("`{host}` is no host for a certificate: write a DNS name, or `*.` and a DNS name")]
     BadHost { host: String },
     #[error("`{host}` has two certificates")]
     HostTwice { host: String },

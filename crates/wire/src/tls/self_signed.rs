@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, date_time_ymd};
+use rustls_pki_types::ServerName;
 
 use super::TlsError;
 
@@ -17,8 +18,15 @@ const EARLIER_S: u64 = 3_600;
 /// then PKCS#8 key. Clients that are to accept it must be told to trust it.
 ///
 /// # Errors
-/// [`TlsError::Generate`] when a host is neither a DNS name nor an address.
+/// [`TlsError::BadHost`] when a host is neither a DNS name nor an address.
 pub fn generate_self_signed(hosts: &[&str], now_s: u64) -> Result<(String, String), TlsError> {
+    for &host in hosts {
+        if ServerName::try_from(host).is_err() {
+            return Err(TlsError::BadHost {
+                host: host.to_owned(),
+            });
+        }
+    }
     let names = hosts
         .iter()
         .map(|&host| host.to_owned())

@@ -119,3 +119,55 @@ fn days_since_epoch(year: u64, month: u64, day: u64) -> Option<u64> {
     const EPOCH: u64 = 719_468;
     days_from_march_0000.checked_sub(EPOCH)
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[test]
+    fn validity_is_read_to_the_second_in_both_notations() {
+        // Expected figures: `date -u -d '2050-01-01' +%s` and so on.
+        check((1970, 1, 1), (1999, 12, 31), (0, 946_598_400));
+        check((2000, 2, 29), (2000, 3, 1), (951_782_400, 951_868_800));
+        check(
+            (2024, 2, 29),
+            (2049, 12, 31),
+            (1_709_164_800, 2_524_521_600),
+        );
+        check((2050, 1, 1), (2100, 3, 1), (2_524_608_000, 4_107_542_400));
+
+        fn check(from: (i32, u8, u8), until: (i32, u8, u8), expect: (u64, u64)) {
+            let validity = Validity::read(&certificate(from, until)).unwrap();
+            assert_eq!((validity.from_s, validity.until_s), expect);
+        }
+    }
+
+    #[test]
+    fn a_certificate_cut_short_or_damaged_has_no_validity_and_does_no_harm() {
+        let der = certificate((2020, 1, 1), (2030, 1, 1));
+        for cut in 0..der.len() {
+            assert_eq!(Validity::read(&der[..cut]), None, "cut at {cut}");
+        }
+        for at in 0..der.len() {
+            for byte in [0x00, 0x2f, 0x7f, 0x80, 0xff] {
+                let mut damaged = der.clone();
+                damaged[at] = byte;
+                // Any answer will do: what counts is that there is one.
+                let _ = Validity::read(&damaged);
+            }
+        }
+    }
+
+    fn certificate(from: (i32, u8, u8), until: (i32, u8, u8)) -> Vec<u8> {
+        let mut params = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+        params.not_before = date_time_ymd(from.0, from.1, from.2);
+        params.not_after = date_time_ymd(until.0, until.1, until.2);
+        params
+            .self_signed(&KeyPair::generate().unwrap())
+            .unwrap()
+            .der()
+            .to_vec()
+    }
+}

@@ -1,0 +1,453 @@
+use std::io;
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+use rustls::client::ClientConfig;
+use rustls::version::{TLS12, TLS13};
+use rustls::{HandshakeKind, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+/// 2026-01-01, in seconds since the Unix epoch.
+const NEW_YEAR_2026_S: u64 = 1_767_225_600;
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn authority(name: &str) -> Authority {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, name);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// A leaf for `hosts`, valid from and until the first of January of two years.
+fn leaf(authority: &Authority, hosts: &[&str], years: (i32, i32)) -> (Vec<u8>, Vec<u8>) {
+    let names = hosts
+        .iter()
+        .map(|&host| host.to_owned())
+        .collect::<Vec<_>>();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.not_before = date_time_ymd(years.0, 1, 1);
+    params.not_after = date_time_ymd(years.1, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, authority).unwrap();
+    (
+        certificate.pem().into_bytes(),
+        key.serialize_pem().into_bytes(),
+    )
+}
+
+const LONG: (i32, i32) = (2020, 2090);
+
+fn trusting(authority: &Authority) -> Arc<ClientTls> {
+    ClientTls::new(&[authority.pem().into_bytes()], false).unwrap()
+}
+
+fn serving(default: &(Vec<u8>, Vec<u8>), sni: Vec<SniPair>) -> Arc<ServerCertificates> {
+    let set = CertificateSet::load(Some((&default.0, &default.1)), sni).unwrap();
+    Arc::new(ServerCertificates::new(set))
+}
+
+/// Both ends of one handshake over a loopback socket.
+async fn shake(
+    client: &ClientTls,
+    config: &Arc<rustls::ServerConfig>,
+    name: &str,
+) -> (io::Result<Stream>, io::Result<Stream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = async {
+        let tcp = TcpStream::connect(address).await?;
+        client.connect(tcp, name).await
+    };
+    let serve = async {
+        let (tcp, _) = listener.accept().await?;
+        accept(tcp, Arc::clone(config)).await
+    };
+    tokio::join!(connect, serve)
+}
+
+async fn connected(
+    client: &ClientTls,
+    config: &Arc<rustls::ServerConfig>,
+    name: &str,
+) -> (Stream, Stream) {
+    let (near, far) = shake(client, config, name).await;
+    (near.unwrap(), far.unwrap())
+}
+
+fn session(stream: &Stream) -> &rustls::CommonState {
+    match stream {
+        Stream::Clear(_) => panic!("not TLS"),
+        Stream::Tls(tls) => tls.get_ref().1,
+    }
+}
+
+async fn exchange(near: &mut Stream, far: &mut Stream) {
+    let mut got = [0; 4];
+    near.write_all(b"ping").await.unwrap();
+    near.flush().await.unwrap();
+    far.read_exact(&mut got).await.unwrap();
+    assert_eq!(&got, b"ping");
+    far.write_all(b"pong").await.unwrap();
+    far.flush().await.unwrap();
+    near.read_exact(&mut got).await.unwrap();
+    assert_eq!(&got, b"pong");
+}
+
+/// A client that speaks one version only and offers `alpn`.
+fn client_of(
+    version: &'static SupportedProtocolVersion,
+    authority: &Authority,
+    alpn: &[&str],
+) -> ClientTls {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.der().clone()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    ClientTls::from_client_config(config)
+}
+
+#[tokio::test]
+async fn both_versions_carry_bytes_and_resume() {
+    check(&TLS12, ProtocolVersion::TLSv1_2).await;
+    check(&TLS13, ProtocolVersion::TLSv1_3).await;
+
+    async fn check(version: &'static SupportedProtocolVersion, expect: ProtocolVersion) {
+        let authority = authority("root");
+        let pair = leaf(&authority, &["a.test"], LONG);
+        let config = server_config(serving(&pair, Vec::new()), true);
+        let client = client_of(version, &authority, &["http/1.1"]);
+        for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
+            let (mut near, mut far) = connected(&client, &config, "a.test").await;
+            exchange(&mut near, &mut far).await;
+            assert_eq!(session(&far).protocol_version(), Some(expect));
+            assert_eq!(session(&far).handshake_kind(), Some(kind), "{expect:?}");
+            assert!(near.is_secure() && far.is_secure());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_protocol_is_the_first_of_ours_that_the_client_knows() {
+    //    h2 offered  the client's     agreed
+    check(true, &["http/1.1", "h2"], Some("h2")).await;
+    check(true, &["http/1.1"], Some("http/1.1")).await;
+    check(true, &[], None).await;
+    check(false, &["h2", "http/1.1"], Some("http/1.1")).await;
+    check(true, &["spdy/3"], Some("refused")).await;
+
+    async fn check(alpn_h2: bool, offered: &[&str], expect: Option<&str>) {
+        let authority = authority("root");
+        let pair = leaf(&authority, &["a.test"], LONG);
+        let config = server_config(serving(&pair, Vec::new()), alpn_h2);
+        let client = client_of(&TLS13, &authority, offered);
+        let agreed = match shake(&client, &config, "a.test").await.1 {
+            Ok(far) => far
+                .alpn()
+                .map(|name| String::from_utf8(name.to_vec()).unwrap()),
+            Err(_) => Some("refused".to_owned()),
+        };
+        assert_eq!(agreed.as_deref(), expect, "offered {offered:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_certificate_follows_the_name_asked_for() {
+    let authority = authority("root");
+    let default = leaf(&authority, &["default.test"], LONG);
+    let exact = leaf(&authority, &["api.a.test"], LONG);
+    let wild = leaf(&authority, &["*.a.test"], LONG);
+    let pair = |hosts: &[&str], pair: &(Vec<u8>, Vec<u8>)| {
+        let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
+        (hosts, pair.0.clone(), pair.1.clone())
+    };
+    let sni = vec![
+        pair(&["API.a.test", "other.test"], &exact),
+        pair(&["*.A.test"], &wild),
+    ];
+    let config = server_config(serving(&default, sni), true);
+    let client = ClientTls::insecure();
+    let table = [
+        ("api.a.test", "exact", &exact),
+        ("Api.A.Test", "exact", &exact),
+        ("other.test", "exact", &exact),
+        ("shop.a.test", "wild", &wild),
+        ("SHOP.A.TEST", "wild", &wild),
+        ("deep.shop.a.test", "default", &default),
+        ("a.test", "default", &default),
+        ("elsewhere.test", "default", &default),
+        ("127.0.0.1", "default", &default),
+    ];
+    for (name, which, expect) in table {
+        let (near, _far) = connected(&client, &config, name).await;
+        let shown = session(&near).peer_certificates().unwrap().first().unwrap();
+        let expect = CertificateDer::from_pem_slice(&expect.0).unwrap();
+        assert_eq!(*shown, expect, "{name} should be shown {which}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_default_an_unknown_name_is_refused() {
+    let authority = authority("root");
+    let (cert, key) = leaf(&authority, &["a.test"], LONG);
+    let set = CertificateSet::load(None, vec![(vec!["a.test".to_owned()], cert, key)]).unwrap();
+    let config = server_config(Arc::new(ServerCertificates::new(set)), true);
+    let client = trusting(&authority);
+    connected(&client, &config, "a.test").await;
+    assert!(shake(&client, &config, "b.test").await.1.is_err());
+}
+
+#[tokio::test]
+async fn a_new_set_serves_new_handshakes_and_leaves_old_connections_alone() {
+    let authority = authority("root");
+    let (old, new) = (
+        leaf(&authority, &["a.test"], LONG),
+        leaf(&authority, &["a.test"], LONG),
+    );
+    let certs = serving(&old, Vec::new());
+    let config = server_config(Arc::clone(&certs), true);
+    let client = ClientTls::insecure();
+    let (mut near, mut far) = connected(&client, &config, "a.test").await;
+
+    certs.replace(CertificateSet::load(Some((&new.0, &new.1)), Vec::new()).unwrap());
+
+    exchange(&mut near, &mut far).await;
+    // A client that remembers no session of the old set, so that it is shown a certificate.
+    let (later, _far) = connected(&ClientTls::insecure(), &config, "a.test").await;
+    let shown = session(&later)
+        .peer_certificates()
+        .unwrap()
+        .first()
+        .unwrap();
+    assert_eq!(*shown, CertificateDer::from_pem_slice(&new.0).unwrap());
+}
+
+#[tokio::test]
+async fn a_backend_is_believed_only_with_a_certificate_for_it_now_and_from_whom_we_trust() {
+    let (known, unknown) = (authority("known"), authority("unknown"));
+    check(&known, leaf(&known, &["api.a.test"], LONG), "ok").await;
+    check(&known, leaf(&known, &["*.a.test"], LONG), "ok").await;
+    check(&known, leaf(&known, &["b.test"], LONG), "NotValidForName").await;
+    check(
+        &known,
+        leaf(&known, &["api.a.test"], (2000, 2001)),
+        "Expired",
+    )
+    .await;
+    check(
+        &known,
+        leaf(&known, &["api.a.test"], (2089, 2090)),
+        "NotValidYet",
+    )
+    .await;
+    check(
+        &known,
+        leaf(&unknown, &["api.a.test"], LONG),
+        "UnknownIssuer",
+    )
+    .await;
+
+    async fn check(trusted: &Authority, pair: (Vec<u8>, Vec<u8>), expect: &str) {
+        let config = server_config(serving(&pair, Vec::new()), true);
+        let outcome = match shake(&trusting(trusted), &config, "api.a.test").await.0 {
+            Ok(_) => "ok".to_owned(),
+            Err(error) => format!("{error:?}"),
+        };
+        assert!(outcome.contains(expect), "{outcome} instead of {expect}");
+        // The lab's way in is open to all of them.
+        connected(&ClientTls::insecure(), &config, "api.a.test").await;
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_none_is_refused_before_a_byte_is_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    for name in ["", "under score!.test", "[::1", "a b"] {
+        let tcp = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let error = ClientTls::insecure().connect(tcp, name).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_generated_certificate_is_good_for_its_hosts_once_trusted() {
+    let now_s = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let hosts = ["localhost", "127.0.0.1", "::1"];
+    let (cert, key) = generate_self_signed(&hosts, now_s).unwrap();
+    let client = ClientTls::new(&[cert.clone().into_bytes()], false).unwrap();
+    let pair = (cert.into_bytes(), key.into_bytes());
+    let config = server_config(serving(&pair, Vec::new()), true);
+    for host in ["localhost", "127.0.0.1", "::1", "[::1]"] {
+        let (mut near, mut far) = connected(&client, &config, host).await;
+        exchange(&mut near, &mut far).await;
+    }
+    assert!(shake(&client, &config, "example.org").await.0.is_err());
+    assert!(matches!(
+        generate_self_signed(&["no host"], now_s),
+        Err(TlsError::BadHost { .. })
+    ));
+}
+
+#[test]
+fn a_lapsed_certificate_is_told_by_pair_and_second() {
+    let (cert, key) = generate_self_signed(&["localhost"], NEW_YEAR_2026_S).unwrap();
+    let set = CertificateSet::load(Some((cert.as_bytes(), key.as_bytes())), Vec::new()).unwrap();
+    let from_s = NEW_YEAR_2026_S - 3_600;
+    let since_s = NEW_YEAR_2026_S + 365 * 86_400;
+    for (now_s, expect) in [
+        (from_s - 1, Some(Lapse::NotYet { from_s })),
+        (from_s, None),
+        (since_s, None),
+        (since_s + 1, Some(Lapse::Expired { since_s })),
+    ] {
+        let expect = expect.map(|lapse| ("default".to_owned(), lapse));
+        assert_eq!(set.lapses(now_s), Vec::from_iter(expect), "at {now_s}");
+    }
+}
+
+#[test]
+fn a_pair_that_cannot_be_served_is_named_with_its_problem() {
+    let authority = authority("root");
+    let (cert, key) = leaf(&authority, &["a.test"], LONG);
+    let (_, other_key) = leaf(&authority, &["a.test"], LONG);
+    let no_end = &cert[..cert.len() / 2];
+    let not_x509 = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let not_key = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    let no_base64 = b"-----BEGIN PRIVATE KEY-----\n!secret!\n-----END PRIVATE KEY-----\n";
+
+    check(&cert, &key, "ok");
+    check(&cert, &other_key, "do not belong together");
+    check(
+        b"",
+        &key,
+        "certificate of `default`: no `BEGIN CERTIFICATE`",
+    );
+    check(
+        &key,
+        &key,
+        "certificate of `default`: no `BEGIN CERTIFICATE`",
+    );
+    check(&cert, b"", "key of `default`: no `BEGIN PRIVATE KEY`");
+    check(&cert, &cert, "key of `default`: no `BEGIN PRIVATE KEY`");
+    check(
+        no_end,
+        &key,
+        "certificate of `default`: the PEM is broken: a `BEGIN` line has no `END`",
+    );
+    check(not_x509, &key, "not an X.509 certificate");
+    check(&cert, not_key, "not one we can sign with");
+    check(
+        &cert,
+        no_base64,
+        "key of `default`: the PEM is broken: the base64 text is malformed",
+    );
+
+    fn check(cert: &[u8], key: &[u8], expect: &str) {
+        let told = match CertificateSet::load(Some((cert, key)), Vec::new()) {
+            Ok(_) => "ok".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert!(told.contains(expect), "{told} instead of {expect}");
+        assert!(
+            !told.contains("secret"),
+            "a key's text in a message: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_host_is_a_name_or_a_wildcard_and_has_one_certificate() {
+    check(&["a.test", "*.a.test", "b.test"], "ok");
+    check(&["a.test", "A.TEST"], "`A.TEST` has two certificates");
+    check(&["*.a.test", "*.A.test"], "`*.A.test` has two certificates");
+    for host in ["*", "*.", "", "a.*.test", "*a.test", "127.0.0.1", "a test"] {
+        check(&[host], &format!("`{host}` is no host for a certificate"));
+    }
+
+    fn check(hosts: &[&str], expect: &str) {
+        let (cert, key) = generate_self_signed(&["a.test"], NEW_YEAR_2026_S).unwrap();
+        let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
+        let sni = vec![(hosts, cert.into_bytes(), key.into_bytes())];
+        let told = match CertificateSet::load(None, sni) {
+            Ok(_) => "ok".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert!(told.contains(expect), "{told} instead of {expect}");
+    }
+}
+
+#[test]
+fn a_trust_of_nothing_is_an_error() {
+    check(&[], "no CA is trusted");
+    check(&[b""], "custom CA 0: no `BEGIN CERTIFICATE`");
+    let root = authority("root").pem().into_bytes();
+    check(
+        &[&root, b"-----BEGIN CERTIFICATE-----\n"],
+        "custom CA 1: a `BEGIN` line has no `END`",
+    );
+    check(&[&root], "ok");
+
+    fn check(pems: &[&[u8]], expect: &str) {
+        let pems = pems.iter().map(|pem| pem.to_vec()).collect::<Vec<_>>();
+        let told = match ClientTls::new(&pems, false) {
+            Ok(_) => "ok".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert!(told.contains(expect), "{told} instead of {expect}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_stale_once_the_peer_closed_or_spoke() {
+    for secure in [false, true] {
+        let authority = authority("root");
+        let pair = leaf(&authority, &["a.test"], LONG);
+        let config = server_config(serving(&pair, Vec::new()), true);
+        let client = trusting(&authority);
+        let pair = async || {
+            if secure {
+                return connected(&client, &config, "a.test").await;
+            }
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+            (Stream::Clear(near.unwrap()), Stream::Clear(far.unwrap().0))
+        };
+
+        let (mut near, mut far) = pair().await;
+        if secure {
+            // The session tickets that follow a handshake are no news for the pool.
+            near.tcp().readable().await.unwrap();
+        }
+        assert!(!near.is_stale(), "idle, secure: {secure}");
+        exchange(&mut near, &mut far).await;
+        assert!(!near.is_stale(), "idle after an exchange, secure: {secure}");
+        far.write_all(b"x").await.unwrap();
+        far.flush().await.unwrap();
+        near.tcp().readable().await.unwrap();
+        assert!(near.is_stale(), "unexpected bytes, secure: {secure}");
+
+        let (mut near, mut far) = pair().await;
+        exchange(&mut near, &mut far).await;
+        drop(far);
+        near.tcp().readable().await.unwrap();
+        assert!(near.is_stale(), "closed, secure: {secure}");
+    }
+}
