@@ -98,6 +98,13 @@ pub const JWKS_KEYS_MAX: usize = 256;
 pub const JWKS_REFRESH_S: u64 = 300;
 /// Shortest time between two fetches that unknown `kid`s ask for, in seconds.
 pub const JWKS_UNKNOWN_KID_S_MIN: u64 = 30;
+/// Longest that one fetch of a JWKS may take, in milliseconds. Longer: failed, the last good one stays.
+pub const JWKS_FETCH_MS_MAX: u32 = 10_000;
+/// Longest that start-up waits for the first JWKS of all issuers, in milliseconds. Longer: it serves
+/// without their keys, and goes on trying.
+pub const JWKS_START_MS_MAX: u32 = 3_000;
+/// First wait after a failed fetch, in seconds; each further one is twice as long, up to `JWKS_REFRESH_S`.
+pub const JWKS_RETRY_S_MIN: u64 = 1;
 /// Deepest nesting of JSON from outside (claims, keys, documents).
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Largest clock skew that an issuer's `leeway_s` may forgive, in seconds.
@@ -115,6 +122,25 @@ pub const TEMPLATE_SEGMENTS_MAX: usize = 128;
 pub const DOCUMENT_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Most diagnostics kept for one file. More: counted, not listed.
 pub const DIAGNOSTICS_MAX: usize = 1_000;
+/// Most API descriptions below the configured folders. More: a diagnostic, and the rest is not read.
+pub const API_FILES_MAX: usize = 100_000;
+/// Deepest nesting of folders of API descriptions. Deeper: a diagnostic, not read.
+pub const FOLDER_DEPTH_MAX: usize = 32;
+/// How long changed files must rest before they are read, in milliseconds: files renamed together
+/// are seen together.
+pub const FILE_QUIET_MS: u32 = 2;
+/// Longest that a burst of changes is collected, in milliseconds. Then it is read as it is. Source:
+/// DESIGN.md section 6, line 9: live within 30 ms.
+pub const FILE_BURST_MS_MAX: u32 = 10;
+/// How long a file that is open for writing must rest before it is read unclosed, in milliseconds.
+pub const FILE_WRITING_MS_MAX: u32 = 100;
+/// How long a vanished file keeps serving, in milliseconds: editors remove before they write anew.
+pub const FILE_MISSING_MS_MAX: u32 = 250;
+/// How often all files are looked at in case the watcher missed something, in milliseconds.
+pub const FILE_POLL_MS: u32 = 2_000;
+/// The look at all files may take at most one part in this many of the follower's time; where it is
+/// slower (network file systems), it comes less often.
+pub const FILE_POLL_SHARE: u32 = 100;
 
 // --- the lab ------------------------------------------------------------------------------------
 
@@ -141,9 +167,22 @@ pub const LOAD_RECONNECT_MS: u64 = 100;
 /// Longest text that `--expect` may ask for, in bytes.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
 
+/// Most values that the aliases of one YAML file may stand for. More: a diagnostic ("billion laughs").
+pub const YAML_COPIES_MAX: usize = 100_000;
+/// Most files that the `$ref`s of one API description may name. More: a diagnostic.
+pub const REF_FILES_MAX: usize = 256;
+/// Longest chain of `$ref`s that lead to further `$ref`s. Longer: a diagnostic.
+pub const REF_DEPTH_MAX: usize = 16;
+/// Longest wait of any kind that a file may ask for, in milliseconds. Longer: a diagnostic.
+pub const CONFIGURED_MS_MAX: u32 = 60 * 60_000;
+/// Longest `drain_s` that a file may ask for, in seconds. Longer: a diagnostic.
+pub const DRAIN_S_MAX: u32 = 60 * 60;
+
 const _: () = assert!(2 * CONNECT_MS_MAX < RESPONSE_HEAD_MS_MAX, "a retried connect must fit in the wait");
 const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES_MAX, "a buffer grows to the largest head");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target has to fit in a head");
 const _: () = assert!(TOKEN_BYTES_MAX < HEAD_BYTES_MAX as usize, "a token has to fit in a head");
 const _: () = assert!(IDLE_UPSTREAM_MS_MAX < 60_000, "we close before the backend does");
 const _: () = assert!(TRAILER_BYTES_MAX < BODY_BUFFER_BYTES, "trailers must fit the body's buffer");
+const _: () = assert!(FILE_QUIET_MS < FILE_BURST_MS_MAX, "a burst has room for a pause");
+const _: () = assert!(FILE_BURST_MS_MAX <= 10, "a changed API has to be live within 30 ms");
