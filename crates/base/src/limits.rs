@@ -76,6 +76,20 @@ pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
 pub const ACCEPT_BACKLOG: i32 = 4_096;
 /// Most concurrent HTTP/2 streams of one connection. Source: RFC 9113 section 6.5.2 recommends at least 100.
 pub const H2_STREAMS_MAX: u32 = 256;
+/// Bytes of one HTTP/2 stream's body that may be on their way to us unread. More: the client waits.
+pub const H2_STREAM_WINDOW_BYTES: u32 = 256 * KIB;
+/// The same for all streams of one HTTP/2 connection: what a connection can make us hold.
+pub const H2_CONNECTION_WINDOW_BYTES: u32 = MIB;
+/// Bytes of one HTTP/2 stream's answer held for sending. More: the backend waits.
+pub const H2_SEND_BUFFER_BYTES: usize = 64 * KIB as usize;
+/// Most HTTP/2 streams that we reset and still remember. More: the oldest are forgotten.
+pub const H2_RESET_STREAMS_MAX: usize = 64;
+/// Most HTTP/2 streams that a client may reset before we came to read them. More: the connection is
+/// closed, ENHANCE_YOUR_CALM. Source: CVE-2023-44487 ("rapid reset").
+pub const H2_PENDING_RESETS_MAX: usize = 32;
+/// Most streams of one HTTP/2 connection that we reset because the client broke the protocol. More:
+/// the connection is closed, ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
+pub const H2_ERROR_RESETS_MAX: usize = 256;
 /// Most TLS sessions remembered for resumption without tickets, and per trust towards backends.
 /// More: the oldest go, and cost a whole handshake. About 1 KiB each.
 pub const TLS_SESSIONS_MAX: usize = 1_024;
@@ -105,6 +119,8 @@ pub const JWKS_FETCH_MS_MAX: u32 = 10_000;
 pub const JWKS_START_MS_MAX: u32 = 3_000;
 /// First wait after a failed fetch, in seconds; each further one is twice as long, up to `JWKS_REFRESH_S`.
 pub const JWKS_RETRY_S_MIN: u64 = 1;
+/// Most keys that are tried on one token when its header leaves the choice open. The rest are not.
+pub const JWS_TRIES_MAX: usize = 8;
 /// Deepest nesting of JSON from outside (claims, keys, documents).
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Largest clock skew that an issuer's `leeway_s` may forgive, in seconds.
@@ -186,3 +202,4 @@ const _: () = assert!(IDLE_UPSTREAM_MS_MAX < 60_000, "we close before the backen
 const _: () = assert!(TRAILER_BYTES_MAX < BODY_BUFFER_BYTES, "trailers must fit the body's buffer");
 const _: () = assert!(FILE_QUIET_MS < FILE_BURST_MS_MAX, "a burst has room for a pause");
 const _: () = assert!(FILE_BURST_MS_MAX <= 10, "a changed API has to be live within 30 ms");
+const _: () = assert!(H2_STREAM_WINDOW_BYTES <= H2_CONNECTION_WINDOW_BYTES, "one stream fits its connection");

@@ -1,9 +1,41 @@
-//! JWS, JWK, JWT: bytes in, claims out; signatures by aws-lc-rs.
+//! JWS, JWK, JWT: bytes in, claims out.
+//!
+//! Life of a request: route -> **authenticate** -> authorise; only when the worker's token cache misses.
+//! Reads a credential's bytes and a [`KeySet`]; answers [`Claims`] or a [`TokenError`] that carries no
+//! part of the token. Also signs, for `penstock token sign` and the sample keys of `penstock up`.
+//!
+//! It parses for itself and strictly, because two readers that disagree about a token are how
+//! signatures get bypassed: JSON with duplicate members, trailing bytes or lone surrogates is refused,
+//! and so is base64url with stray trailing bits. Signatures are checked by aws-lc-rs.
+//!
+//! What a token says about its own keys (`jwk`, `jku`, `x5c`, `x5u`) is never looked at. The algorithm is the
+//! key's: a header only chooses among those that the key was loaded for.
+//!
+//! Architecture invariant: no clock, no sockets, no files here; time is an argument. No error and no
+//! `Debug` text holds a token, a claim or key material.
 
-/// Signature algorithms (RFC 7518 section 3.1, RFC 8037).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Algorithm { Hs256, Hs384, Hs512, Rs256, Rs384, Rs512, Ps256, Ps384, Ps512, Es256, Es384, Es512, EdDsa }
+#![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
-/// Verification keys of one issuer.
-#[derive(Debug, Default)]
-pub struct KeySet {}
+mod algorithm;
+mod base64url;
+mod claims;
+mod der;
+mod error;
+pub mod json;
+mod jwk;
+mod jws;
+mod key;
+mod keyset;
+mod pem;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod properties;
+mod roca;
+mod sign;
+
+pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use base64url::Padding;
+pub use claims::{Claims, LifetimeError, with_member};
+pub use error::{KeyError, SignError, TokenError};
+pub use jws::{Compact, Header};
+pub use keyset::{KeySet, Skipped};
+pub use sign::SigningKey;

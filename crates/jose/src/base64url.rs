@@ -1,0 +1,97 @@
+//! base64url, strictly: one text for each byte string. Source: RFC 4648 sections 3.3, 3.5 and 5.
+
+use base64::Engine;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+/// Whether `=` may end a segment. RFC 7515 section 2 forbids it; WSO2's token generator writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Padding {
+    #[default]
+    Refused,
+    /// None, or exactly as much as the length asks for.
+    Allowed,
+}
+
+const UNPADDED: GeneralPurpose = engine(DecodePaddingMode::RequireNone);
+const INDIFFERENT: GeneralPurpose = engine(DecodePaddingMode::Indifferent);
+
+/// The crate's engine refuses characters outside the alphabet, and trailing bits other than zero.
+const fn engine(mode: DecodePaddingMode) -> GeneralPurpose {
+    let config = GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_allow_trailing_bits(false)
+        .with_decode_padding_mode(mode);
+    GeneralPurpose::new(&URL_SAFE, config)
+}
+
+/// The bytes that `text` stands for; `None` if it isn't base64url in its one canonical spelling.
+pub(crate) fn decode(text: &[u8], padding: Padding) -> Option<Vec<u8>> {
+    match padding {
+        Padding::Refused => UNPADDED.decode(text).ok(),
+        Padding::Allowed => INDIFFERENT.decode(text).ok(),
+    }
+}
+
+/// `bytes` as base64url without padding.
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    UNPADDED.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_canonical_spelling_is_read() {
+        check("", Some(b""), Some(b""));
+        check("Zg", Some(b"f"), Some(b"f"));
+        check("Zm8", Some(b"fo"), Some(b"fo"));
+        check("Zm9v", Some(b"foo"), Some(b"foo"));
+        check("-_-_", Some(b"\xfb\xff\xbf"), Some(b"\xfb\xff\xbf"));
+    }
+
+    #[test]
+    fn padding_is_read_only_where_it_is_allowed_and_only_the_right_amount() {
+        check("Zg==", None, Some(b"f"));
+        check("Zm8=", None, Some(b"fo"));
+        for wrong in [
+            "Zg=", "Zg===", "Zm8==", "Zm9v=", "Zm9v====", "=", "====", "Z=g=", "Zg==Zg==",
+        ] {
+            check(wrong, None, None);
+        }
+    }
+
+    #[test]
+    fn stray_bits_characters_and_lengths_are_refused() {
+        for wrong in [
+            "Zh",
+            "Zm9",
+            "Z",
+            "Zm9vZ",
+            "+/+/",
+            "Zm 9v",
+            "Zm9v\n",
+            "\0",
+            "Zm9v?",
+            "Zg\u{3d}\u{20}",
+            "é",
+        ] {
+            check(wrong, None, None);
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, refused: Option<&[u8]>, allowed: Option<&[u8]>) {
+        assert_eq!(
+            decode(text.as_bytes(), Padding::Refused).as_deref(),
+            refused,
+            "{text:?}"
+        );
+        assert_eq!(
+            decode(text.as_bytes(), Padding::Allowed).as_deref(),
+            allowed,
+            "{text:?}, padded"
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! A JWT's claims: the registered ones that the gateway reads, each of its one type.
+
+use crate::error::TokenError;
+use crate::json::{self, JsonError, Object, Value};
+
+/// What a token says about its bearer. Names and meaning: RFC 7519 section 4.1, RFC 9068 section 2.2;
+/// `azp` by OpenID Connect Core section 2; `keytype` is WSO2's (`PRODUCTION` or `SANDBOX`).
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Claims {
+    pub iss: Option<String>,
+    pub sub: Option<String>,
+    /// One audience or several; a single string is one.
+    pub aud: Vec<String>,
+    /// Seconds since the Unix epoch; a fraction is cut off.
+    pub exp: Option<u64>,
+    /// Seconds since the Unix epoch.
+    pub nbf: Option<u64>,
+    /// Seconds since the Unix epoch.
+    pub iat: Option<u64>,
+    pub jti: Option<String>,
+    pub client_id: Option<String>,
+    pub azp: Option<String>,
+    /// From `scope` (a string, separated by spaces), and `scp` (such a string, or an array).
+    pub scopes: Vec<String>,
+    pub keytype: Option<String>,
+}
+
+/// Why a token's time is not now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LifetimeError {
+    #[error("expired")]
+    Expired,
+    #[error("not yet valid")]
+    NotYetValid,
+}
+
+impl Claims {
+    /// Reads a JWS payload as claims.
+    ///
+    /// # Errors
+    /// [`TokenError::Malformed`] unless it is a strict JSON object whose known claims have their types.
+    pub fn parse(payload: &[u8]) -> Result<Self, TokenError> {
+        let object = json::parse_object(payload)
+            .map_err(|_| TokenError::Malformed("the claims are not a strict JSON object"))?;
+        Ok(Self {
+            iss: string(&object, "iss", "`iss` is not a string")?,
+            sub: string(&object, "sub", "`sub` is not a string")?,
+            aud: strings(
+                &object,
+                "aud",
+                "`aud` is neither a string nor an array of them",
+            )?,
+            exp: numeric_date(&object, "exp", "`exp` is not a NumericDate")?,
+            nbf: numeric_date(&object, "nbf", "`nbf` is not a NumericDate")?,
+            iat: numeric_date(&object, "iat", "`iat` is not a NumericDate")?,
+            jti: string(&object, "jti", "`jti` is not a string")?,
+            client_id: string(&object, "client_id", "`client_id` is not a string")?,
+            azp: string(&object, "azp", "`azp` is not a string")?,
+            scopes: scopes(&object)?,
+            keytype: string(&object, "keytype", "`keytype` is not a string")?,
+        })
+    }
+
+    /// Checks the token's lifetime at `now_s`, in seconds since the Unix epoch.
+    /// `leeway_s` (0 to 300) forgives clock skew on both edges. A claim that is absent sets no edge.
+    ///
+    /// # Errors
+    /// [`LifetimeError::Expired`] from `exp + leeway_s` on; [`LifetimeError::NotYetValid`] before
+    /// `nbf - leeway_s`.
+    ///
+    /// Source: RFC 7519 sections 4.1.4 (`exp`) and 4.1.5 (`nbf`).
+    pub fn check_lifetime(&self, now_s: u64, leeway_s: u64) -> Result<(), LifetimeError> {
+        debug_assert!(leeway_s <= base::limits::LEEWAY_S_MAX);
+        if self
+            .exp
+            .is_some_and(|exp_s| now_s >= exp_s.saturating_add(leeway_s))
+        {
+            return Err(LifetimeError::Expired);
+        }
+        if self
+            .nbf
+            .is_some_and(|nbf_s| now_s.saturating_add(leeway_s) < nbf_s)
+        {
+            return Err(LifetimeError::NotYetValid);
+        }
+        Ok(())
+    }
+}
+
+/// Claims are personal data: never printed.
+impl std::fmt::Debug for Claims {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Claims").finish_non_exhaustive()
+    }
+}
+
+/// `object_json` with the member `name` set to the JSON text `value_json`: in its old place, or last.
+///
+/// # Errors
+/// When either text isn't strict JSON, or the first is no object.
+pub fn with_member(object_json: &str, name: &str, value_json: &str) -> Result<String, JsonError> {
+    let mut object = json::parse_object(object_json.as_bytes())?;
+    object.set(name, json::parse(value_json.as_bytes())?);
+    let mut out = String::with_capacity(object_json.len().saturating_add(value_json.len()));
+    object.write(&mut out);
+    Ok(out)
+}
+
+fn string(
+    object: &Object<'_>,
+    name: &str,
+    problem: &'static str,
+) -> Result<Option<String>, TokenError> {
+    match object.get(name) {
+        None => Ok(None),
+        Some(value) => match value.as_str() {
+            Some(text) => Ok(Some(text.to_owned())),
+            None => Err(TokenError::Malformed(problem)),
+        },
+    }
+}
+
+/// One string, or an array of strings.
+fn strings(
+    object: &Object<'_>,
+    name: &str,
+    problem: &'static str,
+) -> Result<Vec<String>, TokenError> {
+    match object.get(name) {
+        None => Ok(Vec::new()),
+        Some(Value::String(text)) => Ok(vec![text.clone().into_owned()]),
+        Some(Value::Array(items)) => items
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned))
+            .collect::<Option<_>>()
+            .ok_or(TokenError::Malformed(problem)),
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) => {
+            Err(TokenError::Malformed(problem))
+        }
+    }
+}
+
+/// `scope` by RFC 8693 section 4.2; `scp` is what Entra ID (a string) and Okta (an array) write.
+fn scopes(object: &Object<'_>) -> Result<Vec<String>, TokenError> {
+    let scope = string(object, "scope", "`scope` is not a string")?.unwrap_or_default();
+    let scp = strings(
+        object,
+        "scp",
+        "`scp` is neither a string nor an array of them",
+    )?;
+    Ok(std::iter::once(&scope)
+        .chain(&scp)
+        .flat_map(|text| text.split(' '))
+        .filter(|one| !one.is_empty())
+        .map(str::to_owned)
+        .collect())
+}
+
+/// RFC 7519 section 2, NumericDate: "Non-integer values can be represented"; before 1970 refused.
+fn numeric_date(
+    object: &Object<'_>,
+    name: &str,
+    problem: &'static str,
+) -> Result<Option<u64>, TokenError> {
+    match object.get(name) {
+        None => Ok(None),
+        Some(Value::Number(text)) => match seconds(text) {
+            Some(seconds) => Ok(Some(seconds)),
+            None => Err(TokenError::Malformed(problem)),
+        },
+        Some(
+            Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_),
+        ) => Err(TokenError::Malformed(problem)),
+    }
+}
+
+/// Whole seconds of a number's text; `None` if it is negative or beyond `u64`.
+fn seconds(text: &str) -> Option<u64> {
+    if let Ok(whole) = text.parse::<u64>() {
+        return Some(whole);
+    }
+    // 2^64 is exact in an f64; below it the cast only cuts the fraction off.
+    const BEYOND: f64 = 18_446_744_073_709_551_616.0;
+    let number = text
+        .parse::<f64>()
+        .ok()
+        .filter(|number| (0.0..BEYOND).contains(number))?;
+    if text.starts_with('-') {
+        return None;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "range checked"
+    )]
+    Some(number as u64)
+}

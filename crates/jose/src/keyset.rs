@@ -1,0 +1,319 @@
+//! The verification keys of one issuer.
+
+use base::limits;
+
+use crate::algorithm::Algorithm;
+use crate::error::{KeyError, TokenError};
+use crate::json::{self, Object, Value};
+use crate::jws::Header;
+use crate::key::{self, Verifier, Verifiers};
+use crate::{der, jwk, pem};
+
+/// Verification keys of one issuer, parsed once, each bound to the algorithms that it serves.
+#[derive(Clone, Default)]
+pub struct KeySet {
+    keys: Vec<Key>,
+    skipped: Vec<Skipped>,
+}
+
+#[derive(Clone)]
+struct Key {
+    kid: Option<String>,
+    verifiers: Verifiers,
+}
+
+/// A key of a JWK set that isn't used, and why. Source: RFC 7517 section 5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Place in the set, from 0.
+    pub index: usize,
+    pub reason: &'static str,
+}
+
+/// Counts only: no key material, no `kid`.
+impl std::fmt::Debug for KeySet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeySet")
+            .field("keys", &self.keys.len())
+            .field("skipped", &self.skipped.len())
+            .field("algorithms", &self.algorithms())
+            .finish()
+    }
+}
+
+/// What to do with `oct` keys of a set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Secrets {
+    Skipped,
+    Accepted,
+}
+
+impl KeySet {
+    /// Reads a JWK set of public keys. Keys that we don't know, that are unfit or meant for something
+    /// else are skipped and told by [`Self::skipped`]; shared secrets are skipped as well.
+    ///
+    /// # Errors
+    /// When it isn't a JWK set in strict JSON, is larger than [`limits::JWKS_BYTES_MAX`] or
+    /// [`limits::JWKS_KEYS_MAX`], holds a private key, or two keys that a header can't tell apart.
+    pub fn from_jwks(document: &[u8]) -> Result<Self, KeyError> {
+        Self::read_jwks(document, Secrets::Skipped)
+    }
+
+    /// As [`Self::from_jwks`], but `oct` keys count. Only for sets that no one else can read: whoever
+    /// can read this one can sign.
+    ///
+    /// # Errors
+    /// As [`Self::from_jwks`]; also for a set that holds both secrets and public keys.
+    pub fn from_jwks_with_secrets(document: &[u8]) -> Result<Self, KeyError> {
+        Self::read_jwks(document, Secrets::Accepted)
+    }
+
+    /// Reads one public key: `PUBLIC KEY`, `RSA PUBLIC KEY` or `CERTIFICATE`. It has no `kid`.
+    ///
+    /// # Errors
+    /// When there isn't exactly one such block, or the key is of a kind or size that we don't verify.
+    pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
+        let block = pem::single(text)?;
+        let verifiers = match block.label {
+            "PUBLIC KEY" => from_info(der::public_key_info(&block.der))?,
+            "CERTIFICATE" => from_info(der::certificate(&block.der))?,
+            "RSA PUBLIC KEY" => {
+                let (modulus, exponent) = der::rsa_public_key(&block.der).ok_or(BAD_DER)?;
+                key::rsa(modulus, exponent).map_err(KeyError::Unusable)?
+            }
+            label if label.ends_with("PRIVATE KEY") => {
+                return Err(KeyError::Pem("a private key; give its public part"));
+            }
+            _ => {
+                return Err(KeyError::Pem(
+                    "neither `PUBLIC KEY`, `RSA PUBLIC KEY` nor `CERTIFICATE`",
+                ));
+            }
+        };
+        Ok(Self::of_one(verifiers))
+    }
+
+    /// A shared secret for HS256 and, where it is long enough, HS384 and HS512. It has no `kid`.
+    ///
+    /// # Errors
+    /// [`KeyError::ShortSecret`] below 32 bytes; [`KeyError::Pem`] for a PEM file, whose public key is
+    /// no secret.
+    pub fn from_secret(secret: &[u8]) -> Result<Self, KeyError> {
+        if secret.starts_with(b"-----BEGIN ") {
+            return Err(KeyError::Pem(
+                "a PEM file is no shared secret; configure it as `pem`",
+            ));
+        }
+        let verifiers = key::secret(secret);
+        if verifiers.is_empty() {
+            return Err(KeyError::ShortSecret {
+                bytes: secret.len(),
+            });
+        }
+        Ok(Self::of_one(verifiers))
+    }
+
+    /// Keeps of each key only these algorithms, and only the keys that are left with one. An empty list
+    /// leaves no key at all.
+    #[must_use]
+    pub fn restrict(mut self, algorithms: &[Algorithm]) -> Self {
+        for key in &mut self.keys {
+            key.verifiers
+                .retain(|(algorithm, _)| algorithms.contains(algorithm));
+        }
+        self.keys.retain(|key| !key.verifiers.is_empty());
+        self
+    }
+
+    /// Keys in use.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    pub fn has_kid(&self, kid: &str) -> bool {
+        self.keys.iter().any(|key| key.kid.as_deref() == Some(kid))
+    }
+
+    /// Every algorithm that some key serves, sorted.
+    pub fn algorithms(&self) -> Vec<Algorithm> {
+        let each = self.keys.iter().flat_map(|key| key.verifiers.iter());
+        let mut algorithms: Vec<_> = each.map(|(algorithm, _)| *algorithm).collect();
+        algorithms.sort_unstable();
+        algorithms.dedup();
+        algorithms
+    }
+
+    /// The keys of the set that are not used.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// Checks `signature` over `message` with the keys that `header` may mean: those with its `kid`, or
+    /// if there are none those without any; with no `kid`, all. Of these, those that serve its `alg`,
+    /// at most [`limits::JWS_TRIES_MAX`].
+    pub(crate) fn verify(
+        &self,
+        header: &Header,
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), TokenError> {
+        let named = header.kid.as_deref().filter(|kid| self.has_kid(kid));
+        let meant = |key: &&Key| match &header.kid {
+            Some(_) => key.kid.as_deref() == named,
+            None => true,
+        };
+        let mut suited = self
+            .keys
+            .iter()
+            .filter(meant)
+            .filter_map(|key| key.verifier(header.alg))
+            .take(limits::JWS_TRIES_MAX)
+            .peekable();
+        if suited.peek().is_none() {
+            return Err(match (&header.kid, named) {
+                (Some(_), None) => TokenError::UnknownKid,
+                (Some(_), Some(_)) | (None, _) => {
+                    TokenError::Unsupported("no key serves the header's `alg`")
+                }
+            });
+        }
+        if suited.any(|verifier| verifier.verifies(message, signature)) {
+            Ok(())
+        } else {
+            Err(TokenError::BadSignature)
+        }
+    }
+
+    fn of_one(verifiers: Verifiers) -> Self {
+        Self {
+            keys: vec![Key {
+                kid: None,
+                verifiers,
+            }],
+            skipped: Vec::new(),
+        }
+    }
+
+    fn read_jwks(document: &[u8], secrets: Secrets) -> Result<Self, KeyError> {
+        let max = limits::JWKS_BYTES_MAX;
+        if document.len() > max {
+            return Err(KeyError::TooLarge {
+                bytes: document.len(),
+                max,
+            });
+        }
+        let set = json::parse_object(document)?;
+        let keys = set.get("keys").and_then(Value::as_array);
+        let keys = keys.ok_or(KeyError::NotAKeySet("`keys` is not an array"))?;
+        let max = limits::JWKS_KEYS_MAX;
+        if keys.len() > max {
+            return Err(KeyError::TooManyKeys {
+                count: keys.len(),
+                max,
+            });
+        }
+        let mut reading = Reading {
+            set: Self::default(),
+            places: Vec::new(),
+            secrets,
+        };
+        for (index, jwk) in keys.iter().enumerate() {
+            match jwk {
+                Value::Object(jwk) => reading.add(index, jwk)?,
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Array(_) => {
+                    return Err(KeyError::NotAKeySet("a member of `keys` is not an object"));
+                }
+            }
+        }
+        reading.finish()
+    }
+}
+
+const BAD_DER: KeyError = KeyError::Pem("the block does not hold what its label says");
+
+fn from_info(info: Option<der::PublicKeyInfo<'_>>) -> Result<Verifiers, KeyError> {
+    key::from_info(&info.ok_or(BAD_DER)?).map_err(KeyError::Unusable)
+}
+
+impl Key {
+    fn verifier(&self, algorithm: Algorithm) -> Option<&Verifier> {
+        self.verifiers
+            .iter()
+            .find(|(own, _)| *own == algorithm)
+            .map(|(_, verifier)| verifier)
+    }
+
+    fn is_secret(&self) -> bool {
+        self.verifiers
+            .iter()
+            .any(|(algorithm, _)| algorithm.is_symmetric())
+    }
+
+    /// Whether some header would mean both.
+    fn clashes_with(&self, other: &Self) -> bool {
+        let same_kid = self.kid.is_some() && self.kid == other.kid;
+        same_kid
+            && self
+                .verifiers
+                .iter()
+                .any(|(own, _)| other.verifier(*own).is_some())
+    }
+}
+
+/// A JWK set half read.
+struct Reading {
+    set: KeySet,
+    /// The place in the document of each key in use.
+    places: Vec<usize>,
+    secrets: Secrets,
+}
+
+impl Reading {
+    fn add(&mut self, index: usize, jwk: &Object<'_>) -> Result<(), KeyError> {
+        if jwk::is_private(jwk) {
+            return Err(KeyError::PrivateKey { index });
+        }
+        if jwk::is_secret(jwk) && self.secrets == Secrets::Skipped {
+            let reason = "a shared secret has no place in a public set";
+            self.set.skipped.push(Skipped { index, reason });
+            return Ok(());
+        }
+        match jwk::read(jwk) {
+            Ok(jwk) => {
+                self.set.keys.push(Key {
+                    kid: jwk.kid,
+                    verifiers: jwk.verifiers,
+                });
+                self.places.push(index);
+            }
+            Err(reason) => self.set.skipped.push(Skipped { index, reason }),
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<KeySet, KeyError> {
+        let secrets = self.set.keys.iter().filter(|key| key.is_secret()).count();
+        if secrets > 0 && secrets < self.set.keys.len() {
+            return Err(KeyError::Mixed);
+        }
+        for (first, key) in self.places.iter().zip(&self.set.keys) {
+            for (second, other) in self.places.iter().zip(&self.set.keys) {
+                if first < second && key.clashes_with(other) {
+                    return Err(KeyError::DuplicateKid {
+                        first: *first,
+                        second: *second,
+                    });
+                }
+            }
+        }
+        Ok(self.set)
+    }
+}

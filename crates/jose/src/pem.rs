@@ -1,0 +1,57 @@
+//! PEM, strictly read. Source: RFC 7468 section 3.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::error::KeyError;
+
+/// One block of a PEM file.
+pub(crate) struct Block<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) der: Vec<u8>,
+}
+
+/// The one block that `text` holds; what stands outside of it is explanation and ignored.
+pub(crate) fn single(text: &[u8]) -> Result<Block<'_>, KeyError> {
+    let text = std::str::from_utf8(text).map_err(|_| KeyError::Pem("not a PEM file"))?;
+    let mut lines = text.lines().map(str::trim_ascii);
+    let block = next(&mut lines)?.ok_or(KeyError::Pem("the file holds no PEM block"))?;
+    match next(&mut lines)? {
+        None => Ok(block),
+        Some(_) => Err(KeyError::Pem(
+            "the file holds more than one PEM block; leave one",
+        )),
+    }
+}
+
+fn next<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Result<Option<Block<'a>>, KeyError> {
+    let Some(label) = lines.find_map(|line| label(line, "-----BEGIN ")) else {
+        return Ok(None);
+    };
+    let mut body = String::new();
+    for line in lines {
+        if line.starts_with("-----") {
+            let ended = self::label(line, "-----END ") == Some(label);
+            let der = STANDARD.decode(&body).ok().filter(|_| ended);
+            let der = der.ok_or(KeyError::Pem("a PEM block is not base64, or badly ended"))?;
+            return Ok(Some(Block { label, der }));
+        }
+        body.push_str(line);
+    }
+    Err(KeyError::Pem("a PEM block has no END line"))
+}
+
+fn label<'a>(line: &'a str, start: &str) -> Option<&'a str> {
+    line.strip_prefix(start)?.strip_suffix("-----")
+}
+
+/// `der` as a PEM block with lines of 64 characters.
+pub(crate) fn write(label: &str, der: &[u8]) -> String {
+    let mut out = format!("-----BEGIN {label}-----\n");
+    for line in der.chunks(48) {
+        STANDARD.encode_string(line, &mut out);
+        out.push('\n');
+    }
+    out.push_str(&format!("-----END {label}-----\n"));
+    out
+}

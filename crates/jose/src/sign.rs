@@ -1,0 +1,298 @@
+//! Signing: for `penstock token sign`, and the keys that `penstock up` makes for itself.
+
+use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{
+    self, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair, RsaEncoding, RsaKeyPair,
+};
+use aws_lc_rs::{digest, hmac};
+
+use crate::algorithm::Algorithm;
+use crate::base64url;
+use crate::claims::Claims;
+use crate::error::{KeyError, SignError};
+use crate::json;
+use crate::jws::Header;
+use crate::key::{Curve, hmac_algorithms};
+use crate::{der, pem};
+
+/// A private key or a shared secret.
+pub struct SigningKey(Kind);
+
+enum Kind {
+    Rsa(RsaKeyPair),
+    Ec(Curve, EcdsaKeyPair),
+    Ed25519(Ed25519KeyPair),
+    Secret(Vec<u8>),
+}
+
+/// Says what kind of key it is and nothing of the key.
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SigningKey")
+            .field("algorithm", &self.algorithm())
+            .finish_non_exhaustive()
+    }
+}
+
+impl SigningKey {
+    /// Reads one private key: `PRIVATE KEY` (PKCS#8: RSA, P-256, P-384, P-521, Ed25519), `RSA PRIVATE KEY`
+    /// (PKCS#1) or `EC PRIVATE KEY` (SEC 1).
+    ///
+    /// # Errors
+    /// When there isn't exactly one such block, it is encrypted, or RSA of fewer than 2048 bits.
+    pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
+        let block = pem::single(text)?;
+        let kind = match block.label {
+            "PRIVATE KEY" => RsaKeyPair::from_pkcs8(&block.der)
+                .ok()
+                .map(Kind::Rsa)
+                .or_else(|| ec(&block.der))
+                .or_else(|| {
+                    Ed25519KeyPair::from_pkcs8_maybe_unchecked(&block.der)
+                        .ok()
+                        .map(Kind::Ed25519)
+                }),
+            "RSA PRIVATE KEY" => RsaKeyPair::from_der(&block.der).ok().map(Kind::Rsa),
+            "EC PRIVATE KEY" => ec(&block.der),
+            "ENCRYPTED PRIVATE KEY" => {
+                return Err(KeyError::Pem(
+                    "the private key is encrypted; decrypt it first",
+                ));
+            }
+            _ => return Err(KeyError::Pem("not a private key")),
+        };
+        kind.map(Self).ok_or(KeyError::Unusable(
+            "no RSA (2048 to 8192 bits), P-256, P-384, P-521 or Ed25519 key",
+        ))
+    }
+
+    /// A shared secret, for HS256, HS384 and HS512.
+    ///
+    /// # Errors
+    /// [`KeyError::ShortSecret`] below 32 bytes. Source: RFC 7518 section 3.2.
+    pub fn from_secret(secret: &[u8]) -> Result<Self, KeyError> {
+        if secret.len() < hmac::HMAC_SHA256.tag_len() {
+            return Err(KeyError::ShortSecret {
+                bytes: secret.len(),
+            });
+        }
+        Ok(Self(Kind::Secret(secret.to_vec())))
+    }
+
+    /// A new RSA key of 2048 bits as PEM (PKCS#8). It takes from a tenth of a second to some seconds.
+    ///
+    /// # Errors
+    /// [`KeyError::Unusable`] when the system gives no randomness.
+    pub fn generate_rsa() -> Result<String, KeyError> {
+        let failed = |_| KeyError::Unusable("no RSA key could be generated");
+        let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(failed)?;
+        let der = pair.as_der().map_err(failed)?;
+        Ok(pem::write("PRIVATE KEY", der.as_ref()))
+    }
+
+    /// The algorithm to use unless another is asked for.
+    pub fn algorithm(&self) -> Algorithm {
+        match &self.0 {
+            Kind::Rsa(_) => Algorithm::Rs256,
+            Kind::Ec(curve, _) => curve.algorithm(),
+            Kind::Ed25519(_) => Algorithm::EdDsa,
+            Kind::Secret(_) => Algorithm::Hs256,
+        }
+    }
+
+    /// Every algorithm that the key can sign.
+    pub fn algorithms(&self) -> Vec<Algorithm> {
+        Algorithm::ALL
+            .into_iter()
+            .filter(|algorithm| self.suits(*algorithm))
+            .collect()
+    }
+
+    /// Signs `claims_json` as it stands, as a JWS in compact form.
+    ///
+    /// # Errors
+    /// [`SignError::WrongAlgorithm`] when the key can't sign `header.alg`; [`SignError::Claims`] for
+    /// claims that our own verification would refuse.
+    pub fn sign(&self, header: &Header, claims_json: &str) -> Result<String, SignError> {
+        json::parse_object(claims_json.as_bytes())?;
+        Claims::parse(claims_json.as_bytes()).map_err(SignError::Claims)?;
+        if !self.suits(header.alg) {
+            let suited = self.algorithms();
+            return Err(SignError::WrongAlgorithm {
+                algorithm: header.alg,
+                suited,
+            });
+        }
+        let mut token = base64url::encode(header.to_json().as_bytes());
+        token.push('.');
+        token.push_str(&base64url::encode(claims_json.as_bytes()));
+        let signature = self
+            .raw_signature(header.alg, token.as_bytes())
+            .ok_or(SignError::Failed)?;
+        token.push('.');
+        token.push_str(&base64url::encode(&signature));
+        Ok(token)
+    }
+
+    /// The public half as a JWK for verification, to be put into a set; `kid` is the thumbprint unless given.
+    ///
+    /// # Errors
+    /// [`SignError::Secret`] for a shared secret.
+    pub fn public_jwk(&self, kid: Option<&str>) -> Result<String, SignError> {
+        let kid = match kid {
+            Some(kid) => kid.to_owned(),
+            None => self.thumbprint()?,
+        };
+        let mut jwk = "{\"kid\":".to_owned();
+        json::write_string(&mut jwk, &kid);
+        jwk.push_str(&format!(
+            ",\"use\":\"sig\",\"alg\":\"{}\"",
+            self.algorithm()
+        ));
+        for (name, value) in self.public_members()? {
+            jwk.push_str(&format!(",\"{name}\":\"{value}\""));
+        }
+        jwk.push('}');
+        Ok(jwk)
+    }
+
+    /// The key's SHA-256 thumbprint in base64url. Source: RFC 7638 section 3, RFC 8037 appendix A.3.
+    ///
+    /// # Errors
+    /// [`SignError::Secret`] for a shared secret, whose thumbprint would help to guess it.
+    pub fn thumbprint(&self) -> Result<String, SignError> {
+        let members = self.public_members()?;
+        let members: Vec<_> = members
+            .iter()
+            .map(|(name, value)| format!("\"{name}\":\"{value}\""))
+            .collect();
+        let canonical = format!("{{{}}}", members.join(","));
+        Ok(base64url::encode(
+            digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref(),
+        ))
+    }
+
+    /// The members that define the public key, sorted by name as RFC 7638 asks.
+    fn public_members(&self) -> Result<Vec<(&'static str, String)>, SignError> {
+        match &self.0 {
+            Kind::Rsa(pair) => {
+                let public = pair.public_key();
+                let (modulus, exponent) =
+                    der::rsa_public_key(public.as_ref()).ok_or(SignError::Failed)?;
+                Ok(vec![
+                    ("e", base64url::encode(exponent)),
+                    ("kty", "RSA".to_owned()),
+                    ("n", base64url::encode(modulus)),
+                ])
+            }
+            Kind::Ec(curve, pair) => {
+                let point = pair.public_key().as_ref().strip_prefix(&[4]);
+                let (x, y) = point
+                    .and_then(|point| point.split_at_checked(curve.coordinate_bytes()))
+                    .ok_or(SignError::Failed)?;
+                Ok(vec![
+                    ("crv", curve.name().to_owned()),
+                    ("kty", "EC".to_owned()),
+                    ("x", base64url::encode(x)),
+                    ("y", base64url::encode(y)),
+                ])
+            }
+            Kind::Ed25519(pair) => Ok(vec![
+                ("crv", "Ed25519".to_owned()),
+                ("kty", "OKP".to_owned()),
+                ("x", base64url::encode(pair.public_key().as_ref())),
+            ]),
+            Kind::Secret(_) => Err(SignError::Secret),
+        }
+    }
+
+    fn suits(&self, algorithm: Algorithm) -> bool {
+        match &self.0 {
+            Kind::Rsa(_) => rsa_encoding(algorithm).is_some(),
+            Kind::Ec(curve, _) => curve.algorithm() == algorithm,
+            Kind::Ed25519(_) => algorithm == Algorithm::EdDsa,
+            Kind::Secret(secret) => {
+                hmac_hash(algorithm).is_some_and(|hash| secret.len() >= hash.tag_len())
+            }
+        }
+    }
+
+    fn raw_signature(&self, algorithm: Algorithm, message: &[u8]) -> Option<Vec<u8>> {
+        match &self.0 {
+            Kind::Rsa(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                let encoding = rsa_encoding(algorithm)?;
+                pair.sign(encoding, &SystemRandom::new(), message, &mut signature)
+                    .ok()?;
+                Some(signature)
+            }
+            Kind::Ec(_, pair) => {
+                let signature = pair.sign(&SystemRandom::new(), message).ok()?;
+                Some(signature.as_ref().to_vec())
+            }
+            Kind::Ed25519(pair) => Some(pair.try_sign(message).ok()?.as_ref().to_vec()),
+            Kind::Secret(secret) => {
+                let key = hmac::Key::new(hmac_hash(algorithm)?, secret);
+                Some(hmac::sign(&key, message).as_ref().to_vec())
+            }
+        }
+    }
+}
+
+impl Header {
+    /// The header as JSON, `alg` first.
+    fn to_json(&self) -> String {
+        let mut out = format!("{{\"alg\":\"{}\"", self.alg);
+        for (name, value) in [("kid", &self.kid), ("typ", &self.typ)] {
+            if let Some(value) = value {
+                out.push_str(&format!(",\"{name}\":"));
+                json::write_string(&mut out, value);
+            }
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// An EC key in PKCS#8 or SEC 1, of whichever curve it is.
+fn ec(der: &[u8]) -> Option<Kind> {
+    Curve::ALL.into_iter().find_map(|curve| {
+        let pair = EcdsaKeyPair::from_private_key_der(ec_signing(curve), der).ok()?;
+        Some(Kind::Ec(curve, pair))
+    })
+}
+
+fn ec_signing(curve: Curve) -> &'static EcdsaSigningAlgorithm {
+    match curve {
+        Curve::P256 => &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
+        Curve::P384 => &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
+        Curve::P521 => &signature::ECDSA_P521_SHA512_FIXED_SIGNING,
+    }
+}
+
+fn rsa_encoding(algorithm: Algorithm) -> Option<&'static dyn RsaEncoding> {
+    match algorithm {
+        Algorithm::Rs256 => Some(&signature::RSA_PKCS1_SHA256),
+        Algorithm::Rs384 => Some(&signature::RSA_PKCS1_SHA384),
+        Algorithm::Rs512 => Some(&signature::RSA_PKCS1_SHA512),
+        Algorithm::Ps256 => Some(&signature::RSA_PSS_SHA256),
+        Algorithm::Ps384 => Some(&signature::RSA_PSS_SHA384),
+        Algorithm::Ps512 => Some(&signature::RSA_PSS_SHA512),
+        Algorithm::Hs256
+        | Algorithm::Hs384
+        | Algorithm::Hs512
+        | Algorithm::Es256
+        | Algorithm::Es384
+        | Algorithm::Es512
+        | Algorithm::EdDsa => None,
+    }
+}
+
+fn hmac_hash(algorithm: Algorithm) -> Option<hmac::Algorithm> {
+    hmac_algorithms()
+        .into_iter()
+        .find(|(own, _)| *own == algorithm)
+        .map(|(_, hash)| hash)
+}
