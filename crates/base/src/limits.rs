@@ -15,6 +15,10 @@ pub const RESPONSE_HEAD_BYTES_MAX: u32 = 64 * KIB;
 pub const HEADER_FIELDS_MAX: usize = 128;
 /// Longest request target, in bytes. Longer: 414. Source: RFC 9112 section 3 recommends at least 8,000.
 pub const TARGET_BYTES_MAX: u32 = 16 * KIB;
+/// Longest method token, in bytes. Longer: 501. Source: the longest registered one has 17.
+pub const METHOD_BYTES_MAX: usize = 32;
+/// Most elements in a head's Connection fields. More: 400 (request), 502 (response).
+pub const CONNECTION_OPTIONS_MAX: u32 = 32;
 /// Longest chunk-size line, extensions included, in bytes. Longer: 400.
 pub const CHUNK_LINE_BYTES_MAX: u32 = 1024;
 /// Largest trailer section, in bytes. Larger: 431 or a broken body.

@@ -1,0 +1,244 @@
+//! Chunked bodies: finds the payload between the framing, and keeps nothing but the trailers.
+//!
+//! Source: RFC 9112 section 7.1.
+
+use base::limits;
+
+use super::fields::Fields;
+use super::{Field, Known, Refusal, Side, Span, scan, target, write};
+
+/// What the bytes at hand hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// All `used` bytes, the whole input, were framing. Call again with what comes next.
+    NeedMore { used: usize },
+    /// After `skip` bytes of framing come `take` (at least one) of payload. Call again with the rest.
+    Data { skip: usize, take: usize },
+    /// The body ends after `used` bytes; what follows is the next message.
+    End { used: usize },
+}
+
+/// Decodes one chunked body, piece by piece, however it was cut. The payload is not copied.
+#[derive(Clone, Debug, Default)]
+pub struct ChunkedDecoder {
+    side: Side,
+    state: State,
+    /// Bytes of the current chunk-size line so far.
+    line_bytes: u32,
+    /// The trailer section while it is read; then its forwardable fields, written anew.
+    trailers: Vec<u8>,
+    trailer_fields: Vec<Field>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Size { size: u64, digits: u8 },
+    Extension { size: u64 },
+    SizeLf { size: u64 },
+    Data { left: u64 },
+    DataCr,
+    DataLf,
+    Trailers,
+    End,
+    Failed(Refusal),
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Size { size: 0, digits: 0 }
+    }
+}
+
+impl ChunkedDecoder {
+    /// A decoder for a body from `side`, which decides the status of a refusal.
+    #[must_use]
+    pub fn new(side: Side) -> Self {
+        Self {
+            side,
+            ..Self::default()
+        }
+    }
+
+    /// Looks at `input`, which starts where the last piece ended.
+    ///
+    /// # Errors
+    /// 400: a size that is not pure hexadecimal or above 2^64 - 1, a line without CRLF, a size line
+    /// above `CHUNK_LINE_BYTES_MAX`, a control character in an extension, a malformed trailer. 431: trailers
+    /// above `TRAILER_BYTES_MAX` or `HEADER_FIELDS_MAX`. 502 instead of both for a response. An error
+    /// is final: later calls repeat it.
+    pub fn next(&mut self, input: &[u8]) -> Result<Piece, Refusal> {
+        let mut at = 0;
+        loop {
+            match self.state {
+                State::Data { left } => {
+                    let there = input.len().saturating_sub(at);
+                    if there == 0 {
+                        return Ok(Piece::NeedMore { used: at });
+                    }
+                    let take = usize::try_from(left).map_or(there, |left| left.min(there));
+                    self.state = match left.saturating_sub(take as u64) {
+                        0 => State::DataCr,
+                        left => State::Data { left },
+                    };
+                    return Ok(Piece::Data { skip: at, take });
+                }
+                State::End => return Ok(Piece::End { used: at }),
+                State::Failed(refusal) => return Err(refusal),
+                State::Size { .. }
+                | State::Extension { .. }
+                | State::SizeLf { .. }
+                | State::DataCr
+                | State::DataLf
+                | State::Trailers => {
+                    let Some(&byte) = input.get(at) else {
+                        return Ok(Piece::NeedMore { used: at });
+                    };
+                    at = at.saturating_add(1);
+                    self.state = self.step(byte).unwrap_or_else(State::Failed);
+                }
+            }
+        }
+    }
+
+    /// Whether the body has ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::End)
+    }
+
+    /// After [`Piece::End`]: the trailer fields that may be forwarded, as `name: value CRLF` lines, to
+    /// be handed to [`write::last_chunk`]. Fields that mean something to a gateway (framing, routing, identity:
+    /// everything in [`Known`]) were dropped.
+    #[must_use]
+    pub fn trailers(&self) -> &[u8] {
+        if self.is_done() { &self.trailers } else { &[] }
+    }
+
+    /// The same as offsets into [`Self::trailers`].
+    #[must_use]
+    pub fn trailer_fields(&self) -> &[Field] {
+        &self.trailer_fields
+    }
+
+    /// What one byte of framing does.
+    fn step(&mut self, byte: u8) -> Result<State, Refusal> {
+        match self.state {
+            State::Size { .. } | State::Extension { .. } | State::SizeLf { .. } => {
+                self.line_bytes = self.line_bytes.saturating_add(1);
+                if self.line_bytes > limits::CHUNK_LINE_BYTES_MAX {
+                    return Err(self.side.refuse(400, "chunk-size line is too long"));
+                }
+                self.size_line(byte)
+            }
+            State::DataCr if byte == b'\r' => Ok(State::DataLf),
+            State::DataLf if byte == b'\n' => {
+                self.line_bytes = 0;
+                Ok(State::default())
+            }
+            State::DataCr | State::DataLf => {
+                Err(self.side.refuse(400, "chunk does not end with CRLF"))
+            }
+            State::Trailers => self.trailer_byte(byte),
+            State::Data { .. } | State::End | State::Failed(_) => Ok(self.state),
+        }
+    }
+
+    fn size_line(&mut self, byte: u8) -> Result<State, Refusal> {
+        match (self.state, byte) {
+            (State::Size { size, digits }, b'\r' | b';') if digits > 0 => Ok(match byte {
+                b'\r' => State::SizeLf { size },
+                _ => State::Extension { size },
+            }),
+            (State::Size { size, digits }, _) => {
+                let Some(digit) = target::hex(byte) else {
+                    return Err(self.side.refuse(400, "chunk size is not hexadecimal"));
+                };
+                if digits >= HEX_DIGITS_MAX {
+                    return Err(self.side.refuse(400, "chunk size is too large"));
+                }
+                Ok(State::Size {
+                    size: size << 4 | u64::from(digit),
+                    digits: digits + 1,
+                })
+            }
+            (State::Extension { size }, b'\r') => Ok(State::SizeLf { size }),
+            (State::Extension { .. }, b'\t' | b' '..=b'~') => Ok(self.state),
+            (State::SizeLf { size }, b'\n') => Ok(match size {
+                0 => State::Trailers,
+                left => State::Data { left },
+            }),
+            _ => Err(self
+                .side
+                .refuse(400, "chunk-size line has a forbidden byte")),
+        }
+    }
+
+    fn trailer_byte(&mut self, byte: u8) -> Result<State, Refusal> {
+        if (self.trailers.last() == Some(&b'\r')) != (byte == b'\n') {
+            return Err(self
+                .side
+                .refuse(400, "CR and LF do not come in pairs in trailers"));
+        }
+        if self.trailers.len() >= limits::TRAILER_BYTES_MAX as usize {
+            return Err(self.side.refuse(431, "trailers are too large"));
+        }
+        self.trailers.push(byte);
+        if self.trailers == b"\r\n" || self.trailers.ends_with(b"\r\n\r\n") {
+            self.finish_trailers()?;
+            return Ok(State::End);
+        }
+        Ok(State::Trailers)
+    }
+
+    /// Checks the section and writes it anew with the fields that may pass.
+    fn finish_trailers(&mut self) -> Result<(), Refusal> {
+        let section = std::mem::take(&mut self.trailers);
+        if section.len() == b"\r\n".len() {
+            return Ok(());
+        }
+        scan::trailers(&section, self.side)?;
+        let mut headers = [httparse::EMPTY_HEADER; limits::HEADER_FIELDS_MAX];
+        let malformed = self.side.refuse(400, "trailer section is malformed");
+        let Ok(httparse::Status::Complete((len, found))) =
+            httparse::parse_headers(&section, &mut headers)
+        else {
+            return Err(malformed);
+        };
+        let mut fields = Fields::default();
+        fields.lay_out(&section, 0, len, found).ok_or(malformed)?;
+        for field in fields
+            .list()
+            .iter()
+            .filter(|field| field.known == Known::Other)
+        {
+            let start = self.trailers.len();
+            write::field(
+                &mut self.trailers,
+                field.name.of(&section),
+                field.value.of(&section),
+            );
+            let kept = written_at(start, field);
+            self.trailer_fields.push(kept.ok_or(malformed)?);
+        }
+        Ok(())
+    }
+}
+
+/// 16 digits are the 64 bits of a size. Longer numbers would only be zeros in front.
+const HEX_DIGITS_MAX: u8 = 16;
+
+/// Where a field is once it was written at `start`.
+fn written_at(start: usize, field: &Field) -> Option<Field> {
+    let name_end = start.checked_add(field.name.len())?;
+    let value_start = name_end.checked_add(b": ".len())?;
+    let value_end = value_start.checked_add(field.value.len())?;
+    let (name, value) = (
+        Span::new(start, name_end)?,
+        Span::new(value_start, value_end)?,
+    );
+    Some(Field {
+        name,
+        value,
+        ..*field
+    })
+}

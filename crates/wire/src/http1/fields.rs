@@ -1,0 +1,235 @@
+//! Field lines as offsets, what stands between them, and the fields that speak about the connection.
+
+use base::limits;
+
+use super::{Known, KnownSet, Refusal, Side, Span, Version, scan};
+
+/// One field line of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    pub name: Span,
+    /// Without the white space around it; may be empty.
+    pub value: Span,
+    pub known: Known,
+    /// Speaks about this connection only (by standard, or because Connection names it): not forwarded.
+    pub hop: bool,
+}
+
+/// What the peer wants to speak after this exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upgrade {
+    /// Nothing else, or it did not ask properly (HTTP/1.1, and Connection says so).
+    None,
+    WebSocket,
+    Other,
+}
+
+/// The fields of a head, kept from one head to the next for the capacity.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields {
+    list: Vec<Field>,
+    seen: KnownSet,
+    repeated: KnownSet,
+}
+
+/// What the Connection fields ask for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Options {
+    close: bool,
+    keep_alive: bool,
+    pub(super) upgrade: bool,
+}
+
+impl Options {
+    /// Source: RFC 9112 section 9.3.
+    pub(super) fn persists(self, version: Version) -> bool {
+        match version {
+            Version::Http11 => !self.close,
+            Version::Http10 => self.keep_alive && !self.close,
+        }
+    }
+}
+
+impl Fields {
+    pub(super) fn clear(&mut self) {
+        self.list.clear();
+        self.seen = KnownSet::EMPTY;
+        self.repeated = KnownSet::EMPTY;
+    }
+
+    pub(super) fn list(&self) -> &[Field] {
+        &self.list
+    }
+
+    pub(super) fn has(&self, known: Known) -> bool {
+        self.seen.contains(known)
+    }
+
+    pub(super) fn has_several(&self, known: Known) -> bool {
+        self.repeated.contains(known)
+    }
+
+    #[inline]
+    pub(super) fn find(&self, known: Known) -> Option<&Field> {
+        if !self.has(known) {
+            return None;
+        }
+        self.list.iter().find(|field| field.known == known)
+    }
+
+    pub(super) fn find_name(&self, buf: &[u8], name: &[u8]) -> Option<&Field> {
+        self.list
+            .iter()
+            .find(|field| field.name.of(buf).eq_ignore_ascii_case(name))
+    }
+
+    /// The second scan: takes over what `httparse` found from `start` on, and checks all that stands
+    /// between: each name begins where the line before ended, a colon follows it at once, and lines
+    /// end with CRLF. `None` unless the head ends at `end` with an empty line.
+    pub(super) fn lay_out(
+        &mut self,
+        buf: &[u8],
+        start: usize,
+        end: usize,
+        found: &[httparse::Header<'_>],
+    ) -> Option<()> {
+        let mut at = start;
+        for header in found {
+            let (field, next) = lay_out_line(buf, at, header)?;
+            let bit = KnownSet::EMPTY.with(field.known);
+            if self.seen.contains(field.known) {
+                self.repeated = self.repeated.union(bit);
+            }
+            self.seen = self.seen.union(bit);
+            self.list.push(field);
+            at = next;
+        }
+        let closing = buf.get(at..end)?;
+        (closing == b"\r\n").then_some(())
+    }
+
+    /// Reads the Connection fields, and marks those that they name as hop-by-hop.
+    ///
+    /// # Errors
+    /// 400 (502): an element that is no token, more elements than `CONNECTION_OPTIONS_MAX`, or one
+    /// that would remove Host or Content-Length. Source: RFC 9110 section 7.6.1.
+    pub(super) fn connection(&mut self, buf: &[u8], side: Side) -> Result<Options, Refusal> {
+        let mut options = Options::default();
+        if !self.has(Known::Connection) {
+            return Ok(options);
+        }
+        let mut count = 0;
+        for index in 0..self.list.len() {
+            let Some(field) = self.list.get(index) else {
+                break;
+            };
+            if field.known != Known::Connection {
+                continue;
+            }
+            for element in field.value.of(buf).split(|&byte| byte == b',') {
+                let name = scan::trim(element);
+                if name.is_empty() {
+                    continue;
+                }
+                count += 1;
+                if count > limits::CONNECTION_OPTIONS_MAX {
+                    return Err(side.refuse(400, "too many connection options"));
+                }
+                self.option(buf, name, side, &mut options)?;
+            }
+        }
+        Ok(options)
+    }
+
+    fn option(
+        &mut self,
+        buf: &[u8],
+        name: &[u8],
+        side: Side,
+        options: &mut Options,
+    ) -> Result<(), Refusal> {
+        if name.eq_ignore_ascii_case(b"close") {
+            options.close = true;
+        } else if name.eq_ignore_ascii_case(b"keep-alive") {
+            options.keep_alive = true;
+        } else if name.eq_ignore_ascii_case(b"upgrade") {
+            options.upgrade = true;
+        } else if !scan::is_token(name) {
+            return Err(side.refuse(400, "connection option is not a token"));
+        } else if matches!(Known::of(name), Known::Host | Known::ContentLength) {
+            return Err(side.refuse(400, "connection option names a field that must stay"));
+        } else {
+            let named = |field: &&mut Field| field.name.of(buf).eq_ignore_ascii_case(name);
+            self.list
+                .iter_mut()
+                .filter(named)
+                .for_each(|field| field.hop = true);
+        }
+        Ok(())
+    }
+
+    /// What the Upgrade field asks for. Only one protocol, named once, can be `WebSocket`.
+    pub(super) fn upgrade(&self, buf: &[u8], named: bool) -> Upgrade {
+        match self.find(Known::Upgrade) {
+            Some(field) if named => {
+                let websocket = field.value.of(buf).eq_ignore_ascii_case(b"websocket")
+                    && !self.has_several(Known::Upgrade);
+                if websocket {
+                    Upgrade::WebSocket
+                } else {
+                    Upgrade::Other
+                }
+            }
+            Some(_) | None => Upgrade::None,
+        }
+    }
+}
+
+/// Checks one field line that has to start at `start`. Answers it and where the next line starts.
+#[inline]
+fn lay_out_line(buf: &[u8], start: usize, header: &httparse::Header<'_>) -> Option<(Field, usize)> {
+    let name = header.name.as_bytes();
+    let colon = start.checked_add(name.len())?;
+    if name.is_empty() || offset(buf, name)? != start || buf.get(colon) != Some(&b':') {
+        return None;
+    }
+    let after_colon = colon.checked_add(1)?;
+    let value = match header.value {
+        [] => Span::new(after_colon, after_colon)?,
+        bytes => {
+            let from = offset(buf, bytes).filter(|&from| from >= after_colon)?;
+            Span::new(from, from.checked_add(bytes.len())?)?
+        }
+    };
+    let next = line_end(buf, value.end as usize)?;
+    let known = Known::of(name);
+    let name = Span::new(start, colon)?;
+    Some((
+        Field {
+            name,
+            value,
+            known,
+            hop: known.is_hop_by_hop(),
+        },
+        next,
+    ))
+}
+
+/// Where the line after `at` starts, when nothing but white space stands before its CRLF.
+#[inline]
+fn line_end(buf: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        match buf.get(at..)? {
+            [b'\r', b'\n', ..] => return at.checked_add(2),
+            [b' ' | b'\t', ..] => at = at.checked_add(1)?,
+            _ => return None,
+        }
+    }
+}
+
+/// Where `part`, a piece of `whole`, starts in it. `None` when it is no piece of it.
+#[inline]
+pub(super) fn offset(whole: &[u8], part: &[u8]) -> Option<usize> {
+    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    (start.checked_add(part.len())? <= whole.len()).then_some(start)
+}

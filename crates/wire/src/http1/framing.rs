@@ -1,0 +1,92 @@
+//! How long a body is, from Content-Length and Transfer-Encoding. Refuses whatever two
+//! implementations could read differently: request smuggling lives from that difference.
+//!
+//! Source: RFC 9112 section 6.
+
+use super::fields::Fields;
+use super::{Known, Refusal, Side, Version, scan};
+
+/// Where a request's body ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BodyFraming {
+    #[default]
+    None,
+    /// After this many bytes.
+    Length(u64),
+    /// With the last chunk and its trailers.
+    Chunked,
+}
+
+/// Where a response's body ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResponseFraming {
+    #[default]
+    None,
+    /// After this many bytes.
+    Length(u64),
+    /// With the last chunk and its trailers.
+    Chunked,
+    /// When the backend closes the connection.
+    UntilClose,
+}
+
+/// What the two framing fields say, before method and status have their word.
+///
+/// # Errors
+/// 400 (502): Content-Length with Transfer-Encoding, either of them repeated, a length that is not
+/// pure digits or above 2^64 - 1, Transfer-Encoding on HTTP/1.0, malformed or with `chunked` twice.
+/// 501 (502): a transfer coding other than `chunked`.
+pub(super) fn declared(
+    buf: &[u8],
+    fields: &Fields,
+    version: Version,
+    side: Side,
+) -> Result<BodyFraming, Refusal> {
+    let length = fields.find(Known::ContentLength);
+    let coding = fields.find(Known::TransferEncoding);
+    match (length, coding) {
+        (None, None) => Ok(BodyFraming::None),
+        (Some(_), Some(_)) => Err(side.refuse(400, "content-length with transfer-encoding")),
+        (Some(length), None) => {
+            if fields.has_several(Known::ContentLength) {
+                return Err(side.refuse(400, "content-length is repeated"));
+            }
+            let length = decimal(length.value.of(buf));
+            length
+                .map(BodyFraming::Length)
+                .ok_or(side.refuse(400, "content-length is no number"))
+        }
+        (None, Some(coding)) => {
+            if fields.has_several(Known::TransferEncoding) {
+                return Err(side.refuse(400, "transfer-encoding is repeated"));
+            }
+            if version == Version::Http10 {
+                return Err(side.refuse(400, "transfer-encoding on HTTP/1.0"));
+            }
+            chunked(coding.value.of(buf), side)
+        }
+    }
+}
+
+fn chunked(value: &[u8], side: Side) -> Result<BodyFraming, Refusal> {
+    if value.eq_ignore_ascii_case(b"chunked") {
+        return Ok(BodyFraming::Chunked);
+    }
+    let codings = || value.split(|&byte| byte == b',').map(scan::trim);
+    let is_unknown = codings().any(|coding| !coding.eq_ignore_ascii_case(b"chunked"));
+    if is_unknown && codings().all(scan::is_token) {
+        return Err(side.refuse(501, "transfer coding is not supported"));
+    }
+    Err(side.refuse(400, "transfer-encoding is not exactly `chunked`"))
+}
+
+/// Pure digits, at least one, up to 2^64 - 1.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte & 0x0f))?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}

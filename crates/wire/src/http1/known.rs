@@ -1,0 +1,382 @@
+//! Which field names mean something to a gateway, found by length and two machine words.
+
+/// A field name that the gateway cares about. Everything else is [`Known::Other`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Known {
+    #[default]
+    Other,
+    Accept,
+    AcceptEncoding,
+    AccessControlAllowCredentials,
+    AccessControlAllowHeaders,
+    AccessControlAllowMethods,
+    AccessControlAllowOrigin,
+    AccessControlExposeHeaders,
+    AccessControlMaxAge,
+    AccessControlRequestHeaders,
+    AccessControlRequestMethod,
+    /// `apikey`, where WSO2 looks for API keys.
+    ApiKey,
+    Authorization,
+    CacheControl,
+    /// `If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`, `If-Range`.
+    Conditional,
+    Connection,
+    ContentEncoding,
+    ContentLength,
+    ContentRange,
+    ContentType,
+    Cookie,
+    Date,
+    Expect,
+    /// `Age`, `Expires`, `Max-Forwards`, `Pragma`, `Retry-After`, `Vary`, `Warning`.
+    Control,
+    Forwarded,
+    Host,
+    Http2Settings,
+    /// `Internal-Key`, with which WSO2's portals call an API.
+    InternalKey,
+    KeepAlive,
+    Location,
+    Origin,
+    ProxyAuthenticate,
+    ProxyAuthorization,
+    ProxyConnection,
+    Range,
+    SecWebSocketAccept,
+    SecWebSocketExtensions,
+    SecWebSocketKey,
+    SecWebSocketProtocol,
+    SecWebSocketVersion,
+    Server,
+    SetCookie,
+    Te,
+    TraceParent,
+    TraceState,
+    Trailer,
+    TransferEncoding,
+    Upgrade,
+    UserAgent,
+    Via,
+    WwwAuthenticate,
+    XForwardedFor,
+    XForwardedHost,
+    XForwardedPort,
+    XForwardedPrefix,
+    XForwardedProto,
+    /// Any other `X-Forwarded-...`.
+    XForwarded,
+    XJwtAssertion,
+}
+
+impl Known {
+    /// Classifies a field name, whatever its case. `name` is a token (RFC 9110 section 5.6.2).
+    #[must_use]
+    pub fn of(name: &[u8]) -> Self {
+        classify(name)
+    }
+
+    /// Whether the field speaks about this connection only, and is never forwarded.
+    /// Source: RFC 9110 section 7.6.1.
+    #[must_use]
+    pub const fn is_hop_by_hop(self) -> bool {
+        HOP_BY_HOP.contains(self)
+    }
+}
+
+const HOP_BY_HOP: KnownSet = KnownSet::of(&[
+    Known::Connection,
+    Known::Http2Settings,
+    Known::KeepAlive,
+    Known::ProxyAuthenticate,
+    Known::ProxyAuthorization,
+    Known::ProxyConnection,
+    Known::Te,
+    Known::Trailer,
+    Known::TransferEncoding,
+    Known::Upgrade,
+]);
+
+/// A set of known names: one bit each, built at compile time or at run time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownSet(u64);
+
+impl KnownSet {
+    pub const EMPTY: Self = Self(0);
+
+    /// The set of `names`.
+    #[must_use]
+    pub const fn of(names: &[Known]) -> Self {
+        let mut set = Self::EMPTY;
+        let mut rest = names;
+        while let [first, others @ ..] = rest {
+            set = set.with(*first);
+            rest = others;
+        }
+        set
+    }
+
+    /// This set and `name`.
+    #[must_use]
+    pub const fn with(self, name: Known) -> Self {
+        Self(self.0 | 1 << name as u8)
+    }
+
+    /// What is in either.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether `name` is in it.
+    #[must_use]
+    pub const fn contains(self, name: Known) -> bool {
+        self.0 & 1 << name as u8 != 0
+    }
+}
+
+const _: () = assert!((Known::XJwtAssertion as u8) < 64, "a set has 64 bits");
+
+/// The first and the last bytes of a name, eight each, in lower case. Names of 4 to 16 bytes are
+/// equal when their length and key are; longer ones have to be compared in the middle too.
+///
+/// Lower case is made by setting bit 5, which is exact here: apart from letters it would only take
+/// a control character for a hyphen or a digit, and a field name has none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    first: u64,
+    last: u64,
+}
+
+const LOWER: u64 = 0x2020_2020_2020_2020;
+
+impl Key {
+    #[inline]
+    const fn of(name: &[u8]) -> Self {
+        if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+            let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+            Self {
+                first: first | LOWER,
+                last: last | LOWER,
+            }
+        } else if let (Some(first), Some(last)) = (name.first_chunk::<4>(), name.last_chunk::<4>())
+        {
+            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+            Self {
+                first: first as u64 | LOWER,
+                last: last as u64 | LOWER,
+            }
+        } else if let (Some(first), Some(last)) = (name.first_chunk::<2>(), name.last_chunk::<2>())
+        {
+            let (first, last) = (u16::from_le_bytes(*first), u16::from_le_bytes(*last));
+            Self {
+                first: first as u64 | LOWER,
+                last: last as u64 | LOWER,
+            }
+        } else {
+            Self {
+                first: LOWER,
+                last: LOWER,
+            }
+        }
+    }
+}
+
+const LONGEST_EXACT_KEY: usize = 16;
+
+/// Makes [`classify`] and, for the tests, the table of all names, from one list by length.
+macro_rules! names {
+    ($($len:literal => { $($text:literal $known:ident,)* })*) => {
+        fn classify(name: &[u8]) -> Known {
+            let key = Key::of(name);
+            match name.len() {
+                $($len => {
+                    $(if key == const { Key::of($text.as_bytes()) }
+                        && ($len <= LONGEST_EXACT_KEY
+                            || name.eq_ignore_ascii_case($text.as_bytes()))
+                    {
+                        return Known::$known;
+                    })*
+                })*
+                _ => {}
+            }
+            forwarded_or_other(name, key)
+        }
+
+        #[cfg(test)]
+        const NAMES: &[(usize, &str, Known)] = &[$($(($len, $text, Known::$known),)*)*];
+    };
+}
+
+names! {
+    2 => { "te" Te, }
+    3 => { "age" Control, "via" Via, }
+    4 => { "host" Host, "date" Date, "vary" Control, }
+    5 => { "range" Range, }
+    6 => {
+        "accept" Accept, "cookie" Cookie, "origin" Origin, "expect" Expect, "server" Server,
+        "apikey" ApiKey, "pragma" Control,
+    }
+    7 => {
+        "trailer" Trailer, "upgrade" Upgrade, "expires" Control, "warning" Control,
+    }
+    8 => { "location" Location, "if-match" Conditional, "if-range" Conditional, }
+    9 => { "forwarded" Forwarded, }
+    10 => {
+        "connection" Connection, "user-agent" UserAgent, "keep-alive" KeepAlive,
+        "set-cookie" SetCookie, "tracestate" TraceState,
+    }
+    11 => { "traceparent" TraceParent, "retry-after" Control, }
+    12 => {
+        "content-type" ContentType, "internal-key" InternalKey, "max-forwards" Control,
+    }
+    13 => {
+        "authorization" Authorization, "cache-control" CacheControl, "content-range" ContentRange,
+        "if-none-match" Conditional,
+    }
+    14 => { "content-length" ContentLength, "http2-settings" Http2Settings, }
+    15 => {
+        "accept-encoding" AcceptEncoding, "x-forwarded-for" XForwardedFor,
+        "x-jwt-assertion" XJwtAssertion,
+    }
+    16 => {
+        "content-encoding" ContentEncoding, "proxy-connection" ProxyConnection,
+        "www-authenticate" WwwAuthenticate, "x-forwarded-host" XForwardedHost,
+        "x-forwarded-port" XForwardedPort,
+    }
+    17 => {
+        "transfer-encoding" TransferEncoding, "sec-websocket-key" SecWebSocketKey,
+        "if-modified-since" Conditional, "x-forwarded-proto" XForwardedProto,
+    }
+    18 => { "proxy-authenticate" ProxyAuthenticate, "x-forwarded-prefix" XForwardedPrefix, }
+    19 => { "proxy-authorization" ProxyAuthorization, "if-unmodified-since" Conditional, }
+    20 => { "sec-websocket-accept" SecWebSocketAccept, }
+    21 => { "sec-websocket-version" SecWebSocketVersion, }
+    22 => {
+        "sec-websocket-protocol" SecWebSocketProtocol,
+        "access-control-max-age" AccessControlMaxAge,
+    }
+    24 => { "sec-websocket-extensions" SecWebSocketExtensions, }
+    27 => { "access-control-allow-origin" AccessControlAllowOrigin, }
+    28 => {
+        "access-control-allow-headers" AccessControlAllowHeaders,
+        "access-control-allow-methods" AccessControlAllowMethods,
+    }
+    29 => {
+        "access-control-expose-headers" AccessControlExposeHeaders,
+        "access-control-request-method" AccessControlRequestMethod,
+    }
+    30 => { "access-control-request-headers" AccessControlRequestHeaders, }
+    32 => { "access-control-allow-credentials" AccessControlAllowCredentials, }
+}
+
+/// Names that start with `X-Forwarded-`, and those that a backend which reads `_` as `-` (CGI,
+/// WSGI, PHP) would take for one, or for `X-JWT-Assertion`.
+#[inline]
+fn forwarded_or_other(name: &[u8], key: Key) -> Known {
+    const START: u64 = Key::of(b"x-forwar").first;
+    const START_UNDERSCORE: u64 = Key::of(b"x_forwar").first;
+    const ASSERTION: [u64; 4] = [
+        Key::of(b"x_jwt_as").first,
+        Key::of(b"x-jwt_as").first,
+        Key::of(b"x_jwt-as").first,
+        Key::of(b"x-jwt-as").first,
+    ];
+    let starts = key.first == START || key.first == START_UNDERSCORE;
+    if starts
+        && name
+            .get(8..11)
+            .is_some_and(|rest| rest.eq_ignore_ascii_case(b"ded"))
+    {
+        if matches!(name.get(11), Some(b'-' | b'_')) {
+            return Known::XForwarded;
+        }
+    } else if name.len() == 15
+        && ASSERTION.contains(&key.first)
+        && name
+            .get(8..)
+            .is_some_and(|rest| rest.eq_ignore_ascii_case(b"sertion"))
+    {
+        return Known::XJwtAssertion;
+    }
+    Known::Other
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_name_is_found_in_any_case_and_no_neighbour_of_it() {
+        for &(len, text, known) in NAMES {
+            assert_eq!(text.len(), len, "{text} stands under the wrong length");
+            assert_eq!(Known::of(text.as_bytes()), known, "{text}");
+            assert_eq!(
+                Known::of(text.to_ascii_uppercase().as_bytes()),
+                known,
+                "{text} in capitals"
+            );
+            for at in 0..len {
+                let mut other = text.as_bytes().to_vec();
+                other[at] = if other[at] == b'q' { b'j' } else { b'q' };
+                let found = Known::of(&other);
+                assert!(
+                    found != known || found == Known::XForwarded,
+                    "{text} changed at {at}"
+                );
+            }
+            check(
+                &format!("{text}x"),
+                if text.starts_with("x-forwarded-") {
+                    Known::XForwarded
+                } else {
+                    Known::Other
+                },
+            );
+        }
+    }
+
+    #[test]
+    fn whatever_starts_with_x_forwarded_is_one_of_them() {
+        check("X-Forwarded-For", Known::XForwardedFor);
+        check("x-forwarded-server", Known::XForwarded);
+        check("X-Forwarded-", Known::XForwarded);
+        check("X-Forwarded", Known::Other);
+        check("X-ForwardedFor", Known::Other);
+        check("X-Forwarder-For", Known::Other);
+    }
+
+    #[test]
+    fn underscores_do_not_hide_an_identity_field() {
+        check("X_Forwarded_For", Known::XForwarded);
+        check("X-Forwarded_For", Known::XForwarded);
+        check("X_JWT_Assertion", Known::XJwtAssertion);
+        check("X-JWT_Assertion", Known::XJwtAssertion);
+        check("X_JWT-Assertion", Known::XJwtAssertion);
+        check("X-JWT-Assertions", Known::Other);
+    }
+
+    #[test]
+    fn short_and_empty_names_are_other() {
+        for name in ["", "t", "x", "xy", "xyz"] {
+            check(name, Known::Other);
+        }
+    }
+
+    #[test]
+    fn a_set_holds_what_was_put_in() {
+        const SET: KnownSet = KnownSet::of(&[Known::Host, Known::XJwtAssertion]);
+        assert!(SET.contains(Known::Host) && SET.contains(Known::XJwtAssertion));
+        assert!(!SET.contains(Known::Other) && !SET.contains(Known::Te));
+        assert!(
+            SET.union(KnownSet::EMPTY.with(Known::Te))
+                .contains(Known::Te)
+        );
+    }
+
+    #[track_caller]
+    fn check(name: &str, expect: Known) {
+        assert_eq!(Known::of(name.as_bytes()), expect, "{name}");
+    }
+}

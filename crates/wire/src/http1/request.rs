@@ -1,0 +1,298 @@
+//! A request head: parsed once, read by every stage through offsets.
+
+use std::mem::MaybeUninit;
+
+use base::{Method, limits};
+
+use super::fields::{Fields, Options, offset};
+use super::framing::{self, BodyFraming};
+use super::target::{self, Path, Target};
+use super::{Field, Known, Parsed, Refusal, Side, Span, Upgrade, Version, scan};
+
+/// The head of a request. Keep it and parse the next one into it: its memory is reused.
+///
+/// It holds offsets only. Every method that takes a `buf` wants the one that was parsed; another, or
+/// a shorter one, gives wrong or empty bytes, never a panic.
+#[derive(Clone, Debug)]
+pub struct RequestHead {
+    len: usize,
+    method: Method,
+    method_span: Span,
+    whole_target: Span,
+    target: Target,
+    changed_path: Vec<u8>,
+    host: Span,
+    version: Version,
+    fields: Fields,
+    framing: BodyFraming,
+    options: Options,
+    expects_continue: bool,
+}
+
+impl Default for RequestHead {
+    fn default() -> Self {
+        Self {
+            len: 0,
+            method: Method::Other,
+            method_span: Span::default(),
+            whole_target: Span::default(),
+            target: Target::default(),
+            changed_path: Vec::new(),
+            host: Span::default(),
+            version: Version::Http11,
+            fields: Fields::default(),
+            framing: BodyFraming::None,
+            options: Options::default(),
+            expects_continue: false,
+        }
+    }
+}
+
+impl RequestHead {
+    /// Parses the head at the start of `buf`, which may hold more. What was parsed before is gone.
+    ///
+    /// After [`Parsed::Partial`], call again with the same bytes and those that came since.
+    ///
+    /// # Errors
+    /// 400: anything that could be understood in two ways (DESIGN.md section 3). 414: the target is
+    /// longer than `TARGET_BYTES_MAX`. 417: an expectation other than `100-continue`. 431: a head above
+    /// `HEAD_BYTES_MAX` or with more than `HEADER_FIELDS_MAX` fields. 501: CONNECT, a method above
+    /// `METHOD_BYTES_MAX`, or an unknown transfer coding. 505: a version other than 1.0 and 1.1.
+    pub fn parse(&mut self, buf: &[u8]) -> Result<Parsed, Refusal> {
+        self.clear();
+        if self.first_scan(buf).is_none() {
+            self.clear();
+            return match scan::request(buf)? {
+                None => Ok(Parsed::Partial),
+                Some(_) => Err(Refusal::bad("head is malformed")),
+            };
+        }
+        match self.judge(buf) {
+            Ok(()) => Ok(Parsed::Complete),
+            Err(refusal) => {
+                self.clear();
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The head's length in bytes, its empty line included. Zero until it is complete.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no complete head is empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// The method as sent: the only way to learn the name of a [`Method::Other`].
+    #[must_use]
+    pub fn method_bytes<'a>(&self, buf: &'a [u8]) -> &'a [u8] {
+        self.method_span.of(buf)
+    }
+
+    /// The whole target as sent. For the log: routes and forwarded heads want [`Self::path`].
+    #[must_use]
+    pub fn target<'a>(&self, buf: &'a [u8]) -> &'a [u8] {
+        self.whole_target.of(buf)
+    }
+
+    /// The normalised path, to be routed and forwarded byte for byte. Starts with `/`, or is `*`.
+    #[must_use]
+    pub fn path<'a>(&'a self, buf: &'a [u8]) -> &'a [u8] {
+        match self.target.path {
+            Path::Sent(span) => span.of(buf),
+            Path::Changed => &self.changed_path,
+            Path::Root => b"/",
+            Path::Asterisk => b"*",
+        }
+    }
+
+    /// What follows the first `?`, as sent.
+    #[must_use]
+    pub fn query<'a>(&self, buf: &'a [u8]) -> Option<&'a [u8]> {
+        self.target.query.map(|span| span.of(buf))
+    }
+
+    /// The authority that the caller named, as sent: from the absolute-form, else from Host. Empty
+    /// only for HTTP/1.0 without Host.
+    #[must_use]
+    pub fn host<'a>(&self, buf: &'a [u8]) -> &'a [u8] {
+        self.host.of(buf)
+    }
+
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    #[must_use]
+    pub fn framing(&self) -> BodyFraming {
+        self.framing
+    }
+
+    /// For HTTP/2, whose streams end without a length: says what frames the body instead of the head.
+    pub fn set_framing(&mut self, framing: BodyFraming) {
+        self.framing = framing;
+    }
+
+    /// Whether the caller wants to keep the connection after this exchange.
+    #[must_use]
+    pub fn keep_alive(&self) -> bool {
+        self.options.persists(self.version)
+    }
+
+    /// Whether the caller waits for a 100 before it sends the body. Never on HTTP/1.0 or without body.
+    #[must_use]
+    pub fn expects_continue(&self) -> bool {
+        self.expects_continue && self.framing != BodyFraming::None
+    }
+
+    #[must_use]
+    pub fn upgrade(&self, buf: &[u8]) -> Upgrade {
+        self.fields
+            .upgrade(buf, self.options.upgrade && self.version == Version::Http11)
+    }
+
+    /// Every field line, in the order sent.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        self.fields.list()
+    }
+
+    /// The first field of that kind; at once when there is none.
+    #[must_use]
+    pub fn find(&self, known: Known) -> Option<&Field> {
+        self.fields.find(known)
+    }
+
+    /// Whether the head has two or more fields of that kind.
+    #[must_use]
+    pub fn has_several(&self, known: Known) -> bool {
+        self.fields.has_several(known)
+    }
+
+    /// The first field with that name, whatever its case.
+    #[must_use]
+    pub fn find_name(&self, buf: &[u8], name: &[u8]) -> Option<&Field> {
+        self.fields.find_name(buf, name)
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+        self.method = Method::Other;
+        self.method_span = Span::default();
+        self.whole_target = Span::default();
+        self.target = Target::default();
+        self.changed_path.clear();
+        self.host = Span::default();
+        self.version = Version::Http11;
+        self.fields.clear();
+        self.framing = BodyFraming::None;
+        self.options = Options::default();
+        self.expects_continue = false;
+    }
+
+    /// `None` unless `buf` starts with a complete head without a flaw in its spelling.
+    fn first_scan(&mut self, buf: &[u8]) -> Option<()> {
+        let buf = buf.get(..limits::HEAD_BYTES_MAX as usize).unwrap_or(buf);
+        let mut headers = [const { MaybeUninit::uninit() }; limits::HEADER_FIELDS_MAX];
+        let mut found = httparse::Request::new(&mut []);
+        let len = match found.parse_with_uninit_headers(buf, &mut headers) {
+            Ok(httparse::Status::Complete(len)) => len,
+            Ok(httparse::Status::Partial) | Err(_) => return None,
+        };
+        let line_end = self.lay_out_line(buf, &found)?;
+        self.fields.lay_out(buf, line_end, len, found.headers)?;
+        self.len = len;
+        Some(())
+    }
+
+    /// Checks the request line, which has to start at 0, and answers where it ends.
+    fn lay_out_line(&mut self, buf: &[u8], found: &httparse::Request<'_, '_>) -> Option<usize> {
+        let method = found.method?.as_bytes();
+        let target = found.path?.as_bytes();
+        let target_start = method.len().checked_add(1)?;
+        let target_end = target_start.checked_add(target.len())?;
+        let (version, tail) = match found.version? {
+            0 => (Version::Http10, b" HTTP/1.0\r\n"),
+            1 => (Version::Http11, b" HTTP/1.1\r\n"),
+            _ => return None,
+        };
+        let line_end = target_end.checked_add(tail.len())?;
+        let well_placed = offset(buf, method)? == 0
+            && offset(buf, target)? == target_start
+            && buf.get(target_end..line_end)? == tail;
+        let within_limits = (1..=limits::METHOD_BYTES_MAX).contains(&method.len())
+            && (1..=limits::TARGET_BYTES_MAX as usize).contains(&target.len());
+        if !well_placed || !within_limits || has_forbidden_byte(target) {
+            return None;
+        }
+        self.method = Method::from_bytes(method);
+        self.method_span = Span::new(0, method.len())?;
+        self.whole_target = Span::new(target_start, target_end)?;
+        self.version = version;
+        Some(line_end)
+    }
+
+    /// Judges the meaning of a well spelt head.
+    fn judge(&mut self, buf: &[u8]) -> Result<(), Refusal> {
+        self.target = target::read(buf, self.whole_target, self.method, &mut self.changed_path)?;
+        self.judge_host(buf)?;
+        self.framing = framing::declared(buf, &self.fields, self.version, Side::Request)?;
+        self.options = self.fields.connection(buf, Side::Request)?;
+        self.judge_expect(buf)
+    }
+
+    /// Source: RFC 9112 section 3.2.
+    fn judge_host(&mut self, buf: &[u8]) -> Result<(), Refusal> {
+        if self.fields.has_several(Known::Host) {
+            return Err(Refusal::bad("host is repeated"));
+        }
+        match self.fields.find(Known::Host) {
+            Some(field) if !target::is_authority(field.value.of(buf)) => {
+                return Err(Refusal::bad("host is invalid"));
+            }
+            Some(field) => self.host = field.value,
+            None if self.version == Version::Http11 => {
+                return Err(Refusal::bad("host is missing"));
+            }
+            None => {}
+        }
+        if let Some((authority, port)) = self.target.authority {
+            let named = self.host.of(buf);
+            if !named.is_empty() && !target::agree(authority.of(buf), port, named) {
+                return Err(Refusal::bad("host disagrees with the target"));
+            }
+            self.host = authority;
+        }
+        Ok(())
+    }
+
+    /// HTTP/1.0 cannot expect anything. Source: RFC 9110 section 10.1.1.
+    fn judge_expect(&mut self, buf: &[u8]) -> Result<(), Refusal> {
+        let Some(field) = self.fields.find(Known::Expect) else {
+            return Ok(());
+        };
+        if self.version == Version::Http10 {
+            return Ok(());
+        }
+        let known = field.value.of(buf).eq_ignore_ascii_case(b"100-continue");
+        if !known || self.fields.has_several(Known::Expect) {
+            return Err(Refusal::new(417, "expectation is not `100-continue`"));
+        }
+        self.expects_continue = true;
+        Ok(())
+    }
+}
+
+/// Written without early exit so that the compiler makes vector instructions of it; the same set as
+/// `scan::is_target_byte`, which a test checks.
+fn has_forbidden_byte(target: &[u8]) -> bool {
+    target.iter().fold(false, |bad, &byte| {
+        bad | (byte <= b' ') | (byte == b'#') | (byte >= 0x7f)
+    })
+}

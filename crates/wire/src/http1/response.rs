@@ -1,0 +1,209 @@
+//! A response head. A backend is trusted as little as a caller: whatever is wrong is 502.
+
+use std::mem::MaybeUninit;
+
+use base::{Method, limits};
+
+use super::fields::{Fields, Options, offset};
+use super::framing::{self, BodyFraming, ResponseFraming};
+use super::{Field, Known, Parsed, Refusal, Side, Span, Upgrade, Version, scan};
+
+/// The head of a response. Keep it and parse the next one into it: its memory is reused.
+/// As with [`super::RequestHead`], methods that take a `buf` want the one that was parsed.
+#[derive(Clone, Debug, Default)]
+pub struct ResponseHead {
+    len: usize,
+    status: u16,
+    reason: Span,
+    version: Version,
+    fields: Fields,
+    framing: ResponseFraming,
+    options: Options,
+    is_clean: bool,
+}
+
+impl ResponseHead {
+    /// Parses the head at the start of `buf`, the answer to a request with `for_method`.
+    ///
+    /// After [`Parsed::Partial`], call again with the same bytes and those that came since.
+    ///
+    /// # Errors
+    /// 502, whatever is wrong: spelling, framing, a head above `RESPONSE_HEAD_BYTES_MAX`, a status
+    /// outside 100 to 599, or a 1xx that announces a body.
+    pub fn parse(&mut self, buf: &[u8], for_method: Method) -> Result<Parsed, Refusal> {
+        self.clear();
+        if self.first_scan(buf).is_none() {
+            self.clear();
+            return match scan::response(buf)? {
+                None => Ok(Parsed::Partial),
+                Some(_) => Err(Refusal::new(502, "head is malformed")),
+            };
+        }
+        match self.judge(buf, for_method) {
+            Ok(()) => Ok(Parsed::Complete),
+            Err(refusal) => {
+                self.clear();
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The head's length in bytes, its empty line included. Zero until it is complete.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no complete head is empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// 100 to 599.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The reason phrase as sent; may be empty, may hold bytes above 0x7f.
+    #[must_use]
+    pub fn reason<'a>(&self, buf: &'a [u8]) -> &'a [u8] {
+        self.reason.of(buf)
+    }
+
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    #[must_use]
+    pub fn framing(&self) -> ResponseFraming {
+        self.framing
+    }
+
+    /// Whether the connection may serve another request once the body is read.
+    #[must_use]
+    pub fn keep_alive(&self) -> bool {
+        self.is_clean
+            && self.framing != ResponseFraming::UntilClose
+            && self.options.persists(self.version)
+    }
+
+    /// A 1xx that announces the real answer: all but 101, which ends HTTP on this connection.
+    #[must_use]
+    pub fn is_interim(&self) -> bool {
+        self.status < 200 && self.status != 101
+    }
+
+    /// What a 101 switches to.
+    #[must_use]
+    pub fn upgrade(&self, buf: &[u8]) -> Upgrade {
+        self.fields
+            .upgrade(buf, self.options.upgrade && self.version == Version::Http11)
+    }
+
+    /// Every field line, in the order sent.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        self.fields.list()
+    }
+
+    /// The first field of that kind; at once when there is none.
+    #[must_use]
+    pub fn find(&self, known: Known) -> Option<&Field> {
+        self.fields.find(known)
+    }
+
+    /// The first field with that name, whatever its case.
+    #[must_use]
+    pub fn find_name(&self, buf: &[u8], name: &[u8]) -> Option<&Field> {
+        self.fields.find_name(buf, name)
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+        self.status = 0;
+        self.reason = Span::default();
+        self.version = Version::Http11;
+        self.fields.clear();
+        self.framing = ResponseFraming::None;
+        self.options = Options::default();
+        self.is_clean = false;
+    }
+
+    /// `None` unless `buf` starts with a complete head without a flaw in its spelling.
+    fn first_scan(&mut self, buf: &[u8]) -> Option<()> {
+        let buf = buf
+            .get(..limits::RESPONSE_HEAD_BYTES_MAX as usize)
+            .unwrap_or(buf);
+        let mut headers = [const { MaybeUninit::uninit() }; limits::HEADER_FIELDS_MAX];
+        let mut found = httparse::Response::new(&mut []);
+        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+            &mut found,
+            buf,
+            &mut headers,
+        );
+        let len = match parsed {
+            Ok(httparse::Status::Complete(len)) => len,
+            Ok(httparse::Status::Partial) | Err(_) => return None,
+        };
+        let line_end = match found.headers.first() {
+            Some(first) => offset(buf, first.name.as_bytes())?,
+            None => len.checked_sub(2)?,
+        };
+        self.lay_out_line(buf.get(..line_end)?)?;
+        self.fields.lay_out(buf, line_end, len, found.headers)?;
+        self.len = len;
+        Some(())
+    }
+
+    /// Checks the status line, its CRLF included. `httparse` has seen that the reason has no
+    /// control characters.
+    fn lay_out_line(&mut self, line: &[u8]) -> Option<()> {
+        let (version, rest) = line.split_first_chunk::<9>()?;
+        self.version = match version {
+            b"HTTP/1.0 " => Version::Http10,
+            b"HTTP/1.1 " => Version::Http11,
+            _ => return None,
+        };
+        let [
+            hundreds @ b'1'..=b'5',
+            tens @ b'0'..=b'9',
+            ones @ b'0'..=b'9',
+            rest @ ..,
+        ] = rest
+        else {
+            return None;
+        };
+        let digit = |byte: &u8| u16::from(byte & 0x0f);
+        self.status = digit(hundreds) * 100 + digit(tens) * 10 + digit(ones);
+        match rest {
+            b"\r\n" => Some(()),
+            [b' ', reason @ .., b'\r', b'\n'] => {
+                const REASON_AT: usize = b"HTTP/1.1 200 ".len();
+                self.reason = Span::new(REASON_AT, REASON_AT.checked_add(reason.len())?)?;
+                memchr::memchr(b'\n', reason).is_none().then_some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// Judges the meaning of a well spelt head. Source: RFC 9112 section 6.3.
+    fn judge(&mut self, buf: &[u8], for_method: Method) -> Result<(), Refusal> {
+        let declared = framing::declared(buf, &self.fields, self.version, Side::Response)?;
+        self.options = self.fields.connection(buf, Side::Response)?;
+        self.is_clean = true;
+        self.framing = match (self.status, declared) {
+            (100..=199, BodyFraming::Length(_) | BodyFraming::Chunked) => {
+                return Err(Refusal::new(502, "interim response announces a body"));
+            }
+            (100..=199 | 304, _) => ResponseFraming::None,
+            (204, declared) => {
+                // A body behind a 204 is forbidden but seen: what follows cannot be trusted.
+                self.is_clean = matches!(declared, BodyFraming::None | BodyFraming::Length(0));
+                ResponseFraming::None
+            }
+            (_, _) if for_method == Method::Head => ResponseFraming::None,
+            (_, BodyFraming::Length(len)) => ResponseFraming::Length(len),
+            (_, BodyFraming::Chunked) => ResponseFraming::Chunked,
+            (_, BodyFraming::None) => ResponseFraming::UntilClose,
+        };
+        Ok(())
+    }
+}

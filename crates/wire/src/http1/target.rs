@@ -1,0 +1,358 @@
+//! The request target: its four forms, the authority, and the one spelling of a path that is both
+//! routed and forwarded.
+//!
+//! Architecture invariant: a path that needs no change is not copied, and changing it again changes
+//! nothing. Source: RFC 9112 section 3.2, RFC 3986 sections 5.2.4 and 6.2.2.
+
+use std::net::Ipv6Addr;
+
+use base::Method;
+
+use super::{Refusal, Span};
+
+/// Where the normalised path is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Path {
+    /// As it was sent, in the head's buffer.
+    Sent(Span),
+    /// Changed, in the head's scratch.
+    Changed,
+    /// `/`, for an absolute-form without a path.
+    #[default]
+    Root,
+    /// `*`, of OPTIONS.
+    Asterisk,
+}
+
+/// A target taken apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Target {
+    /// From the absolute-form, with its default port.
+    pub(super) authority: Option<(Span, DefaultPort)>,
+    pub(super) path: Path,
+    pub(super) query: Option<Span>,
+}
+
+/// The port that an authority means when it names none, as it would stand behind the host.
+pub(super) type DefaultPort = &'static [u8];
+
+/// Takes the target at `whole` apart; its bytes are already known to be visible ASCII without `#`.
+/// A changed path is left in `scratch`.
+///
+/// # Errors
+/// 400: no form that the method may have, an invalid authority, or an invalid path. 501: CONNECT.
+pub(super) fn read(
+    buf: &[u8],
+    whole: Span,
+    method: Method,
+    scratch: &mut Vec<u8>,
+) -> Result<Target, Refusal> {
+    let bytes = whole.of(buf);
+    if method == Method::Connect {
+        let valid = host_and_port(bytes).is_some_and(|(_, port)| port.is_some());
+        return Err(if valid {
+            Refusal::new(501, "CONNECT is not supported")
+        } else {
+            Refusal::bad("target of CONNECT is not host and port")
+        });
+    }
+    match bytes {
+        [b'/', ..] => origin_form(buf, whole, scratch),
+        b"*" if method == Method::Options => Ok(Target {
+            path: Path::Asterisk,
+            ..Target::default()
+        }),
+        _ => absolute_form(buf, whole, method, scratch),
+    }
+}
+
+fn origin_form(buf: &[u8], whole: Span, scratch: &mut Vec<u8>) -> Result<Target, Refusal> {
+    let (path, query) = split_query(buf, whole);
+    Ok(Target {
+        authority: None,
+        path: normalise(buf, path, scratch)?,
+        query,
+    })
+}
+
+fn absolute_form(
+    buf: &[u8],
+    whole: Span,
+    method: Method,
+    scratch: &mut Vec<u8>,
+) -> Result<Target, Refusal> {
+    let bytes = whole.of(buf);
+    let (scheme_len, port): (u32, DefaultPort) = if starts_with(bytes, b"http://") {
+        (7, b":80")
+    } else if starts_with(bytes, b"https://") {
+        (8, b":443")
+    } else {
+        return Err(Refusal::bad("target has no form that its method allows"));
+    };
+    let start = whole.start.saturating_add(scheme_len);
+    let rest = Span {
+        start,
+        end: whole.end,
+    };
+    let authority_len = rest
+        .of(buf)
+        .iter()
+        .take_while(|&&byte| !matches!(byte, b'/' | b'?'));
+    let cut = start.saturating_add(u32::try_from(authority_len.count()).unwrap_or(u32::MAX));
+    let authority = Span { start, end: cut };
+    if !is_authority(authority.of(buf)) {
+        return Err(Refusal::bad("authority of the target is invalid"));
+    }
+    let (path, query) = split_query(
+        buf,
+        Span {
+            start: cut,
+            end: whole.end,
+        },
+    );
+    let path = match (path.is_empty(), query) {
+        (false, _) => normalise(buf, path, scratch)?,
+        // RFC 9112 section 3.2.4: the last proxy sends `*`.
+        (true, None) if method == Method::Options => Path::Asterisk,
+        (true, _) => Path::Root,
+    };
+    Ok(Target {
+        authority: Some((authority, port)),
+        path,
+        query,
+    })
+}
+
+fn split_query(buf: &[u8], whole: Span) -> (Span, Option<Span>) {
+    let mark = memchr::memchr(b'?', whole.of(buf)).and_then(|at| u32::try_from(at).ok());
+    match mark.map(|at| whole.start.saturating_add(at)) {
+        None => (whole, None),
+        Some(mark) => (
+            Span {
+                start: whole.start,
+                end: mark,
+            },
+            Some(Span {
+                start: mark.saturating_add(1),
+                end: whole.end,
+            }),
+        ),
+    }
+}
+
+fn starts_with(bytes: &[u8], start: &[u8]) -> bool {
+    bytes
+        .get(..start.len())
+        .is_some_and(|found| found.eq_ignore_ascii_case(start))
+}
+
+// --- the authority ------------------------------------------------------------------------------
+
+/// Whether `bytes` are `host [":" port]`, without user information.
+pub(super) fn is_authority(bytes: &[u8]) -> bool {
+    host_and_port(bytes).is_some()
+}
+
+/// Whether the target's authority and the Host field mean the same: equal but for case and for the
+/// scheme's default port, which either may leave out.
+pub(super) fn agree(authority: &[u8], default_port: DefaultPort, host: &[u8]) -> bool {
+    let bare = |bytes| {
+        let (host, port) = host_and_port(bytes)?;
+        let port = port.filter(|port| !port.is_empty() && Some(*port) != default_port.get(1..));
+        Some((host, port))
+    };
+    match (bare(authority), bare(host)) {
+        (Some((left, left_port)), Some((right, right_port))) => {
+            left.eq_ignore_ascii_case(right) && left_port == right_port
+        }
+        (None, _) | (_, None) => false,
+    }
+}
+
+/// The host of an authority, brackets included, and its port's digits. `None` when it is invalid:
+/// empty, with characters that no host name has, or a port above 65,535. Percent-escapes and commas,
+/// which RFC 3986 allows in names but DNS does not, are refused: backends disagree about them.
+fn host_and_port(bytes: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let host_len = match bytes {
+        [b'[', ..] => {
+            let end = memchr::memchr(b']', bytes)?;
+            let literal = std::str::from_utf8(bytes.get(1..end)?).ok()?;
+            literal.parse::<Ipv6Addr>().ok()?;
+            end.checked_add(1)?
+        }
+        _ => bytes.iter().take_while(|&&byte| is_host_byte(byte)).count(),
+    };
+    let (host, rest) = bytes.split_at_checked(host_len)?;
+    match rest {
+        _ if host.is_empty() => None,
+        [] => Some((host, None)),
+        [b':', port @ ..] => is_port(port).then_some((host, Some(port))),
+        _ => None,
+    }
+}
+
+fn is_port(digits: &[u8]) -> bool {
+    let value = digits.iter().try_fold(0_u32, |value, byte| {
+        let digit = byte.is_ascii_digit().then(|| u32::from(byte & 0x0f))?;
+        Some(value * 10 + digit).filter(|&value| value <= 65_535)
+    });
+    value.is_some()
+}
+
+/// Source: RFC 3986 section 3.2.2 `reg-name`, without escapes and comma.
+const fn is_host_byte(byte: u8) -> bool {
+    is_unreserved(byte)
+        || matches!(
+            byte,
+            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'='
+        )
+}
+
+// --- the path -----------------------------------------------------------------------------------
+
+/// Resolves dot segments, their escaped spellings included, and decodes escapes of unreserved
+/// characters; all else stays as it was sent. The path at `span` starts with a slash.
+///
+/// # Errors
+/// 400: an invalid escape, `%00`, a raw backslash, `..` above the root, or a dot segment with
+/// parameters (`..;x`), which servlet containers resolve only after cutting them off.
+fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<Path, Refusal> {
+    let path = span.of(buf);
+    if is_plain(path) || !needs_change(path)? {
+        return Ok(Path::Sent(span));
+    }
+    rewrite(path, scratch)?;
+    Ok(Path::Changed)
+}
+
+/// No escape, no backslash, no segment that starts with a dot. Written without early exit so that
+/// the compiler makes vector instructions of it.
+fn is_plain(path: &[u8]) -> bool {
+    let next = path.get(1..).unwrap_or_default();
+    let dots = path
+        .iter()
+        .zip(next)
+        .fold(false, |found, (a, b)| found | (*a == b'/') & (*b == b'.'));
+    let others = path
+        .iter()
+        .fold(false, |found, &b| found | (b == b'%') | (b == b'\\'));
+    !(dots | others)
+}
+
+/// Whether normalising changes anything; checks what [`rewrite`] would not be asked about.
+fn needs_change(path: &[u8]) -> Result<bool, Refusal> {
+    let mut rest = path;
+    while let Some(at) = memchr::memchr2(b'%', b'\\', rest) {
+        let found = rest.get(at..).unwrap_or_default();
+        let (byte, len) = unescape(found)?;
+        if is_unreserved(byte) {
+            return Ok(true);
+        }
+        rest = found.get(len..).unwrap_or_default();
+    }
+    let mut changes = false;
+    for segment in path.split(|&byte| byte == b'/') {
+        changes |= Segment::of(segment)? != Segment::Plain;
+    }
+    Ok(changes)
+}
+
+/// Writes the normalised path to `scratch`.
+fn rewrite(path: &[u8], scratch: &mut Vec<u8>) -> Result<(), Refusal> {
+    scratch.clear();
+    let mut segments = path
+        .get(1..)
+        .unwrap_or_default()
+        .split(|&byte| byte == b'/')
+        .peekable();
+    while let Some(segment) = segments.next() {
+        let start = scratch.len();
+        scratch.push(b'/');
+        decode(segment, scratch)?;
+        let decoded = scratch
+            .get(start..)
+            .and_then(|bytes| bytes.get(1..))
+            .unwrap_or_default();
+        match Segment::of(decoded)? {
+            Segment::Plain => continue,
+            Segment::Here => scratch.truncate(start),
+            Segment::Up => {
+                scratch.truncate(start);
+                let above = scratch.iter().rposition(|&byte| byte == b'/');
+                scratch.truncate(above.ok_or(Refusal::bad("path leads above the root"))?);
+            }
+        }
+        if segments.peek().is_none() {
+            scratch.push(b'/');
+        }
+    }
+    Ok(())
+}
+
+/// What a decoded segment does to the path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Segment {
+    Plain,
+    Here,
+    Up,
+}
+
+impl Segment {
+    #[inline]
+    fn of(segment: &[u8]) -> Result<Self, Refusal> {
+        match segment {
+            b"." => Ok(Self::Here),
+            b".." => Ok(Self::Up),
+            [b'.', b';', ..] | [b'.', b'.', b';', ..] => {
+                Err(Refusal::bad("dot segment with parameters"))
+            }
+            _ => Ok(Self::Plain),
+        }
+    }
+}
+
+/// Appends `segment` with its unreserved characters decoded.
+fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let mut rest = segment;
+    while let Some(at) = memchr::memchr2(b'%', b'\\', rest) {
+        let (before, found) = rest.split_at(at);
+        out.extend_from_slice(before);
+        let (byte, len) = unescape(found)?;
+        let (escape, after) = found.split_at_checked(len).unwrap_or((found, &[]));
+        if is_unreserved(byte) {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(escape);
+        }
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+    Ok(())
+}
+
+/// The byte that the escape at the start of `bytes` stands for, and the escape's length.
+fn unescape(bytes: &[u8]) -> Result<(u8, usize), Refusal> {
+    let [b'%', high, low, ..] = bytes else {
+        return Err(Refusal::bad("path has a backslash or an unfinished escape"));
+    };
+    match (hex(*high), hex(*low)) {
+        (Some(0), Some(0)) => Err(Refusal::bad("path has an escaped NUL")),
+        (Some(high), Some(low)) => Ok((high << 4 | low, 3)),
+        (None, _) | (_, None) => Err(Refusal::bad("path has an invalid escape")),
+    }
+}
+
+/// The value of a hexadecimal digit.
+pub(super) const fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+/// Source: RFC 3986 section 2.3.
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
