@@ -44,3 +44,113 @@ pub fn upstream(
         None => production.or(sandbox).ok_or(Denial::NoProductionEndpoint),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+    use model::KeyType::{Production, Sandbox};
+
+    #[test]
+    fn a_rule_without_scopes_is_met_by_every_caller() {
+        check_grant("", &ScopeRule::Anything, true);
+        check_grant("read", &ScopeRule::Anything, true);
+    }
+
+    #[test]
+    fn one_of_the_listed_scopes_suffices() {
+        let rule = ScopeRule::AnyOf(vec!["read".to_owned(), "write".to_owned()]);
+        for (scopes, granted) in [
+            ("", false),
+            ("read", true),
+            ("x write", true),
+            ("READ", false),
+            ("rea readx", false),
+        ] {
+            check_grant(scopes, &rule, granted);
+        }
+    }
+
+    #[test]
+    fn all_of_the_listed_scopes_are_needed_where_the_rule_says_so() {
+        let rule = ScopeRule::AllOf(vec!["read".to_owned(), "write".to_owned()]);
+        for (scopes, granted) in [("", false), ("read", false), ("write x read", true)] {
+            check_grant(scopes, &rule, granted);
+        }
+    }
+
+    #[test]
+    fn an_empty_list_of_scopes_grants_nobody_any_of_them() {
+        check_grant("read", &ScopeRule::AnyOf(Vec::new()), false);
+    }
+
+    #[test]
+    fn the_key_s_type_chooses_the_endpoints_and_the_operation_s_own_come_first() {
+        let (none, api, own) = (None, Some(0), Some(1));
+        for (api, operation, key_type, expect) in [
+            ((api, none), (none, none), Some(Production), Ok(0)),
+            ((api, none), (own, none), Some(Production), Ok(1)),
+            ((api, none), (none, own), Some(Production), Ok(0)),
+            ((api, none), (none, own), Some(Sandbox), Ok(1)),
+            (
+                (api, none),
+                (own, none),
+                Some(Sandbox),
+                Err(Denial::NoSandboxEndpoint),
+            ),
+            ((none, api), (none, none), Some(Sandbox), Ok(0)),
+            (
+                (none, api),
+                (none, none),
+                Some(Production),
+                Err(Denial::NoProductionEndpoint),
+            ),
+            ((api, own), (none, none), None, Ok(0)),
+            ((none, api), (none, none), None, Ok(0)),
+            ((none, api), (own, none), None, Ok(1)),
+            (
+                (none, none),
+                (none, none),
+                None,
+                Err(Denial::NoProductionEndpoint),
+            ),
+        ] {
+            check_upstream(api, operation, key_type, expect);
+        }
+    }
+
+    #[track_caller]
+    fn check_grant(scopes: &str, rule: &ScopeRule, granted: bool) {
+        let caller = Caller {
+            subject: None,
+            client_id: None,
+            scopes: scopes.split_whitespace().map(str::to_owned).collect(),
+            key_type: Production,
+            issuer: 0,
+            token_id: None,
+            audiences: Vec::new(),
+            expires_s: None,
+            not_before_s: None,
+        };
+        assert_eq!(
+            grant(&caller, rule).is_ok(),
+            granted,
+            "{scopes:?} against {rule:?}"
+        );
+    }
+
+    /// Pairs are production and sandbox.
+    #[track_caller]
+    fn check_upstream(
+        of_api: (Option<usize>, Option<usize>),
+        of_operation: (Option<usize>, Option<usize>),
+        key_type: Option<KeyType>,
+        expect: Result<usize, Denial>,
+    ) {
+        let mut api = samples::api("/a/1", &["GET /*"]);
+        (api.production, api.sandbox) = of_api;
+        let operation = &mut api.operations[0];
+        (operation.production, operation.sandbox) = of_operation;
+        assert_eq!(upstream(&api, &api.operations[0], key_type), expect);
+    }
+}

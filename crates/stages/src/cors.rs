@@ -8,6 +8,7 @@
 //! Architecture invariant: an origin that isn't listed is never told `*` with credentials, nor
 //! echoed.
 
+use base::Method;
 use model::{Cors, MethodSet};
 
 /// The answer to a preflight: status 200 or 204 with these fields.
@@ -51,7 +52,9 @@ pub enum AllowHeaders<'a> {
     Requested(&'a [u8]),
 }
 
-/// Decides a preflight. `None`: the answer carries no CORS field at all, so the browser refuses.
+/// Decides a preflight. `None`: the answer carries no CORS field at all, and the browser refuses;
+/// so it is for an origin that isn't listed, and for a method that isn't offered. Headers that
+/// aren't listed are the browser's to refuse: it is told the list.
 /// `resource_methods`: what `route` offers at the path.
 #[must_use]
 pub fn preflight<'a>(
@@ -61,40 +64,320 @@ pub fn preflight<'a>(
     requested_headers: Option<&'a [u8]>,
     resource_methods: MethodSet,
 ) -> Option<PreflightHeaders<'a>> {
-    let _ = (
-        cors,
+    let origin = allow_origin(cors, origin)?;
+    let methods = allow_methods(cors, requested_method, resource_methods)?;
+    let headers = match requested_headers.filter(|names| is_list_of_names(names)) {
+        Some(names) if is_any(&cors.allow_headers) => AllowHeaders::Requested(names),
+        Some(_) | None => AllowHeaders::Listed(&cors.allow_headers),
+    };
+    Some(PreflightHeaders {
         origin,
-        requested_method,
-        requested_headers,
-        resource_methods,
-    );
-    None
+        credentials: credentials(cors, origin),
+        methods,
+        headers,
+    })
 }
 
 /// The fields of an actual answer. `None`: none, besides `Vary: Origin` where [`varies`].
 #[must_use]
 pub fn simple<'a>(cors: &'a Cors, origin: &'a [u8]) -> Option<SimpleHeaders<'a>> {
-    let _ = (cors, origin);
-    None
+    let origin = allow_origin(cors, origin)?;
+    let credentials = credentials(cors, origin);
+    Some(SimpleHeaders {
+        origin,
+        credentials,
+        expose: &cors.expose_headers,
+    })
 }
 
 /// Whether answers differ by origin, so that `Vary: Origin` stands on every one of them, those
-/// without CORS fields included.
+/// without CORS fields included. Source: Fetch, section 3.3.5 ("CORS protocol and HTTP caches").
 #[must_use]
 pub fn varies(cors: &Cors) -> bool {
-    !cors.allow_origins.iter().any(|origin| origin == "*")
+    !is_any(&cors.allow_origins)
+}
+
+/// Origins are serialised in lower case (RFC 6454 section 6.2); a list may be written otherwise.
+fn allow_origin<'a>(cors: &Cors, origin: &'a [u8]) -> Option<AllowOrigin<'a>> {
+    if is_any(&cors.allow_origins) {
+        return Some(AllowOrigin::Any);
+    }
+    let listed = |one: &String| one.as_bytes().eq_ignore_ascii_case(origin);
+    cors.allow_origins
+        .iter()
+        .any(listed)
+        .then_some(AllowOrigin::Origin(origin))
+}
+
+/// With `*` no browser would accept them (Fetch, section 3.3.5), and an echoed origin in its stead
+/// would hand every site the user's session.
+fn credentials(cors: &Cors, origin: AllowOrigin<'_>) -> bool {
+    match origin {
+        AllowOrigin::Any => false,
+        AllowOrigin::Origin(_) => cors.allow_credentials,
+    }
+}
+
+/// `None` when `requested` isn't among them. Methods are case-sensitive.
+fn allow_methods<'a>(
+    cors: &'a Cors,
+    requested: &[u8],
+    resource_methods: MethodSet,
+) -> Option<AllowMethods<'a>> {
+    if cors.allow_methods.is_empty() || is_any(&cors.allow_methods) {
+        let offered = resource_methods.contains(Method::from_bytes(requested));
+        return offered.then_some(AllowMethods::Resource(resource_methods));
+    }
+    let listed = cors
+        .allow_methods
+        .iter()
+        .any(|method| method.as_bytes() == requested);
+    listed.then_some(AllowMethods::Listed(&cors.allow_methods))
+}
+
+fn is_any(list: &[String]) -> bool {
+    list.iter().any(|one| one == "*")
+}
+
+/// Nothing else is written back into an answer. Source: RFC 9110 sections 5.1 and 5.6.2.
+fn is_list_of_names(bytes: &[u8]) -> bool {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    bytes
+        .iter()
+        .all(|byte| is_token(byte) || matches!(byte, b',' | b' ' | b'\t'))
 }
 
 impl PreflightHeaders<'_> {
-    /// Appends the fields as lines, `name: value CRLF` each.
+    /// Appends the fields as lines, `name: value CRLF` each, `Vary` included.
     pub fn append(&self, out: &mut Vec<u8>) {
-        let _ = out;
+        self.origin.append(self.credentials, out);
+        match self.methods {
+            AllowMethods::Listed(methods) => list("Access-Control-Allow-Methods", methods, out),
+            AllowMethods::Resource(methods) => {
+                field(
+                    "Access-Control-Allow-Methods",
+                    methods.to_string().as_bytes(),
+                    out,
+                );
+            }
+        }
+        match self.headers {
+            AllowHeaders::Listed(names) => list("Access-Control-Allow-Headers", names, out),
+            AllowHeaders::Requested(names) => {
+                field("Access-Control-Allow-Headers", names, out);
+                field("Vary", b"Access-Control-Request-Headers", out);
+            }
+        }
     }
 }
 
 impl SimpleHeaders<'_> {
-    /// Appends the fields as lines, `name: value CRLF` each.
+    /// Appends the fields as lines, `name: value CRLF` each, `Vary` included.
     pub fn append(&self, out: &mut Vec<u8>) {
-        let _ = out;
+        self.origin.append(self.credentials, out);
+        list("Access-Control-Expose-Headers", self.expose, out);
+    }
+}
+
+impl AllowOrigin<'_> {
+    fn append(self, credentials: bool, out: &mut Vec<u8>) {
+        match self {
+            Self::Any => field("Access-Control-Allow-Origin", b"*", out),
+            Self::Origin(origin) => {
+                field("Access-Control-Allow-Origin", origin, out);
+                field("Vary", b"Origin", out);
+            }
+        }
+        if credentials {
+            field("Access-Control-Allow-Credentials", b"true", out);
+        }
+    }
+}
+
+/// Nothing for an empty list.
+fn list(name: &str, values: &[String], out: &mut Vec<u8>) {
+    if !values.is_empty() {
+        field(name, values.join(", ").as_bytes(), out);
+    }
+}
+
+fn field(name: &str, value: &[u8], out: &mut Vec<u8>) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHOP: &str = "https://shop.example";
+
+    fn cors(origins: &[&str], methods: &[&str], headers: &[&str], allow_credentials: bool) -> Cors {
+        let owned = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect();
+        Cors {
+            allow_origins: owned(origins),
+            allow_methods: owned(methods),
+            allow_headers: owned(headers),
+            expose_headers: owned(&["X-Request-Id", "ETag"]),
+            allow_credentials,
+        }
+    }
+
+    #[test]
+    fn a_listed_origin_is_echoed_and_the_answer_varies_by_it() {
+        let rules = cors(
+            &["https://a.example", SHOP],
+            &["GET", "PUT"],
+            &["X-One", "X-Two"],
+            false,
+        );
+        check_preflight(
+            &rules,
+            (SHOP, "PUT", Some("x-one")),
+            "Access-Control-Allow-Origin: https://shop.example|Vary: Origin|\
+             Access-Control-Allow-Methods: GET, PUT|Access-Control-Allow-Headers: X-One, X-Two|",
+        );
+        check_simple(
+            &rules,
+            SHOP,
+            "Access-Control-Allow-Origin: https://shop.example|Vary: Origin|\
+             Access-Control-Expose-Headers: X-Request-Id, ETag|",
+        );
+    }
+
+    #[test]
+    fn an_origin_that_is_not_listed_is_told_nothing() {
+        let rules = cors(&[SHOP], &[], &[], true);
+        for origin in [
+            "https://evil.example",
+            "https://shop.example.evil.example",
+            "http://shop.example",
+            "null",
+            "",
+        ] {
+            check_preflight(&rules, (origin, "GET", None), "none");
+            check_simple(&rules, origin, "none");
+        }
+        assert!(
+            varies(&rules),
+            "a cache must not serve the answer without fields to the shop"
+        );
+    }
+
+    #[test]
+    fn credentials_are_never_allowed_together_with_any_origin() {
+        let rules = cors(&["*", SHOP], &[], &[], true);
+        check_preflight(
+            &rules,
+            (SHOP, "GET", None),
+            "Access-Control-Allow-Origin: *|Access-Control-Allow-Methods: GET, POST|",
+        );
+        check_simple(
+            &rules,
+            SHOP,
+            "Access-Control-Allow-Origin: *|Access-Control-Expose-Headers: X-Request-Id, ETag|",
+        );
+        assert!(!varies(&rules));
+    }
+
+    #[test]
+    fn credentials_are_allowed_to_a_listed_origin() {
+        check_preflight(
+            &cors(&[SHOP], &[], &[], true),
+            ("https://SHOP.example", "POST", None),
+            "Access-Control-Allow-Origin: https://SHOP.example|Vary: Origin|\
+             Access-Control-Allow-Credentials: true|Access-Control-Allow-Methods: GET, POST|",
+        );
+    }
+
+    #[test]
+    fn without_configured_methods_the_resource_s_own_count() {
+        for (methods, requested, expect) in [
+            (
+                &[][..],
+                "POST",
+                "Access-Control-Allow-Origin: *|Access-Control-Allow-Methods: GET, POST|",
+            ),
+            (
+                &["*"][..],
+                "GET",
+                "Access-Control-Allow-Origin: *|Access-Control-Allow-Methods: GET, POST|",
+            ),
+            (&[][..], "DELETE", "none"),
+            (&[][..], "get", "none"),
+            (
+                &["DELETE"][..],
+                "DELETE",
+                "Access-Control-Allow-Origin: *|Access-Control-Allow-Methods: DELETE|",
+            ),
+            (&["DELETE"][..], "GET", "none"),
+        ] {
+            check_preflight(
+                &cors(&["*"], methods, &[], false),
+                (SHOP, requested, None),
+                expect,
+            );
+        }
+    }
+
+    #[test]
+    fn any_header_is_answered_with_those_asked_for_and_nothing_but_names_is_written_back() {
+        let rules = cors(&["*"], &["GET"], &["*"], false);
+        let start = "Access-Control-Allow-Origin: *|Access-Control-Allow-Methods: GET|";
+        for (requested, expect) in [
+            (
+                Some("x-a, authorization"),
+                "Access-Control-Allow-Headers: x-a, authorization|Vary: Access-Control-Request-Headers|",
+            ),
+            (Some("x-a: b"), "Access-Control-Allow-Headers: *|"),
+            (
+                Some("x-a\r\nSet-Cookie"),
+                "Access-Control-Allow-Headers: *|",
+            ),
+            (None, "Access-Control-Allow-Headers: *|"),
+        ] {
+            check_preflight(
+                &rules,
+                (SHOP, "GET", requested),
+                &format!("{start}{expect}"),
+            );
+        }
+    }
+
+    /// `asked`: origin, method, headers. `expect`: the lines with `|` for their ends, or `none`.
+    /// The resource offers GET and POST.
+    #[track_caller]
+    fn check_preflight(rules: &Cors, asked: (&str, &str, Option<&str>), expect: &str) {
+        let (origin, method, headers) = asked;
+        let resource = MethodSet::of(Method::Get).with(Method::Post);
+        let headers = headers.map(str::as_bytes);
+        let answer = preflight(
+            rules,
+            origin.as_bytes(),
+            method.as_bytes(),
+            headers,
+            resource,
+        );
+        let mut out = Vec::new();
+        if let Some(answer) = &answer {
+            answer.append(&mut out);
+        }
+        assert_eq!(shown(answer.is_some(), out), expect);
+    }
+
+    #[track_caller]
+    fn check_simple(rules: &Cors, origin: &str, expect: &str) {
+        let answer = simple(rules, origin.as_bytes());
+        let mut out = Vec::new();
+        if let Some(answer) = &answer {
+            answer.append(&mut out);
+        }
+        assert_eq!(shown(answer.is_some(), out), expect);
+    }
+
+    fn shown(answered: bool, out: Vec<u8>) -> String {
+        let text = String::from_utf8(out).unwrap().replace("\r\n", "|");
+        if answered { text } else { "none".to_owned() }
     }
 }

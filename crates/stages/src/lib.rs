@@ -8,6 +8,10 @@
 //! Architecture invariant: no tokio, no clock, no I/O, no log; time and entropy are arguments, and
 //! no stage imports another stage.
 
+mod hash;
+#[cfg(any(test, feature = "fuzzing"))]
+mod samples;
+
 pub mod authenticate;
 pub mod authorise;
 pub mod cors;

@@ -1,22 +1,44 @@
 //! Which operation of which API is meant?
 //!
 //! Life of a request: listen -> **route** -> authenticate. Reads host, method and normalised path;
-//! answers [`Found`] or [`Missed`].
+//! answers [`Found`] or [`Missed`]. In turn: the host's table, the longest base path in it, then the
+//! API's own templates. The API that owns the longest base path decides alone: where none of its
+//! templates fits, no shorter base path is tried.
 //!
-//! Architecture invariant: finding allocates nothing and its work is bounded by what was loaded,
+//! Methods are taken as they come: `HEAD` and `OPTIONS` have to be declared, as in WSO2.
+//!
+//! Paths are compared byte for byte in the form that `wire` gives them; base paths and templates are
+//! brought into that form at load.
+//!
+//! Architecture invariant: finding allocates nothing, and its work is bounded by what was loaded,
 //! never by what a client sends.
+
+mod hosts;
+mod slots;
+mod template;
+mod trie;
+
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod reference;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use base::Method;
-use model::{Api, ApiState, Denial, Issuer, MethodSet, Snapshot};
+use model::{Api, ApiState, Denial, Issuer, LoadedApi, MethodSet, Snapshot};
 
-/// A snapshot compiled for lookup. Immutable: workers share it behind one `Arc`.
+use hosts::Hosts;
+use slots::Kept;
+use trie::Trie;
+
+/// A snapshot compiled for look-up. Immutable: workers share it behind one `Arc`.
 #[derive(Debug)]
 pub struct Routes {
     revision: u64,
     issuers: Vec<Arc<Issuer>>,
     apis: Vec<Arc<ApiRoutes>>,
+    hosts: Hosts,
     slots: usize,
 }
 
@@ -27,6 +49,7 @@ pub struct ApiRoutes {
     pub slot: u32,
     pub api: Arc<Api>,
     pub state: ApiState,
+    trie: Trie,
 }
 
 /// The operation that a request means.
@@ -53,23 +76,12 @@ pub struct Missed<'a> {
 }
 
 impl Routes {
-    /// Compiles `snapshot`. What did not change since `previous` is taken over from it.
-    #[must_use]
-    pub fn compile(snapshot: &Snapshot, previous: Option<&Self>) -> Self {
-        let _ = previous;
-        Self {
-            revision: snapshot.revision,
-            issuers: snapshot.issuers.clone(),
-            apis: Vec::new(),
-            slots: 0,
-        }
-    }
-
     /// Finds the operation. `host` is the authority as sent, port included; `path` is normalised by
-    /// `wire`; `secure` tells the TLS listener.
+    /// `wire`; `secure` tells the listener with TLS.
     ///
     /// # Errors
-    /// [`Missed`] with the reason.
+    /// [`Missed`], with the first reason of: no API, not loaded, not on this listener, no template,
+    /// no method.
     pub fn find<'a>(
         &'a self,
         host: &[u8],
@@ -77,13 +89,37 @@ impl Routes {
         path: &'a [u8],
         secure: bool,
     ) -> Result<Found<'a>, Missed<'a>> {
-        let _ = (host, method, path, secure);
-        Err(Missed {
-            denial: Denial::NoApi,
-            api: None,
-            allow: MethodSet::EMPTY,
-            remainder: b"",
-        })
+        let (api, remainder) = self.api(host, path).ok_or(Missed::NOWHERE)?;
+        let missed = |denial, allow| Missed {
+            denial,
+            api: Some(api),
+            allow,
+            remainder,
+        };
+        match api.state {
+            ApiState::Serving => {}
+            ApiState::Unloaded => return Err(missed(Denial::ApiUnloaded, MethodSet::EMPTY)),
+        }
+        if !api.answers_on(secure) {
+            return Err(missed(Denial::UnsupportedTransport, MethodSet::EMPTY));
+        }
+        match api.operation(method, remainder) {
+            Ok(operation) => Ok(Found {
+                api,
+                operation,
+                remainder,
+            }),
+            Err(MethodSet::EMPTY) => Err(missed(Denial::NoResource, MethodSet::EMPTY)),
+            Err(allow) => Err(missed(Denial::MethodNotAllowed, allow)),
+        }
+    }
+
+    fn api<'a>(&'a self, host: &[u8], path: &'a [u8]) -> Option<(&'a Arc<ApiRoutes>, &'a [u8])> {
+        if !matches!(path, [] | [b'/', ..]) {
+            return None; // `OPTIONS *` is about the server, not about an API.
+        }
+        let (index, remainder) = self.hosts.find(host, path)?;
+        Some((self.apis.get(index as usize)?, remainder))
     }
 
     #[must_use]
@@ -91,6 +127,7 @@ impl Routes {
         &self.issuers
     }
 
+    /// In the snapshot's order.
     pub fn apis(&self) -> impl Iterator<Item = &Arc<ApiRoutes>> {
         self.apis.iter()
     }
@@ -108,20 +145,104 @@ impl Routes {
     }
 }
 
+impl Missed<'_> {
+    const NOWHERE: Self = Self {
+        denial: Denial::NoApi,
+        api: None,
+        allow: MethodSet::EMPTY,
+        remainder: b"",
+    };
+}
+
 impl ApiRoutes {
     /// The operation for `remainder`, the path below the base path.
     ///
     /// # Errors
     /// What the path offers when no template that fits has the method; empty when none fits.
     pub fn operation(&self, method: Method, remainder: &[u8]) -> Result<usize, MethodSet> {
-        let _ = (method, remainder);
-        Err(MethodSet::EMPTY)
+        self.trie.find(method, remainder)
     }
 
     /// Every method that some template fitting `remainder` has: for a preflight.
     #[must_use]
     pub fn methods(&self, remainder: &[u8]) -> MethodSet {
-        let _ = remainder;
-        MethodSet::EMPTY
+        // No operation has this method, so every template that fits tells its own.
+        self.trie
+            .find(Method::Other, remainder)
+            .err()
+            .unwrap_or_default()
     }
+
+    fn answers_on(&self, secure: bool) -> bool {
+        if secure {
+            self.api.transports.https
+        } else {
+            self.api.transports.http
+        }
+    }
+}
+
+impl Routes {
+    /// Compiles `snapshot`. An API that is the same `Arc`, in the same state, as in `previous` is
+    /// taken over with all that hangs on it; an edited one keeps its slot. A slot whose API is gone
+    /// is given away at the next change, not at this one.
+    #[must_use]
+    pub fn compile(snapshot: &Snapshot, previous: Option<&Self>) -> Self {
+        let mut kept = Kept::of(previous.map_or(&[], |previous| &previous.apis));
+        let same: Vec<Option<Arc<ApiRoutes>>> = snapshot
+            .apis
+            .iter()
+            .map(|loaded| kept.same(loaded))
+            .collect();
+        let edited: Vec<Option<u32>> = (snapshot.apis.iter().zip(&same))
+            .map(|(loaded, same)| {
+                if same.is_some() {
+                    None
+                } else {
+                    kept.edited(&loaded.api)
+                }
+            })
+            .collect();
+        let apis: Vec<Arc<ApiRoutes>> = (snapshot.apis.iter().zip(same).zip(edited))
+            .map(|((loaded, same), slot)| {
+                same.unwrap_or_else(|| compile(loaded, slot.unwrap_or_else(|| kept.fresh())))
+            })
+            .collect();
+        Self {
+            revision: snapshot.revision,
+            issuers: snapshot.issuers.clone(),
+            hosts: tables(&apis),
+            slots: apis
+                .iter()
+                .map(|api| api.slot as usize + 1)
+                .max()
+                .unwrap_or_default(),
+            apis,
+        }
+    }
+}
+
+fn compile(loaded: &LoadedApi, slot: u32) -> Arc<ApiRoutes> {
+    let api = Arc::clone(&loaded.api);
+    let trie = Trie::build(&api.operations);
+    Arc::new(ApiRoutes {
+        slot,
+        api,
+        state: loaded.state,
+        trie,
+    })
+}
+
+/// Base paths first, so that no default path takes one's place.
+fn tables(apis: &[Arc<ApiRoutes>]) -> Hosts {
+    let mut hosts = Hosts::default();
+    for (index, routes) in (0..).zip(apis) {
+        hosts.insert(&routes.api.hosts, &routes.api.base_path, index);
+    }
+    for (index, routes) in (0..).zip(apis) {
+        if let Some(path) = &routes.api.default_path {
+            hosts.insert(&routes.api.hosts, path, index);
+        }
+    }
+    hosts
 }

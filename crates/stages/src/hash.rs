@@ -1,0 +1,52 @@
+//! One multiplication that mixes two words: enough for tables, not for secrets.
+
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Both halves of the product of two words, folded together.
+pub(crate) fn fold(left: u64, right: u64) -> u64 {
+    let product = u128::from(left) * u128::from(right);
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the halves of the product are wanted"
+    )]
+    let (low, high) = (product as u64, (product >> 64) as u64);
+    low ^ high
+}
+
+/// For tables whose keys are fixed at load: nobody can insert keys that collide, so it has no seed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LoadedKeys(u64);
+
+pub(crate) type LoadedKeysState = BuildHasherDefault<LoadedKeys>;
+
+/// Digits of pi: odd words with both kinds of bits spread evenly.
+const MIX: u64 = 0x243f_6a88_85a3_08d3;
+const SPREAD: u64 = 0x1319_8a2e_0370_7345;
+
+impl Hasher for LoadedKeys {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, tail) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        if !tail.is_empty() {
+            let last = tail
+                .iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte));
+            self.write_u64(last);
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = fold(self.0 ^ word ^ MIX, SPREAD);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

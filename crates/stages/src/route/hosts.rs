@@ -1,0 +1,144 @@
+//! From host and path to an API: tables of base paths, one for each host that APIs name, one for
+//! each wildcard, one for APIs of every host.
+
+use std::collections::HashMap;
+
+use super::template;
+use crate::hash::LoadedKeysState;
+
+/// Index of an API in the list that the tables were filled from.
+pub(super) type ApiIndex = u32;
+
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    exact: HashMap<Box<[u8]>, Prefixes, LoadedKeysState>,
+    /// By what follows the `*`: `.example.org`.
+    wildcard: HashMap<Box<[u8]>, Prefixes, LoadedKeysState>,
+    /// Bytes of the longest key of `wildcard`.
+    wildcard_len_max: usize,
+    any: Prefixes,
+}
+
+/// Base paths of one host.
+#[derive(Debug, Default)]
+struct Prefixes {
+    table: HashMap<Box<[u8]>, ApiIndex, LoadedKeysState>,
+    /// Bit `n`: some key has `n` segments; the last bit: that many or more.
+    depths: u64,
+    /// Bytes of the longest key.
+    len_max: usize,
+}
+
+/// Longest host name that can match. Source: RFC 1035 section 2.3.4.
+const HOST_BYTES_MAX: usize = 255;
+
+impl Hosts {
+    /// Where two claim the same host and path, the first stays.
+    pub(super) fn insert(&mut self, hosts: &[String], prefix: &str, api: ApiIndex) {
+        let mut key = Vec::with_capacity(prefix.len());
+        template::normalise(prefix, &mut key);
+        if hosts.is_empty() {
+            self.any.insert(&key, api);
+        }
+        for host in hosts {
+            self.named(&host.to_ascii_lowercase()).insert(&key, api);
+        }
+    }
+
+    fn named(&mut self, host: &str) -> &mut Prefixes {
+        let host = host.trim_matches(['[', ']']);
+        match host.strip_prefix('*') {
+            Some(suffix) => {
+                self.wildcard_len_max = self.wildcard_len_max.max(suffix.len());
+                self.wildcard.entry(suffix.as_bytes().into()).or_default()
+            }
+            None => self.exact.entry(host.as_bytes().into()).or_default(),
+        }
+    }
+
+    /// The API for `path`, and what of `path` follows its base path. A table without the path gives
+    /// way to the next one: the host's own, the wildcards from the longest to the shortest, the one
+    /// of every host.
+    pub(super) fn find<'p>(&self, host: &[u8], path: &'p [u8]) -> Option<(ApiIndex, &'p [u8])> {
+        self.find_named(host, path).or_else(|| self.any.find(path))
+    }
+
+    fn find_named<'p>(&self, authority: &[u8], path: &'p [u8]) -> Option<(ApiIndex, &'p [u8])> {
+        if self.exact.is_empty() && self.wildcard.is_empty() {
+            return None;
+        }
+        let mut room = [0; HOST_BYTES_MAX];
+        let host = name(authority);
+        let lower = room.get_mut(..host.len())?;
+        lower.copy_from_slice(host);
+        lower.make_ascii_lowercase();
+        let lower: &[u8] = lower;
+        let exact = self
+            .exact
+            .get(lower)
+            .and_then(|prefixes| prefixes.find(path));
+        exact.or_else(|| self.find_wildcard(lower, path))
+    }
+
+    fn find_wildcard<'p>(&self, host: &[u8], path: &'p [u8]) -> Option<(ApiIndex, &'p [u8])> {
+        let first = host.len().saturating_sub(self.wildcard_len_max).max(1);
+        (first..host.len())
+            .filter_map(|at| host.get(at..).filter(|suffix| suffix.starts_with(b".")))
+            .find_map(|suffix| self.wildcard.get(suffix)?.find(path))
+    }
+}
+
+/// The host without port, and without the dot that makes a name absolute. An IPv6 address
+/// comes without its brackets, as the table has it.
+fn name(authority: &[u8]) -> &[u8] {
+    if let Some(address) = authority.strip_prefix(b"[") {
+        return address
+            .split(|byte| *byte == b']')
+            .next()
+            .unwrap_or_default();
+    }
+    let host = authority
+        .split(|byte| *byte == b':')
+        .next()
+        .unwrap_or_default();
+    host.strip_suffix(b".").unwrap_or(host)
+}
+
+impl Prefixes {
+    fn insert(&mut self, prefix: &[u8], api: ApiIndex) {
+        self.table.entry(prefix.into()).or_insert(api);
+        self.depths |= depth_bit(prefix.iter().filter(|byte| **byte == b'/').count());
+        self.len_max = self.len_max.max(prefix.len());
+    }
+
+    /// The longest key that ends at a segment's end of `path`, among those of the same depths as
+    /// some key: one look-up for each such depth.
+    fn find<'p>(&self, path: &'p [u8]) -> Option<(ApiIndex, &'p [u8])> {
+        let mut best = None;
+        let mut depth = 0;
+        let ends = path
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| **byte == b'/')
+            .map(|(at, _)| at);
+        for end in ends.chain([path.len()]) {
+            if end > self.len_max || self.depths >> depth.min(u64::BITS - 1) == 0 {
+                break;
+            }
+            if self.depths & depth_bit(depth as usize) != 0 {
+                best = self.at(path, end).or(best);
+            }
+            depth += 1;
+        }
+        best
+    }
+
+    fn at<'p>(&self, path: &'p [u8], end: usize) -> Option<(ApiIndex, &'p [u8])> {
+        let (prefix, remainder) = path.split_at_checked(end)?;
+        self.table.get(prefix).map(|api| (*api, remainder))
+    }
+}
+
+fn depth_bit(depth: usize) -> u64 {
+    1 << depth.min(u64::BITS as usize - 1)
+}
