@@ -13,6 +13,8 @@
     allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail by panicking")
 )]
 
+pub mod client;
+pub mod h2;
 pub mod http1;
 pub mod stream;
 pub mod tls;
