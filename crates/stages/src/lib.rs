@@ -15,6 +15,8 @@ mod samples;
 pub mod authenticate;
 pub mod authorise;
 pub mod cors;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod properties;
 pub mod route;
 
 pub use authenticate::{Identity, TokenCache};

@@ -1,1 +1,516 @@
+use std::sync::Arc;
 
+use base::Method;
+use model::{Api, ApiState, Denial, LoadedApi, Snapshot};
+use proptest::prelude::*;
+
+use super::{ApiRoutes, Routes};
+use crate::{properties, samples};
+
+// --- templates ----------------------------------------------------------------------------------
+
+#[test]
+fn a_literal_beats_a_template_and_the_rest_comes_last() {
+    let api = [
+        "GET /*",
+        "GET /{x}",
+        "GET /{x}.json",
+        "GET /{x}.min.json",
+        "GET /pets",
+    ];
+    check(&api, "GET /pets", "GET /pets");
+    check(&api, "GET /a.min.json", "GET /{x}.min.json");
+    check(&api, "GET /a.json", "GET /{x}.json");
+    check(&api, "GET /petz", "GET /{x}");
+    check(&api, "GET /pets/1", "GET /*");
+}
+
+#[test]
+fn a_literal_that_leads_nowhere_gives_way_to_its_sibling() {
+    let api = ["GET /a/b/c", "GET /a/{x}/d", "GET /{x}/b/e", "GET /a/b/*"];
+    check(&api, "GET /a/b/c", "GET /a/b/c");
+    check(&api, "GET /a/b/d", "GET /a/b/*");
+    check(&api, "GET /a/z/d", "GET /a/{x}/d");
+    check(&api, "GET /z/b/e", "GET /{x}/b/e");
+    check(
+        &["GET /a/b/c", "GET /a/{x}/d", "GET /{x}/b/e"],
+        "GET /a/b/e",
+        "GET /{x}/b/e",
+    );
+}
+
+#[test]
+fn the_rest_may_be_empty() {
+    for path in ["", "/", "/x", "/x/", "/x//y", "//"] {
+        check(&["GET /*"], &format!("GET {path}"), "GET /*");
+    }
+    for path in ["/files", "/files/", "/files/x/y"] {
+        check(&["GET /files/*"], &format!("GET {path}"), "GET /files/*");
+    }
+    check(&["GET /files/*"], "GET /filesx", "no resource");
+    check(&["GET /files/*"], "GET /", "no resource");
+}
+
+#[test]
+fn a_parameter_is_one_segment_that_is_not_empty() {
+    let api = ["GET /pets/{id}"];
+    check(&api, "GET /pets/5", "GET /pets/{id}");
+    check(&api, "GET /pets/5%2F6", "GET /pets/{id}");
+    for path in ["/pets", "/pets/", "/pets//", "/pets/5/6"] {
+        check(&api, &format!("GET {path}"), "no resource");
+    }
+}
+
+#[test]
+fn parameters_may_share_a_segment_with_text() {
+    let api = [
+        "GET /compare/{base}...{head}",
+        "GET /zip/{ref}",
+        "GET /{a}-{b}",
+    ];
+    check(
+        &api,
+        "GET /compare/main...dev",
+        "GET /compare/{base}...{head}",
+    );
+    check(&api, "GET /compare/main..dev", "no resource");
+    check(&api, "GET /x-y-z", "GET /{a}-{b}");
+    check(&api, "GET /x-", "no resource");
+}
+
+#[test]
+fn a_trailing_slash_makes_another_template_and_is_forgiven_where_there_is_only_one() {
+    let both = ["GET /pets", "GET /pets/"];
+    check(&both, "GET /pets", "GET /pets");
+    check(&both, "GET /pets/", "GET /pets/");
+    check(&["GET /pets"], "GET /pets/", "GET /pets");
+    check(&["GET /pets/"], "GET /pets", "GET /pets/");
+    check(&["GET /pets", "POST /pets/"], "POST /pets", "POST /pets/");
+    check(&["GET /pets", "GET /*"], "GET /pets/", "GET /pets");
+    check(&["GET /"], "GET ", "GET /");
+    check(&["GET "], "GET /", "GET ");
+    check(&["GET /pets"], "GET /pets//", "no resource");
+}
+
+#[test]
+fn the_best_template_that_has_the_method_wins() {
+    let api = ["GET /pets/mine", "DELETE /pets/{id}", "PATCH /*"];
+    check(&api, "GET /pets/mine", "GET /pets/mine");
+    check(&api, "DELETE /pets/mine", "DELETE /pets/{id}");
+    check(&api, "PATCH /pets/mine", "PATCH /*");
+}
+
+#[test]
+fn a_method_that_no_fitting_template_has_is_told_all_that_they_have() {
+    let api = [
+        "GET /pets/mine",
+        "DELETE /pets/{id}",
+        "PATCH /*",
+        "PUT /other",
+    ];
+    check(&api, "POST /pets/mine", "allow GET, DELETE, PATCH");
+    check(&api, "POST /pets/5", "allow DELETE, PATCH");
+    check(&api, "GET /nowhere", "allow PATCH");
+    check(&["GET /pets"], "get /pets", "allow GET");
+}
+
+#[test]
+fn head_and_options_are_not_found_unless_declared() {
+    check(&["GET /pets"], "HEAD /pets", "allow GET");
+    check(&["GET /pets"], "OPTIONS /pets", "allow GET");
+    check(
+        &["GET /pets", "HEAD /pets", "OPTIONS /pets"],
+        "HEAD /pets",
+        "HEAD /pets",
+    );
+}
+
+#[test]
+fn literals_are_compared_in_the_form_of_the_wire() {
+    check(
+        &["GET /gr\u{f6}\u{df}e/%7efoo"],
+        "GET /gr%C3%B6%C3%9Fe/~foo",
+        "GET /gr\u{f6}\u{df}e/%7efoo",
+    );
+    check(&["GET /a%2fb"], "GET /a%2Fb", "GET /a%2fb");
+    check(&["GET /a%2fb"], "GET /a/b", "no resource");
+}
+
+#[test]
+fn of_two_templates_that_differ_in_names_only_the_first_stays() {
+    check(&["GET /a/{x}", "GET /a/{y}"], "GET /a/1", "GET /a/{x}");
+}
+
+#[test]
+fn a_template_deeper_than_the_limit_is_left_out() {
+    let depth = base::limits::TEMPLATE_SEGMENTS_MAX;
+    let (deep, deeper) = ("/a".repeat(depth), "/a".repeat(depth + 1));
+    let api = [format!("GET {deep}"), format!("GET {deeper}")];
+    let api: Vec<&str> = api.iter().map(String::as_str).collect();
+    check(&api, api[0], api[0]);
+    check(&api, api[1], "no resource");
+}
+
+/// `request` is `METHOD PATH`; `expect` the operation's line, `no resource`, or `allow` and methods.
+#[track_caller]
+fn check(operations: &[&str], request: &str, expect: &str) {
+    let routes = compile(&[samples::api("/shop/1", operations)], None);
+    let (method, path) = request.split_once(' ').unwrap();
+    let path = format!("/shop/1{path}");
+    let method = Method::from_bytes(method.as_bytes());
+    let shown = match routes.find(b"", method, path.as_bytes(), true) {
+        Ok(found) => operations[found.operation].to_owned(),
+        Err(missed) => match missed.denial {
+            Denial::NoResource => "no resource".to_owned(),
+            Denial::MethodNotAllowed => format!("allow {}", missed.allow),
+            other => panic!("{other:?}"),
+        },
+    };
+    assert_eq!(shown, expect, "{request} among {operations:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #[test]
+    fn the_trie_chooses_what_the_naive_search_chooses(
+        input in proptest::collection::vec(any::<u8>(), 0..80)
+    ) {
+        properties::route(&input);
+    }
+}
+
+// --- hosts and base paths -----------------------------------------------------------------------
+
+#[test]
+fn the_longest_base_path_at_a_segment_s_end_wins() {
+    let apis = [
+        claim("", ""),
+        claim("/echo", ""),
+        claim("/echo/1.0.0", ""),
+        claim("/a/b/c", ""),
+    ];
+    for (path, expect) in [
+        ("/echo/1.0.0", "/echo/1.0.0 + "),
+        ("/echo/1.0.0/", "/echo/1.0.0 + /"),
+        ("/echo/1.0.0/x/y", "/echo/1.0.0 + /x/y"),
+        ("/echo/1.0.00", "/echo + /1.0.00"),
+        ("/echo", "/echo + "),
+        ("/echoes", " + /echoes"),
+        ("/a/b", " + /a/b"),
+        ("/a/b/c/d", "/a/b/c + /d"),
+        ("/", " + /"),
+        ("", " + "),
+        ("*", "none"),
+        ("//echo", " + //echo"),
+    ] {
+        check_api(&apis, "any", path, expect);
+    }
+    check_api(&[claim("/echo", "")], "any", "/", "none");
+    check_api(&[], "any", "/", "none");
+}
+
+#[test]
+fn base_paths_deeper_than_the_table_counts_are_found() {
+    let deep = "/a".repeat(70);
+    check_api(
+        &[claim(&deep, ""), claim("/a", "")],
+        "any",
+        &format!("{deep}/x"),
+        &format!("{deep} + /x"),
+    );
+    check_api(
+        &[claim(&deep, ""), claim("/a", "")],
+        "any",
+        &deep[2..],
+        &format!("/a + {}", &deep[4..]),
+    );
+}
+
+#[test]
+fn an_exact_host_beats_a_wildcard_and_a_wildcard_any_host() {
+    let apis = [
+        named("any", claim("/p", "")),
+        named("wide", claim("/p", "*.example.org")),
+        named("narrow", claim("/p", "*.eu.example.org")),
+        named("exact", claim("/p", "api.eu.example.org")),
+    ];
+    for (host, expect) in [
+        ("api.eu.example.org", "exact + "),
+        ("API.EU.Example.Org:8443", "exact + "),
+        ("api.eu.example.org.", "exact + "),
+        ("x.eu.example.org", "narrow + "),
+        ("x.y.eu.example.org", "narrow + "),
+        ("eu.example.org", "wide + "),
+        ("a.b.example.org:80", "wide + "),
+        ("example.org", "any + "),
+        (".example.org", "any + "),
+        ("xexample.org", "any + "),
+        ("", "any + "),
+        ("[::1]:80", "any + "),
+    ] {
+        check_api(&apis, host, "/p", expect);
+    }
+    check_api(&apis, &"a.".repeat(400), "/p", "any + ");
+}
+
+#[test]
+fn a_host_without_the_path_falls_through_to_the_less_specific() {
+    let apis = [
+        named("exact", claim("/a", "api.example.org")),
+        named("wild", claim("/b", "*.example.org")),
+        named("any", claim("/c", "")),
+        named("root", claim("", "root.example.org")),
+    ];
+    for (host, path, expect) in [
+        ("api.example.org", "/a/x", "exact + /x"),
+        ("api.example.org", "/b/x", "wild + /x"),
+        ("api.example.org", "/c/x", "any + /x"),
+        ("api.example.org", "/d", "none"),
+        ("root.example.org", "/c/x", "root + /c/x"),
+    ] {
+        check_api(&apis, host, path, expect);
+    }
+}
+
+#[test]
+fn addresses_are_hosts_too() {
+    let apis = [
+        named("six", claim("", "2001:db8::1")),
+        named("four", claim("", "192.0.2.1")),
+    ];
+    check_api(&apis, "[2001:DB8::1]:8243", "/", "six + /");
+    check_api(&apis, "[2001:db8::1]", "/", "six + /");
+    check_api(&apis, "192.0.2.1:8280", "/", "four + /");
+    check_api(&apis, "192.0.2.2", "/", "none");
+}
+
+#[test]
+fn a_default_path_answers_too_unless_it_is_some_api_s_base_path() {
+    let versioned = |name: &str, base: &str, default: &str| Api {
+        default_path: Some(default.to_owned()),
+        ..named(name, claim(base, ""))
+    };
+    let apis = [
+        versioned("pets 2", "/pets/2", "/pets"),
+        versioned("shop 2", "/shop/2", "/shop"),
+        named("shop", claim("/shop", "")),
+    ];
+    for (path, expect) in [
+        ("/pets/2/x", "pets 2 + /x"),
+        ("/pets/x", "pets 2 + /x"),
+        ("/pets", "pets 2 + "),
+        ("/shop/2/x", "shop 2 + /x"),
+        ("/shop/x", "shop + /x"),
+    ] {
+        check_api(&apis, "any", path, expect);
+    }
+}
+
+#[test]
+fn a_base_path_takes_the_form_of_the_wire() {
+    check_api(
+        &[named("api", claim("/gr\u{f6}\u{df}e/1.0", ""))],
+        "any",
+        "/gr%C3%B6%C3%9Fe/1.0/x",
+        "api + /x",
+    );
+}
+
+fn claim(base_path: &str, hosts: &str) -> Api {
+    let mut api = samples::api(base_path, &["GET /*"]);
+    api.hosts = hosts.split_whitespace().map(str::to_owned).collect();
+    api
+}
+
+fn named(name: &str, mut api: Api) -> Api {
+    api.name = name.to_owned();
+    api
+}
+
+/// `expect`: the API's name, ` + ` and the remainder; or `none`.
+#[track_caller]
+fn check_api(apis: &[Api], host: &str, path: &str, expect: &str) {
+    let routes = compile(apis, None);
+    let shown = match routes.find(host.as_bytes(), Method::Get, path.as_bytes(), false) {
+        Ok(found) => {
+            format!(
+                "{} + {}",
+                found.api.api.name,
+                String::from_utf8_lossy(found.remainder)
+            )
+        }
+        Err(missed) => {
+            assert_eq!(missed.denial, Denial::NoApi);
+            assert!(missed.api.is_none());
+            "none".to_owned()
+        }
+    };
+    assert_eq!(shown, expect, "{host}{path}");
+}
+
+// --- listeners and states -----------------------------------------------------------------------
+
+#[test]
+fn an_api_answers_on_its_own_listeners_only() {
+    for (http, https, secure, expect) in [
+        (true, true, false, None),
+        (true, false, false, None),
+        (true, false, true, Some(Denial::UnsupportedTransport)),
+        (false, true, true, None),
+        (false, true, false, Some(Denial::UnsupportedTransport)),
+    ] {
+        let mut api = samples::api("/p", &["GET /*"]);
+        api.transports = model::Transports { http, https };
+        let routes = compile(&[api], None);
+        let missed = routes.find(b"", Method::Get, b"/p/x", secure).err();
+        assert_eq!(missed.map(|missed| missed.denial), expect);
+    }
+}
+
+#[test]
+fn everything_below_an_api_that_never_loaded_is_unavailable() {
+    let api = Arc::new(samples::api("/p", &[]));
+    let apis = vec![LoadedApi {
+        api,
+        state: ApiState::Unloaded,
+    }];
+    let routes = Routes::compile(
+        &Snapshot {
+            revision: 7,
+            apis,
+            issuers: Vec::new(),
+        },
+        None,
+    );
+    assert_eq!(routes.revision(), 7);
+    let missed = routes.find(b"", Method::Get, b"/p/x", true).unwrap_err();
+    assert_eq!(missed.denial, Denial::ApiUnloaded);
+    assert_eq!(missed.remainder, b"/x");
+    assert!(missed.api.is_some());
+}
+
+#[test]
+fn a_preflight_learns_every_method_at_a_path() {
+    let routes = compile(
+        &[samples::api(
+            "/p",
+            &["GET /a", "PUT /{x}", "OPTIONS /a", "POST /b"],
+        )],
+        None,
+    );
+    let api = routes.apis().next().unwrap();
+    assert_eq!(api.methods(b"/a").to_string(), "GET, PUT, OPTIONS");
+    assert_eq!(api.methods(b"/a/b").to_string(), "");
+}
+
+// --- changes ------------------------------------------------------------------------------------
+
+#[test]
+fn what_did_not_change_is_taken_over_and_an_edited_api_keeps_its_slot() {
+    let mut apis = loaded(&[claim("/a", ""), claim("/b", ""), claim("/c", "")]);
+    let first = Routes::compile(&snapshot(&apis), None);
+    check_slots(&first, "/a=0 /b=1 /c=2");
+
+    let mut edited = claim("/b", "");
+    edited.operations.push(samples::operation("GET /new"));
+    apis[1].api = Arc::new(edited);
+    let second = Routes::compile(&snapshot(&apis), Some(&first));
+    check_slots(&second, "/a=0 /b=1 /c=2");
+    let same: Vec<bool> = first
+        .apis()
+        .zip(second.apis())
+        .map(|(a, b)| Arc::ptr_eq(a, b))
+        .collect();
+    assert_eq!(same, [true, false, true]);
+    assert!(
+        second
+            .find(b"", Method::Get, b"/b/new", true)
+            .is_ok_and(|found| found.operation == 1)
+    );
+}
+
+#[test]
+fn a_slot_is_given_away_only_after_its_api_is_gone() {
+    let all = loaded(&[
+        claim("/a", ""),
+        claim("/b", ""),
+        claim("/c", ""),
+        claim("/d", ""),
+    ]);
+    let pick = |names: &str| -> Vec<LoadedApi> {
+        let is_picked = |one: &&LoadedApi| names.contains(&one.api.base_path[1..]);
+        all.iter().filter(is_picked).cloned().collect()
+    };
+    let mut routes = Routes::compile(&snapshot(&pick("ab")), None);
+    for (names, expect) in [
+        ("ab", "/a=0 /b=1"),
+        ("bc", "/b=1 /c=2"),
+        ("bcd", "/b=1 /c=2 /d=0"),
+        ("d", "/d=0"),
+        ("ad", "/a=1 /d=0"),
+        ("", ""),
+    ] {
+        routes = Routes::compile(&snapshot(&pick(names)), Some(&routes));
+        check_slots(&routes, expect);
+    }
+}
+
+#[test]
+fn the_same_api_in_another_state_is_compiled_anew_in_its_slot() {
+    let mut apis = loaded(&[claim("/a", ""), claim("/b", "")]);
+    apis[1].state = ApiState::Unloaded;
+    let first = Routes::compile(&snapshot(&apis), None);
+    assert!(first.find(b"", Method::Get, b"/b", true).is_err());
+    apis[1].state = ApiState::Serving;
+    let second = Routes::compile(&snapshot(&apis), Some(&first));
+    check_slots(&second, "/a=0 /b=1");
+    assert!(second.find(b"", Method::Get, b"/b", true).is_ok());
+}
+
+#[test]
+fn two_apis_of_one_identity_do_not_share_a_slot() {
+    let twins = loaded(&[claim("/a", ""), claim("/a", "")]);
+    let first = Routes::compile(&snapshot(&twins), None);
+    check_slots(&first, "/a=0 /a=1");
+    let twins = loaded(&[claim("/a", ""), claim("/a", "")]);
+    let second = Routes::compile(&snapshot(&twins), Some(&first));
+    let mut slots: Vec<u32> = second.apis().map(|api| api.slot).collect();
+    slots.dedup();
+    assert_eq!(slots.len(), 2);
+}
+
+fn loaded(apis: &[Api]) -> Vec<LoadedApi> {
+    let load = |api: &Api| LoadedApi {
+        api: Arc::new(api.clone()),
+        state: ApiState::Serving,
+    };
+    apis.iter().map(load).collect()
+}
+
+fn snapshot(apis: &[LoadedApi]) -> Snapshot {
+    Snapshot {
+        revision: 1,
+        apis: apis.to_vec(),
+        issuers: Vec::new(),
+    }
+}
+
+fn compile(apis: &[Api], previous: Option<&Routes>) -> Routes {
+    Routes::compile(&snapshot(&loaded(apis)), previous)
+}
+
+/// `expect`: `BASE_PATH=SLOT` in the snapshot's order.
+#[track_caller]
+fn check_slots(routes: &Routes, expect: &str) {
+    let show = |api: &Arc<ApiRoutes>| format!("{}={}", api.api.base_path, api.slot);
+    assert_eq!(
+        routes.apis().map(show).collect::<Vec<_>>().join(" "),
+        expect
+    );
+    let highest = routes
+        .apis()
+        .map(|api| api.slot as usize + 1)
+        .max()
+        .unwrap_or(0);
+    assert_eq!(routes.slots(), highest);
+}
