@@ -14,7 +14,7 @@ pub enum Padding {
 }
 
 const UNPADDED: GeneralPurpose = engine(DecodePaddingMode::RequireNone);
-const INDIFFERENT: GeneralPurpose = engine(DecodePaddingMode::Indifferent);
+const PADDED: GeneralPurpose = engine(DecodePaddingMode::RequireCanonical);
 
 /// The crate's engine refuses characters outside the alphabet, and trailing bits other than zero.
 const fn engine(mode: DecodePaddingMode) -> GeneralPurpose {
@@ -27,10 +27,11 @@ const fn engine(mode: DecodePaddingMode) -> GeneralPurpose {
 
 /// The bytes that `text` stands for; `None` if it isn't base64url in its one canonical spelling.
 pub(crate) fn decode(text: &[u8], padding: Padding) -> Option<Vec<u8>> {
-    match padding {
-        Padding::Refused => UNPADDED.decode(text).ok(),
-        Padding::Allowed => INDIFFERENT.decode(text).ok(),
-    }
+    let engine = match padding {
+        Padding::Allowed if text.ends_with(b"=") => PADDED,
+        Padding::Allowed | Padding::Refused => UNPADDED,
+    };
+    engine.decode(text).ok()
 }
 
 /// `bytes` as base64url without padding.

@@ -13,6 +13,41 @@ pub(crate) struct Jwk {
     pub(crate) verifiers: Verifiers,
 }
 
+/// What a header needs in order to mean this key, as the JWK says it, be the key usable or not.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Name {
+    kid: String,
+    kty: Option<String>,
+    crv: Option<String>,
+    /// `None`: any that suits the type.
+    algorithm: Option<Algorithm>,
+}
+
+impl Name {
+    /// `None` for a key without `kid`, or one that isn't meant to verify what we verify.
+    pub(crate) fn of(jwk: &Object<'_>) -> Option<Self> {
+        check_purpose(jwk).ok()?;
+        let text = |name| jwk.get(name).and_then(Value::as_str).map(str::to_owned);
+        let algorithm = match text("alg") {
+            None => None,
+            Some(name) => Some(name.parse().ok()?),
+        };
+        Some(Self {
+            kid: text("kid")?,
+            kty: text("kty"),
+            crv: text("crv"),
+            algorithm,
+        })
+    }
+
+    /// Whether some header would mean both. RFC 7517 section 4.5 lets keys of different types share a `kid`.
+    pub(crate) fn clashes_with(&self, other: &Self) -> bool {
+        let same = (&self.kid, &self.kty, &self.crv) == (&other.kid, &other.kty, &other.crv);
+        let exclusive = self.algorithm.is_some() && other.algorithm.is_some();
+        same && (!exclusive || self.algorithm == other.algorithm)
+    }
+}
+
 /// Whether the JWK gives away what signs.
 pub(crate) fn is_private(jwk: &Object<'_>) -> bool {
     PRIVATE.iter().any(|name| jwk.get(name).is_some())

@@ -218,7 +218,7 @@ impl KeySet {
         }
         let mut reading = Reading {
             set: Self::default(),
-            places: Vec::new(),
+            names: Vec::new(),
             secrets,
         };
         for (index, jwk) in keys.iter().enumerate() {
@@ -256,23 +256,13 @@ impl Key {
             .iter()
             .any(|(algorithm, _)| algorithm.is_symmetric())
     }
-
-    /// Whether some header would mean both.
-    fn clashes_with(&self, other: &Self) -> bool {
-        let same_kid = self.kid.is_some() && self.kid == other.kid;
-        same_kid
-            && self
-                .verifiers
-                .iter()
-                .any(|(own, _)| other.verifier(*own).is_some())
-    }
 }
 
 /// A JWK set half read.
 struct Reading {
     set: KeySet,
-    /// The place in the document of each key in use.
-    places: Vec<usize>,
+    /// What the keys are called, with their places. Unusable ones count: their name is still taken.
+    names: Vec<(usize, jwk::Name)>,
     secrets: Secrets,
 }
 
@@ -286,14 +276,21 @@ impl Reading {
             self.set.skipped.push(Skipped { index, reason });
             return Ok(());
         }
-        match jwk::read(jwk) {
-            Ok(jwk) => {
-                self.set.keys.push(Key {
-                    kid: jwk.kid,
-                    verifiers: jwk.verifiers,
+        if let Some(name) = jwk::Name::of(jwk) {
+            let mut earlier = self.names.iter();
+            if let Some(&(first, _)) = earlier.find(|(_, earlier)| earlier.clashes_with(&name)) {
+                return Err(KeyError::DuplicateKid {
+                    first,
+                    second: index,
                 });
-                self.places.push(index);
             }
+            self.names.push((index, name));
+        }
+        match jwk::read(jwk) {
+            Ok(jwk) => self.set.keys.push(Key {
+                kid: jwk.kid,
+                verifiers: jwk.verifiers,
+            }),
             Err(reason) => self.set.skipped.push(Skipped { index, reason }),
         }
         Ok(())
@@ -303,16 +300,6 @@ impl Reading {
         let secrets = self.set.keys.iter().filter(|key| key.is_secret()).count();
         if secrets > 0 && secrets < self.set.keys.len() {
             return Err(KeyError::Mixed);
-        }
-        for (first, key) in self.places.iter().zip(&self.set.keys) {
-            for (second, other) in self.places.iter().zip(&self.set.keys) {
-                if first < second && key.clashes_with(other) {
-                    return Err(KeyError::DuplicateKid {
-                        first: *first,
-                        second: *second,
-                    });
-                }
-            }
         }
         Ok(self.set)
     }

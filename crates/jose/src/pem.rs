@@ -15,7 +15,11 @@ pub(crate) struct Block<'a> {
 pub(crate) fn single(text: &[u8]) -> Result<Block<'_>, KeyError> {
     let text = std::str::from_utf8(text).map_err(|_| KeyError::Pem("not a PEM file"))?;
     let mut lines = text.lines().map(str::trim_ascii);
-    let block = next(&mut lines)?.ok_or(KeyError::Pem("the file holds no PEM block"))?;
+    let mut block = next(&mut lines)?.ok_or(KeyError::Pem("the file holds no PEM block"))?;
+    if block.label == "EC PARAMETERS" {
+        // `openssl ecparam -genkey` writes the curve first; the key names it again.
+        block = next(&mut lines)?.ok_or(KeyError::Pem("the file holds no key"))?;
+    }
     match next(&mut lines)? {
         None => Ok(block),
         Some(_) => Err(KeyError::Pem(
