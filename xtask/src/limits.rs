@@ -148,13 +148,13 @@ fn product(expression: &str) -> Option<u64> {
 /// The value with the unit that the name ends in.
 fn figure(name: &str, value: u64) -> String {
     let unit = |unit| name.split('_').any(|word| word == unit);
-    if unit("BYTES") && value % (1024 * 1024) == 0 {
+    if unit("BYTES") && value.is_multiple_of(1024 * 1024) {
         format!("{} MiB", value / (1024 * 1024))
-    } else if unit("BYTES") && value % 1024 == 0 {
+    } else if unit("BYTES") && value.is_multiple_of(1024) {
         format!("{} KiB", value / 1024)
     } else if unit("BYTES") {
         format!("{} bytes", grouped(value))
-    } else if unit("MS") && value % 1000 == 0 {
+    } else if unit("MS") && value.is_multiple_of(1000) {
         format!("{} s", grouped(value / 1000))
     } else if unit("MS") {
         format!("{} ms", grouped(value))

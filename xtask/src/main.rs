@@ -3,6 +3,7 @@
 //!
 //! Architecture invariant: depends on none of our crates, so that it works while they don't compile.
 
+mod bench;
 mod fuzz;
 mod limits;
 mod shell;
@@ -32,6 +33,11 @@ const COMMANDS: &[Command] = &[
         name: "limits",
         what: "write docs/limits.md from base::limits",
         run: limits::run,
+    },
+    Command {
+        name: "bench",
+        what: "[--quick] [--cells TEXT,..] [--targets TEXT,..] [--seconds N] [--rounds N]: CPU per request beside peers",
+        run: bench::run,
     },
     Command {
         name: "fuzz",

@@ -107,3 +107,12 @@ impl Options {
             .map_err(|_| format!("{name} wants a whole number, not `{text}`"))
     }
 }
+
+/// Waits. Measuring takes time by its nature; nothing else here should.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a chore has no worker to block, and a measurement lasts"
+)]
+pub(crate) fn pause(time: std::time::Duration) {
+    std::thread::sleep(time);
+}

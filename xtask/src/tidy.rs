@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::workspace::{self, Package};
 use crate::{Outcome, limits};
 
+pub(crate) use housekeeping::registered_targets;
+
 /// Files longer than this, in lines, are worth a look at whether they are two.
 const LONG_FILE_LINES: usize = 800;
 

@@ -1,0 +1,124 @@
+//! What a request costs, beside others, in one run: the same request through Penstock and its peers, one after
+//! the other, round after round, each pinned to core 1 with the generator and the backend on core 0.
+//!
+//! The figure that decides is the target's CPU time per request, as a ratio to bare nginx in the same cell; it
+//! hardly depends on what else the machine does, where requests per second and latency do. Ratios are reported,
+//! never asserted: docs/performance.md holds a run of it, with the machine.
+
+mod cells;
+mod configs;
+mod ground;
+mod load;
+mod process;
+mod report;
+mod targets;
+
+use std::path::Path;
+
+use crate::Outcome;
+use crate::shell::Options;
+use cells::Cell;
+use ground::Ground;
+use load::{Generator, Plan, Sample};
+use report::Row;
+use targets::{Running, TARGETS};
+
+/// How long and how often each target is measured in each cell.
+struct Effort {
+    seconds: u64,
+    warm_up_s: u64,
+    rounds: u64,
+}
+
+/// Measures every chosen cell; prints tables and leaves them in `bench/` of cargo's folder.
+///
+/// # Errors
+/// A target that doesn't start or answers wrongly, or a generator that fails. A missed budget is no error.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
+    let known = [
+        "--cells",
+        "--targets",
+        "--seconds",
+        "--warm-up",
+        "--rounds",
+        "--profile",
+    ];
+    let options = Options::read(arguments, &known, &["--quick"])?;
+    let (seconds, warm_up_s, rounds) = if options.has("--quick") {
+        (2, 1, 1)
+    } else {
+        (5, 2, 3)
+    };
+    let effort = Effort {
+        seconds: options.number("--seconds", seconds)?,
+        warm_up_s: options.number("--warm-up", warm_up_s)?,
+        rounds: options.number("--rounds", rounds)?,
+    };
+    let cells = cells::chosen(options.text("--cells"))?;
+    let ground = Ground::prepare(root, options.text("--profile").unwrap_or("release"))?;
+    let running = start(&ground, options.text("--targets"))?;
+    let agreement = targets::agreement(&ground, &running)?;
+    let mut rows = Vec::new();
+    for cell in &cells {
+        rows.extend(measure(&ground, &running, cell, &effort)?);
+    }
+    let page = report::page(&ground, &rows, &agreement);
+    println!("{page}");
+    report::write(&ground, &page, &rows)
+}
+
+/// Starts every target that is installed and wanted, and checks that it answers as it should.
+fn start<'g>(ground: &'g Ground, wanted: Option<&str>) -> Result<Vec<Running<'g>>, String> {
+    let mut running = Vec::new();
+    for target in TARGETS
+        .iter()
+        .filter(|target| cells::wanted(wanted, target.name))
+    {
+        match target.start(ground)? {
+            Some(started) => {
+                started.check(ground)?;
+                running.push(started);
+            }
+            None => eprintln!(
+                "bench: {} is not installed and left out (make bench-peers)",
+                target.name
+            ),
+        }
+    }
+    if running.is_empty() {
+        Err("no target was chosen".to_owned())
+    } else {
+        Ok(running)
+    }
+}
+
+/// One cell: rounds over all targets, then wrk as a second witness.
+fn measure(
+    ground: &Ground,
+    running: &[Running<'_>],
+    cell: &Cell,
+    effort: &Effort,
+) -> Result<Vec<Row>, String> {
+    let plan = Plan {
+        seconds: effort.seconds,
+        warm_up_s: effort.warm_up_s,
+    };
+    let mut samples: Vec<(usize, Generator, Sample)> = Vec::new();
+    for round in 1..=effort.rounds {
+        for (index, target) in running.iter().enumerate() {
+            let sample = load::run(ground, target, cell, Generator::Lab, &plan)?;
+            eprintln!("bench: {cell} round {round} {}: {sample}", target.name());
+            samples.push((index, Generator::Lab, sample));
+        }
+    }
+    for (index, target) in running
+        .iter()
+        .enumerate()
+        .filter(|(_, target)| target.has_control_row())
+    {
+        let sample = load::run(ground, target, cell, Generator::Wrk, &plan)?;
+        eprintln!("bench: {cell} wrk {}: {sample}", target.name());
+        samples.push((index, Generator::Wrk, sample));
+    }
+    Ok(report::rows(running, cell, &samples))
+}

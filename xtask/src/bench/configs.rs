@@ -1,0 +1,284 @@
+//! Each target's configuration, as lean and as fast as we know to make it, so that the comparison is fair:
+//! one worker, keep-alive both ways without end, no access log, bodies in memory, the same certificate.
+
+use super::ground::{APIS, Ground, ISSUER, SCOPE};
+
+/// Where a target listens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ports {
+    pub(crate) clear: u16,
+    pub(crate) tls: u16,
+    pub(crate) admin: u16,
+}
+
+/// Penstock as an operator would run it; nothing is turned off.
+pub(crate) fn penstock(ground: &Ground, ports: Ports) -> String {
+    let Ports { clear, tls, admin } = ports;
+    format!(
+        r#"[gateway]
+http = "127.0.0.1:{clear}"
+https = "127.0.0.1:{tls}"
+workers = 1
+apis = ["apis/"]
+data = "data/"
+[tls]
+cert = "{}"
+key = "{}"
+[admin]
+listen = "127.0.0.1:{admin}"
+[[issuer]]
+name = "bench"
+iss = "{ISSUER}"
+pem = "{}"
+algorithms = ["RS256"]
+"#,
+        ground.certificate.display(),
+        ground.certificate_key.display(),
+        ground.token_public_key.display(),
+    )
+}
+
+/// API number `number` of 1,000: four operations, one of them measured.
+pub(crate) fn api(ground: &Ground, number: u32) -> String {
+    debug_assert!(number < APIS);
+    format!(
+        r#"openapi: 3.0.3
+info:
+  title: Orders {number:04}
+  version: 1.0.0
+x-wso2-basePath: /orders-{number:04}/1.0.0
+x-wso2-production-endpoints:
+  urls:
+    - http://127.0.0.1:{}/
+paths:
+  /orders:
+    get:
+      security:
+        - default: []
+      responses: {{"200": {{description: all orders}}}}
+    post:
+      security:
+        - default: ["{SCOPE}"]
+      responses: {{"201": {{description: the order}}}}
+  /orders/{{id}}:
+    get:
+      security:
+        - default: []
+      responses: {{"200": {{description: one order}}}}
+    delete:
+      security:
+        - default: ["{SCOPE}"]
+      responses: {{"204": {{description: gone}}}}
+components:
+  securitySchemes:
+    default:
+      type: oauth2
+      flows:
+        clientCredentials:
+          tokenUrl: https://bench.example/oauth2/token
+          scopes:
+            "{SCOPE}": change orders
+"#,
+        ground.backend_port
+    )
+}
+
+/// Bodies stay in memory: the request's buffer and the answer's hold the largest body measured. Request buffering is
+/// left on, which costs nginx less than streaming does at every size measured (and it is its default).
+pub(crate) fn nginx(ground: &Ground, ports: Ports) -> String {
+    let Ports { clear, tls, .. } = ports;
+    let folder = ground.folder.join("nginx");
+    let folder = folder.display();
+    format!(
+        "daemon off;
+worker_processes 1;
+worker_rlimit_nofile 20000;
+pid {folder}/nginx.pid;
+error_log stderr error;
+events {{ worker_connections 8192; use epoll; }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  tcp_nodelay on;
+  keepalive_timeout 3600s;
+  keepalive_requests 1000000000;
+  client_max_body_size 10m;
+  client_body_buffer_size 128k;
+  client_header_buffer_size 4k;
+  upstream backend {{
+    server 127.0.0.1:{};
+    keepalive 2048;
+    keepalive_requests 1000000000;
+    keepalive_timeout 3600s;
+  }}
+  server {{
+    listen 127.0.0.1:{clear} backlog=4096;
+    listen 127.0.0.1:{tls} ssl backlog=4096;
+    ssl_certificate {};
+    ssl_certificate_key {};
+    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_session_cache shared:tls:10m;
+    location / {{
+      proxy_pass http://backend;
+      proxy_http_version 1.1;
+      proxy_set_header Connection \"\";
+      proxy_buffer_size 8k;
+      proxy_buffers 32 8k;
+      proxy_busy_buffers_size 128k;
+      proxy_max_temp_file_size 0;
+    }}
+  }}
+}}
+",
+        ground.backend_port,
+        ground.certificate.display(),
+        ground.certificate_key.display(),
+    )
+}
+
+/// `jwt` adds what its manual shows for verifying tokens: algorithm, signature, issuer, lifetime.
+pub(crate) fn haproxy(ground: &Ground, ports: Ports, jwt: bool) -> String {
+    let Ports { clear, tls, .. } = ports;
+    let verify = if jwt {
+        haproxy_jwt(ground)
+    } else {
+        String::new()
+    };
+    format!(
+        "global
+  nbthread 1
+  maxconn 8192
+defaults
+  mode http
+  timeout client 1h
+  timeout server 1h
+  timeout connect 5s
+  timeout http-keep-alive 1h
+  timeout http-request 15s
+  http-reuse always
+frontend all
+  bind 127.0.0.1:{clear} backlog 4096
+  bind 127.0.0.1:{tls} backlog 4096 ssl crt {} alpn http/1.1
+{verify}  default_backend echo
+backend echo
+  server echo 127.0.0.1:{} pool-max-conn -1 pool-purge-delay 1h
+",
+        ground.certificate_pair.display(),
+        ground.backend_port,
+    )
+}
+
+fn haproxy_jwt(ground: &Ground) -> String {
+    format!(
+        "  http-request set-var(txn.bearer) http_auth_bearer
+  http-request set-var(txn.alg) var(txn.bearer),jwt_header_query('$.alg')
+  http-request deny deny_status 401 unless {{ var(txn.alg) RS256 }}
+  http-request deny deny_status 401 unless {{ var(txn.bearer),jwt_payload_query('$.iss') {ISSUER} }}
+  http-request deny deny_status 401 unless {{ var(txn.bearer),jwt_verify(txn.alg,\"{}\") 1 }}
+  http-request set-var(txn.exp) var(txn.bearer),jwt_payload_query('$.exp','int')
+  http-request set-var(txn.now) date()
+  http-request deny deny_status 401 if {{ var(txn.exp),sub(txn.now) -m int lt 0 }}
+",
+        ground.token_public_key.display()
+    )
+}
+
+/// `jwt` adds the jwt_authn filter with its token cache, large enough for all tokens.
+///
+/// # Errors
+/// The JWKS can't be read.
+pub(crate) fn envoy(ground: &Ground, ports: Ports, jwt: bool) -> Result<String, String> {
+    let filter = if jwt {
+        envoy_jwt(ground)?
+    } else {
+        String::new()
+    };
+    let clear = envoy_listener("clear", ports.clear, &filter, "");
+    let tls = envoy_listener("tls", ports.tls, &filter, &envoy_tls(ground));
+    Ok(format!(
+        "static_resources:
+  listeners:
+{clear}{tls}  clusters:
+  - name: echo
+    type: STATIC
+    connect_timeout: 5s
+    circuit_breakers:
+      thresholds: [{{max_connections: 8192, max_pending_requests: 8192, max_requests: 8192}}]
+    load_assignment:
+      cluster_name: echo
+      endpoints:
+      - lb_endpoints:
+        - endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {}}}}}}}
+",
+        ground.backend_port
+    ))
+}
+
+fn envoy_listener(name: &str, port: u16, filter: &str, transport: &str) -> String {
+    format!(
+        "  - name: {name}
+    address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}
+    filter_chains:
+    - filters:
+      - name: http
+        typed_config:
+          \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: {name}
+          codec_type: HTTP1
+          generate_request_id: false
+          stream_idle_timeout: 0s
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: [\"*\"]
+              routes:
+              - match: {{prefix: /}}
+                route: {{cluster: echo, timeout: 0s}}
+          http_filters:
+{filter}          - name: router
+            typed_config:
+              \"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+{transport}"
+    )
+}
+
+fn envoy_tls(ground: &Ground) -> String {
+    format!(
+        "      transport_socket:
+        name: tls
+        typed_config:
+          \"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+          common_tls_context:
+            alpn_protocols: [http/1.1]
+            tls_params: {{tls_maximum_protocol_version: TLSv1_3}}
+            tls_certificates:
+            - certificate_chain: {{filename: {}}}
+              private_key: {{filename: {}}}
+",
+        ground.certificate.display(),
+        ground.certificate_key.display()
+    )
+}
+
+fn envoy_jwt(ground: &Ground) -> Result<String, String> {
+    let jwks = super::ground::read(&ground.token_jwks)?;
+    Ok(format!(
+        "          - name: jwt
+            typed_config:
+              \"@type\": type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication
+              providers:
+                bench:
+                  issuer: {ISSUER}
+                  forward: true
+                  local_jwks: {{inline_string: '{jwks}'}}
+                  jwt_cache_config: {{jwt_cache_size: 8192}}
+              rules:
+              - match: {{prefix: /}}
+                requires: {{provider_name: bench}}
+"
+    ))
+}

@@ -1,0 +1,278 @@
+//! The tables: medians over the rounds, each target's CPU per request beside nginx's of the same cell.
+
+use std::fmt::Write;
+use std::process::Command;
+
+use super::cells::Cell;
+use super::ground::{self, Ground};
+use super::load::{Generator, Sample};
+use super::targets::{NGINX, PENSTOCK, Running, installed};
+use crate::shell;
+
+/// One target in one cell.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    cell: Cell,
+    target: String,
+    generator: Generator,
+    /// Medians over the rounds; errors are their sum.
+    sample: Sample,
+    /// CPU per request as a share of nginx's; smallest and largest of the rounds behind it.
+    ratio: Option<(f64, f64, f64)>,
+}
+
+/// Medians per target and generator.
+pub(crate) fn rows(
+    running: &[Running<'_>],
+    cell: &Cell,
+    samples: &[(usize, Generator, Sample)],
+) -> Vec<Row> {
+    let of = |index: usize, generator: Generator| -> Vec<&Sample> {
+        let mine = samples
+            .iter()
+            .filter(|(i, g, _)| *i == index && *g == generator);
+        mine.map(|(_, _, sample)| sample).collect()
+    };
+    let nginx = running.iter().position(|target| target.name() == NGINX);
+    let mut rows = Vec::new();
+    for generator in [Generator::Lab, Generator::Wrk] {
+        let base = nginx.map(|index| of(index, generator)).unwrap_or_default();
+        for (index, target) in running.iter().enumerate() {
+            let mine = of(index, generator);
+            if !mine.is_empty() {
+                rows.push(Row {
+                    cell: *cell,
+                    target: target.name().to_owned(),
+                    generator,
+                    sample: middle(&mine),
+                    ratio: ratio(&mine, &base),
+                });
+            }
+        }
+    }
+    rows
+}
+
+fn middle(samples: &[&Sample]) -> Sample {
+    let of =
+        |value: fn(&Sample) -> f64| median(samples.iter().map(|sample| value(sample)).collect());
+    Sample {
+        requests: samples.iter().map(|sample| sample.requests).sum(),
+        errors: samples.iter().map(|sample| sample.errors).sum(),
+        per_s: of(|sample| sample.per_s),
+        p50_ms: of(|sample| sample.p50_ms),
+        p99_ms: of(|sample| sample.p99_ms),
+        cpu_us: of(|sample| sample.cpu_us),
+        generator_us: of(|sample| sample.generator_us),
+        busy: of(|sample| sample.busy),
+        memory_mib: of(|sample| sample.memory_mib),
+    }
+}
+
+fn ratio(mine: &[&Sample], base: &[&Sample]) -> Option<(f64, f64, f64)> {
+    let each: Vec<f64> = mine
+        .iter()
+        .zip(base)
+        .map(|(ours, nginx)| ours.cpu_us / nginx.cpu_us)
+        .collect();
+    let least = each.iter().copied().reduce(f64::min)?;
+    let most = each.iter().copied().reduce(f64::max)?;
+    Some((median(each), least, most))
+}
+
+/// The middle value, the mean of the two middle ones of an even number; zero of none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
+    if values.len().is_multiple_of(2) {
+        f64::midpoint(at(half.saturating_sub(1)), at(half))
+    } else {
+        at(half)
+    }
+}
+
+/// Everything as Markdown.
+pub(crate) fn page(ground: &Ground, rows: &[Row], agreement: &[String]) -> String {
+    let mut page = format!("{}\n", machine(ground));
+    for line in agreement {
+        _ = writeln!(page, "- counts agree: {line}");
+    }
+    page.push_str(&budgets(rows));
+    for tls in [false, true] {
+        let some: Vec<&Row> = rows.iter().filter(|row| row.cell.tls == tls).collect();
+        if !some.is_empty() {
+            _ = write!(
+                page,
+                "\n### {}\n\n",
+                if tls { "TLS 1.3" } else { "In clear" }
+            );
+            page.push_str(&table(&some));
+        }
+    }
+    page
+}
+
+/// Penstock's share of nginx's CPU time, against budgets 1 to 3.
+fn budgets(rows: &[Row]) -> String {
+    let ours = rows
+        .iter()
+        .filter(|row| row.target == PENSTOCK && row.generator == Generator::Lab);
+    let mut text = String::from(
+        "\n| cell | Penstock / nginx, CPU per request (least to most of the rounds) | budget | |\n|---|---|--:|---|\n",
+    );
+    for row in ours {
+        let Some((share, least, most)) = row.ratio else {
+            continue;
+        };
+        let budget = row.cell.budget();
+        let verdict = if share <= budget { "met" } else { "**missed**" };
+        _ = writeln!(
+            text,
+            "| {} | {share:.3} ({least:.3} to {most:.3}) | {budget:.2} | {verdict} |",
+            row.cell
+        );
+    }
+    text
+}
+
+fn table(rows: &[&Row]) -> String {
+    let mut text = String::from(
+        "| body | connections | target | CPU µs/request | of nginx's | requests/s | p50 ms | p99 ms | MiB | core | errors | generator µs/request |\n\
+         |--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for row in rows {
+        let Row {
+            cell,
+            target,
+            generator,
+            sample,
+            ratio,
+        } = row;
+        let by = if *generator == Generator::Wrk {
+            " (by wrk)"
+        } else {
+            ""
+        };
+        let share = ratio.map_or_else(String::new, |(share, ..)| format!("{share:.2}"));
+        let Sample {
+            cpu_us,
+            per_s,
+            p50_ms,
+            p99_ms,
+            memory_mib,
+            errors,
+            generator_us,
+            ..
+        } = sample;
+        _ = writeln!(
+            text,
+            "| {} | {} | {target}{by} | {cpu_us:.1} | {share} | {per_s:.0} | {p50_ms:.2} | {p99_ms:.2} | \
+             {memory_mib:.1} | {:.0} % | {errors} | {generator_us:.1} |",
+            cell.body(),
+            cell.connections,
+            sample.busy * 100.0,
+        );
+    }
+    text
+}
+
+/// What it was measured on.
+fn machine(ground: &Ground) -> String {
+    let cpu = ground::read(std::path::Path::new("/proc/cpuinfo")).unwrap_or_default();
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = shell::output(Command::new("uname").arg("-sr")).unwrap_or_default();
+    let versions: Vec<String> = [
+        shell::output(Command::new(&ground.penstock).arg("--version")).ok(),
+        version("nginx", "-v"),
+        version("haproxy", "-v"),
+        version("wrk", "-v"),
+    ]
+    .into_iter()
+    .flatten()
+    .filter_map(|told| told.lines().next().map(|line| line.trim().to_owned()))
+    .collect();
+    format!(
+        "- machine: {cores} cores, {}, {}\n- programs: {}",
+        cpu.trim_start_matches([' ', '\t', ':']),
+        kernel.trim(),
+        versions.join("; ")
+    )
+}
+
+/// Some print their version to stderr, and wrk then fails for want of a URL.
+fn version(program: &str, option: &str) -> Option<String> {
+    let output = Command::new(installed(program)?)
+        .arg(option)
+        .output()
+        .ok()?;
+    let told = [output.stdout, output.stderr].concat();
+    Some(String::from_utf8_lossy(&told).into_owned())
+}
+
+/// Leaves the page and the figures beside what they were made from.
+///
+/// # Errors
+/// The files can't be written.
+pub(crate) fn write(ground: &Ground, page: &str, rows: &[Row]) -> Result<(), String> {
+    let figures: Vec<serde_json::Value> = rows.iter().map(figures).collect();
+    let json = serde_json::Value::from(figures);
+    ground::write(&ground.folder.join("report.json"), &format!("{json:#}\n"))?;
+    ground::write(&ground.folder.join("report.md"), page)?;
+    eprintln!(
+        "bench: written to {}/report.md and report.json",
+        ground.folder.display()
+    );
+    Ok(())
+}
+
+fn figures(row: &Row) -> serde_json::Value {
+    let sample = &row.sample;
+    serde_json::json!({
+        "cell": row.cell.to_string(),
+        "tls": row.cell.tls,
+        "body_bytes": row.cell.body_bytes,
+        "connections": row.cell.connections,
+        "target": row.target,
+        "generator": if row.generator == Generator::Wrk { "wrk" } else { "lab" },
+        "cpu_us_per_request": sample.cpu_us,
+        "share_of_nginx": row.ratio.map(|(share, ..)| share),
+        "requests_per_s": sample.per_s,
+        "p50_ms": sample.p50_ms,
+        "p99_ms": sample.p99_ms,
+        "memory_mib": sample.memory_mib,
+        "core_busy": sample.busy,
+        "requests": sample.requests,
+        "errors": sample.errors,
+        "generator_us_per_request": sample.generator_us,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
+        assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < f64::EPSILON);
+        assert!(median(Vec::new()).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_ratio_is_taken_round_by_round() {
+        let sample = |cpu_us: f64| Sample {
+            cpu_us,
+            ..Sample::default()
+        };
+        let (ours, base) = ([sample(6.0), sample(9.0)], [sample(10.0), sample(10.0)]);
+        let (share, least, most) = ratio(&ours.each_ref(), &base.each_ref()).unwrap();
+        assert!(
+            (share - 0.75).abs() < 1e-9 && (least - 0.6).abs() < 1e-9 && (most - 0.9).abs() < 1e-9
+        );
+    }
+}
