@@ -1,1 +1,539 @@
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
+use base::{Entropy, Now, limits};
+use jose::{Algorithm, Header, KeySet, SigningKey};
+use model::{Denial, Issuer, KeyType};
+
+use super::{Identity, TokenCache, bearer, identify};
+
+const ISS: &str = "https://idp.example/token";
+const SECRET: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
+const OTHER_SECRET: &[u8; 32] = b"fedcba9876543210fedcba9876543210";
+/// When the tests play, in seconds since the Unix epoch.
+const NOON: u64 = 1_700_000_000;
+
+// --- the header's value -------------------------------------------------------------------------
+
+#[test]
+fn a_bearer_token_is_taken_out_of_its_header() {
+    const NONE: Result<&str, Denial> = Err(Denial::MissingCredentials);
+    for (value, expect) in [
+        ("Bearer abc.def.ghi", Ok("abc.def.ghi")),
+        ("bearer abc", Ok("abc")),
+        ("BEARER   abc  ", Ok("abc")),
+        ("  Bearer\tabc", Ok("abc")),
+        ("", NONE),
+        ("Bearer", NONE),
+        ("Bearer   ", NONE),
+        ("Bearerabc", NONE),
+        ("Basic dXNlcjpwYXNz", NONE),
+        ("abc.def.ghi", NONE),
+        ("Token abc", NONE),
+    ] {
+        let expect = expect.map(str::as_bytes);
+        assert_eq!(bearer(value.as_bytes()), expect, "{value:?}");
+    }
+}
+
+#[test]
+fn a_credential_longer_than_the_limit_is_invalid() {
+    let longest = "a".repeat(limits::TOKEN_BYTES_MAX);
+    assert_eq!(
+        bearer(format!("Bearer {longest}").as_bytes()),
+        Ok(longest.as_bytes())
+    );
+    let value = format!("Bearer {longest}a");
+    assert_eq!(bearer(value.as_bytes()), Err(Denial::InvalidCredentials));
+}
+
+// --- one token ----------------------------------------------------------------------------------
+
+#[test]
+fn a_token_that_verifies_tells_its_caller() {
+    let mut desk = Desk::new(vec![issuer(1)]);
+    let token = sign(
+        r#"{"iss":"https://idp.example/token","sub":"alice","client_id":"app","azp":"other",
+        "scope":"read write","aud":["one","two"],"jti":"id-1","exp":1700000060,"nbf":1699999999}"#,
+    );
+    for _ in 0..2 {
+        let caller = desk.known(&token);
+        assert_eq!(caller.subject.as_deref(), Some("alice"));
+        assert_eq!(caller.client_id.as_deref(), Some("app"));
+        assert_eq!(caller.scopes, ["read", "write"]);
+        assert_eq!(caller.audiences, ["one", "two"]);
+        assert_eq!(caller.token_id.as_deref(), Some("id-1"));
+        assert_eq!(caller.expires_s, Some(NOON + 60));
+        assert_eq!(caller.not_before_s, Some(NOON - 1));
+        assert_eq!((caller.issuer, caller.key_type), (0, KeyType::Production));
+    }
+    desk.expect_counts(1, 1);
+}
+
+#[test]
+fn azp_names_the_client_where_client_id_does_not() {
+    let mut desk = Desk::new(vec![issuer(1)]);
+    let token = sign(&format!(r#"{{"iss":"{ISS}","azp":"app"}}"#));
+    assert_eq!(desk.known(&token).client_id.as_deref(), Some("app"));
+}
+
+#[test]
+fn keytype_tells_sandbox_keys_in_any_case() {
+    for (keytype, expect) in [
+        ("SANDBOX", KeyType::Sandbox),
+        ("sandbox", KeyType::Sandbox),
+        ("PRODUCTION", KeyType::Production),
+        ("else", KeyType::Production),
+    ] {
+        let mut desk = Desk::new(vec![issuer(1)]);
+        let token = sign(&format!(r#"{{"iss":"{ISS}","keytype":"{keytype}"}}"#));
+        assert_eq!(desk.known(&token).key_type, expect, "{keytype}");
+    }
+}
+
+#[test]
+fn what_no_configured_issuer_signed_is_invalid_and_never_cached() {
+    let good = token(1);
+    let (signed, signature) = good.rsplit_once('.').unwrap();
+    let (other, _) = token(2)
+        .rsplit_once('.')
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    let changed = format!("{other}.{signature}");
+    let stranger = SigningKey::from_secret(OTHER_SECRET).unwrap();
+    for (what, token) in [
+        ("nothing", String::new()),
+        ("short", "a.b.c".to_owned()),
+        ("no JWS", "x".repeat(200)),
+        ("blanks", format!("{good} {good}")),
+        ("no signature", format!("{signed}.")),
+        (
+            "another's signature",
+            sign_with(&stranger, None, &claims(1)),
+        ),
+        ("another token's claims under a known signature", changed),
+        ("no iss", sign(r#"{"sub":"alice"}"#)),
+        (
+            "unknown iss",
+            sign(r#"{"iss":"https://idp.example/token/"}"#),
+        ),
+    ] {
+        let mut desk = Desk::new(vec![issuer(1)]);
+        desk.check(&token, Err(Denial::InvalidCredentials), what);
+        assert_eq!(desk.cache.len(), 0, "{what}");
+        desk.known(&good);
+        desk.check(&token, Err(Denial::InvalidCredentials), what);
+        assert_eq!(desk.cache.len(), 1, "{what}");
+    }
+}
+
+#[test]
+fn without_issuers_every_token_is_invalid() {
+    Desk::new(Vec::new()).check(&token(1), Err(Denial::InvalidCredentials), "no issuer");
+}
+
+#[test]
+fn lifetime_is_checked_at_each_use_with_the_issuer_s_leeway() {
+    let lives = format!(r#"{{"iss":"{ISS}","exp":{},"nbf":{}}}"#, NOON + 100, NOON);
+    for (leeway_s, at_s, expect) in [
+        (0, NOON - 1, Err(Denial::InvalidCredentials)),
+        (0, NOON, Ok(())),
+        (0, NOON + 99, Ok(())),
+        (0, NOON + 100, Err(Denial::ExpiredToken)),
+        (10, NOON - 11, Err(Denial::InvalidCredentials)),
+        (10, NOON - 10, Ok(())),
+        (10, NOON + 109, Ok(())),
+        (10, NOON + 110, Err(Denial::ExpiredToken)),
+    ] {
+        let what = format!("leeway {leeway_s}, at {at_s}");
+        let token = sign(&lives);
+        let mut fresh = Desk::new(vec![Issuer {
+            leeway_s,
+            ..issuer(1)
+        }]);
+        fresh.now.unix_s = at_s;
+        fresh.check(&token, expect, &what);
+        assert_eq!(fresh.cache.len(), usize::from(expect.is_ok()), "{what}");
+
+        let mut used = Desk::new(vec![Issuer {
+            leeway_s,
+            ..issuer(1)
+        }]);
+        used.now.unix_s = NOON + 50;
+        used.known(&token);
+        used.now.unix_s = at_s;
+        used.check(&token, expect, &what);
+        used.expect_counts(1, 1);
+        assert_eq!(used.cache.len(), usize::from(expect.is_ok()), "{what}");
+    }
+}
+
+#[test]
+fn a_token_for_another_audience_is_refused() {
+    for (audiences, aud, expect) in [
+        (&[][..], r#""x""#, Ok(())),
+        (&["shop"][..], r#""shop""#, Ok(())),
+        (&["shop", "desk"][..], r#"["x","desk"]"#, Ok(())),
+        (&["shop"][..], r#""SHOP""#, Err(Denial::AudienceRefused)),
+        (
+            &["shop"][..],
+            r#"["shops","sho"]"#,
+            Err(Denial::AudienceRefused),
+        ),
+        (&["shop"][..], "[]", Err(Denial::AudienceRefused)),
+    ] {
+        let audiences: Vec<String> = audiences.iter().map(|one| (*one).to_owned()).collect();
+        let mut desk = Desk::new(vec![Issuer {
+            audiences,
+            ..issuer(1)
+        }]);
+        let token = sign(&format!(r#"{{"iss":"{ISS}","aud":{aud}}}"#));
+        for _ in 0..2 {
+            desk.check(&token, expect, aud);
+        }
+    }
+    let mut desk = Desk::new(vec![Issuer {
+        audiences: vec!["shop".to_owned()],
+        ..issuer(1)
+    }]);
+    desk.check(&token(1), Err(Denial::AudienceRefused), "no aud at all");
+}
+
+#[test]
+fn padding_is_accepted_from_the_issuers_that_say_so() {
+    let other = Issuer {
+        iss: "other".to_owned(),
+        padded_segments: true,
+        ..issuer(1)
+    };
+    let padded = format!("{}=", token(1));
+    let mut desk = Desk::new(vec![issuer(1), other]);
+    desk.check(
+        &padded,
+        Err(Denial::InvalidCredentials),
+        "another issuer's permission",
+    );
+    let mut desk = Desk::new(vec![Issuer {
+        padded_segments: true,
+        ..issuer(1)
+    }]);
+    desk.known(&padded);
+}
+
+// --- several issuers and keys -------------------------------------------------------------------
+
+#[test]
+fn iss_chooses_the_issuer_and_only_its_keys_count() {
+    let second = Issuer {
+        iss: "second".to_owned(),
+        keys: keys(OTHER_SECRET),
+        ..issuer(1)
+    };
+    let mut desk = Desk::new(vec![issuer(1), second]);
+    let other = SigningKey::from_secret(OTHER_SECRET).unwrap();
+    assert_eq!(
+        desk.known(&sign_with(&other, None, r#"{"iss":"second"}"#))
+            .issuer,
+        1
+    );
+    assert_eq!(desk.known(&token(1)).issuer, 0);
+    let posing = sign_with(&other, None, &claims(1));
+    desk.check(
+        &posing,
+        Err(Denial::InvalidCredentials),
+        "signed by the second, named the first",
+    );
+}
+
+#[test]
+fn issuers_that_share_an_iss_are_asked_in_turn() {
+    let second = Issuer {
+        name: "second".to_owned(),
+        keys: keys(OTHER_SECRET),
+        ..issuer(1)
+    };
+    let mut desk = Desk::new(vec![issuer(1), second]);
+    let other = SigningKey::from_secret(OTHER_SECRET).unwrap();
+    assert_eq!(desk.known(&sign_with(&other, None, &claims(1))).issuer, 1);
+}
+
+#[test]
+fn an_unknown_kid_asks_for_newer_keys() {
+    let jwks = format!(r#"{{"keys":[{}]}}"#, rsa().public_jwk(Some("new")).unwrap());
+    let keys = KeySet::from_jwks(jwks.as_bytes()).unwrap();
+    let elsewhere = Issuer {
+        iss: "elsewhere".to_owned(),
+        ..issuer(1)
+    };
+    let mut desk = Desk::new(vec![elsewhere, Issuer { keys, ..issuer(1) }]);
+    desk.known(&sign_with(rsa(), Some("new"), &claims(1)));
+    let token = sign_with(rsa(), Some("newer"), &claims(1));
+    let denial = Denial::InvalidCredentials;
+    assert_eq!(desk.ask(&token), Identity::UnknownKid { issuer: 1, denial });
+    let unknown = sign_with(rsa(), Some("newer"), r#"{"iss":"nobody"}"#);
+    desk.check(
+        &unknown,
+        Err(denial),
+        "an unknown issuer's keys are nobody's to fetch",
+    );
+}
+
+// --- the cache ----------------------------------------------------------------------------------
+
+#[test]
+fn a_cached_token_is_verified_again_once_its_issuer_changes() {
+    let mut desk = Desk::new(vec![issuer(1)]);
+    desk.known(&token(1));
+    desk.issuers = vec![Arc::new(issuer(1))];
+    desk.known(&token(1));
+    desk.expect_counts(1, 1);
+    desk.issuers = vec![Arc::new(issuer(2))];
+    desk.known(&token(1));
+    desk.expect_counts(1, 2);
+    desk.issuers = vec![Arc::new(Issuer {
+        keys: keys(OTHER_SECRET),
+        ..issuer(3)
+    })];
+    desk.check(
+        &token(1),
+        Err(Denial::InvalidCredentials),
+        "the key is gone",
+    );
+    assert_eq!(desk.cache.len(), 0);
+}
+
+#[test]
+fn a_token_of_a_removed_issuer_is_refused_though_another_took_its_place() {
+    let named = |name: &str, iss: &str| {
+        Arc::new(Issuer {
+            name: name.to_owned(),
+            iss: iss.to_owned(),
+            ..issuer(1)
+        })
+    };
+    let (first, second) = (named("first", ISS), named("second", "second"));
+    let mut desk = Desk::new(Vec::new());
+    desk.issuers = vec![Arc::clone(&first), Arc::clone(&second)];
+    let (one, two) = (token(1), sign(r#"{"iss":"second"}"#));
+    assert_eq!((desk.known(&one).issuer, desk.known(&two).issuer), (0, 1));
+    desk.issuers = vec![second];
+    desk.check(&one, Err(Denial::InvalidCredentials), "removed");
+    assert_eq!(desk.known(&two).issuer, 0);
+}
+
+#[test]
+fn a_cached_token_is_verified_again_after_its_time_in_the_cache() {
+    let mut desk = Desk::new(vec![issuer(1)]);
+    desk.known(&token(1));
+    desk.now.mono_us += limits::TOKEN_CACHE_S_MAX * 1_000_000 - 1;
+    desk.known(&token(1));
+    desk.expect_counts(1, 1);
+    desk.now.mono_us += 1;
+    desk.known(&token(1));
+    desk.expect_counts(1, 2);
+}
+
+#[test]
+fn four_thousand_tokens_in_turn_are_all_found() {
+    let mut desk = Desk::new(vec![issuer(1)]);
+    let filler = "x".repeat(750);
+    let long = |number: u32| {
+        sign(&format!(
+            r#"{{"iss":"{ISS}","jti":"{number}","x":"{filler}"}}"#
+        ))
+    };
+    let tokens: Vec<String> = (0..4_000).map(long).collect();
+    for _ in 0..3 {
+        for token in &tokens {
+            desk.known(token);
+        }
+    }
+    desk.expect_counts(8_000, 4_000);
+    assert!(desk.cache.bytes() <= limits::TOKEN_CACHE_BYTES_MAX);
+}
+
+#[test]
+fn the_cache_stays_within_its_bytes_and_forgets_the_oldest_unused() {
+    const BYTES_MAX: usize = 64 * 1024;
+    let mut desk = Desk::new(vec![issuer(1)]);
+    desk.cache = TokenCache::new(BYTES_MAX, &Counting::default());
+    let favourite = token(0);
+    desk.known(&favourite);
+    for number in 1..1_000 {
+        desk.known(&token(number));
+        assert!(desk.cache.bytes() <= BYTES_MAX);
+        let hits = desk.cache.hits();
+        desk.known(&favourite);
+        assert_eq!(
+            desk.cache.hits(),
+            hits + 1,
+            "used between all others, after {number}"
+        );
+    }
+    let held = desk.cache.len();
+    assert!((50..500).contains(&held), "{held} tokens");
+    let hits = desk.cache.hits();
+    desk.known(&token(999));
+    desk.known(&token(998));
+    assert_eq!(desk.cache.hits(), hits + 2, "the youngest are there");
+    desk.known(&token(1));
+    assert_eq!(desk.cache.hits(), hits + 2, "the oldest is not");
+}
+
+#[test]
+fn a_token_larger_than_the_whole_cache_is_known_and_not_kept() {
+    let mut desk = Desk::new(vec![issuer(1)]);
+    desk.cache = TokenCache::new(100, &Counting::default());
+    for _ in 0..2 {
+        desk.known(&token(1));
+    }
+    assert!(desk.cache.is_empty());
+    assert_eq!(desk.cache.bytes(), 0);
+}
+
+#[test]
+fn a_cache_that_empties_counts_down_to_nothing() {
+    let mut desk = Desk::new(vec![issuer(1)]);
+    let tokens: Vec<String> = (0..20).map(token).collect();
+    tokens.iter().for_each(|token| _ = desk.known(token));
+    desk.now.unix_s = NOON + 10_000;
+    for token in &tokens {
+        desk.check(token, Err(Denial::ExpiredToken), "all are over");
+    }
+    assert_eq!((desk.cache.len(), desk.cache.bytes()), (0, 0));
+}
+
+#[test]
+fn keys_depend_on_every_word_of_the_tail_on_the_length_and_on_the_seed() {
+    let cache = TokenCache::new(1_000, &Counting::default());
+    let other = TokenCache::new(1_000, &Counting(Cell::new(77)));
+    let token: Vec<u8> = (0..100).collect();
+    let mut keys = BTreeSet::from([cache.key(&token), other.key(&token), cache.key(&token[1..])]);
+    for at in 68..100 {
+        let mut changed = token.clone();
+        changed[at] ^= 1;
+        keys.insert(cache.key(&changed));
+    }
+    assert_eq!(keys.len(), 3 + 32);
+    assert_eq!(cache.key(&token[..31]), None);
+}
+
+#[test]
+fn neither_tokens_nor_seeds_are_printed() {
+    let mut desk = Desk::new(vec![issuer(1)]);
+    desk.known(&token(1));
+    assert_eq!(format!("{:?}", desk.cache), "TokenCache { len: 1, .. }");
+}
+
+// --- the desk -----------------------------------------------------------------------------------
+
+/// A worker's place: its cache, the issuers as they are, the time.
+struct Desk {
+    cache: TokenCache,
+    issuers: Vec<Arc<Issuer>>,
+    now: Now,
+}
+
+impl Desk {
+    fn new(issuers: Vec<Issuer>) -> Self {
+        Self {
+            cache: TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &Counting::default()),
+            issuers: issuers.into_iter().map(Arc::new).collect(),
+            now: Now {
+                unix_s: NOON,
+                mono_us: 5_000_000,
+            },
+        }
+    }
+
+    fn ask(&mut self, token: &str) -> Identity {
+        identify(&mut self.cache, token.as_bytes(), &self.issuers, self.now)
+    }
+
+    #[track_caller]
+    fn known(&mut self, token: &str) -> std::rc::Rc<model::Caller> {
+        match self.ask(token) {
+            Identity::Known(caller) => caller,
+            other @ (Identity::Denied(_) | Identity::UnknownKid { .. }) => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn check(&mut self, token: &str, expect: Result<(), Denial>, what: &str) {
+        let answer = match self.ask(token) {
+            Identity::Known(_) => Ok(()),
+            Identity::Denied(denial) => Err(denial),
+            other @ Identity::UnknownKid { .. } => panic!("{what}: {other:?}"),
+        };
+        assert_eq!(answer, expect, "{what}");
+    }
+
+    #[track_caller]
+    fn expect_counts(&self, hits: u64, misses: u64) {
+        assert_eq!((self.cache.hits(), self.cache.misses()), (hits, misses));
+    }
+}
+
+fn issuer(revision: u64) -> Issuer {
+    Issuer {
+        name: "resident".to_owned(),
+        iss: ISS.to_owned(),
+        revision,
+        keys: keys(SECRET),
+        audiences: Vec::new(),
+        leeway_s: 0,
+        padded_segments: false,
+    }
+}
+
+fn keys(secret: &[u8]) -> KeySet {
+    KeySet::from_secret(secret).unwrap()
+}
+
+fn rsa() -> &'static SigningKey {
+    static KEY: OnceLock<SigningKey> = OnceLock::new();
+    KEY.get_or_init(|| {
+        let pem = SigningKey::generate_rsa().unwrap();
+        SigningKey::from_pem(pem.as_bytes()).unwrap()
+    })
+}
+
+/// Over at `NOON + 5_000`.
+fn claims(number: u32) -> String {
+    format!(
+        r#"{{"iss":"{ISS}","jti":"{number}","exp":{}}}"#,
+        NOON + 5_000
+    )
+}
+
+fn token(number: u32) -> String {
+    sign(&claims(number))
+}
+
+fn sign(claims: &str) -> String {
+    sign_with(&SigningKey::from_secret(SECRET).unwrap(), None, claims)
+}
+
+fn sign_with(key: &SigningKey, kid: Option<&str>, claims: &str) -> String {
+    let alg: Algorithm = key.algorithm();
+    let header = Header {
+        alg,
+        kid: kid.map(str::to_owned),
+        typ: Some("JWT".to_owned()),
+    };
+    key.sign(&header, claims).unwrap()
+}
+
+/// Bytes that count up.
+#[derive(Default)]
+struct Counting(Cell<u8>);
+
+impl Entropy for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        for byte in bytes {
+            self.0.set(self.0.get().wrapping_mul(5).wrapping_add(31));
+            *byte = self.0.get();
+        }
+    }
+}

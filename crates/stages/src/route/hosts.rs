@@ -115,20 +115,18 @@ impl Prefixes {
     /// some key: one look-up for each such depth.
     fn find<'p>(&self, path: &'p [u8]) -> Option<(ApiIndex, &'p [u8])> {
         let mut best = None;
-        let mut depth = 0;
         let ends = path
             .iter()
             .enumerate()
             .filter(|(_, byte)| **byte == b'/')
             .map(|(at, _)| at);
-        for end in ends.chain([path.len()]) {
-            if end > self.len_max || self.depths >> depth.min(u64::BITS - 1) == 0 {
+        for (depth, end) in ends.chain([path.len()]).enumerate() {
+            if end > self.len_max || self.depths < depth_bit(depth) {
                 break;
             }
-            if self.depths & depth_bit(depth as usize) != 0 {
+            if self.depths & depth_bit(depth) != 0 {
                 best = self.at(path, end).or(best);
             }
-            depth += 1;
         }
         best
     }
