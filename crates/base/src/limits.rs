@@ -59,6 +59,9 @@ pub const RESPONSE_HEAD_MS_MAX: u32 = 120_000;
 pub const IDLE_UPSTREAM_MS_MAX: u32 = 45_000;
 /// Longest life of a tunnel without one byte either way, in milliseconds. Longer: closed.
 pub const TUNNEL_IDLE_MS_MAX: u32 = 15 * 60_000;
+/// How long a caller that closed its side of the connection still gets its answer, in milliseconds.
+/// Longer: taken to have left, 499; the backend's connection is closed. A reset ends it at once.
+pub const HALF_CLOSE_MS_MAX: u32 = 5_000;
 /// After a refusal: longest time to read and drop what the client still sends, in milliseconds.
 pub const DRAIN_MS_MAX: u32 = 2_000;
 /// After a refusal: most bytes to read and drop, so that the client can read its answer.
@@ -184,6 +187,10 @@ pub const LOAD_TIMEOUT_S_MAX: u64 = 600;
 /// How long a user of the load generator waits after a failed connection, in milliseconds, so that a
 /// dead target is not hammered.
 pub const LOAD_RECONNECT_MS: u64 = 100;
+/// How long requests under way are waited for after an interrupt, in milliseconds. Then they are cut.
+pub const LOAD_STOP_MS: u64 = 1_000;
+/// Open files that the load generator needs beside its connections: runtimes, signals, standard streams.
+pub const LOAD_SPARE_FILES: u64 = 64;
 /// Longest text that `--expect` may ask for, in bytes.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
 

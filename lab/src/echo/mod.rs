@@ -1,45 +1,230 @@
-//! The echo backend.
+//! The echo backend: what a gateway under measurement forwards to.
+//!
+//! Not part of a request's life: it stands where the upstream is. It answers every request, whatever
+//! its method and path, with 200 and the request's own body, as the Netty echo service of WSO2's
+//! runs does (reference/scenarios.md section 2), and cheaply enough never to be what is measured:
+//! in the ordinary case one read and one write per request, no allocation, and a runtime per core.
+//!
+//! It waits for its callers as long as they like: whether an idle connection is closed should be the
+//! decision of the gateway that is measured.
+//!
+//! Architecture invariant: what it answers depends on the request alone; it keeps nothing but a
+//! count of requests.
+
+mod serve;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use base::limits;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use wire::stream::Stream;
+use wire::tls;
+
+use crate::machine;
+use serve::Connection;
 
 /// How to listen and answer.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Wait before each answer, in milliseconds, without holding up anything else.
+    /// Wait before each answer, in milliseconds, without holding up other connections. At most
+    /// [`limits::ECHO_DELAY_MS_MAX`].
     pub delay_ms: u64,
+    /// HTTP/1.1 over TLS instead of clear. Its ALPN must not offer `h2`.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Threads; default: the CPUs allowed.
     pub workers: Option<usize>,
 }
 
-/// A running echo backend on threads of its own. Dropped or stopped, it closes its connections.
+/// A running echo backend on threads of its own. Stopped or dropped, it closes its connections.
 #[derive(Debug)]
 pub struct Echo {
     addr: SocketAddr,
+    counts: Vec<Arc<AtomicU64>>,
+    /// Dropping it tells the workers to end.
+    running: Option<watch::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Echo {
+    /// Listens, and returns once connections are accepted.
+    ///
     /// # Errors
-    /// When the address cannot be bound, or threads cannot be started.
+    /// `InvalidInput` for a delay or a number of workers out of range; else the system's, when the
+    /// address is taken or threads cannot be started.
     pub fn start(options: Options) -> io::Result<Self> {
-        let _ = options;
-        Err(io::ErrorKind::Unsupported.into())
+        let workers = options.workers.unwrap_or_else(machine::cpus);
+        if workers == 0 || workers > limits::WORKERS_MAX {
+            return Err(invalid(format!("workers: 1 to {}", limits::WORKERS_MAX)));
+        }
+        if options.delay_ms > limits::ECHO_DELAY_MS_MAX {
+            return Err(invalid(format!(
+                "delay: at most {} ms",
+                limits::ECHO_DELAY_MS_MAX
+            )));
+        }
+        machine::raise_open_files();
+        let listeners = listen(options.listen, workers)?;
+        let addr = local_addr(listeners.first())?;
+        let (running, stopped) = watch::channel(());
+        let mut echo = Self {
+            addr,
+            counts: Vec::new(),
+            running: Some(running),
+            threads: Vec::new(),
+        };
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let count = Arc::new(AtomicU64::new(0));
+            let worker = Worker {
+                delay: Duration::from_millis(options.delay_ms),
+                tls: options.tls.clone(),
+                count: Arc::clone(&count),
+            };
+            echo.counts.push(count);
+            echo.threads
+                .push(worker.spawn(index, listener, stopped.clone())?);
+        }
+        Ok(echo)
     }
 
+    /// Where it listens, with the port that was picked.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Requests answered so far.
+    /// Requests answered with 200 so far. One is counted before its answer is written.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        0
+        self.counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .sum()
     }
 
-    pub fn stop(self) {}
+    /// Closes all connections and ends the threads.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.running.take();
+        for thread in self.threads.drain(..) {
+            // A worker that panicked has already said so on stderr.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What one thread knows.
+struct Worker {
+    delay: Duration,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    count: Arc<AtomicU64>,
+}
+
+impl Worker {
+    fn spawn(
+        self,
+        index: usize,
+        listener: std::net::TcpListener,
+        mut stopped: watch::Receiver<()>,
+    ) -> io::Result<JoinHandle<()>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let listener = runtime.block_on(async { TcpListener::from_std(listener) })?;
+        thread::Builder::new()
+            .name(format!("echo-{index}"))
+            .spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = Arc::new(self).accept(listener) => {}
+                        // An error: the sender is gone, which is how it is told to end.
+                        _ = stopped.changed() => {}
+                    }
+                });
+            })
+    }
+
+    async fn accept(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            match listener.accept().await {
+                Ok((tcp, _)) => {
+                    // Arc: one count for the thread's own handle, one per open connection.
+                    if Arc::strong_count(&self) <= limits::CLIENT_CONNECTIONS_MAX {
+                        tokio::spawn(Arc::clone(&self).serve(tcp));
+                    }
+                }
+                // Out of files, most likely: connections that end will free some.
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
+            }
+        }
+    }
+
+    async fn serve(self: Arc<Self>, tcp: TcpStream) {
+        // Without it answers are only slower.
+        let _ = tcp.set_nodelay(true);
+        let stream = match &self.tls {
+            None => Stream::Clear(tcp),
+            Some(config) => {
+                let wait = Duration::from_millis(u64::from(limits::HANDSHAKE_MS_MAX));
+                let handshake = tls::accept(tcp, Arc::clone(config));
+                match tokio::time::timeout(wait, handshake).await {
+                    Ok(Ok(stream)) => stream,
+                    Ok(Err(_)) | Err(_) => return,
+                }
+            }
+        };
+        // A caller that breaks off, or that was refused, is nobody's error here.
+        let _ = Connection::new(stream, self.delay, &self.count).run().await;
+    }
+}
+
+/// How long a worker that can't accept waits before it tries again.
+const ACCEPT_RETRY: Duration = Duration::from_millis(20);
+
+/// One listener per worker, on the same port; the kernel spreads connections over them.
+fn listen(addr: SocketAddr, workers: usize) -> io::Result<Vec<std::net::TcpListener>> {
+    if workers > 1 && addr.port() != 0 {
+        // SO_REUSEPORT would share a port that another process has; it must be refused instead.
+        drop(bind(addr, false)?);
+    }
+    let first = bind(addr, workers > 1)?;
+    let addr = first.local_addr()?;
+    let mut listeners = vec![first];
+    for _ in 1..workers {
+        listeners.push(bind(addr, true)?);
+    }
+    Ok(listeners)
+}
+
+fn bind(addr: SocketAddr, share: bool) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(share)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(limits::ACCEPT_BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn local_addr(listener: Option<&std::net::TcpListener>) -> io::Result<SocketAddr> {
+    listener
+        .ok_or_else(|| invalid("no worker".to_owned()))?
+        .local_addr()
+}
+
+fn invalid(problem: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, problem)
 }

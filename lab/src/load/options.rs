@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-#[cfg(doc)]
 use base::limits;
 
-use crate::payload::Shape;
+use crate::load::LoadError;
+use crate::load::connect::read;
+use crate::payload::{self, Shape};
 
 /// One measurement. [`Options::new`] gives the defaults.
 #[derive(Clone, Debug)]
@@ -26,12 +27,12 @@ pub struct Options {
     pub payload: Payload,
     /// File with one token per line; sent as `Authorization: Bearer`, one after the other.
     pub tokens: Option<PathBuf>,
-    /// Further header lines. `Content-Type`, `Host` or `User-Agent` replace the default one.
+    /// Further header lines. `Content-Type` and `Host` replace the default one.
     pub headers: Vec<(String, String)>,
     /// Text that every answer's body must contain.
     pub expect: Option<String>,
     pub trust: Trust,
-    /// Generator threads. Default 1.
+    /// Generator threads, 1 to `users`. Default 1.
     pub threads: usize,
     /// Longest wait for a whole answer, connecting included. Default 20 s.
     pub timeout: Duration,
@@ -94,6 +95,213 @@ impl Options {
             timeout: Duration::from_secs(20),
             ctrl_c: false,
             stop: Stop::default(),
+        }
+    }
+
+    /// # Errors
+    /// [`LoadError::Usage`] for the first figure out of its range.
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        let usage = |text: String| Err(LoadError::Usage(text));
+        if self.users == 0 || self.users > limits::LOAD_USERS_MAX {
+            return usage(format!(
+                "users: 1 to {}, not {}",
+                limits::LOAD_USERS_MAX,
+                self.users
+            ));
+        }
+        let most = self.users.min(limits::WORKERS_MAX);
+        if self.threads == 0 || self.threads > most {
+            return usage(format!("threads: 1 to {most} here, not {}", self.threads));
+        }
+        let longest = Duration::from_secs(limits::LOAD_S_MAX);
+        if self.duration.is_zero() || self.duration > longest {
+            return usage("duration: above 0 and at most 24h".to_owned());
+        }
+        if self.warm_up > longest {
+            return usage("warm-up: at most 24h".to_owned());
+        }
+        if self.timeout.is_zero() || self.timeout > Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX)
+        {
+            return usage(format!(
+                "timeout: above 0 and at most {}s",
+                limits::LOAD_TIMEOUT_S_MAX
+            ));
+        }
+        if self
+            .expect
+            .as_ref()
+            .is_some_and(|text| text.len() > limits::LOAD_EXPECT_BYTES_MAX)
+        {
+            return usage(format!(
+                "expect: at most {} bytes",
+                limits::LOAD_EXPECT_BYTES_MAX
+            ));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`LoadError`] for a file that cannot be read or is too large, or a size that cannot be made.
+    pub(crate) fn read_payload(&self) -> Result<Option<Vec<u8>>, LoadError> {
+        match &self.payload {
+            Payload::None => Ok(None),
+            Payload::File(path) => read(path, limits::PAYLOAD_BYTES_MAX as u64).map(Some),
+            Payload::Made { shape, bytes } => payload::make(*shape, *bytes)
+                .map(Some)
+                .map_err(LoadError::Usage),
+        }
+    }
+
+    /// The tokens, one per line; lines are trimmed, empty ones passed over.
+    ///
+    /// # Errors
+    /// [`LoadError`] for a file that cannot be read, holds no token, too many, or a line that is none.
+    pub(crate) fn read_tokens(&self) -> Result<Vec<Vec<u8>>, LoadError> {
+        let Some(path) = &self.tokens else {
+            return Ok(Vec::new());
+        };
+        let text = read(path, limits::LOAD_TOKEN_FILE_BYTES_MAX)?;
+        let content = |what: String| LoadError::Content(format!("{}{what}", path.display()));
+        let mut tokens = Vec::new();
+        for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+            let token = line.trim_ascii();
+            if token.len() > limits::TOKEN_BYTES_MAX || !token.iter().all(u8::is_ascii_graphic) {
+                return Err(content(format!(":{number}: this is no token")));
+            }
+            if !token.is_empty() {
+                tokens.push(token.to_vec());
+            }
+            if tokens.len() > limits::LOAD_TOKENS_MAX {
+                return Err(content(format!(
+                    ": more than {} tokens",
+                    limits::LOAD_TOKENS_MAX
+                )));
+            }
+        }
+        if tokens.is_empty() {
+            return Err(content(": no token in it; write one per line".to_owned()));
+        }
+        Ok(tokens)
+    }
+}
+
+/// Reads `10s`, `500ms`, `2m`, `1h`, or a plain number of seconds.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let unit_ms = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => {
+            return Err(format!(
+                "`{text}`: write a whole number and ms, s, m or h, as in 10s"
+            ));
+        }
+    };
+    let number = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit_ms));
+    number
+        .map(Duration::from_millis)
+        .ok_or_else(|| format!("`{text}` is no duration; write 10s"))
+}
+
+/// Reads `Name: value`.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn parse_header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once(':')
+        .ok_or_else(|| format!("`{text}`: write 'Name: value'"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_with_their_unit() {
+        for (text, ms) in [
+            ("10s", 10_000),
+            ("3", 3_000),
+            ("250ms", 250),
+            ("2m", 120_000),
+        ] {
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_millis(ms)),
+                "{text}"
+            );
+        }
+        for text in [
+            "",
+            "s",
+            "1.5s",
+            "-1s",
+            "1 s",
+            "1d",
+            "99999999999999999999s",
+            "9999999999999999h",
+        ] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn headers_are_read_at_the_first_colon() {
+        let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+        assert_eq!(parse_header("X-A: b"), pair("X-A", "b"));
+        assert_eq!(parse_header("Host:a:80"), pair("Host", "a:80"));
+        assert_eq!(parse_header("X-A:"), pair("X-A", ""));
+        assert!(parse_header("X-A").is_err());
+    }
+
+    #[test]
+    fn figures_out_of_range_are_refused_by_name() {
+        check(|_| {}, "");
+        check(|o| o.users = 0, "users");
+        check(|o| o.users = limits::LOAD_USERS_MAX + 1, "users");
+        check(|o| o.threads = 0, "threads");
+        check(|o| o.threads = 2, "threads");
+        check(|o| (o.users, o.threads) = (2, 2), "");
+        check(|o| o.duration = Duration::ZERO, "duration");
+        check(
+            |o| o.duration = Duration::from_secs(limits::LOAD_S_MAX + 1),
+            "duration",
+        );
+        check(|o| o.warm_up = Duration::ZERO, "");
+        check(
+            |o| o.warm_up = Duration::from_secs(limits::LOAD_S_MAX + 1),
+            "warm-up",
+        );
+        check(|o| o.timeout = Duration::ZERO, "timeout");
+        check(
+            |o| o.timeout = Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX + 1),
+            "timeout",
+        );
+        check(
+            |o| o.expect = Some("x".repeat(limits::LOAD_EXPECT_BYTES_MAX + 1)),
+            "expect",
+        );
+    }
+
+    #[track_caller]
+    fn check(change: fn(&mut Options), expect: &str) {
+        let mut options = Options::new("http://localhost/");
+        change(&mut options);
+        match options.check() {
+            Ok(()) => assert_eq!(expect, ""),
+            Err(refusal) => assert!(refusal.to_string().starts_with(expect), "{refusal}"),
         }
     }
 }

@@ -1,0 +1,507 @@
+//! Reading one answer: bytes as they arrive in, the request's outcome out. No socket, no clock.
+//!
+//! The bytes are looked at where the socket put them and then forgotten; only a head that came in
+//! pieces is kept until it is whole. A body is counted and searched, never stored.
+//!
+//! Architecture invariant: the outcome does not depend on how the answer was cut into pieces.
+
+use std::fmt;
+
+use base::{Method, limits};
+use memchr::memmem::Finder;
+use wire::http1::{ChunkedDecoder, Parsed, Piece, Refusal, ResponseFraming, ResponseHead, Side};
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Outcome {
+    /// A 2xx whose body held the expected text.
+    Good,
+    /// No connection, or no TLS session.
+    Connect,
+    /// The connection broke while the request was written, and no answer was there.
+    Write,
+    /// The connection ended before the answer did.
+    Closed,
+    /// No whole answer in time.
+    Timeout,
+    /// The answer was not HTTP/1.1 as it should be.
+    Protocol,
+    /// The expected text was not in the body.
+    BodyMismatch,
+    /// Any status but 2xx.
+    Status(u16),
+}
+
+impl Outcome {
+    pub(crate) fn is_error(self) -> bool {
+        self != Self::Good
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Good => out.write_str("good"),
+            Self::Connect => out.write_str("connect"),
+            Self::Write => out.write_str("write"),
+            Self::Closed => out.write_str("closed"),
+            Self::Timeout => out.write_str("timeout"),
+            Self::Protocol => out.write_str("protocol"),
+            Self::BodyMismatch => out.write_str("body-mismatch"),
+            Self::Status(status) => write!(out, "status-{status}"),
+        }
+    }
+}
+
+/// What the bytes so far come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// The answer goes on.
+    More,
+    /// It is over. `keep`: the connection may carry the next request.
+    Over { outcome: Outcome, keep: bool },
+}
+
+/// Reads the answers of one connection, one after the other.
+pub(crate) struct Reader {
+    method: Method,
+    search: Option<Search>,
+    head: ResponseHead,
+    /// A head that isn't whole yet.
+    partial: Vec<u8>,
+    interim: u32,
+    state: State,
+    status: u16,
+    keep: bool,
+    /// Bytes of this answer so far.
+    received: u64,
+}
+
+enum State {
+    Head,
+    Length(u64),
+    Chunked(ChunkedDecoder),
+    UntilClose,
+}
+
+/// The end of the body and of what was given: `Some(rest)` bytes beyond the answer's end.
+type Beyond = Option<usize>;
+
+impl Reader {
+    /// For answers to `method`, whose bodies must contain `expect`.
+    pub(crate) fn new(method: Method, expect: Option<&[u8]>) -> Self {
+        Self {
+            method,
+            search: expect.map(Search::new),
+            head: ResponseHead::default(),
+            partial: Vec::new(),
+            interim: 0,
+            state: State::Head,
+            status: 0,
+            keep: true,
+            received: 0,
+        }
+    }
+
+    /// Forgets the last answer and expects the next.
+    pub(crate) fn restart(&mut self) {
+        self.partial.clear();
+        self.interim = 0;
+        self.state = State::Head;
+        self.status = 0;
+        self.keep = true;
+        self.received = 0;
+        if let Some(search) = &mut self.search {
+            search.restart();
+        }
+    }
+
+    /// Bytes of the current answer so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Takes the next bytes of the connection. None may follow an answer that is over, since only
+    /// one request is ever outstanding.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Reading {
+        self.received += bytes.len() as u64;
+        match self.take(bytes) {
+            Ok(None) => Reading::More,
+            Ok(Some(0)) => self.over(),
+            Ok(Some(_)) | Err(_) => BROKEN,
+        }
+    }
+
+    /// The connection ended.
+    pub(crate) fn end(&mut self) -> Reading {
+        self.keep = false;
+        match self.state {
+            State::UntilClose => self.over(),
+            State::Head | State::Length(_) | State::Chunked(_) => Reading::Over {
+                outcome: Outcome::Closed,
+                keep: false,
+            },
+        }
+    }
+
+    fn over(&self) -> Reading {
+        let found = self.search.as_ref().is_none_or(|search| search.found);
+        let outcome = match self.status {
+            200..=299 if found => Outcome::Good,
+            200..=299 => Outcome::BodyMismatch,
+            status => Outcome::Status(status),
+        };
+        Reading::Over {
+            outcome,
+            keep: self.keep,
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<Beyond, Refusal> {
+        match self.state {
+            State::Head if self.partial.is_empty() => self.take_heads(bytes),
+            State::Head => {
+                let mut whole = std::mem::take(&mut self.partial);
+                whole.extend_from_slice(bytes);
+                let beyond = self.take_heads(&whole);
+                // The allocation is kept for the next head that comes in pieces.
+                if self.partial.is_empty() {
+                    whole.clear();
+                    self.partial = whole;
+                }
+                beyond
+            }
+            State::Length(_) | State::Chunked(_) | State::UntilClose => self.take_body(bytes),
+        }
+    }
+
+    fn take_heads(&mut self, mut bytes: &[u8]) -> Result<Beyond, Refusal> {
+        loop {
+            match self.head.parse(bytes, self.method)? {
+                Parsed::Partial => {
+                    if bytes.len() > limits::RESPONSE_HEAD_BYTES_MAX as usize {
+                        return Err(Refusal::new(502, "head too large"));
+                    }
+                    self.partial.extend_from_slice(bytes);
+                    return Ok(None);
+                }
+                Parsed::Complete => {
+                    bytes = bytes.get(self.head.len()..).unwrap_or_default();
+                    if !self.head.is_interim() {
+                        return self.begin_body(bytes);
+                    }
+                    self.interim += 1;
+                    if self.interim > limits::INTERIM_RESPONSES_MAX {
+                        return Err(Refusal::new(502, "too many interim answers"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin_body(&mut self, bytes: &[u8]) -> Result<Beyond, Refusal> {
+        self.status = self.head.status();
+        self.keep = self.head.keep_alive();
+        self.state = match self.head.framing() {
+            ResponseFraming::None => State::Length(0),
+            ResponseFraming::Length(length) => State::Length(length),
+            ResponseFraming::Chunked => State::Chunked(ChunkedDecoder::new(Side::Response)),
+            ResponseFraming::UntilClose => State::UntilClose,
+        };
+        self.take_body(bytes)
+    }
+
+    fn take_body(&mut self, bytes: &[u8]) -> Result<Beyond, Refusal> {
+        match &mut self.state {
+            State::Length(left) => {
+                let here = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
+                let (body, rest) = bytes.split_at(here);
+                *left -= here as u64;
+                let over = *left == 0;
+                see(&mut self.search, body);
+                Ok(over.then_some(rest.len()))
+            }
+            State::Chunked(decoder) => take_chunks(decoder, &mut self.search, bytes),
+            State::UntilClose => {
+                see(&mut self.search, bytes);
+                Ok(None)
+            }
+            State::Head => Err(Refusal::new(502, "a body before its head")),
+        }
+    }
+}
+
+const BROKEN: Reading = Reading::Over {
+    outcome: Outcome::Protocol,
+    keep: false,
+};
+
+fn take_chunks(
+    decoder: &mut ChunkedDecoder,
+    search: &mut Option<Search>,
+    mut bytes: &[u8],
+) -> Result<Beyond, Refusal> {
+    loop {
+        match decoder.next(bytes)? {
+            Piece::NeedMore { .. } => return Ok(None),
+            Piece::Data { skip, take } => {
+                let body = bytes.get(skip..).unwrap_or_default();
+                let (body, rest) = body.split_at_checked(take).unwrap_or((body, &[]));
+                see(search, body);
+                bytes = rest;
+            }
+            Piece::End { used } => return Ok(Some(bytes.len().saturating_sub(used))),
+        }
+    }
+}
+
+fn see(search: &mut Option<Search>, body: &[u8]) {
+    if let Some(search) = search {
+        search.see(body);
+    }
+}
+
+/// Looks for a text in a body that comes in pieces.
+struct Search {
+    finder: Finder<'static>,
+    /// The last bytes seen, one fewer than the text has: a match may begin there.
+    tail: Vec<u8>,
+    found: bool,
+}
+
+impl Search {
+    fn new(text: &[u8]) -> Self {
+        let finder = Finder::new(text).into_owned();
+        Self {
+            found: text.is_empty(),
+            tail: Vec::new(),
+            finder,
+        }
+    }
+
+    fn restart(&mut self) {
+        self.tail.clear();
+        self.found = self.finder.needle().is_empty();
+    }
+
+    fn see(&mut self, piece: &[u8]) {
+        if self.found {
+            return;
+        }
+        let overlap = self.finder.needle().len().saturating_sub(1);
+        if !self.tail.is_empty() {
+            let border = piece.get(..overlap).unwrap_or(piece);
+            self.tail.extend_from_slice(border);
+            self.found = self.finder.find(&self.tail).is_some();
+            if border.len() < overlap {
+                let extra = self.tail.len().saturating_sub(overlap);
+                self.tail.drain(..extra);
+                return;
+            }
+            self.tail.clear();
+        }
+        self.found = self.found || self.finder.find(piece).is_some();
+        let tail = piece.len().saturating_sub(overlap);
+        self.tail
+            .extend_from_slice(piece.get(tail..).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    const CHUNKED: &str =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
+
+    #[test]
+    fn a_2xx_whose_body_holds_the_text_is_good() {
+        check(OK, Some("hello"), "good keep");
+        check(OK, Some("ell"), "good keep");
+        check(OK, Some(""), "good keep");
+        check(OK, None, "good keep");
+        check("HTTP/1.1 204 No Content\r\n\r\n", None, "good keep");
+    }
+
+    #[test]
+    fn a_text_is_found_across_chunks() {
+        check(CHUNKED, Some("hello"), "good keep");
+        check(CHUNKED, Some("lo"), "good keep");
+        check(CHUNKED, Some("hallo"), "body-mismatch keep");
+    }
+
+    #[test]
+    fn a_text_is_not_found_in_the_head_nor_past_the_end() {
+        check(OK, Some("200"), "body-mismatch keep");
+        check(OK, Some("hellooo"), "body-mismatch keep");
+        check(
+            "HTTP/1.1 204 No Content\r\n\r\n",
+            Some("x"),
+            "body-mismatch keep",
+        );
+    }
+
+    #[test]
+    fn other_statuses_are_told_whatever_their_body() {
+        check(
+            "HTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx",
+            Some("x"),
+            "status-503 keep",
+        );
+        check(
+            "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n",
+            None,
+            "status-302 keep",
+        );
+        check(
+            "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
+            None,
+            "status-304 keep",
+        );
+    }
+
+    #[test]
+    fn an_announced_close_is_no_error_but_ends_the_connection() {
+        check(
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
+            Some("hi"),
+            "good close",
+        );
+        check(
+            "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+            None,
+            "good close",
+        );
+    }
+
+    #[test]
+    fn a_body_until_close_is_over_when_the_connection_is() {
+        check(
+            "HTTP/1.1 200 OK\r\n\r\nhello",
+            Some("hello"),
+            "more good close",
+        );
+        check(
+            "HTTP/1.1 200 OK\r\n\r\nhello",
+            Some("x"),
+            "more body-mismatch close",
+        );
+    }
+
+    #[test]
+    fn an_answer_that_ends_early_is_closed() {
+        check("", None, "more closed close");
+        check("HTTP/1.1 200 OK\r\nConte", None, "more closed close");
+        check(
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
+            None,
+            "more closed close",
+        );
+        check(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n",
+            None,
+            "more closed close",
+        );
+    }
+
+    #[test]
+    fn interim_answers_are_passed_over_up_to_a_limit() {
+        let interim = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
+        let most = interim.repeat(limits::INTERIM_RESPONSES_MAX as usize);
+        check(&format!("{interim}{OK}"), Some("hello"), "good keep");
+        check(&format!("{most}{OK}"), None, "good keep");
+        check(&format!("{most}{interim}{OK}"), None, "protocol close");
+    }
+
+    #[test]
+    fn what_is_not_http_is_a_protocol_error() {
+        check("SSH-2.0-OpenSSH\r\n\r\n", None, "protocol close");
+        check(
+            "HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\nx",
+            None,
+            "protocol close",
+        );
+        check(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+            None,
+            "protocol close",
+        );
+    }
+
+    #[test]
+    fn bytes_after_the_answer_are_a_protocol_error() {
+        let mut reader = Reader::new(Method::Post, None);
+        assert_eq!(reader.feed(format!("{OK}HTTP/1.1").as_bytes()), BROKEN);
+        reader.restart();
+        assert_eq!(reader.feed(format!("{CHUNKED}H").as_bytes()), BROKEN);
+    }
+
+    #[test]
+    fn an_answer_to_head_has_no_body() {
+        let mut reader = Reader::new(Method::Head, None);
+        let head = OK.trim_end_matches("hello");
+        let good = Reading::Over {
+            outcome: Outcome::Good,
+            keep: true,
+        };
+        assert_eq!(reader.feed(head.as_bytes()), good);
+    }
+
+    #[test]
+    fn a_head_without_end_is_given_up() {
+        let mut reader = Reader::new(Method::Get, None);
+        let mut reading = reader.feed(b"HTTP/1.1 200 OK\r\nX: ");
+        let mut pieces = 0_u32;
+        while reading == Reading::More {
+            reading = reader.feed(&[b'x'; 1_000]);
+            pieces += 1;
+            assert!(pieces * 1_000 < 2 * limits::RESPONSE_HEAD_BYTES_MAX);
+        }
+        assert_eq!(reading, BROKEN);
+    }
+
+    #[test]
+    fn every_byte_of_an_answer_is_counted_and_the_next_begins_at_zero() {
+        let mut reader = Reader::new(Method::Post, None);
+        reader.feed(OK.as_bytes());
+        assert_eq!(reader.received(), OK.len() as u64);
+        reader.restart();
+        assert_eq!(reader.received(), 0);
+    }
+
+    /// The verdict has to be the same whole, in two pieces cut anywhere, and byte by byte.
+    #[track_caller]
+    fn check(answer: &str, text: Option<&str>, expect: &str) {
+        let bytes = answer.as_bytes();
+        for cut in 0..=bytes.len() {
+            let (left, right) = bytes.split_at(cut);
+            assert_eq!(
+                verdict(&[left, right], text),
+                expect,
+                "cut at {cut} of {answer:?}"
+            );
+        }
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(verdict(&single, text), expect, "byte by byte: {answer:?}");
+    }
+
+    fn verdict(pieces: &[&[u8]], text: Option<&str>) -> String {
+        let mut reader = Reader::new(Method::Post, text.map(str::as_bytes));
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            if let Reading::Over { outcome, keep } = reader.feed(piece) {
+                return format!("{outcome} {}", kept(keep));
+            }
+        }
+        match reader.end() {
+            Reading::Over { outcome, keep } => format!("more {outcome} {}", kept(keep)),
+            Reading::More => "more".to_owned(),
+        }
+    }
+
+    fn kept(keep: bool) -> &'static str {
+        if keep { "keep" } else { "close" }
+    }
+}

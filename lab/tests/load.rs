@@ -1,0 +1,430 @@
+//! The load generator against backends that do what they should, and others.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use penstock_lab::echo::{self, Echo};
+use penstock_lab::load::{self, Doubt, LoadError, Options, Payload, Report, Trust};
+use penstock_lab::payload::Shape;
+use tempfile::TempDir;
+use wire::tls::{CertificateSet, PemPair, ServerCertificates, generate_self_signed, server_config};
+
+#[test]
+fn the_count_agrees_with_the_backends() {
+    let echo = start_echo(None);
+    for threads in [1, 3] {
+        let before = echo.requests();
+        let report = run(Options {
+            users: 7,
+            threads,
+            ..post(&echo)
+        });
+        assert_eq!(
+            report.requests_in_all,
+            echo.requests() - before,
+            "{threads} threads"
+        );
+        assert!(report.requests > 0 && report.requests < report.requests_in_all);
+        assert_eq!((report.errors, report.errors_in_all), (0, 0));
+        let answer_bytes = report.received_bytes / report.requests;
+        assert_eq!(report.received_bytes % report.requests, 0);
+        assert!(
+            answer_bytes > 1_024 && answer_bytes < 1_200,
+            "{answer_bytes}"
+        );
+    }
+}
+
+#[test]
+fn a_large_payload_is_written_and_read_whole() {
+    let echo = start_echo(None);
+    let payload = Payload::Made {
+        shape: Shape::Array,
+        bytes: 700_000,
+    };
+    let report = run(Options {
+        payload,
+        expect: Some("}".to_owned()),
+        ..post(&echo)
+    });
+    assert_eq!(report.errors_in_all, 0);
+    assert_eq!(report.requests_in_all, echo.requests());
+}
+
+#[test]
+fn a_body_without_the_text_is_an_error_of_its_own() {
+    let echo = start_echo(None);
+    let report = run(Options {
+        expect: Some("no such text".to_owned()),
+        ..post(&echo)
+    });
+    assert_eq!(kinds(&report), ["body-mismatch"]);
+    assert_eq!(report.errors, report.requests);
+    let good = run(Options {
+        expect: Some("\"0123456789\"".to_owned()),
+        ..post(&echo)
+    });
+    assert_eq!(good.errors_in_all, 0);
+}
+
+#[test]
+fn a_status_is_an_error_of_its_own() {
+    let backend = Backend::start(|_| b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let report = run(get(backend.addr));
+    assert_eq!(kinds(&report), ["status-503"]);
+    assert_eq!(report.errors, report.requests);
+    assert_eq!(report.requests_in_all, backend.requests());
+    assert!(names(&report).contains(&"errors"));
+}
+
+#[test]
+fn a_close_that_was_announced_is_no_error() {
+    let backend = Backend::start(|_| {
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi".to_vec()
+    });
+    let report = run(get(backend.addr));
+    assert_eq!(report.errors_in_all, 0);
+    assert_eq!(report.requests_in_all, backend.requests());
+}
+
+#[test]
+fn a_close_before_the_answer_is_an_error_and_the_user_goes_on() {
+    let backend = Backend::start(|_| Vec::new());
+    let report = run(get(backend.addr));
+    assert_eq!(kinds(&report), ["closed"]);
+    assert!(report.requests > 1);
+}
+
+#[test]
+fn a_body_cut_short_is_an_error() {
+    let backend = Backend::start(|turn| {
+        let close = if turn % 2 == 0 {
+            ""
+        } else {
+            "Connection: close\r\n"
+        };
+        format!("HTTP/1.1 200 OK\r\n{close}Content-Length: 9\r\n\r\nshort").into_bytes()
+    });
+    let options = Options {
+        timeout: Duration::from_millis(400),
+        ..get(backend.addr)
+    };
+    let report = run(options);
+    for kind in kinds(&report) {
+        assert!(["closed", "timeout"].contains(&kind), "{kind}");
+    }
+    assert_eq!(report.errors_in_all, report.requests_in_all);
+}
+
+#[test]
+fn an_answer_that_never_comes_is_a_timeout() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let timeout = Duration::from_millis(300);
+    let options = get(listener.local_addr().unwrap());
+    let report = run(Options {
+        timeout,
+        warm_up: Duration::ZERO,
+        ..options
+    });
+    assert_eq!(kinds(&report), ["timeout"]);
+    assert!(report.latency.min_ms >= 300.0);
+}
+
+#[test]
+fn chunked_and_unframed_answers_are_read() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+    ] {
+        let backend = Backend::start(|_| answer.as_bytes().to_vec());
+        let report = run(Options {
+            expect: Some("hello".to_owned()),
+            ..get(backend.addr)
+        });
+        assert_eq!(report.errors_in_all, 0, "{answer}");
+        assert_eq!(report.requests_in_all, backend.requests(), "{answer}");
+    }
+}
+
+#[test]
+fn nonsense_is_a_protocol_error() {
+    let backend = Backend::start(|_| b"220 mail.example ESMTP\r\n\r\n".to_vec());
+    assert_eq!(kinds(&run(get(backend.addr))), ["protocol"]);
+}
+
+#[test]
+fn nobody_listening_is_no_measurement() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    drop(listener);
+    let error = load::run(&get(addr), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, LoadError::Connect { .. }), "{error}");
+    assert!(error.to_string().contains(&addr.to_string()), "{error}");
+}
+
+#[test]
+fn tokens_take_turns_over_all_users() {
+    let seen = Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::<
+        String,
+        u64,
+    >::new()));
+    let record = Arc::clone(&seen);
+    let backend = Backend::start_with(move |request, _| {
+        let token = request
+            .lines()
+            .find_map(|line| line.strip_prefix("Authorization: Bearer "));
+        *record
+            .lock()
+            .unwrap()
+            .entry(token.unwrap().to_owned())
+            .or_default() += 1;
+        b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()
+    });
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("tokens.csv");
+    std::fs::write(&path, "alpha\r\nbeta\n\ngamma\n").unwrap();
+    let report = run(Options {
+        users: 5,
+        tokens: Some(path),
+        ..get(backend.addr)
+    });
+    assert_eq!((report.errors_in_all, report.asked.tokens), (0, 3));
+    let seen = seen.lock().unwrap();
+    let counts: Vec<u64> = seen.values().copied().collect();
+    assert_eq!(seen.keys().collect::<Vec<_>>(), ["alpha", "beta", "gamma"]);
+    assert!(
+        counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1,
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn unusable_files_are_named() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("tokens.csv");
+    let missing = Options {
+        tokens: Some(path.clone()),
+        ..Options::new("http://127.0.0.1:1/")
+    };
+    assert!(
+        load::run(&missing, &mut |_| {})
+            .unwrap_err()
+            .to_string()
+            .contains("tokens.csv")
+    );
+    for (text, expect) in [
+        ("\n\n", "no token"),
+        ("good\nnot good\n", ":2: this is no token"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let error = load::run(&missing, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    }
+}
+
+#[test]
+fn tls_is_verified_against_the_ca_unless_told_otherwise() {
+    let folder = TempDir::new().unwrap();
+    let (tls, ca) = server_tls(&folder);
+    let echo = start_echo(Some(tls));
+    let url = format!("https://localhost:{}/", echo.addr().port());
+    let with = |trust| Options {
+        url: url.clone(),
+        trust,
+        ..post(&echo)
+    };
+    for trust in [Trust::Ca(ca), Trust::Insecure] {
+        let before = echo.requests();
+        let report = run(with(trust));
+        assert_eq!(report.errors_in_all, 0);
+        assert_eq!(report.requests_in_all, echo.requests() - before);
+    }
+    let (_, other_ca) = server_tls(&folder);
+    let error = load::run(&with(Trust::Ca(other_ca)), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, LoadError::Connect { .. }), "{error}");
+}
+
+#[test]
+fn a_stop_ends_it_early_and_says_so() {
+    let echo = start_echo(None);
+    let options = Options {
+        duration: Duration::from_secs(3_600),
+        ..post(&echo)
+    };
+    let stop = options.stop.clone();
+    let mut progresses = Vec::new();
+    let report = load::run(&options, &mut |progress| {
+        progresses.push(*progress);
+        stop.stop();
+    })
+    .unwrap();
+    assert!(names(&report).contains(&"interrupted"));
+    assert!(report.seconds < 3_600.0 && report.requests > 0);
+    let told = progresses.first().unwrap();
+    assert!(told.requests > 0 && !told.warming_up && told.rate_per_s > 0.0);
+    assert!(told.to_string().starts_with("measuring: "));
+}
+
+#[test]
+fn the_json_holds_every_key_of_the_contract() {
+    let echo = start_echo(None);
+    let report = run(post(&echo));
+    let json = report.json();
+    for key in "requests errors seconds throughput_per_s mean_ms sd_ms min_ms p50_ms p75_ms p90_ms \
+                p95_ms p98_ms p99_ms p999_ms max_ms users_by_littles_law generator_cpu_us_per_request"
+        .split_whitespace()
+    {
+        assert!(json[key].is_number(), "{key}: {json}");
+    }
+    for key in ["errors_by_kind", "options"] {
+        assert!(json[key].is_object(), "{key}");
+    }
+    assert!(json["doubts"].is_array());
+    assert_eq!(json["requests"], report.requests);
+    assert_eq!(json["options"]["users"], 4);
+}
+
+#[test]
+fn the_table_prints_doubts_beside_the_result() {
+    let echo = start_echo(None);
+    let mut report = run(post(&echo));
+    report.doubts = vec![Doubt::UsersIdle {
+        in_flight: 3.0,
+        users: 4.0,
+    }];
+    let table = report.table();
+    assert!(
+        table.contains("throughput") && table.contains("latency p99"),
+        "{table}"
+    );
+    assert!(
+        table.contains("DOUBT: Little's law: rate x mean latency is 3.0 users, not 4"),
+        "{table}"
+    );
+}
+
+fn names(report: &Report) -> Vec<&'static str> {
+    report.doubts.iter().map(Doubt::name).collect()
+}
+
+fn kinds(report: &Report) -> Vec<&str> {
+    report
+        .errors_by_kind
+        .iter()
+        .map(|(kind, _)| kind.as_str())
+        .collect()
+}
+
+fn run(options: Options) -> Report {
+    load::run(&options, &mut |_| {}).unwrap()
+}
+
+fn post(echo: &Echo) -> Options {
+    let payload = Payload::Made {
+        shape: Shape::Array,
+        bytes: 1_024,
+    };
+    Options {
+        payload,
+        ..get(echo.addr())
+    }
+}
+
+fn get(addr: SocketAddr) -> Options {
+    Options {
+        users: 4,
+        warm_up: Duration::from_millis(100),
+        duration: Duration::from_millis(300),
+        ..Options::new(format!("http://{addr}/"))
+    }
+}
+
+fn start_echo(tls: Option<Arc<rustls::ServerConfig>>) -> Echo {
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Echo::start(echo::Options {
+        listen,
+        delay_ms: 0,
+        tls,
+        workers: Some(1),
+    })
+    .unwrap()
+}
+
+/// A certificate for localhost with its key, and the file that says it may be trusted.
+fn server_tls(folder: &TempDir) -> (Arc<rustls::ServerConfig>, std::path::PathBuf) {
+    let now_s = base::Clock::now(&base::SystemClock::new()).unix_s;
+    let (certificate, key) = generate_self_signed(&["localhost"], now_s).unwrap();
+    let pair: PemPair<'_> = (certificate.as_bytes(), key.as_bytes());
+    let set = CertificateSet::load(Some(pair), Vec::new()).unwrap();
+    let path = folder.path().join("ca.pem");
+    std::fs::write(&path, &certificate).unwrap();
+    (
+        server_config(Arc::new(ServerCertificates::new(set)), false),
+        path,
+    )
+}
+
+/// A backend that answers GET requests with whatever a test wants, one thread per connection. It
+/// closes after an empty answer and after one that says `Connection: close`.
+struct Backend {
+    addr: SocketAddr,
+    requests: Arc<AtomicU64>,
+}
+
+type Handler = Arc<dyn Fn(&str, u64) -> Vec<u8> + Send + Sync>;
+
+impl Backend {
+    fn start(answer: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self::start_with(move |_, turn| answer(turn))
+    }
+
+    fn start_with(handler: impl Fn(&str, u64) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let requests = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&requests);
+        let handler: Handler = Arc::new(handler);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (handler, count) = (Arc::clone(&handler), Arc::clone(&count));
+                thread::spawn(move || serve(stream, &handler, &count));
+            }
+        });
+        Self { addr, requests }
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+fn serve(mut stream: TcpStream, handler: &Handler, count: &AtomicU64) {
+    let mut request = Vec::new();
+    let mut buffer = [0; 4_096];
+    while let Ok(read) = stream.read(&mut buffer) {
+        request.extend_from_slice(&buffer[..read]);
+        if read == 0 {
+            return;
+        }
+        if !request.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let turn = count.fetch_add(1, Ordering::Relaxed);
+        let answer = handler(&String::from_utf8_lossy(&request), turn);
+        request.clear();
+        let text = String::from_utf8_lossy(&answer);
+        if stream.write_all(&answer).is_err()
+            || answer.is_empty()
+            || text.contains("Connection: close")
+        {
+            return;
+        }
+    }
+}
