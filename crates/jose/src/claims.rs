@@ -195,3 +195,219 @@ fn seconds(text: &str) -> Option<u64> {
     )]
     Some(number as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_claim_is_read_in_each_of_its_forms() {
+        let claims = read(
+            r#"{"iss":"https://localhost:9443/oauth2/token","sub":"admin@carbon.super","aud":"key","exp":1900000000,
+                "nbf":1600000000,"iat":1600000001,"jti":"j","client_id":"key","azp":"key",
+                "scope":"am_application_scope default","keytype":"PRODUCTION","other":[{"x":null}]}"#,
+        );
+        let expect = Claims {
+            iss: Some("https://localhost:9443/oauth2/token".into()),
+            sub: Some("admin@carbon.super".into()),
+            aud: vec!["key".into()],
+            exp: Some(1_900_000_000),
+            nbf: Some(1_600_000_000),
+            iat: Some(1_600_000_001),
+            jti: Some("j".into()),
+            client_id: Some("key".into()),
+            azp: Some("key".into()),
+            scopes: vec!["am_application_scope".into(), "default".into()],
+            keytype: Some("PRODUCTION".into()),
+        };
+        assert!(claims == Ok(expect));
+        assert!(read("{}") == Ok(Claims::default()));
+    }
+
+    #[test]
+    fn audiences_and_scopes_come_as_one_string_or_several() {
+        let aud = |json| read(json).map(|claims| claims.aud);
+        assert_eq!(
+            aud(r#"{"aud":["a","b c"]}"#),
+            Ok(vec!["a".into(), "b c".into()])
+        );
+        assert_eq!(aud(r#"{"aud":"b c"}"#), Ok(vec!["b c".into()]));
+        assert_eq!(aud(r#"{"aud":[]}"#), Ok(vec![]));
+        for (json, expect) in [
+            (r#"{"scope":" a  b "}"#, vec!["a", "b"]),
+            (r#"{"scope":""}"#, vec![]),
+            (r#"{"scp":"a b"}"#, vec!["a", "b"]),
+            (r#"{"scp":["a","b"]}"#, vec!["a", "b"]),
+            (r#"{"scp":["c"],"scope":"a b"}"#, vec!["a", "b", "c"]),
+        ] {
+            let scopes = read(json).map(|claims| claims.scopes);
+            assert_eq!(
+                scopes,
+                Ok(expect.into_iter().map(str::to_owned).collect()),
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_claim_of_another_type_is_refused() {
+        for name in ["iss", "sub", "jti", "client_id", "azp", "keytype", "scope"] {
+            for value in ["null", "true", "1", "[]", "[\"a\"]", "{}"] {
+                refused(&format!("{{\"{name}\":{value}}}"));
+            }
+        }
+        for name in ["aud", "scp"] {
+            for value in [
+                "null",
+                "true",
+                "1",
+                "{}",
+                "[1]",
+                "[\"a\",null]",
+                "[[\"a\"]]",
+            ] {
+                refused(&format!("{{\"{name}\":{value}}}"));
+            }
+        }
+        for name in ["exp", "nbf", "iat"] {
+            for value in [
+                "null",
+                "true",
+                "\"1\"",
+                "[1]",
+                "{}",
+                "-1",
+                "-0.5",
+                "-1e3",
+                "1e20",
+                "18446744073709551616",
+            ] {
+                refused(&format!("{{\"{name}\":{value}}}"));
+            }
+        }
+    }
+
+    #[test]
+    fn dates_are_whole_seconds_with_fractions_cut_off() {
+        for (text, expect) in [
+            ("0", 0),
+            ("1.9", 1),
+            ("1600000000.999", 1_600_000_000),
+            ("1.6e9", 1_600_000_000),
+            ("9223372036854775807", 9_223_372_036_854_775_807),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            let exp = read(&format!("{{\"exp\":{text}}}")).map(|claims| claims.exp);
+            assert_eq!(exp, Ok(Some(expect)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_lives_from_nbf_until_just_before_exp_with_leeway_on_both_edges() {
+        use LifetimeError::{Expired, NotYetValid};
+        let both = (Some(100), Some(200));
+        lives(
+            both,
+            0,
+            &[(0, Err(NotYetValid)), (99, Err(NotYetValid)), (100, Ok(()))],
+        );
+        lives(
+            both,
+            0,
+            &[(199, Ok(())), (200, Err(Expired)), (u64::MAX, Err(Expired))],
+        );
+        lives(
+            both,
+            10,
+            &[
+                (89, Err(NotYetValid)),
+                (90, Ok(())),
+                (209, Ok(())),
+                (210, Err(Expired)),
+            ],
+        );
+        lives((None, None), 0, &[(0, Ok(())), (u64::MAX, Ok(()))]);
+        lives((None, Some(0)), 0, &[(0, Err(Expired))]);
+        lives(
+            (Some(u64::MAX), Some(u64::MAX)),
+            300,
+            &[(0, Err(NotYetValid)), (u64::MAX, Err(Expired))],
+        );
+        // One that could never be valid.
+        lives(
+            (Some(200), Some(100)),
+            0,
+            &[(150, Err(Expired)), (50, Err(NotYetValid))],
+        );
+    }
+
+    #[test]
+    fn a_member_is_replaced_in_its_place_or_added_at_the_end() {
+        for (object, expect) in [
+            ("{}", Ok(r#"{"jti":"x"}"#)),
+            (
+                r#" { "a" : [ 1.50, "\u00e9\n" ] } "#,
+                Ok(r#"{"a":[1.50,"é\u000a"],"jti":"x"}"#),
+            ),
+            (
+                r#"{"jti":1,"b":{"jti":2}}"#,
+                Ok(r#"{"jti":"x","b":{"jti":2}}"#),
+            ),
+            (
+                "[]",
+                Err(JsonError {
+                    offset: 0,
+                    problem: "not an object",
+                }),
+            ),
+            (
+                "{",
+                Err(JsonError {
+                    offset: 1,
+                    problem: "a member's name is due",
+                }),
+            ),
+        ] {
+            let merged = with_member(object, "jti", "\"x\"");
+            assert_eq!(
+                merged.as_deref(),
+                expect.as_ref().map(|text| *text),
+                "{object}"
+            );
+        }
+        assert!(with_member("{}", "jti", "x").is_err());
+    }
+
+    fn read(json: &str) -> Result<Claims, TokenError> {
+        Claims::parse(json.as_bytes())
+    }
+
+    #[track_caller]
+    fn refused(json: &str) {
+        assert!(
+            matches!(read(json), Err(TokenError::Malformed(_))),
+            "{json}"
+        );
+    }
+
+    /// Of a token with `(nbf, exp)`: its state at each time, in seconds.
+    #[track_caller]
+    fn lives(
+        (nbf, exp): (Option<u64>, Option<u64>),
+        leeway_s: u64,
+        expect: &[(u64, Result<(), LifetimeError>)],
+    ) {
+        let claims = Claims {
+            nbf,
+            exp,
+            ..Claims::default()
+        };
+        for (now_s, state) in expect {
+            assert_eq!(
+                claims.check_lifetime(*now_s, leeway_s),
+                *state,
+                "at {now_s}"
+            );
+        }
+    }
+}

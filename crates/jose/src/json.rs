@@ -437,3 +437,212 @@ fn has_duplicate(members: &[(Cow<'_, str>, Value<'_>)]) -> bool {
         .windows(2)
         .any(|pair| matches!(pair, [one, other] if one == other))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_json_is_comes_out_as_serde_reads_it() {
+        for text in [
+            "null",
+            "true",
+            " false ",
+            "0",
+            "-0",
+            "-1.5e+3",
+            "1E-7",
+            "123456789012345678901234567890",
+            "1e308",
+            "\"\"",
+            r#""a\"\\\/\b\f\n\r\t\u00e9\u0000""#,
+            r#""\ud83d\ude00 \uFFFF""#,
+            "\"\u{e9}\u{1f600}\u{7f}\"",
+            "[]",
+            "[ ]",
+            "[1,\t[2],\r\n{}]",
+            "{}",
+            "{ }",
+            r#"{"a":1,"b":{"a":2},"":[]}"#,
+        ] {
+            assert_eq!(
+                parse(text.as_bytes()).map(|value| to_serde(&value)),
+                Ok(by_serde(text))
+            );
+        }
+    }
+
+    #[test]
+    fn what_json_is_not_is_told_with_its_place() {
+        refused("", 0, "the text ends where a value is due");
+        refused("  ", 2, "the text ends where a value is due");
+        for text in [
+            "x",
+            "nul",
+            "True",
+            "+1",
+            ".5",
+            "'a'",
+            "\u{feff}1",
+            "NaN",
+            "Infinity",
+            "//1",
+        ] {
+            refused(text, 0, "no JSON value");
+        }
+        for text in [
+            "01", "-", "1.", "1.e1", "1e", "1e+", "-01", "1.5.5", "1-1", "--1", "00", "1e1.5",
+        ] {
+            refused(text, 0, "no number");
+        }
+        refused("0x1", 1, "trailing bytes");
+        refused("1 2", 2, "trailing bytes");
+        refused("{}}", 2, "trailing bytes");
+        refused("null\0", 4, "trailing bytes");
+        for text in ["1e400", "-1e400", "1e309", "[1e999999999]"] {
+            let offset = usize::from(text.starts_with('['));
+            refused(text, offset, "a number out of range");
+        }
+        refused("[1", 2, "`,` or `]` is missing");
+        refused("[1 2]", 3, "`,` or `]` is missing");
+        refused("[1,]", 3, "no JSON value");
+        refused("[,1]", 1, "no JSON value");
+        refused("[", 1, "the text ends where a value is due");
+        refused("{", 1, "a member's name is due");
+        refused("{1:2}", 1, "a member's name is due");
+        refused(r#"{"a" 1}"#, 5, "`:` is missing");
+        refused(r#"{"a":}"#, 5, "no JSON value");
+        refused(r#"{"a":1,}"#, 7, "a member's name is due");
+        refused(r#"{"a":1;}"#, 6, "`,` or `}` is missing");
+    }
+
+    #[test]
+    fn broken_strings_are_refused() {
+        let cut = "a string is cut off or holds a control character";
+        refused("\"abc", 4, cut);
+        refused("\"a\nb\"", 2, cut);
+        refused("\"\u{0}\"", 1, cut);
+        refused(r#""\"#, 2, "a string is cut off");
+        refused(r#""\x41""#, 3, "unknown escape");
+        refused(r#""\U0041""#, 3, "unknown escape");
+        for (text, offset) in [
+            (r#""\u12""#, 3),
+            (r#""\u12g4""#, 3),
+            (r#""\u+123""#, 3),
+            (r#""\u"#, 3),
+        ] {
+            refused(text, offset, "four hexadecimal digits are due");
+        }
+        for (text, offset) in [
+            (r#""\ud800""#, 7),
+            (r#""\udc00""#, 7),
+            (r#""\ud800x""#, 7),
+            (r#""\ud800\n""#, 7),
+            (r#""\ud800\ud800""#, 13),
+            (r#""\ud800\u0041""#, 13),
+            (r#""\udc00\ud800""#, 7),
+        ] {
+            refused(text, offset, "a lone surrogate");
+        }
+        assert_eq!(
+            parse(b"\"\xc0\xaf\""),
+            Err(JsonError {
+                offset: 1,
+                problem: "invalid UTF-8"
+            }),
+            "an overlong form"
+        );
+        assert!(parse(b"\"\xed\xa0\x80\"").is_err(), "a surrogate in UTF-8");
+    }
+
+    #[test]
+    fn a_member_named_twice_is_refused_at_any_depth_and_however_it_is_spelt() {
+        let twice = "an object names a member twice, before this end of it";
+        refused(r#"{"a":1,"a":1}"#, 13, twice);
+        refused(r#"{"a":1,"b":2,"\u0061":3}"#, 24, twice);
+        refused(r#"{"":1,"":1}"#, 11, twice);
+        refused(r#"[[{"x":{"a":1,"a":2}}]]"#, 20, twice);
+        // Compared as they are: neither case nor Unicode's equivalences make names the same.
+        assert!(parse("{\"a\":1,\"A\":1,\"\u{e9}\":1,\"e\u{301}\":1}".as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn nesting_ends_at_its_limit() {
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            let nested = |depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
+            assert!(parse(nested(limits::JSON_DEPTH_MAX).as_bytes()).is_ok());
+            for depth in [limits::JSON_DEPTH_MAX.saturating_add(1), 100_000] {
+                let refusal = parse(nested(depth).as_bytes()).unwrap_err();
+                assert_eq!(refusal.problem, "nested too deeply");
+            }
+        }
+        let unclosed = "[".repeat(1_000_000);
+        assert_eq!(
+            parse(unclosed.as_bytes()).unwrap_err().problem,
+            "nested too deeply"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_bytes_come_what_is_accepted_is_what_serde_reads(bytes in json_like()) {
+            if let Ok(value) = parse(&bytes) {
+                let text = std::str::from_utf8(&bytes).unwrap();
+                prop_assert_eq!(to_serde(&value), by_serde(text));
+                let mut written = String::new();
+                value.write(&mut written);
+                prop_assert_eq!(parse(written.as_bytes()), Ok(value));
+            }
+        }
+
+        #[test]
+        fn what_serde_writes_is_read(text in any::<String>(), number in any::<f64>(), key in any::<String>()) {
+            let written = serde_json::json!({ "k": [text, number, { key: null }] }).to_string();
+            let value = parse(written.as_bytes()).map(|value| to_serde(&value));
+            prop_assert_eq!(value, Ok(by_serde(&written)));
+        }
+    }
+
+    /// Pieces of JSON in any order, now and then whole.
+    fn json_like() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop::sample::select(vec![
+            "{", "}", "[", "]", ",", ":", "\"", "\"a\"", "\"b\":", "1", "-", "0.5", "e3", "true",
+            "null", " ", "\\u", "d800", "\\", "\u{e9}",
+        ]);
+        let soup =
+            prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat().into_bytes());
+        prop_oneof![
+            soup,
+            "[0-9eE+.-]{0,8}".prop_map(String::into_bytes),
+            any::<Vec<u8>>()
+        ]
+    }
+
+    #[track_caller]
+    fn refused(text: &str, offset: usize, problem: &'static str) {
+        assert_eq!(
+            parse(text.as_bytes()),
+            Err(JsonError { offset, problem }),
+            "{text:?}"
+        );
+    }
+
+    fn by_serde(text: &str) -> serde_json::Value {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn to_serde(value: &Value<'_>) -> serde_json::Value {
+        match value {
+            Value::Null => serde_json::Value::Null,
+            Value::Bool(flag) => (*flag).into(),
+            Value::Number(text) => by_serde(text),
+            Value::String(text) => text.clone().into_owned().into(),
+            Value::Array(items) => items.iter().map(to_serde).collect(),
+            Value::Object(object) => object
+                .members()
+                .map(|(name, value)| (name.to_owned(), to_serde(value)))
+                .collect(),
+        }
+    }
+}

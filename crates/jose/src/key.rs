@@ -97,27 +97,36 @@ pub(crate) fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<Verifiers, &'static
     if exponent == [1] || exponent.len() > 4 || !is_odd(exponent) {
         return Err("an RSA exponent has to be odd, from 3 to 2^32");
     }
-    if !is_odd(modulus) || roca::is_weak(modulus) {
-        return Err("the RSA modulus is weak (CVE-2017-15361 if it is odd)");
+    if !is_odd(modulus) {
+        return Err("the RSA modulus is even");
+    }
+    if roca::is_weak(modulus) {
+        return Err("the RSA modulus is weak (CVE-2017-15361); replace the key");
     }
     let components = RsaPublicKeyComponents {
         n: modulus,
         e: exponent,
     };
-    let parsed = |algorithm, parameters: &'static RsaParameters| {
-        let key = components
-            .to_parsed_public_key(parameters)
-            .map_err(|_| "no RSA key")?;
-        Ok((algorithm, Verifier::Public(key)))
-    };
-    Ok(vec![
-        parsed(Algorithm::Rs256, &signature::RSA_PKCS1_2048_8192_SHA256)?,
-        parsed(Algorithm::Rs384, &signature::RSA_PKCS1_2048_8192_SHA384)?,
-        parsed(Algorithm::Rs512, &signature::RSA_PKCS1_2048_8192_SHA512)?,
-        parsed(Algorithm::Ps256, &signature::RSA_PSS_2048_8192_SHA256)?,
-        parsed(Algorithm::Ps384, &signature::RSA_PSS_2048_8192_SHA384)?,
-        parsed(Algorithm::Ps512, &signature::RSA_PSS_2048_8192_SHA512)?,
-    ])
+    rsa_parameters()
+        .into_iter()
+        .map(
+            |(algorithm, parameters)| match components.to_parsed_public_key(parameters) {
+                Ok(key) => Ok((algorithm, Verifier::Public(key))),
+                Err(_) => Err("no RSA key"),
+            },
+        )
+        .collect()
+}
+
+fn rsa_parameters() -> [(Algorithm, &'static RsaParameters); 6] {
+    [
+        (Algorithm::Rs256, &signature::RSA_PKCS1_2048_8192_SHA256),
+        (Algorithm::Rs384, &signature::RSA_PKCS1_2048_8192_SHA384),
+        (Algorithm::Rs512, &signature::RSA_PKCS1_2048_8192_SHA512),
+        (Algorithm::Ps256, &signature::RSA_PSS_2048_8192_SHA256),
+        (Algorithm::Ps384, &signature::RSA_PSS_2048_8192_SHA384),
+        (Algorithm::Ps512, &signature::RSA_PSS_2048_8192_SHA512),
+    ]
 }
 
 /// An EC key: `point` is 4, x, y (SEC 1 section 2.3.3, uncompressed).

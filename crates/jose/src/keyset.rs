@@ -243,6 +243,16 @@ fn from_info(info: Option<der::PublicKeyInfo<'_>>) -> Result<Verifiers, KeyError
     key::from_info(&info.ok_or(BAD_DER)?).map_err(KeyError::Unusable)
 }
 
+/// Reads `der` as everything that a PEM block may hold, and drops it.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn read_der(der: &[u8]) {
+    drop([
+        from_info(der::public_key_info(der)),
+        from_info(der::certificate(der)),
+    ]);
+    drop(der::rsa_public_key(der).map(|(modulus, exponent)| key::rsa(modulus, exponent)));
+}
+
 impl Key {
     fn verifier(&self, algorithm: Algorithm) -> Option<&Verifier> {
         self.verifiers

@@ -15,6 +15,14 @@
 //! `Debug` text holds a token, a claim or key material.
 
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::arithmetic_side_effects,
+        reason = "a test may panic"
+    )
+)]
 
 mod algorithm;
 mod base64url;
