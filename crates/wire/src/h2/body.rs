@@ -16,7 +16,10 @@ pub struct Incoming {
 
 impl Incoming {
     pub fn new(stream: RecvStream) -> Self {
-        Self { stream, held_bytes: 0 }
+        Self {
+            stream,
+            held_bytes: 0,
+        }
     }
 
     /// The next piece, at most a frame long; none at the end, where [`Self::trailers`] can follow.
@@ -66,7 +69,10 @@ pub struct Outgoing {
 
 impl Outgoing {
     pub fn new(stream: SendStream<Bytes>) -> Self {
-        Self { stream, ended: false }
+        Self {
+            stream,
+            ended: false,
+        }
     }
 
     /// Sends `data`, waiting for as much window as it needs, so that no more than

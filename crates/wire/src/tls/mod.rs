@@ -11,7 +11,7 @@ mod certificates;
 mod client;
 mod self_signed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod validity;
 
 use std::io;

@@ -108,11 +108,11 @@ async fn exchange(near: &mut Stream, far: &mut Stream) {
 /// A client that speaks one version only and offers `alpn`.
 fn client_of(
     version: &'static SupportedProtocolVersion,
-    authority: &Authority,
+    root: CertificateDer<'static>,
     alpn: &[&str],
 ) -> ClientTls {
     let mut roots = RootCertStore::empty();
-    roots.add(authority.der().clone()).unwrap();
+    roots.add(root).unwrap();
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[version])
         .unwrap()
@@ -120,6 +120,15 @@ fn client_of(
         .with_no_client_auth();
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     ClientTls::from_client_config(config)
+}
+
+/// For the tests of HTTP/2: a client that trusts `root_pem` and offers `h2`.
+pub(crate) async fn connect_offering_h2(root_pem: &[u8], tcp: TcpStream, name: &str) -> Stream {
+    let root = CertificateDer::from_pem_slice(root_pem).unwrap();
+    client_of(&TLS13, root, &["h2"])
+        .connect(tcp, name)
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -131,7 +140,7 @@ async fn both_versions_carry_bytes_and_resume() {
         let authority = authority("root");
         let pair = leaf(&authority, &["a.test"], LONG);
         let config = server_config(serving(&pair, Vec::new()), true);
-        let client = client_of(version, &authority, &["http/1.1"]);
+        let client = client_of(version, authority.der().clone(), &["http/1.1"]);
         for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
             let (mut near, mut far) = connected(&client, &config, "a.test").await;
             exchange(&mut near, &mut far).await;
@@ -155,7 +164,7 @@ async fn the_protocol_is_the_first_of_ours_that_the_client_knows() {
         let authority = authority("root");
         let pair = leaf(&authority, &["a.test"], LONG);
         let config = server_config(serving(&pair, Vec::new()), alpn_h2);
-        let client = client_of(&TLS13, &authority, offered);
+        let client = client_of(&TLS13, authority.der().clone(), offered);
         let agreed = match shake(&client, &config, "a.test").await.1 {
             Ok(far) => far
                 .alpn()
