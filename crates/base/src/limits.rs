@@ -37,6 +37,11 @@ pub const SPARE_BUFFERS_MAX: usize = 64;
 /// Largest body a mediator may hold, in bytes. Larger: 413. An untouched body streams, without limit.
 pub const BODY_BYTES_MAX: u32 = 10 * MIB;
 
+/// Lines of the access log that a worker hands over at once, in bytes.
+pub const ACCESS_LOG_BLOCK_BYTES: usize = 32 * KIB as usize;
+/// Blocks of access log that wait for the disk. More: lost, and counted.
+pub const ACCESS_LOG_BLOCKS_MAX: usize = 256;
+
 // --- waits --------------------------------------------------------------------------------------
 
 /// How often a worker looks for connections whose time is up, in milliseconds.
@@ -66,6 +71,12 @@ pub const HALF_CLOSE_MS_MAX: u32 = 5_000;
 pub const DRAIN_MS_MAX: u32 = 2_000;
 /// After a refusal: most bytes to read and drop, so that the client can read its answer.
 pub const DRAIN_BYTES_MAX: u32 = 256 * KIB;
+/// How long `/readyz` fails before the listeners close, in milliseconds, so that balancers notice.
+pub const DRAIN_NOTICE_MS: u32 = 500;
+/// Longest wait for a worker to take up a new snapshot, in milliseconds. Longer: logged.
+pub const APPLY_MS_MAX: u32 = 5_000;
+/// Longest wait for a worker's figures, in milliseconds. Longer: left out of the scrape.
+pub const SCRAPE_MS_MAX: u32 = 2_000;
 /// Default time for a shutdown to let requests finish, in seconds. After it: connections are cut.
 pub const DRAIN_S_DEFAULT: u32 = 30;
 
@@ -100,6 +111,10 @@ pub const H2_ERROR_RESETS_MAX: usize = 256;
 /// Most TLS sessions remembered for resumption without tickets, and per trust towards backends.
 /// More: the oldest go, and cost a whole handshake. About 1 KiB each.
 pub const TLS_SESSIONS_MAX: usize = 1_024;
+/// Unknown key ids that wait to be looked into. More: dropped, since one look-up serves all.
+pub const UNKNOWN_KIDS_MAX: usize = 64;
+/// Most connections to the admin port at once. More wait in the kernel's queue.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Most worker threads.
 pub const WORKERS_MAX: usize = 256;
 

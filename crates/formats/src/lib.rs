@@ -8,6 +8,8 @@
 //! secret) is asked of a function that the caller passes in, after the path was checked here.
 
 mod overlap;
+mod report;
+mod tree;
 
 pub mod declarative;
 pub mod openapi;

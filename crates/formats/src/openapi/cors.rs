@@ -1,0 +1,142 @@
+//! `x-wso2-cors`, in the spelling of the Microgateway and in that of API Manager.
+
+use base::Method;
+use model::{Cors, Place};
+
+use super::{address, values};
+use crate::report::{Report, shorten, suggest};
+use crate::tree::{Map, Node};
+
+const ORIGINS: [&str; 2] = ["access-control-allow-origins", "accessControlAllowOrigins"];
+const METHODS: [&str; 2] = ["access-control-allow-methods", "accessControlAllowMethods"];
+const HEADERS: [&str; 2] = ["access-control-allow-headers", "accessControlAllowHeaders"];
+const EXPOSED: [&str; 2] = ["access-control-expose-headers", "accessControlExposeHeaders"];
+const CREDENTIALS: [&str; 2] =
+    ["access-control-allow-credentials", "accessControlAllowCredentials"];
+const ENABLED: [&str; 1] = ["corsConfigurationEnabled"];
+
+/// Reads the rules. `None` where they are switched off, or wrong, which is reported.
+pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<Cors> {
+    let map = values::map(node, "x-wso2-cors", report)?;
+    refuse_unknown(map, report);
+    let enabled = one(map, &ENABLED, report).map(|node| values::flag(node, ENABLED[0], report));
+    let origins = texts(map, &ORIGINS, report, origin);
+    let methods = texts(map, &METHODS, report, method);
+    let headers = texts(map, &HEADERS, report, header);
+    let exposed = texts(map, &EXPOSED, report, header);
+    let credentials = one(map, &CREDENTIALS, report)
+        .and_then(|node| Some((values::flag(node, CREDENTIALS[0], report)?, node.place)));
+    let allow_origins = origins.unwrap_or_else(|| vec!["*".to_owned()]);
+    let any = allow_origins.iter().any(|origin| origin == "*");
+    if enabled == Some(Some(false)) {
+        return None;
+    }
+    Some(Cors {
+        allow_credentials: credentials.is_some_and(|asked| allowed(asked, any, report)),
+        allow_origins,
+        allow_methods: methods.unwrap_or_default(),
+        allow_headers: headers.unwrap_or_default(),
+        expose_headers: exposed.unwrap_or_default(),
+    })
+}
+
+/// Credentials for whatever origin asks would hand every site the user's session. Source: the Fetch
+/// standard, "CORS protocol and credentials": `*` and credentials exclude each other.
+fn allowed((asked, place): (bool, Place), any_origin: bool, report: &mut Report) -> bool {
+    if asked && any_origin {
+        let help = "list the origins that may send credentials";
+        report.warning(
+            place,
+            "credentials are not allowed to every origin: this has no effect",
+            help,
+        );
+        return false;
+    }
+    asked
+}
+
+fn refuse_unknown(map: &Map<'_>, report: &mut Report) {
+    let known =
+        || [ORIGINS, METHODS, HEADERS, EXPOSED, CREDENTIALS].into_iter().flatten().chain(ENABLED);
+    for member in map.iter().filter(|member| known().all(|name| name != member.key)) {
+        let help = suggest(&member.key, known(), || "remove it".to_owned());
+        report.error(
+            member.key_place,
+            format!("`{}` means nothing here", shorten(&member.key)),
+            help,
+        );
+    }
+}
+
+/// The value under one of the spellings of a name.
+fn one<'n, 'a>(map: &'n Map<'a>, names: &[&str], report: &mut Report) -> Option<&'n Node<'a>> {
+    let mut found = names.iter().filter_map(|name| map.member(name));
+    let first = found.next()?;
+    if let Some(second) = found.next() {
+        let message = format!("`{}` and `{}` say the same", first.key, second.key);
+        report.error(second.key_place, message, "keep one of them");
+    }
+    Some(&first.value)
+}
+
+fn texts(
+    map: &Map<'_>,
+    names: &[&str; 2],
+    report: &mut Report,
+    item: fn(&str) -> Result<String, address::Wrong>,
+) -> Option<Vec<String>> {
+    let node = one(map, names, report)?;
+    let mut out = Vec::new();
+    for (text, place) in values::texts(node, names[0], report)? {
+        match item(text) {
+            Ok(text) => out.push(text),
+            Err((message, help)) => report.error(place, message, help),
+        }
+    }
+    Some(out)
+}
+
+/// `*`, or an origin as browsers send it: compared byte for byte, so in lower case and without path.
+fn origin(text: &str) -> Result<String, address::Wrong> {
+    if text == "*" {
+        return Ok(text.to_owned());
+    }
+    match address::endpoint(text) {
+        Ok(endpoint) if endpoint.path.is_empty() && !text.ends_with('/') => {
+            Ok(text.to_ascii_lowercase())
+        }
+        Ok(_) => Err((
+            format!("the origin `{}` has a path", shorten(text)),
+            "end it after the host or port".to_owned(),
+        )),
+        Err((message, _)) => {
+            Err((message, "write https://host, http://host:port or `*`".to_owned()))
+        }
+    }
+}
+
+fn method(text: &str) -> Result<String, address::Wrong> {
+    let upper = text.to_ascii_uppercase();
+    match Method::from_bytes(upper.as_bytes()) {
+        Method::Other => {
+            Err((format!("`{}` is no method", shorten(text)), "write GET, POST, ...".to_owned()))
+        }
+        _ => Ok(upper),
+    }
+}
+
+fn header(text: &str) -> Result<String, address::Wrong> {
+    if text == "*" || is_token(text) {
+        return Ok(text.to_owned());
+    }
+    Err((
+        format!("`{}` is no header name", shorten(text)),
+        "use letters, digits and `-`".to_owned(),
+    ))
+}
+
+/// RFC 9110 section 5.6.2.
+pub(super) fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}

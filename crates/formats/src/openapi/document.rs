@@ -1,0 +1,341 @@
+//! The document as a whole: version, name, base path, hosts, and what holds for every operation.
+
+use std::path::Path;
+
+use model::{Api, Operation, Place};
+
+use super::address;
+use super::endpoints::Upstreams;
+use super::extensions;
+use super::general;
+use super::paths::Paths;
+use super::refs::Files;
+use super::security::{self, Schemes};
+use super::servers::{self, Server};
+use super::values;
+use super::{Defaults, Outcome, Refs};
+use crate::report::{Report, shorten, suggest};
+use crate::tree::{self, Keep, Map, Node};
+
+/// Reads the document. `Outcome::api` may be there beside errors: the caller withholds it then.
+pub(super) fn read(
+    file: &Path,
+    text: &[u8],
+    refs: Refs<'_>,
+    defaults: &Defaults,
+    report: &mut Report,
+) -> Outcome {
+    let Some(tree) = tree::read(text, Keep::Document, report) else { return Outcome::default() };
+    let Some(root) = tree.as_map() else {
+        let message = format!("the file holds {}, not a description of an API", tree.kind());
+        report.error(tree.place, message, "start with `openapi: 3.1.0`");
+        return Outcome::default();
+    };
+    let Some(version) = Version::read(root, tree.place, report) else { return Outcome::default() };
+    let document = Document { file, tree: &tree, root, version };
+    document.read(refs, defaults, report)
+}
+
+struct Document<'n> {
+    file: &'n Path,
+    tree: &'n Node<'n>,
+    root: &'n Map<'n>,
+    version: Version,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Swagger2,
+    OpenApi3,
+}
+
+/// `info.title` and `info.version`.
+#[derive(Default)]
+struct Info {
+    title: Option<String>,
+    version: Option<String>,
+}
+
+impl<'n> Document<'n> {
+    fn read(&self, refs: Refs<'_>, defaults: &Defaults, report: &mut Report) -> Outcome {
+        self.check_keys(report);
+        extensions::check(self.root, extensions::Level::DOCUMENT, report);
+        let info = self.info(report);
+        let servers = self.servers(report);
+        let base_path = self.base_path(&servers, &info, report);
+        let hosts = general::hosts(self.root, report);
+        let outcome = Outcome { base_path, hosts, ..Outcome::default() };
+        let api = self.api(&servers, info, &outcome, refs, defaults, report);
+        Outcome { api, ..outcome }
+    }
+
+    fn api(
+        &self,
+        servers: &[Server],
+        info: Info,
+        outcome: &Outcome,
+        refs: Refs<'_>,
+        defaults: &Defaults,
+        report: &mut Report,
+    ) -> Option<Api> {
+        let mut upstreams = Upstreams::new(defaults.response_head_ms);
+        let (production, sandbox) = self.endpoints(servers, &mut upstreams, report);
+        let schemes = Schemes::read(self.schemes(), report);
+        let api = security::Level::read(self.root, &schemes, report);
+        let explicit = self.root.get("x-wso2-production-endpoints").is_some();
+        let files = Files::new(refs);
+        let (file, tree) = (self.file.to_owned(), self.tree);
+        let mut paths = Paths::new(file, tree, files, schemes, upstreams, api, explicit);
+        match self.root.get("paths") {
+            Some(node) => paths.read(node, report),
+            None => report.error(
+                self.tree.place,
+                "the description has no `paths`",
+                "add `paths: {/*: {get: {}}}`",
+            ),
+        }
+        if paths.any_secured() && !defaults.issuers_configured {
+            self.no_issuer(report);
+        }
+        if production.is_none() && sandbox.is_none() {
+            self.all_have_endpoints(&paths.found, servers, report);
+        }
+        let settings = general::read(self.root, report);
+        let base_path = outcome.base_path.clone()?;
+        let version = info.version?;
+        Some(Api {
+            default_path: general::default_path(self.root, &base_path, &version, report),
+            name: info.title?,
+            version,
+            base_path,
+            hosts: outcome.hosts.clone(),
+            transports: settings.transports,
+            auth_header: settings.auth_header,
+            forward_auth_header: settings.forward_auth_header,
+            cors: settings.cors,
+            upgrades: settings.upgrades,
+            operations: paths.found,
+            upstreams: paths.upstreams.list,
+            production,
+            sandbox,
+            source: self.file.to_owned(),
+        })
+    }
+
+    fn schemes(&self) -> Option<&'n Node<'n>> {
+        match self.version {
+            Version::Swagger2 => self.root.get("securityDefinitions"),
+            Version::OpenApi3 => self.root.get("components")?.as_map()?.get("securitySchemes"),
+        }
+    }
+
+    fn servers(&self, report: &mut Report) -> Vec<Server> {
+        match self.version {
+            Version::Swagger2 => servers::of_swagger(self.root, report),
+            Version::OpenApi3 => {
+                self.root.get("servers").map(|node| servers::read(node, report)).unwrap_or_default()
+            }
+        }
+    }
+
+    /// The API's own endpoint sets; `servers` where no production endpoints are given.
+    fn endpoints(
+        &self,
+        servers: &[Server],
+        upstreams: &mut Upstreams<'n>,
+        report: &mut Report,
+    ) -> (Option<usize>, Option<usize>) {
+        if let Some(node) = self.root.get("x-wso2-endpoints") {
+            upstreams.name_them(node, report);
+        }
+        let sandbox = self.root.member("x-wso2-sandbox-endpoints");
+        let sandbox = sandbox.and_then(|member| upstreams.read(member, report));
+        let production = match self.root.member("x-wso2-production-endpoints") {
+            Some(member) => upstreams.read(member, report),
+            None if servers::name_a_host(servers) => {
+                let endpoints = servers::endpoints(servers, report);
+                upstreams.of_servers(endpoints)
+            }
+            None => None,
+        };
+        (production, sandbox)
+    }
+
+    fn all_have_endpoints(&self, found: &[Operation], servers: &[Server], report: &mut Report) {
+        let named = ["x-wso2-production-endpoints", "x-wso2-sandbox-endpoints"];
+        let explicit = named.iter().any(|name| self.root.get(name).is_some());
+        let without = found.iter().any(|op| op.production.is_none() && op.sandbox.is_none());
+        if explicit || !without || servers::name_a_host(servers) {
+            return; // There are endpoints for all, or what is wrong with them was told.
+        }
+        if !servers.is_empty() {
+            servers::endpoints(servers, report);
+            return;
+        }
+        let help = "add `x-wso2-production-endpoints: {urls: [http://host:port]}`, or `servers` with a whole URL";
+        report.error(self.tree.place, "the API has no endpoint", help);
+    }
+
+    fn no_issuer(&self, report: &mut Report) {
+        let place = self
+            .root
+            .member("security")
+            .or_else(|| self.root.member("paths"))
+            .map(|member| member.key_place);
+        let message = "the API asks for a token, but no issuer is configured";
+        let help = "add an [[issuer]] to penstock.toml, or write `x-wso2-disable-security: true` to open the API";
+        report.error(place, message, help);
+    }
+
+    fn info(&self, report: &mut Report) -> Info {
+        let Some(node) = self.root.get("info") else {
+            let help = "add `info: {title: Pets, version: 1.0.0}`";
+            report.error(self.tree.place, "the description has no `info`", help);
+            return Info::default();
+        };
+        let Some(map) = values::map(node, "info", report) else { return Info::default() };
+        extensions::check(map, extensions::Level::ELSEWHERE, report);
+        let mut required = |name: &str| {
+            let Some(value) = map.get(name) else {
+                report.error(
+                    node.place,
+                    format!("`info` has no `{name}`"),
+                    format!("add `{name}`"),
+                );
+                return None;
+            };
+            let text = values::text(value, name, report)?.trim();
+            if text.is_empty() {
+                report.error(
+                    value.place,
+                    format!("`{name}` is empty"),
+                    format!("give it a {name}"),
+                );
+                return None;
+            }
+            Some(text.to_owned())
+        };
+        Info { title: required("title"), version: required("version") }
+    }
+
+    /// `x-wso2-basePath`, else the path of the first server, else `/{title as slug}/{version}`.
+    fn base_path(&self, servers: &[Server], info: &Info, report: &mut Report) -> Option<String> {
+        if let Some(node) = self.root.get("x-wso2-basePath") {
+            let written = values::text(node, "x-wso2-basePath", report)?;
+            return or_report(address::path_prefix(written), node.place, report);
+        }
+        if let Some(server) = servers.first() {
+            let path = or_report(server.path(), server.place(), report)?;
+            if !path.is_empty() {
+                return Some(path);
+            }
+        }
+        let (title, version) = (info.title.as_deref()?, info.version.as_deref()?);
+        let slug = slug(title);
+        let path = address::path_prefix(&format!("/{slug}/{version}"));
+        if slug.is_empty() || version.contains('/') || path.is_err() {
+            let message = "title and version do not make a base path";
+            report.error(self.tree.place, message, "add `x-wso2-basePath: /name/version`");
+            return None;
+        }
+        path.ok()
+    }
+
+    /// Fields of the specification; a misspelt one would be silently without effect.
+    fn check_keys(&self, report: &mut Report) {
+        const OPENAPI: &[&str] = &[
+            "openapi",
+            "info",
+            "jsonSchemaDialect",
+            "servers",
+            "paths",
+            "webhooks",
+            "components",
+            "security",
+            "tags",
+            "externalDocs",
+        ];
+        const SWAGGER: &[&str] = &[
+            "swagger",
+            "info",
+            "host",
+            "basePath",
+            "schemes",
+            "consumes",
+            "produces",
+            "paths",
+            "definitions",
+            "parameters",
+            "responses",
+            "securityDefinitions",
+            "security",
+            "tags",
+            "externalDocs",
+        ];
+        let valid = match self.version {
+            Version::Swagger2 => SWAGGER,
+            Version::OpenApi3 => OPENAPI,
+        };
+        for member in self.root.iter() {
+            let key = member.key.as_ref();
+            if valid.contains(&key) || key.starts_with("x-") {
+                continue;
+            }
+            let help =
+                suggest(key, valid.iter().copied(), || "remove it: it has no effect".to_owned());
+            report.warning(
+                member.key_place,
+                format!("`{}` is no part of a description", shorten(key)),
+                help,
+            );
+        }
+    }
+}
+
+impl Version {
+    fn read(root: &Map<'_>, place: Place, report: &mut Report) -> Option<Self> {
+        let help = "write `openapi: 3.0.3`, `openapi: 3.1.0` or `swagger: \"2.0\"`";
+        let (name, node) = match (root.get("openapi"), root.get("swagger")) {
+            (Some(node), None) => ("openapi", node),
+            (None, Some(node)) => ("swagger", node),
+            (Some(_), Some(node)) => {
+                report.error(
+                    node.place,
+                    "both `openapi` and `swagger`",
+                    "keep the one that the file follows",
+                );
+                return None;
+            }
+            (None, None) => {
+                report.error(place, "neither `openapi` nor `swagger` says what this file is", help);
+                return None;
+            }
+        };
+        let written = values::text(node, name, report)?;
+        let is = |minor: &str| {
+            written == minor || written.strip_prefix(minor).is_some_and(|r| r.starts_with('.'))
+        };
+        match name {
+            "swagger" if written == "2.0" => Some(Self::Swagger2),
+            "openapi" if is("3.0") || is("3.1") => Some(Self::OpenApi3),
+            _ => {
+                report.error(
+                    node.place,
+                    format!("`{name}: {}` is not served", shorten(written)),
+                    help,
+                );
+                None
+            }
+        }
+    }
+}
+
+fn or_report<T>(result: Result<T, address::Wrong>, place: Place, report: &mut Report) -> Option<T> {
+    result.map_err(|(message, help)| report.error(place, message, help)).ok()
+}
+
+/// Letters and digits of ASCII in lower case, with one `-` for whatever stands between them.
+fn slug(title: &str) -> String {
+    let words = title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")
+}

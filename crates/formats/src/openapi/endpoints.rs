@@ -1,0 +1,241 @@
+//! Where requests go: `x-wso2-production-endpoints`, `x-wso2-sandbox-endpoints`, `x-wso2-endpoints`,
+//! and `servers` where there are none of these.
+
+use base::limits;
+use model::{Endpoint, Place, Suspension, Upstream, UpstreamKind};
+
+use super::address;
+use super::values;
+use crate::report::{Report, one_of, shorten, suggest};
+use crate::tree::{Map, Member, Node};
+
+/// The endpoint sets of one API: each once, referred to by index.
+pub(super) struct Upstreams<'n> {
+    /// Longest wait for a response head where the file says nothing, in milliseconds.
+    pub(super) response_head_ms: u32,
+    /// `x-wso2-endpoints`.
+    named: Vec<(&'n str, &'n Node<'n>)>,
+    pub(super) list: Vec<Upstream>,
+}
+
+/// The keys of an endpoint set, of WSO2's Microgateway.
+const KEYS: [&str; 6] =
+    ["type", "urls", "advanceEndpointConfig", "securityConfig", "name", "disableSslVerification"];
+const TYPES: [&str; 4] = ["http", "load_balance", "loadbalance", "failover"];
+
+impl<'n> Upstreams<'n> {
+    pub(super) fn new(response_head_ms: u32) -> Self {
+        Self { response_head_ms, named: Vec::new(), list: Vec::new() }
+    }
+
+    /// Reads `x-wso2-endpoints`: a map of named sets, or WSO2's list of maps of one each.
+    pub(super) fn name_them(&mut self, node: &'n Node<'n>, report: &mut Report) {
+        let maps: Vec<&'n Map<'n>> = match node.as_list() {
+            Some(items) => items
+                .iter()
+                .filter_map(|item| values::map(item, "x-wso2-endpoints", report))
+                .collect(),
+            None => values::map(node, "x-wso2-endpoints", report).into_iter().collect(),
+        };
+        for member in maps.into_iter().flat_map(Map::iter) {
+            if self.named.iter().any(|(name, _)| *name == member.key) {
+                let message = format!("`{}` stands here twice", shorten(&member.key));
+                report.error(member.key_place, message, "keep one of them");
+            } else {
+                self.named.push((&member.key, &member.value));
+            }
+        }
+    }
+
+    /// Reads one endpoint set, given in place or by name. What is wrong is reported; `None` then.
+    pub(super) fn read(&mut self, member: &Member<'_>, report: &mut Report) -> Option<usize> {
+        let node = match member.value.as_text() {
+            Some(reference) => self.named(reference, member.value.place, report)?,
+            None => &member.value,
+        };
+        let upstream = self.set(node, &member.key, report)?;
+        Some(self.index(upstream))
+    }
+
+    /// The index of `upstream`, which is added if it is new.
+    pub(super) fn index(&mut self, upstream: Upstream) -> usize {
+        let known = self.list.iter().position(|other| *other == upstream);
+        known.unwrap_or_else(|| {
+            self.list.push(upstream);
+            self.list.len().saturating_sub(1)
+        })
+    }
+
+    fn named(&self, reference: &str, place: Place, report: &mut Report) -> Option<&'n Node<'n>> {
+        let Some(name) = reference.strip_prefix("#/x-wso2-endpoints/") else {
+            let message = format!("`{}` is no endpoint set", shorten(reference));
+            report.error(place, message, "write `#/x-wso2-endpoints/NAME`, or a map with `urls`");
+            return None;
+        };
+        let found = self.named.iter().find(|(known, _)| *known == name);
+        if found.is_none() {
+            let names = self.named.iter().map(|(name, _)| *name);
+            let help = suggest(name, names, || "add it to `x-wso2-endpoints`".to_owned());
+            report.error(place, format!("no endpoint set is named `{}`", shorten(name)), help);
+        }
+        found.map(|(_, node)| *node)
+    }
+
+    fn set(&self, node: &Node<'_>, name: &str, report: &mut Report) -> Option<Upstream> {
+        let map = values::map(node, name, report)?;
+        for member in map.iter().filter(|member| !KEYS.contains(&member.key.as_ref())) {
+            let help = suggest(&member.key, KEYS, || format!("the keys are {}", one_of(KEYS)));
+            report.warning(
+                member.key_place,
+                format!("`{}` has no effect here", shorten(&member.key)),
+                help,
+            );
+        }
+        refuse_unserved(map, report);
+        let endpoints = urls(map, node.place, report);
+        let kind = kind(map, endpoints.as_ref().map_or(0, Vec::len), report);
+        let response_head_ms = self.advanced(map, report);
+        Some(Upstream {
+            kind: kind?,
+            endpoints: endpoints?,
+            response_head_ms: response_head_ms?,
+            suspension: Suspension::default(),
+        })
+    }
+
+    /// `advanceEndpointConfig`: only its time limit is served.
+    fn advanced(&self, map: &Map<'_>, report: &mut Report) -> Option<u32> {
+        let Some(node) = map.get("advanceEndpointConfig") else {
+            return Some(self.response_head_ms);
+        };
+        let advanced = values::map(node, "advanceEndpointConfig", report)?;
+        let mut timeout = Some(self.response_head_ms);
+        for member in advanced.iter() {
+            match member.key.as_ref() {
+                "timeoutInMillis" => timeout = milliseconds(&member.value, report),
+                "retryConfig" | "circuitBreaker" | "poolConfig" => {
+                    let message = format!("`{}` is not served yet", member.key);
+                    let help =
+                        "Penstock retries once where it is safe, and suspends a failing endpoint";
+                    report.warning(member.key_place, message, help);
+                }
+                other => {
+                    let keys = ["timeoutInMillis", "retryConfig", "circuitBreaker", "poolConfig"];
+                    let help = suggest(other, keys, || "remove it".to_owned());
+                    report.warning(
+                        member.key_place,
+                        format!("`{}` has no effect here", shorten(other)),
+                        help,
+                    );
+                }
+            }
+        }
+        timeout
+    }
+
+    /// One set of the URLs of `servers`, each taken in turn.
+    pub(super) fn of_servers(&mut self, endpoints: Vec<Endpoint>) -> Option<usize> {
+        let kind = match endpoints.len() {
+            0 => return None,
+            1 => UpstreamKind::Single,
+            _ => UpstreamKind::RoundRobin,
+        };
+        let response_head_ms = self.response_head_ms;
+        Some(self.index(Upstream {
+            kind,
+            endpoints,
+            response_head_ms,
+            suspension: Suspension::default(),
+        }))
+    }
+}
+
+fn refuse_unserved(map: &Map<'_>, report: &mut Report) {
+    if let Some(member) = map.member("securityConfig") {
+        let message = "`securityConfig` is not served yet: the backend would be called without its credentials";
+        report.error(
+            member.key_place,
+            message,
+            "remove it if the backend accepts the gateway without them",
+        );
+    }
+    if let Some(member) = map.member("disableSslVerification") {
+        if member.value.as_bool() != Some(false) {
+            let message = "certificates of backends are always verified";
+            let help =
+                "trust the backend's authority in penstock.toml: [upstream_tls] ca = [\"ca.pem\"]";
+            report.warning(member.key_place, message, help);
+        }
+    }
+}
+
+fn kind(map: &Map<'_>, endpoints: usize, report: &mut Report) -> Option<UpstreamKind> {
+    let several = endpoints > 1;
+    let Some(node) = map.get("type") else {
+        return Some(if several { UpstreamKind::RoundRobin } else { UpstreamKind::Single });
+    };
+    let written = values::text(node, "type", report)?;
+    match written.to_ascii_lowercase().as_str() {
+        "http" if several => {
+            let help = "write `load_balance` or `failover`, or keep one URL";
+            report.error(node.place, "`http` takes one URL, here are more", help);
+            None
+        }
+        "http" => Some(UpstreamKind::Single),
+        "load_balance" | "loadbalance" | "failover" if endpoints == 1 => Some(UpstreamKind::Single),
+        "load_balance" | "loadbalance" => Some(UpstreamKind::RoundRobin),
+        "failover" => Some(UpstreamKind::Failover),
+        other => {
+            let help = suggest(other, TYPES, || {
+                format!("write {}", one_of(["http", "load_balance", "failover"]))
+            });
+            report.error(
+                node.place,
+                format!("endpoints of type `{}` are not served", shorten(written)),
+                help,
+            );
+            None
+        }
+    }
+}
+
+fn urls(map: &Map<'_>, place: Place, report: &mut Report) -> Option<Vec<Endpoint>> {
+    let Some(node) = map.get("urls") else {
+        report.error(
+            place,
+            "the endpoint set has no `urls`",
+            "add `urls: [http://host:port/path]`",
+        );
+        return None;
+    };
+    let written = values::texts(node, "urls", report)?;
+    if written.is_empty() {
+        report.error(node.place, "`urls` is empty", "add at least one URL");
+        return None;
+    }
+    let count = written.len();
+    let endpoints: Vec<Endpoint> = written
+        .into_iter()
+        .filter_map(|(url, place)| match address::endpoint(url) {
+            Ok(endpoint) => Some(endpoint),
+            Err((message, help)) => {
+                report.error(place, message, help);
+                None
+            }
+        })
+        .collect();
+    (endpoints.len() == count).then_some(endpoints)
+}
+
+fn milliseconds(node: &Node<'_>, report: &mut Report) -> Option<u32> {
+    let written = values::text(node, "timeoutInMillis", report)?;
+    match written.parse::<u32>() {
+        Ok(ms) if (1..=limits::CONFIGURED_MS_MAX).contains(&ms) => Some(ms),
+        Ok(_) | Err(_) => {
+            let message = format!("`{}` is no time limit", shorten(written));
+            let help = format!("write whole milliseconds, 1 to {}", limits::CONFIGURED_MS_MAX);
+            report.error(node.place, message, help);
+            None
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What holds for the API as a whole: hosts, transports, headers, CORS, upgrades, default version.
+
+use model::{Cors, Transports};
+
+use super::address;
+use super::cors;
+use super::values;
+use crate::report::{Report, shorten, suggest};
+use crate::tree::Map;
+
+pub(super) struct General {
+    pub(super) transports: Transports,
+    pub(super) auth_header: String,
+    pub(super) forward_auth_header: bool,
+    pub(super) cors: Option<Cors>,
+    pub(super) upgrades: Vec<String>,
+}
+
+pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
+    General {
+        transports: transports(root, report),
+        auth_header: auth_header(root, report),
+        forward_auth_header: flag(root, "x-penstock-forward-auth-header", report),
+        cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
+        upgrades: upgrades(root, report),
+    }
+}
+
+fn flag(root: &Map<'_>, name: &str, report: &mut Report) -> bool {
+    root.get(name).and_then(|node| values::flag(node, name, report)).unwrap_or(false)
+}
+
+/// `x-penstock-hosts`, in lower case, each once.
+pub(super) fn hosts(root: &Map<'_>, report: &mut Report) -> Vec<String> {
+    let name = "x-penstock-hosts";
+    let listed =
+        root.get(name).and_then(|node| Some((node.place, values::texts(node, name, report)?)));
+    let Some((place, listed)) = listed else { return Vec::new() };
+    if listed.is_empty() {
+        report.error(
+            place,
+            format!("`{name}` is empty"),
+            "name a host, or remove it to answer for every host",
+        );
+    }
+    let mut hosts = Vec::new();
+    for (text, place) in listed {
+        match address::host_pattern(text) {
+            Ok(host) if hosts.contains(&host) => {
+                report.warning(place, format!("`{host}` stands here twice"), "keep one of them");
+            }
+            Ok(host) => hosts.push(host),
+            Err((message, help)) => report.error(place, message, help),
+        }
+    }
+    hosts
+}
+
+fn transports(root: &Map<'_>, report: &mut Report) -> Transports {
+    let name = "x-wso2-transports";
+    let both = Transports { http: true, https: true };
+    let Some(node) = root.get(name) else { return both };
+    let Some(listed) = values::texts(node, name, report) else { return both };
+    let mut found = Transports { http: false, https: false };
+    if listed.is_empty() {
+        report.error(node.place, format!("`{name}` is empty"), "write [http, https], or remove it");
+    }
+    for (text, place) in listed {
+        match text {
+            "http" => found.http = true,
+            "https" => found.https = true,
+            other => {
+                let help =
+                    suggest(other, ["https", "http"], || "write `http` or `https`".to_owned());
+                report.error(place, format!("`{}` is no transport", shorten(other)), help);
+            }
+        }
+    }
+    found
+}
+
+fn auth_header(root: &Map<'_>, report: &mut Report) -> String {
+    let name = "x-wso2-auth-header";
+    let default = || "authorization".to_owned();
+    let Some(node) = root.get(name) else { return default() };
+    let Some(text) = values::text(node, name, report) else { return default() };
+    let lower = text.to_ascii_lowercase();
+    if !cors::is_token(text) {
+        let message = format!("`{}` is no header name", shorten(text));
+        report.error(node.place, message, "use letters, digits and `-`");
+    } else if CARRIERS.contains(&lower.as_str()) {
+        let message = format!("the header `{}` cannot carry a credential", shorten(text));
+        report.error(node.place, message, "name another one");
+    }
+    lower
+}
+
+/// Headers that the gateway itself reads, replaces or removes.
+const CARRIERS: [&str; 13] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "forwarded",
+    "content-type",
+    "x-jwt-assertion",
+    "x-forwarded-for",
+];
+
+/// Names of protocols, in lower case. h2c is never passed on: a second protocol behind the gateway's back.
+fn upgrades(root: &Map<'_>, report: &mut Report) -> Vec<String> {
+    let name = "x-penstock-upgrades";
+    let Some(node) = root.get(name) else { return Vec::new() };
+    let mut found = Vec::new();
+    for (text, place) in values::texts(node, name, report).unwrap_or_default() {
+        let lower = text.to_ascii_lowercase();
+        let is_name = text.split('/').count() <= 2 && text.split('/').all(cors::is_token);
+        if !is_name {
+            report.error(
+                place,
+                format!("`{}` is no protocol", shorten(text)),
+                "write a name such as `tls`",
+            );
+        } else if lower == "h2c" {
+            report.error(
+                place,
+                "an upgrade to h2c is never passed on",
+                "remove it: HTTP/2 needs no upgrade here",
+            );
+        } else if lower == "websocket" {
+            report.warning(place, "`websocket` is always allowed", "remove it");
+        } else if !found.contains(&lower) {
+            found.push(lower);
+        }
+    }
+    found
+}
+
+/// The base path without the segment that is the version, if `x-penstock-default-version` asks for it.
+pub(super) fn default_path(
+    root: &Map<'_>,
+    base_path: &str,
+    version: &str,
+    report: &mut Report,
+) -> Option<String> {
+    let name = "x-penstock-default-version";
+    if !flag(root, name, report) {
+        return None;
+    }
+    let mut segments: Vec<&str> = base_path.split('/').collect();
+    let is_version =
+        |segment: &&str| *segment == version || segment.strip_prefix('v') == Some(version);
+    let Some(at) = segments.iter().rposition(is_version) else {
+        let place = root.member(name).map(|member| member.key_place);
+        let message =
+            format!("the base path `{base_path}` does not hold the version `{}`", shorten(version));
+        report.error(place, message, "write `x-wso2-basePath: /name/version`");
+        return None;
+    };
+    segments.remove(at);
+    Some(segments.join("/"))
+}

@@ -1,0 +1,330 @@
+//! JSON, strictly (RFC 8259): one value, no comments, no trailing commas, no lone surrogates, no key twice.
+
+use std::borrow::Cow;
+
+use base::limits;
+use model::Place;
+
+use super::{Broken, Keep, Map, Member, Node, Value, count, without_duplicates};
+use crate::report::{Report, shorten};
+
+/// Reads the whole of `text` as one value.
+pub(super) fn read<'a>(text: &'a str, keep: Keep, report: &mut Report) -> Result<Node<'a>, Broken> {
+    let mut reader = Reader { text, at: 0, line: 1, line_start: 0, continuing: 0, report };
+    reader.space();
+    let node = reader.value(keep, 0)?;
+    reader.space();
+    match reader.peek() {
+        None => Ok(node),
+        Some(_) => Err(reader.broken("there is more after the end of the document", "remove it")),
+    }
+}
+
+struct Reader<'a, 'r> {
+    text: &'a str,
+    at: usize,
+    line: u32,
+    /// Offset of the line's first byte.
+    line_start: usize,
+    /// Bytes of this line, before `at`, that continue a character: they make no column.
+    continuing: usize,
+    report: &'r mut Report,
+}
+
+impl<'a> Reader<'a, '_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn step(&mut self) {
+        self.at = self.at.saturating_add(1);
+    }
+
+    fn place(&self) -> Place {
+        let column = self.at.saturating_sub(self.line_start).saturating_sub(self.continuing);
+        Place { line: self.line, column: count(column).saturating_add(1) }
+    }
+
+    fn broken(&self, message: impl Into<String>, help: impl Into<String>) -> Broken {
+        Broken::new(self.place(), message, help)
+    }
+
+    fn expected(&self, what: &str) -> Broken {
+        match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
+            None => self.broken(format!("the file ends where {what} is expected"), "complete it"),
+            Some(c) => {
+                let found = c.escape_debug();
+                self.broken(
+                    format!("`{found}` stands where {what} is expected"),
+                    "correct the JSON",
+                )
+            }
+        }
+    }
+
+    fn space(&mut self) {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' | b'\t' | b'\r' => self.step(),
+                b'\n' => {
+                    self.step();
+                    self.line = self.line.saturating_add(1);
+                    self.line_start = self.at;
+                    self.continuing = 0;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn value(&mut self, keep: Keep, depth: usize) -> Result<Node<'a>, Broken> {
+        if depth > limits::JSON_DEPTH_MAX {
+            let most = limits::JSON_DEPTH_MAX;
+            return Err(self.broken(format!("nested deeper than {most} levels"), "flatten it"));
+        }
+        let place = self.place();
+        let value = match self.peek() {
+            Some(b'{') => self.object(keep, depth)?,
+            Some(b'[') => self.list(keep, depth)?,
+            Some(b'"') => Value::Text(self.string()?),
+            Some(b't') => self.word("true", Value::Bool(true))?,
+            Some(b'f') => self.word("false", Value::Bool(false))?,
+            Some(b'n') => self.word("null", Value::Null)?,
+            Some(b'-' | b'0'..=b'9') => Value::Number(Cow::Borrowed(self.number()?)),
+            Some(_) | None => return Err(self.expected("a value")),
+        };
+        let value = if keep == Keep::Nothing { Value::Unread } else { value };
+        Ok(Node { place, value })
+    }
+
+    fn word(&mut self, word: &str, value: Value<'a>) -> Result<Value<'a>, Broken> {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        if !rest.starts_with(word) {
+            return Err(self.expected("a value"));
+        }
+        self.at = self.at.saturating_add(word.len());
+        Ok(value)
+    }
+
+    fn object(&mut self, keep: Keep, depth: usize) -> Result<Value<'a>, Broken> {
+        let mut members = Vec::new();
+        let mut unread = Vec::new();
+        self.step();
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.step();
+            return Ok(Value::Map(Map::default()));
+        }
+        loop {
+            let key_place = self.place();
+            if self.peek() != Some(b'"') {
+                return Err(self.expected("a key in double quotes"));
+            }
+            let key = self.string()?;
+            self.space();
+            if self.peek() != Some(b':') {
+                return Err(self.expected("`:`"));
+            }
+            self.step();
+            self.space();
+            let value = self.value(keep.below(&key), depth.saturating_add(1))?;
+            if keep == Keep::Nothing {
+                unread.push((key, key_place));
+            } else {
+                members.push(Member { key, key_place, value });
+            }
+            self.space();
+            if !self.goes_on(b'}')? {
+                break;
+            }
+        }
+        without_duplicates(unread, |(key, place)| (key, *place), self.report);
+        Ok(Value::Map(Map::new(members, self.report)))
+    }
+
+    fn list(&mut self, keep: Keep, depth: usize) -> Result<Value<'a>, Broken> {
+        let mut items = Vec::new();
+        self.step();
+        self.space();
+        if self.peek() == Some(b']') {
+            self.step();
+            return Ok(Value::List(items));
+        }
+        loop {
+            let item = self.value(keep, depth.saturating_add(1))?;
+            if keep != Keep::Nothing {
+                items.push(item);
+            }
+            self.space();
+            if !self.goes_on(b']')? {
+                return Ok(Value::List(items));
+            }
+        }
+    }
+
+    /// After a member or an item: a comma, or the end.
+    fn goes_on(&mut self, end: u8) -> Result<bool, Broken> {
+        match self.peek() {
+            Some(b',') => {
+                self.step();
+                self.space();
+                Ok(true)
+            }
+            Some(byte) if byte == end => {
+                self.step();
+                Ok(false)
+            }
+            Some(_) | None => {
+                Err(self.expected(if end == b'}' { "`,` or `}`" } else { "`,` or `]`" }))
+            }
+        }
+    }
+
+    /// RFC 8259 section 6: no leading zero, no leading plus, digits around the point.
+    fn number(&mut self) -> Result<&'a str, Broken> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.step();
+        }
+        if self.peek() == Some(b'0') {
+            self.step();
+            if self.peek().is_some_and(|b| b.is_ascii_digit()) {
+                return Err(self.expected("no digit: a number does not start with 0"));
+            }
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.step();
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.step();
+            if let Some(b'+' | b'-') = self.peek() {
+                self.step();
+            }
+            self.digits()?;
+        }
+        Ok(self.text.get(start..self.at).unwrap_or_default())
+    }
+
+    fn digits(&mut self) -> Result<(), Broken> {
+        let start = self.at;
+        while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            self.step();
+        }
+        if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
+    }
+
+    /// From the opening quote to behind the closing one. Borrows unless there is an escape.
+    fn string(&mut self) -> Result<Cow<'a, str>, Broken> {
+        self.step();
+        let start = self.at;
+        self.plain()?;
+        let first = self.text.get(start..self.at).unwrap_or_default();
+        if self.peek() == Some(b'"') {
+            self.step();
+            return Ok(Cow::Borrowed(first));
+        }
+        let mut out = first.to_owned();
+        loop {
+            if self.peek() == Some(b'"') {
+                self.step();
+                return Ok(Cow::Owned(out));
+            }
+            out.push(self.escape()?);
+            let from = self.at;
+            self.plain()?;
+            out.push_str(self.text.get(from..self.at).unwrap_or_default());
+        }
+    }
+
+    /// Up to a quote or a backslash.
+    fn plain(&mut self) -> Result<(), Broken> {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        for (n, byte) in rest.iter().enumerate() {
+            match byte {
+                b'"' | b'\\' => {
+                    self.at = self.at.saturating_add(n);
+                    return Ok(());
+                }
+                0..=0x1f => {
+                    self.at = self.at.saturating_add(n);
+                    return Err(
+                        self.broken("a control character in a text", "write it as an escape")
+                    );
+                }
+                0x80..=0xbf => self.continuing = self.continuing.saturating_add(1),
+                _ => {}
+            }
+        }
+        self.at = self.text.len();
+        Err(self.expected("the closing `\"`"))
+    }
+
+    fn escape(&mut self) -> Result<char, Broken> {
+        let start = self.place();
+        self.step();
+        let letter = self.peek();
+        self.step();
+        match letter {
+            Some(b'"') => Ok('"'),
+            Some(b'\\') => Ok('\\'),
+            Some(b'/') => Ok('/'),
+            Some(b'b') => Ok('\u{8}'),
+            Some(b'f') => Ok('\u{c}'),
+            Some(b'n') => Ok('\n'),
+            Some(b'r') => Ok('\r'),
+            Some(b't') => Ok('\t'),
+            Some(b'u') => self.unicode(start),
+            Some(_) | None => Err(Broken::new(
+                start,
+                "an unknown escape in a text",
+                "write `\\\\` for a backslash",
+            )),
+        }
+    }
+
+    fn unicode(&mut self, start: Place) -> Result<char, Broken> {
+        let first = self.hex(start)?;
+        let code = match first {
+            0xd800..=0xdbff => {
+                let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+                if !rest.starts_with(b"\\u") {
+                    return Err(surrogate(start));
+                }
+                self.at = self.at.saturating_add(2);
+                let second = self.hex(start)?;
+                if !(0xdc00..=0xdfff).contains(&second) {
+                    return Err(surrogate(start));
+                }
+                0x1_0000 + ((first & 0x3ff) << 10) + (second & 0x3ff)
+            }
+            _ => first,
+        };
+        char::from_u32(code).ok_or_else(|| surrogate(start))
+    }
+
+    fn hex(&mut self, start: Place) -> Result<u32, Broken> {
+        let end = self.at.saturating_add(4);
+        let digits = self.text.get(self.at..end).unwrap_or_default();
+        if digits.len() != 4 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            let found = shorten(digits);
+            return Err(Broken::new(
+                start,
+                format!("`\\u{found}` is no escape"),
+                "write four hex digits",
+            ));
+        }
+        self.at = end;
+        u32::from_str_radix(digits, 16).map_err(|_| surrogate(start))
+    }
+}
+
+fn surrogate(place: Place) -> Broken {
+    Broken::new(
+        place,
+        "half a surrogate pair in a text",
+        "write both halves, or the character itself",
+    )
+}

@@ -1,0 +1,61 @@
+//! Which parts of an OpenAPI document are read. Schemas, examples and texts are most of a large one;
+//! they are checked to be JSON and then forgotten.
+
+/// What the value at hand is, as far as it decides what is kept below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    Everything,
+    Nothing,
+    Document,
+    Components,
+    Paths,
+    PathItem,
+    Operation,
+}
+
+/// The keys that describe an operation, in both versions.
+pub(crate) const METHODS: [&str; 8] =
+    ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+impl Keep {
+    /// What of the member named `key` is kept.
+    pub(crate) fn below(self, key: &str) -> Self {
+        match self {
+            Self::Everything => Self::Everything,
+            Self::Nothing => Self::Nothing,
+            Self::Document => match key {
+                "paths" => Self::Paths,
+                "components" => Self::Components,
+                "openapi"
+                | "swagger"
+                | "info"
+                | "servers"
+                | "security"
+                | "securityDefinitions"
+                | "host"
+                | "basePath"
+                | "schemes" => Self::Everything,
+                _ => Self::extension(key),
+            },
+            Self::Components => match key {
+                "securitySchemes" => Self::Everything,
+                "pathItems" => Self::Paths,
+                _ => Self::Nothing,
+            },
+            Self::Paths => Self::PathItem,
+            Self::PathItem => match key {
+                "$ref" | "servers" => Self::Everything,
+                _ if METHODS.contains(&key) => Self::Operation,
+                _ => Self::extension(key),
+            },
+            Self::Operation => match key {
+                "security" | "servers" => Self::Everything,
+                _ => Self::extension(key),
+            },
+        }
+    }
+
+    fn extension(key: &str) -> Self {
+        if crate::openapi::is_extension(key) { Self::Everything } else { Self::Nothing }
+    }
+}

@@ -1,0 +1,294 @@
+//! One tree for JSON and YAML, with the line and column of every key and every value.
+//!
+//! Texts borrow from the document where they can. The tree lives only while a description is read.
+//!
+//! Architecture invariant: nesting, aliases and size are bounded before memory is spent on them.
+
+mod json;
+mod keep;
+mod yaml;
+
+use std::borrow::Cow;
+
+use base::limits;
+use model::Place;
+
+use crate::report::Report;
+
+pub(crate) use keep::{Keep, METHODS};
+
+/// A value and where it starts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node<'a> {
+    pub(crate) place: Place,
+    pub(crate) value: Value<'a>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value<'a> {
+    Null,
+    Bool(bool),
+    /// As written: `1.0` stays `1.0`, for where a text is meant.
+    Number(Cow<'a, str>),
+    Text(Cow<'a, str>),
+    List(Vec<Node<'a>>),
+    Map(Map<'a>),
+    /// Checked, but not kept: [`Keep`] said that nobody reads it.
+    Unread,
+}
+
+/// Members in the order of the document; no two share a key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Map<'a> {
+    members: Vec<Member<'a>>,
+    /// Positions in `members` by key; only for maps of more than [`LINEAR_MAX`] members.
+    by_key: Vec<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member<'a> {
+    pub(crate) key: Cow<'a, str>,
+    pub(crate) key_place: Place,
+    pub(crate) value: Node<'a>,
+}
+
+/// Up to this many members a search from the first on is as fast as any other.
+const LINEAR_MAX: usize = 16;
+
+/// Why there is no tree. Duplicate keys are findings of the report instead, and reading goes on.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) place: Place,
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+impl Broken {
+    fn new(place: Place, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { place, message: message.into(), help: help.into() }
+    }
+}
+
+const START: Place = Place { line: 1, column: 1 };
+
+/// Reads a document: JSON if its first character opens an object or a list and it is named so, or
+/// if it is named `.json`; else YAML. Everything wrong is in `report`.
+pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Option<Node<'a>> {
+    let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
+    if size > limits::DOCUMENT_BYTES_MAX {
+        let most = limits::DOCUMENT_BYTES_MAX;
+        report.error(None, format!("the file has {size} bytes, more than {most}"), "split it");
+        return None;
+    }
+    let text = match std::str::from_utf8(text) {
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Err(error) => {
+            let before = text.get(..error.valid_up_to()).unwrap_or_default();
+            let place = place_of(&String::from_utf8_lossy(before), before.len());
+            report.error(place, "the file is not UTF-8 from here on", "save it as UTF-8");
+            return None;
+        }
+    };
+    let read = if is_json(text, report) {
+        json::read(text, keep, report)
+    } else {
+        yaml::read(text, report)
+    };
+    match read {
+        Ok(node) => Some(node),
+        Err(Broken { place, message, help }) => {
+            report.error(place, message, help);
+            None
+        }
+    }
+}
+
+/// Named `.json`, or starting like an object without being named as YAML (whose flow style starts so).
+fn is_json(text: &str, report: &Report) -> bool {
+    let extension = report.file().extension().and_then(|e| e.to_str()).unwrap_or_default();
+    match extension.to_ascii_lowercase().as_str() {
+        "json" => true,
+        "yaml" | "yml" => false,
+        _ => text.trim_start().starts_with('{'),
+    }
+}
+
+/// The place of the byte at `offset`.
+pub(crate) fn place_of(text: &str, offset: usize) -> Place {
+    let bytes = text.as_bytes();
+    let before = bytes.get(..offset).unwrap_or(bytes);
+    let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |at| at.saturating_add(1));
+    let lines = before.iter().filter(|b| **b == b'\n').count();
+    let on_line = before.get(line_start..).unwrap_or_default();
+    let characters = on_line.iter().filter(|b| (**b & 0xc0) != 0x80).count();
+    Place { line: count(lines).saturating_add(1), column: count(characters).saturating_add(1) }
+}
+
+/// A count as a position; documents are far smaller than 4 GiB (`limits::DOCUMENT_BYTES_MAX`).
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+impl<'a> Node<'a> {
+    pub(crate) fn as_map(&self) -> Option<&Map<'a>> {
+        match &self.value {
+            Value::Map(map) => Some(map),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::List(_)
+            | Value::Unread => None,
+        }
+    }
+
+    pub(crate) fn as_list(&self) -> Option<&[Node<'a>]> {
+        match &self.value {
+            Value::List(list) => Some(list),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::Map(_)
+            | Value::Unread => None,
+        }
+    }
+
+    /// A text; also a number, as it is written, because YAML makes one of `version: 1.0`.
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) | Value::Number(text) => Some(text),
+            Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) | Value::Unread => None,
+        }
+    }
+
+    pub(crate) fn as_bool(&self) -> Option<bool> {
+        match &self.value {
+            Value::Bool(value) => Some(*value),
+            Value::Text(text) if text == "true" => Some(true),
+            Value::Text(text) if text == "false" => Some(false),
+            Value::Null
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::List(_)
+            | Value::Map(_)
+            | Value::Unread => None,
+        }
+    }
+
+    /// For messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Null => "nothing",
+            Value::Bool(_) => "true or false",
+            Value::Number(_) => "a number",
+            Value::Text(_) => "a text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a map",
+            Value::Unread => "something else",
+        }
+    }
+
+    /// The same tree, no longer tied to its text.
+    pub(crate) fn into_owned(self) -> Node<'static> {
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        let value = match self.value {
+            Value::Null => Value::Null,
+            Value::Bool(value) => Value::Bool(value),
+            Value::Number(text) => Value::Number(owned(text)),
+            Value::Text(text) => Value::Text(owned(text)),
+            Value::List(list) => Value::List(list.into_iter().map(Node::into_owned).collect()),
+            Value::Map(map) => Value::Map(Map {
+                members: map.members.into_iter().map(Member::into_owned).collect(),
+                by_key: map.by_key,
+            }),
+            Value::Unread => Value::Unread,
+        };
+        Node { place: self.place, value }
+    }
+}
+
+impl Member<'_> {
+    fn into_owned(self) -> Member<'static> {
+        Member {
+            key: Cow::Owned(self.key.into_owned()),
+            key_place: self.key_place,
+            value: self.value.into_owned(),
+        }
+    }
+}
+
+impl<'a> Map<'a> {
+    /// Puts members together; a key that was there before is a finding, and its first value counts.
+    fn new(members: Vec<Member<'a>>, report: &mut Report) -> Self {
+        let (members, by_key) = without_duplicates(members, |m| (&m.key, m.key_place), report);
+        Self { members, by_key }
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Member<'a>> {
+        self.members.iter()
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Node<'a>> {
+        self.member(key).map(|member| &member.value)
+    }
+
+    pub(crate) fn member(&self, key: &str) -> Option<&Member<'a>> {
+        if self.by_key.is_empty() {
+            return self.members.iter().find(|member| member.key == key);
+        }
+        let key_at = |at: &u32| self.members.get(*at as usize).map(|m| m.key.as_ref());
+        let found = self.by_key.binary_search_by(|at| key_at(at).cmp(&Some(key))).ok()?;
+        self.members.get(*self.by_key.get(found)? as usize)
+    }
+}
+
+/// Removes the items whose key came before, with a finding for each; answers the positions by key too,
+/// for more than [`LINEAR_MAX`] items.
+fn without_duplicates<T>(
+    items: Vec<T>,
+    key: impl Fn(&T) -> (&Cow<'_, str>, Place),
+    report: &mut Report,
+) -> (Vec<T>, Vec<u32>) {
+    let order = sorted(&items, &key);
+    let text = |at: u32| items.get(at as usize).map(|item| key(item).0.as_ref());
+    let mut again: Vec<u32> = order
+        .windows(2)
+        .filter_map(|pair| match pair {
+            [first, second] if text(*first) == text(*second) => Some(*second),
+            _ => None,
+        })
+        .collect();
+    if again.is_empty() {
+        let order = if items.len() > LINEAR_MAX { order } else { Vec::new() };
+        return (items, order);
+    }
+    for item in again.iter().filter_map(|at| items.get(*at as usize)) {
+        let (name, place) = key(item);
+        let message = format!("`{}` stands here twice", crate::report::shorten(name));
+        report.error(place, message, "keep one of them");
+    }
+    again.sort_unstable();
+    let mut at = 0_u32;
+    let mut items = items;
+    items.retain(|_| {
+        let kept = again.binary_search(&at).is_err();
+        at = at.saturating_add(1);
+        kept
+    });
+    let order = if items.len() > LINEAR_MAX { sorted(&items, &key) } else { Vec::new() };
+    (items, order)
+}
+
+/// Positions ordered by key; of equal keys the earlier comes first.
+fn sorted<T>(items: &[T], key: &impl Fn(&T) -> (&Cow<'_, str>, Place)) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..count(items.len())).collect();
+    order.sort_by(|a, b| {
+        let text = |at: &u32| items.get(*at as usize).map(|item| key(item).0.as_ref());
+        text(a).cmp(&text(b))
+    });
+    order
+}
+
+#[cfg(test)]
+mod tests;
