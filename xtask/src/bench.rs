@@ -35,20 +35,9 @@ struct Effort {
 /// # Errors
 /// A target that doesn't start or answers wrongly, or a generator that fails. A missed budget is no error.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    let known = [
-        "--cells",
-        "--targets",
-        "--seconds",
-        "--warm-up",
-        "--rounds",
-        "--profile",
-    ];
+    let known = ["--cells", "--targets", "--seconds", "--warm-up", "--rounds", "--profile"];
     let options = Options::read(arguments, &known, &["--quick"])?;
-    let (seconds, warm_up_s, rounds) = if options.has("--quick") {
-        (2, 1, 1)
-    } else {
-        (5, 2, 3)
-    };
+    let (seconds, warm_up_s, rounds) = if options.has("--quick") { (2, 1, 1) } else { (5, 2, 3) };
     let effort = Effort {
         seconds: options.number("--seconds", seconds)?,
         warm_up_s: options.number("--warm-up", warm_up_s)?,
@@ -70,26 +59,18 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
 /// Starts every target that is installed and wanted, and checks that it answers as it should.
 fn start<'g>(ground: &'g Ground, wanted: Option<&str>) -> Result<Vec<Running<'g>>, String> {
     let mut running = Vec::new();
-    for target in TARGETS
-        .iter()
-        .filter(|target| cells::wanted(wanted, target.name))
-    {
+    for target in TARGETS.iter().filter(|target| cells::wanted(wanted, target.name)) {
         match target.start(ground)? {
             Some(started) => {
                 started.check(ground)?;
                 running.push(started);
             }
-            None => eprintln!(
-                "bench: {} is not installed and left out (make bench-peers)",
-                target.name
-            ),
+            None => {
+                eprintln!("bench: {} is not installed and left out (make bench-peers)", target.name)
+            }
         }
     }
-    if running.is_empty() {
-        Err("no target was chosen".to_owned())
-    } else {
-        Ok(running)
-    }
+    if running.is_empty() { Err("no target was chosen".to_owned()) } else { Ok(running) }
 }
 
 /// One cell: rounds over all targets, then wrk as a second witness.
@@ -99,10 +80,7 @@ fn measure(
     cell: &Cell,
     effort: &Effort,
 ) -> Result<Vec<Row>, String> {
-    let plan = Plan {
-        seconds: effort.seconds,
-        warm_up_s: effort.warm_up_s,
-    };
+    let plan = Plan { seconds: effort.seconds, warm_up_s: effort.warm_up_s };
     let mut samples: Vec<(usize, Generator, Sample)> = Vec::new();
     for round in 1..=effort.rounds {
         for (index, target) in running.iter().enumerate() {
@@ -111,10 +89,7 @@ fn measure(
             samples.push((index, Generator::Lab, sample));
         }
     }
-    for (index, target) in running
-        .iter()
-        .enumerate()
-        .filter(|(_, target)| target.has_control_row())
+    for (index, target) in running.iter().enumerate().filter(|(_, target)| target.has_control_row())
     {
         let sample = load::run(ground, target, cell, Generator::Wrk, &plan)?;
         eprintln!("bench: {cell} wrk {}: {sample}", target.name());

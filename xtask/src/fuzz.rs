@@ -50,10 +50,9 @@ fn chosen(root: &Path, named: &[String]) -> Result<Vec<String>, String> {
         std::fs::read_to_string(&manifest).map_err(|error| format!("fuzz/Cargo.toml: {error}"))?;
     let all = registered_targets(&text);
     match named.iter().find(|name| !all.contains(name)) {
-        Some(unknown) => Err(format!(
-            "fuzz target {unknown} is unknown; there are {}",
-            all.join(", ")
-        )),
+        Some(unknown) => {
+            Err(format!("fuzz target {unknown} is unknown; there are {}", all.join(", ")))
+        }
         None if named.is_empty() => Ok(all),
         None => Ok(named.to_vec()),
     }
@@ -83,8 +82,7 @@ fn build(root: &Path, targets: &[String]) -> Result<PathBuf, String> {
 fn host_triple() -> Result<String, String> {
     let told = shell::output(Command::new("rustc").arg("-vV"))?;
     let host = told.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned)
-        .ok_or_else(|| "rustc -vV names no host".to_owned())
+    host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
 }
 
 fn fuzz(root: &Path, program: &Path, target: &str, seconds: u64) -> Outcome {
@@ -114,15 +112,10 @@ fn fuzz(root: &Path, program: &Path, target: &str, seconds: u64) -> Outcome {
 }
 
 fn failure(target: &str, program: &Path, told: &str) -> String {
-    match told
-        .split("Test unit written to ")
-        .nth(1)
-        .and_then(|rest| rest.lines().next())
-    {
-        Some(input) => format!(
-            "fuzz target {target} failed on {input}\nagain: {} {input}",
-            program.display()
-        ),
+    match told.split("Test unit written to ").nth(1).and_then(|rest| rest.lines().next()) {
+        Some(input) => {
+            format!("fuzz target {target} failed on {input}\nagain: {} {input}", program.display())
+        }
         None => format!("fuzz target {target} failed without an input; see above"),
     }
 }
@@ -132,33 +125,15 @@ fn failure(target: &str, program: &Path, told: &str) -> String {
 /// # Errors
 /// The log shows no counters: the program was built without instrumentation, and the run was blind.
 fn summary(told: &str) -> Result<String, String> {
-    let covered = |line: &str| {
-        line.split("cov: ")
-            .nth(1)?
-            .split(' ')
-            .next()?
-            .parse::<u64>()
-            .ok()
-    };
-    let first = told
-        .lines()
-        .find(|line| line.contains("INITED"))
-        .and_then(covered)
-        .unwrap_or(0);
+    let covered = |line: &str| line.split("cov: ").nth(1)?.split(' ').next()?.parse::<u64>().ok();
+    let first = told.lines().find(|line| line.contains("INITED")).and_then(covered).unwrap_or(0);
     let last = told.lines().rev().find_map(covered).unwrap_or(0);
     if first == 0 || last == 0 {
-        return Err(format!(
-            "no coverage counters, so this was not guided:\n{told}"
-        ));
+        return Err(format!("no coverage counters, so this was not guided:\n{told}"));
     }
-    let runs = told
-        .lines()
-        .rev()
-        .find_map(|line| line.strip_prefix("Done "));
+    let runs = told.lines().rev().find_map(|line| line.strip_prefix("Done "));
     let runs = runs.and_then(|line| line.split(' ').next()).unwrap_or("?");
-    Ok(format!(
-        "{runs} inputs, {first} edges covered by corpus and seeds, {last} at the end"
-    ))
+    Ok(format!("{runs} inputs, {first} edges covered by corpus and seeds, {last} at the end"))
 }
 
 #[cfg(test)]
@@ -174,10 +149,7 @@ mod tests {
     #[test]
     fn a_log_becomes_one_line() {
         let line = summary(LOG).unwrap();
-        assert_eq!(
-            line,
-            "100 inputs, 12 edges covered by corpus and seeds, 21 at the end"
-        );
+        assert_eq!(line, "100 inputs, 12 edges covered by corpus and seeds, 21 at the end");
     }
 
     #[test]

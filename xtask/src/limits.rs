@@ -30,12 +30,7 @@ pub(crate) fn run(root: &Path, _arguments: &[String]) -> Outcome {
 /// The page says what the source says.
 pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
     let found = |file: &str, line, what: String, instead: &str| {
-        vec![Finding {
-            file: PathBuf::from(file),
-            line,
-            what,
-            instead: instead.to_owned(),
-        }]
+        vec![Finding { file: PathBuf::from(file), line, what, instead: instead.to_owned() }]
     };
     match page(&tree.text(Path::new(SOURCE))) {
         Err(why) => found(
@@ -49,17 +44,8 @@ pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
             if stands == wanted {
                 return Vec::new();
             }
-            let same = stands
-                .lines()
-                .zip(wanted.lines())
-                .take_while(|(a, b)| a == b)
-                .count();
-            found(
-                PAGE,
-                same + 1,
-                format!("differs from {SOURCE}"),
-                "run `cargo xtask limits`",
-            )
+            let same = stands.lines().zip(wanted.lines()).take_while(|(a, b)| a == b).count();
+            found(PAGE, same + 1, format!("differs from {SOURCE}"), "run `cargo xtask limits`")
         }
     }
 }
@@ -77,11 +63,7 @@ fn page(source: &str) -> Result<String, String> {
                 "\n## {title}\n\n| # | limit | value | meaning |\n|--:|---|--:|---|\n"
             );
         } else if let Some(text) = statement.strip_prefix("/// ") {
-            doc = if doc.is_empty() {
-                text.to_owned()
-            } else {
-                format!("{doc} {text}")
-            };
+            doc = if doc.is_empty() { text.to_owned() } else { format!("{doc} {text}") };
         } else if let Some(constant) = statement.strip_prefix("pub const ") {
             let (name, value) = read_constant(constant)?;
             if doc.is_empty() {
@@ -89,29 +71,17 @@ fn page(source: &str) -> Result<String, String> {
             }
             row += 1;
             let doc = std::mem::take(&mut doc).replace('|', "\\|");
-            _ = writeln!(
-                page,
-                "| {row} | `{name}` | {} | {doc} |",
-                figure(&name, value)
-            );
+            _ = writeln!(page, "| {row} | `{name}` | {} | {doc} |", figure(&name, value));
         }
     }
-    if row == 0 {
-        Err("no limits were found".to_owned())
-    } else {
-        Ok(page)
-    }
+    if row == 0 { Err("no limits were found".to_owned()) } else { Ok(page) }
 }
 
 /// Comment lines, and items joined up to their semicolon.
 fn statements(source: &str) -> Vec<String> {
     let mut statements: Vec<String> = Vec::new();
     let mut open = false;
-    for line in source
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-    {
+    for line in source.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match statements.last_mut().filter(|_| open) {
             Some(item) => _ = write!(item, " {line}"),
             None => statements.push(line.to_owned()),
@@ -181,9 +151,7 @@ fn grouped(value: u64) -> String {
 
 fn capitalised(title: &str) -> String {
     let mut letters = title.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]
@@ -195,11 +163,8 @@ mod tests {
         let source = "const KIB: u32 = 1024;\n// --- waits ---\n/// Longest wait,\n/// in milliseconds.\n\
                       pub const WAIT_MS_MAX: u32 =\n    15 * 60_000;\n/// Largest.\npub const A_BYTES: u32 = 64 * KIB as u32;\n";
         let page = page(source).unwrap();
-        let rows: Vec<&str> = page
-            .lines()
-            .filter(|line| line.starts_with(['|', '#']))
-            .skip(1)
-            .collect();
+        let rows: Vec<&str> =
+            page.lines().filter(|line| line.starts_with(['|', '#'])).skip(1).collect();
         assert_eq!(
             rows,
             [
@@ -214,26 +179,15 @@ mod tests {
 
     #[test]
     fn a_limit_without_words_is_refused() {
+        assert!(page("pub const A: u32 = 1;").unwrap_err().contains("no doc comment"));
         assert!(
-            page("pub const A: u32 = 1;")
-                .unwrap_err()
-                .contains("no doc comment")
-        );
-        assert!(
-            page("/// A.\npub const A: u32 = other();")
-                .unwrap_err()
-                .contains("not understood")
+            page("/// A.\npub const A: u32 = other();").unwrap_err().contains("not understood")
         );
     }
 
     #[test]
     fn figures_are_grouped_by_thousands() {
-        for (value, text) in [
-            (7, "7"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
+        for (value, text) in [(7, "7"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(value), text);
         }
     }

@@ -5,6 +5,7 @@
 
 mod bench;
 mod fuzz;
+mod instructions;
 mod limits;
 mod shell;
 mod source;
@@ -29,11 +30,7 @@ const COMMANDS: &[Command] = &[
         what: "the direction rules and what else a reviewer would ask for",
         run: tidy::run,
     },
-    Command {
-        name: "limits",
-        what: "write docs/limits.md from base::limits",
-        run: limits::run,
-    },
+    Command { name: "limits", what: "write docs/limits.md from base::limits", run: limits::run },
     Command {
         name: "bench",
         what: "[--quick] [--cells TEXT,..] [--targets TEXT,..] [--seconds N] [--rounds N]: CPU per request beside peers",
@@ -43,6 +40,11 @@ const COMMANDS: &[Command] = &[
         name: "fuzz",
         what: "[--seconds N] [TARGET...]: build and run the fuzz targets",
         run: fuzz::run,
+    },
+    Command {
+        name: "instructions",
+        what: "[CASE..]: what the stages cost, counted by callgrind",
+        run: instructions::run,
     },
 ];
 
@@ -59,17 +61,12 @@ fn main() -> ExitCode {
 
 fn dispatch(arguments: &[String]) -> Outcome {
     let (name, rest) = arguments.split_first().ok_or_else(usage)?;
-    let command = COMMANDS
-        .iter()
-        .find(|command| command.name == name)
-        .ok_or_else(usage)?;
+    let command = COMMANDS.iter().find(|command| command.name == name).ok_or_else(usage)?;
     (command.run)(&workspace::root(), rest)
 }
 
 fn usage() -> String {
-    let lines: Vec<String> = COMMANDS
-        .iter()
-        .map(|command| format!("  {:<14}{}", command.name, command.what))
-        .collect();
+    let lines: Vec<String> =
+        COMMANDS.iter().map(|command| format!("  {:<14}{}", command.name, command.what)).collect();
     format!("which chore?\n{}", lines.join("\n"))
 }

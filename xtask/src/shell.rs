@@ -8,11 +8,7 @@ use std::process::Command;
 /// The program isn't there, or its exit status isn't 0.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| missing(command, &error))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{}: {status}", name(command)))
-    }
+    if status.success() { Ok(()) } else { Err(format!("{}: {status}", name(command))) }
 }
 
 /// Runs `command` to its end and answers what it wrote to stdout.
@@ -23,12 +19,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| missing(command, &error))?;
     if !output.status.success() {
         let told = String::from_utf8_lossy(&output.stderr);
-        return Err(format!(
-            "{}: {}\n{}",
-            name(command),
-            output.status,
-            told.trim_end()
-        ));
+        return Err(format!("{}: {}\n{}", name(command), output.status, told.trim_end()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -58,10 +49,7 @@ impl Options {
         known: &[&str],
         switches: &[&str],
     ) -> Result<Self, String> {
-        let mut options = Self {
-            values: Vec::new(),
-            rest: Vec::new(),
-        };
+        let mut options = Self { values: Vec::new(), rest: Vec::new() };
         let mut left = arguments.iter();
         while let Some(argument) = left.next() {
             if !argument.starts_with("--") {
@@ -69,16 +57,11 @@ impl Options {
             } else if switches.contains(&argument.as_str()) {
                 options.values.push((argument.clone(), String::new()));
             } else if known.contains(&argument.as_str()) {
-                let value = left
-                    .next()
-                    .ok_or_else(|| format!("{argument} wants a value"))?;
+                let value = left.next().ok_or_else(|| format!("{argument} wants a value"))?;
                 options.values.push((argument.clone(), value.clone()));
             } else {
                 let all: Vec<&str> = known.iter().chain(switches).copied().collect();
-                return Err(format!(
-                    "{argument} is unknown; there are {}",
-                    all.join(", ")
-                ));
+                return Err(format!("{argument} is unknown; there are {}", all.join(", ")));
             }
         }
         Ok(options)
@@ -86,11 +69,7 @@ impl Options {
 
     /// The value of `name`, the last one when repeated.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.values
-            .iter()
-            .rev()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.values.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// The switch `name` was given.
@@ -103,8 +82,7 @@ impl Options {
         let Some(text) = self.text(name) else {
             return Ok(default);
         };
-        text.parse()
-            .map_err(|_| format!("{name} wants a whole number, not `{text}`"))
+        text.parse().map_err(|_| format!("{name} wants a whole number, not `{text}`"))
     }
 }
 

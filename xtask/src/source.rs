@@ -25,11 +25,7 @@ impl Mention {
         }
         let head: Vec<&str> = pattern.split("::").collect();
         self.segments.len() >= head.len()
-            && self
-                .segments
-                .iter()
-                .zip(&head)
-                .all(|(ours, want)| ours == want)
+            && self.segments.iter().zip(&head).all(|(ours, want)| ours == want)
     }
 
     pub(crate) fn text(&self) -> String {
@@ -99,11 +95,7 @@ fn plain_path(tokens: &[(usize, Token)], start: usize, found: &mut Vec<Mention>)
         }
     }
     let line = tokens.get(start).map_or(1, |(line, _)| *line);
-    found.push(Mention {
-        line,
-        segments,
-        imported: false,
-    });
+    found.push(Mention { line, segments, imported: false });
     at
 }
 
@@ -134,11 +126,7 @@ fn use_tree(
             }
             _ => {
                 if segments.len() > prefix.len() {
-                    found.push(Mention {
-                        line,
-                        segments,
-                        imported: true,
-                    });
+                    found.push(Mention { line, segments, imported: true });
                 }
                 return at;
             }
@@ -183,11 +171,7 @@ pub(crate) fn without_prose(source: &str) -> String {
             at += 1;
         } else {
             code.extend(
-                chars
-                    .iter()
-                    .take(end)
-                    .skip(at)
-                    .map(|c| if *c == '\n' { '\n' } else { ' ' }),
+                chars.iter().take(end).skip(at).map(|c| if *c == '\n' { '\n' } else { ' ' }),
             );
             at = end;
         }
@@ -202,11 +186,7 @@ fn follows_name(chars: &[char], at: usize) -> bool {
 }
 
 fn line_end(chars: &[char], at: usize) -> usize {
-    chars
-        .iter()
-        .skip(at)
-        .position(|c| *c == '\n')
-        .map_or(chars.len(), |offset| at + offset)
+    chars.iter().skip(at).position(|c| *c == '\n').map_or(chars.len(), |offset| at + offset)
 }
 
 fn block_comment_end(chars: &[char], start: usize) -> usize {
@@ -236,9 +216,8 @@ fn raw_or_byte_end(chars: &[char], start: usize) -> usize {
     let hashes = chars.iter().skip(at).take_while(|c| **c == '#').count();
     match chars.get(at + hashes) {
         Some('"') if raw => {
-            let closing: Vec<char> = std::iter::once('"')
-                .chain(std::iter::repeat_n('#', hashes))
-                .collect();
+            let closing: Vec<char> =
+                std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
             let body = at + hashes + 1;
             let rest = chars.get(body..).unwrap_or_default();
             rest.windows(closing.len())
@@ -268,9 +247,7 @@ fn character_end(chars: &[char], start: usize) -> usize {
     match (chars.get(start + 1), chars.get(start + 2)) {
         (Some('\\'), _) => {
             let rest = chars.get(start + 3..).unwrap_or_default();
-            rest.iter()
-                .position(|c| *c == '\'')
-                .map_or(chars.len(), |offset| start + 4 + offset)
+            rest.iter().position(|c| *c == '\'').map_or(chars.len(), |offset| start + 4 + offset)
         }
         (Some(_), Some('\'')) => start + 3,
         _ => start,
@@ -312,14 +289,10 @@ mod tests {
     use super::*;
 
     fn check(source: &str, expected: &[(usize, &str)]) {
-        let found: Vec<(usize, String)> = mentions(source)
-            .iter()
-            .map(|mention| (mention.line, mention.text()))
-            .collect();
-        let found: Vec<(usize, &str)> = found
-            .iter()
-            .map(|(line, text)| (*line, text.as_str()))
-            .collect();
+        let found: Vec<(usize, String)> =
+            mentions(source).iter().map(|mention| (mention.line, mention.text())).collect();
+        let found: Vec<(usize, &str)> =
+            found.iter().map(|(line, text)| (*line, text.as_str())).collect();
         assert_eq!(found, expected, "{source}");
     }
 
@@ -327,11 +300,7 @@ mod tests {
     fn use_groups_are_spelt_out() {
         check(
             "use std::{fs,\n net::{TcpStream, self as n}};",
-            &[
-                (1, "std::fs"),
-                (2, "std::net::TcpStream"),
-                (2, "std::net::self"),
-            ],
+            &[(1, "std::fs"), (2, "std::net::TcpStream"), (2, "std::net::self")],
         );
         check("use a::b as c;\nuse d::*;", &[(1, "a::b"), (2, "d")]);
     }
@@ -351,10 +320,7 @@ mod tests {
 
     #[test]
     fn what_stands_under_cfg_test_is_left_out() {
-        check(
-            "#[cfg(test)]\nmod t { fn f() { std::fs::read(x) } }\nlast",
-            &[(3, "last")],
-        );
+        check("#[cfg(test)]\nmod t { fn f() { std::fs::read(x) } }\nlast", &[(3, "last")]);
         check("#[cfg(test)]\nmod t;\nlast", &[(3, "last")]);
     }
 

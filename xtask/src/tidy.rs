@@ -30,11 +30,7 @@ impl Tree {
     pub(crate) fn read(root: &Path) -> Result<Self, String> {
         let files = workspace::files(root);
         let packages = workspace::packages(root, &files)?;
-        Ok(Self {
-            root: root.to_path_buf(),
-            files,
-            packages,
-        })
+        Ok(Self { root: root.to_path_buf(), files, packages })
     }
 
     /// The text of `file`; empty when it isn't UTF-8 or is gone meanwhile.
@@ -62,12 +58,7 @@ pub(crate) struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file,
-            line,
-            what,
-            instead,
-        } = self;
+        let Self { file, line, what, instead } = self;
         write!(to, "{}:{line}: {what}; {instead}", file.display())
     }
 }
@@ -80,10 +71,7 @@ const RULES: &[Rule] = &[
     ("pure crates stay pure", direction::bans),
     ("no stage imports a stage", direction::stages),
     ("no unsafe code", direction::unsafe_code),
-    (
-        "fuzz targets are registered and seeded",
-        housekeeping::fuzz_targets,
-    ),
+    ("fuzz targets are registered and seeded", housekeeping::fuzz_targets),
     ("docs/limits.md is in step", limits::drift),
     ("the documents are there", housekeeping::documents),
     ("no path of one machine", housekeeping::machine_paths),
@@ -101,16 +89,10 @@ pub(crate) fn run(root: &Path, _arguments: &[String]) -> Outcome {
     let found: Vec<String> = RULES
         .iter()
         .flat_map(|(name, rule)| {
-            rule(&tree)
-                .into_iter()
-                .map(move |found| format!("{found} [{name}]"))
+            rule(&tree).into_iter().map(move |found| format!("{found} [{name}]"))
         })
         .collect();
-    if found.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("tidy:\n{}", found.join("\n")))
-    }
+    if found.is_empty() { Ok(()) } else { Err(format!("tidy:\n{}", found.join("\n"))) }
 }
 
 fn long_files(tree: &Tree) -> Vec<String> {

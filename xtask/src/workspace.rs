@@ -4,14 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Folders that are never ours to read, where git isn't there to say so.
-const SKIPPED: &[&str] = &[
-    "target",
-    ".git",
-    "node_modules",
-    "peers",
-    "corpus",
-    "artifacts",
-];
+const SKIPPED: &[&str] = &["target", ".git", "node_modules", "peers", "corpus", "artifacts"];
 
 /// The folder that holds the workspace's Cargo.toml.
 pub(crate) fn root() -> PathBuf {
@@ -43,25 +36,13 @@ pub(crate) fn files(root: &Path) -> Vec<PathBuf> {
 
 fn tracked(root: &Path) -> Option<Vec<PathBuf>> {
     let listing = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
         .output()
         .ok()
         .filter(|output| output.status.success())?;
     let names = String::from_utf8(listing.stdout).ok()?;
-    Some(
-        names
-            .split('\0')
-            .filter(|name| !name.is_empty())
-            .map(PathBuf::from)
-            .collect(),
-    )
+    Some(names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect())
 }
 
 fn walk(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) {
@@ -69,10 +50,7 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) {
         return;
     };
     for path in entries.flatten().map(|entry| entry.path()) {
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if path.is_dir() && !SKIPPED.contains(&name) {
             walk(root, &path, found);
         } else if let Ok(relative) = path.strip_prefix(root) {
@@ -115,9 +93,8 @@ fn read_package(root: &Path, manifest: &Path) -> Result<Package, String> {
 /// # Errors
 /// Text that isn't TOML, or has no package name.
 pub(crate) fn parse_package(manifest: &Path, text: &str) -> Result<Package, String> {
-    let table: toml::Table = text
-        .parse()
-        .map_err(|error| format!("{}: {error}", manifest.display()))?;
+    let table: toml::Table =
+        text.parse().map_err(|error| format!("{}: {error}", manifest.display()))?;
     let name = table
         .get("package")
         .and_then(|package| package.get("name"))
@@ -139,10 +116,8 @@ pub(crate) fn parse_package(manifest: &Path, text: &str) -> Result<Package, Stri
 }
 
 fn line_of_key(text: &str, key: &str) -> usize {
-    let starts = |line: &str| {
-        line.strip_prefix(key)
-            .is_some_and(|rest| rest.starts_with([' ', '.', '=']))
-    };
+    let starts =
+        |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.starts_with([' ', '.', '=']));
     text.lines().position(starts).map_or(1, |index| index + 1)
 }
 
@@ -157,10 +132,7 @@ mod tests {
         let package = parse_package(Path::new("crates/jose/Cargo.toml"), text).unwrap();
         assert_eq!(package.name, "jose");
         assert_eq!(package.folder, Path::new("crates/jose"));
-        assert_eq!(
-            package.dependencies,
-            [("base".to_owned(), 6), ("model".to_owned(), 7)]
-        );
+        assert_eq!(package.dependencies, [("base".to_owned(), 6), ("model".to_owned(), 7)]);
         assert!(package.shared_lints);
     }
 }

@@ -16,11 +16,7 @@ const CONNECTIONS: [u32; 2] = [100, 1000];
 impl Cell {
     /// The most that Penstock's CPU per request may be, as a share of nginx's (DESIGN budgets 1 to 3).
     pub(crate) fn budget(&self) -> f64 {
-        if self.body_bytes >= 100 * 1024 {
-            0.85
-        } else {
-            0.75
-        }
+        if self.body_bytes >= 100 * 1024 { 0.85 } else { 0.75 }
     }
 
     pub(crate) fn transport(&self) -> &'static str {
@@ -37,13 +33,7 @@ impl Cell {
 
 impl fmt::Display for Cell {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            to,
-            "{}-{}-{}",
-            self.transport(),
-            self.body(),
-            self.connections
-        )
+        write!(to, "{}-{}-{}", self.transport(), self.body(), self.connections)
     }
 }
 
@@ -55,16 +45,10 @@ impl fmt::Display for Cell {
 pub(crate) fn chosen(wanted_texts: Option<&str>) -> Result<Vec<Cell>, String> {
     let all = [false, true].into_iter().flat_map(|tls| {
         BODIES_BYTES.into_iter().flat_map(move |body_bytes| {
-            CONNECTIONS.into_iter().map(move |connections| Cell {
-                tls,
-                body_bytes,
-                connections,
-            })
+            CONNECTIONS.into_iter().map(move |connections| Cell { tls, body_bytes, connections })
         })
     });
-    let chosen: Vec<Cell> = all
-        .filter(|cell| wanted(wanted_texts, &cell.to_string()))
-        .collect();
+    let chosen: Vec<Cell> = all.filter(|cell| wanted(wanted_texts, &cell.to_string())).collect();
     if chosen.is_empty() {
         return Err("no such cell; they are named like clear-50B-100 or tls-1KiB-1000".to_owned());
     }
@@ -88,17 +72,10 @@ mod tests {
     #[test]
     fn cells_are_chosen_by_parts_of_their_names() {
         let names = |texts: Option<&str>| -> Vec<String> {
-            chosen(texts)
-                .unwrap()
-                .iter()
-                .map(ToString::to_string)
-                .collect()
+            chosen(texts).unwrap().iter().map(ToString::to_string).collect()
         };
         assert_eq!(names(None).len(), 16);
-        assert_eq!(
-            names(Some("clear-50B")),
-            ["clear-50B-100", "clear-50B-1000"]
-        );
+        assert_eq!(names(Some("clear-50B")), ["clear-50B-100", "clear-50B-1000"]);
         assert_eq!(
             names(Some("clear-1KiB-100$,tls-1KiB-100$")),
             ["clear-1KiB-100", "tls-1KiB-100"]

@@ -143,11 +143,7 @@ http {{
 /// `jwt` adds what its manual shows for verifying tokens: algorithm, signature, issuer, lifetime.
 pub(crate) fn haproxy(ground: &Ground, ports: Ports, jwt: bool) -> String {
     let Ports { clear, tls, .. } = ports;
-    let verify = if jwt {
-        haproxy_jwt(ground)
-    } else {
-        String::new()
-    };
+    let verify = if jwt { haproxy_jwt(ground) } else { String::new() };
     format!(
         "global
   nbthread 1
@@ -192,11 +188,7 @@ fn haproxy_jwt(ground: &Ground) -> String {
 /// # Errors
 /// The JWKS can't be read.
 pub(crate) fn envoy(ground: &Ground, ports: Ports, jwt: bool) -> Result<String, String> {
-    let filter = if jwt {
-        envoy_jwt(ground)?
-    } else {
-        String::new()
-    };
+    let filter = if jwt { envoy_jwt(ground)? } else { String::new() };
     let clear = envoy_listener("clear", ports.clear, &filter, "");
     let tls = envoy_listener("tls", ports.tls, &filter, &envoy_tls(ground));
     Ok(format!(

@@ -49,10 +49,7 @@ impl Ground {
         let built = workspace::target_dir(root);
         let penstock = built.join(profile).join("penstock");
         if !penstock.is_file() {
-            return Err(format!(
-                "{} isn't there: cargo build --release",
-                penstock.display()
-            ));
+            return Err(format!("{} isn't there: cargo build --release", penstock.display()));
         }
         let folder = built.join("bench");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -65,12 +62,8 @@ impl Ground {
         }
         let backend_port = free_port()?;
         let listen = format!("127.0.0.1:{backend_port}");
-        let mut backend = Process::start(
-            LOAD_CORE,
-            &penstock,
-            ["echo", "--listen", &listen],
-            &file("echo.log"),
-        )?;
+        let mut backend =
+            Process::start(LOAD_CORE, &penstock, ["echo", "--listen", &listen], &file("echo.log"))?;
         backend.wait_for_ports(&[backend_port])?;
         Ok(Self {
             penstock,
@@ -93,10 +86,7 @@ impl Ground {
     /// The first token, for checks.
     pub(crate) fn token(&self) -> Result<String, String> {
         let text = read(&self.tokens)?;
-        text.lines()
-            .next()
-            .map(str::to_owned)
-            .ok_or_else(|| "no tokens were made".to_owned())
+        text.lines().next().map(str::to_owned).ok_or_else(|| "no tokens were made".to_owned())
     }
 }
 
@@ -146,15 +136,7 @@ fn make_certificate(certificate: &Path, key: &Path, pair: &Path) -> Result<(), S
 fn make_token_key(key: &Path, public: &Path, jwks: &Path) -> Result<(), String> {
     if !jwks.is_file() {
         let size = "rsa_keygen_bits:2048";
-        openssl(&[
-            "genpkey",
-            "-algorithm",
-            "RSA",
-            "-pkeyopt",
-            size,
-            "-out",
-            text(key),
-        ])?;
+        openssl(&["genpkey", "-algorithm", "RSA", "-pkeyopt", size, "-out", text(key)])?;
         openssl(&["pkey", "-in", text(key), "-pubout", "-out", text(public)])?;
         let modulus = openssl(&["rsa", "-pubin", "-in", text(public), "-noout", "-modulus"])?;
         let modulus = modulus.trim().strip_prefix("Modulus=").unwrap_or_default();
@@ -175,14 +157,12 @@ fn make_tokens(penstock: &Path, key: &Path, tokens: &Path) -> Result<(), String>
             r#"{{"iss":"{ISSUER}","sub":"bench","aud":"bench","client_id":"bench","scope":"{SCOPE}","exp":{EXPIRES_S}}}"#
         );
         let mut sign = Command::new(penstock);
-        sign.args([
-            "token", "sign", "--alg", "RS256", "--kid", "bench", "--claims", &claims,
-        ])
-        .args(["--count", &TOKENS.to_string()])
-        .arg("--key")
-        .arg(key)
-        .arg("--out")
-        .arg(tokens);
+        sign.args(["token", "sign", "--alg", "RS256", "--kid", "bench", "--claims", &claims])
+            .args(["--count", &TOKENS.to_string()])
+            .arg("--key")
+            .arg(key)
+            .arg("--out")
+            .arg(tokens);
         shell::output(&mut sign)?;
     }
     Ok(())
@@ -191,25 +171,14 @@ fn make_tokens(penstock: &Path, key: &Path, tokens: &Path) -> Result<(), String>
 fn make_body(penstock: &Path, file: &Path, bytes: u32) -> Result<(), String> {
     if !file.is_file() {
         let mut make = Command::new(penstock);
-        make.args([
-            "lab",
-            "payload",
-            "--shape",
-            "simple",
-            "--bytes",
-            &bytes.to_string(),
-            "--out",
-        ]);
+        make.args(["lab", "payload", "--shape", "simple", "--bytes", &bytes.to_string(), "--out"]);
         shell::output(make.arg(file))?;
     }
     Ok(())
 }
 
 fn from_hex(digits: &str) -> Vec<u8> {
-    let digits: Vec<u32> = digits
-        .chars()
-        .filter_map(|digit| digit.to_digit(16))
-        .collect();
+    let digits: Vec<u32> = digits.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits
         .chunks(2)
         .filter_map(|pair| {
@@ -223,17 +192,11 @@ fn base64url(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
     for group in bytes.chunks(3) {
-        let bits = group
-            .iter()
-            .fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
         let bits = bits << (8 * (3 - group.len()));
         for place in 0..=group.len() {
             let index = bits >> (18 - 6 * place) & 63;
-            text.extend(
-                ALPHABET
-                    .get(index as usize)
-                    .map(|letter| char::from(*letter)),
-            );
+            text.extend(ALPHABET.get(index as usize).map(|letter| char::from(*letter)));
         }
     }
     text
@@ -245,13 +208,8 @@ mod tests {
 
     #[test]
     fn base64url_is_that_of_the_rfc() {
-        let vectors = [
-            ("", ""),
-            ("f", "Zg"),
-            ("fo", "Zm8"),
-            ("foo", "Zm9v"),
-            ("foobar", "Zm9vYmFy"),
-        ];
+        let vectors =
+            [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
         for (plain, encoded) in vectors {
             assert_eq!(base64url(plain.as_bytes()), encoded);
         }

@@ -46,15 +46,7 @@ pub(crate) struct Sample {
 
 impl fmt::Display for Sample {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            cpu_us,
-            per_s,
-            p50_ms,
-            p99_ms,
-            busy,
-            errors,
-            ..
-        } = self;
+        let Self { cpu_us, per_s, p50_ms, p99_ms, busy, errors, .. } = self;
         write!(
             to,
             "{cpu_us:.2} µs, {per_s:.0}/s, p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms, core {:.0} %, {errors} errors",
@@ -77,10 +69,9 @@ pub(crate) fn run(
     let out = ground.folder.join("load.json");
     let log = ground.folder.join("load.txt");
     let (program, arguments) = match generator {
-        Generator::Lab => (
-            ground.penstock.clone(),
-            lab_arguments(ground, target, cell, plan, &out),
-        ),
+        Generator::Lab => {
+            (ground.penstock.clone(), lab_arguments(ground, target, cell, plan, &out))
+        }
         Generator::Wrk => wrk_command(ground, target, cell, plan)?,
     };
     _ = std::fs::remove_file(&out);
@@ -88,10 +79,7 @@ pub(crate) fn run(
     let used = watch(&mut load, target.pid(), plan);
     let status = load.wait()?;
     if !status.success() {
-        return Err(format!(
-            "the generator ended with {status}:\n{}",
-            ground::read(&log)?
-        ));
+        return Err(format!("the generator ended with {status}:\n{}", ground::read(&log)?));
     }
     let sample = match generator {
         Generator::Lab => read_lab(&ground::read(&out)?)?,
@@ -109,13 +97,8 @@ struct Used {
 }
 
 fn watch(load: &mut Process, target: u32, plan: &Plan) -> Used {
-    let read = |load: &Process| {
-        (
-            Instant::now(),
-            process::cpu_us(target),
-            process::cpu_us(load.pid()),
-        )
-    };
+    let read =
+        |load: &Process| (Instant::now(), process::cpu_us(target), process::cpu_us(load.pid()));
     pause(Duration::from_secs(plan.warm_up_s) + EDGE);
     let before = read(load);
     pause((Duration::from_secs(plan.seconds)).saturating_sub(EDGE * 2));
@@ -248,24 +231,15 @@ fn read_lab(json: &str) -> Result<Sample, String> {
 /// wrk's text: `50%  1.23ms` below "Latency Distribution", `Requests/sec: 123.4`, and errors where there were any.
 fn read_wrk(text: &str) -> Result<Sample, String> {
     let after = |label: &str| {
-        text.lines()
-            .find_map(|line| line.trim_start().strip_prefix(label))
-            .map(str::trim)
+        text.lines().find_map(|line| line.trim_start().strip_prefix(label)).map(str::trim)
     };
     let missing = |label: &str| format!("wrk's output lacks {label}:\n{text}");
     let number = |label: &str| {
-        after(label)
-            .and_then(|rest| rest.parse::<f64>().ok())
-            .ok_or_else(|| missing(label))
+        after(label).and_then(|rest| rest.parse::<f64>().ok()).ok_or_else(|| missing(label))
     };
-    let latency = |label: &str| {
-        after(label)
-            .and_then(milliseconds)
-            .ok_or_else(|| missing(label))
-    };
-    let refused = after("Non-2xx or 3xx responses:")
-        .and_then(|rest| rest.parse().ok())
-        .unwrap_or(0);
+    let latency = |label: &str| after(label).and_then(milliseconds).ok_or_else(|| missing(label));
+    let refused =
+        after("Non-2xx or 3xx responses:").and_then(|rest| rest.parse().ok()).unwrap_or(0);
     let broken: u64 = after("Socket errors:").map_or(0, |rest| {
         rest.split(|c: char| !c.is_ascii_digit())
             .filter_map(|digits| digits.parse::<u64>().ok())

@@ -32,11 +32,7 @@ impl Process {
         arguments: impl IntoIterator<Item = S>,
         log: &Path,
     ) -> Result<Self, String> {
-        let name = program
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let told = |error: std::io::Error| format!("{name}: {error}");
         let out = File::create(log).map_err(told)?;
         let child = Command::new("taskset")
@@ -86,9 +82,7 @@ impl Process {
     /// # Errors
     /// The system doesn't tell.
     pub(crate) fn wait(&mut self) -> Result<ExitStatus, String> {
-        self.child
-            .wait()
-            .map_err(|error| format!("{}: {error}", self.name))
+        self.child.wait().map_err(|error| format!("{}: {error}", self.name))
     }
 }
 
@@ -96,10 +90,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         let pid = self.child.id().to_string();
         // The polite way first: nginx's master takes its workers with it.
-        let asked = Command::new("kill")
-            .args(["-TERM", &pid])
-            .stderr(Stdio::null())
-            .status();
+        let asked = Command::new("kill").args(["-TERM", &pid]).stderr(Stdio::null()).status();
         let start = Instant::now();
         while asked.is_ok() && start.elapsed() < PATIENCE {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
@@ -114,19 +105,12 @@ impl Drop for Process {
 
 /// CPU time, user and system, that `pid` and its living descendants have used, in microseconds.
 pub(crate) fn cpu_us(pid: u32) -> u64 {
-    family(pid)
-        .iter()
-        .filter_map(|pid| stat(*pid))
-        .map(|stat| stat.cpu_us)
-        .sum()
+    family(pid).iter().filter_map(|pid| stat(*pid)).map(|stat| stat.cpu_us).sum()
 }
 
 /// Memory of `pid` and its descendants, in KiB; what they share counts once.
 pub(crate) fn memory_kib(pid: u32) -> u64 {
-    family(pid)
-        .iter()
-        .filter_map(|pid| proportional_kib(*pid))
-        .sum()
+    family(pid).iter().filter_map(|pid| proportional_kib(*pid)).sum()
 }
 
 fn family(root: u32) -> Vec<u32> {
@@ -139,12 +123,7 @@ fn family(root: u32) -> Vec<u32> {
     let mut family = vec![root];
     let mut next = 0;
     while let Some(parent) = family.get(next).copied() {
-        family.extend(
-            everyone
-                .iter()
-                .filter(|stat| stat.parent == parent)
-                .map(|stat| stat.pid),
-        );
+        family.extend(everyone.iter().filter(|stat| stat.parent == parent).map(|stat| stat.pid));
         next += 1;
     }
     family
@@ -167,11 +146,7 @@ fn read_stat(pid: u32, text: &str) -> Option<Stat> {
     let fields: Vec<&str> = after_name.split_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     let parent = u32::try_from(number(4)?).ok()?;
-    Some(Stat {
-        pid,
-        parent,
-        cpu_us: (number(14)? + number(15)?) * TICK_US,
-    })
+    Some(Stat { pid, parent, cpu_us: (number(14)? + number(15)?) * TICK_US })
 }
 
 fn proportional_kib(pid: u32) -> Option<u64> {

@@ -28,9 +28,7 @@ pub(crate) fn rows(
     samples: &[(usize, Generator, Sample)],
 ) -> Vec<Row> {
     let of = |index: usize, generator: Generator| -> Vec<&Sample> {
-        let mine = samples
-            .iter()
-            .filter(|(i, g, _)| *i == index && *g == generator);
+        let mine = samples.iter().filter(|(i, g, _)| *i == index && *g == generator);
         mine.map(|(_, _, sample)| sample).collect()
     };
     let nginx = running.iter().position(|target| target.name() == NGINX);
@@ -70,11 +68,8 @@ fn middle(samples: &[&Sample]) -> Sample {
 }
 
 fn ratio(mine: &[&Sample], base: &[&Sample]) -> Option<(f64, f64, f64)> {
-    let each: Vec<f64> = mine
-        .iter()
-        .zip(base)
-        .map(|(ours, nginx)| ours.cpu_us / nginx.cpu_us)
-        .collect();
+    let each: Vec<f64> =
+        mine.iter().zip(base).map(|(ours, nginx)| ours.cpu_us / nginx.cpu_us).collect();
     let least = each.iter().copied().reduce(f64::min)?;
     let most = each.iter().copied().reduce(f64::max)?;
     Some((median(each), least, most))
@@ -102,11 +97,7 @@ pub(crate) fn page(ground: &Ground, rows: &[Row], agreement: &[String]) -> Strin
     for tls in [false, true] {
         let some: Vec<&Row> = rows.iter().filter(|row| row.cell.tls == tls).collect();
         if !some.is_empty() {
-            _ = write!(
-                page,
-                "\n### {}\n\n",
-                if tls { "TLS 1.3" } else { "In clear" }
-            );
+            _ = write!(page, "\n### {}\n\n", if tls { "TLS 1.3" } else { "In clear" });
             page.push_str(&table(&some));
         }
     }
@@ -115,9 +106,7 @@ pub(crate) fn page(ground: &Ground, rows: &[Row], agreement: &[String]) -> Strin
 
 /// Penstock's share of nginx's CPU time, against budgets 1 to 3.
 fn budgets(rows: &[Row]) -> String {
-    let ours = rows
-        .iter()
-        .filter(|row| row.target == PENSTOCK && row.generator == Generator::Lab);
+    let ours = rows.iter().filter(|row| row.target == PENSTOCK && row.generator == Generator::Lab);
     let mut text = String::from(
         "\n| cell | Penstock / nginx, CPU per request (least to most of the rounds) | budget | |\n|---|---|--:|---|\n",
     );
@@ -142,29 +131,10 @@ fn table(rows: &[&Row]) -> String {
          |--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for row in rows {
-        let Row {
-            cell,
-            target,
-            generator,
-            sample,
-            ratio,
-        } = row;
-        let by = if *generator == Generator::Wrk {
-            " (by wrk)"
-        } else {
-            ""
-        };
+        let Row { cell, target, generator, sample, ratio } = row;
+        let by = if *generator == Generator::Wrk { " (by wrk)" } else { "" };
         let share = ratio.map_or_else(String::new, |(share, ..)| format!("{share:.2}"));
-        let Sample {
-            cpu_us,
-            per_s,
-            p50_ms,
-            p99_ms,
-            memory_mib,
-            errors,
-            generator_us,
-            ..
-        } = sample;
+        let Sample { cpu_us, per_s, p50_ms, p99_ms, memory_mib, errors, generator_us, .. } = sample;
         _ = writeln!(
             text,
             "| {} | {} | {target}{by} | {cpu_us:.1} | {share} | {per_s:.0} | {p50_ms:.2} | {p99_ms:.2} | \
@@ -180,10 +150,7 @@ fn table(rows: &[&Row]) -> String {
 /// What it was measured on.
 fn machine(ground: &Ground) -> String {
     let cpu = ground::read(std::path::Path::new("/proc/cpuinfo")).unwrap_or_default();
-    let cpu = cpu
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"))
-        .unwrap_or_default();
+    let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = shell::output(Command::new("uname").arg("-sr")).unwrap_or_default();
     let versions: Vec<String> = [
@@ -206,10 +173,7 @@ fn machine(ground: &Ground) -> String {
 
 /// Some print their version to stderr, and wrk then fails for want of a URL.
 fn version(program: &str, option: &str) -> Option<String> {
-    let output = Command::new(installed(program)?)
-        .arg(option)
-        .output()
-        .ok()?;
+    let output = Command::new(installed(program)?).arg(option).output().ok()?;
     let told = [output.stdout, output.stderr].concat();
     Some(String::from_utf8_lossy(&told).into_owned())
 }
@@ -223,10 +187,7 @@ pub(crate) fn write(ground: &Ground, page: &str, rows: &[Row]) -> Result<(), Str
     let json = serde_json::Value::from(figures);
     ground::write(&ground.folder.join("report.json"), &format!("{json:#}\n"))?;
     ground::write(&ground.folder.join("report.md"), page)?;
-    eprintln!(
-        "bench: written to {}/report.md and report.json",
-        ground.folder.display()
-    );
+    eprintln!("bench: written to {}/report.md and report.json", ground.folder.display());
     Ok(())
 }
 
@@ -265,10 +226,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_taken_round_by_round() {
-        let sample = |cpu_us: f64| Sample {
-            cpu_us,
-            ..Sample::default()
-        };
+        let sample = |cpu_us: f64| Sample { cpu_us, ..Sample::default() };
         let (ours, base) = ([sample(6.0), sample(9.0)], [sample(10.0), sample(10.0)]);
         let (share, least, most) = ratio(&ours.each_ref(), &base.each_ref()).unwrap();
         assert!(

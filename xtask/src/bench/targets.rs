@@ -55,16 +55,10 @@ impl Target {
         &'static self,
         ground: &'g Ground,
     ) -> Result<Option<Running<'g>>, String> {
-        let folder = ground
-            .folder
-            .join(self.name.to_lowercase().replace(' ', "-"));
+        let folder = ground.folder.join(self.name.to_lowercase().replace(' ', "-"));
         std::fs::create_dir_all(&folder)
             .map_err(|error| format!("{}: {error}", folder.display()))?;
-        let ports = Ports {
-            clear: free_port()?,
-            tls: free_port()?,
-            admin: free_port()?,
-        };
+        let ports = Ports { clear: free_port()?, tls: free_port()?, admin: free_port()? };
         let Some((program, arguments)) = (self.command)(ground, &folder, ports)? else {
             return Ok(None);
         };
@@ -73,12 +67,7 @@ impl Target {
         process
             .wait_for_ports(&[ports.clear, ports.tls])
             .map_err(|why| format!("{}: {why}; see {}", self.name, log.display()))?;
-        Ok(Some(Running {
-            target: self,
-            ports,
-            process,
-            _ground: ground,
-        }))
+        Ok(Some(Running { target: self, ports, process, _ground: ground }))
     }
 }
 
@@ -109,11 +98,7 @@ impl Running<'_> {
     /// Something else was answered.
     pub(crate) fn check(&self, ground: &Ground) -> Result<(), String> {
         for tls in [false, true] {
-            let cell = Cell {
-                tls,
-                body_bytes: 1024,
-                connections: 1,
-            };
+            let cell = Cell { tls, body_bytes: 1024, connections: 1 };
             let answered = curl(ground, &self.url(tls), &cell, Some(&ground.token()?))?;
             let sent = ground::read(&ground.body(&cell))?;
             if answered != format!("{sent}200") {
@@ -141,17 +126,11 @@ fn curl(ground: &Ground, url: &str, cell: &Cell, token: Option<&str>) -> Result<
         "--write-out",
         "%{http_code}",
     ])
-    .args([
-        "--header",
-        "Content-Type: application/json",
-        "--header",
-        "Expect:",
-    ])
+    .args(["--header", "Content-Type: application/json", "--header", "Expect:"])
     .arg("--data-binary")
     .arg(format!("@{}", ground.body(cell).display()));
     if let Some(token) = token {
-        curl.arg("--header")
-            .arg(format!("Authorization: Bearer {token}"));
+        curl.arg("--header").arg(format!("Authorization: Bearer {token}"));
     }
     shell::output(curl.arg(url))
 }
@@ -173,23 +152,13 @@ pub(crate) fn agreement(ground: &Ground, running: &[Running<'_>]) -> Result<Vec<
     };
     let mut lines = Vec::new();
     for tls in [false, true] {
-        let cell = Cell {
-            tls,
-            body_bytes: 1024,
-            connections: CONNECTIONS,
-        };
+        let cell = Cell { tls, body_bytes: 1024, connections: CONNECTIONS };
         let before = counted(target.ports.admin)?;
-        let plan = Plan {
-            seconds: 2,
-            warm_up_s: 0,
-        };
+        let plan = Plan { seconds: 2, warm_up_s: 0 };
         let sample = load::run(ground, target, &cell, Generator::Lab, &plan)?;
         let gateway = counted(target.ports.admin)?.saturating_sub(before);
         let sent = sample.requests + sample.errors;
-        let line = format!(
-            "{}: generator {sent}, gateway's /metrics {gateway}",
-            cell.transport()
-        );
+        let line = format!("{}: generator {sent}, gateway's /metrics {gateway}", cell.transport());
         if gateway.abs_diff(sent) > u64::from(CONNECTIONS) {
             return Err(format!("the counts disagree: {line}"));
         }
@@ -214,28 +183,18 @@ fn sum_of(metrics: &str, name: &str) -> Option<u64> {
         .filter(|rest| rest.starts_with(['{', ' ']))
         .filter_map(|rest| rest.rsplit(' ').next()?.parse().ok())
         .collect();
-    if samples.is_empty() {
-        None
-    } else {
-        Some(samples.iter().sum())
-    }
+    if samples.is_empty() { None } else { Some(samples.iter().sum()) }
 }
 
 fn penstock(ground: &Ground, folder: &Path, ports: Ports) -> Started {
     let apis = folder.join("apis");
     std::fs::create_dir_all(&apis).map_err(|error| format!("{}: {error}", apis.display()))?;
     for number in 0..APIS {
-        write(
-            &apis.join(format!("orders-{number:04}.yaml")),
-            &configs::api(ground, number),
-        )?;
+        write(&apis.join(format!("orders-{number:04}.yaml")), &configs::api(ground, number))?;
     }
     let config = folder.join("penstock.toml");
     write(&config, &configs::penstock(ground, ports))?;
-    let arguments = ["gateway", "--config"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain([shown(&config)]);
+    let arguments = ["gateway", "--config"].map(str::to_owned).into_iter().chain([shown(&config)]);
     Ok(Some((ground.penstock.clone(), arguments.collect())))
 }
 
@@ -259,12 +218,8 @@ fn haproxy_jwt(ground: &Ground, folder: &Path, ports: Ports) -> Started {
 fn haproxy_with(folder: &Path, config: &str) -> Started {
     let file = folder.join("haproxy.cfg");
     write(&file, config)?;
-    Ok(installed("haproxy").map(|program| {
-        (
-            program,
-            vec!["-db".to_owned(), "-f".to_owned(), shown(&file)],
-        )
-    }))
+    Ok(installed("haproxy")
+        .map(|program| (program, vec!["-db".to_owned(), "-f".to_owned(), shown(&file)])))
 }
 
 fn envoy(ground: &Ground, folder: &Path, ports: Ports) -> Started {
@@ -278,15 +233,8 @@ fn envoy_jwt(ground: &Ground, folder: &Path, ports: Ports) -> Started {
 fn envoy_with(folder: &Path, config: &str) -> Started {
     let file = folder.join("envoy.yaml");
     write(&file, config)?;
-    let arguments = [
-        "-c",
-        &shown(&file),
-        "--concurrency",
-        "1",
-        "--disable-hot-restart",
-        "-l",
-        "error",
-    ];
+    let arguments =
+        ["-c", &shown(&file), "--concurrency", "1", "--disable-hot-restart", "-l", "error"];
     Ok(envoy_program().map(|program| (program, arguments.map(str::to_owned).to_vec())))
 }
 

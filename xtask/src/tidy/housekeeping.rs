@@ -5,13 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Finding, Tree};
 
 /// Documents that a reader is promised.
-const DOCUMENTS: &[&str] = &[
-    "README.md",
-    "ARCHITECTURE.md",
-    "STYLE.md",
-    "CHANGELOG.md",
-    "LICENSE",
-];
+const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "STYLE.md", "CHANGELOG.md", "LICENSE"];
 
 /// Folders of one machine; spelt in halves, so that this file passes its own rule.
 const MACHINE_PATHS: &[&str] = &[
@@ -23,9 +17,7 @@ const MACHINE_PATHS: &[&str] = &[
 ];
 
 /// Kinds of file that people write; data of others may contain anything.
-const WRITTEN: &[&str] = &[
-    "rs", "toml", "md", "sh", "yaml", "yml", "conf", "cfg", "lua", "",
-];
+const WRITTEN: &[&str] = &["rs", "toml", "md", "sh", "yaml", "yml", "conf", "cfg", "lua", ""];
 
 /// Every file in fuzz/fuzz_targets is a `[[bin]]` of fuzz/Cargo.toml and has seeds, and the other way round.
 pub(super) fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
@@ -94,10 +86,7 @@ pub(super) fn documents(tree: &Tree) -> Vec<Finding> {
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     let written = tree.files.iter().filter(|file| {
-        let extension = file
-            .extension()
-            .and_then(|extension| extension.to_str())
-            .unwrap_or("");
+        let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or("");
         WRITTEN.contains(&extension) && !file.starts_with("tests/data")
     });
     for file in written {

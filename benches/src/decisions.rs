@@ -1,0 +1,164 @@
+//! The stages: 1,000 APIs of four operations, 1,000 tokens of the length of an RS256 one, all in the cache.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use base::{Entropy, Method, Now};
+use jose::{Algorithm, Header, KeySet, SigningKey};
+use model::{
+    Api, ApiState, Endpoint, Issuer, LoadedApi, Operation, Scheme, ScopeRule, Security, Snapshot,
+    Suspension, Transports, Upstream, UpstreamKind,
+};
+use stages::{Identity, Routes, TokenCache, authenticate, authorise};
+
+const APIS: usize = 1_000;
+const TOKENS: usize = 1_000;
+const CACHE_BYTES: usize = 32 * 1024 * 1024;
+const HOST: &[u8] = b"api.example.org:8280";
+const PATH: &[u8] = b"/orders-0500/1.0.0/orders/12345";
+const SECRET: &[u8] = b"a secret of the benchmarks, for nothing else";
+const NOW: Now = Now { unix_s: 1_800_000_000, mono_us: 1_000_000 };
+
+/// The same bytes each time, so that runs can be compared.
+struct Fixed;
+
+impl Entropy for Fixed {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0x5a);
+    }
+}
+
+pub(super) fn route(times: usize) {
+    let routes = Routes::compile(&snapshot(), None);
+    for _ in 0..times {
+        let found = routes.find(black_box(HOST), Method::Get, black_box(PATH), false);
+        assert!(found.is_ok_and(|found| found.operation == 2));
+    }
+}
+
+pub(super) fn token_cache_hit(times: usize) {
+    let snapshot = snapshot();
+    let (credentials, mut cache) = warm(&snapshot.issuers);
+    for credential in credentials.iter().cycle().take(times) {
+        black_box(known(&mut cache, black_box(credential), &snapshot.issuers));
+    }
+}
+
+/// Route, token, scope and choice of the endpoint set: all that is decided before anything is forwarded.
+pub(super) fn pure_pipeline(times: usize) {
+    let snapshot = snapshot();
+    let routes = Routes::compile(&snapshot, None);
+    let (credentials, mut cache) = warm(&snapshot.issuers);
+    for credential in credentials.iter().cycle().take(times) {
+        let found = routes.find(black_box(HOST), Method::Get, black_box(PATH), false);
+        let Ok(found) = found else { panic!("no such operation") };
+        let api = &found.api.api;
+        let Some(operation) = api.operations.get(found.operation) else {
+            panic!("no such operation")
+        };
+        let Security::Token(rule) = &operation.security else { panic!("not secured") };
+        let caller = known(&mut cache, black_box(credential), routes.issuers());
+        assert_eq!(authorise::grant(&caller, rule), Ok(()));
+        let upstream = authorise::upstream(api, operation, Some(caller.key_type));
+        assert_eq!(black_box(upstream), Ok(0));
+    }
+}
+
+fn known(
+    cache: &mut TokenCache,
+    credential: &[u8],
+    issuers: &[Arc<Issuer>],
+) -> std::rc::Rc<model::Caller> {
+    let token = authenticate::bearer(credential);
+    match token.map(|token| authenticate::identify(cache, token, issuers, NOW)) {
+        Ok(Identity::Known(caller)) => caller,
+        other => panic!("the token was made to be good: {other:?}"),
+    }
+}
+
+/// Header values, and a cache that holds each of their tokens.
+fn warm(issuers: &[Arc<Issuer>]) -> (Vec<Vec<u8>>, TokenCache) {
+    let credentials: Vec<Vec<u8>> = (0..TOKENS).map(credential).collect();
+    let mut cache = TokenCache::new(CACHE_BYTES, &Fixed);
+    for credential in &credentials {
+        known(&mut cache, credential, issuers);
+    }
+    assert_eq!(cache.len(), TOKENS);
+    (credentials, cache)
+}
+
+fn credential(number: usize) -> Vec<u8> {
+    let header = Header { alg: Algorithm::Hs256, kid: None, typ: Some("at+jwt".to_owned()) };
+    let filling = "x".repeat(250);
+    let claims = format!(
+        r#"{{"iss":"https://bench.example","sub":"bench","client_id":"bench","aud":"bench","exp":4102444800,
+            "jti":"{number}","scope":"openid orders:read orders:write","filling":"{filling}"}}"#
+    );
+    let key = SigningKey::from_secret(SECRET).expect("the secret is long enough");
+    let token = key.sign(&header, &claims).expect("the claims are an object");
+    format!("Bearer {token}").into_bytes()
+}
+
+fn snapshot() -> Snapshot {
+    let issuer = Issuer {
+        name: "bench".to_owned(),
+        iss: "https://bench.example".to_owned(),
+        revision: 1,
+        keys: KeySet::from_secret(SECRET).expect("the secret is long enough"),
+        audiences: vec!["bench".to_owned()],
+        leeway_s: 0,
+        padded_segments: false,
+    };
+    let apis = (0..APIS)
+        .map(|number| LoadedApi { api: Arc::new(api(number)), state: ApiState::Serving })
+        .collect();
+    Snapshot { revision: 1, apis, issuers: vec![Arc::new(issuer)] }
+}
+
+fn api(number: usize) -> Api {
+    let operation = |method, template: &str| Operation {
+        method,
+        template: template.to_owned(),
+        security: Security::Token(ScopeRule::AnyOf(vec!["orders:write".to_owned()])),
+        production: None,
+        sandbox: None,
+    };
+    Api {
+        name: format!("Orders {number:04}"),
+        version: "1.0.0".to_owned(),
+        base_path: format!("/orders-{number:04}/1.0.0"),
+        default_path: None,
+        hosts: Vec::new(),
+        transports: Transports { http: true, https: true },
+        auth_header: "authorization".to_owned(),
+        forward_auth_header: false,
+        cors: None,
+        upgrades: Vec::new(),
+        operations: vec![
+            operation(Method::Get, "/orders"),
+            operation(Method::Post, "/orders"),
+            operation(Method::Get, "/orders/{id}"),
+            operation(Method::Delete, "/orders/{id}"),
+        ],
+        upstreams: vec![upstream()],
+        production: Some(0),
+        sandbox: None,
+        source: "bench.yaml".into(),
+    }
+}
+
+fn upstream() -> Upstream {
+    let endpoint = Endpoint {
+        scheme: Scheme::Http,
+        host: "127.0.0.1".to_owned(),
+        port: 8688,
+        path: String::new(),
+        authority: "127.0.0.1:8688".to_owned(),
+    };
+    Upstream {
+        kind: UpstreamKind::Single,
+        endpoints: vec![endpoint],
+        response_head_ms: 120_000,
+        suspension: Suspension::default(),
+    }
+}

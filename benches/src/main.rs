@@ -1,0 +1,68 @@
+//! What each stage costs, in instructions: run under callgrind by `cargo xtask instructions`, which takes the
+//! difference of two runs of different length, so that start and preparation don't count. Instructions don't vary
+//! from run to run as time does, so each case has a limit that must hold.
+//!
+//! `penstock-benches list` prints the cases; `penstock-benches CASE N` does one of them N times.
+
+mod codec;
+mod decisions;
+
+use std::process::ExitCode;
+
+/// One measured thing.
+struct Case {
+    name: &'static str,
+    /// Most instructions of one time. A change that needs more has to say why, here.
+    instructions_max: u64,
+    /// Prepares, then does it `times` times.
+    run: fn(times: usize),
+}
+
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    Case { name: "parse_request_head",   instructions_max: 9_000, run: codec::parse_request_head },
+    Case { name: "parse_response_head",  instructions_max: 4_000, run: codec::parse_response_head },
+    Case { name: "write_request_head",   instructions_max: 2_000, run: codec::write_request_head },
+    Case { name: "decode_chunked_1_kib", instructions_max: 1_000, run: codec::decode_chunked },
+    Case { name: "route_of_1000_apis",   instructions_max: 1_000, run: decisions::route },
+    Case { name: "token_cache_hit",      instructions_max: 1_500, run: decisions::token_cache_hit },
+    // DESIGN.md section 6, budget 5.
+    Case { name: "pure_pipeline",        instructions_max: 3_000, run: decisions::pure_pipeline },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["list"] => {
+            for Case { name, instructions_max, .. } in CASES {
+                println!("{name} {instructions_max}");
+            }
+            ExitCode::SUCCESS
+        }
+        [name, times] => match (CASES.iter().find(|case| case.name == *name), times.parse()) {
+            (Some(case), Ok(times)) => {
+                (case.run)(times);
+                ExitCode::SUCCESS
+            }
+            _ => usage(),
+        },
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("penstock-benches list | CASE TIMES");
+    ExitCode::from(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CASES;
+
+    #[test]
+    fn every_case_runs() {
+        for case in CASES {
+            (case.run)(3);
+        }
+    }
+}

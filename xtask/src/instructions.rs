@@ -1,0 +1,95 @@
+//! What the stages cost in instructions, against the limits that `benches` states. callgrind counts, and a count
+//! doesn't vary from run to run; what a case costs once is the difference between a longer and a shorter run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::shell::{self, Options};
+use crate::{Outcome, workspace};
+
+const SHORT: u64 = 200;
+const LONG: u64 = 1_200;
+
+/// Measures every case, or those whose name contains an argument; prints them beside their limits.
+///
+/// # Errors
+/// valgrind is missing, or a case needs more than its limit.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
+    let options = Options::read(arguments, &["--profile"], &[])?;
+    let program = build(root, options.text("--profile").unwrap_or("release"))?;
+    let folder = workspace::target_dir(root).join("instructions");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut over = Vec::new();
+    println!("{:<24}{:>14}{:>10}", "case", "instructions", "limit");
+    for (name, limit) in cases(&program)? {
+        if !options.rest.is_empty() && !options.rest.iter().any(|part| name.contains(part.as_str()))
+        {
+            continue;
+        }
+        let short = count(&program, &folder, &name, SHORT)?;
+        let long = count(&program, &folder, &name, LONG)?;
+        let each = long.saturating_sub(short) / (LONG - SHORT);
+        println!("{name:<24}{each:>14}{limit:>10}");
+        if each > limit {
+            over.push(format!("{name} needs {each} instructions, its limit is {limit}"));
+        }
+    }
+    if over.is_empty() {
+        return Ok(());
+    }
+    let profiles = folder.display();
+    Err(format!("{}\nwhere they go: callgrind_annotate {profiles}/CASE.out", over.join("\n")))
+}
+
+fn build(root: &Path, profile: &str) -> Result<PathBuf, String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--quiet", "--package", "penstock-benches", "--profile", profile]);
+    shell::run(cargo.current_dir(root))?;
+    Ok(workspace::target_dir(root).join(profile).join("penstock-benches"))
+}
+
+fn cases(program: &Path) -> Result<Vec<(String, u64)>, String> {
+    let told = shell::output(Command::new(program).arg("list"))?;
+    told.lines()
+        .map(|line| {
+            let (name, limit) = line.split_once(' ')?;
+            Some((name.to_owned(), limit.parse().ok()?))
+        })
+        .collect::<Option<_>>()
+        .ok_or_else(|| format!("the list of cases isn't understood:\n{told}"))
+}
+
+/// Instructions of the whole program; the profile of the last run stays for callgrind_annotate.
+fn count(program: &Path, folder: &Path, case: &str, times: u64) -> Result<u64, String> {
+    let profile = folder.join(format!("{case}.out"));
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .arg("--tool=callgrind")
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(program)
+        .args([case, &times.to_string()]);
+    shell::output(&mut valgrind)
+        .map_err(|why| format!("{why}\n(valgrind comes with `apt-get install valgrind`)"))?;
+    let text = std::fs::read_to_string(&profile)
+        .map_err(|error| format!("{}: {error}", profile.display()))?;
+    total(&text).ok_or_else(|| format!("{} has no totals", profile.display()))
+}
+
+/// The line `totals: N`, or `summary: N`, of a callgrind profile.
+fn total(profile: &str) -> Option<u64> {
+    let line = profile.lines().rev().find_map(|line| {
+        line.strip_prefix("totals: ").or_else(|| line.strip_prefix("summary: "))
+    })?;
+    line.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profiles_total_is_found() {
+        assert_eq!(total("events: Ir\nsummary: 123\n\nfn=(1)\n1 2\n\ntotals: 456\n"), Some(456));
+        assert_eq!(total("events: Ir\n"), None);
+    }
+}
