@@ -85,10 +85,7 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-        Self::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.as_str() == name)
-            .ok_or(UnknownAlgorithm)
+        Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == name).ok_or(UnknownAlgorithm)
     }
 }
 
@@ -107,9 +104,8 @@ mod tests {
         for algorithm in Algorithm::ALL {
             assert_eq!(algorithm.as_str().parse(), Ok(algorithm));
         }
-        for name in [
-            "", "none", "None", "rs256", "RS256 ", "ES521", "ES256K", "Ed25519", "RSA1_5",
-        ] {
+        for name in ["", "none", "None", "rs256", "RS256 ", "ES521", "ES256K", "Ed25519", "RSA1_5"]
+        {
             assert_eq!(name.parse::<Algorithm>(), Err(UnknownAlgorithm), "{name}");
         }
     }

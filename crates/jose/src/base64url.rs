@@ -56,9 +56,8 @@ mod tests {
     fn padding_is_read_only_where_it_is_allowed_and_only_the_right_amount() {
         check("Zg==", None, Some(b"f"));
         check("Zm8=", None, Some(b"fo"));
-        for wrong in [
-            "Zg=", "Zg===", "Zm8==", "Zm9v=", "Zm9v====", "=", "====", "Z=g=", "Zg==Zg==",
-        ] {
+        for wrong in ["Zg=", "Zg===", "Zm8==", "Zm9v=", "Zm9v====", "=", "====", "Z=g=", "Zg==Zg=="]
+        {
             check(wrong, None, None);
         }
     }
@@ -84,11 +83,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, refused: Option<&[u8]>, allowed: Option<&[u8]>) {
-        assert_eq!(
-            decode(text.as_bytes(), Padding::Refused).as_deref(),
-            refused,
-            "{text:?}"
-        );
+        assert_eq!(decode(text.as_bytes(), Padding::Refused).as_deref(), refused, "{text:?}");
         assert_eq!(
             decode(text.as_bytes(), Padding::Allowed).as_deref(),
             allowed,

@@ -45,11 +45,7 @@ impl Claims {
         Ok(Self {
             iss: string(&object, "iss", "`iss` is not a string")?,
             sub: string(&object, "sub", "`sub` is not a string")?,
-            aud: strings(
-                &object,
-                "aud",
-                "`aud` is neither a string nor an array of them",
-            )?,
+            aud: strings(&object, "aud", "`aud` is neither a string nor an array of them")?,
             exp: numeric_date(&object, "exp", "`exp` is not a NumericDate")?,
             nbf: numeric_date(&object, "nbf", "`nbf` is not a NumericDate")?,
             iat: numeric_date(&object, "iat", "`iat` is not a NumericDate")?,
@@ -71,16 +67,10 @@ impl Claims {
     /// Source: RFC 7519 sections 4.1.4 (`exp`) and 4.1.5 (`nbf`).
     pub fn check_lifetime(&self, now_s: u64, leeway_s: u64) -> Result<(), LifetimeError> {
         debug_assert!(leeway_s <= base::limits::LEEWAY_S_MAX);
-        if self
-            .exp
-            .is_some_and(|exp_s| now_s >= exp_s.saturating_add(leeway_s))
-        {
+        if self.exp.is_some_and(|exp_s| now_s >= exp_s.saturating_add(leeway_s)) {
             return Err(LifetimeError::Expired);
         }
-        if self
-            .nbf
-            .is_some_and(|nbf_s| now_s.saturating_add(leeway_s) < nbf_s)
-        {
+        if self.nbf.is_some_and(|nbf_s| now_s.saturating_add(leeway_s) < nbf_s) {
             return Err(LifetimeError::NotYetValid);
         }
         Ok(())
@@ -143,11 +133,7 @@ fn strings(
 /// `scope` by RFC 8693 section 4.2; `scp` is what Entra ID (a string) and Okta (an array) write.
 fn scopes(object: &Object<'_>) -> Result<Vec<String>, TokenError> {
     let scope = string(object, "scope", "`scope` is not a string")?.unwrap_or_default();
-    let scp = strings(
-        object,
-        "scp",
-        "`scp` is neither a string nor an array of them",
-    )?;
+    let scp = strings(object, "scp", "`scp` is neither a string nor an array of them")?;
     Ok(std::iter::once(&scope)
         .chain(&scp)
         .flat_map(|text| text.split(' '))
@@ -181,18 +167,11 @@ fn seconds(text: &str) -> Option<u64> {
     }
     // 2^64 is exact in an f64; below it the cast only cuts the fraction off.
     const BEYOND: f64 = 18_446_744_073_709_551_616.0;
-    let number = text
-        .parse::<f64>()
-        .ok()
-        .filter(|number| (0.0..BEYOND).contains(number))?;
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..BEYOND).contains(number))?;
     if text.starts_with('-') {
         return None;
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "range checked"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "range checked")]
     Some(number as u64)
 }
 
@@ -227,10 +206,7 @@ mod tests {
     #[test]
     fn audiences_and_scopes_come_as_one_string_or_several() {
         let aud = |json| read(json).map(|claims| claims.aud);
-        assert_eq!(
-            aud(r#"{"aud":["a","b c"]}"#),
-            Ok(vec!["a".into(), "b c".into()])
-        );
+        assert_eq!(aud(r#"{"aud":["a","b c"]}"#), Ok(vec!["a".into(), "b c".into()]));
         assert_eq!(aud(r#"{"aud":"b c"}"#), Ok(vec!["b c".into()]));
         assert_eq!(aud(r#"{"aud":[]}"#), Ok(vec![]));
         for (json, expect) in [
@@ -241,11 +217,7 @@ mod tests {
             (r#"{"scp":["c"],"scope":"a b"}"#, vec!["a", "b", "c"]),
         ] {
             let scopes = read(json).map(|claims| claims.scopes);
-            assert_eq!(
-                scopes,
-                Ok(expect.into_iter().map(str::to_owned).collect()),
-                "{json}"
-            );
+            assert_eq!(scopes, Ok(expect.into_iter().map(str::to_owned).collect()), "{json}");
         }
     }
 
@@ -257,15 +229,7 @@ mod tests {
             }
         }
         for name in ["aud", "scp"] {
-            for value in [
-                "null",
-                "true",
-                "1",
-                "{}",
-                "[1]",
-                "[\"a\",null]",
-                "[[\"a\"]]",
-            ] {
+            for value in ["null", "true", "1", "{}", "[1]", "[\"a\",null]", "[[\"a\"]]"] {
                 refused(&format!("{{\"{name}\":{value}}}"));
             }
         }
@@ -306,25 +270,12 @@ mod tests {
     fn a_token_lives_from_nbf_until_just_before_exp_with_leeway_on_both_edges() {
         use LifetimeError::{Expired, NotYetValid};
         let both = (Some(100), Some(200));
-        lives(
-            both,
-            0,
-            &[(0, Err(NotYetValid)), (99, Err(NotYetValid)), (100, Ok(()))],
-        );
-        lives(
-            both,
-            0,
-            &[(199, Ok(())), (200, Err(Expired)), (u64::MAX, Err(Expired))],
-        );
+        lives(both, 0, &[(0, Err(NotYetValid)), (99, Err(NotYetValid)), (100, Ok(()))]);
+        lives(both, 0, &[(199, Ok(())), (200, Err(Expired)), (u64::MAX, Err(Expired))]);
         lives(
             both,
             10,
-            &[
-                (89, Err(NotYetValid)),
-                (90, Ok(())),
-                (209, Ok(())),
-                (210, Err(Expired)),
-            ],
+            &[(89, Err(NotYetValid)), (90, Ok(())), (209, Ok(())), (210, Err(Expired))],
         );
         lives((None, None), 0, &[(0, Ok(())), (u64::MAX, Ok(()))]);
         lives((None, Some(0)), 0, &[(0, Err(Expired))]);
@@ -334,46 +285,20 @@ mod tests {
             &[(0, Err(NotYetValid)), (u64::MAX, Err(Expired))],
         );
         // One that could never be valid.
-        lives(
-            (Some(200), Some(100)),
-            0,
-            &[(150, Err(Expired)), (50, Err(NotYetValid))],
-        );
+        lives((Some(200), Some(100)), 0, &[(150, Err(Expired)), (50, Err(NotYetValid))]);
     }
 
     #[test]
     fn a_member_is_replaced_in_its_place_or_added_at_the_end() {
         for (object, expect) in [
             ("{}", Ok(r#"{"jti":"x"}"#)),
-            (
-                r#" { "a" : [ 1.50, "\u00e9\n" ] } "#,
-                Ok(r#"{"a":[1.50,"é\u000a"],"jti":"x"}"#),
-            ),
-            (
-                r#"{"jti":1,"b":{"jti":2}}"#,
-                Ok(r#"{"jti":"x","b":{"jti":2}}"#),
-            ),
-            (
-                "[]",
-                Err(JsonError {
-                    offset: 0,
-                    problem: "not an object",
-                }),
-            ),
-            (
-                "{",
-                Err(JsonError {
-                    offset: 1,
-                    problem: "a member's name is due",
-                }),
-            ),
+            (r#" { "a" : [ 1.50, "\u00e9\n" ] } "#, Ok(r#"{"a":[1.50,"é\u000a"],"jti":"x"}"#)),
+            (r#"{"jti":1,"b":{"jti":2}}"#, Ok(r#"{"jti":"x","b":{"jti":2}}"#)),
+            ("[]", Err(JsonError { offset: 0, problem: "not an object" })),
+            ("{", Err(JsonError { offset: 1, problem: "a member's name is due" })),
         ] {
             let merged = with_member(object, "jti", "\"x\"");
-            assert_eq!(
-                merged.as_deref(),
-                expect.as_ref().map(|text| *text),
-                "{object}"
-            );
+            assert_eq!(merged.as_deref(), expect.as_ref().map(|text| *text), "{object}");
         }
         assert!(with_member("{}", "jti", "x").is_err());
     }
@@ -384,10 +309,7 @@ mod tests {
 
     #[track_caller]
     fn refused(json: &str) {
-        assert!(
-            matches!(read(json), Err(TokenError::Malformed(_))),
-            "{json}"
-        );
+        assert!(matches!(read(json), Err(TokenError::Malformed(_))), "{json}");
     }
 
     /// Of a token with `(nbf, exp)`: its state at each time, in seconds.
@@ -397,17 +319,9 @@ mod tests {
         leeway_s: u64,
         expect: &[(u64, Result<(), LifetimeError>)],
     ) {
-        let claims = Claims {
-            nbf,
-            exp,
-            ..Claims::default()
-        };
+        let claims = Claims { nbf, exp, ..Claims::default() };
         for (now_s, state) in expect {
-            assert_eq!(
-                claims.check_lifetime(*now_s, leeway_s),
-                *state,
-                "at {now_s}"
-            );
+            assert_eq!(claims.check_lifetime(*now_s, leeway_s), *state, "at {now_s}");
         }
     }
 }

@@ -52,9 +52,8 @@ impl<'a> Reader<'a> {
             0x80 | 0x84..=0xff => return None,
             0x81..=0x83 => {
                 let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-                let length = digits
-                    .iter()
-                    .fold(0, |high: usize, &byte| (high << 8) | usize::from(byte));
+                let length =
+                    digits.iter().fold(0, |high: usize, &byte| (high << 8) | usize::from(byte));
                 (length, rest)
             }
         };
@@ -65,9 +64,7 @@ impl<'a> Reader<'a> {
 
     /// Takes the next element, which has to have this tag.
     pub(crate) fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
-        self.any()
-            .filter(|(own, _)| *own == tag)
-            .map(|(_, contents)| contents)
+        self.any().filter(|(own, _)| *own == tag).map(|(_, contents)| contents)
     }
 
     pub(crate) fn sequence(&mut self) -> Option<Self> {
@@ -81,9 +78,7 @@ pub(crate) fn public_key_info(der: &[u8]) -> Option<PublicKeyInfo<'_>> {
     let mut info = outer.sequence()?;
     let mut identifier = info.sequence()?;
     let algorithm = identifier.take(OID)?;
-    let parameter = identifier
-        .any()
-        .and_then(|(tag, contents)| (tag == OID).then_some(contents));
+    let parameter = identifier.any().and_then(|(tag, contents)| (tag == OID).then_some(contents));
     let (unused_bits, key) = info.take(BIT_STRING)?.split_first()?;
     (*unused_bits == 0 && info.is_empty() && outer.is_empty()).then_some(PublicKeyInfo {
         algorithm,

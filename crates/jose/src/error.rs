@@ -52,10 +52,7 @@ pub enum KeyError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
     #[error("this key cannot sign {algorithm}; it signs {}", names(.suited))]
-    WrongAlgorithm {
-        algorithm: crate::Algorithm,
-        suited: Vec<crate::Algorithm>,
-    },
+    WrongAlgorithm { algorithm: crate::Algorithm, suited: Vec<crate::Algorithm> },
     #[error("the claims are not strict JSON: {0}")]
     Json(#[from] JsonError),
     #[error("the claims are not acceptable: {0}")]
@@ -67,9 +64,5 @@ pub enum SignError {
 }
 
 fn names(algorithms: &[crate::Algorithm]) -> String {
-    algorithms
-        .iter()
-        .map(|algorithm| algorithm.as_str())
-        .collect::<Vec<_>>()
-        .join(", ")
+    algorithms.iter().map(|algorithm| algorithm.as_str()).collect::<Vec<_>>().join(", ")
 }

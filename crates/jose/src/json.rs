@@ -37,22 +37,13 @@ pub struct JsonError {
 /// # Errors
 /// The first place that isn't strict JSON, in bytes from the start.
 pub fn parse(bytes: &[u8]) -> Result<Value<'_>, JsonError> {
-    let text = std::str::from_utf8(bytes).map_err(|error| JsonError {
-        offset: error.valid_up_to(),
-        problem: "invalid UTF-8",
-    })?;
-    let mut reader = Reader {
-        whole: text.len(),
-        rest: text.as_bytes(),
-    };
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| JsonError { offset: error.valid_up_to(), problem: "invalid UTF-8" })?;
+    let mut reader = Reader { whole: text.len(), rest: text.as_bytes() };
     reader.skip_space();
     let value = reader.value(limits::JSON_DEPTH_MAX)?;
     reader.skip_space();
-    if reader.rest.is_empty() {
-        Ok(value)
-    } else {
-        Err(reader.error("trailing bytes"))
-    }
+    if reader.rest.is_empty() { Ok(value) } else { Err(reader.error("trailing bytes")) }
 }
 
 /// Reads one JSON object that fills `bytes`.
@@ -63,10 +54,7 @@ pub fn parse_object(bytes: &[u8]) -> Result<Object<'_>, JsonError> {
     match parse(bytes)? {
         Value::Object(object) => Ok(object),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(JsonError {
-                offset: 0,
-                problem: "not an object",
-            })
+            Err(JsonError { offset: 0, problem: "not an object" })
         }
     }
 }
@@ -74,10 +62,7 @@ pub fn parse_object(bytes: &[u8]) -> Result<Object<'_>, JsonError> {
 impl<'a> Object<'a> {
     /// The value of the member called `name`.
     pub fn get(&self, name: &str) -> Option<&Value<'a>> {
-        self.0
-            .iter()
-            .find(|(own, _)| own == name)
-            .map(|(_, value)| value)
+        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 
     /// The members in the order they were written.
@@ -176,19 +161,12 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn error(&self, problem: &'static str) -> JsonError {
-        JsonError {
-            offset: self.whole.saturating_sub(self.rest.len()),
-            problem,
-        }
+        JsonError { offset: self.whole.saturating_sub(self.rest.len()), problem }
     }
 
     /// Takes the bytes up to the first that `stop` names, or all.
     fn take_until(&mut self, stop: impl Fn(u8) -> bool) -> &'a [u8] {
-        let length = self
-            .rest
-            .iter()
-            .position(|&byte| stop(byte))
-            .unwrap_or(self.rest.len());
+        let length = self.rest.iter().position(|&byte| stop(byte)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
         taken
@@ -229,18 +207,13 @@ impl<'a> Reader<'a> {
     }
 
     fn word(&mut self, word: &[u8], value: Value<'a>) -> Result<Value<'a>, JsonError> {
-        let rest = self
-            .rest
-            .strip_prefix(word)
-            .ok_or_else(|| self.error("no JSON value"))?;
+        let rest = self.rest.strip_prefix(word).ok_or_else(|| self.error("no JSON value"))?;
         self.rest = rest;
         Ok(value)
     }
 
     fn deeper(&self, depth: usize) -> Result<usize, JsonError> {
-        depth
-            .checked_sub(1)
-            .ok_or_else(|| self.error("nested too deeply"))
+        depth.checked_sub(1).ok_or_else(|| self.error("nested too deeply"))
     }
 
     fn array(&mut self, depth: usize) -> Result<Vec<Value<'a>>, JsonError> {
@@ -365,10 +338,7 @@ impl<'a> Reader<'a> {
     }
 
     fn hex4(&mut self) -> Result<u16, JsonError> {
-        let digits = self
-            .rest
-            .get(..4)
-            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = self.rest.get(..4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let unit = digits
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u16::from_str_radix(digits, 16).ok())
@@ -387,10 +357,7 @@ impl<'a> Reader<'a> {
         }
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Value::Number(text)),
-            Ok(_) | Err(_) => Err(JsonError {
-                problem: "a number out of range",
-                ..before
-            }),
+            Ok(_) | Err(_) => Err(JsonError { problem: "a number out of range", ..before }),
         }
     }
 }
@@ -410,10 +377,7 @@ fn is_number(bytes: &[u8]) -> bool {
     let exponent_ok = match rest.split_first() {
         None => true,
         Some((b'e' | b'E', rest)) => {
-            let digits = rest
-                .strip_prefix(b"-")
-                .or(rest.strip_prefix(b"+"))
-                .unwrap_or(rest);
+            let digits = rest.strip_prefix(b"-").or(rest.strip_prefix(b"+")).unwrap_or(rest);
             !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
         }
         Some(_) => false,
@@ -422,10 +386,7 @@ fn is_number(bytes: &[u8]) -> bool {
 }
 
 fn split_digits(bytes: &[u8]) -> (&[u8], &[u8]) {
-    let length = bytes
-        .iter()
-        .position(|byte| !byte.is_ascii_digit())
-        .unwrap_or(bytes.len());
+    let length = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
     bytes.split_at(length)
 }
 
@@ -433,9 +394,7 @@ fn split_digits(bytes: &[u8]) -> (&[u8], &[u8]) {
 fn has_duplicate(members: &[(Cow<'_, str>, Value<'_>)]) -> bool {
     let mut names: Vec<&str> = members.iter().map(|(name, _)| &**name).collect();
     names.sort_unstable();
-    names
-        .windows(2)
-        .any(|pair| matches!(pair, [one, other] if one == other))
+    names.windows(2).any(|pair| matches!(pair, [one, other] if one == other))
 }
 
 #[cfg(test)]
@@ -466,10 +425,7 @@ mod tests {
             "{ }",
             r#"{"a":1,"b":{"a":2},"":[]}"#,
         ] {
-            assert_eq!(
-                parse(text.as_bytes()).map(|value| to_serde(&value)),
-                Ok(by_serde(text))
-            );
+            assert_eq!(parse(text.as_bytes()).map(|value| to_serde(&value)), Ok(by_serde(text)));
         }
     }
 
@@ -477,23 +433,12 @@ mod tests {
     fn what_json_is_not_is_told_with_its_place() {
         refused("", 0, "the text ends where a value is due");
         refused("  ", 2, "the text ends where a value is due");
-        for text in [
-            "x",
-            "nul",
-            "True",
-            "+1",
-            ".5",
-            "'a'",
-            "\u{feff}1",
-            "NaN",
-            "Infinity",
-            "//1",
-        ] {
+        for text in ["x", "nul", "True", "+1", ".5", "'a'", "\u{feff}1", "NaN", "Infinity", "//1"] {
             refused(text, 0, "no JSON value");
         }
-        for text in [
-            "01", "-", "1.", "1.e1", "1e", "1e+", "-01", "1.5.5", "1-1", "--1", "00", "1e1.5",
-        ] {
+        for text in
+            ["01", "-", "1.", "1.e1", "1e", "1e+", "-01", "1.5.5", "1-1", "--1", "00", "1e1.5"]
+        {
             refused(text, 0, "no number");
         }
         refused("0x1", 1, "trailing bytes");
@@ -526,12 +471,9 @@ mod tests {
         refused(r#""\"#, 2, "a string is cut off");
         refused(r#""\x41""#, 3, "unknown escape");
         refused(r#""\U0041""#, 3, "unknown escape");
-        for (text, offset) in [
-            (r#""\u12""#, 3),
-            (r#""\u12g4""#, 3),
-            (r#""\u+123""#, 3),
-            (r#""\u"#, 3),
-        ] {
+        for (text, offset) in
+            [(r#""\u12""#, 3), (r#""\u12g4""#, 3), (r#""\u+123""#, 3), (r#""\u"#, 3)]
+        {
             refused(text, offset, "four hexadecimal digits are due");
         }
         for (text, offset) in [
@@ -547,10 +489,7 @@ mod tests {
         }
         assert_eq!(
             parse(b"\"\xc0\xaf\""),
-            Err(JsonError {
-                offset: 1,
-                problem: "invalid UTF-8"
-            }),
+            Err(JsonError { offset: 1, problem: "invalid UTF-8" }),
             "an overlong form"
         );
         assert!(parse(b"\"\xed\xa0\x80\"").is_err(), "a surrogate in UTF-8");
@@ -578,10 +517,7 @@ mod tests {
             }
         }
         let unclosed = "[".repeat(1_000_000);
-        assert_eq!(
-            parse(unclosed.as_bytes()).unwrap_err().problem,
-            "nested too deeply"
-        );
+        assert_eq!(parse(unclosed.as_bytes()).unwrap_err().problem, "nested too deeply");
     }
 
     proptest! {
@@ -612,20 +548,12 @@ mod tests {
         ]);
         let soup =
             prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat().into_bytes());
-        prop_oneof![
-            soup,
-            "[0-9eE+.-]{0,8}".prop_map(String::into_bytes),
-            any::<Vec<u8>>()
-        ]
+        prop_oneof![soup, "[0-9eE+.-]{0,8}".prop_map(String::into_bytes), any::<Vec<u8>>()]
     }
 
     #[track_caller]
     fn refused(text: &str, offset: usize, problem: &'static str) {
-        assert_eq!(
-            parse(text.as_bytes()),
-            Err(JsonError { offset, problem }),
-            "{text:?}"
-        );
+        assert_eq!(parse(text.as_bytes()), Err(JsonError { offset, problem }), "{text:?}");
     }
 
     fn by_serde(text: &str) -> serde_json::Value {
@@ -639,10 +567,9 @@ mod tests {
             Value::Number(text) => by_serde(text),
             Value::String(text) => text.clone().into_owned().into(),
             Value::Array(items) => items.iter().map(to_serde).collect(),
-            Value::Object(object) => object
-                .members()
-                .map(|(name, value)| (name.to_owned(), to_serde(value)))
-                .collect(),
+            Value::Object(object) => {
+                object.members().map(|(name, value)| (name.to_owned(), to_serde(value))).collect()
+            }
         }
     }
 }

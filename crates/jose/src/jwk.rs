@@ -32,12 +32,7 @@ impl Name {
             None => None,
             Some(name) => Some(name.parse().ok()?),
         };
-        Some(Self {
-            kid: text("kid")?,
-            kty: text("kty"),
-            crv: text("crv"),
-            algorithm,
-        })
+        Some(Self { kid: text("kid")?, kty: text("kty"), crv: text("crv"), algorithm })
     }
 
     /// Whether some header would mean both. RFC 7517 section 4.5 lets keys of different types share a `kid`.
@@ -64,10 +59,7 @@ pub(crate) fn read(jwk: &Object<'_>) -> Result<Jwk, &'static str> {
     let kid = text(jwk, "kid", "`kid` is not a string")?.map(str::to_owned);
     let algorithm = match text(jwk, "alg", "`alg` is not a string")? {
         None => None,
-        Some(name) => Some(
-            name.parse::<Algorithm>()
-                .map_err(|_| "`alg` is none that we verify")?,
-        ),
+        Some(name) => Some(name.parse::<Algorithm>().map_err(|_| "`alg` is none that we verify")?),
     };
     let mut verifiers = material(jwk)?;
     if let Some(algorithm) = algorithm {
@@ -87,14 +79,8 @@ fn check_purpose(jwk: &Object<'_>) -> Result<(), &'static str> {
     match jwk.get("key_ops") {
         None => Ok(()),
         Some(Value::Array(operations)) => {
-            let verifies = operations
-                .iter()
-                .any(|operation| operation.as_str() == Some("verify"));
-            if verifies {
-                Ok(())
-            } else {
-                Err("`key_ops` lacks `verify`")
-            }
+            let verifies = operations.iter().any(|operation| operation.as_str() == Some("verify"));
+            if verifies { Ok(()) } else { Err("`key_ops` lacks `verify`") }
         }
         Some(
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_),

@@ -21,9 +21,7 @@ pub struct Header {
 /// A `kid` is a part of the token: not printed.
 impl std::fmt::Debug for Header {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Header")
-            .field("alg", &self.alg)
-            .finish_non_exhaustive()
+        f.debug_struct("Header").field("alg", &self.alg).finish_non_exhaustive()
     }
 }
 
@@ -125,12 +123,9 @@ fn segments(token: &[u8]) -> Option<Segments<'_>> {
     let signature = signature.strip_prefix(b".")?;
     let mut parts = signing_input.split(|&byte| byte == b'.');
     match (parts.next(), parts.next(), parts.next()) {
-        (Some(header), Some(payload), None) => Some(Segments {
-            signing_input,
-            header,
-            payload,
-            signature,
-        }),
+        (Some(header), Some(payload), None) => {
+            Some(Segments { signing_input, header, payload, signature })
+        }
         (Some(_) | None, _, _) => None,
     }
 }
@@ -147,9 +142,7 @@ impl Header {
         let kid = text(&object, "kid", "`kid` is not a string")?;
         let typ = text(&object, "typ", "`typ` is not a string")?;
         if !typ.as_deref().is_none_or(is_token_type) {
-            return Err(TokenError::Unsupported(
-                "`typ` is neither `JWT` nor `at+jwt`",
-            ));
+            return Err(TokenError::Unsupported("`typ` is neither `JWT` nor `at+jwt`"));
         }
         Ok(Self { alg, kid, typ })
     }

@@ -103,18 +103,13 @@ pub(crate) fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<Verifiers, &'static
     if roca::is_weak(modulus) {
         return Err("the RSA modulus is weak (CVE-2017-15361); replace the key");
     }
-    let components = RsaPublicKeyComponents {
-        n: modulus,
-        e: exponent,
-    };
+    let components = RsaPublicKeyComponents { n: modulus, e: exponent };
     rsa_parameters()
         .into_iter()
-        .map(
-            |(algorithm, parameters)| match components.to_parsed_public_key(parameters) {
-                Ok(key) => Ok((algorithm, Verifier::Public(key))),
-                Err(_) => Err("no RSA key"),
-            },
-        )
+        .map(|(algorithm, parameters)| match components.to_parsed_public_key(parameters) {
+            Ok(key) => Ok((algorithm, Verifier::Public(key))),
+            Err(_) => Err("no RSA key"),
+        })
         .collect()
 }
 
@@ -156,10 +151,7 @@ pub(crate) fn secret(bytes: &[u8]) -> Verifiers {
         .into_iter()
         .filter(|(_, hash)| bytes.len() >= hash.tag_len())
         .map(|(algorithm, hash)| {
-            (
-                algorithm,
-                Verifier::Secret(Box::new(hmac::Key::new(hash, bytes))),
-            )
+            (algorithm, Verifier::Secret(Box::new(hmac::Key::new(hash, bytes))))
         })
         .collect()
 }
@@ -199,10 +191,7 @@ fn without_leading_zeros(bytes: &[u8]) -> &[u8] {
 /// Bits of a number without leading zero bytes.
 fn bits(bytes: &[u8]) -> usize {
     let spare = bytes.first().map_or(0, |byte| byte.leading_zeros());
-    bytes
-        .len()
-        .saturating_mul(8)
-        .saturating_sub(usize::try_from(spare).unwrap_or(usize::MAX))
+    bytes.len().saturating_mul(8).saturating_sub(usize::try_from(spare).unwrap_or(usize::MAX))
 }
 
 fn is_odd(bytes: &[u8]) -> bool {

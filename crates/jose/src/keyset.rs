@@ -100,15 +100,11 @@ impl KeySet {
     /// no secret.
     pub fn from_secret(secret: &[u8]) -> Result<Self, KeyError> {
         if secret.starts_with(b"-----BEGIN ") {
-            return Err(KeyError::Pem(
-                "a PEM file is no shared secret; configure it as `pem`",
-            ));
+            return Err(KeyError::Pem("a PEM file is no shared secret; configure it as `pem`"));
         }
         let verifiers = key::secret(secret);
         if verifiers.is_empty() {
-            return Err(KeyError::ShortSecret {
-                bytes: secret.len(),
-            });
+            return Err(KeyError::ShortSecret { bytes: secret.len() });
         }
         Ok(Self::of_one(verifiers))
     }
@@ -118,8 +114,7 @@ impl KeySet {
     #[must_use]
     pub fn restrict(mut self, algorithms: &[Algorithm]) -> Self {
         for key in &mut self.keys {
-            key.verifiers
-                .retain(|(algorithm, _)| algorithms.contains(algorithm));
+            key.verifiers.retain(|(algorithm, _)| algorithms.contains(algorithm));
         }
         self.keys.retain(|key| !key.verifiers.is_empty());
         self
@@ -189,38 +184,22 @@ impl KeySet {
     }
 
     fn of_one(verifiers: Verifiers) -> Self {
-        Self {
-            keys: vec![Key {
-                kid: None,
-                verifiers,
-            }],
-            skipped: Vec::new(),
-        }
+        Self { keys: vec![Key { kid: None, verifiers }], skipped: Vec::new() }
     }
 
     fn read_jwks(document: &[u8], secrets: Secrets) -> Result<Self, KeyError> {
         let max = limits::JWKS_BYTES_MAX;
         if document.len() > max {
-            return Err(KeyError::TooLarge {
-                bytes: document.len(),
-                max,
-            });
+            return Err(KeyError::TooLarge { bytes: document.len(), max });
         }
         let set = json::parse_object(document)?;
         let keys = set.get("keys").and_then(Value::as_array);
         let keys = keys.ok_or(KeyError::NotAKeySet("`keys` is not an array"))?;
         let max = limits::JWKS_KEYS_MAX;
         if keys.len() > max {
-            return Err(KeyError::TooManyKeys {
-                count: keys.len(),
-                max,
-            });
+            return Err(KeyError::TooManyKeys { count: keys.len(), max });
         }
-        let mut reading = Reading {
-            set: Self::default(),
-            names: Vec::new(),
-            secrets,
-        };
+        let mut reading = Reading { set: Self::default(), names: Vec::new(), secrets };
         for (index, jwk) in keys.iter().enumerate() {
             match jwk {
                 Value::Object(jwk) => reading.add(index, jwk)?,
@@ -246,25 +225,17 @@ fn from_info(info: Option<der::PublicKeyInfo<'_>>) -> Result<Verifiers, KeyError
 /// Reads `der` as everything that a PEM block may hold, and drops it.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn read_der(der: &[u8]) {
-    drop([
-        from_info(der::public_key_info(der)),
-        from_info(der::certificate(der)),
-    ]);
+    drop([from_info(der::public_key_info(der)), from_info(der::certificate(der))]);
     drop(der::rsa_public_key(der).map(|(modulus, exponent)| key::rsa(modulus, exponent)));
 }
 
 impl Key {
     fn verifier(&self, algorithm: Algorithm) -> Option<&Verifier> {
-        self.verifiers
-            .iter()
-            .find(|(own, _)| *own == algorithm)
-            .map(|(_, verifier)| verifier)
+        self.verifiers.iter().find(|(own, _)| *own == algorithm).map(|(_, verifier)| verifier)
     }
 
     fn is_secret(&self) -> bool {
-        self.verifiers
-            .iter()
-            .any(|(algorithm, _)| algorithm.is_symmetric())
+        self.verifiers.iter().any(|(algorithm, _)| algorithm.is_symmetric())
     }
 }
 
@@ -289,18 +260,12 @@ impl Reading {
         if let Some(name) = jwk::Name::of(jwk) {
             let mut earlier = self.names.iter();
             if let Some(&(first, _)) = earlier.find(|(_, earlier)| earlier.clashes_with(&name)) {
-                return Err(KeyError::DuplicateKid {
-                    first,
-                    second: index,
-                });
+                return Err(KeyError::DuplicateKid { first, second: index });
             }
             self.names.push((index, name));
         }
         match jwk::read(jwk) {
-            Ok(jwk) => self.set.keys.push(Key {
-                kid: jwk.kid,
-                verifiers: jwk.verifiers,
-            }),
+            Ok(jwk) => self.set.keys.push(Key { kid: jwk.kid, verifiers: jwk.verifiers }),
             Err(reason) => self.set.skipped.push(Skipped { index, reason }),
         }
         Ok(())

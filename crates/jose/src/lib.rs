@@ -17,11 +17,7 @@
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 #![cfg_attr(
     test,
-    allow(
-        clippy::unwrap_used,
-        clippy::arithmetic_side_effects,
-        reason = "a test may panic"
-    )
+    allow(clippy::unwrap_used, clippy::arithmetic_side_effects, reason = "a test may panic")
 )]
 
 mod algorithm;

@@ -22,9 +22,7 @@ pub(crate) fn single(text: &[u8]) -> Result<Block<'_>, KeyError> {
     }
     match next(&mut lines)? {
         None => Ok(block),
-        Some(_) => Err(KeyError::Pem(
-            "the file holds more than one PEM block; leave one",
-        )),
+        Some(_) => Err(KeyError::Pem("the file holds more than one PEM block; leave one")),
     }
 }
 

@@ -21,21 +21,14 @@ pub fn jwt(input: &[u8]) {
     let Ok(token) = Compact::parse(input, Padding::Refused) else {
         return;
     };
-    assert!(
-        token.verify_signature(&KEYS).is_err() || input == GENUINE.as_bytes(),
-        "a forgery"
-    );
-    if let (Ok(claims), Ok(payload)) = (
-        token.unverified_claims(),
-        std::str::from_utf8(token.payload()),
-    ) {
+    assert!(token.verify_signature(&KEYS).is_err() || input == GENUINE.as_bytes(), "a forgery");
+    if let (Ok(claims), Ok(payload)) =
+        (token.unverified_claims(), std::str::from_utf8(token.payload()))
+    {
         let again = sign(payload);
         // Encoded anew, it may have grown past the limit of a token's length.
         if let Ok(again) = Compact::parse(again.as_bytes(), Padding::Refused) {
-            assert!(
-                again.verify(&KEYS) == Ok(claims),
-                "claims changed on their way"
-            );
+            assert!(again.verify(&KEYS) == Ok(claims), "claims changed on their way");
         }
     }
 }
@@ -46,10 +39,7 @@ fn readings_agree(input: &[u8]) {
     match (strict, tolerant) {
         (Ok(strict), Ok(tolerant)) => {
             assert!(strict.payload() == tolerant.payload() && strict.header() == tolerant.header());
-            assert!(
-                !strict.is_padded() && !tolerant.is_padded(),
-                "padding got through"
-            );
+            assert!(!strict.is_padded() && !tolerant.is_padded(), "padding got through");
         }
         (Ok(_), Err(_)) => panic!("tolerant reading refuses what strict reading accepts"),
         (Err(_), Ok(tolerant)) => assert!(tolerant.is_padded(), "only padding sets them apart"),
@@ -70,19 +60,11 @@ fn changes_are_noticed(input: &[u8]) {
     }
     let verified = Compact::parse(&token, Padding::Allowed)
         .is_ok_and(|token| token.verify_signature(&KEYS).is_ok());
-    assert_eq!(
-        verified,
-        token == GENUINE.as_bytes(),
-        "a changed token verifies"
-    );
+    assert_eq!(verified, token == GENUINE.as_bytes(), "a changed token verifies");
 }
 
 fn sign(claims: &str) -> String {
-    let header = Header {
-        alg: Algorithm::Hs256,
-        kid: None,
-        typ: None,
-    };
+    let header = Header { alg: Algorithm::Hs256, kid: None, typ: None };
     let key = SigningKey::from_secret(SECRET).expect(INVARIANT);
     key.sign(&header, claims).expect(INVARIANT)
 }
@@ -147,10 +129,7 @@ mod tests {
     #[test]
     fn a_genuine_token_and_a_good_set_pass_their_own_properties() {
         assert!(
-            Compact::parse(GENUINE.as_bytes(), Padding::Refused)
-                .unwrap()
-                .verify(&KEYS)
-                .is_ok()
+            Compact::parse(GENUINE.as_bytes(), Padding::Refused).unwrap().verify(&KEYS).is_ok()
         );
         jwt(GENUINE.as_bytes());
         jwt(&[]);

@@ -12,15 +12,11 @@ const PRIMES: [u32; 38] = [
 
 /// Whether the private key can be computed from `modulus` (big endian) with moderate effort.
 pub(crate) fn is_weak(modulus: &[u8]) -> bool {
-    PRIMES
-        .iter()
-        .all(|&prime| is_power_of_65537(remainder(modulus, prime), prime))
+    PRIMES.iter().all(|&prime| is_power_of_65537(remainder(modulus, prime), prime))
 }
 
 fn remainder(modulus: &[u8], prime: u32) -> u32 {
-    modulus.iter().fold(0, |high, &byte| {
-        times_plus(high, 256, u32::from(byte), prime)
-    })
+    modulus.iter().fold(0, |high, &byte| times_plus(high, 256, u32::from(byte), prime))
 }
 
 /// Walks the powers of 65537 modulo `prime`; there are fewer than `prime` of them.
@@ -37,11 +33,7 @@ fn is_power_of_65537(residue: u32, prime: u32) -> bool {
 
 /// `value * factor + addend` modulo `prime`. With `value` below 168 it can't overflow.
 fn times_plus(value: u32, factor: u32, addend: u32, prime: u32) -> u32 {
-    value
-        .wrapping_mul(factor)
-        .wrapping_add(addend)
-        .checked_rem(prime)
-        .unwrap_or_default()
+    value.wrapping_mul(factor).wrapping_add(addend).checked_rem(prime).unwrap_or_default()
 }
 
 #[cfg(test)]

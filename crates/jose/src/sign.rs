@@ -30,9 +30,7 @@ enum Kind {
 /// Says what kind of key it is and nothing of the key.
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SigningKey")
-            .field("algorithm", &self.algorithm())
-            .finish_non_exhaustive()
+        f.debug_struct("SigningKey").field("algorithm", &self.algorithm()).finish_non_exhaustive()
     }
 }
 
@@ -50,16 +48,12 @@ impl SigningKey {
                 .map(Kind::Rsa)
                 .or_else(|| ec(&block.der))
                 .or_else(|| {
-                    Ed25519KeyPair::from_pkcs8_maybe_unchecked(&block.der)
-                        .ok()
-                        .map(Kind::Ed25519)
+                    Ed25519KeyPair::from_pkcs8_maybe_unchecked(&block.der).ok().map(Kind::Ed25519)
                 }),
             "RSA PRIVATE KEY" => RsaKeyPair::from_der(&block.der).ok().map(Kind::Rsa),
             "EC PRIVATE KEY" => ec(&block.der),
             "ENCRYPTED PRIVATE KEY" => {
-                return Err(KeyError::Pem(
-                    "the private key is encrypted; decrypt it first",
-                ));
+                return Err(KeyError::Pem("the private key is encrypted; decrypt it first"));
             }
             _ => return Err(KeyError::Pem("not a private key")),
         };
@@ -74,9 +68,7 @@ impl SigningKey {
     /// [`KeyError::ShortSecret`] below 32 bytes. Source: RFC 7518 section 3.2.
     pub fn from_secret(secret: &[u8]) -> Result<Self, KeyError> {
         if secret.len() < hmac::HMAC_SHA256.tag_len() {
-            return Err(KeyError::ShortSecret {
-                bytes: secret.len(),
-            });
+            return Err(KeyError::ShortSecret { bytes: secret.len() });
         }
         Ok(Self(Kind::Secret(secret.to_vec())))
     }
@@ -104,10 +96,7 @@ impl SigningKey {
 
     /// Every algorithm that the key can sign.
     pub fn algorithms(&self) -> Vec<Algorithm> {
-        Algorithm::ALL
-            .into_iter()
-            .filter(|algorithm| self.suits(*algorithm))
-            .collect()
+        Algorithm::ALL.into_iter().filter(|algorithm| self.suits(*algorithm)).collect()
     }
 
     /// Signs `claims_json` as it stands, as a JWS in compact form.
@@ -120,17 +109,13 @@ impl SigningKey {
         Claims::parse(claims_json.as_bytes()).map_err(SignError::Claims)?;
         if !self.suits(header.alg) {
             let suited = self.algorithms();
-            return Err(SignError::WrongAlgorithm {
-                algorithm: header.alg,
-                suited,
-            });
+            return Err(SignError::WrongAlgorithm { algorithm: header.alg, suited });
         }
         let mut token = base64url::encode(header.to_json().as_bytes());
         token.push('.');
         token.push_str(&base64url::encode(claims_json.as_bytes()));
-        let signature = self
-            .raw_signature(header.alg, token.as_bytes())
-            .ok_or(SignError::Failed)?;
+        let signature =
+            self.raw_signature(header.alg, token.as_bytes()).ok_or(SignError::Failed)?;
         token.push('.');
         token.push_str(&base64url::encode(&signature));
         Ok(token)
@@ -147,10 +132,7 @@ impl SigningKey {
         };
         let mut jwk = "{\"kid\":".to_owned();
         json::write_string(&mut jwk, &kid);
-        jwk.push_str(&format!(
-            ",\"use\":\"sig\",\"alg\":\"{}\"",
-            self.algorithm()
-        ));
+        jwk.push_str(&format!(",\"use\":\"sig\",\"alg\":\"{}\"", self.algorithm()));
         for (name, value) in self.public_members()? {
             jwk.push_str(&format!(",\"{name}\":\"{value}\""));
         }
@@ -164,14 +146,10 @@ impl SigningKey {
     /// [`SignError::Secret`] for a shared secret, whose thumbprint would help to guess it.
     pub fn thumbprint(&self) -> Result<String, SignError> {
         let members = self.public_members()?;
-        let members: Vec<_> = members
-            .iter()
-            .map(|(name, value)| format!("\"{name}\":\"{value}\""))
-            .collect();
+        let members: Vec<_> =
+            members.iter().map(|(name, value)| format!("\"{name}\":\"{value}\"")).collect();
         let canonical = format!("{{{}}}", members.join(","));
-        Ok(base64url::encode(
-            digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref(),
-        ))
+        Ok(base64url::encode(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref()))
     }
 
     /// The members that define the public key, sorted by name as RFC 7638 asks.
@@ -224,8 +202,7 @@ impl SigningKey {
             Kind::Rsa(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
                 let encoding = rsa_encoding(algorithm)?;
-                pair.sign(encoding, &SystemRandom::new(), message, &mut signature)
-                    .ok()?;
+                pair.sign(encoding, &SystemRandom::new(), message, &mut signature).ok()?;
                 Some(signature)
             }
             Kind::Ec(_, pair) => {
@@ -291,8 +268,5 @@ fn rsa_encoding(algorithm: Algorithm) -> Option<&'static dyn RsaEncoding> {
 }
 
 fn hmac_hash(algorithm: Algorithm) -> Option<hmac::Algorithm> {
-    hmac_algorithms()
-        .into_iter()
-        .find(|(own, _)| *own == algorithm)
-        .map(|(_, hash)| hash)
+    hmac_algorithms().into_iter().find(|(own, _)| *own == algorithm).map(|(_, hash)| hash)
 }

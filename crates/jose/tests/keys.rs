@@ -24,51 +24,15 @@ macro_rules! key_file {
 fn pairs() -> Vec<(&'static [u8], &'static [u8], Vec<Algorithm>)> {
     vec![
         (key_file!("rsa.pkcs8"), key_file!("rsa.spki"), RSA.to_vec()),
-        (
-            key_file!("rsa.pkcs1"),
-            key_file!("rsa.public.pkcs1"),
-            RSA.to_vec(),
-        ),
-        (
-            key_file!("rsa.pkcs8"),
-            key_file!("rsa.certificate"),
-            RSA.to_vec(),
-        ),
-        (
-            key_file!("p256.pkcs8"),
-            key_file!("p256.spki"),
-            vec![Algorithm::Es256],
-        ),
-        (
-            key_file!("p256.sec1"),
-            key_file!("p256.certificate"),
-            vec![Algorithm::Es256],
-        ),
-        (
-            key_file!("p384.pkcs8"),
-            key_file!("p384.spki"),
-            vec![Algorithm::Es384],
-        ),
-        (
-            key_file!("p384.sec1"),
-            key_file!("p384.spki"),
-            vec![Algorithm::Es384],
-        ),
-        (
-            key_file!("p521.pkcs8"),
-            key_file!("p521.spki"),
-            vec![Algorithm::Es512],
-        ),
-        (
-            key_file!("p521.sec1"),
-            key_file!("p521.spki"),
-            vec![Algorithm::Es512],
-        ),
-        (
-            key_file!("ed25519.pkcs8"),
-            key_file!("ed25519.spki"),
-            vec![Algorithm::EdDsa],
-        ),
+        (key_file!("rsa.pkcs1"), key_file!("rsa.public.pkcs1"), RSA.to_vec()),
+        (key_file!("rsa.pkcs8"), key_file!("rsa.certificate"), RSA.to_vec()),
+        (key_file!("p256.pkcs8"), key_file!("p256.spki"), vec![Algorithm::Es256]),
+        (key_file!("p256.sec1"), key_file!("p256.certificate"), vec![Algorithm::Es256]),
+        (key_file!("p384.pkcs8"), key_file!("p384.spki"), vec![Algorithm::Es384]),
+        (key_file!("p384.sec1"), key_file!("p384.spki"), vec![Algorithm::Es384]),
+        (key_file!("p521.pkcs8"), key_file!("p521.spki"), vec![Algorithm::Es512]),
+        (key_file!("p521.sec1"), key_file!("p521.spki"), vec![Algorithm::Es512]),
+        (key_file!("ed25519.pkcs8"), key_file!("ed25519.spki"), vec![Algorithm::EdDsa]),
     ]
 }
 
@@ -94,10 +58,7 @@ fn a_published_jwk_verifies_what_its_key_signs_with_its_own_algorithm_and_no_oth
         let keys = KeySet::from_jwks(set.as_bytes()).unwrap();
         assert!(keys.has_kid(&kid) && keys.skipped().is_empty());
         for alg in algorithms {
-            assert_eq!(
-                round_trip(&signer, &keys, alg, Some(&kid)),
-                alg == signer.algorithm()
-            );
+            assert_eq!(round_trip(&signer, &keys, alg, Some(&kid)), alg == signer.algorithm());
             assert!(!round_trip(&signer, &keys, alg, Some("another")));
         }
     }
@@ -107,17 +68,9 @@ fn a_published_jwk_verifies_what_its_key_signs_with_its_own_algorithm_and_no_oth
 fn a_generated_key_can_be_read_back_and_used() {
     let pem = SigningKey::generate_rsa().unwrap();
     let signer = SigningKey::from_pem(pem.as_bytes()).unwrap();
-    let set = format!(
-        "{{\"keys\":[{}]}}",
-        signer.public_jwk(Some("a \"kid\"\n")).unwrap()
-    );
+    let set = format!("{{\"keys\":[{}]}}", signer.public_jwk(Some("a \"kid\"\n")).unwrap());
     let keys = KeySet::from_jwks(set.as_bytes()).unwrap();
-    assert!(round_trip(
-        &signer,
-        &keys,
-        Algorithm::Rs256,
-        Some("a \"kid\"\n")
-    ));
+    assert!(round_trip(&signer, &keys, Algorithm::Rs256, Some("a \"kid\"\n")));
     assert!(!format!("{signer:?}").contains(pem.lines().nth(1).unwrap()));
 }
 
@@ -129,15 +82,8 @@ fn a_secret_serves_the_hashes_it_is_long_enough_for() {
         let keys = KeySet::from_secret(&secret).unwrap();
         let signer = SigningKey::from_secret(&secret).unwrap();
         let expect: Vec<_> = hs.into_iter().take(served).collect();
-        assert_eq!(
-            (keys.algorithms(), signer.algorithms()),
-            (expect.clone(), expect.clone())
-        );
-        assert!(
-            expect
-                .into_iter()
-                .all(|alg| round_trip(&signer, &keys, alg, None))
-        );
+        assert_eq!((keys.algorithms(), signer.algorithms()), (expect.clone(), expect.clone()));
+        assert!(expect.into_iter().all(|alg| round_trip(&signer, &keys, alg, None)));
     }
     for bytes in [0, 1, 31] {
         let short = KeyError::ShortSecret { bytes };
@@ -152,57 +98,30 @@ fn a_secret_serves_the_hashes_it_is_long_enough_for() {
 #[test]
 fn a_key_does_not_sign_what_it_does_not_suit_nor_claims_that_we_would_refuse() {
     let signer = SigningKey::from_pem(key_file!("p256.pkcs8")).unwrap();
-    let header = |alg| Header {
-        alg,
-        kid: None,
-        typ: None,
-    };
-    for alg in Algorithm::ALL
-        .into_iter()
-        .filter(|alg| *alg != Algorithm::Es256)
-    {
+    let header = |alg| Header { alg, kid: None, typ: None };
+    for alg in Algorithm::ALL.into_iter().filter(|alg| *alg != Algorithm::Es256) {
         let refusal = signer.sign(&header(alg), "{}").unwrap_err();
         assert_eq!(
             refusal,
-            SignError::WrongAlgorithm {
-                algorithm: alg,
-                suited: vec![Algorithm::Es256]
-            }
+            SignError::WrongAlgorithm { algorithm: alg, suited: vec![Algorithm::Es256] }
         );
     }
     for claims in ["", "[]", "{", r#"{"a":1,"a":1}"#] {
         let refusal = signer.sign(&header(Algorithm::Es256), claims).unwrap_err();
         assert!(matches!(refusal, SignError::Json(_)), "{claims}");
     }
-    let refusal = signer
-        .sign(&header(Algorithm::Es256), r#"{"exp":"soon"}"#)
-        .unwrap_err();
+    let refusal = signer.sign(&header(Algorithm::Es256), r#"{"exp":"soon"}"#).unwrap_err();
     assert!(matches!(refusal, SignError::Claims(_)));
 }
 
 #[test]
 fn pem_files_that_hold_no_usable_public_key_are_refused_with_the_reason() {
-    pem_refused(
-        key_file!("rsa1024.spki"),
-        "an RSA modulus needs 2048 to 8192 bits",
-    );
-    pem_refused(
-        key_file!("secp256k1.spki"),
-        "the curve is none of P-256, P-384, P-521",
-    );
-    pem_refused(
-        key_file!("ed448.spki"),
-        "neither an RSA, an EC nor an Ed25519 key",
-    );
+    pem_refused(key_file!("rsa1024.spki"), "an RSA modulus needs 2048 to 8192 bits");
+    pem_refused(key_file!("secp256k1.spki"), "the curve is none of P-256, P-384, P-521");
+    pem_refused(key_file!("ed448.spki"), "neither an RSA, an EC nor an Ed25519 key");
     for private in ["rsa.pkcs8", "rsa.pkcs1", "p256.sec1", "p256.encrypted"] {
-        let path = format!(
-            "{}/tests/data/keys/{private}.pem",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        pem_refused(
-            &std::fs::read(path).unwrap(),
-            "a private key; give its public part",
-        );
+        let path = format!("{}/tests/data/keys/{private}.pem", env!("CARGO_MANIFEST_DIR"));
+        pem_refused(&std::fs::read(path).unwrap(), "a private key; give its public part");
     }
     pem_refused(b"", "the file holds no PEM block");
     pem_refused(b"\xff", "not a PEM file");
@@ -211,19 +130,13 @@ fn pem_files_that_hold_no_usable_public_key_are_refused_with_the_reason() {
         &[key.as_slice(), key].concat(),
         "the file holds more than one PEM block; leave one",
     );
-    pem_refused(
-        b"-----BEGIN PUBLIC KEY-----\nAAAA\n",
-        "a PEM block has no END line",
-    );
+    pem_refused(b"-----BEGIN PUBLIC KEY-----\nAAAA\n", "a PEM block has no END line");
     let text = std::str::from_utf8(key).unwrap();
     pem_refused(
         text.replace("END PUBLIC", "END RSA PUBLIC").as_bytes(),
         "a PEM block is not base64, or badly ended",
     );
-    pem_refused(
-        text.replacen('M', "!", 1).as_bytes(),
-        "a PEM block is not base64, or badly ended",
-    );
+    pem_refused(text.replacen('M', "!", 1).as_bytes(), "a PEM block is not base64, or badly ended");
     pem_refused(
         text.replace("PUBLIC KEY", "CERTIFICATE").as_bytes(),
         "the block does not hold what its label says",
@@ -243,74 +156,37 @@ fn explanations_around_the_block_and_windows_line_ends_do_no_harm() {
     let both = format!(
         "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n{private}"
     );
-    assert_eq!(
-        SigningKey::from_pem(both.as_bytes()).unwrap().algorithm(),
-        Algorithm::Es256
-    );
+    assert_eq!(SigningKey::from_pem(both.as_bytes()).unwrap().algorithm(), Algorithm::Es256);
 }
 
 #[test]
 fn private_key_files_that_cannot_sign_are_refused_with_the_reason() {
     for (file, reason) in [
-        (
-            key_file!("p256.encrypted").as_slice(),
-            "the private key is encrypted; decrypt it first",
-        ),
+        (key_file!("p256.encrypted").as_slice(), "the private key is encrypted; decrypt it first"),
         (key_file!("p256.spki"), "not a private key"),
         (key_file!("p256.certificate"), "not a private key"),
     ] {
-        assert_eq!(
-            SigningKey::from_pem(file).unwrap_err(),
-            KeyError::Pem(reason)
-        );
+        assert_eq!(SigningKey::from_pem(file).unwrap_err(), KeyError::Pem(reason));
     }
     let garbage = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-    assert!(matches!(
-        SigningKey::from_pem(garbage).unwrap_err(),
-        KeyError::Unusable(_)
-    ));
+    assert!(matches!(SigningKey::from_pem(garbage).unwrap_err(), KeyError::Unusable(_)));
 }
 
 #[test]
 fn a_document_that_is_no_key_set_is_refused_as_a_whole() {
-    for document in [
-        "",
-        "[]",
-        "{",
-        r#"{"keys":[],"keys":[]}"#,
-        r#"{"keys":[]} "x""#,
-    ] {
-        assert!(
-            matches!(set(document).unwrap_err(), KeyError::Json(_)),
-            "{document}"
-        );
+    for document in ["", "[]", "{", r#"{"keys":[],"keys":[]}"#, r#"{"keys":[]} "x""#] {
+        assert!(matches!(set(document).unwrap_err(), KeyError::Json(_)), "{document}");
     }
-    for document in [
-        "{}",
-        r#"{"keys":{}}"#,
-        r#"{"keys":[1]}"#,
-        r#"{"keys":["x"]}"#,
-        r#"{"kty":"RSA"}"#,
-    ] {
-        assert!(
-            matches!(set(document).unwrap_err(), KeyError::NotAKeySet(_)),
-            "{document}"
-        );
+    for document in
+        ["{}", r#"{"keys":{}}"#, r#"{"keys":[1]}"#, r#"{"keys":["x"]}"#, r#"{"kty":"RSA"}"#]
+    {
+        assert!(matches!(set(document).unwrap_err(), KeyError::NotAKeySet(_)), "{document}");
     }
     assert!(set(r#"{"keys":[]}"#).unwrap().is_empty());
     let many = format!(r#"{{"keys":[{}]}}"#, vec!["{}"; 257].join(","));
-    assert_eq!(
-        set(&many).unwrap_err(),
-        KeyError::TooManyKeys {
-            count: 257,
-            max: 256
-        }
-    );
+    assert_eq!(set(&many).unwrap_err(), KeyError::TooManyKeys { count: 257, max: 256 });
     let large = format!("{{\"keys\":[]{}}}", " ".repeat(1024 * 1024));
-    assert!(matches!(
-        set(&large).unwrap_err(),
-        KeyError::TooLarge { .. }
-    ));
+    assert!(matches!(set(&large).unwrap_err(), KeyError::TooLarge { .. }));
 }
 
 #[test]
@@ -319,13 +195,7 @@ fn a_set_with_a_private_key_or_two_of_a_name_is_refused() {
     let both = format!(r#"{{"keys":[{EC},{private}]}}"#);
     assert_eq!(set(&both).unwrap_err(), KeyError::PrivateKey { index: 1 });
     let twice = format!(r#"{{"keys":[{EC},{{"kty":"oct","k":""}},{EC}]}}"#);
-    assert_eq!(
-        set(&twice).unwrap_err(),
-        KeyError::DuplicateKid {
-            first: 0,
-            second: 2
-        }
-    );
+    assert_eq!(set(&twice).unwrap_err(), KeyError::DuplicateKid { first: 0, second: 2 });
     // One name for a key that signs and one that encrypts, or for two types, leaves no doubt.
     let encrypts = EC.replace("\"kty\"", "\"use\":\"enc\",\"kty\"");
     let other = OKP.replace("\"okp\"", "\"ec\"");
@@ -347,36 +217,15 @@ fn keys_that_cannot_serve_are_skipped_with_the_reason_and_the_rest_serve() {
     skipped(&with(r#""alg":"none""#), "`alg` is none that we verify");
     skipped(&with(r#""alg":1"#), "`alg` is not a string");
     skipped(&EC.replace("\"ec\"", "1"), "`kid` is not a string");
-    skipped(
-        &EC.replace("\"EC\"", "\"ec\""),
-        "`kty` is none that we know",
-    );
-    skipped(
-        &EC.replace("\"EC\"", "\"RSA\""),
-        "a member of the key is missing or not base64url",
-    );
-    skipped(
-        &EC.replace("P-256", "P-257"),
-        "`crv` is none of P-256, P-384, P-521",
-    );
-    skipped(
-        &EC.replace("P-256", "P-384"),
-        "`x` or `y` has not the length that its curve asks for",
-    );
-    skipped(
-        &EC.replace("5a0\"", "5a4\""),
-        "the EC point is not on its curve",
-    );
-    skipped(
-        &EC.replace("5a0\"", "5a1\""),
-        "a member of the key is missing or not base64url",
-    );
+    skipped(&EC.replace("\"EC\"", "\"ec\""), "`kty` is none that we know");
+    skipped(&EC.replace("\"EC\"", "\"RSA\""), "a member of the key is missing or not base64url");
+    skipped(&EC.replace("P-256", "P-257"), "`crv` is none of P-256, P-384, P-521");
+    skipped(&EC.replace("P-256", "P-384"), "`x` or `y` has not the length that its curve asks for");
+    skipped(&EC.replace("5a0\"", "5a4\""), "the EC point is not on its curve");
+    skipped(&EC.replace("5a0\"", "5a1\""), "a member of the key is missing or not base64url");
     skipped(&OKP.replace("Ed25519", "Ed448"), "`crv` is not Ed25519");
     skipped(&OKP.replace("HURo", ""), "an Ed25519 key has 32 bytes");
-    skipped(
-        r#"{"kty":"oct","k":"AAAA"}"#,
-        "a shared secret has no place in a public set",
-    );
+    skipped(r#"{"kty":"oct","k":"AAAA"}"#, "a shared secret has no place in a public set");
     skipped("{}", "`kty` is none that we know");
 }
 
@@ -390,10 +239,7 @@ fn rsa_moduli_and_exponents_out_of_range_are_skipped() {
     skipped(&key(&odd(1025), "AQAB"), size);
     skipped(&key("", "AQAB"), size);
     // A leading zero doesn't make a number longer.
-    skipped(
-        &key(&base64(&[vec![0], vec![0xff; 255]].concat()), "AQAB"),
-        size,
-    );
+    skipped(&key(&base64(&[vec![0], vec![0xff; 255]].concat()), "AQAB"), size);
     for wrong in ["AQ", "Ag", "AA", "", "AQAA", "AQAAAAE"] {
         skipped(&key(&odd(256), wrong), exponent);
     }
@@ -448,16 +294,10 @@ proptest! {
 
 /// Whether what `signer` signs verifies with `keys`.
 fn round_trip(signer: &SigningKey, keys: &KeySet, alg: Algorithm, kid: Option<&str>) -> bool {
-    let header = Header {
-        alg,
-        kid: kid.map(str::to_owned),
-        typ: None,
-    };
+    let header = Header { alg, kid: kid.map(str::to_owned), typ: None };
     let token = signer.sign(&header, r#"{"sub":"somebody"}"#).unwrap();
     let token = Compact::parse(token.as_bytes(), Padding::Refused).unwrap();
-    token
-        .verify(keys)
-        .is_ok_and(|claims| claims.sub.as_deref() == Some("somebody"))
+    token.verify(keys).is_ok_and(|claims| claims.sub.as_deref() == Some("somebody"))
 }
 
 #[track_caller]
@@ -475,11 +315,8 @@ fn skipped(jwk: &str, reason: &str) {
     let good = OKP.replace("\"okp\"", "\"good\"");
     let set = set(&format!(r#"{{"keys":[{good},{jwk}]}}"#)).unwrap();
     assert_eq!(set.len(), 1, "{jwk}");
-    let told: Vec<_> = set
-        .skipped()
-        .iter()
-        .map(|skipped| (skipped.index, skipped.reason))
-        .collect();
+    let told: Vec<_> =
+        set.skipped().iter().map(|skipped| (skipped.index, skipped.reason)).collect();
     assert_eq!(told, [(1, reason)], "{jwk}");
 }
 

@@ -51,10 +51,7 @@ fn rfc_7515_a_4_es512() {
 fn rfc_7515_a_5_unsecured_is_refused() {
     let token = format!("eyJhbGciOiJub25lIn0.{JOE}.");
     let refusal = Compact::parse(token.as_bytes(), Padding::Refused).unwrap_err();
-    assert_eq!(
-        refusal,
-        TokenError::Unsupported("`alg` is `none` or unknown")
-    );
+    assert_eq!(refusal, TokenError::Unsupported("`alg` is `none` or unknown"));
 }
 
 #[test]
@@ -71,10 +68,7 @@ fn rfc_8037_a_3_thumbprint() {
         MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n\
         -----END PRIVATE KEY-----\n";
     let key = SigningKey::from_pem(pem.as_bytes()).unwrap();
-    assert_eq!(
-        key.thumbprint().unwrap(),
-        "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
-    );
+    assert_eq!(key.thumbprint().unwrap(), "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
 }
 
 fn set(key: &str) -> KeySet {
@@ -85,9 +79,7 @@ fn set(key: &str) -> KeySet {
 #[track_caller]
 fn check(key: &str, token: &str) {
     let verify = |token: &str| {
-        Compact::parse(token.as_bytes(), Padding::Refused)
-            .unwrap()
-            .verify_signature(&set(key))
+        Compact::parse(token.as_bytes(), Padding::Refused).unwrap().verify_signature(&set(key))
     };
     assert_eq!(verify(token), Ok(()));
     let (signed, signature) = token.rsplit_once('.').unwrap();

@@ -17,15 +17,9 @@ const BAD_ALGORITHM: TokenError = Unsupported("`alg` is `none` or unknown");
 
 #[test]
 fn an_ordinary_token_verifies_and_tells_its_claims() {
-    let token = token(
-        HEADER,
-        r#"{"iss":"i","sub":"s","aud":["a","b"],"scope":"x y","exp":9}"#,
-    );
+    let token = token(HEADER, r#"{"iss":"i","sub":"s","aud":["a","b"],"scope":"x y","exp":9}"#);
     let claims = verify(&token).unwrap();
-    assert_eq!(
-        (claims.iss.as_deref(), claims.sub.as_deref()),
-        (Some("i"), Some("s"))
-    );
+    assert_eq!((claims.iss.as_deref(), claims.sub.as_deref()), (Some("i"), Some("s")));
     assert_eq!(
         (claims.aud, claims.scopes),
         (vec!["a".into(), "b".into()], vec!["x".into(), "y".into()])
@@ -58,58 +52,23 @@ fn what_a_header_may_not_say() {
     refused(r#"{}"#, Malformed("the header has no `alg`"));
     refused(r#"{"alg":null}"#, Malformed("`alg` is not a string"));
     refused(r#"{"alg":["HS256"]}"#, Malformed("`alg` is not a string"));
-    for name in [
-        "none", "None", "NONE", "nOnE", "", "hs256", "HS256 ", "HS1", "RSA1_5", "dir", "ES256K",
-    ] {
+    for name in
+        ["none", "None", "NONE", "nOnE", "", "hs256", "HS256 ", "HS1", "RSA1_5", "dir", "ES256K"]
+    {
         refused(&format!(r#"{{"alg":"{name}"}}"#), BAD_ALGORITHM);
     }
-    refused(
-        r#"{"alg":"HS256","crit":[]}"#,
-        Unsupported("the header has `crit`"),
-    );
-    refused(
-        r#"{"alg":"HS256","crit":["exp"],"exp":1}"#,
-        Unsupported("the header has `crit`"),
-    );
-    refused(
-        r#"{"alg":"HS256","crit":null}"#,
-        Unsupported("the header has `crit`"),
-    );
-    refused(
-        r#"{"alg":"HS256","b64":true}"#,
-        Unsupported("the header has `b64`"),
-    );
-    refused(
-        r#"{"alg":"HS256","b64":false}"#,
-        Unsupported("the header has `b64`"),
-    );
-    refused(
-        r#"{"alg":"HS256","zip":"DEF"}"#,
-        Unsupported("the header has `zip`"),
-    );
-    refused(
-        r#"{"alg":"HS256","enc":"A128GCM"}"#,
-        Unsupported("the header has `enc`"),
-    );
-    refused(
-        r#"{"alg":"HS256","kid":7}"#,
-        Malformed("`kid` is not a string"),
-    );
-    refused(
-        r#"{"alg":"HS256","typ":7}"#,
-        Malformed("`typ` is not a string"),
-    );
-    for typ in [
-        "",
-        "JOSE",
-        "JWS",
-        "id+jwt",
-        "dpop+jwt",
-        "logout+jwt",
-        "application/",
-        "text/jwt",
-        "JWT ",
-    ] {
+    refused(r#"{"alg":"HS256","crit":[]}"#, Unsupported("the header has `crit`"));
+    refused(r#"{"alg":"HS256","crit":["exp"],"exp":1}"#, Unsupported("the header has `crit`"));
+    refused(r#"{"alg":"HS256","crit":null}"#, Unsupported("the header has `crit`"));
+    refused(r#"{"alg":"HS256","b64":true}"#, Unsupported("the header has `b64`"));
+    refused(r#"{"alg":"HS256","b64":false}"#, Unsupported("the header has `b64`"));
+    refused(r#"{"alg":"HS256","zip":"DEF"}"#, Unsupported("the header has `zip`"));
+    refused(r#"{"alg":"HS256","enc":"A128GCM"}"#, Unsupported("the header has `enc`"));
+    refused(r#"{"alg":"HS256","kid":7}"#, Malformed("`kid` is not a string"));
+    refused(r#"{"alg":"HS256","typ":7}"#, Malformed("`typ` is not a string"));
+    for typ in
+        ["", "JOSE", "JWS", "id+jwt", "dpop+jwt", "logout+jwt", "application/", "text/jwt", "JWT "]
+    {
         refused(&format!(r#"{{"alg":"HS256","typ":"{typ}"}}"#), BAD_TYPE);
     }
 }
@@ -136,11 +95,7 @@ fn a_header_that_is_not_strict_json_is_refused() {
     ] {
         refused(header, BAD_HEADER);
     }
-    let deep = format!(
-        "{{\"alg\":\"HS256\",\"x\":{}{}}}",
-        "[".repeat(64),
-        "]".repeat(64)
-    );
+    let deep = format!("{{\"alg\":\"HS256\",\"x\":{}{}}}", "[".repeat(64), "]".repeat(64));
     refused(&deep, BAD_HEADER);
 }
 
@@ -179,18 +134,11 @@ fn a_token_has_exactly_three_segments() {
         format!("{good}.{signature}"),
         format!("{header}..{payload}.{signature}"),
     ] {
-        assert_eq!(
-            verify(&wrong).unwrap_err(),
-            Malformed("not three segments"),
-            "{wrong}"
-        );
+        assert_eq!(verify(&wrong).unwrap_err(), Malformed("not three segments"), "{wrong}");
     }
     assert_eq!(verify("..").unwrap_err(), BAD_HEADER);
     assert_eq!(verify(&format!("{signed}.")).unwrap_err(), BadSignature);
-    assert_eq!(
-        verify(&format!(" {good}")).unwrap_err(),
-        Malformed("the header is not base64url")
-    );
+    assert_eq!(verify(&format!(" {good}")).unwrap_err(), Malformed("the header is not base64url"));
     assert_eq!(
         verify(&format!("{good}\n")).unwrap_err(),
         Malformed("the signature is not base64url")
@@ -205,10 +153,7 @@ fn padding_is_let_through_only_where_it_is_allowed_and_then_told() {
     let signed = format!("{}.{}", URL_SAFE.encode(HEADER), URL_SAFE.encode("{}"));
     let token = format!("{signed}.{}", URL_SAFE.encode(mac(&signed)));
     assert!(signed.ends_with('=') && token.ends_with('='));
-    assert_eq!(
-        verify(&token).unwrap_err(),
-        Malformed("the payload is not base64url")
-    );
+    assert_eq!(verify(&token).unwrap_err(), Malformed("the payload is not base64url"));
     let tolerant = Compact::parse(token.as_bytes(), Padding::Allowed).unwrap();
     assert!(tolerant.is_padded());
     assert_eq!(tolerant.verify(&keys()).err(), None);
@@ -228,17 +173,12 @@ fn a_kid_chooses_the_key_and_an_unknown_one_is_told_apart() {
         );
         let keys = KeySet::from_jwks_with_secrets(set.as_bytes()).unwrap();
         let token = token(&format!(r#"{{"alg":"HS256"{kid}}}"#), "{}");
-        Compact::parse(token.as_bytes(), Padding::Refused)
-            .unwrap()
-            .verify_signature(&keys)
+        Compact::parse(token.as_bytes(), Padding::Refused).unwrap().verify_signature(&keys)
     };
     assert_eq!(named(""), Ok(()));
     assert_eq!(named(r#","kid":"own""#), Ok(()));
     assert_eq!(named(r#","kid":"Own""#), Err(UnknownKid));
-    assert_eq!(
-        named(r#","kid":"other""#),
-        Err(Unsupported("no key serves the header's `alg`"))
-    );
+    assert_eq!(named(r#","kid":"other""#), Err(Unsupported("no key serves the header's `alg`")));
 }
 
 #[test]
@@ -246,11 +186,7 @@ fn a_public_key_is_never_a_secret() {
     let pem = include_bytes!("data/keys/rsa.spki.pem");
     let keys = KeySet::from_pem(pem).unwrap();
     // The attack: the MAC's secret is the public key's file, which everyone has.
-    let signed = format!(
-        "{}.{}",
-        URL_SAFE_NO_PAD.encode(HEADER),
-        URL_SAFE_NO_PAD.encode("{}")
-    );
+    let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(HEADER), URL_SAFE_NO_PAD.encode("{}"));
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, pem), signed.as_bytes());
     let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag));
     let token = Compact::parse(token.as_bytes(), Padding::Refused).unwrap();
@@ -264,28 +200,17 @@ fn a_public_key_is_never_a_secret() {
 fn an_algorithm_that_the_issuer_does_not_list_is_refused_though_the_key_could() {
     let good = token(HEADER, "{}");
     let token = Compact::parse(good.as_bytes(), Padding::Refused).unwrap();
-    assert_eq!(
-        token.verify_signature(&keys().restrict(&[Algorithm::Hs256])),
-        Ok(())
-    );
-    let refusal = token
-        .verify_signature(&keys().restrict(&[Algorithm::Hs512]))
-        .unwrap_err();
+    assert_eq!(token.verify_signature(&keys().restrict(&[Algorithm::Hs256])), Ok(()));
+    let refusal = token.verify_signature(&keys().restrict(&[Algorithm::Hs512])).unwrap_err();
     assert_eq!(refusal, Unsupported("no key serves the header's `alg`"));
     assert!(token.verify_signature(&KeySet::default()).is_err());
 }
 
 #[test]
 fn no_changed_byte_of_a_token_goes_unnoticed() {
-    let header = Header {
-        alg: Algorithm::Hs256,
-        kid: None,
-        typ: Some("JWT".into()),
-    };
+    let header = Header { alg: Algorithm::Hs256, kid: None, typ: Some("JWT".into()) };
     let signer = SigningKey::from_secret(SECRET).unwrap();
-    let good = signer
-        .sign(&header, r#"{"iss":"i","sub":"somebody","exp":4102444800}"#)
-        .unwrap();
+    let good = signer.sign(&header, r#"{"iss":"i","sub":"somebody","exp":4102444800}"#).unwrap();
     assert_eq!(verify(&good).err(), None);
     for place in 0..good.len() {
         for byte in 0..=u8::MAX {
@@ -303,32 +228,19 @@ fn no_changed_byte_of_a_token_goes_unnoticed() {
 
 #[test]
 fn no_part_of_a_token_is_printed() {
-    let good = token(
-        r#"{"alg":"HS256","kid":"kid-text"}"#,
-        r#"{"sub":"sub-text"}"#,
-    );
+    let good = token(r#"{"alg":"HS256","kid":"kid-text"}"#, r#"{"sub":"sub-text"}"#);
     let token = Compact::parse(good.as_bytes(), Padding::Refused).unwrap();
     let claims = token.verify(&keys()).unwrap();
     let printed = format!("{token:?} {:?} {claims:?} {:?}", token.header(), keys());
     let own = URL_SAFE_NO_PAD.encode(SECRET);
-    for secret in [
-        "kid-text",
-        "sub-text",
-        good.as_str(),
-        own.as_str(),
-        "0123456789abcdef",
-    ] {
+    for secret in ["kid-text", "sub-text", good.as_str(), own.as_str(), "0123456789abcdef"] {
         assert!(!printed.contains(secret), "{printed}");
     }
 }
 
 #[track_caller]
 fn refused(header: &str, expect: TokenError) {
-    assert_eq!(
-        verify(&token(header, "{}")).unwrap_err(),
-        expect,
-        "{header}"
-    );
+    assert_eq!(verify(&token(header, "{}")).unwrap_err(), expect, "{header}");
 }
 
 fn verify(token: &str) -> Result<penstock_jose::Claims, TokenError> {
@@ -345,18 +257,11 @@ fn token(header: &str, payload: &str) -> String {
 }
 
 fn raw_token(header: &[u8], payload: &[u8]) -> String {
-    let signed = format!(
-        "{}.{}",
-        URL_SAFE_NO_PAD.encode(header),
-        URL_SAFE_NO_PAD.encode(payload)
-    );
+    let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload));
     let tag = URL_SAFE_NO_PAD.encode(mac(&signed));
     format!("{signed}.{tag}")
 }
 
 fn mac(signed: &str) -> hmac::Tag {
-    hmac::sign(
-        &hmac::Key::new(hmac::HMAC_SHA256, SECRET),
-        signed.as_bytes(),
-    )
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), signed.as_bytes())
 }

@@ -1,11 +1,7 @@
 //! The Wycheproof vectors come out as they are marked, but for the departures listed here, each with its reason.
 //! Data: `tests/data/wycheproof`, see the README there.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use penstock_jose::{Compact, KeySet, Padding};
 use serde_json::{Value, json};
@@ -61,11 +57,7 @@ fn shared_secrets_in_a_set_verify_nothing_unless_they_are_asked_for() {
         let keys = KeySet::from_jwks(json!({ "keys": [key] }).to_string().as_bytes()).unwrap();
         assert!(keys.is_empty() && keys.skipped().len() == 1);
         for case in group["tests"].as_array().unwrap() {
-            assert!(
-                !accepts(&keys, case["jws"].as_str().unwrap()),
-                "tcId {}",
-                case["tcId"]
-            );
+            assert!(!accepts(&keys, case["jws"].as_str().unwrap()), "tcId {}", case["tcId"]);
         }
     }
 }
@@ -88,17 +80,11 @@ fn check(file: &str, count: usize, departures: &[(u64, bool, &str)], to_set: fn(
             };
             let departure = departures.iter().find(|(own, ..)| *own == id);
             let expected = departure.map_or(marked, |(_, accepted, _)| *accepted);
-            assert!(
-                departure.is_none() || expected != marked,
-                "tcId {id} is no departure"
-            );
+            assert!(departure.is_none() || expected != marked, "tcId {id} is no departure");
             let jws = case["jws"].as_str().unwrap();
             let accepted = keys.as_ref().is_ok_and(|keys| accepts(keys, jws));
             if accepted != expected {
-                wrong.push(format!(
-                    "tcId {id} ({}): accepted is {accepted}",
-                    case["comment"]
-                ));
+                wrong.push(format!("tcId {id} ({}): accepted is {accepted}", case["comment"]));
             }
         }
     }
