@@ -39,6 +39,12 @@ impl SystemClock {
         Self { origin: Instant::now(), origin_unix_us: unix_us() }
     }
 
+    /// `now().mono_us` alone: one clock read instead of two.
+    #[must_use]
+    pub fn now_us(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
     /// Microseconds since the Unix epoch at the moment that `mono_us` calls zero, as it was then.
     /// For time stamps of records; not for lifetimes, since the wall clock may be set meanwhile.
     #[must_use]
@@ -55,8 +61,7 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Now {
-        let mono_us = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Now { unix_s: unix_us() / 1_000_000, mono_us }
+        Now { unix_s: unix_us() / 1_000_000, mono_us: self.now_us() }
     }
 }
 

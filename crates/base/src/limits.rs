@@ -220,7 +220,8 @@ pub const CONFIGURED_MS_MAX: u32 = 60 * 60_000;
 /// Longest `drain_s` that a file may ask for, in seconds. Longer: a diagnostic.
 pub const DRAIN_S_MAX: u32 = 60 * 60;
 
-const _: () = assert!(2 * CONNECT_MS_MAX < RESPONSE_HEAD_MS_MAX, "a retried connect must fit in the wait");
+const _: () =
+    assert!(2 * CONNECT_MS_MAX < RESPONSE_HEAD_MS_MAX, "a retried connect must fit in the wait");
 const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES_MAX, "a buffer grows to the largest head");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target has to fit in a head");
 const _: () = assert!(TOKEN_BYTES_MAX < HEAD_BYTES_MAX as usize, "a token has to fit in a head");
@@ -228,4 +229,5 @@ const _: () = assert!(IDLE_UPSTREAM_MS_MAX < 60_000, "we close before the backen
 const _: () = assert!(TRAILER_BYTES_MAX < BODY_BUFFER_BYTES, "trailers must fit the body's buffer");
 const _: () = assert!(FILE_QUIET_MS < FILE_BURST_MS_MAX, "a burst has room for a pause");
 const _: () = assert!(FILE_BURST_MS_MAX <= 10, "a changed API has to be live within 30 ms");
-const _: () = assert!(H2_STREAM_WINDOW_BYTES <= H2_CONNECTION_WINDOW_BYTES, "one stream fits its connection");
+const _: () =
+    assert!(H2_STREAM_WINDOW_BYTES <= H2_CONNECTION_WINDOW_BYTES, "one stream fits its connection");

@@ -1,0 +1,302 @@
+//! The data plane: everything between a caller's first byte and the last byte of its answer.
+//!
+//! Start with `pipeline.rs`: the life of a request, in order. `listen` reads and answers callers,
+//! `forward` talks to backends, `account` remembers; `runner` gives each core its own thread with
+//! its own `worker`. What is served comes in as a [`model::Snapshot`] and leaves again as one.
+//!
+//! Architecture invariant: imports neither a format nor the control plane; nothing shared is
+//! written per request, and no request waits for another.
+
+mod account;
+mod admin;
+mod buffer;
+mod call;
+mod compiled;
+mod cross_origin;
+mod flow;
+mod forward;
+mod listen;
+mod local;
+mod pipeline;
+mod respond;
+mod runner;
+mod watch;
+mod worker;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, UNKNOWN_KIDS_MAX, WORKERS_MAX};
+use base::{Clock, SystemClock};
+use model::{Settings, Snapshot};
+use stages::Routes;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use wire::tls::{ClientTls, ServerCertificates};
+
+use account::{AccessLines, AccessLogger};
+use compiled::{Compiled, Live};
+use listen::Protocol;
+use runner::{Command, Running};
+
+pub use admin::Texts;
+
+/// Why the gateway did not start. Each names the setting that changes it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{address} is taken; another port is set by `{setting}`")]
+    PortTaken { address: SocketAddr, setting: &'static str },
+    #[error("cannot listen on {address} (`{setting}`): {source}")]
+    Listen { address: SocketAddr, setting: &'static str, source: io::Error },
+    #[error("cannot write the access log (`[access_log] to`): {0}")]
+    AccessLog(io::Error),
+    #[error("cannot start a worker: {0}")]
+    Worker(io::Error),
+    #[error("neither `[gateway] http` nor `[gateway] https` is set: there is nothing to listen on")]
+    NoListener,
+}
+
+/// What the gateway is given besides settings and snapshot.
+pub struct Parts {
+    /// Certificates of the https listener; replaced in place when their files change.
+    pub certificates: Arc<ServerCertificates>,
+    /// How https backends are verified.
+    pub client_tls: Arc<ClientTls>,
+    /// What other rooms tell on the admin port.
+    pub texts: Texts,
+    /// The `version` of `penstock_build_info`.
+    pub build: &'static str,
+}
+
+/// Where the gateway listens; useful where port 0 was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    pub http: Option<SocketAddr>,
+    pub https: Option<SocketAddr>,
+    pub admin: Option<SocketAddr>,
+}
+
+/// A running gateway. Dropping it ends it at once; [`Gateway::drain`] ends it gently.
+pub struct Gateway {
+    workers: Vec<Running>,
+    admin: Option<admin::Running>,
+    addresses: Addresses,
+    ready: Arc<AtomicBool>,
+    current: Mutex<Current>,
+    access: Option<AccessLogger>,
+    unknown_kids: Mutex<Option<Receiver<String>>>,
+    drain_s: u32,
+}
+
+/// What is served, as last told to the workers.
+struct Current {
+    routes: Arc<Routes>,
+    live: Arc<Live>,
+}
+
+impl Gateway {
+    /// Binds the listeners, then starts the workers. When it returns, requests are answered.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub fn start(
+        settings: &Settings,
+        snapshot: &Snapshot,
+        parts: Parts,
+    ) -> Result<Self, StartError> {
+        let count =
+            settings.gateway.workers.unwrap_or_else(runner::cpus_allowed).clamp(1, WORKERS_MAX);
+        let tls = wire::tls::server_config(Arc::clone(&parts.certificates), false);
+        let (http, https) = (settings.gateway.http, settings.gateway.https);
+        if http.or(https).is_none() {
+            return Err(StartError::NoListener);
+        }
+        let http = bind_all(http, "[gateway] http", count)?;
+        let https = bind_all(https, "[gateway] https", count)?;
+        let access = AccessLogger::start(&settings.access_log).map_err(StartError::AccessLog)?;
+        let clock = SystemClock::new();
+        let (sender, unknown_kids) = channel(UNKNOWN_KIDS_MAX);
+        let current = Current {
+            routes: Arc::new(Routes::compile(snapshot, None)),
+            live: Arc::new(Live::new(settings, parts.client_tls)),
+        };
+        let ready = Arc::new(AtomicBool::new(true));
+        let mut gateway = Self {
+            workers: Vec::with_capacity(count),
+            admin: None,
+            addresses: Addresses { http: http.address, https: https.address, admin: None },
+            ready: Arc::clone(&ready),
+            current: Mutex::new(current),
+            access,
+            unknown_kids: Mutex::new(Some(unknown_kids)),
+            drain_s: settings.gateway.drain_s,
+        };
+        gateway.start_workers(http, https, &tls, &clock, &sender)?;
+        if let Some(address) = settings.admin.listen {
+            let workers = gateway.workers.iter().map(|worker| worker.commands.clone()).collect();
+            let admin = admin::start(address, workers, ready, parts.texts, parts.build, clock)?;
+            gateway.addresses.admin = Some(admin.address);
+            gateway.admin = Some(admin);
+        }
+        Ok(gateway)
+    }
+
+    fn start_workers(
+        &mut self,
+        http: Bound,
+        https: Bound,
+        tls: &Arc<rustls::ServerConfig>,
+        clock: &SystemClock,
+        unknown_kids: &Sender<String>,
+    ) -> Result<(), StartError> {
+        let (mut http, mut https) = (http.listeners.into_iter(), https.listeners.into_iter());
+        for number in 0..self.workers.capacity() {
+            let clear = http.next().map(|listener| (listener, Protocol::Http));
+            let secure = https.next().map(|listener| (listener, Protocol::Https(Arc::clone(tls))));
+            let start = runner::Start {
+                number,
+                clock: clock.clone(),
+                compiled: self.compiled(),
+                access: self.access.as_ref().map_or_else(AccessLines::default, AccessLogger::lines),
+                unknown_kids: unknown_kids.clone(),
+                listeners: clear.into_iter().chain(secure).collect(),
+            };
+            self.workers.push(runner::start(start).map_err(StartError::Worker)?);
+        }
+        Ok(())
+    }
+
+    fn compiled(&self) -> Compiled {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        Compiled { routes: Arc::clone(&current.routes), live: Arc::clone(&current.live) }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Names of issuers for which a token named a key that they don't have. Can be taken once.
+    pub fn take_unknown_kids(&self) -> Option<Receiver<String>> {
+        self.unknown_kids.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Serves `snapshot` from the next request on; what did not change is kept as it is. Returns
+    /// when every worker has taken it up.
+    pub fn apply(&self, snapshot: &Snapshot) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let routes = Arc::new(Routes::compile(snapshot, Some(&current.routes)));
+        // The last revision is let go here, not by a worker that has requests to serve.
+        let last = std::mem::replace(&mut current.routes, routes);
+        self.tell(&current);
+        drop(last);
+    }
+
+    /// Applies settings that need no restart: limits, trusted proxies, authorities of backends.
+    pub fn apply_settings(&self, settings: &Settings, client_tls: Arc<ClientTls>) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.live = Arc::new(Live::new(settings, client_tls));
+        self.tell(&current);
+    }
+
+    fn tell(&self, current: &Current) {
+        let (done, taken_up) = mpsc::channel();
+        for worker in &self.workers {
+            let compiled =
+                Compiled { routes: Arc::clone(&current.routes), live: Arc::clone(&current.live) };
+            // A worker that ended serves nothing any more.
+            let _ = worker.commands.send(Command::Apply(compiled, done.clone()));
+        }
+        drop(done);
+        for _ in &self.workers {
+            match taken_up.recv_timeout(Duration::from_millis(u64::from(APPLY_MS_MAX))) {
+                Ok(()) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    tracing::error!(
+                        revision = current.routes.revision(),
+                        "a worker is late to take up a change"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Goes on in a new file after the access log was moved away.
+    pub fn reopen_logs(&self) {
+        if let Some(access) = &self.access {
+            access.reopen();
+        }
+    }
+
+    /// Ends gently: `/readyz` fails first, then the accept queues are emptied, every connection gets
+    /// the answer under way or one more with `Connection: close`; what is left after `drain_s` is cut.
+    /// True: nothing had to be cut.
+    pub fn drain(mut self) -> bool {
+        self.ready.store(false, Ordering::Release);
+        if self.admin.is_some() {
+            std::thread::sleep(Duration::from_millis(u64::from(DRAIN_NOTICE_MS)));
+        }
+        for worker in &self.workers {
+            let _ = worker.commands.send(Command::Drain);
+        }
+        let clock = SystemClock::new();
+        let deadline_us = u64::from(self.drain_s) * 1_000_000;
+        let all_ended =
+            |workers: &[Running]| workers.iter().all(|worker| worker.thread.is_finished());
+        while !all_ended(&self.workers) && clock.now().mono_us < deadline_us {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let clean = all_ended(&self.workers);
+        self.stop();
+        clean
+    }
+
+    fn stop(&mut self) {
+        for worker in self.workers.drain(..) {
+            let _ = worker.commands.send(Command::Stop);
+            if worker.thread.join().is_err() {
+                tracing::error!("a worker ended in a panic");
+            }
+        }
+        self.admin = None;
+        self.access = None;
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The listeners of one address, one for each worker.
+#[derive(Default)]
+struct Bound {
+    address: Option<SocketAddr>,
+    listeners: Vec<std::net::TcpListener>,
+}
+
+fn bind_all(
+    address: Option<SocketAddr>,
+    setting: &'static str,
+    count: usize,
+) -> Result<Bound, StartError> {
+    let Some(mut address) = address else { return Ok(Bound::default()) };
+    let failed = |address, source: io::Error| match source.kind() {
+        io::ErrorKind::AddrInUse => StartError::PortTaken { address, setting },
+        _ => StartError::Listen { address, setting, source },
+    };
+    runner::probe(address).map_err(|error| failed(address, error))?;
+    let mut listeners = Vec::with_capacity(count);
+    for _ in 0..count {
+        let listener = runner::bind(address).map_err(|error| failed(address, error))?;
+        address = listener.local_addr().map_err(|error| failed(address, error))?;
+        listeners.push(listener);
+    }
+    Ok(Bound { address: Some(address), listeners })
+}

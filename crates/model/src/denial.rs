@@ -38,11 +38,23 @@ pub struct DenialRow {
     pub status_report: bool,
 }
 
-const fn auth(denial: Denial, status: u16, code: u32, message: &'static str, description: &'static str) -> DenialRow {
+const fn auth(
+    denial: Denial,
+    status: u16,
+    code: u32,
+    message: &'static str,
+    description: &'static str,
+) -> DenialRow {
     DenialRow { denial, status, code, message, description, status_report: false }
 }
 
-const fn report(denial: Denial, status: u16, code: u32, message: &'static str, description: &'static str) -> DenialRow {
+const fn report(
+    denial: Denial,
+    status: u16,
+    code: u32,
+    message: &'static str,
+    description: &'static str,
+) -> DenialRow {
     DenialRow { denial, status, code, message, description, status_report: true }
 }
 
@@ -69,6 +81,9 @@ impl Denial {
     /// Its row in [`TABLE`].
     #[must_use]
     pub fn row(self) -> &'static DenialRow {
-        TABLE.iter().find(|row| row.denial == self).expect("TABLE has one row per denial: a test says so")
+        TABLE
+            .iter()
+            .find(|row| row.denial == self)
+            .expect("TABLE has one row per denial: a test says so")
     }
 }

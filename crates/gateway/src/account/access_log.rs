@@ -1,0 +1,223 @@
+//! The access log: one JSON line for each request. Off by default.
+//!
+//! A worker writes lines into its own buffer and hands it over when it is full or at the next
+//! sweep; one thread writes to the file. When the disk cannot keep up, lines are lost and counted:
+//! requests never wait for a log.
+
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use base::limits::{ACCESS_LOG_BLOCK_BYTES, ACCESS_LOG_BLOCKS_MAX};
+use model::AccessLog;
+use wire::http1::Known;
+
+use super::{Record, Tally};
+use crate::call::Call;
+use crate::worker::Worker;
+
+enum Message {
+    Lines(Vec<u8>),
+    /// The file was moved away: go on in a new one.
+    Reopen,
+    Stop,
+}
+
+/// The thread that writes.
+#[derive(Debug)]
+pub(crate) struct AccessLogger {
+    sender: SyncSender<Message>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A worker's end.
+#[derive(Debug, Default)]
+pub(crate) struct AccessLines {
+    lines: RefCell<Vec<u8>>,
+    sender: Option<SyncSender<Message>>,
+}
+
+impl AccessLogger {
+    /// Opens the file, so that a path that cannot be written is told at start. `None`: off.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending.
+    pub(crate) fn start(to: &AccessLog) -> io::Result<Option<Self>> {
+        let target = match to {
+            AccessLog::Off => return Ok(None),
+            AccessLog::Stdout => Target::Stdout,
+            AccessLog::File(path) => Target::File(path.clone(), append_to(path)?),
+        };
+        let (sender, receiver) = sync_channel(ACCESS_LOG_BLOCKS_MAX);
+        let thread = std::thread::Builder::new()
+            .name("access-log".to_owned())
+            .spawn(move || write_all(target, &receiver))?;
+        Ok(Some(Self { sender, thread: Some(thread) }))
+    }
+
+    pub(crate) fn lines(&self) -> AccessLines {
+        AccessLines { lines: RefCell::default(), sender: Some(self.sender.clone()) }
+    }
+
+    /// For SIGHUP after a rotation.
+    pub(crate) fn reopen(&self) {
+        // A writer that is gone has nothing to reopen.
+        let _ = self.sender.try_send(Message::Reopen);
+    }
+}
+
+impl Drop for AccessLogger {
+    fn drop(&mut self) {
+        let _ = self.sender.send(Message::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+enum Target {
+    Stdout,
+    File(PathBuf, File),
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+fn write_all(mut target: Target, receiver: &Receiver<Message>) {
+    let mut failing = false;
+    while let Ok(message) = receiver.recv() {
+        let result = match (message, &mut target) {
+            (Message::Stop, _) => return,
+            (Message::Lines(lines), Target::Stdout) => io::stdout().write_all(&lines),
+            (Message::Lines(lines), Target::File(_, file)) => file.write_all(&lines),
+            (Message::Reopen, Target::Stdout) => Ok(()),
+            (Message::Reopen, Target::File(path, file)) => append_to(path).map(|new| *file = new),
+        };
+        match result {
+            Ok(()) => failing = false,
+            Err(error) if !failing => {
+                failing = true;
+                tracing::error!(%error, "the access log cannot be written; lines are lost");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl AccessLines {
+    pub(crate) fn is_on(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    /// Adds the line of a finished request. The query is left out: it may carry secrets.
+    pub(crate) fn write(&self, worker: &Worker, record: &Record, call: &Call, us: u64) {
+        let mut lines = self.lines.borrow_mut();
+        write_line(&mut lines, worker, record, call, us);
+        if lines.len() >= ACCESS_LOG_BLOCK_BYTES {
+            drop(lines);
+            self.flush(&worker.tally);
+        }
+    }
+
+    /// Hands over what there is.
+    pub(crate) fn flush(&self, tally: &Tally) {
+        let Some(sender) = &self.sender else { return };
+        let lines = std::mem::take(&mut *self.lines.borrow_mut());
+        if lines.is_empty() {
+            return;
+        }
+        let count = memchr_count(&lines);
+        if sender.try_send(Message::Lines(lines)).is_err() {
+            tally.log_lines_lost.set(tally.log_lines_lost.get().saturating_add(count));
+        }
+    }
+}
+
+fn memchr_count(lines: &[u8]) -> u64 {
+    lines.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+fn write_line(out: &mut Vec<u8>, worker: &Worker, record: &Record, call: &Call, us: u64) {
+    let head = &call.head;
+    let api = record.api.as_ref().map(|local| &local.routes.api);
+    let operation = api.zip(record.operation).and_then(|(api, index)| api.operations.get(index));
+    let text = |known| head.find(known).map_or(&b""[..], |field| field.value.of(&call.bytes));
+    out.extend_from_slice(b"{\"time_ms\":");
+    number(out, worker.unix_us(record.started_us) / 1_000);
+    member(out, "request", record.id(worker).as_bytes());
+    member(out, "client", call.peer.address.to_string().as_bytes());
+    member(out, "method", head.method_bytes(&call.bytes));
+    member(out, "host", head.host(&call.bytes));
+    member(out, "path", head.path(&call.bytes));
+    member(out, "api", api.map_or("", |api| api.name.as_str()).as_bytes());
+    member(out, "version", api.map_or("", |api| api.version.as_str()).as_bytes());
+    member(out, "operation", operation.map_or("", |found| found.template.as_str()).as_bytes());
+    out.extend_from_slice(b",\"status\":");
+    number(out, u64::from(record.status));
+    if let Some(code) = record.code {
+        out.extend_from_slice(b",\"code\":");
+        number(out, u64::from(code));
+    }
+    out.extend_from_slice(b",\"duration_us\":");
+    number(out, us);
+    if let Some(upstream_us) = record.upstream_us {
+        out.extend_from_slice(b",\"upstream_us\":");
+        number(out, upstream_us);
+    }
+    out.extend_from_slice(b",\"sent_bytes\":");
+    number(out, record.sent);
+    if record.truncated {
+        out.extend_from_slice(b",\"truncated\":true");
+    }
+    member(out, "user_agent", text(Known::UserAgent));
+    member(out, "traceparent", text(Known::TraceParent));
+    out.extend_from_slice(b"}\n");
+}
+
+fn number(out: &mut Vec<u8>, number: u64) {
+    wire::http1::write::decimal(out, number);
+}
+
+/// `,"name":"value"`, nothing for an empty value. Bytes that are not printable ASCII are escaped,
+/// so that no caller can break a line or a terminal.
+fn member(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    if value.is_empty() {
+        return;
+    }
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":\"");
+    for byte in value {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+            0x20..=0x7e => out.push(*byte),
+            _ => {
+                const DIGITS: [char; 16] = [
+                    '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
+                ];
+                out.extend_from_slice(b"\\u00");
+                for half in [byte >> 4, byte & 15] {
+                    let digit = DIGITS.get(usize::from(half)).copied().unwrap_or('0');
+                    out.push(u8::try_from(digit).unwrap_or(b'0'));
+                }
+            }
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_sends_cannot_break_a_line() {
+        let mut out = Vec::new();
+        member(&mut out, "path", b"/a\"b\\c\n\xff");
+        assert_eq!(out, br#","path":"/a\"b\\c\u000a\u00ff""#);
+    }
+}

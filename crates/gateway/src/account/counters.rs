@@ -1,0 +1,228 @@
+//! Counters of one worker: plain numbers that only it writes.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use model::Blame;
+
+/// Upper edges of the latency buckets, in microseconds: 100 us to 60 s, about 2.2 apart.
+pub(crate) const LATENCY_EDGES_US: [u64; 18] = [
+    100, 200, 400, 800, 1_600, 3_200, 6_400, 12_500, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 5_000_000, 10_000_000, 60_000_000,
+];
+
+/// A latency histogram: one count per bucket, the last one open-ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Histogram {
+    pub(crate) buckets: [u64; LATENCY_EDGES_US.len() + 1],
+    pub(crate) sum_us: u64,
+}
+
+impl Histogram {
+    fn add(&mut self, us: u64) {
+        let bucket = LATENCY_EDGES_US.partition_point(|edge| *edge < us);
+        if let Some(count) = self.buckets.get_mut(bucket) {
+            *count += 1;
+        }
+        self.sum_us = self.sum_us.saturating_add(us);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets) {
+            *mine += theirs;
+        }
+        self.sum_us = self.sum_us.saturating_add(other.sum_us);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// Counts of one status of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StatusCount {
+    pub(crate) status: u16,
+    pub(crate) count: u64,
+}
+
+/// One API's figures. Made at its first request; they stay while the API is edited.
+#[derive(Debug, Default)]
+pub(crate) struct ApiCounters {
+    latency: RefCell<Histogram>,
+    /// By method and template, in the order of first use.
+    operations: RefCell<Vec<Rc<OperationCounters>>>,
+    sent: Cell<u64>,
+}
+
+/// One operation's figures.
+#[derive(Debug)]
+pub(crate) struct OperationCounters {
+    pub(crate) method: &'static str,
+    pub(crate) template: String,
+    statuses: RefCell<Vec<StatusCount>>,
+}
+
+impl OperationCounters {
+    fn add(&self, status: u16) {
+        let mut statuses = self.statuses.borrow_mut();
+        match statuses.iter_mut().find(|known| known.status == status) {
+            Some(known) => known.count += 1,
+            None => statuses.push(StatusCount { status, count: 1 }),
+        }
+    }
+}
+
+impl ApiCounters {
+    /// The counters of `method` and `template`, made on first use. An empty method stands for
+    /// requests that met no operation.
+    pub(crate) fn operation(&self, method: &'static str, template: &str) -> Rc<OperationCounters> {
+        let mut operations = self.operations.borrow_mut();
+        let known =
+            operations.iter().find(|known| known.method == method && known.template == template);
+        if let Some(known) = known {
+            return Rc::clone(known);
+        }
+        let made = Rc::new(OperationCounters {
+            method,
+            template: template.to_owned(),
+            statuses: RefCell::default(),
+        });
+        operations.push(Rc::clone(&made));
+        made
+    }
+
+    /// Counts one finished request.
+    pub(crate) fn add(&self, operation: &OperationCounters, status: u16, us: u64, sent: u64) {
+        self.latency.borrow_mut().add(us);
+        self.sent.set(self.sent.get().saturating_add(sent));
+        operation.add(status);
+    }
+}
+
+/// Figures of a worker that belong to no API.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) accepted: Cell<u64>,
+    pub(crate) refused_connections: Cell<u64>,
+    pub(crate) handshakes_failed: Cell<u64>,
+    /// Requests that met no API, by status.
+    pub(crate) homeless: RefCell<Vec<StatusCount>>,
+    pub(crate) faults_caller: Cell<u64>,
+    pub(crate) faults_upstream: Cell<u64>,
+    pub(crate) faults_gateway: Cell<u64>,
+    pub(crate) retries: Cell<u64>,
+    pub(crate) tunnels: Cell<u64>,
+    pub(crate) log_lines_lost: Cell<u64>,
+}
+
+pub(crate) fn bump(cell: &Cell<u64>) {
+    cell.set(cell.get().wrapping_add(1));
+}
+
+impl Tally {
+    pub(crate) fn blame(&self, blame: Blame) {
+        bump(match blame {
+            Blame::Caller => &self.faults_caller,
+            Blame::Upstream => &self.faults_upstream,
+            Blame::Gateway => &self.faults_gateway,
+        });
+    }
+
+    pub(crate) fn homeless(&self, status: u16) {
+        let mut homeless = self.homeless.borrow_mut();
+        match homeless.iter_mut().find(|known| known.status == status) {
+            Some(known) => known.count += 1,
+            None => homeless.push(StatusCount { status, count: 1 }),
+        }
+    }
+}
+
+/// A copy of one API's figures, for the scrape.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiFigures {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) latency: Histogram,
+    pub(crate) sent: u64,
+    pub(crate) operations: Vec<OperationFigures>,
+    pub(crate) suspended: u64,
+}
+
+/// A copy of one operation's figures.
+#[derive(Clone, Debug)]
+pub(crate) struct OperationFigures {
+    pub(crate) method: &'static str,
+    pub(crate) template: String,
+    pub(crate) statuses: Vec<StatusCount>,
+}
+
+impl ApiCounters {
+    pub(crate) fn figures(&self, name: &str, version: &str, suspended: u64) -> ApiFigures {
+        let operations = self.operations.borrow();
+        ApiFigures {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            latency: self.latency.borrow().clone(),
+            sent: self.sent.get(),
+            suspended,
+            operations: operations
+                .iter()
+                .map(|known| OperationFigures {
+                    method: known.method,
+                    template: known.template.clone(),
+                    statuses: known.statuses.borrow().clone(),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// A copy of all of one worker's figures.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerFigures {
+    pub(crate) worker: usize,
+    pub(crate) connections: u64,
+    pub(crate) accepted: u64,
+    pub(crate) refused_connections: u64,
+    pub(crate) handshakes_failed: u64,
+    pub(crate) homeless: Vec<StatusCount>,
+    pub(crate) faults: [(&'static str, u64); 3],
+    pub(crate) retries: u64,
+    pub(crate) tunnels: u64,
+    pub(crate) log_lines_lost: u64,
+    pub(crate) token_hits: u64,
+    pub(crate) token_misses: u64,
+    pub(crate) tokens: u64,
+    pub(crate) token_bytes: u64,
+    pub(crate) revision: u64,
+    pub(crate) apis: Vec<ApiFigures>,
+    pub(crate) upstreams: Vec<(String, crate::forward::PoolFigures)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_falls_into_the_first_bucket_that_is_not_below_it() {
+        let mut histogram = Histogram::default();
+        for us in [0, 100, 101, 60_000_000, 60_000_001] {
+            histogram.add(us);
+        }
+        assert_eq!((histogram.buckets[0], histogram.buckets[1]), (2, 1));
+        assert_eq!((histogram.buckets[17], histogram.buckets[18]), (1, 1));
+        assert_eq!(histogram.count(), 5);
+    }
+
+    #[test]
+    fn an_operation_that_an_edit_moved_keeps_its_counts() {
+        let counters = ApiCounters::default();
+        counters.add(&counters.operation("GET", "/a"), 200, 10, 1);
+        counters.add(&counters.operation("GET", "/b"), 200, 10, 1);
+        counters.add(&counters.operation("GET", "/a"), 200, 10, 1);
+        let figures = counters.figures("n", "v", 0);
+        let counts: Vec<_> = figures.operations.iter().map(|o| o.statuses[0].count).collect();
+        assert_eq!(counts, [2, 1]);
+    }
+}

@@ -1,0 +1,279 @@
+//! `/metrics`: the workers' figures, summed, in Prometheus' text format 0.0.4.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::counters::{ApiFigures, Histogram, LATENCY_EDGES_US, WorkerFigures};
+use crate::forward::PoolFigures;
+
+/// Renders the sum of `workers`. `more`: lines of other rooms (reloads), already in the format.
+pub(crate) fn expose(workers: &[WorkerFigures], build: &str, uptime_s: u64, more: &str) -> String {
+    let mut page = Page(String::new());
+    page.family("penstock_build_info", "gauge", "The build that runs.");
+    page.line("penstock_build_info", &[("version", build)], 1);
+    page.family("penstock_uptime_seconds", "gauge", "Time since the start.");
+    page.line("penstock_uptime_seconds", &[], uptime_s);
+    page.apis(workers);
+    page.connections(workers);
+    page.upstreams(workers);
+    page.tokens(workers);
+    page.0.push_str(more);
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        self.labelled(name, labels);
+        let _ = writeln!(self.0, " {value}");
+    }
+
+    fn labelled(&mut self, name: &str, labels: &[(&str, &str)]) {
+        self.0.push_str(name);
+        for (position, (label, value)) in labels.iter().enumerate() {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.0, "{}{label}=\"{value}\"", if position == 0 { '{' } else { ',' });
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+    }
+
+    fn apis(&mut self, workers: &[WorkerFigures]) {
+        let apis = sum_apis(workers);
+        self.family(
+            "penstock_requests_total",
+            "counter",
+            "Finished requests by operation and status; 499: the caller left.",
+        );
+        for ((api, version), sum) in &apis {
+            for ((method, template, status), count) in &sum.requests {
+                let status = status.to_string();
+                let labels = [
+                    ("api", api.as_str()),
+                    ("version", version.as_str()),
+                    ("method", method.as_str()),
+                    ("operation", template.as_str()),
+                    ("status", status.as_str()),
+                ];
+                self.line("penstock_requests_total", &labels, *count);
+            }
+        }
+        for (status, count) in homeless(workers) {
+            let status = status.to_string();
+            let labels = [
+                ("api", ""),
+                ("version", ""),
+                ("method", ""),
+                ("operation", ""),
+                ("status", status.as_str()),
+            ];
+            self.line("penstock_requests_total", &labels, count);
+        }
+        self.family("penstock_sent_bytes_total", "counter", "Bytes of responses, heads included.");
+        for ((api, version), sum) in &apis {
+            self.line("penstock_sent_bytes_total", &[("api", api), ("version", version)], sum.sent);
+        }
+        self.family(
+            "penstock_request_seconds",
+            "histogram",
+            "From the complete request head to the last byte of the answer.",
+        );
+        for ((api, version), sum) in &apis {
+            self.histogram(api, version, &sum.latency);
+        }
+        self.family("penstock_endpoints_suspended", "gauge", "Endpoints left alone, all workers.");
+        for ((api, version), sum) in &apis {
+            let labels = [("api", api.as_str()), ("version", version.as_str())];
+            self.line("penstock_endpoints_suspended", &labels, sum.suspended);
+        }
+    }
+
+    fn histogram(&mut self, api: &str, version: &str, latency: &Histogram) {
+        let mut below = 0;
+        for (edge, count) in LATENCY_EDGES_US.iter().zip(latency.buckets) {
+            below += count;
+            let edge = seconds(*edge);
+            let labels = [("api", api), ("version", version), ("le", edge.as_str())];
+            self.line("penstock_request_seconds_bucket", &labels, below);
+        }
+        let labels = [("api", api), ("version", version), ("le", "+Inf")];
+        self.line("penstock_request_seconds_bucket", &labels, latency.count());
+        let labels = [("api", api), ("version", version)];
+        self.labelled("penstock_request_seconds_sum", &labels);
+        let _ = writeln!(self.0, " {}", seconds(latency.sum_us));
+        self.line("penstock_request_seconds_count", &labels, latency.count());
+    }
+
+    fn connections(&mut self, workers: &[WorkerFigures]) {
+        let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
+        let rows: [(&str, &str, &str, u64); 7] = [
+            ("penstock_connections", "gauge", "Open client connections.", sum(|w| w.connections)),
+            (
+                "penstock_connections_accepted_total",
+                "counter",
+                "Accepted client connections.",
+                sum(|w| w.accepted),
+            ),
+            (
+                "penstock_connections_refused_total",
+                "counter",
+                "Connections beyond connections_max.",
+                sum(|w| w.refused_connections),
+            ),
+            (
+                "penstock_handshakes_failed_total",
+                "counter",
+                "TLS handshakes that failed.",
+                sum(|w| w.handshakes_failed),
+            ),
+            (
+                "penstock_retries_total",
+                "counter",
+                "Requests sent a second time.",
+                sum(|w| w.retries),
+            ),
+            (
+                "penstock_tunnels_total",
+                "counter",
+                "Connections that became a tunnel.",
+                sum(|w| w.tunnels),
+            ),
+            (
+                "penstock_access_log_lost_total",
+                "counter",
+                "Access log lines lost to a slow disk.",
+                sum(|w| w.log_lines_lost),
+            ),
+        ];
+        for (name, kind, help, value) in rows {
+            self.family(name, kind, help);
+            self.line(name, &[], value);
+        }
+        self.family(
+            "penstock_faults_total",
+            "counter",
+            "Requests without an ordinary answer, by blame.",
+        );
+        for (position, blame) in ["caller", "upstream", "gateway"].into_iter().enumerate() {
+            let count =
+                workers.iter().filter_map(|w| w.faults.get(position)).map(|(_, count)| count).sum();
+            self.line("penstock_faults_total", &[("blame", blame)], count);
+        }
+        self.family("penstock_workers", "gauge", "Worker threads.");
+        self.line("penstock_workers", &[], workers.len() as u64);
+        self.family(
+            "penstock_worker_revision",
+            "gauge",
+            "Revision of the snapshot that each worker serves.",
+        );
+        for worker in workers {
+            let number = worker.worker.to_string();
+            self.line("penstock_worker_revision", &[("worker", &number)], worker.revision);
+        }
+    }
+
+    fn upstreams(&mut self, workers: &[WorkerFigures]) {
+        let mut sums: BTreeMap<&str, PoolFigures> = BTreeMap::new();
+        for (address, pool) in workers.iter().flat_map(|worker| &worker.upstreams) {
+            let sum = sums.entry(address).or_default();
+            sum.idle += pool.idle;
+            sum.in_use += pool.in_use;
+            sum.waiting += pool.waiting;
+            sum.opened += pool.opened;
+            sum.failed += pool.failed;
+        }
+        self.family("penstock_upstream_connections", "gauge", "Connections to backends by state.");
+        for (address, sum) in &sums {
+            for (state, value) in
+                [("idle", sum.idle), ("in_use", sum.in_use), ("waited_for", sum.waiting)]
+            {
+                self.line(
+                    "penstock_upstream_connections",
+                    &[("endpoint", address), ("state", state)],
+                    value,
+                );
+            }
+        }
+        self.family(
+            "penstock_upstream_connects_total",
+            "counter",
+            "Connections to backends by outcome.",
+        );
+        for (address, sum) in &sums {
+            for (outcome, value) in [("opened", sum.opened), ("failed", sum.failed)] {
+                let labels = [("endpoint", *address), ("outcome", outcome)];
+                self.line("penstock_upstream_connects_total", &labels, value);
+            }
+        }
+    }
+
+    fn tokens(&mut self, workers: &[WorkerFigures]) {
+        let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
+        self.family(
+            "penstock_token_cache_lookups_total",
+            "counter",
+            "Look-ups of verified tokens.",
+        );
+        self.line(
+            "penstock_token_cache_lookups_total",
+            &[("outcome", "hit")],
+            sum(|w| w.token_hits),
+        );
+        self.line(
+            "penstock_token_cache_lookups_total",
+            &[("outcome", "miss")],
+            sum(|w| w.token_misses),
+        );
+        self.family("penstock_token_cache_tokens", "gauge", "Verified tokens held, all workers.");
+        self.line("penstock_token_cache_tokens", &[], sum(|w| w.tokens));
+        self.family("penstock_token_cache_bytes", "gauge", "Memory of the token caches.");
+        self.line("penstock_token_cache_bytes", &[], sum(|w| w.token_bytes));
+    }
+}
+
+#[derive(Default)]
+struct ApiSum {
+    latency: Histogram,
+    sent: u64,
+    suspended: u64,
+    requests: BTreeMap<(String, String, u16), u64>,
+}
+
+fn sum_apis(workers: &[WorkerFigures]) -> BTreeMap<(String, String), ApiSum> {
+    let mut sums: BTreeMap<(String, String), ApiSum> = BTreeMap::new();
+    for api in workers.iter().flat_map(|worker| &worker.apis) {
+        add(sums.entry((api.name.clone(), api.version.clone())).or_default(), api);
+    }
+    sums
+}
+
+fn add(sum: &mut ApiSum, api: &ApiFigures) {
+    sum.latency.merge(&api.latency);
+    sum.sent = sum.sent.saturating_add(api.sent);
+    sum.suspended += api.suspended;
+    for operation in &api.operations {
+        for counted in &operation.statuses {
+            let key = (operation.method.to_owned(), operation.template.clone(), counted.status);
+            *sum.requests.entry(key).or_default() += counted.count;
+        }
+    }
+}
+
+fn homeless(workers: &[WorkerFigures]) -> BTreeMap<u16, u64> {
+    let mut sums = BTreeMap::new();
+    for counted in workers.iter().flat_map(|worker| &worker.homeless) {
+        *sums.entry(counted.status).or_default() += counted.count;
+    }
+    sums
+}
+
+fn seconds(us: u64) -> String {
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}

@@ -1,0 +1,224 @@
+//! The admin port: `/healthz`, `/readyz`, `/metrics`, `/diagnostics`. A thread of its own, so that a
+//! scrape never waits for a request nor the other way round, except for the copy of the figures.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base::limits::{ADMIN_CONNECTIONS_MAX, HEAD_MS_MAX, SCRAPE_MS_MAX};
+use base::{Method, SystemClock};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::LocalSet;
+use tokio::time::timeout;
+use wire::http1::{Parsed, RequestHead, write};
+
+use crate::StartError;
+use crate::account::{WorkerFigures, expose};
+use crate::runner::Command;
+
+/// Pages that other rooms fill.
+pub struct Texts {
+    /// `/diagnostics`: JSON.
+    pub diagnostics: Box<dyn Fn() -> String + Send + Sync>,
+    /// More families for `/metrics`, in Prometheus' text format.
+    pub metrics: Box<dyn Fn() -> String + Send + Sync>,
+}
+
+impl fmt::Debug for Texts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Texts")
+    }
+}
+
+/// The running admin port. Dropping it closes the port.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Admin {
+    workers: Vec<UnboundedSender<Command>>,
+    ready: Arc<AtomicBool>,
+    texts: Texts,
+    build: &'static str,
+    clock: SystemClock,
+}
+
+/// Opens the port.
+///
+/// # Errors
+/// It is taken, or not ours to listen on.
+pub(crate) fn start(
+    address: SocketAddr,
+    workers: Vec<UnboundedSender<Command>>,
+    ready: Arc<AtomicBool>,
+    texts: Texts,
+    build: &'static str,
+    clock: SystemClock,
+) -> Result<Running, StartError> {
+    let setting = "[admin] listen";
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::AddrInUse => StartError::PortTaken { address, setting },
+        _ => StartError::Listen { address, setting, source },
+    };
+    let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(StartError::Worker)?;
+    let (stop, stopped) = oneshot::channel();
+    let admin = Admin { workers, ready, texts, build, clock };
+    let thread = std::thread::Builder::new()
+        .name("admin".to_owned())
+        .spawn(move || LocalSet::new().block_on(&runtime, run(listener, admin, stopped)))
+        .map_err(StartError::Worker)?;
+    Ok(Running { address: bound, stop: Some(stop), thread: Some(thread) })
+}
+
+async fn run(listener: std::net::TcpListener, admin: Admin, mut stopped: oneshot::Receiver<()>) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let (admin, places) = (Rc::new(admin), Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX)));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = &mut stopped => return,
+        };
+        match accepted {
+            Ok((tcp, _)) => {
+                let admin = Rc::clone(&admin);
+                tokio::task::spawn_local(async move {
+                    // A scraper that went away needs no answer.
+                    let _ = serve(tcp, &admin).await;
+                    drop(place);
+                });
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// One page as it is answered.
+struct Page {
+    status: u16,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Page {
+    fn text(status: u16, body: &str) -> Self {
+        Self { status, content_type: "text/plain; charset=UTF-8", body: body.to_owned() }
+    }
+}
+
+/// Answers one connection's requests. Bodies are not taken: one that comes ends the connection.
+async fn serve(mut tcp: TcpStream, admin: &Admin) -> io::Result<()> {
+    let mut head = RequestHead::default();
+    let mut bytes = Vec::with_capacity(1024);
+    let patience = Duration::from_millis(u64::from(HEAD_MS_MAX));
+    loop {
+        match head.parse(&bytes) {
+            Ok(Parsed::Complete) => {
+                let page = admin.page(head.method(), head.path(&bytes)).await;
+                let keep = head.keep_alive() && head.framing() == wire::http1::BodyFraming::None;
+                let answer = render(&page, head.method() == Method::Head, keep);
+                timeout(patience, tcp.write_all(&answer)).await??;
+                bytes.drain(..head.len());
+                if !keep {
+                    return tcp.shutdown().await;
+                }
+            }
+            Ok(Parsed::Partial) => {
+                if timeout(patience, tcp.read_buf(&mut bytes)).await?? == 0 {
+                    return Ok(());
+                }
+            }
+            Err(refusal) => {
+                let page = Page::text(refusal.status, refusal.reason);
+                timeout(patience, tcp.write_all(&render(&page, false, false))).await??;
+                return tcp.shutdown().await;
+            }
+        }
+    }
+}
+
+fn render(page: &Page, head_only: bool, keep: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(page.body.len() + 256);
+    write::status_line(&mut out, page.status, write::reason(page.status).as_bytes());
+    write::field(&mut out, b"Content-Type", page.content_type.as_bytes());
+    write::content_length(&mut out, page.body.len() as u64);
+    if page.status == 405 {
+        write::field(&mut out, b"Allow", b"GET, HEAD");
+    }
+    if !keep {
+        write::field(&mut out, b"Connection", b"close");
+    }
+    write::end(&mut out);
+    if !head_only {
+        out.extend_from_slice(page.body.as_bytes());
+    }
+    out
+}
+
+impl Admin {
+    async fn page(&self, method: Method, path: &[u8]) -> Page {
+        if !matches!(method, Method::Get | Method::Head) {
+            return Page::text(405, "only GET and HEAD\n");
+        }
+        match path {
+            b"/healthz" => Page::text(200, "ok\n"),
+            b"/readyz" if self.ready.load(Ordering::Acquire) => Page::text(200, "ready\n"),
+            b"/readyz" => Page::text(503, "draining\n"),
+            b"/diagnostics" => {
+                let body = (self.texts.diagnostics)();
+                Page { status: 200, content_type: "application/json; charset=UTF-8", body }
+            }
+            b"/metrics" => {
+                let figures = self.scrape().await;
+                let more = (self.texts.metrics)();
+                let uptime_s = self.clock.now_us() / 1_000_000;
+                let body = expose(&figures, self.build, uptime_s, &more);
+                Page { status: 200, content_type: "text/plain; version=0.0.4; charset=UTF-8", body }
+            }
+            _ => Page::text(404, "try /healthz /readyz /metrics /diagnostics\n"),
+        }
+    }
+
+    /// Every worker's figures; one that does not answer in time is left out.
+    async fn scrape(&self) -> Vec<WorkerFigures> {
+        let ask = |worker: &UnboundedSender<Command>| {
+            let (answer, figures) = oneshot::channel();
+            worker.send(Command::Scrape(answer)).ok().map(|()| figures)
+        };
+        let asked: Vec<_> = self.workers.iter().filter_map(ask).collect();
+        let patience = Duration::from_millis(u64::from(SCRAPE_MS_MAX));
+        let mut all = Vec::with_capacity(asked.len());
+        for figures in asked {
+            if let Ok(Ok(figures)) = timeout(patience, figures).await {
+                all.push(figures);
+            }
+        }
+        all
+    }
+}

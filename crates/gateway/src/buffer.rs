@@ -1,0 +1,198 @@
+//! Byte buffers that belong to the worker and are lent to a connection while bytes are in flight.
+//!
+//! An idle connection holds none, so that ten thousand of them cost what their sockets cost. Each
+//! buffer's bytes are written once, when it is made; lending it again allocates and clears nothing.
+
+use std::cell::RefCell;
+
+use base::limits::{
+    BODY_BUFFER_BYTES, HEAD_BUFFER_BYTES, HEAD_BYTES_MAX, RESPONSE_HEAD_BYTES_MAX,
+    SPARE_BUFFERS_MAX,
+};
+
+/// Filled bytes between `start` and `end`, room behind them.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    fn with_room(bytes: u32) -> Self {
+        Self { bytes: vec![0; bytes as usize], start: 0, end: 0 }
+    }
+
+    /// What was read and not consumed.
+    pub(crate) fn filled(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Room for the next read, empty when the buffer is full to its end.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.end..).unwrap_or_default()
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.end < self.bytes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Whether this is the place of a buffer rather than one: nothing is lent.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Marks `count` more bytes of the room as filled.
+    pub(crate) fn fill(&mut self, count: usize) {
+        self.end = self.end.saturating_add(count).min(self.bytes.len());
+    }
+
+    /// Drops `count` bytes from the front; an empty buffer starts anew.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start = self.start.saturating_add(count).min(self.end);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Moves what is unread to the front, so that all room is in one piece.
+    pub(crate) fn compact(&mut self) {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+    }
+
+    /// Doubles the buffer up to the largest head. Says whether there is room now.
+    pub(crate) fn grow(&mut self) -> bool {
+        let larger = self.bytes.len().saturating_mul(2).min(LARGEST_HEAD);
+        if larger > self.bytes.len() {
+            self.bytes.resize(larger, 0);
+        }
+        self.has_room()
+    }
+
+    /// Takes over the unread bytes of `other`, as far as there is room.
+    fn take_over(&mut self, other: &Self) {
+        let unread = other.filled();
+        if let Some(target) = self.room().get_mut(..unread.len()) {
+            target.copy_from_slice(unread);
+            self.fill(unread.len());
+        }
+    }
+
+    fn reset(&mut self) {
+        (self.start, self.end) = (0, 0);
+    }
+}
+
+/// One byte more than the largest head, so that a larger one can be told from one that just fits.
+const LARGEST_HEAD: usize = if HEAD_BYTES_MAX > RESPONSE_HEAD_BYTES_MAX {
+    HEAD_BYTES_MAX as usize + 1
+} else {
+    RESPONSE_HEAD_BYTES_MAX as usize + 1
+};
+
+/// A worker's spare buffers.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    heads: RefCell<Vec<Buffer>>,
+    bodies: RefCell<Vec<Buffer>>,
+    texts: RefCell<Vec<Vec<u8>>>,
+}
+
+impl Buffers {
+    /// A buffer for a head and what comes with it.
+    pub(crate) fn head(&self) -> Buffer {
+        self.heads.borrow_mut().pop().unwrap_or_else(|| Buffer::with_room(HEAD_BUFFER_BYTES))
+    }
+
+    /// A buffer for a streaming body, or for a response.
+    pub(crate) fn body(&self) -> Buffer {
+        self.bodies.borrow_mut().pop().unwrap_or_else(|| Buffer::with_room(BODY_BUFFER_BYTES))
+    }
+
+    /// An empty text to write a head into.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        self.texts.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4096))
+    }
+
+    /// Swaps a head's buffer for a body's; its unread bytes move along.
+    pub(crate) fn enlarge(&self, buffer: &mut Buffer) {
+        if buffer.bytes.len() == HEAD_BUFFER_BYTES as usize {
+            let mut larger = self.body();
+            larger.take_over(buffer);
+            let small = std::mem::replace(buffer, larger);
+            self.give_back(small);
+        }
+    }
+
+    /// Takes a buffer back. One that grew beyond its kind goes to the allocator.
+    pub(crate) fn give_back(&self, mut buffer: Buffer) {
+        buffer.reset();
+        let shelf = match buffer.bytes.len() {
+            len if len == HEAD_BUFFER_BYTES as usize => &self.heads,
+            len if len == BODY_BUFFER_BYTES as usize => &self.bodies,
+            _ => return,
+        };
+        let mut shelf = shelf.borrow_mut();
+        if shelf.len() < SPARE_BUFFERS_MAX {
+            shelf.push(buffer);
+        }
+    }
+
+    pub(crate) fn give_back_text(&self, mut text: Vec<u8>) {
+        let mut texts = self.texts.borrow_mut();
+        if text.capacity() > 0
+            && texts.len() < SPARE_BUFFERS_MAX
+            && text.capacity() <= HEAD_BYTES_MAX as usize
+        {
+            text.clear();
+            texts.push(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_larger_buffer_takes_over_the_unread_bytes() {
+        let buffers = Buffers::default();
+        let mut buffer = buffers.head();
+        buffer.room()[..8].copy_from_slice(b"HEADbody");
+        buffer.fill(8);
+        buffer.consume(4);
+        buffers.enlarge(&mut buffer);
+        assert_eq!(buffer.filled(), b"body");
+        assert_eq!(buffers.heads.borrow().len(), 1, "the small one is on its shelf again");
+    }
+
+    #[test]
+    fn compacting_makes_all_room_one_piece() {
+        let mut buffer = Buffer::with_room(16);
+        buffer.room().copy_from_slice(b"0123456789abcdef");
+        buffer.fill(16);
+        buffer.consume(10);
+        assert!(!buffer.has_room());
+        buffer.compact();
+        assert_eq!(buffer.filled(), b"abcdef");
+        assert_eq!(buffer.room().len(), 10);
+    }
+
+    #[test]
+    fn a_buffer_grows_to_the_largest_head_and_no_further() {
+        let mut buffer = Buffer::with_room(HEAD_BUFFER_BYTES);
+        while buffer.grow() {
+            let room = buffer.room().len();
+            buffer.fill(room);
+        }
+        assert_eq!(buffer.filled().len(), HEAD_BYTES_MAX as usize + 1);
+    }
+}

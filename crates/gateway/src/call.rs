@@ -1,0 +1,102 @@
+//! One request as every room sees it, whichever protocol brought it.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use model::Fault;
+use wire::http1::RequestHead;
+
+use crate::flow::Source;
+use crate::watch::Watch;
+
+/// A request head with its own bytes. Lent by the worker, so that reading one allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    /// The head as HTTP/1.1 bytes; `head` holds offsets into it.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) head: RequestHead,
+    pub(crate) peer: Rc<Peer>,
+    /// It came over TLS.
+    pub(crate) secure: bool,
+}
+
+/// What is known of the other end for as long as its connection lasts.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    /// It is one of `trusted_proxies`: what it says of those behind it is believed.
+    pub(crate) trusted: bool,
+    /// `X-Forwarded-For` and `X-Forwarded-Proto` lines to add; empty for a trusted proxy, whose own
+    /// pass.
+    pub(crate) forwarded_lines: Vec<u8>,
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        let address = IpAddr::from([0, 0, 0, 0]);
+        Self { address, trusted: false, forwarded_lines: Vec::new() }
+    }
+}
+
+impl Peer {
+    pub(crate) fn new(address: IpAddr, secure: bool, trusted_proxies: &[(IpAddr, u8)]) -> Self {
+        let address = address.to_canonical();
+        let trusted = trusted_proxies.iter().any(|block| contains(*block, address));
+        let scheme = if secure { "https" } else { "http" };
+        let lines = format!("X-Forwarded-For: {address}\r\nX-Forwarded-Proto: {scheme}\r\n");
+        let forwarded_lines = if trusted { Vec::new() } else { lines.into_bytes() };
+        Self { address, trusted, forwarded_lines }
+    }
+}
+
+/// Whether `address` lies in the block of `prefix` bits at `network`.
+fn contains((network, prefix): (IpAddr, u8), address: IpAddr) -> bool {
+    let same = |a: u128, b: u128, bits: u8| {
+        let shift = u32::from(bits.saturating_sub(prefix.min(bits)));
+        let width = u32::from(bits);
+        if shift >= width { true } else { (a ^ b) >> shift == 0 }
+    };
+    match (network, address) {
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            same(u32::from(network).into(), u32::from(address).into(), 32)
+        }
+        (IpAddr::V6(network), IpAddr::V6(address)) => same(network.into(), address.into(), 128),
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+    }
+}
+
+/// The caller's side of an exchange: the source of the request's body, and someone who may leave.
+pub(crate) trait Client: Source {
+    /// Ready when the caller is gone, or has sent something that ends the exchange.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault>;
+    /// Whether no byte of the request's body was handed on yet.
+    fn is_untouched(&self) -> bool;
+    /// The deadline of whatever this exchange waits for.
+    fn watch(&self) -> &Watch;
+    /// The caller sends no more, though it may still read.
+    fn has_half_closed(&self) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(block: &str, prefix: u8, address: &str, inside: bool) {
+        let block = (block.parse().unwrap(), prefix);
+        assert_eq!(contains(block, address.parse().unwrap()), inside, "{block:?} {address}");
+    }
+
+    #[test]
+    fn a_proxy_is_trusted_by_address_block() {
+        check("10.0.0.0", 8, "10.1.2.3", true);
+        check("10.0.0.0", 8, "11.1.2.3", false);
+        check("10.0.0.7", 32, "10.0.0.7", true);
+        check("10.0.0.7", 32, "10.0.0.8", false);
+        check("0.0.0.0", 0, "192.0.2.1", true);
+        check("2001:db8::", 32, "2001:db8::1", true);
+        check("2001:db8::", 32, "2001:db9::1", false);
+        check("::", 0, "10.0.0.1", false);
+    }
+}

@@ -1,0 +1,44 @@
+//! What a worker serves from: one revision of everything that live change may touch.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use model::{FaultStatus, Settings};
+use stages::Routes;
+use wire::tls::ClientTls;
+
+/// One revision, compiled. Workers share the parts; each has its own handle.
+#[derive(Clone)]
+pub(crate) struct Compiled {
+    pub(crate) routes: Arc<Routes>,
+    pub(crate) live: Arc<Live>,
+}
+
+/// Settings that apply from the next request on, without a restart.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub(crate) fault_status: FaultStatus,
+    pub(crate) connect_ms: u32,
+    pub(crate) head_ms: u32,
+    pub(crate) idle_ms: u32,
+    pub(crate) stall_ms: u32,
+    pub(crate) connections_max: usize,
+    pub(crate) trusted_proxies: Vec<(IpAddr, u8)>,
+    pub(crate) client_tls: Arc<ClientTls>,
+}
+
+impl Live {
+    pub(crate) fn new(settings: &Settings, client_tls: Arc<ClientTls>) -> Self {
+        let gateway = &settings.gateway;
+        Self {
+            fault_status: gateway.fault_status,
+            connect_ms: gateway.connect_ms,
+            head_ms: gateway.head_ms,
+            idle_ms: gateway.idle_ms,
+            stall_ms: gateway.stall_ms,
+            connections_max: gateway.connections_max,
+            trusted_proxies: gateway.trusted_proxies.clone(),
+            client_tls,
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Bodies on their way: from a [`Source`] (the caller's request, the backend's response) through a
+//! bounded buffer into a connection, re-framed by us. Whatever its size, a body is never held.
+//!
+//! In the ordinary case the head that was written and the whole body that came with the other head
+//! leave in one `writev`.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use wire::http1::{self, BodyFraming, ChunkedDecoder, Piece, Refusal, ResponseFraming, Side};
+use wire::stream::Stream;
+
+use crate::buffer::{Buffer, Buffers};
+
+/// Why a body ended before its end.
+#[derive(Debug)]
+pub(crate) enum BodyError {
+    /// The peer closed, or the connection broke.
+    Closed,
+    /// The framing is wrong.
+    Malformed(Refusal),
+}
+
+/// Payload bytes, piece by piece, without their framing.
+pub(crate) trait Source {
+    /// Ready once `data` is not empty or the body is at its end.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>>;
+    /// Payload that can be sent now. Empty after a ready `poll_fill`: the body is at its end.
+    fn data(&self) -> &[u8];
+    /// Drops `count` bytes of `data` from the front.
+    fn consume(&mut self, count: usize);
+    /// Trailer lines, each with its CRLF, once the body is at its end.
+    fn trailers(&self) -> &[u8];
+}
+
+/// How many payload bytes an HTTP/1.1 peer still owes, and how they are framed.
+#[derive(Debug)]
+enum Decode {
+    Length(u64),
+    Chunked(ChunkedDecoder),
+    UntilClose,
+}
+
+/// The state of one incoming HTTP/1.1 body. Its buffer is lent: absent while nothing is in flight.
+#[derive(Debug)]
+pub(crate) struct BodyReader {
+    pub(crate) buffer: Buffer,
+    decode: Decode,
+    /// Payload bytes at the front of the buffer.
+    ready: usize,
+    /// All payload is in `ready`.
+    complete: bool,
+}
+
+impl BodyReader {
+    /// A connection between two bodies.
+    pub(crate) fn idle(buffer: Buffer) -> Self {
+        Self { buffer, decode: Decode::Length(0), ready: 0, complete: true }
+    }
+
+    /// Starts a request's body; what came with the head is in the buffer.
+    pub(crate) fn start_request(&mut self, framing: BodyFraming) {
+        self.start(match framing {
+            BodyFraming::None => Decode::Length(0),
+            BodyFraming::Length(bytes) => Decode::Length(bytes),
+            BodyFraming::Chunked => Decode::Chunked(ChunkedDecoder::new(Side::Request)),
+        });
+    }
+
+    /// Starts a response's body.
+    pub(crate) fn start_response(&mut self, framing: ResponseFraming) {
+        self.start(match framing {
+            ResponseFraming::None => Decode::Length(0),
+            ResponseFraming::Length(bytes) => Decode::Length(bytes),
+            ResponseFraming::Chunked => Decode::Chunked(ChunkedDecoder::new(Side::Response)),
+            ResponseFraming::UntilClose => Decode::UntilClose,
+        });
+    }
+
+    fn start(&mut self, decode: Decode) {
+        self.complete = matches!(decode, Decode::Length(0));
+        self.decode = decode;
+        self.ready = 0;
+    }
+
+    /// Whether every payload byte was read and handed on.
+    pub(crate) fn is_done(&self) -> bool {
+        self.complete && self.ready == 0
+    }
+
+    /// Drops payload that is at hand already. True: that was all of the body.
+    pub(crate) fn skip_held(&mut self) -> bool {
+        loop {
+            self.consume(self.ready);
+            match self.advance() {
+                Ok(true) if self.is_done() => return true,
+                Ok(true) => {}
+                Ok(false) | Err(_) => return false,
+            }
+        }
+    }
+
+    pub(crate) fn data(&self) -> &[u8] {
+        self.buffer.filled().get(..self.ready).unwrap_or_default()
+    }
+
+    pub(crate) fn consume(&mut self, count: usize) {
+        let count = count.min(self.ready);
+        self.ready -= count;
+        self.buffer.consume(count);
+    }
+
+    pub(crate) fn trailers(&self) -> &[u8] {
+        match &self.decode {
+            Decode::Chunked(decoder) => decoder.trailers(),
+            Decode::Length(_) | Decode::UntilClose => &[],
+        }
+    }
+
+    /// Finds payload among the bytes at hand. False: more have to be read.
+    fn advance(&mut self) -> Result<bool, Refusal> {
+        if self.ready > 0 || self.complete {
+            return Ok(true);
+        }
+        let held = self.buffer.filled().len();
+        match &mut self.decode {
+            Decode::Length(left) => {
+                let take = usize::try_from(*left).unwrap_or(usize::MAX).min(held);
+                *left -= take as u64;
+                self.ready = take;
+                self.complete = *left == 0;
+            }
+            Decode::UntilClose => self.ready = held,
+            Decode::Chunked(decoder) => loop {
+                match decoder.next(self.buffer.filled())? {
+                    Piece::Data { skip, take } => {
+                        self.buffer.consume(skip);
+                        self.ready = take;
+                        if take > 0 {
+                            break;
+                        }
+                    }
+                    Piece::NeedMore { used } => {
+                        self.buffer.consume(used);
+                        break;
+                    }
+                    Piece::End { used } => {
+                        self.buffer.consume(used);
+                        self.complete = true;
+                        break;
+                    }
+                }
+            },
+        }
+        Ok(self.ready > 0 || self.complete)
+    }
+
+    /// Reads until there is payload or the end of the body.
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        buffers: &Buffers,
+    ) -> Poll<Result<(), BodyError>> {
+        while !self.advance().map_err(BodyError::Malformed)? {
+            match ready!(poll_read(cx, stream, &mut self.buffer, Lend::Body(buffers))) {
+                Ok(0) | Err(_) if !matches!(self.decode, Decode::UntilClose) => {
+                    return Poll::Ready(Err(BodyError::Closed));
+                }
+                Ok(0) => self.complete = true,
+                Ok(_) => {}
+                Err(_) => return Poll::Ready(Err(BodyError::Closed)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// An HTTP/1.1 body together with the connection that it comes from.
+pub(crate) struct Http1Source<'a> {
+    pub(crate) reader: &'a mut BodyReader,
+    pub(crate) stream: &'a mut Stream,
+    pub(crate) buffers: &'a Buffers,
+}
+
+impl Source for Http1Source<'_> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        self.reader.poll_fill(cx, self.stream, self.buffers)
+    }
+
+    fn data(&self) -> &[u8] {
+        self.reader.data()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.reader.consume(count);
+    }
+
+    fn trailers(&self) -> &[u8] {
+        self.reader.trailers()
+    }
+}
+
+/// A body without a byte.
+pub(crate) struct Empty;
+
+impl Source for Empty {
+    fn poll_fill(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        &[]
+    }
+
+    fn consume(&mut self, _: usize) {}
+
+    fn trailers(&self) -> &[u8] {
+        &[]
+    }
+}
+
+/// Which shelf a read borrows from when it has no buffer.
+#[derive(Clone, Copy)]
+pub(crate) enum Lend<'a> {
+    Head(&'a Buffers),
+    Body(&'a Buffers),
+}
+
+/// One read into `buffer`, which is borrowed for it and given back if nothing came.
+/// `Ok(0)`: the peer sends no more.
+pub(crate) fn poll_read(
+    cx: &mut Context<'_>,
+    stream: &mut Stream,
+    buffer: &mut Buffer,
+    lend: Lend<'_>,
+) -> Poll<io::Result<usize>> {
+    let (Lend::Head(buffers) | Lend::Body(buffers)) = lend;
+    if buffer.is_absent() {
+        *buffer = match lend {
+            Lend::Head(buffers) => buffers.head(),
+            Lend::Body(buffers) => buffers.body(),
+        };
+    } else if !buffer.has_room() {
+        buffer.compact();
+        if let Lend::Body(buffers) = lend {
+            buffers.enlarge(buffer);
+        }
+    }
+    let mut room = ReadBuf::new(buffer.room());
+    match Pin::new(stream).poll_read(cx, &mut room) {
+        Poll::Ready(Ok(())) => {
+            let count = room.filled().len();
+            buffer.fill(count);
+            Poll::Ready(Ok(count))
+        }
+        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        Poll::Pending => {
+            if buffer.is_empty() {
+                buffers.give_back(std::mem::take(buffer));
+            }
+            Poll::Pending
+        }
+    }
+}
+
+/// How the body is framed for the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutFraming {
+    /// The head says the length, or the connection's end does: bytes go as they are.
+    Plain,
+    Chunked,
+}
+
+/// What stopped a flow.
+#[derive(Debug)]
+pub(crate) enum FlowError {
+    Source(BodyError),
+    Sink(io::Error),
+}
+
+/// One message on its way out over an HTTP/1.1 connection: a head, then a source's payload.
+#[derive(Debug)]
+pub(crate) struct Outflow {
+    /// Head and framing bytes, written before any payload.
+    text: Vec<u8>,
+    sent: usize,
+    /// Payload bytes that the framing written so far has announced.
+    announced: usize,
+    framing: OutFraming,
+    /// The end of the body stands in `text`.
+    ended: bool,
+    /// Bytes of the message that the connection took.
+    pub(crate) written: u64,
+}
+
+impl Outflow {
+    /// `head`: a complete head with its empty line.
+    pub(crate) fn new(head: Vec<u8>, framing: OutFraming) -> Self {
+        Self { text: head, sent: 0, announced: 0, framing, ended: false, written: 0 }
+    }
+
+    /// Whether all that the source gave is written, so that the next move is the source's.
+    pub(crate) fn waits_for_source(&self) -> bool {
+        !self.ended && self.announced == 0 && self.sent == self.text.len()
+    }
+
+    /// Gives the text back for reuse.
+    pub(crate) fn into_text(self) -> Vec<u8> {
+        self.text
+    }
+
+    /// Moves bytes from `source` into `sink` until all is written. `Pending`: one of them waits.
+    pub(crate) fn poll_run<S: Source>(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut S,
+        sink: &mut Stream,
+    ) -> Poll<Result<(), FlowError>> {
+        loop {
+            let waits =
+                !self.ended && self.announced == 0 && self.poll_announce(cx, source)?.is_pending();
+            let text = self.text.get(self.sent..).unwrap_or_default();
+            let data = source.data().get(..self.announced).unwrap_or_default();
+            if text.is_empty() && data.is_empty() {
+                if waits {
+                    let _ = Pin::new(sink).poll_flush(cx).map_err(FlowError::Sink)?;
+                    return Poll::Pending;
+                }
+                return Pin::new(sink).poll_flush(cx).map_err(FlowError::Sink);
+            }
+            let slices = [IoSlice::new(text), IoSlice::new(data)];
+            let taken = if data.is_empty() {
+                ready!(Pin::new(&mut *sink).poll_write(cx, text))
+            } else if text.is_empty() {
+                ready!(Pin::new(&mut *sink).poll_write(cx, data))
+            } else {
+                ready!(Pin::new(&mut *sink).poll_write_vectored(cx, &slices))
+            };
+            match taken {
+                Ok(0) => return Poll::Ready(Err(FlowError::Sink(io::ErrorKind::WriteZero.into()))),
+                Ok(count) => self.advance(count, source),
+                Err(error) => return Poll::Ready(Err(FlowError::Sink(error))),
+            }
+        }
+    }
+
+    /// Announces the payload that the source has, or the end.
+    fn poll_announce<S: Source>(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut S,
+    ) -> Result<Poll<()>, FlowError> {
+        match source.poll_fill(cx) {
+            Poll::Pending => return Ok(Poll::Pending),
+            Poll::Ready(result) => result.map_err(FlowError::Source)?,
+        }
+        self.announced = source.data().len();
+        self.ended = self.announced == 0;
+        if self.framing == OutFraming::Chunked {
+            if self.ended {
+                http1::write::last_chunk(&mut self.text, source.trailers());
+            } else {
+                http1::write::chunk_header(&mut self.text, self.announced as u64);
+            }
+        }
+        Ok(Poll::Ready(()))
+    }
+
+    fn advance<S: Source>(&mut self, count: usize, source: &mut S) {
+        self.written = self.written.saturating_add(count as u64);
+        let of_text = count.min(self.text.len().saturating_sub(self.sent));
+        self.sent += of_text;
+        if self.sent == self.text.len() {
+            self.text.clear();
+            self.sent = 0;
+        }
+        let of_data = count - of_text;
+        if of_data > 0 {
+            source.consume(of_data);
+            self.announced = self.announced.saturating_sub(of_data);
+            if self.announced == 0 && self.framing == OutFraming::Chunked {
+                http1::write::chunk_end(&mut self.text);
+            }
+        }
+    }
+}

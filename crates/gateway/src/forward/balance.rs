@@ -1,0 +1,274 @@
+//! Which endpoint of a set answers next, and which are left alone for a while.
+//!
+//! ACTIVE --failures in a row--> SUSPENDED --time is up--> one probe --> ACTIVE, or SUSPENDED longer.
+//! A failure is a refused, broken or timed-out exchange; a status never is. State is per worker.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use model::{Endpoint, Fault, Suspension, Upstream, UpstreamKind};
+
+use super::pool::{Pool, Pools};
+
+/// One endpoint set as a worker sees it.
+#[derive(Debug)]
+pub(crate) struct Balancer {
+    kind: UpstreamKind,
+    suspension: Suspension,
+    pub(crate) response_head_ms: u32,
+    next: Cell<usize>,
+    pub(crate) targets: Vec<Target>,
+}
+
+/// One endpoint as a worker sees it.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) authority: Rc<str>,
+    pub(crate) pool: Rc<Pool>,
+    health: Health,
+}
+
+#[derive(Debug, Default)]
+struct Health {
+    failures: Cell<u32>,
+    /// Zero: active.
+    suspended_until_us: Cell<u64>,
+    /// Length of the last suspension; zero after a success.
+    suspended_ms: Cell<u32>,
+    /// A probe is under way; others stay away until it is judged, or until this time.
+    probing_until_us: Cell<u64>,
+}
+
+/// Endpoints that one request has tried already, by position; sets beyond 64 share the last bit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tried(u64);
+
+impl Tried {
+    pub(crate) fn add(&mut self, position: usize) {
+        self.0 |= 1 << position.min(63);
+    }
+
+    fn has(self, position: usize) -> bool {
+        self.0 & (1 << position.min(63)) != 0
+    }
+}
+
+impl Balancer {
+    pub(crate) fn new(upstream: &Upstream, pools: &Pools) -> Self {
+        let target = |endpoint: &Endpoint| Target {
+            endpoint: endpoint.clone(),
+            authority: Rc::from(endpoint.authority.as_str()),
+            pool: pools.of(endpoint),
+            health: Health::default(),
+        };
+        Self {
+            kind: upstream.kind,
+            suspension: upstream.suspension,
+            response_head_ms: upstream.response_head_ms,
+            next: Cell::new(0),
+            targets: upstream.endpoints.iter().map(target).collect(),
+        }
+    }
+
+    /// The position of the endpoint to try now.
+    ///
+    /// # Errors
+    /// [`Fault::NotReady`] for a single endpoint, [`Fault::NoReadyChild`] for a set, when all that
+    /// were not tried are suspended.
+    pub(crate) fn choose(&self, now_us: u64, tried: Tried) -> Result<(usize, &Target), Fault> {
+        let count = self.targets.len();
+        let first = match self.kind {
+            UpstreamKind::Single | UpstreamKind::Failover => 0,
+            UpstreamKind::RoundRobin => {
+                let first = self.next.get();
+                self.next.set((first + 1) % count.max(1));
+                first
+            }
+        };
+        (0..count)
+            .map(|step| (first + step) % count)
+            .filter_map(|position| self.targets.get(position).map(|target| (position, target)))
+            .find(|(position, target)| !tried.has(*position) && target.health.may_try(now_us))
+            .ok_or_else(|| self.none_ready())
+    }
+
+    /// Whether another endpoint than those `tried` could be asked now.
+    pub(crate) fn has_another(&self, now_us: u64, tried: Tried) -> bool {
+        self.targets
+            .iter()
+            .enumerate()
+            .any(|(position, target)| !tried.has(position) && target.health.is_open(now_us))
+    }
+
+    fn none_ready(&self) -> Fault {
+        let authority = self.targets.first().map_or("", |target| &target.endpoint.authority);
+        match self.kind {
+            UpstreamKind::Single => Fault::NotReady { authority: authority.to_owned() },
+            UpstreamKind::RoundRobin | UpstreamKind::Failover => {
+                Fault::NoReadyChild { authority: authority.to_owned() }
+            }
+        }
+    }
+
+    /// How many endpoints are suspended at `now_us`.
+    pub(crate) fn suspended(&self, now_us: u64) -> usize {
+        self.targets.iter().filter(|target| !target.health.is_open(now_us)).count()
+    }
+
+    /// Records a failed exchange with `target`.
+    pub(crate) fn failed(&self, target: &Target, now_us: u64) {
+        target.health.fail(&self.suspension, now_us);
+    }
+}
+
+impl Target {
+    /// Records a response head.
+    pub(crate) fn succeeded(&self) {
+        if self.health.failures.get() > 0 || self.health.suspended_until_us.get() > 0 {
+            self.health.failures.set(0);
+            self.health.suspended_until_us.set(0);
+            self.health.suspended_ms.set(0);
+            self.health.probing_until_us.set(0);
+        }
+    }
+}
+
+/// How long a probe may stay unjudged before another is let through, in microseconds.
+const PROBE_US: u64 = 10_000_000;
+
+impl Health {
+    fn is_open(&self, now_us: u64) -> bool {
+        self.suspended_until_us.get() <= now_us && self.probing_until_us.get() <= now_us
+    }
+
+    /// Like `is_open`, and claims the probe when a suspension just ended.
+    fn may_try(&self, now_us: u64) -> bool {
+        let open = self.is_open(now_us);
+        if open && self.suspended_until_us.get() > 0 {
+            self.probing_until_us.set(now_us.saturating_add(PROBE_US));
+        }
+        open
+    }
+
+    fn fail(&self, rule: &Suspension, now_us: u64) {
+        let failures = self.failures.get().saturating_add(1);
+        self.failures.set(failures);
+        self.probing_until_us.set(0);
+        let was_suspended = self.suspended_until_us.get() > 0;
+        if rule.after_failures == 0 || (failures < rule.after_failures && !was_suspended) {
+            return;
+        }
+        if self.suspended_until_us.get() > now_us {
+            return;
+        }
+        let length_ms = match self.suspended_ms.get() {
+            0 => rule.initial_ms,
+            last => longer(last, rule.factor).min(rule.max_ms),
+        };
+        self.suspended_ms.set(length_ms);
+        self.suspended_until_us.set(now_us.saturating_add(u64::from(length_ms) * 1_000).max(1));
+    }
+}
+
+/// `last_ms` times `factor`, at most `u32::MAX`.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped before the cast"
+)]
+fn longer(last_ms: u32, factor: f64) -> u32 {
+    (f64::from(last_ms) * factor.max(1.0)).clamp(0.0, f64::from(u32::MAX)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Scheme;
+
+    use super::*;
+
+    const RULE: Suspension =
+        Suspension { after_failures: 2, initial_ms: 1_000, factor: 2.0, max_ms: 3_000 };
+
+    fn balancer(kind: UpstreamKind, count: u16) -> Balancer {
+        let endpoint = |number: u16| Endpoint {
+            scheme: Scheme::Http,
+            host: "127.0.0.1".to_owned(),
+            port: 9000 + number,
+            path: String::new(),
+            authority: format!("127.0.0.1:{}", 9000 + number),
+        };
+        let upstream = Upstream {
+            kind,
+            endpoints: (0..count).map(endpoint).collect(),
+            response_head_ms: 1_000,
+            suspension: RULE,
+        };
+        Balancer::new(&upstream, &Pools::default())
+    }
+
+    /// Plays `script`: `?` asks who is next at the current time, `xN` fails endpoint N, `oN` lets it
+    /// succeed, `+N` lets N milliseconds pass. `expect` lists the answers to the questions.
+    #[track_caller]
+    fn check(kind: UpstreamKind, count: u16, script: &str, expect: &str) {
+        let balancer = balancer(kind, count);
+        let mut now_us = 0;
+        let mut answers = Vec::new();
+        for word in script.split(' ') {
+            let number = word[1..].parse::<u64>().unwrap_or(0);
+            match &word[..1] {
+                "?" => answers.push(match balancer.choose(now_us, Tried::default()) {
+                    Ok((position, _)) => position.to_string(),
+                    Err(Fault::NotReady { .. }) => "303001".to_owned(),
+                    Err(_) => "303000".to_owned(),
+                }),
+                "x" => balancer.failed(&balancer.targets[number as usize], now_us),
+                "o" => balancer.targets[number as usize].succeeded(),
+                _ => now_us += number * 1_000,
+            }
+        }
+        assert_eq!(answers.join(" "), expect);
+    }
+
+    #[test]
+    fn a_round_takes_each_in_turn_and_leaves_out_the_suspended() {
+        check(UpstreamKind::RoundRobin, 3, "? ? ? ?", "0 1 2 0");
+        check(UpstreamKind::RoundRobin, 3, "x1 x1 ? ? ? ?", "0 2 2 0");
+    }
+
+    #[test]
+    fn failover_stays_with_the_first_that_is_not_suspended() {
+        check(UpstreamKind::Failover, 2, "? ? x0 ? x0 ? ?", "0 0 0 1 1");
+    }
+
+    #[test]
+    fn a_success_forgives_earlier_failures() {
+        check(UpstreamKind::Single, 1, "x0 o0 x0 ?", "0");
+    }
+
+    #[test]
+    fn a_suspended_single_endpoint_is_not_ready_until_its_time_is_up() {
+        check(UpstreamKind::Single, 1, "x0 x0 ? +999 ? +1 ?", "303001 303001 0");
+    }
+
+    #[test]
+    fn one_probe_goes_first_and_the_others_wait_for_its_verdict() {
+        check(UpstreamKind::Single, 1, "x0 x0 +1000 ? ? o0 ?", "0 303001 0");
+        check(UpstreamKind::RoundRobin, 1, "x0 x0 +1000 ? ?", "0 303000");
+    }
+
+    #[test]
+    fn each_failed_probe_suspends_for_longer_up_to_the_maximum() {
+        check(
+            UpstreamKind::Single,
+            1,
+            "x0 x0 +1000 ? x0 +1999 ? +1 ? x0 +2999 ? +1 ? x0 +2999 ? +1 ?",
+            "0 303001 0 303001 0 303001 0",
+        );
+    }
+
+    #[test]
+    fn a_probe_that_nobody_judged_does_not_block_for_ever() {
+        check(UpstreamKind::Single, 1, "x0 x0 +1000 ? +9999 ? +1 ?", "0 303001 0");
+    }
+}

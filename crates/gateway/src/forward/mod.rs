@@ -1,0 +1,326 @@
+//! The way to the backend: choose an endpoint, get a connection, send, wait for the response head.
+//!
+//! Life of a request: authorise -> **forward** -> back to the caller. Reads a [`Call`] and the
+//! operation's endpoints; answers an [`Upstreamed`]: a response head with its body still on the wire.
+//!
+//! Architecture invariant: a request is sent twice only if it is idempotent and nothing of its body
+//! was handed on, or if no byte of it was written. (RFC 9110 section 9.2.2.)
+
+mod balance;
+mod pool;
+mod request;
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use base::limits::INTERIM_RESPONSES_MAX;
+use model::Fault;
+use wire::http1::{Parsed, ResponseHead};
+
+pub(crate) use balance::Balancer;
+pub(crate) use pool::{Lease, PoolFigures, Pools, within};
+
+use crate::buffer::Buffer;
+use crate::call::{Call, Client};
+use crate::compiled::Live;
+use crate::flow::{BodyError, BodyReader, FlowError, Lend, Outflow, poll_read};
+use crate::worker::Worker;
+
+use balance::{Target, Tried};
+use pool::Freshness;
+
+/// A response head from a backend; its body, and perhaps the rest of the request's, still to come.
+pub(crate) struct Upstreamed {
+    pub(crate) lease: Lease,
+    pub(crate) head: ResponseHead,
+    /// The head's bytes are at the front of its buffer.
+    pub(crate) reader: BodyReader,
+    pub(crate) upload: Upload,
+    pub(crate) authority: Rc<str>,
+    /// The request asked for another protocol, and may have it.
+    pub(crate) upgrade: bool,
+}
+
+/// How far the request's body got.
+#[derive(Debug)]
+pub(crate) enum Upload {
+    /// All of it is written.
+    Done,
+    /// The response came first: go on while it streams.
+    Running(Outflow),
+    /// The backend stopped reading. What it answered still counts.
+    Refused(io::ErrorKind),
+}
+
+/// Why one attempt failed.
+struct Broken {
+    fault: Fault,
+    /// Bytes of the request that the connection took.
+    written: u64,
+    /// The backend answered nothing at all on a connection that had served before.
+    stale: bool,
+}
+
+/// Where and how a request is forwarded.
+pub(crate) struct Forwarding<'a> {
+    pub(crate) live: &'a Live,
+    pub(crate) balancer: &'a Balancer,
+    /// The routed path below the base path.
+    pub(crate) remainder: &'a [u8],
+    /// Lower-case name of the credential's field, when it is not passed on.
+    pub(crate) withhold: Option<&'a str>,
+    /// The caller asked for another protocol, and may have it.
+    pub(crate) upgrade: bool,
+}
+
+/// Sends `call` to one of the endpoints and waits for the response head.
+///
+/// # Errors
+/// Each `Fault` that is the upstream's, and the caller's own when it left or sent a broken body.
+pub(crate) async fn send<C: Client>(
+    worker: &Worker,
+    forwarding: &Forwarding<'_>,
+    call: &Call,
+    client: &mut C,
+) -> Result<Upstreamed, Fault> {
+    let balancer = forwarding.balancer;
+    let (mut tried, mut freshness, mut retried) = (Tried::default(), Freshness::Any, false);
+    loop {
+        let (position, target) = balancer.choose(worker.coarse_us(), tried)?;
+        let broken = match attempt(worker, forwarding, target, freshness, call, client).await {
+            Ok(answer) => {
+                target.succeeded();
+                return Ok(answer);
+            }
+            Err(broken) => broken,
+        };
+        let now_us = worker.now_us();
+        if !broken.stale && broken.fault.blame() == model::Blame::Upstream {
+            balancer.failed(target, now_us);
+        }
+        let nothing_sent = broken.written == 0;
+        let repeatable = call.head.method().is_idempotent() && client.is_untouched();
+        if !may_follow(&broken.fault) || !(nothing_sent || repeatable) {
+            return Err(broken.fault);
+        }
+        if !broken.stale {
+            tried.add(position);
+            if nothing_sent && balancer.has_another(now_us, tried) {
+                continue;
+            }
+        }
+        if retried {
+            return Err(broken.fault);
+        }
+        worker.count_retry();
+        (retried, freshness, tried) = (true, Freshness::Fresh, Tried::default());
+    }
+}
+
+/// Whether another attempt could end differently.
+fn may_follow(fault: &Fault) -> bool {
+    match fault {
+        Fault::Unreachable { .. }
+        | Fault::ConnectTimeout { .. }
+        | Fault::Closed { .. }
+        | Fault::SendFailed { .. } => true,
+        Fault::Denied(_)
+        | Fault::Malformed { .. }
+        | Fault::ResponseTimeout { .. }
+        | Fault::ProtocolViolation { .. }
+        | Fault::NotReady { .. }
+        | Fault::NoReadyChild { .. }
+        | Fault::ClientTimeout
+        | Fault::ClientLeft
+        | Fault::Overloaded { .. } => false,
+    }
+}
+
+async fn attempt<C: Client>(
+    worker: &Worker,
+    forwarding: &Forwarding<'_>,
+    target: &Target,
+    freshness: Freshness,
+    call: &Call,
+    client: &mut C,
+) -> Result<Upstreamed, Broken> {
+    let live = forwarding.live;
+    client.watch().set(worker.coarse_us() + u64::from(live.connect_ms) * 1_000);
+    let lease = target
+        .pool
+        .lease(freshness, &live.client_tls, client.watch(), live.connect_ms)
+        .await
+        .map_err(|fault| Broken { fault, written: 0, stale: false })?;
+    let mut text = worker.buffers.text();
+    let framing = request::write_head(&mut text, call, &target.endpoint, forwarding);
+    let mut exchange = Exchange {
+        worker,
+        authority: &target.authority,
+        lease,
+        flow: Outflow::new(text, framing),
+        uploaded: None,
+        head: worker.response_head(),
+        buffer: Buffer::default(),
+        interim: 0,
+        wait_us: u64::from(forwarding.balancer.response_head_ms) * 1_000,
+        method: call.head.method(),
+        upgrade: forwarding.upgrade,
+    };
+    client.watch().set(worker.coarse_us() + exchange.wait_us);
+    let outcome = poll_fn(|cx| exchange.poll(cx, client)).await;
+    exchange.conclude(outcome)
+}
+
+/// One request on one connection, up to the response head.
+struct Exchange<'a> {
+    worker: &'a Worker,
+    authority: &'a Rc<str>,
+    lease: Lease,
+    flow: Outflow,
+    /// How the upload ended; `None` while it runs.
+    uploaded: Option<Upload>,
+    head: ResponseHead,
+    buffer: Buffer,
+    interim: u32,
+    /// Longest wait without a byte written, and for the response head after the last one.
+    wait_us: u64,
+    method: base::Method,
+    upgrade: bool,
+}
+
+impl Exchange<'_> {
+    fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Fault>> {
+        if self.uploaded.is_none() {
+            let before = self.flow.written;
+            match self.flow.poll_run(cx, client, &mut self.lease.stream) {
+                Poll::Ready(Ok(())) => self.uploaded = Some(Upload::Done),
+                Poll::Ready(Err(FlowError::Source(error))) => {
+                    return Poll::Ready(Err(body_fault(error)));
+                }
+                Poll::Ready(Err(FlowError::Sink(error))) => {
+                    self.uploaded = Some(Upload::Refused(error.kind()));
+                }
+                Poll::Pending => {}
+            }
+            if self.flow.written != before {
+                client.watch().set(self.worker.coarse_us() + self.wait_us);
+            }
+        }
+        if let Poll::Ready(result) = self.poll_head(cx) {
+            return Poll::Ready(result);
+        }
+        if self.uploaded.is_some()
+            && let Poll::Ready(fault) = client.poll_left(cx)
+        {
+            return Poll::Ready(Err(fault));
+        }
+        if client.watch().poll_expired(cx) {
+            let left = self.uploaded.is_some() && client.has_half_closed();
+            return Poll::Ready(Err(if left { Fault::ClientLeft } else { self.timed_out() }));
+        }
+        Poll::Pending
+    }
+
+    fn timed_out(&self) -> Fault {
+        if self.uploaded.is_none() && self.flow.waits_for_source() {
+            return Fault::ClientTimeout;
+        }
+        let waited_ms = u32::try_from(self.wait_us / 1_000).unwrap_or(u32::MAX);
+        Fault::ResponseTimeout { authority: self.authority.to_string(), waited_ms }
+    }
+
+    /// Reads until the final response head is complete. Interim ones are dropped: the gateway answers
+    /// 100 by itself.
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        loop {
+            if !self.buffer.is_empty() {
+                match self.head.parse(self.buffer.filled(), self.method) {
+                    Err(refusal) => return Poll::Ready(Err(self.violation(refusal.reason))),
+                    Ok(Parsed::Complete) if self.head.is_interim() => {
+                        self.interim += 1;
+                        if self.interim > INTERIM_RESPONSES_MAX {
+                            return Poll::Ready(Err(self.violation("too many interim responses")));
+                        }
+                        self.buffer.consume(self.head.len());
+                        continue;
+                    }
+                    Ok(Parsed::Complete) => return Poll::Ready(Ok(())),
+                    Ok(Parsed::Partial) => {
+                        self.buffer.compact();
+                        if !self.buffer.has_room() && !self.buffer.grow() {
+                            return Poll::Ready(Err(
+                                self.violation("the response head is too large")
+                            ));
+                        }
+                    }
+                }
+            }
+            let lend = Lend::Body(&self.worker.buffers);
+            match poll_read(cx, &mut self.lease.stream, &mut self.buffer, lend) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(count)) if count > 0 => {}
+                Poll::Ready(_) => return Poll::Ready(Err(self.closed())),
+            }
+        }
+    }
+
+    fn violation(&self, reason: &'static str) -> Fault {
+        Fault::ProtocolViolation { authority: self.authority.to_string(), reason }
+    }
+
+    fn closed(&self) -> Fault {
+        let authority = self.authority.to_string();
+        match self.uploaded {
+            Some(Upload::Refused(kind)) => Fault::SendFailed { authority, cause: kind.to_string() },
+            Some(Upload::Done | Upload::Running(_)) | None => Fault::Closed { authority },
+        }
+    }
+
+    fn conclude(self, outcome: Result<(), Fault>) -> Result<Upstreamed, Broken> {
+        let buffers = &self.worker.buffers;
+        match outcome {
+            Ok(()) => {
+                let upload = match self.uploaded {
+                    None => Upload::Running(self.flow),
+                    Some(ended) => {
+                        buffers.give_back_text(self.flow.into_text());
+                        ended
+                    }
+                };
+                Ok(Upstreamed {
+                    lease: self.lease,
+                    head: self.head,
+                    reader: BodyReader::idle(self.buffer),
+                    upload,
+                    authority: Rc::clone(self.authority),
+                    upgrade: self.upgrade,
+                })
+            }
+            Err(fault) => {
+                let silent = self.buffer.is_empty() && self.interim == 0;
+                let ended = matches!(fault, Fault::Closed { .. } | Fault::SendFailed { .. });
+                let broken = Broken {
+                    stale: self.lease.reused && silent && ended,
+                    written: self.flow.written,
+                    fault,
+                };
+                buffers.give_back(self.buffer);
+                buffers.give_back_text(self.flow.into_text());
+                self.worker.give_back_response_head(self.head);
+                Err(broken)
+            }
+        }
+    }
+}
+
+/// A request body that ended wrongly is the caller's fault.
+pub(crate) fn body_fault(error: BodyError) -> Fault {
+    match error {
+        BodyError::Closed => Fault::ClientLeft,
+        BodyError::Malformed(refusal) => {
+            Fault::Malformed { status: refusal.status, reason: refusal.reason }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Connections to one endpoint, kept between requests. Each worker has its own.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use base::limits::{
+    IDLE_UPSTREAM_MS_MAX, UPSTREAM_CONNECTIONS_MAX, UPSTREAM_IDLE_MAX, UPSTREAM_WAITERS_MAX,
+};
+use model::{Endpoint, Fault, Scheme};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::Notify;
+use wire::stream::Stream;
+use wire::tls::ClientTls;
+
+use crate::watch::Watch;
+
+/// What tells pools apart: endpoints with different paths share connections.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Address {
+    scheme: Scheme,
+    host: String,
+    port: u16,
+}
+
+/// A worker's pools by address.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    by_address: RefCell<HashMap<Address, Rc<Pool>>>,
+}
+
+impl Pools {
+    /// The pool of `endpoint`, made when it is the first of its address.
+    pub(crate) fn of(&self, endpoint: &Endpoint) -> Rc<Pool> {
+        let address =
+            Address { scheme: endpoint.scheme, host: endpoint.host.clone(), port: endpoint.port };
+        let mut pools = self.by_address.borrow_mut();
+        Rc::clone(pools.entry(address).or_insert_with_key(|address| {
+            Rc::new(Pool {
+                address: address.clone(),
+                idle: RefCell::default(),
+                in_use: Cell::new(0),
+                waiting: Cell::new(0),
+                returned: Notify::new(),
+                opened: Cell::new(0),
+                failed: Cell::new(0),
+            })
+        }))
+    }
+
+    /// Closes what idled too long, and forgets pools that nothing refers to.
+    pub(crate) fn sweep(&self, now_us: u64) {
+        self.by_address.borrow_mut().retain(|_, pool| {
+            pool.close_idle(now_us);
+            Rc::strong_count(pool) > 1 || !pool.idle.borrow().is_empty()
+        });
+    }
+
+    /// Visits every pool: host, port and the figures for the metrics.
+    pub(crate) fn each(&self, mut visit: impl FnMut(&str, u16, PoolFigures)) {
+        for pool in self.by_address.borrow().values() {
+            visit(&pool.address.host, pool.address.port, pool.figures());
+        }
+    }
+}
+
+/// What the metrics tell of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PoolFigures {
+    pub(crate) idle: u64,
+    pub(crate) in_use: u64,
+    pub(crate) waiting: u64,
+    pub(crate) opened: u64,
+    pub(crate) failed: u64,
+}
+
+/// Connections to one address.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    address: Address,
+    /// The most recently used last: it is taken first, so that spare ones age and close.
+    idle: RefCell<Vec<Idle>>,
+    in_use: Cell<usize>,
+    waiting: Cell<usize>,
+    returned: Notify,
+    opened: Cell<u64>,
+    failed: Cell<u64>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    stream: Stream,
+    since_us: u64,
+}
+
+/// Whether a kept connection will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    Any,
+    /// A retry: only a connection made for it.
+    Fresh,
+}
+
+/// A connection on loan. Dropping it closes the connection.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) stream: Stream,
+    /// It served requests before: a failure may be the idle time of the other side.
+    pub(crate) reused: bool,
+    place: Place,
+}
+
+/// One place in the pool's count of connections, given back when dropped.
+#[derive(Debug)]
+struct Place(Rc<Pool>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.in_use.set(self.0.in_use.get().saturating_sub(1));
+        if self.0.waiting.get() > 0 {
+            self.0.returned.notify_one();
+        }
+    }
+}
+
+impl Lease {
+    /// Back to the pool. Both bodies must be done, and nothing unread.
+    pub(crate) fn give_back(self, now_us: u64) {
+        let pool = Rc::clone(&self.place.0);
+        let mut idle = pool.idle.borrow_mut();
+        if idle.len() < UPSTREAM_IDLE_MAX {
+            idle.push(Idle { stream: self.stream, since_us: now_us });
+        }
+    }
+}
+
+impl Pool {
+    /// A connection: a kept one that is still alive, or a new one, or the next that is given back
+    /// when the pool is at its limit. `watch` bounds the wait.
+    ///
+    /// # Errors
+    /// [`Fault::Unreachable`], [`Fault::ConnectTimeout`]; [`Fault::NotReady`] when the line is full.
+    pub(crate) async fn lease(
+        self: &Rc<Self>,
+        freshness: Freshness,
+        tls: &ClientTls,
+        watch: &Watch,
+        connect_ms: u32,
+    ) -> Result<Lease, Fault> {
+        let place = self.place(watch, connect_ms).await?;
+        if freshness == Freshness::Any
+            && let Some(stream) = self.take_idle()
+        {
+            return Ok(Lease { stream, reused: true, place });
+        }
+        match within(watch, self.connect(tls)).await {
+            Some(Ok(stream)) => {
+                self.opened.set(self.opened.get() + 1);
+                Ok(Lease { stream, reused: false, place })
+            }
+            Some(Err(error)) => {
+                self.failed.set(self.failed.get() + 1);
+                Err(Fault::Unreachable { authority: self.authority(), cause: error.to_string() })
+            }
+            None => {
+                self.failed.set(self.failed.get() + 1);
+                Err(Fault::ConnectTimeout { authority: self.authority(), waited_ms: connect_ms })
+            }
+        }
+    }
+
+    async fn place(self: &Rc<Self>, watch: &Watch, connect_ms: u32) -> Result<Place, Fault> {
+        while self.in_use.get() >= UPSTREAM_CONNECTIONS_MAX {
+            if self.waiting.get() >= UPSTREAM_WAITERS_MAX {
+                return Err(Fault::NotReady { authority: self.authority() });
+            }
+            self.waiting.set(self.waiting.get() + 1);
+            let turn = within(watch, self.returned.notified()).await;
+            self.waiting.set(self.waiting.get() - 1);
+            if turn.is_none() {
+                let authority = self.authority();
+                return Err(Fault::ConnectTimeout { authority, waited_ms: connect_ms });
+            }
+        }
+        self.in_use.set(self.in_use.get() + 1);
+        Ok(Place(Rc::clone(self)))
+    }
+
+    /// The youngest kept connection that its peer has not closed. Finding out costs no system call
+    /// unless something arrived.
+    fn take_idle(&self) -> Option<Stream> {
+        let mut idle = self.idle.borrow_mut();
+        while let Some(mut kept) = idle.pop() {
+            if !kept.stream.is_stale() {
+                return Some(kept.stream);
+            }
+        }
+        None
+    }
+
+    async fn connect(&self, tls: &ClientTls) -> io::Result<Stream> {
+        let Address { scheme, host, port } = &self.address;
+        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in lookup_host((host.as_str(), *port)).await? {
+            match TcpStream::connect(address).await {
+                Ok(tcp) => {
+                    tcp.set_nodelay(true)?;
+                    return match scheme {
+                        Scheme::Http => Ok(Stream::Clear(tcp)),
+                        Scheme::Https => tls.connect(tcp, host).await,
+                    };
+                }
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    fn close_idle(&self, now_us: u64) {
+        let oldest_us = now_us.saturating_sub(u64::from(IDLE_UPSTREAM_MS_MAX) * 1_000);
+        self.idle.borrow_mut().retain(|kept| kept.since_us >= oldest_us);
+    }
+
+    fn authority(&self) -> String {
+        format!("{}:{}", self.address.host, self.address.port)
+    }
+
+    fn figures(&self) -> PoolFigures {
+        PoolFigures {
+            idle: self.idle.borrow().len() as u64,
+            in_use: self.in_use.get() as u64,
+            waiting: self.waiting.get() as u64,
+            opened: self.opened.get(),
+            failed: self.failed.get(),
+        }
+    }
+}
+
+/// `future`'s answer, or nothing when the watch's time is up first.
+pub(crate) async fn within<F: Future>(watch: &Watch, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending if watch.poll_expired(cx) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}

@@ -1,0 +1,116 @@
+//! The head that goes to the backend: the caller's, byte for byte, less what must not pass, plus what
+//! the policies add. Written straight from the parsed head's offsets.
+
+use model::Endpoint;
+use wire::http1::{BodyFraming, Known, KnownSet, write};
+
+use crate::call::Call;
+use crate::flow::OutFraming;
+
+use super::Forwarding;
+
+/// Fields that the gateway writes itself, or answers itself.
+const OURS: KnownSet =
+    KnownSet::of(&[Known::Host, Known::ContentLength, Known::TransferEncoding, Known::Expect]);
+
+/// Fields by which a caller could pretend to be a proxy, or to have been verified.
+const IDENTITY: KnownSet = KnownSet::of(&[
+    Known::XForwardedFor,
+    Known::XForwardedHost,
+    Known::XForwardedPort,
+    Known::XForwardedPrefix,
+    Known::XForwardedProto,
+    Known::XForwarded,
+    Known::Forwarded,
+    Known::XJwtAssertion,
+]);
+
+/// Appends the whole head, empty line included; says how the body has to be framed.
+pub(crate) fn write_head(
+    out: &mut Vec<u8>,
+    call: &Call,
+    endpoint: &Endpoint,
+    way: &Forwarding<'_>,
+) -> OutFraming {
+    let (head, bytes) = (&call.head, call.bytes.as_slice());
+    write::request_line(
+        out,
+        head.method_bytes(bytes),
+        endpoint.path.as_bytes(),
+        path_below(endpoint, way.remainder),
+        head.query(bytes),
+    );
+    write::field(out, b"Host", endpoint.authority.as_bytes());
+    let mut drop = if call.peer.trusted { OURS } else { OURS.union(IDENTITY) };
+    match way.withhold {
+        Some("authorization") => drop = drop.with(Known::Authorization),
+        Some(name) => {
+            write::fields_where(out, bytes, head.fields(), |field| {
+                let withheld = field.name.of(bytes).eq_ignore_ascii_case(name.as_bytes());
+                !field.hop && !drop.contains(field.known) && !withheld
+            });
+            drop = KnownSet::EMPTY;
+        }
+        None => {}
+    }
+    if drop != KnownSet::EMPTY {
+        write::fields(out, bytes, head.fields(), drop);
+    }
+    out.extend_from_slice(&call.peer.forwarded_lines);
+    if !call.peer.trusted {
+        write::field(out, b"X-Forwarded-Host", head.host(bytes));
+    }
+    if way.upgrade {
+        let protocol = head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(bytes));
+        out.extend_from_slice(b"Connection: Upgrade\r\n");
+        write::field(out, b"Upgrade", protocol);
+    } else if wants_trailers(call) {
+        out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n");
+    }
+    let framing = write_framing(out, call);
+    out.extend_from_slice(b"\r\n");
+    framing
+}
+
+/// An endpoint without a path of its own still needs one.
+fn path_below<'a>(endpoint: &Endpoint, remainder: &'a [u8]) -> &'a [u8] {
+    if remainder.is_empty() && endpoint.path.is_empty() { b"/" } else { remainder }
+}
+
+fn write_framing(out: &mut Vec<u8>, call: &Call) -> OutFraming {
+    match call.head.framing() {
+        BodyFraming::None => {
+            if expects_body(call.head.method()) {
+                out.extend_from_slice(b"Content-Length: 0\r\n");
+            }
+            OutFraming::Plain
+        }
+        BodyFraming::Length(bytes) => {
+            write::field_number(out, b"Content-Length", bytes);
+            OutFraming::Plain
+        }
+        BodyFraming::Chunked => {
+            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            OutFraming::Chunked
+        }
+    }
+}
+
+/// Whether the caller can take trailers; gRPC backends ask for it (RFC 9110 section 10.1.4).
+fn wants_trailers(call: &Call) -> bool {
+    call.head.find(Known::Te).is_some_and(|field| {
+        let codings = field.value.of(&call.bytes);
+        codings
+            .split(|byte| *byte == b',')
+            .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+    })
+}
+
+/// Methods whose requests say so when they carry nothing (RFC 9110 section 8.6).
+fn expects_body(method: base::Method) -> bool {
+    use base::Method::{Connect, Delete, Get, Head, Options, Other, Patch, Post, Put, Trace};
+    match method {
+        Post | Put | Patch => true,
+        Get | Head | Delete | Options | Trace | Connect | Other => false,
+    }
+}

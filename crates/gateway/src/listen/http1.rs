@@ -1,0 +1,273 @@
+//! HTTP/1.1 from callers: one connection, one request after the other.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX, HALF_CLOSE_MS_MAX};
+use model::Fault;
+use tokio::io::AsyncWrite;
+use wire::http1::{BodyFraming, Parsed};
+use wire::stream::Stream;
+
+use crate::buffer::Buffer;
+use crate::call::{Call, Client, Peer};
+use crate::flow::{BodyError, BodyReader, Http1Source, Lend, Source, poll_read};
+use crate::watch::Watch;
+use crate::worker::Worker;
+
+/// One caller's connection.
+pub(super) struct Connection<'w> {
+    pub(super) worker: &'w Worker,
+    pub(super) stream: Stream,
+    /// The request's body, and whatever was read beyond it.
+    pub(super) reader: BodyReader,
+    pub(super) watch: Rc<Watch>,
+    peer: Rc<Peer>,
+    /// Bytes of the `100 Continue` that the caller still waits for.
+    interim: &'static [u8],
+    /// The caller closed its side: it can read, and sends no more.
+    pub(super) half_closed: bool,
+    /// Something of the body was handed on.
+    touched: bool,
+}
+
+/// What becomes of a connection after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// The next request may come.
+    Keep,
+    /// Nothing of the caller's is unread: close.
+    Close,
+    /// The caller may still be sending: let it read the answer first.
+    Linger,
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Serves requests until one side ends the connection.
+pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) {
+    let mut connection = Connection {
+        worker,
+        stream,
+        reader: BodyReader::idle(Buffer::default()),
+        watch: worker.watches.add(),
+        peer,
+        interim: &[],
+        half_closed: false,
+        touched: false,
+    };
+    let mut first = true;
+    loop {
+        let mut call = worker.call();
+        let after = match connection.read_head(&mut call, first).await {
+            Ok(true) => connection.serve_one(call).await,
+            Ok(false) => break,
+            Err(fault) => connection.refuse(call, &fault).await,
+        };
+        match after {
+            After::Keep => first = false,
+            After::Close => break,
+            After::Linger => {
+                connection.linger().await;
+                break;
+            }
+        }
+    }
+    worker.buffers.give_back(std::mem::take(&mut connection.reader.buffer));
+}
+
+impl Connection<'_> {
+    /// Reads one head into `call`. False: the connection ended, or idled too long, between requests.
+    async fn read_head(&mut self, call: &mut Call, first: bool) -> Result<bool, Fault> {
+        let compiled = self.worker.compiled();
+        let (head_ms, idle_ms) = (compiled.live.head_ms, compiled.live.idle_ms);
+        drop(compiled);
+        let mut begun = !self.reader.buffer.is_empty();
+        let patience_ms = if begun || first { head_ms } else { idle_ms };
+        self.wait_at_most(patience_ms);
+        loop {
+            if !self.reader.buffer.is_empty() {
+                if !begun {
+                    begun = true;
+                    self.wait_at_most(head_ms);
+                }
+                if self.parse_head(call)? {
+                    return Ok(true);
+                }
+            }
+            match self.read_more().await {
+                Ok(0) | Err(_) => return Ok(false),
+                Ok(_) => {}
+            }
+            if self.watch_expired() {
+                return if begun { Err(Fault::ClientTimeout) } else { Ok(false) };
+            }
+        }
+    }
+
+    pub(super) fn wait_at_most(&self, ms: u32) {
+        self.watch.set(self.worker.coarse_us() + u64::from(ms) * 1_000);
+    }
+
+    fn watch_expired(&self) -> bool {
+        self.watch.is_expired()
+    }
+
+    /// True: the head is complete and stands in `call` with its own bytes.
+    fn parse_head(&mut self, call: &mut Call) -> Result<bool, Fault> {
+        let buffer = &mut self.reader.buffer;
+        match call.head.parse(buffer.filled()) {
+            Ok(Parsed::Partial) => {
+                buffer.compact();
+                if !buffer.has_room() && !buffer.grow() {
+                    let reason = "Request Header Fields Too Large";
+                    return Err(Fault::Malformed { status: 431, reason });
+                }
+                Ok(false)
+            }
+            Ok(Parsed::Complete) => {
+                let len = call.head.len();
+                call.bytes.clear();
+                call.bytes.extend_from_slice(buffer.filled().get(..len).unwrap_or_default());
+                call.peer = Rc::clone(&self.peer);
+                call.secure = self.stream.is_secure();
+                buffer.consume(len);
+                self.begin_body(call);
+                Ok(true)
+            }
+            Err(refusal) => {
+                Err(Fault::Malformed { status: refusal.status, reason: refusal.reason })
+            }
+        }
+    }
+
+    fn begin_body(&mut self, call: &Call) {
+        let framing = call.head.framing();
+        self.reader.start_request(framing);
+        self.touched = false;
+        let waits = call.head.expects_continue() && self.reader.buffer.is_empty();
+        self.interim = if waits { CONTINUE } else { &[] };
+        if let BodyFraming::Length(bytes) = framing
+            && bytes > self.reader.buffer.filled().len() as u64
+        {
+            self.worker.buffers.enlarge(&mut self.reader.buffer);
+        }
+    }
+
+    /// One read. Ready with an error kind `TimedOut` when the watch's time is up.
+    async fn read_more(&mut self) -> io::Result<usize> {
+        poll_fn(|cx| {
+            let lend = Lend::Head(&self.worker.buffers);
+            let read = poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend);
+            if read.is_pending() && self.watch.poll_expired(cx) {
+                // The caller of this looks at the watch next.
+                return Poll::Ready(Ok(1));
+            }
+            read
+        })
+        .await
+    }
+
+    /// Whether the caller's body was read to its end.
+    pub(super) fn body_is_done(&self) -> bool {
+        self.reader.is_done() && self.interim.is_empty()
+    }
+
+    /// Sends nothing more, and drops what the caller still sends, so that the answer is not lost to
+    /// a reset. Bounded in time and bytes. Source: RFC 9112 section 9.6.
+    async fn linger(&mut self) {
+        self.wait_at_most(DRAIN_MS_MAX);
+        let mut left = DRAIN_BYTES_MAX as usize;
+        let mut buffer = std::mem::take(&mut self.reader.buffer);
+        let mut shut = false;
+        poll_fn(|cx| {
+            if !shut {
+                match Pin::new(&mut self.stream).poll_shutdown(cx) {
+                    Poll::Ready(Ok(())) => shut = true,
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                    Poll::Pending => {}
+                }
+            }
+            loop {
+                let unread = buffer.filled().len();
+                buffer.consume(unread);
+                let lend = Lend::Head(&self.worker.buffers);
+                match poll_read(cx, &mut self.stream, &mut buffer, lend) {
+                    Poll::Ready(Ok(count)) if count > 0 && count < left => left -= count,
+                    Poll::Ready(_) => return Poll::Ready(()),
+                    Poll::Pending if self.watch.poll_expired(cx) => return Poll::Ready(()),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        })
+        .await;
+        self.reader.buffer = buffer;
+    }
+}
+
+impl Source for Connection<'_> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        while !self.interim.is_empty() {
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, self.interim)) {
+                Ok(count) if count > 0 => {
+                    self.interim = self.interim.get(count..).unwrap_or_default();
+                }
+                Ok(_) | Err(_) => return Poll::Ready(Err(BodyError::Closed)),
+            }
+        }
+        let (reader, stream) = (&mut self.reader, &mut self.stream);
+        Http1Source { reader, stream, buffers: &self.worker.buffers }.poll_fill(cx)
+    }
+
+    fn data(&self) -> &[u8] {
+        self.reader.data()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.touched = true;
+        self.reader.consume(count);
+    }
+
+    fn trailers(&self) -> &[u8] {
+        self.reader.trailers()
+    }
+}
+
+impl Client for Connection<'_> {
+    /// A caller that closed its side may still wait for its answer; one that is gone looks the same
+    /// until something is sent to it. So it gets `HALF_CLOSE_MS_MAX`; a reset ends the wait at once.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
+        if self.half_closed {
+            return Poll::Pending;
+        }
+        let lend = Lend::Head(&self.worker.buffers);
+        while self.reader.buffer.is_absent() || self.reader.buffer.has_room() {
+            match ready!(poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend)) {
+                Ok(0) => {
+                    self.half_closed = true;
+                    let latest = self.worker.coarse_us() + u64::from(HALF_CLOSE_MS_MAX) * 1_000;
+                    self.watch.bring_forward(latest);
+                    return Poll::Pending;
+                }
+                Ok(_) => {}
+                Err(_) => return Poll::Ready(Fault::ClientLeft),
+            }
+        }
+        Poll::Pending
+    }
+
+    fn has_half_closed(&self) -> bool {
+        self.half_closed
+    }
+
+    fn is_untouched(&self) -> bool {
+        !self.touched
+    }
+
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
+}

@@ -1,0 +1,100 @@
+//! The callers' side: connections, their heads, and the way back of every answer.
+//!
+//! Life of a request: **listen** -> route -> ... Reads bytes; answers a [`crate::call::Call`] to the
+//! pipeline, and writes what the pipeline makes of it.
+//!
+//! Architecture invariant: what one connection sends cannot hold another up; a panic ends one.
+
+mod answer;
+mod deliver;
+mod http1;
+mod tunnel;
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::limits::HANDSHAKE_MS_MAX;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use wire::stream::Stream;
+
+use crate::account::bump;
+use crate::call::Peer;
+use crate::forward::within;
+use crate::respond::TOO_MANY_CONNECTIONS;
+use crate::worker::Worker;
+
+/// What a listener speaks.
+#[derive(Clone, Debug)]
+pub(crate) enum Protocol {
+    Http,
+    Https(Arc<rustls::ServerConfig>),
+}
+
+/// Serves one accepted connection until it ends.
+pub(crate) async fn serve(open: Open, tcp: TcpStream, from: SocketAddr, protocol: Protocol) {
+    let worker = &*open.0;
+    bump(&worker.tally.accepted);
+    let compiled = worker.compiled();
+    if worker.connections.get() > compiled.live.connections_max {
+        bump(&worker.tally.refused_connections);
+        refuse(tcp, &protocol).await;
+        return;
+    }
+    // A socket that cannot be set to send at once still works, only later.
+    let _ = tcp.set_nodelay(true);
+    let secure = matches!(protocol, Protocol::Https(_));
+    let peer = Rc::new(Peer::new(from.ip(), secure, &compiled.live.trusted_proxies));
+    drop(compiled);
+    if let Some(stream) = shake_hands(worker, tcp, protocol).await {
+        http1::serve(worker, stream, peer).await;
+    }
+}
+
+/// TLS where the listener speaks it. A failed handshake ends the connection.
+async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Option<Stream> {
+    let config = match protocol {
+        Protocol::Http => return Some(Stream::Clear(tcp)),
+        Protocol::Https(config) => config,
+    };
+    let watch = worker.watches.add();
+    watch.set(worker.coarse_us() + u64::from(HANDSHAKE_MS_MAX) * 1_000);
+    match within(&watch, pin!(wire::tls::accept(tcp, config))).await {
+        Some(Ok(stream)) => Some(stream),
+        Some(Err(_)) | None => {
+            bump(&worker.tally.handshakes_failed);
+            None
+        }
+    }
+}
+
+/// Tells a connection beyond the limit so; one that expects TLS is only closed.
+async fn refuse(mut tcp: TcpStream, protocol: &Protocol) {
+    if matches!(protocol, Protocol::Http) {
+        // The caller may be gone already; there is nobody else to tell.
+        let _ = tcp.try_write(TOO_MANY_CONNECTIONS);
+        let _ = tcp.shutdown().await;
+    }
+}
+
+/// One connection in the worker's count.
+pub(crate) struct Open(Rc<Worker>);
+
+impl Open {
+    pub(crate) fn new(worker: &Rc<Worker>) -> Self {
+        worker.connections.set(worker.connections.get() + 1);
+        Self(Rc::clone(worker))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let left = self.0.connections.get().saturating_sub(1);
+        self.0.connections.set(left);
+        if left == 0 && self.0.draining.get() {
+            self.0.emptied.notify_one();
+        }
+    }
+}

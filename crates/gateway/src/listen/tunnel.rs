@@ -1,0 +1,152 @@
+//! After a 101 that was asked for: bytes both ways, unread, until one side ends or falls silent.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use base::limits::TUNNEL_IDLE_MS_MAX;
+use model::Fault;
+use tokio::io::AsyncWrite;
+use wire::http1::{Known, KnownSet, write};
+use wire::stream::Stream;
+
+use super::http1::{After, Connection};
+use crate::account::{Record, bump};
+use crate::buffer::{Buffer, Buffers};
+use crate::call::Call;
+use crate::flow::{Lend, poll_read};
+use crate::forward::Upstreamed;
+use crate::respond;
+
+/// Turns the caller's connection into a tunnel, when the backend agreed to the protocol that the
+/// caller asked for and the API allows. Anything else is a protocol violation.
+pub(super) async fn run(
+    connection: &mut Connection<'_>,
+    call: &Call,
+    mut answer: Upstreamed,
+    record: &mut Record,
+) -> After {
+    if !answer.upgrade || !is_agreed(call, &answer) {
+        return refuse(connection, call, &answer, record).await;
+    }
+    let worker = connection.worker;
+    bump(&worker.tally.tunnels);
+    let mut text = worker.buffers.text();
+    let bytes = answer.reader.buffer.filled();
+    write::status_line(&mut text, 101, b"Switching Protocols");
+    write::fields(&mut text, bytes, answer.head.fields(), KnownSet::EMPTY);
+    let protocol =
+        call.head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(&call.bytes));
+    text.extend_from_slice(b"Connection: Upgrade\r\n");
+    write::field(&mut text, b"Upgrade", protocol);
+    write::end(&mut text);
+    let head_len = answer.head.len();
+    answer.reader.buffer.consume(head_len);
+    let mut down = Lane { text, ..Lane::new(std::mem::take(&mut answer.reader.buffer)) };
+    let mut up = Lane::new(std::mem::take(&mut connection.reader.buffer));
+    let idle_us = u64::from(TUNNEL_IDLE_MS_MAX) * 1_000;
+    connection.watch.set(worker.coarse_us() + idle_us);
+    poll_fn(|cx| {
+        let (caller, backend) = (&mut connection.stream, &mut answer.lease.stream);
+        let moved = (up.moved, down.moved);
+        let ups = up.poll_run(cx, caller, backend, &worker.buffers);
+        let downs = down.poll_run(cx, backend, caller, &worker.buffers);
+        if (up.moved, down.moved) != moved {
+            connection.watch.set(worker.coarse_us() + idle_us);
+        }
+        match (ups, downs) {
+            (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => Poll::Ready(()),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(()),
+            _ if connection.watch.poll_expired(cx) => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    })
+    .await;
+    record.sent = down.moved;
+    for lane in [up, down] {
+        worker.buffers.give_back(lane.buffer);
+        worker.buffers.give_back_text(lane.text);
+    }
+    worker.give_back_response_head(answer.head);
+    After::Close
+}
+
+fn is_agreed(call: &Call, answer: &Upstreamed) -> bool {
+    let asked = call.head.find(Known::Upgrade).map(|field| field.value.of(&call.bytes));
+    let given = answer.head.find(Known::Upgrade);
+    let given = given.map(|field| field.value.of(answer.reader.buffer.filled()));
+    asked.zip(given).is_some_and(|(asked, given)| asked.eq_ignore_ascii_case(given))
+}
+
+async fn refuse(
+    connection: &mut Connection<'_>,
+    call: &Call,
+    answer: &Upstreamed,
+    record: &mut Record,
+) -> After {
+    let authority = answer.authority.to_string();
+    let fault = Fault::ProtocolViolation { authority, reason: "a 101 that nobody asked for" };
+    let statuses = connection.worker.compiled().live.fault_status;
+    let told = respond::tell(&fault, record.allow, statuses);
+    record.fault(&fault, told.local.status, told.code);
+    connection.log_fault(&fault, record);
+    connection.answer(call, told.local, record).await
+}
+
+/// One direction of a tunnel.
+struct Lane {
+    /// Goes first: the 101.
+    text: Vec<u8>,
+    sent: usize,
+    buffer: Buffer,
+    /// The reading side is at its end.
+    ended: bool,
+    /// The writing side was told so.
+    shut: bool,
+    moved: u64,
+}
+
+impl Lane {
+    fn new(buffer: Buffer) -> Self {
+        Self { text: Vec::new(), sent: 0, buffer, ended: false, shut: false, moved: 0 }
+    }
+
+    /// Ready when the end of `from` was passed on to `to`.
+    fn poll_run(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Stream,
+        to: &mut Stream,
+        buffers: &Buffers,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let text = self.text.get(self.sent..).unwrap_or_default();
+            let of_text = !text.is_empty();
+            let bytes = if of_text { text } else { self.buffer.filled() };
+            if !bytes.is_empty() {
+                match Pin::new(&mut *to).poll_write(cx, bytes)? {
+                    Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    Poll::Ready(count) => {
+                        self.moved = self.moved.saturating_add(count as u64);
+                        if of_text { self.sent += count } else { self.buffer.consume(count) }
+                    }
+                    Poll::Pending => return Poll::Pending,
+                }
+            } else if self.ended {
+                if !self.shut {
+                    std::task::ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
+                    self.shut = true;
+                }
+                return Poll::Ready(Ok(()));
+            } else {
+                let _ = Pin::new(&mut *to).poll_flush(cx)?;
+                match std::task::ready!(poll_read(cx, from, &mut self.buffer, Lend::Head(buffers)))?
+                {
+                    0 => self.ended = true,
+                    _ => {}
+                }
+            }
+        }
+    }
+}

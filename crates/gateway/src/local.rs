@@ -1,0 +1,102 @@
+//! What a worker keeps of its own for one API: counters, endpoint states, pools.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use stages::ApiRoutes;
+
+use crate::account::ApiCounters;
+use crate::account::OperationHandle;
+use crate::forward::{Balancer, Pools};
+
+/// One API on one worker, in one revision.
+#[derive(Debug)]
+pub(crate) struct ApiLocal {
+    pub(crate) routes: Arc<ApiRoutes>,
+    pub(crate) counters: Rc<ApiCounters>,
+    pub(crate) balancers: Vec<Rc<Balancer>>,
+    /// By operation; filled at first use. The last one stands for requests that met no operation.
+    operations: RefCell<Vec<Option<OperationHandle>>>,
+}
+
+impl ApiLocal {
+    fn new(routes: &Arc<ApiRoutes>, pools: &Pools, counters: Rc<ApiCounters>) -> Self {
+        let balancers = routes.api.upstreams.iter().map(|set| Rc::new(Balancer::new(set, pools)));
+        Self {
+            balancers: balancers.collect(),
+            operations: RefCell::new(vec![None; routes.api.operations.len() + 1]),
+            routes: Arc::clone(routes),
+            counters,
+        }
+    }
+
+    /// Counts one finished request.
+    pub(crate) fn count(&self, operation: Option<usize>, status: u16, us: u64, sent: u64) {
+        let mut handles = self.operations.borrow_mut();
+        let last = handles.len().saturating_sub(1);
+        let Some(handle) = handles.get_mut(operation.unwrap_or(last)) else { return };
+        let handle = handle.get_or_insert_with(|| {
+            match operation.and_then(|index| self.routes.api.operations.get(index)) {
+                Some(found) => self.counters.operation(found.method.as_str(), &found.template),
+                None => self.counters.operation("", ""),
+            }
+        });
+        self.counters.add(handle, status, us, sent);
+    }
+
+    /// How many of its endpoints are suspended at `now_us`.
+    pub(crate) fn suspended(&self, now_us: u64) -> u64 {
+        self.balancers.iter().map(|set| set.suspended(now_us) as u64).sum()
+    }
+}
+
+/// A worker's APIs by slot, each made at its first request.
+#[derive(Debug, Default)]
+pub(crate) struct Locals {
+    by_slot: RefCell<Vec<Option<Rc<ApiLocal>>>>,
+}
+
+impl Locals {
+    /// The worker's own part of `routes`. An edited API gets new endpoint states and keeps its
+    /// counters; its connections stay in their pools.
+    pub(crate) fn of(&self, routes: &Arc<ApiRoutes>, pools: &Pools) -> Rc<ApiLocal> {
+        let slot = routes.slot as usize;
+        let mut by_slot = self.by_slot.borrow_mut();
+        if by_slot.len() <= slot {
+            by_slot.resize(slot + 1, None);
+        }
+        let Some(place) = by_slot.get_mut(slot) else {
+            return Rc::new(ApiLocal::new(routes, pools, Rc::default()));
+        };
+        match place {
+            Some(local) if Arc::ptr_eq(&local.routes, routes) => Rc::clone(local),
+            _ => {
+                let same = place.as_ref().filter(|local| is_same_api(&local.routes, routes));
+                let counters = same.map(|local| Rc::clone(&local.counters)).unwrap_or_default();
+                let made = Rc::new(ApiLocal::new(routes, pools, counters));
+                *place = Some(Rc::clone(&made));
+                made
+            }
+        }
+    }
+
+    /// Lets go of APIs that `keeps` does not know any more.
+    pub(crate) fn retain(&self, keeps: impl Fn(&ApiLocal) -> bool) {
+        for place in self.by_slot.borrow_mut().iter_mut() {
+            if place.as_ref().is_some_and(|local| !keeps(local)) {
+                *place = None;
+            }
+        }
+    }
+
+    pub(crate) fn each(&self, mut visit: impl FnMut(&ApiLocal)) {
+        for local in self.by_slot.borrow().iter().flatten() {
+            visit(local);
+        }
+    }
+}
+
+fn is_same_api(a: &ApiRoutes, b: &ApiRoutes) -> bool {
+    a.api.name == b.api.name && a.api.version == b.api.version
+}

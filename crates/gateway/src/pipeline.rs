@@ -1,0 +1,125 @@
+//! The life of a request, in the order of the rooms.
+
+use std::rc::Rc;
+
+use base::Method;
+use model::{Api, Caller, Denial, Fault, KeyType, Security};
+use stages::{Identity, authenticate, authorise};
+use wire::http1::{Known, Upgrade};
+
+use crate::account::Record;
+use crate::call::{Call, Client};
+use crate::compiled::Compiled;
+use crate::cross_origin;
+use crate::forward::{self, Forwarding, Upstreamed};
+use crate::respond::Local;
+use crate::worker::Worker;
+
+/// What a request comes to.
+pub(crate) enum Reply {
+    /// A backend's answer, its body still on the wire.
+    Upstream(Upstreamed),
+    /// The gateway's own.
+    Local(Local),
+}
+
+/// The life of a request. Read this first: each verb below is a room of that name.
+///
+/// # Errors
+/// Every [`Fault`]; `respond` tells it to the caller.
+pub(crate) async fn answer<C: Client>(
+    worker: &Worker,
+    compiled: &Compiled,
+    call: &Call,
+    client: &mut C,
+    record: &mut Record,
+) -> Result<Reply, Fault> {
+    let (head, bytes) = (&call.head, call.bytes.as_slice());
+    let path = head.path(bytes);
+    let found = match compiled.routes.find(head.host(bytes), head.method(), path, call.secure) {
+        Ok(found) => found,
+        Err(missed) => {
+            record.api = missed.api.map(|api| worker.locals.of(api, &worker.pools));
+            record.allow = missed.allow;
+            return cross_origin::preflight(call, missed.api, missed.remainder)
+                .map(Reply::Local)
+                .ok_or(Fault::Denied(missed.denial));
+        }
+    };
+    let local = worker.locals.of(found.api, &worker.pools);
+    record.api = Some(Rc::clone(&local));
+    record.operation = Some(found.operation);
+    if let Some(answer) = cross_origin::preflight(call, Some(found.api), found.remainder) {
+        return Ok(Reply::Local(answer));
+    }
+    let api: &Api = &found.api.api;
+    let operation = api.operations.get(found.operation).ok_or(Fault::Denied(Denial::NoResource))?;
+    let key_type = match &operation.security {
+        Security::Open => None,
+        Security::Token(rule) => {
+            let caller = identify(worker, compiled, call, api)?;
+            authorise::grant(&caller, rule).map_err(Fault::Denied)?;
+            Some(caller.key_type)
+        }
+    };
+    let set = authorise::upstream(api, operation, key_type).map_err(Fault::Denied)?;
+    let balancer = local.balancers.get(set).ok_or(Fault::Denied(no_endpoint(key_type)))?;
+    let forwarding = Forwarding {
+        live: &compiled.live,
+        balancer,
+        remainder: found.remainder,
+        withhold: (!api.forward_auth_header).then_some(api.auth_header.as_str()),
+        upgrade: may_upgrade(call, api),
+    };
+    let answer = forward::send(worker, &forwarding, call, client).await?;
+    record.upstream_us = Some(worker.now_us().saturating_sub(record.started_us));
+    Ok(Reply::Upstream(answer))
+}
+
+/// Finds out who calls. A token that names an unknown key is a reason to fetch its issuer's keys.
+fn identify(
+    worker: &Worker,
+    compiled: &Compiled,
+    call: &Call,
+    api: &Api,
+) -> Result<Rc<Caller>, Fault> {
+    let field = if api.auth_header == "authorization" {
+        call.head.find(Known::Authorization)
+    } else {
+        call.head.find_name(&call.bytes, api.auth_header.as_bytes())
+    };
+    let field = field.ok_or(Fault::Denied(Denial::MissingCredentials))?;
+    let token = authenticate::bearer(field.value.of(&call.bytes)).map_err(Fault::Denied)?;
+    let issuers = compiled.routes.issuers();
+    let mut tokens = worker.tokens.borrow_mut();
+    match authenticate::identify(&mut tokens, token, issuers, worker.coarse()) {
+        Identity::Known(caller) => Ok(caller),
+        Identity::Denied(denial) => Err(Fault::Denied(denial)),
+        Identity::UnknownKid { issuer, denial } => {
+            if let Some(issuer) = issuers.get(issuer) {
+                worker.report_unknown_kid(&issuer.name);
+            }
+            Err(Fault::Denied(denial))
+        }
+    }
+}
+
+/// Whether this request may turn its connection into a tunnel. WebSocket always; others where the
+/// API lists them.
+fn may_upgrade(call: &Call, api: &Api) -> bool {
+    match call.head.upgrade(&call.bytes) {
+        Upgrade::None => false,
+        Upgrade::WebSocket => call.head.method() == Method::Get,
+        Upgrade::Other => call.head.find(Known::Upgrade).is_some_and(|field| {
+            let asked = field.value.of(&call.bytes);
+            api.upgrades.iter().any(|allowed| asked.eq_ignore_ascii_case(allowed.as_bytes()))
+        }),
+    }
+}
+
+fn no_endpoint(key_type: Option<KeyType>) -> Denial {
+    match key_type {
+        Some(KeyType::Sandbox) => Denial::NoSandboxEndpoint,
+        Some(KeyType::Production) | None => Denial::NoProductionEndpoint,
+    }
+}

@@ -1,0 +1,181 @@
+//! Answers that the gateway gives by itself, in WSO2's words.
+//!
+//! Source: the `_auth_failure_handler_`, `_resource_mismatch_handler_` and `fault` sequences of WSO2
+//! API Manager: JSON whose values are strings.
+
+use model::{Denial, Fault, FaultStatus, MethodSet};
+
+/// One answer of the gateway's own. `lines` are additional fields, each with its CRLF.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Local {
+    pub(crate) status: u16,
+    pub(crate) lines: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) content_type: Option<&'static str>,
+}
+
+/// A fault as it is told: the answer, and WSO2's code for the record.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) local: Local,
+    pub(crate) code: u32,
+}
+
+/// Tells `fault`. `allow`: what the path offers, for 405.
+pub(crate) fn tell(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -> Told {
+    match fault {
+        Fault::Denied(denial) => deny(*denial, allow),
+        Fault::Malformed { status, reason } => malformed(*status, reason),
+        Fault::ClientTimeout => malformed(408, "The request did not arrive in time"),
+        // Nobody is left to read it; the record needs a code all the same.
+        Fault::ClientLeft => malformed(400, "The client closed the connection"),
+        Fault::Unreachable { .. } => {
+            runtime(101_503, "Error connecting to the back end", 502, statuses)
+        }
+        Fault::ConnectTimeout { .. } => {
+            runtime(101_508, "Connection to the back end timed out", 504, statuses)
+        }
+        Fault::ResponseTimeout { .. } => {
+            runtime(101_504, "Connection timed out to the back end", 504, statuses)
+        }
+        Fault::Closed { .. } => {
+            runtime(101_505, "Connection closed by the back end", 502, statuses)
+        }
+        Fault::SendFailed { .. } => {
+            runtime(101_500, "Error sending the request to the back end", 502, statuses)
+        }
+        Fault::ProtocolViolation { .. } => {
+            runtime(101_506, "Protocol violation by the back end", 502, statuses)
+        }
+        Fault::NotReady { .. } => runtime(303_001, "The endpoint is suspended", 503, statuses),
+        Fault::NoReadyChild { .. } => {
+            runtime(303_000, "No endpoint of the set is ready", 503, statuses)
+        }
+        Fault::Overloaded { .. } => {
+            report(503, 503, "Service Unavailable", "The gateway is overloaded")
+        }
+    }
+}
+
+fn deny(denial: Denial, allow: MethodSet) -> Told {
+    let row = denial.row();
+    let kind = row.status_report.then_some("Status report");
+    let mut told = json(row.status, row.code, kind, row.message, row.description);
+    let lines = &mut told.local.lines;
+    if row.status == 401 {
+        lines.extend_from_slice(b"WWW-Authenticate: OAuth2 realm=\"WSO2 API Manager\"");
+        if denial != Denial::MissingCredentials {
+            lines.extend_from_slice(b", error=\"invalid_token\"");
+        }
+        lines.extend_from_slice(b"\r\n");
+    }
+    if denial == Denial::ScopeMissing {
+        lines.extend_from_slice(
+            b"WWW-Authenticate: OAuth2 realm=\"WSO2 API Manager\", error=\"insufficient_scope\"\r\n",
+        );
+    }
+    if denial == Denial::MethodNotAllowed {
+        lines.extend_from_slice(b"Allow: ");
+        for (position, method) in allow.iter().enumerate() {
+            if position > 0 {
+                lines.extend_from_slice(b", ");
+            }
+            lines.extend_from_slice(method.as_str().as_bytes());
+        }
+        lines.extend_from_slice(b"\r\n");
+    }
+    told
+}
+
+fn malformed(status: u16, description: &str) -> Told {
+    let message = wire::http1::write::reason(status);
+    report(status, u32::from(status), message, description)
+}
+
+/// WSO2 answers every fault of a backend with 500; `fault_status = "http"` tells them apart.
+fn runtime(code: u32, description: &str, http: u16, statuses: FaultStatus) -> Told {
+    let status = match statuses {
+        FaultStatus::Wso2 => 500,
+        FaultStatus::Http => http,
+    };
+    report(status, code, "Runtime Error", description)
+}
+
+fn report(status: u16, code: u32, message: &str, description: &str) -> Told {
+    json(status, code, Some("Status report"), message, description)
+}
+
+/// All texts are constants without a character that JSON would escape: a test says so.
+fn json(status: u16, code: u32, kind: Option<&str>, message: &str, description: &str) -> Told {
+    let kind = kind.map(|kind| format!("\"type\":\"{kind}\",")).unwrap_or_default();
+    let body = format!(
+        "{{\"code\":\"{code}\",{kind}\"message\":\"{message}\",\"description\":\"{description}\"}}"
+    );
+    let content_type = Some("application/json; charset=UTF-8");
+    let local = Local { status, lines: Vec::new(), body: body.into_bytes(), content_type };
+    Told { local, code }
+}
+
+/// What a connection beyond `connections_max` is told, whole.
+pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+Content-Type: application/json; charset=UTF-8\r\nContent-Length: 102\r\nConnection: close\r\n\r\n\
+{\"code\":\"503\",\"type\":\"Status report\",\"message\":\"Service Unavailable\",\"description\":\"Too many clients\"}";
+
+#[cfg(test)]
+mod tests {
+    use base::Method;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(fault: &Fault, statuses: FaultStatus, status: u16, body: &str) {
+        let told = tell(fault, MethodSet::EMPTY, statuses);
+        assert_eq!(
+            (told.local.status, String::from_utf8(told.local.body).unwrap()),
+            (status, body.to_owned())
+        );
+    }
+
+    #[test]
+    fn a_denial_is_told_in_wso2s_words() {
+        check(
+            &Fault::Denied(Denial::MissingCredentials),
+            FaultStatus::Wso2,
+            401,
+            "{\"code\":\"900902\",\"message\":\"Missing Credentials\",\"description\":\"Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Bearer ACCESS_TOKEN'\"}",
+        );
+    }
+
+    #[test]
+    fn a_backend_fault_is_500_unless_http_statuses_are_asked_for() {
+        let fault = Fault::Unreachable { authority: "b:1".to_owned(), cause: "refused".to_owned() };
+        let body = "{\"code\":\"101503\",\"type\":\"Status report\",\"message\":\"Runtime Error\",\"description\":\"Error connecting to the back end\"}";
+        check(&fault, FaultStatus::Wso2, 500, body);
+        check(&fault, FaultStatus::Http, 502, body);
+    }
+
+    #[test]
+    fn every_denial_is_json_and_names_neither_host_nor_path() {
+        for row in model::TABLE {
+            let told = deny(row.denial, MethodSet::EMPTY);
+            let text = String::from_utf8(told.local.body).unwrap();
+            assert_eq!(text.matches('\\').count(), 0, "{text}");
+            assert_eq!(text.matches('"').count() % 4, 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_405_names_what_the_path_offers() {
+        let allow = MethodSet::EMPTY.with(Method::Get).with(Method::Put);
+        let told = deny(Denial::MethodNotAllowed, allow);
+        assert_eq!(told.local.lines, b"Allow: GET, PUT\r\n");
+    }
+
+    #[test]
+    fn the_refusal_of_a_connection_is_a_whole_response() {
+        let mut head = wire::http1::ResponseHead::default();
+        head.parse(TOO_MANY_CONNECTIONS, Method::Get).unwrap();
+        let body = TOO_MANY_CONNECTIONS.len() - head.len();
+        assert_eq!(head.framing(), wire::http1::ResponseFraming::Length(body as u64));
+    }
+}

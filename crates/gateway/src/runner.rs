@@ -1,0 +1,225 @@
+//! One thread, one runtime, one listener of each kind per worker; and the commands they take.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base::SystemClock;
+use base::limits::{ACCEPT_BACKLOG, SWEEP_MS};
+use socket2::{Domain, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::LocalSet;
+
+use crate::account::{AccessLines, WorkerFigures};
+use crate::compiled::Compiled;
+use crate::listen::{self, Open, Protocol};
+use crate::worker::Worker;
+
+/// What a worker is told.
+pub(crate) enum Command {
+    /// Serve this from the next request on. Answered when it does.
+    Apply(Compiled, std::sync::mpsc::Sender<()>),
+    Scrape(oneshot::Sender<WorkerFigures>),
+    /// Take in what waits in the accept queue, then no more; end when the last connection has.
+    Drain,
+    /// End now, whatever is under way.
+    Stop,
+}
+
+/// A running worker.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) commands: UnboundedSender<Command>,
+    pub(crate) thread: JoinHandle<()>,
+}
+
+/// What a worker starts with.
+pub(crate) struct Start {
+    pub(crate) number: usize,
+    pub(crate) clock: SystemClock,
+    pub(crate) compiled: Compiled,
+    pub(crate) access: AccessLines,
+    pub(crate) unknown_kids: Sender<String>,
+    pub(crate) listeners: Vec<(std::net::TcpListener, Protocol)>,
+}
+
+/// Starts a worker's thread.
+///
+/// # Errors
+/// The system gives no thread or no event queue.
+pub(crate) fn start(start: Start) -> io::Result<Running> {
+    let (commands, receiver) = unbounded_channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let name = format!("worker-{}", start.number);
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
+        LocalSet::new().block_on(&runtime, run(start, receiver));
+    })?;
+    Ok(Running { commands, thread })
+}
+
+async fn run(start: Start, mut commands: UnboundedReceiver<Command>) {
+    let Start { number, clock, compiled, access, unknown_kids, listeners } = start;
+    let worker = Rc::new(Worker::new(number, clock, compiled, access, unknown_kids));
+    let drain = Rc::new(Notify::new());
+    let mut accepting = Vec::new();
+    for (listener, protocol) in listeners {
+        let (worker, drain) = (Rc::clone(&worker), Rc::clone(&drain));
+        accepting.push(tokio::task::spawn_local(accept(worker, listener, protocol, drain)));
+    }
+    let sweeper = Rc::clone(&worker);
+    tokio::task::spawn_local(async move {
+        let mut ticks = tokio::time::interval(Duration::from_millis(u64::from(SWEEP_MS)));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            sweeper.sweep();
+        }
+    });
+    loop {
+        let command = tokio::select! {
+            biased;
+            command = commands.recv() => command,
+            () = worker.emptied.notified(), if worker.draining.get() => None,
+        };
+        match command {
+            Some(Command::Apply(compiled, done)) => {
+                worker.apply(compiled);
+                // Whoever gave the command may have stopped waiting; so below.
+                let _ = done.send(());
+            }
+            Some(Command::Scrape(answer)) => {
+                let _ = answer.send(worker.figures());
+            }
+            Some(Command::Drain) => {
+                worker.draining.set(true);
+                drain.notify_waiters();
+                for task in accepting.drain(..) {
+                    // A panic in the accept loop was logged; there is nothing left to wait for.
+                    let _ = task.await;
+                }
+                if worker.connections.get() == 0 {
+                    break;
+                }
+            }
+            Some(Command::Stop) | None => break,
+        }
+    }
+    worker.access.flush(&worker.tally);
+}
+
+/// Accepts until told to drain; then empties the queue and closes the listener.
+async fn accept(
+    worker: Rc<Worker>,
+    listener: std::net::TcpListener,
+    protocol: Protocol,
+    drain: Rc<Notify>,
+) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "a listener cannot be watched");
+            return;
+        }
+    };
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            () = drain.notified() => break,
+        };
+        match accepted {
+            Ok((tcp, from)) => {
+                let serving = listen::serve(Open::new(&worker), tcp, from, protocol.clone());
+                tokio::task::spawn_local(serving);
+            }
+            Err(error) => {
+                // Out of descriptors, or a connection that broke before it was taken: go on, and
+                // leave the machine a moment.
+                tracing::warn!(%error, "accepting a connection failed");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    }
+    if let Ok(listener) = listener.into_std() {
+        take_the_rest(&worker, &listener, &protocol);
+    }
+}
+
+/// Serves what waits in the kernel's queue: those callers were told that they are connected.
+fn take_the_rest(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol: &Protocol) {
+    while let Ok((tcp, from)) = listener.accept() {
+        if tcp.set_nonblocking(true).is_err() {
+            continue;
+        }
+        if let Ok(tcp) = TcpStream::from_std(tcp) {
+            let serving = listen::serve(Open::new(worker), tcp, from, protocol.clone());
+            tokio::task::spawn_local(serving);
+        }
+    }
+}
+
+/// Binds one listener of a worker. All workers of an address share it by `SO_REUSEPORT`.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(ACCEPT_BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Fails when anyone listens on `address` already, even one that would share it.
+///
+/// # Errors
+/// The kernel's; `AddrInUse` for a taken one.
+pub(crate) fn probe(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())
+}
+
+/// How many CPUs this process may use: its affinity, and its cgroup's quota rounded up.
+pub(crate) fn cpus_allowed() -> usize {
+    let affinity = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).map_or(1, |set| {
+        (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count()
+    });
+    let quota = std::fs::read_to_string("/sys/fs/cgroup/cpu.max")
+        .ok()
+        .and_then(|text| quota_cpus(&text))
+        .unwrap_or(usize::MAX);
+    affinity.min(quota).max(1)
+}
+
+/// `200000 100000` is two CPUs, `max 100000` no limit. Source: Linux cgroup v2, `cpu.max`.
+fn quota_cpus(text: &str) -> Option<usize> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    let (quota, period): (usize, usize) = (quota.parse().ok()?, period.parse().ok()?);
+    (period > 0).then(|| quota.div_ceil(period).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_quota_counts_as_cpus_rounded_up() {
+        for (text, expect) in [
+            ("max 100000\n", None),
+            ("200000 100000\n", Some(2)),
+            ("150000 100000\n", Some(2)),
+            ("50000 100000\n", Some(1)),
+            ("100000 0\n", None),
+            ("", None),
+        ] {
+            assert_eq!(quota_cpus(text), expect, "{text}");
+        }
+    }
+}

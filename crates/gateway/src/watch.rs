@@ -1,0 +1,106 @@
+//! Deadlines without timers: each connection writes down when its patience ends, and the worker
+//! looks at all of them every `limits::SWEEP_MS`. Arming one costs a store, not a timer.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+/// One connection's deadline. `u64::MAX`: none.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    deadline_us: Cell<u64>,
+    expired: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Watch {
+    /// Starts a wait that may last until `deadline_us`.
+    pub(crate) fn set(&self, deadline_us: u64) {
+        self.deadline_us.set(deadline_us);
+        self.expired.set(false);
+    }
+
+    /// Ends the wait at `latest_us` if it would last longer.
+    pub(crate) fn bring_forward(&self, latest_us: u64) {
+        self.deadline_us.set(self.deadline_us.get().min(latest_us));
+    }
+
+    pub(crate) fn is_expired(&self) -> bool {
+        self.expired.get()
+    }
+
+    /// Says whether the time is up; otherwise the task is woken when it will be.
+    pub(crate) fn poll_expired(&self, cx: &Context<'_>) -> bool {
+        if self.expired.get() {
+            return true;
+        }
+        let mut waker = self.waker.borrow_mut();
+        match waker.as_ref() {
+            Some(known) if known.will_wake(cx.waker()) => {}
+            Some(_) | None => *waker = Some(cx.waker().clone()),
+        }
+        false
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.borrow().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// All of a worker's deadlines.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    all: RefCell<Vec<Rc<Watch>>>,
+}
+
+impl Watches {
+    /// A new watch without deadline. It is swept for as long as someone else holds it too.
+    pub(crate) fn add(&self) -> Rc<Watch> {
+        let watch = Rc::new(Watch {
+            deadline_us: Cell::new(u64::MAX),
+            expired: Cell::new(false),
+            waker: RefCell::new(None),
+        });
+        self.all.borrow_mut().push(Rc::clone(&watch));
+        watch
+    }
+
+    /// Wakes those whose time is up at `now_us`, and forgets those whose connection is gone.
+    pub(crate) fn sweep(&self, now_us: u64) {
+        self.all.borrow_mut().retain(|watch| {
+            if watch.deadline_us.get() <= now_us && !watch.expired.replace(true) {
+                watch.wake();
+            }
+            Rc::strong_count(watch) > 1
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_deadline_that_passed_expires_and_a_new_one_starts_afresh() {
+        let watches = Watches::default();
+        let (early, late) = (watches.add(), watches.add());
+        early.set(100);
+        late.set(200);
+        watches.sweep(150);
+        let cx = Context::from_waker(Waker::noop());
+        assert!(early.poll_expired(&cx) && !late.poll_expired(&cx));
+        early.set(300);
+        assert!(!early.poll_expired(&cx));
+    }
+
+    #[test]
+    fn a_watch_whose_connection_is_gone_is_forgotten() {
+        let watches = Watches::default();
+        drop(watches.add());
+        let _kept = watches.add();
+        watches.sweep(0);
+        assert_eq!(watches.all.borrow().len(), 1);
+    }
+}
