@@ -18,11 +18,7 @@ pub fn grant(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
         ScopeRule::AnyOf(scopes) => scopes.iter().any(has),
         ScopeRule::AllOf(scopes) => scopes.iter().all(has),
     };
-    if granted {
-        Ok(())
-    } else {
-        Err(Denial::ScopeMissing)
-    }
+    if granted { Ok(()) } else { Err(Denial::ScopeMissing) }
 }
 
 /// Chooses the endpoint set, as an index of `api.upstreams`: the operation's own where it names
@@ -60,13 +56,9 @@ mod tests {
     #[test]
     fn one_of_the_listed_scopes_suffices() {
         let rule = ScopeRule::AnyOf(vec!["read".to_owned(), "write".to_owned()]);
-        for (scopes, granted) in [
-            ("", false),
-            ("read", true),
-            ("x write", true),
-            ("READ", false),
-            ("rea readx", false),
-        ] {
+        for (scopes, granted) in
+            [("", false), ("read", true), ("x write", true), ("READ", false), ("rea readx", false)]
+        {
             check_grant(scopes, &rule, granted);
         }
     }
@@ -92,28 +84,13 @@ mod tests {
             ((api, none), (own, none), Some(Production), Ok(1)),
             ((api, none), (none, own), Some(Production), Ok(0)),
             ((api, none), (none, own), Some(Sandbox), Ok(1)),
-            (
-                (api, none),
-                (own, none),
-                Some(Sandbox),
-                Err(Denial::NoSandboxEndpoint),
-            ),
+            ((api, none), (own, none), Some(Sandbox), Err(Denial::NoSandboxEndpoint)),
             ((none, api), (none, none), Some(Sandbox), Ok(0)),
-            (
-                (none, api),
-                (none, none),
-                Some(Production),
-                Err(Denial::NoProductionEndpoint),
-            ),
+            ((none, api), (none, none), Some(Production), Err(Denial::NoProductionEndpoint)),
             ((api, own), (none, none), None, Ok(0)),
             ((none, api), (none, none), None, Ok(0)),
             ((none, api), (own, none), None, Ok(1)),
-            (
-                (none, none),
-                (none, none),
-                None,
-                Err(Denial::NoProductionEndpoint),
-            ),
+            ((none, none), (none, none), None, Err(Denial::NoProductionEndpoint)),
         ] {
             check_upstream(api, operation, key_type, expect);
         }
@@ -132,11 +109,7 @@ mod tests {
             expires_s: None,
             not_before_s: None,
         };
-        assert_eq!(
-            grant(&caller, rule).is_ok(),
-            granted,
-            "{scopes:?} against {rule:?}"
-        );
+        assert_eq!(grant(&caller, rule).is_ok(), granted, "{scopes:?} against {rule:?}");
     }
 
     /// Pairs are production and sandbox.

@@ -70,12 +70,7 @@ pub fn preflight<'a>(
         Some(names) if is_any(&cors.allow_headers) => AllowHeaders::Requested(names),
         Some(_) | None => AllowHeaders::Listed(&cors.allow_headers),
     };
-    Some(PreflightHeaders {
-        origin,
-        credentials: credentials(cors, origin),
-        methods,
-        headers,
-    })
+    Some(PreflightHeaders { origin, credentials: credentials(cors, origin), methods, headers })
 }
 
 /// The fields of an actual answer. `None`: none, besides `Vary: Origin` where [`varies`].
@@ -83,11 +78,7 @@ pub fn preflight<'a>(
 pub fn simple<'a>(cors: &'a Cors, origin: &'a [u8]) -> Option<SimpleHeaders<'a>> {
     let origin = allow_origin(cors, origin)?;
     let credentials = credentials(cors, origin);
-    Some(SimpleHeaders {
-        origin,
-        credentials,
-        expose: &cors.expose_headers,
-    })
+    Some(SimpleHeaders { origin, credentials, expose: &cors.expose_headers })
 }
 
 /// Whether answers differ by origin, so that `Vary: Origin` stands on every one of them, those
@@ -103,10 +94,7 @@ fn allow_origin<'a>(cors: &Cors, origin: &'a [u8]) -> Option<AllowOrigin<'a>> {
         return Some(AllowOrigin::Any);
     }
     let listed = |one: &String| one.as_bytes().eq_ignore_ascii_case(origin);
-    cors.allow_origins
-        .iter()
-        .any(listed)
-        .then_some(AllowOrigin::Origin(origin))
+    cors.allow_origins.iter().any(listed).then_some(AllowOrigin::Origin(origin))
 }
 
 /// With `*` no browser would accept them (Fetch, section 3.3.5), and an echoed origin in its stead
@@ -128,10 +116,7 @@ fn allow_methods<'a>(
         let offered = resource_methods.contains(Method::from_bytes(requested));
         return offered.then_some(AllowMethods::Resource(resource_methods));
     }
-    let listed = cors
-        .allow_methods
-        .iter()
-        .any(|method| method.as_bytes() == requested);
+    let listed = cors.allow_methods.iter().any(|method| method.as_bytes() == requested);
     listed.then_some(AllowMethods::Listed(&cors.allow_methods))
 }
 
@@ -142,9 +127,7 @@ fn is_any(list: &[String]) -> bool {
 /// Nothing else is written back into an answer. Source: RFC 9110 sections 5.1 and 5.6.2.
 fn is_list_of_names(bytes: &[u8]) -> bool {
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    bytes
-        .iter()
-        .all(|byte| is_token(byte) || matches!(byte, b',' | b' ' | b'\t'))
+    bytes.iter().all(|byte| is_token(byte) || matches!(byte, b',' | b' ' | b'\t'))
 }
 
 impl PreflightHeaders<'_> {
@@ -154,11 +137,7 @@ impl PreflightHeaders<'_> {
         match self.methods {
             AllowMethods::Listed(methods) => list("Access-Control-Allow-Methods", methods, out),
             AllowMethods::Resource(methods) => {
-                field(
-                    "Access-Control-Allow-Methods",
-                    methods.to_string().as_bytes(),
-                    out,
-                );
+                field("Access-Control-Allow-Methods", methods.to_string().as_bytes(), out);
             }
         }
         match self.headers {
@@ -226,12 +205,7 @@ mod tests {
 
     #[test]
     fn a_listed_origin_is_echoed_and_the_answer_varies_by_it() {
-        let rules = cors(
-            &["https://a.example", SHOP],
-            &["GET", "PUT"],
-            &["X-One", "X-Two"],
-            false,
-        );
+        let rules = cors(&["https://a.example", SHOP], &["GET", "PUT"], &["X-One", "X-Two"], false);
         check_preflight(
             &rules,
             (SHOP, "PUT", Some("x-one")),
@@ -259,10 +233,7 @@ mod tests {
             check_preflight(&rules, (origin, "GET", None), "none");
             check_simple(&rules, origin, "none");
         }
-        assert!(
-            varies(&rules),
-            "a cache must not serve the answer without fields to the shop"
-        );
+        assert!(varies(&rules), "a cache must not serve the answer without fields to the shop");
     }
 
     #[test]
@@ -313,11 +284,7 @@ mod tests {
             ),
             (&["DELETE"][..], "GET", "none"),
         ] {
-            check_preflight(
-                &cors(&["*"], methods, &[], false),
-                (SHOP, requested, None),
-                expect,
-            );
+            check_preflight(&cors(&["*"], methods, &[], false), (SHOP, requested, None), expect);
         }
     }
 
@@ -331,17 +298,10 @@ mod tests {
                 "Access-Control-Allow-Headers: x-a, authorization|Vary: Access-Control-Request-Headers|",
             ),
             (Some("x-a: b"), "Access-Control-Allow-Headers: *|"),
-            (
-                Some("x-a\r\nSet-Cookie"),
-                "Access-Control-Allow-Headers: *|",
-            ),
+            (Some("x-a\r\nSet-Cookie"), "Access-Control-Allow-Headers: *|"),
             (None, "Access-Control-Allow-Headers: *|"),
         ] {
-            check_preflight(
-                &rules,
-                (SHOP, "GET", requested),
-                &format!("{start}{expect}"),
-            );
+            check_preflight(&rules, (SHOP, "GET", requested), &format!("{start}{expect}"));
         }
     }
 
@@ -352,13 +312,7 @@ mod tests {
         let (origin, method, headers) = asked;
         let resource = MethodSet::of(Method::Get).with(Method::Post);
         let headers = headers.map(str::as_bytes);
-        let answer = preflight(
-            rules,
-            origin.as_bytes(),
-            method.as_bytes(),
-            headers,
-            resource,
-        );
+        let answer = preflight(rules, origin.as_bytes(), method.as_bytes(), headers, resource);
         let mut out = Vec::new();
         if let Some(answer) = &answer {
             answer.append(&mut out);

@@ -5,10 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Both halves of the product of two words, folded together.
 pub(crate) fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the halves of the product are wanted"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of the product are wanted")]
     let (low, high) = (product as u64, (product >> 64) as u64);
     low ^ high
 }
@@ -30,10 +27,7 @@ impl Hasher for LoadedKeys {
             self.write_u64(u64::from_le_bytes(*word));
         }
         if !tail.is_empty() {
-            let last = tail
-                .iter()
-                .rev()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte));
+            let last = tail.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
             self.write_u64(last);
         }
     }

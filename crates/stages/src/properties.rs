@@ -35,12 +35,7 @@ pub fn winner_is_the_naive_one(operations: &[&str], path: &str) {
     for method in Method::NAMED {
         let expect = reference::find(&api.api.operations, method, path);
         let found = api.operation(method, path.as_bytes());
-        assert_eq!(
-            found,
-            expect,
-            "{} {path:?} among {operations:?}",
-            method.as_str()
-        );
+        assert_eq!(found, expect, "{} {path:?} among {operations:?}", method.as_str());
     }
 }
 
@@ -55,18 +50,8 @@ fn anything_is_answered(operations: &[&str], bytes: &[u8]) {
 
 fn routes(operations: &[&str]) -> Routes {
     let api = Arc::new(samples::api("", operations));
-    let apis = vec![LoadedApi {
-        api,
-        state: ApiState::Serving,
-    }];
-    Routes::compile(
-        &Snapshot {
-            revision: 1,
-            apis,
-            issuers: Vec::new(),
-        },
-        None,
-    )
+    let apis = vec![LoadedApi { api, state: ApiState::Serving }];
+    Routes::compile(&Snapshot { revision: 1, apis, issuers: Vec::new() }, None)
 }
 
 /// Small alphabets, so that templates meet each other and the paths.
@@ -74,9 +59,8 @@ fn line(letters: &mut impl Iterator<Item = u8>) -> String {
     let mut draw = |of: u8| letters.next().unwrap_or(0) % of;
     let mut line = ["GET ", "POST ", "PUT "][usize::from(draw(3))].to_owned();
     for _ in 0..draw(4) {
-        const SEGMENTS: [&str; 10] = [
-            "/a", "/b", "/ab", "/{x}", "/{y}", "/a{x}", "/{x}b", "/{x}a{y}", "/{x}{y}", "/",
-        ];
+        const SEGMENTS: [&str; 10] =
+            ["/a", "/b", "/ab", "/{x}", "/{y}", "/a{x}", "/{x}b", "/{x}a{y}", "/{x}{y}", "/"];
         line.push_str(SEGMENTS[usize::from(draw(10))]);
     }
     line.push_str(["", "/", "/*"][usize::from(draw(3))]);

@@ -11,10 +11,7 @@ pub(crate) fn api(base_path: &str, operations: &[&str]) -> Api {
         base_path: base_path.to_owned(),
         default_path: None,
         hosts: Vec::new(),
-        transports: Transports {
-            http: true,
-            https: true,
-        },
+        transports: Transports { http: true, https: true },
         auth_header: "authorization".to_owned(),
         forward_auth_header: false,
         cors: None,

@@ -35,9 +35,7 @@ pub struct TokenCache {
 /// Credentials are never printed.
 impl fmt::Debug for TokenCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenCache")
-            .field("len", &self.len())
-            .finish_non_exhaustive()
+        f.debug_struct("TokenCache").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -164,9 +162,7 @@ impl TokenCache {
             token: token.into(),
             caller: Rc::clone(caller),
             issuer: Arc::clone(issuer),
-            fresh_until_us: now
-                .mono_us
-                .saturating_add(limits::TOKEN_CACHE_S_MAX * 1_000_000),
+            fresh_until_us: now.mono_us.saturating_add(limits::TOKEN_CACHE_S_MAX * 1_000_000),
             used: false,
         };
         let bytes = entry.bytes();
@@ -234,14 +230,9 @@ impl Entry {
             expires_s: _,
             not_before_s: _,
         } = &*self.caller;
-        let texts = [subject, client_id, token_id]
-            .into_iter()
-            .flatten()
-            .map(String::len);
-        let listed = scopes
-            .iter()
-            .chain(audiences)
-            .map(|text| text.len() + size_of::<String>() + 16);
+        let texts = [subject, client_id, token_id].into_iter().flatten().map(String::len);
+        let listed =
+            scopes.iter().chain(audiences).map(|text| text.len() + size_of::<String>() + 16);
         ENTRY_BYTES + self.token.len() + texts.sum::<usize>() + listed.sum::<usize>()
     }
 }
@@ -252,9 +243,7 @@ struct AsItIs(u64);
 
 impl Hasher for AsItIs {
     fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes
-            .iter()
-            .fold(self.0, |word, byte| word << 8 | u64::from(*byte));
+        self.0 = bytes.iter().fold(self.0, |word, byte| word << 8 | u64::from(*byte));
     }
 
     fn write_u64(&mut self, word: u64) {

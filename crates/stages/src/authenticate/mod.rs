@@ -45,10 +45,8 @@ pub enum Identity {
 /// Source: RFC 6750 section 2.1, RFC 9110 section 11.4.
 pub fn bearer(value: &[u8]) -> Result<&[u8], Denial> {
     const SCHEME: &[u8] = b"Bearer";
-    let (scheme, rest) = value
-        .trim_ascii()
-        .split_at_checked(SCHEME.len())
-        .ok_or(Denial::MissingCredentials)?;
+    let (scheme, rest) =
+        value.trim_ascii().split_at_checked(SCHEME.len()).ok_or(Denial::MissingCredentials)?;
     let token = rest.trim_ascii_start();
     let is_apart = token.len() < rest.len();
     if !scheme.eq_ignore_ascii_case(SCHEME) || !is_apart || token.is_empty() {
@@ -101,25 +99,14 @@ pub fn identify(
 /// Source: RFC 7519 sections 4.1.3 (`aud`), 4.1.4 (`exp`) and 4.1.5 (`nbf`).
 fn standing(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), Denial> {
     let leeway_s = issuer.leeway_s.min(limits::LEEWAY_S_MAX);
-    if caller
-        .expires_s
-        .is_some_and(|exp_s| now.unix_s >= exp_s.saturating_add(leeway_s))
-    {
+    if caller.expires_s.is_some_and(|exp_s| now.unix_s >= exp_s.saturating_add(leeway_s)) {
         return Err(Denial::ExpiredToken);
     }
-    if caller
-        .not_before_s
-        .is_some_and(|nbf_s| now.unix_s.saturating_add(leeway_s) < nbf_s)
-    {
+    if caller.not_before_s.is_some_and(|nbf_s| now.unix_s.saturating_add(leeway_s) < nbf_s) {
         return Err(Denial::InvalidCredentials);
     }
     let wanted = &issuer.audiences;
-    if !wanted.is_empty()
-        && !caller
-            .audiences
-            .iter()
-            .any(|audience| wanted.contains(audience))
-    {
+    if !wanted.is_empty() && !caller.audiences.iter().any(|audience| wanted.contains(audience)) {
         return Err(Denial::AudienceRefused);
     }
     Ok(())
@@ -141,19 +128,12 @@ fn verify(token: &[u8], issuers: &[Arc<Issuer>]) -> Result<Caller, Identity> {
     let meant = |issuer: &Issuer| {
         claims.iss.as_ref() == Some(&issuer.iss) && (issuer.padded_segments || !jws.is_padded())
     };
-    for (index, issuer) in issuers
-        .iter()
-        .enumerate()
-        .filter(|(_, issuer)| meant(issuer))
-    {
+    for (index, issuer) in issuers.iter().enumerate().filter(|(_, issuer)| meant(issuer)) {
         match jws.verify_signature(&issuer.keys) {
             Ok(()) => return Ok(caller(claims, index)),
             Err(TokenError::UnknownKid) => {
                 let denial = Denial::InvalidCredentials;
-                refused = Identity::UnknownKid {
-                    issuer: index,
-                    denial,
-                };
+                refused = Identity::UnknownKid { issuer: index, denial };
             }
             Err(
                 TokenError::Malformed(_) | TokenError::Unsupported(_) | TokenError::BadSignature,
@@ -164,18 +144,12 @@ fn verify(token: &[u8], issuers: &[Arc<Issuer>]) -> Result<Caller, Identity> {
 }
 
 fn caller(claims: Claims, issuer: usize) -> Caller {
-    let is_sandbox = claims
-        .keytype
-        .is_some_and(|it| it.eq_ignore_ascii_case("SANDBOX"));
+    let is_sandbox = claims.keytype.is_some_and(|it| it.eq_ignore_ascii_case("SANDBOX"));
     Caller {
         subject: claims.sub,
         client_id: claims.client_id.or(claims.azp),
         scopes: claims.scopes,
-        key_type: if is_sandbox {
-            KeyType::Sandbox
-        } else {
-            KeyType::Production
-        },
+        key_type: if is_sandbox { KeyType::Sandbox } else { KeyType::Production },
         issuer,
         token_id: claims.jti,
         audiences: claims.aud,

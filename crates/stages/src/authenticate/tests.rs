@@ -40,10 +40,7 @@ fn a_bearer_token_is_taken_out_of_its_header() {
 #[test]
 fn a_credential_longer_than_the_limit_is_invalid() {
     let longest = "a".repeat(limits::TOKEN_BYTES_MAX);
-    assert_eq!(
-        bearer(format!("Bearer {longest}").as_bytes()),
-        Ok(longest.as_bytes())
-    );
+    assert_eq!(bearer(format!("Bearer {longest}").as_bytes()), Ok(longest.as_bytes()));
     let value = format!("Bearer {longest}a");
     assert_eq!(bearer(value.as_bytes()), Err(Denial::InvalidCredentials));
 }
@@ -96,10 +93,7 @@ fn keytype_tells_sandbox_keys_in_any_case() {
 fn what_no_configured_issuer_signed_is_invalid_and_never_cached() {
     let good = token(1);
     let (signed, signature) = good.rsplit_once('.').unwrap();
-    let (other, _) = token(2)
-        .rsplit_once('.')
-        .map(|(a, b)| (a.to_owned(), b.to_owned()))
-        .unwrap();
+    let (other, _) = token(2).rsplit_once('.').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     let changed = format!("{other}.{signature}");
     let stranger = SigningKey::from_secret(OTHER_SECRET).unwrap();
     for (what, token) in [
@@ -108,16 +102,10 @@ fn what_no_configured_issuer_signed_is_invalid_and_never_cached() {
         ("no JWS", "x".repeat(200)),
         ("blanks", format!("{good} {good}")),
         ("no signature", format!("{signed}.")),
-        (
-            "another's signature",
-            sign_with(&stranger, None, &claims(1)),
-        ),
+        ("another's signature", sign_with(&stranger, None, &claims(1))),
         ("another token's claims under a known signature", changed),
         ("no iss", sign(r#"{"sub":"alice"}"#)),
-        (
-            "unknown iss",
-            sign(r#"{"iss":"https://idp.example/token/"}"#),
-        ),
+        ("unknown iss", sign(r#"{"iss":"https://idp.example/token/"}"#)),
     ] {
         let mut desk = Desk::new(vec![issuer(1)]);
         desk.check(&token, Err(Denial::InvalidCredentials), what);
@@ -148,18 +136,12 @@ fn lifetime_is_checked_at_each_use_with_the_issuer_s_leeway() {
     ] {
         let what = format!("leeway {leeway_s}, at {at_s}");
         let token = sign(&lives);
-        let mut fresh = Desk::new(vec![Issuer {
-            leeway_s,
-            ..issuer(1)
-        }]);
+        let mut fresh = Desk::new(vec![Issuer { leeway_s, ..issuer(1) }]);
         fresh.now.unix_s = at_s;
         fresh.check(&token, expect, &what);
         assert_eq!(fresh.cache.len(), usize::from(expect.is_ok()), "{what}");
 
-        let mut used = Desk::new(vec![Issuer {
-            leeway_s,
-            ..issuer(1)
-        }]);
+        let mut used = Desk::new(vec![Issuer { leeway_s, ..issuer(1) }]);
         used.now.unix_s = NOON + 50;
         used.known(&token);
         used.now.unix_s = at_s;
@@ -176,48 +158,27 @@ fn a_token_for_another_audience_is_refused() {
         (&["shop"][..], r#""shop""#, Ok(())),
         (&["shop", "desk"][..], r#"["x","desk"]"#, Ok(())),
         (&["shop"][..], r#""SHOP""#, Err(Denial::AudienceRefused)),
-        (
-            &["shop"][..],
-            r#"["shops","sho"]"#,
-            Err(Denial::AudienceRefused),
-        ),
+        (&["shop"][..], r#"["shops","sho"]"#, Err(Denial::AudienceRefused)),
         (&["shop"][..], "[]", Err(Denial::AudienceRefused)),
     ] {
         let audiences: Vec<String> = audiences.iter().map(|one| (*one).to_owned()).collect();
-        let mut desk = Desk::new(vec![Issuer {
-            audiences,
-            ..issuer(1)
-        }]);
+        let mut desk = Desk::new(vec![Issuer { audiences, ..issuer(1) }]);
         let token = sign(&format!(r#"{{"iss":"{ISS}","aud":{aud}}}"#));
         for _ in 0..2 {
             desk.check(&token, expect, aud);
         }
     }
-    let mut desk = Desk::new(vec![Issuer {
-        audiences: vec!["shop".to_owned()],
-        ..issuer(1)
-    }]);
+    let mut desk = Desk::new(vec![Issuer { audiences: vec!["shop".to_owned()], ..issuer(1) }]);
     desk.check(&token(1), Err(Denial::AudienceRefused), "no aud at all");
 }
 
 #[test]
 fn padding_is_accepted_from_the_issuers_that_say_so() {
-    let other = Issuer {
-        iss: "other".to_owned(),
-        padded_segments: true,
-        ..issuer(1)
-    };
+    let other = Issuer { iss: "other".to_owned(), padded_segments: true, ..issuer(1) };
     let padded = format!("{}=", token(1));
     let mut desk = Desk::new(vec![issuer(1), other]);
-    desk.check(
-        &padded,
-        Err(Denial::InvalidCredentials),
-        "another issuer's permission",
-    );
-    let mut desk = Desk::new(vec![Issuer {
-        padded_segments: true,
-        ..issuer(1)
-    }]);
+    desk.check(&padded, Err(Denial::InvalidCredentials), "another issuer's permission");
+    let mut desk = Desk::new(vec![Issuer { padded_segments: true, ..issuer(1) }]);
     desk.known(&padded);
 }
 
@@ -225,34 +186,18 @@ fn padding_is_accepted_from_the_issuers_that_say_so() {
 
 #[test]
 fn iss_chooses_the_issuer_and_only_its_keys_count() {
-    let second = Issuer {
-        iss: "second".to_owned(),
-        keys: keys(OTHER_SECRET),
-        ..issuer(1)
-    };
+    let second = Issuer { iss: "second".to_owned(), keys: keys(OTHER_SECRET), ..issuer(1) };
     let mut desk = Desk::new(vec![issuer(1), second]);
     let other = SigningKey::from_secret(OTHER_SECRET).unwrap();
-    assert_eq!(
-        desk.known(&sign_with(&other, None, r#"{"iss":"second"}"#))
-            .issuer,
-        1
-    );
+    assert_eq!(desk.known(&sign_with(&other, None, r#"{"iss":"second"}"#)).issuer, 1);
     assert_eq!(desk.known(&token(1)).issuer, 0);
     let posing = sign_with(&other, None, &claims(1));
-    desk.check(
-        &posing,
-        Err(Denial::InvalidCredentials),
-        "signed by the second, named the first",
-    );
+    desk.check(&posing, Err(Denial::InvalidCredentials), "signed by the second, named the first");
 }
 
 #[test]
 fn issuers_that_share_an_iss_are_asked_in_turn() {
-    let second = Issuer {
-        name: "second".to_owned(),
-        keys: keys(OTHER_SECRET),
-        ..issuer(1)
-    };
+    let second = Issuer { name: "second".to_owned(), keys: keys(OTHER_SECRET), ..issuer(1) };
     let mut desk = Desk::new(vec![issuer(1), second]);
     let other = SigningKey::from_secret(OTHER_SECRET).unwrap();
     assert_eq!(desk.known(&sign_with(&other, None, &claims(1))).issuer, 1);
@@ -262,21 +207,14 @@ fn issuers_that_share_an_iss_are_asked_in_turn() {
 fn an_unknown_kid_asks_for_newer_keys() {
     let jwks = format!(r#"{{"keys":[{}]}}"#, rsa().public_jwk(Some("new")).unwrap());
     let keys = KeySet::from_jwks(jwks.as_bytes()).unwrap();
-    let elsewhere = Issuer {
-        iss: "elsewhere".to_owned(),
-        ..issuer(1)
-    };
+    let elsewhere = Issuer { iss: "elsewhere".to_owned(), ..issuer(1) };
     let mut desk = Desk::new(vec![elsewhere, Issuer { keys, ..issuer(1) }]);
     desk.known(&sign_with(rsa(), Some("new"), &claims(1)));
     let token = sign_with(rsa(), Some("newer"), &claims(1));
     let denial = Denial::InvalidCredentials;
     assert_eq!(desk.ask(&token), Identity::UnknownKid { issuer: 1, denial });
     let unknown = sign_with(rsa(), Some("newer"), r#"{"iss":"nobody"}"#);
-    desk.check(
-        &unknown,
-        Err(denial),
-        "an unknown issuer's keys are nobody's to fetch",
-    );
+    desk.check(&unknown, Err(denial), "an unknown issuer's keys are nobody's to fetch");
 }
 
 // --- the cache ----------------------------------------------------------------------------------
@@ -291,26 +229,15 @@ fn a_cached_token_is_verified_again_once_its_issuer_changes() {
     desk.issuers = vec![Arc::new(issuer(2))];
     desk.known(&token(1));
     desk.expect_counts(1, 2);
-    desk.issuers = vec![Arc::new(Issuer {
-        keys: keys(OTHER_SECRET),
-        ..issuer(3)
-    })];
-    desk.check(
-        &token(1),
-        Err(Denial::InvalidCredentials),
-        "the key is gone",
-    );
+    desk.issuers = vec![Arc::new(Issuer { keys: keys(OTHER_SECRET), ..issuer(3) })];
+    desk.check(&token(1), Err(Denial::InvalidCredentials), "the key is gone");
     assert_eq!(desk.cache.len(), 0);
 }
 
 #[test]
 fn a_token_of_a_removed_issuer_is_refused_though_another_took_its_place() {
     let named = |name: &str, iss: &str| {
-        Arc::new(Issuer {
-            name: name.to_owned(),
-            iss: iss.to_owned(),
-            ..issuer(1)
-        })
+        Arc::new(Issuer { name: name.to_owned(), iss: iss.to_owned(), ..issuer(1) })
     };
     let (first, second) = (named("first", ISS), named("second", "second"));
     let mut desk = Desk::new(Vec::new());
@@ -338,11 +265,7 @@ fn a_cached_token_is_verified_again_after_its_time_in_the_cache() {
 fn four_thousand_tokens_in_turn_are_all_found() {
     let mut desk = Desk::new(vec![issuer(1)]);
     let filler = "x".repeat(750);
-    let long = |number: u32| {
-        sign(&format!(
-            r#"{{"iss":"{ISS}","jti":"{number}","x":"{filler}"}}"#
-        ))
-    };
+    let long = |number: u32| sign(&format!(r#"{{"iss":"{ISS}","jti":"{number}","x":"{filler}"}}"#));
     let tokens: Vec<String> = (0..4_000).map(long).collect();
     for _ in 0..3 {
         for token in &tokens {
@@ -365,11 +288,7 @@ fn the_cache_stays_within_its_bytes_and_forgets_the_oldest_unused() {
         assert!(desk.cache.bytes() <= BYTES_MAX);
         let hits = desk.cache.hits();
         desk.known(&favourite);
-        assert_eq!(
-            desk.cache.hits(),
-            hits + 1,
-            "used between all others, after {number}"
-        );
+        assert_eq!(desk.cache.hits(), hits + 1, "used between all others, after {number}");
     }
     let held = desk.cache.len();
     assert!((50..500).contains(&held), "{held} tokens");
@@ -440,10 +359,7 @@ impl Desk {
         Self {
             cache: TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &Counting::default()),
             issuers: issuers.into_iter().map(Arc::new).collect(),
-            now: Now {
-                unix_s: NOON,
-                mono_us: 5_000_000,
-            },
+            now: Now { unix_s: NOON, mono_us: 5_000_000 },
         }
     }
 
@@ -501,10 +417,7 @@ fn rsa() -> &'static SigningKey {
 
 /// Over at `NOON + 5_000`.
 fn claims(number: u32) -> String {
-    format!(
-        r#"{{"iss":"{ISS}","jti":"{number}","exp":{}}}"#,
-        NOON + 5_000
-    )
+    format!(r#"{{"iss":"{ISS}","jti":"{number}","exp":{}}}"#, NOON + 5_000)
 }
 
 fn token(number: u32) -> String {
@@ -517,11 +430,7 @@ fn sign(claims: &str) -> String {
 
 fn sign_with(key: &SigningKey, kid: Option<&str>, claims: &str) -> String {
     let alg: Algorithm = key.algorithm();
-    let header = Header {
-        alg,
-        kid: kid.map(str::to_owned),
-        typ: Some("JWT".to_owned()),
-    };
+    let header = Header { alg, kid: kid.map(str::to_owned), typ: Some("JWT".to_owned()) };
     key.sign(&header, claims).unwrap()
 }
 

@@ -73,10 +73,7 @@ impl Hosts {
         lower.copy_from_slice(host);
         lower.make_ascii_lowercase();
         let lower: &[u8] = lower;
-        let exact = self
-            .exact
-            .get(lower)
-            .and_then(|prefixes| prefixes.find(path));
+        let exact = self.exact.get(lower).and_then(|prefixes| prefixes.find(path));
         exact.or_else(|| self.find_wildcard(lower, path))
     }
 
@@ -92,15 +89,9 @@ impl Hosts {
 /// comes without its brackets, as the table has it.
 fn name(authority: &[u8]) -> &[u8] {
     if let Some(address) = authority.strip_prefix(b"[") {
-        return address
-            .split(|byte| *byte == b']')
-            .next()
-            .unwrap_or_default();
+        return address.split(|byte| *byte == b']').next().unwrap_or_default();
     }
-    let host = authority
-        .split(|byte| *byte == b':')
-        .next()
-        .unwrap_or_default();
+    let host = authority.split(|byte| *byte == b':').next().unwrap_or_default();
     host.strip_suffix(b".").unwrap_or(host)
 }
 
@@ -115,11 +106,7 @@ impl Prefixes {
     /// some key: one look-up for each such depth.
     fn find<'p>(&self, path: &'p [u8]) -> Option<(ApiIndex, &'p [u8])> {
         let mut best = None;
-        let ends = path
-            .iter()
-            .enumerate()
-            .filter(|(_, byte)| **byte == b'/')
-            .map(|(at, _)| at);
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         for (depth, end) in ends.chain([path.len()]).enumerate() {
             if end > self.len_max || self.depths < depth_bit(depth) {
                 break;

@@ -90,12 +90,7 @@ impl Routes {
         secure: bool,
     ) -> Result<Found<'a>, Missed<'a>> {
         let (api, remainder) = self.api(host, path).ok_or(Missed::NOWHERE)?;
-        let missed = |denial, allow| Missed {
-            denial,
-            api: Some(api),
-            allow,
-            remainder,
-        };
+        let missed = |denial, allow| Missed { denial, api: Some(api), allow, remainder };
         match api.state {
             ApiState::Serving => {}
             ApiState::Unloaded => return Err(missed(Denial::ApiUnloaded, MethodSet::EMPTY)),
@@ -104,11 +99,7 @@ impl Routes {
             return Err(missed(Denial::UnsupportedTransport, MethodSet::EMPTY));
         }
         match api.operation(method, remainder) {
-            Ok(operation) => Ok(Found {
-                api,
-                operation,
-                remainder,
-            }),
+            Ok(operation) => Ok(Found { api, operation, remainder }),
             Err(MethodSet::EMPTY) => Err(missed(Denial::NoResource, MethodSet::EMPTY)),
             Err(allow) => Err(missed(Denial::MethodNotAllowed, allow)),
         }
@@ -146,12 +137,8 @@ impl Routes {
 }
 
 impl Missed<'_> {
-    const NOWHERE: Self = Self {
-        denial: Denial::NoApi,
-        api: None,
-        allow: MethodSet::EMPTY,
-        remainder: b"",
-    };
+    const NOWHERE: Self =
+        Self { denial: Denial::NoApi, api: None, allow: MethodSet::EMPTY, remainder: b"" };
 }
 
 impl ApiRoutes {
@@ -167,18 +154,11 @@ impl ApiRoutes {
     #[must_use]
     pub fn methods(&self, remainder: &[u8]) -> MethodSet {
         // No operation has this method, so every template that fits tells its own.
-        self.trie
-            .find(Method::Other, remainder)
-            .err()
-            .unwrap_or_default()
+        self.trie.find(Method::Other, remainder).err().unwrap_or_default()
     }
 
     fn answers_on(&self, secure: bool) -> bool {
-        if secure {
-            self.api.transports.https
-        } else {
-            self.api.transports.http
-        }
+        if secure { self.api.transports.https } else { self.api.transports.http }
     }
 }
 
@@ -189,19 +169,10 @@ impl Routes {
     #[must_use]
     pub fn compile(snapshot: &Snapshot, previous: Option<&Self>) -> Self {
         let mut kept = Kept::of(previous.map_or(&[], |previous| &previous.apis));
-        let same: Vec<Option<Arc<ApiRoutes>>> = snapshot
-            .apis
-            .iter()
-            .map(|loaded| kept.same(loaded))
-            .collect();
+        let same: Vec<Option<Arc<ApiRoutes>>> =
+            snapshot.apis.iter().map(|loaded| kept.same(loaded)).collect();
         let edited: Vec<Option<u32>> = (snapshot.apis.iter().zip(&same))
-            .map(|(loaded, same)| {
-                if same.is_some() {
-                    None
-                } else {
-                    kept.edited(&loaded.api)
-                }
-            })
+            .map(|(loaded, same)| if same.is_some() { None } else { kept.edited(&loaded.api) })
             .collect();
         let apis: Vec<Arc<ApiRoutes>> = (snapshot.apis.iter().zip(same).zip(edited))
             .map(|((loaded, same), slot)| {
@@ -212,11 +183,7 @@ impl Routes {
             revision: snapshot.revision,
             issuers: snapshot.issuers.clone(),
             hosts: tables(&apis),
-            slots: apis
-                .iter()
-                .map(|api| api.slot as usize + 1)
-                .max()
-                .unwrap_or_default(),
+            slots: apis.iter().map(|api| api.slot as usize + 1).max().unwrap_or_default(),
             apis,
         }
     }
@@ -225,12 +192,7 @@ impl Routes {
 fn compile(loaded: &LoadedApi, slot: u32) -> Arc<ApiRoutes> {
     let api = Arc::clone(&loaded.api);
     let trie = Trie::build(&api.operations);
-    Arc::new(ApiRoutes {
-        slot,
-        api,
-        state: loaded.state,
-        trie,
-    })
+    Arc::new(ApiRoutes { slot, api, state: loaded.state, trie })
 }
 
 /// Base paths first, so that no default path takes one's place.

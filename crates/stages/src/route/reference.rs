@@ -30,15 +30,11 @@ pub(crate) fn find(
         .enumerate()
         .filter_map(|(index, operation)| Some((ranks(&operation.template, path)?, index)))
         .collect();
-    let with_method = fitting
-        .iter()
-        .filter(|(_, index)| operations[*index].method == method);
-    with_method.min().map(|(_, index)| *index).ok_or_else(|| {
-        fitting
-            .iter()
-            .map(|(_, index)| operations[*index].method)
-            .collect()
-    })
+    let with_method = fitting.iter().filter(|(_, index)| operations[*index].method == method);
+    with_method
+        .min()
+        .map(|(_, index)| *index)
+        .ok_or_else(|| fitting.iter().map(|(_, index)| operations[*index].method).collect())
 }
 
 fn ranks(template: &str, path: &str) -> Option<Vec<Rank>> {
@@ -46,26 +42,15 @@ fn ranks(template: &str, path: &str) -> Option<Vec<Rank>> {
         Some(template) => (template, true),
         None => (template, false),
     };
-    let (template, template_slash) = if rest {
-        (template, false)
-    } else {
-        unslashed(template)
-    };
+    let (template, template_slash) = if rest { (template, false) } else { unslashed(template) };
     let (path, path_slash) = unslashed(path);
     let wanted: Vec<&str> = template.split('/').skip(1).collect();
     let given: Vec<&str> = path.split('/').skip(1).collect();
-    let fits = if rest {
-        wanted.len() <= given.len()
-    } else {
-        wanted.len() == given.len()
-    };
+    let fits = if rest { wanted.len() <= given.len() } else { wanted.len() == given.len() };
     if !fits {
         return None;
     }
-    let ranks = wanted
-        .iter()
-        .zip(&given)
-        .map(|(wanted, given)| rank(wanted, given));
+    let ranks = wanted.iter().zip(&given).map(|(wanted, given)| rank(wanted, given));
     let end = match rest {
         true => Rank::Rest,
         false if template_slash == path_slash => Rank::SameEnd,
@@ -75,8 +60,7 @@ fn ranks(template: &str, path: &str) -> Option<Vec<Rank>> {
 }
 
 fn unslashed(path: &str) -> (&str, bool) {
-    path.strip_suffix('/')
-        .map_or((path, false), |path| (path, true))
+    path.strip_suffix('/').map_or((path, false), |path| (path, true))
 }
 
 fn rank(wanted: &str, given: &str) -> Option<Rank> {
@@ -91,10 +75,7 @@ fn rank(wanted: &str, given: &str) -> Option<Rank> {
     if holed.len() == 1 {
         return Some(Rank::Plain);
     }
-    let text = holed
-        .iter()
-        .map(|byte| char::from(byte.unwrap_or(0)))
-        .collect();
+    let text = holed.iter().map(|byte| char::from(byte.unwrap_or(0))).collect();
     Some(Rank::Mixed(Reverse(holed.len() - holes), holes, text))
 }
 

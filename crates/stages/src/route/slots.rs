@@ -30,21 +30,14 @@ fn identity(api: &Api) -> Identity<'_> {
 
 impl<'a> Kept<'a> {
     pub(super) fn of(previous: &'a [Arc<ApiRoutes>]) -> Self {
-        let slots = previous
-            .iter()
-            .map(|routes| routes.slot as usize + 1)
-            .max()
-            .unwrap_or(0);
+        let slots = previous.iter().map(|routes| routes.slot as usize + 1).max().unwrap_or(0);
         let mut used = vec![false; slots];
         for routes in previous {
             mark(&mut used, routes.slot);
         }
         Self {
             previous,
-            by_address: previous
-                .iter()
-                .map(|it| (Arc::as_ptr(&it.api), it))
-                .collect(),
+            by_address: previous.iter().map(|it| (Arc::as_ptr(&it.api), it)).collect(),
             by_identity: None,
             taken: vec![false; slots],
             used,
@@ -63,10 +56,7 @@ impl<'a> Kept<'a> {
     pub(super) fn edited(&mut self, api: &Api) -> Option<u32> {
         let previous = self.previous;
         let by_identity = self.by_identity.get_or_insert_with(|| {
-            previous
-                .iter()
-                .map(|routes| (identity(&routes.api), routes.slot))
-                .collect()
+            previous.iter().map(|routes| (identity(&routes.api), routes.slot)).collect()
         });
         let slot = *by_identity.get(&identity(api))?;
         mark(&mut self.taken, slot).then_some(slot)

@@ -53,10 +53,7 @@ impl Template {
         if end != End::Bare {
             pieces.pop();
         }
-        Self {
-            segments: pieces.into_iter().map(Segment::read).collect(),
-            end,
-        }
+        Self { segments: pieces.into_iter().map(Segment::read).collect(), end }
     }
 }
 
@@ -104,10 +101,7 @@ pub(super) fn fits(pattern: &[u8], segment: &[u8]) -> bool {
         if texts.peek().is_none() {
             return rest.len() > text.len() && rest.ends_with(text);
         }
-        let Some(after) = rest
-            .split_first()
-            .and_then(|(_, after)| after_first(after, text))
-        else {
+        let Some(after) = rest.split_first().and_then(|(_, after)| after_first(after, text)) else {
             return false;
         };
         rest = after;
@@ -120,9 +114,7 @@ fn after_first<'a>(bytes: &'a [u8], text: &[u8]) -> Option<&'a [u8]> {
     if text.is_empty() {
         return Some(bytes);
     }
-    let at = bytes
-        .windows(text.len())
-        .position(|window| window == text)?;
+    let at = bytes.windows(text.len()).position(|window| window == text)?;
     bytes.get(at + text.len()..)
 }
 
@@ -136,11 +128,7 @@ pub(super) fn normalise(text: &str, out: &mut Vec<u8>) {
         match escaped(*first, rest) {
             Some((byte, after)) => {
                 bytes = after;
-                if is_unreserved(byte) {
-                    out.push(byte)
-                } else {
-                    escape(byte, out)
-                }
+                if is_unreserved(byte) { out.push(byte) } else { escape(byte, out) }
             }
             None if *first == b'/' || is_path_character(*first) => out.push(*first),
             None => escape(*first, out),
@@ -167,11 +155,7 @@ fn hex(digit: u8) -> Option<u8> {
 
 fn escape(byte: u8, out: &mut Vec<u8>) {
     const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
-    out.extend([
-        b'%',
-        DIGITS[usize::from(byte >> 4)],
-        DIGITS[usize::from(byte & 15)],
-    ]);
+    out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }
 
 fn is_unreserved(byte: u8) -> bool {
@@ -252,11 +236,7 @@ mod tests {
             ("ab_ba", "ab.ba", true),
         ] {
             let pattern = pattern.replace('_', "\0");
-            assert_eq!(
-                fits(pattern.as_bytes(), segment.as_bytes()),
-                expect,
-                "{segment}"
-            );
+            assert_eq!(fits(pattern.as_bytes(), segment.as_bytes()), expect, "{segment}");
         }
     }
 

@@ -11,13 +11,7 @@ use crate::{properties, samples};
 
 #[test]
 fn a_literal_beats_a_template_and_the_rest_comes_last() {
-    let api = [
-        "GET /*",
-        "GET /{x}",
-        "GET /{x}.json",
-        "GET /{x}.min.json",
-        "GET /pets",
-    ];
+    let api = ["GET /*", "GET /{x}", "GET /{x}.json", "GET /{x}.min.json", "GET /pets"];
     check(&api, "GET /pets", "GET /pets");
     check(&api, "GET /a.min.json", "GET /{x}.min.json");
     check(&api, "GET /a.json", "GET /{x}.json");
@@ -32,11 +26,7 @@ fn a_literal_that_leads_nowhere_gives_way_to_its_sibling() {
     check(&api, "GET /a/b/d", "GET /a/b/*");
     check(&api, "GET /a/z/d", "GET /a/{x}/d");
     check(&api, "GET /z/b/e", "GET /{x}/b/e");
-    check(
-        &["GET /a/b/c", "GET /a/{x}/d", "GET /{x}/b/e"],
-        "GET /a/b/e",
-        "GET /{x}/b/e",
-    );
+    check(&["GET /a/b/c", "GET /a/{x}/d", "GET /{x}/b/e"], "GET /a/b/e", "GET /{x}/b/e");
 }
 
 #[test]
@@ -63,16 +53,8 @@ fn a_parameter_is_one_segment_that_is_not_empty() {
 
 #[test]
 fn parameters_may_share_a_segment_with_text() {
-    let api = [
-        "GET /compare/{base}...{head}",
-        "GET /zip/{ref}",
-        "GET /{a}-{b}",
-    ];
-    check(
-        &api,
-        "GET /compare/main...dev",
-        "GET /compare/{base}...{head}",
-    );
+    let api = ["GET /compare/{base}...{head}", "GET /zip/{ref}", "GET /{a}-{b}"];
+    check(&api, "GET /compare/main...dev", "GET /compare/{base}...{head}");
     check(&api, "GET /compare/main..dev", "no resource");
     check(&api, "GET /x-y-z", "GET /{a}-{b}");
     check(&api, "GET /x-", "no resource");
@@ -102,12 +84,7 @@ fn the_best_template_that_has_the_method_wins() {
 
 #[test]
 fn a_method_that_no_fitting_template_has_is_told_all_that_they_have() {
-    let api = [
-        "GET /pets/mine",
-        "DELETE /pets/{id}",
-        "PATCH /*",
-        "PUT /other",
-    ];
+    let api = ["GET /pets/mine", "DELETE /pets/{id}", "PATCH /*", "PUT /other"];
     check(&api, "POST /pets/mine", "allow GET, DELETE, PATCH");
     check(&api, "POST /pets/5", "allow DELETE, PATCH");
     check(&api, "GET /nowhere", "allow PATCH");
@@ -118,11 +95,7 @@ fn a_method_that_no_fitting_template_has_is_told_all_that_they_have() {
 fn head_and_options_are_not_found_unless_declared() {
     check(&["GET /pets"], "HEAD /pets", "allow GET");
     check(&["GET /pets"], "OPTIONS /pets", "allow GET");
-    check(
-        &["GET /pets", "HEAD /pets", "OPTIONS /pets"],
-        "HEAD /pets",
-        "HEAD /pets",
-    );
+    check(&["GET /pets", "HEAD /pets", "OPTIONS /pets"], "HEAD /pets", "HEAD /pets");
 }
 
 #[test]
@@ -183,12 +156,7 @@ proptest! {
 
 #[test]
 fn the_longest_base_path_at_a_segment_s_end_wins() {
-    let apis = [
-        claim("", ""),
-        claim("/echo", ""),
-        claim("/echo/1.0.0", ""),
-        claim("/a/b/c", ""),
-    ];
+    let apis = [claim("", ""), claim("/echo", ""), claim("/echo/1.0.0", ""), claim("/a/b/c", "")];
     for (path, expect) in [
         ("/echo/1.0.0", "/echo/1.0.0 + "),
         ("/echo/1.0.0/", "/echo/1.0.0 + /"),
@@ -274,10 +242,7 @@ fn a_host_without_the_path_falls_through_to_the_less_specific() {
 
 #[test]
 fn addresses_are_hosts_too() {
-    let apis = [
-        named("six", claim("", "2001:db8::1")),
-        named("four", claim("", "192.0.2.1")),
-    ];
+    let apis = [named("six", claim("", "2001:db8::1")), named("four", claim("", "192.0.2.1"))];
     check_api(&apis, "[2001:DB8::1]:8243", "/", "six + /");
     check_api(&apis, "[2001:db8::1]", "/", "six + /");
     check_api(&apis, "192.0.2.1:8280", "/", "four + /");
@@ -333,11 +298,7 @@ fn check_api(apis: &[Api], host: &str, path: &str, expect: &str) {
     let routes = compile(apis, None);
     let shown = match routes.find(host.as_bytes(), Method::Get, path.as_bytes(), false) {
         Ok(found) => {
-            format!(
-                "{} + {}",
-                found.api.api.name,
-                String::from_utf8_lossy(found.remainder)
-            )
+            format!("{} + {}", found.api.api.name, String::from_utf8_lossy(found.remainder))
         }
         Err(missed) => {
             assert_eq!(missed.denial, Denial::NoApi);
@@ -370,18 +331,8 @@ fn an_api_answers_on_its_own_listeners_only() {
 #[test]
 fn everything_below_an_api_that_never_loaded_is_unavailable() {
     let api = Arc::new(samples::api("/p", &[]));
-    let apis = vec![LoadedApi {
-        api,
-        state: ApiState::Unloaded,
-    }];
-    let routes = Routes::compile(
-        &Snapshot {
-            revision: 7,
-            apis,
-            issuers: Vec::new(),
-        },
-        None,
-    );
+    let apis = vec![LoadedApi { api, state: ApiState::Unloaded }];
+    let routes = Routes::compile(&Snapshot { revision: 7, apis, issuers: Vec::new() }, None);
     assert_eq!(routes.revision(), 7);
     let missed = routes.find(b"", Method::Get, b"/p/x", true).unwrap_err();
     assert_eq!(missed.denial, Denial::ApiUnloaded);
@@ -391,13 +342,8 @@ fn everything_below_an_api_that_never_loaded_is_unavailable() {
 
 #[test]
 fn a_preflight_learns_every_method_at_a_path() {
-    let routes = compile(
-        &[samples::api(
-            "/p",
-            &["GET /a", "PUT /{x}", "OPTIONS /a", "POST /b"],
-        )],
-        None,
-    );
+    let routes =
+        compile(&[samples::api("/p", &["GET /a", "PUT /{x}", "OPTIONS /a", "POST /b"])], None);
     let api = routes.apis().next().unwrap();
     assert_eq!(api.methods(b"/a").to_string(), "GET, PUT, OPTIONS");
     assert_eq!(api.methods(b"/a/b").to_string(), "");
@@ -416,27 +362,14 @@ fn what_did_not_change_is_taken_over_and_an_edited_api_keeps_its_slot() {
     apis[1].api = Arc::new(edited);
     let second = Routes::compile(&snapshot(&apis), Some(&first));
     check_slots(&second, "/a=0 /b=1 /c=2");
-    let same: Vec<bool> = first
-        .apis()
-        .zip(second.apis())
-        .map(|(a, b)| Arc::ptr_eq(a, b))
-        .collect();
+    let same: Vec<bool> = first.apis().zip(second.apis()).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
     assert_eq!(same, [true, false, true]);
-    assert!(
-        second
-            .find(b"", Method::Get, b"/b/new", true)
-            .is_ok_and(|found| found.operation == 1)
-    );
+    assert!(second.find(b"", Method::Get, b"/b/new", true).is_ok_and(|found| found.operation == 1));
 }
 
 #[test]
 fn a_slot_is_given_away_only_after_its_api_is_gone() {
-    let all = loaded(&[
-        claim("/a", ""),
-        claim("/b", ""),
-        claim("/c", ""),
-        claim("/d", ""),
-    ]);
+    let all = loaded(&[claim("/a", ""), claim("/b", ""), claim("/c", ""), claim("/d", "")]);
     let pick = |names: &str| -> Vec<LoadedApi> {
         let is_picked = |one: &&LoadedApi| names.contains(&one.api.base_path[1..]);
         all.iter().filter(is_picked).cloned().collect()
@@ -480,19 +413,12 @@ fn two_apis_of_one_identity_do_not_share_a_slot() {
 }
 
 fn loaded(apis: &[Api]) -> Vec<LoadedApi> {
-    let load = |api: &Api| LoadedApi {
-        api: Arc::new(api.clone()),
-        state: ApiState::Serving,
-    };
+    let load = |api: &Api| LoadedApi { api: Arc::new(api.clone()), state: ApiState::Serving };
     apis.iter().map(load).collect()
 }
 
 fn snapshot(apis: &[LoadedApi]) -> Snapshot {
-    Snapshot {
-        revision: 1,
-        apis: apis.to_vec(),
-        issuers: Vec::new(),
-    }
+    Snapshot { revision: 1, apis: apis.to_vec(), issuers: Vec::new() }
 }
 
 fn compile(apis: &[Api], previous: Option<&Routes>) -> Routes {
@@ -503,14 +429,7 @@ fn compile(apis: &[Api], previous: Option<&Routes>) -> Routes {
 #[track_caller]
 fn check_slots(routes: &Routes, expect: &str) {
     let show = |api: &Arc<ApiRoutes>| format!("{}={}", api.api.base_path, api.slot);
-    assert_eq!(
-        routes.apis().map(show).collect::<Vec<_>>().join(" "),
-        expect
-    );
-    let highest = routes
-        .apis()
-        .map(|api| api.slot as usize + 1)
-        .max()
-        .unwrap_or(0);
+    assert_eq!(routes.apis().map(show).collect::<Vec<_>>().join(" "), expect);
+    let highest = routes.apis().map(|api| api.slot as usize + 1).max().unwrap_or(0);
     assert_eq!(routes.slots(), highest);
 }

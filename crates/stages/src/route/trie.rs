@@ -64,9 +64,7 @@ const NOWHERE: u32 = u32::MAX;
 impl Run {
     fn of<T>(self, slice: &[T]) -> &[T] {
         let start = self.start as usize;
-        slice
-            .get(start..start + self.len as usize)
-            .unwrap_or_default()
+        slice.get(start..start + self.len as usize).unwrap_or_default()
     }
 }
 
@@ -80,12 +78,7 @@ impl Trie {
             Some(path) => (path, true),
             None => (path, false),
         };
-        let mut search = Search {
-            trie: self,
-            method,
-            slash,
-            offered: MethodSet::EMPTY,
-        };
+        let mut search = Search { trie: self, method, slash, offered: MethodSet::EMPTY };
         search.below(0, path).ok_or(search.offered)
     }
 
@@ -100,9 +93,7 @@ impl Trie {
     /// The node behind the literal `segment`.
     fn literal(&self, node: &Node, segment: &[u8]) -> Option<u32> {
         let edges = node.literals.of(&self.edges);
-        let at = edges
-            .binary_search_by(|edge| self.text(edge).cmp(segment))
-            .ok()?;
+        let at = edges.binary_search_by(|edge| self.text(edge).cmp(segment)).ok()?;
         edges.get(at).map(|edge| edge.node)
     }
 }
@@ -130,30 +121,18 @@ impl Search<'_> {
 
     /// The path is used up.
     fn here(&mut self, node: &Node) -> Option<usize> {
-        let (same, other) = if self.slash {
-            (node.slash, node.bare)
-        } else {
-            (node.bare, node.slash)
-        };
+        let (same, other) =
+            if self.slash { (node.slash, node.bare) } else { (node.bare, node.slash) };
         self.leaf(same).or_else(|| self.leaf(other))
     }
 
     /// `path`: without the slash that it starts with.
     fn along(&mut self, node: &Node, path: &[u8]) -> Option<usize> {
-        let end = path
-            .iter()
-            .position(|byte| *byte == b'/')
-            .unwrap_or(path.len());
+        let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
         let (segment, path) = path.split_at_checked(end)?;
         self.by_literal(node, segment, path)
             .or_else(|| self.by_pattern(node, segment, path))
-            .or_else(|| {
-                if segment.is_empty() {
-                    None
-                } else {
-                    self.below(node.plain, path)
-                }
-            })
+            .or_else(|| if segment.is_empty() { None } else { self.below(node.plain, path) })
     }
 
     fn by_literal(&mut self, node: &Node, segment: &[u8], path: &[u8]) -> Option<usize> {
@@ -175,10 +154,7 @@ impl Search<'_> {
             return None;
         }
         let at = leaf.start as usize + leaf.methods.rank(self.method);
-        self.trie
-            .operations
-            .get(at)
-            .map(|operation| *operation as usize)
+        self.trie.operations.get(at).map(|operation| *operation as usize)
     }
 }
 
@@ -209,10 +185,7 @@ impl Trie {
             let template = Template::read(&operation.template);
             if template.segments.len() <= limits::TEMPLATE_SEGMENTS_MAX {
                 let sprout = template.segments.into_iter().fold(&mut root, Sprout::child);
-                sprout
-                    .leaf(template.end)
-                    .entry(operation.method)
-                    .or_insert(index);
+                sprout.leaf(template.end).entry(operation.method).or_insert(index);
             }
         }
         let mut flat = Flat::default();
@@ -270,18 +243,10 @@ impl Flat {
         let index = self.nodes.len();
         self.nodes.push(node);
         let literals = self.run(sprout.literals.into_iter());
-        let mixed = sprout
-            .mixed
-            .into_iter()
-            .map(|(Pattern(text), child)| (text, child));
+        let mixed = sprout.mixed.into_iter().map(|(Pattern(text), child)| (text, child));
         let mixed = self.run(mixed);
         let plain = sprout.plain.map_or(NOWHERE, |child| self.node(*child));
-        self.nodes[index] = Node {
-            literals,
-            mixed,
-            plain,
-            ..node
-        };
+        self.nodes[index] = Node { literals, mixed, plain, ..node };
         count(index)
     }
 
@@ -291,20 +256,11 @@ impl Flat {
             .map(|(text, child)| {
                 let start = count(self.text.len());
                 self.text.extend_from_slice(&text);
-                let text = Run {
-                    start,
-                    len: count(text.len()),
-                };
-                Edge {
-                    text,
-                    node: self.node(child),
-                }
+                let text = Run { start, len: count(text.len()) };
+                Edge { text, node: self.node(child) }
             })
             .collect();
-        let run = Run {
-            start: count(self.edges.len()),
-            len: count(edges.len()),
-        };
+        let run = Run { start: count(self.edges.len()), len: count(edges.len()) };
         self.edges.extend(edges);
         run
     }
@@ -312,10 +268,7 @@ impl Flat {
     fn leaf(&mut self, operations: &BTreeMap<Method, u32>) -> Leaf {
         let start = count(self.operations.len());
         self.operations.extend(operations.values());
-        Leaf {
-            start,
-            methods: operations.keys().copied().collect(),
-        }
+        Leaf { start, methods: operations.keys().copied().collect() }
     }
 
     fn finish(self) -> Trie {
