@@ -7,6 +7,7 @@
 //! Architecture invariant: pure. No sockets, no clock, no files: what another file holds (a `$ref`, a
 //! secret) is asked of a function that the caller passes in, after the path was checked here.
 
+mod address;
 mod overlap;
 mod report;
 mod tree;

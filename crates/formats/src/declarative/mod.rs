@@ -1,8 +1,24 @@
-//! `penstock.toml` (DESIGN.md section 5).
+//! `penstock.toml` (DESIGN.md section 5): the configuration file of a gateway.
+//!
+//! Unknown keys are refused, with the nearest valid name; which keys there are stands in [`MANUAL`]
+//! and nowhere else. Relative paths are joined to the file's folder.
+//!
+//! Architecture invariant: no value of a secret is ever part of a message.
 
-use std::path::Path;
+mod issuers;
+mod manual;
+mod render;
+mod sections;
+mod table;
+
+use std::path::{Path, PathBuf};
 
 use model::{Diagnostic, Settings};
+
+use crate::report::Report;
+
+pub use manual::{MANUAL, manual_markdown};
+pub use render::{FirstStart, render_default};
 
 /// Reads the configuration file. `file` gives the folder that relative paths are joined to; `env`
 /// looks up an environment variable and `read_file` a file, both only for secrets.
@@ -14,29 +30,28 @@ pub fn read(
     env: &dyn Fn(&str) -> Option<String>,
     read_file: &dyn Fn(&Path) -> std::io::Result<Vec<u8>>,
 ) -> (Option<Settings>, Vec<Diagnostic>) {
-    let _ = (file, text, env, read_file);
-    (None, Vec::new())
+    let mut report = Report::new(file);
+    let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+    let outside = Outside { folder, env, read_file };
+    let settings = table::parse(text, &mut report)
+        .map(|root| sections::settings(&root, text, &outside, &mut report))
+        .filter(|_| !report.has_errors());
+    (settings, report.finish(file))
 }
 
-/// What `penstock up` writes on its first start, into the folder that becomes the file's own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FirstStart<'a> {
-    /// The folder of API descriptions, relative to the file.
-    pub apis: &'a str,
-    /// Name of the first issuer, and the claim that its tokens carry.
-    pub issuer_name: &'a str,
-    pub iss: &'a str,
-    /// Its JWKS file, relative to the configuration file.
-    pub jwks: &'a str,
+/// What the file refers to beyond itself.
+struct Outside<'a> {
+    /// The file's own.
+    folder: PathBuf,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    read_file: &'a dyn Fn(&Path) -> std::io::Result<Vec<u8>>,
 }
 
-/// The commented `penstock.toml` of a first start; [`read`] accepts it.
-#[must_use]
-pub fn render_default(first: &FirstStart<'_>) -> String {
-    let _ = first;
-    String::new()
+impl Outside<'_> {
+    fn path(&self, written: &str) -> PathBuf {
+        self.folder.join(written)
+    }
 }
 
-/// Every key: its name with table, its type and default, its meaning. `docs/configuration.md` is
-/// made of it, and a test keeps the two in step.
-pub const MANUAL: &[(&str, &str, &str)] = &[];
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,8 @@
 use base::Method;
 use model::{Cors, Place};
 
-use super::{address, values};
+use super::values;
+use crate::address;
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{Map, Node};
 

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use model::{Api, Operation, Place};
 
-use super::address;
 use super::endpoints::Upstreams;
 use super::extensions;
 use super::general;
@@ -14,6 +13,7 @@ use super::security::{self, Schemes};
 use super::servers::{self, Server};
 use super::values;
 use super::{Defaults, Outcome, Refs};
+use crate::address;
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{self, Keep, Map, Node};
 

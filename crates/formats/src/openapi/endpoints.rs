@@ -4,8 +4,8 @@
 use base::limits;
 use model::{Endpoint, Place, Suspension, Upstream, UpstreamKind};
 
-use super::address;
 use super::values;
+use crate::address;
 use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::{Map, Member, Node};
 

@@ -2,9 +2,9 @@
 
 use model::{Cors, Transports};
 
-use super::address;
 use super::cors;
 use super::values;
+use crate::address;
 use crate::report::{Report, shorten, suggest};
 use crate::tree::Map;
 

@@ -5,7 +5,6 @@
 //!
 //! Architecture invariant: absent means secured; only an explicit word of the file opens an operation.
 
-mod address;
 mod cors;
 mod document;
 mod endpoints;

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use base::{Method, limits};
 use model::{Operation, Place, Security};
 
-use super::address;
 use super::endpoints::Upstreams;
 use super::extensions;
 use super::refs::{self, Files, Reference};
 use super::security::{self, Schemes};
 use super::servers;
 use super::values;
+use crate::address;
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{METHODS, Map, Member, Node};
 

@@ -10,7 +10,7 @@ use base::limits;
 use model::Place;
 
 use super::Refs;
-use super::address;
+use crate::address;
 use crate::report::{Report, shorten};
 use crate::tree::{self, Keep, Node, Value};
 

@@ -2,8 +2,8 @@
 
 use model::{Endpoint, Place};
 
-use super::address::{self, Wrong};
 use super::values;
+use crate::address::{self, Wrong};
 use crate::report::{Report, shorten};
 use crate::tree::{Map, Node};
 

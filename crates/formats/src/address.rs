@@ -7,19 +7,19 @@ use model::{Endpoint, Scheme};
 use crate::report::shorten;
 
 /// What is wrong, and what to write instead.
-pub(super) type Wrong = (String, String);
+pub(crate) type Wrong = (String, String);
 
 fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, Wrong> {
     Err((message.into(), help.into()))
 }
 
 /// Whether `text` names a scheme or an authority: the URL of something, not a path.
-pub(super) fn is_absolute(text: &str) -> bool {
+pub(crate) fn is_absolute(text: &str) -> bool {
     text.starts_with("//") || scheme_of(text).is_some()
 }
 
 /// RFC 3986 section 3.1.
-pub(super) fn scheme_of(text: &str) -> Option<&str> {
+pub(crate) fn scheme_of(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once(':')?;
     let starts = scheme.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
     let goes_on =
@@ -28,7 +28,7 @@ pub(super) fn scheme_of(text: &str) -> Option<&str> {
 }
 
 /// An endpoint: http or https, a host, perhaps a port and a path, and nothing else.
-pub(super) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
+pub(crate) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
     let shown = shorten(text);
     if let Some(inside) = text.strip_prefix("etcd(") {
         let key = shorten(inside.trim_end_matches(')'));
@@ -66,6 +66,18 @@ pub(super) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
     let port = port.unwrap_or(own_port);
     let authority = if port == own_port { bracketed } else { format!("{bracketed}:{port}") };
     Ok(Endpoint { scheme, host, port, path: path_prefix(path)?, authority })
+}
+
+/// The host of an http or https URL that may have a query, in lower case.
+pub(crate) fn url_host(text: &str) -> Result<String, Wrong> {
+    if text.contains('#') || !text.bytes().all(|b| b.is_ascii_graphic()) {
+        return wrong(
+            format!("`{}` is no URL to fetch from", shorten(text)),
+            "write it without blanks and `#`",
+        );
+    }
+    let before_query = text.split_once('?').map_or(text, |(before, _)| before);
+    endpoint(before_query).map(|endpoint| endpoint.host)
 }
 
 fn own_port(scheme: Scheme) -> u16 {
@@ -119,7 +131,7 @@ fn port(text: &str) -> Result<u16, Wrong> {
 
 /// A host name in lower case. Source: RFC 1035 section 2.3.4 for the lengths; `_` is common in
 /// container networks.
-pub(super) fn host_name(text: &str) -> Result<String, Wrong> {
+pub(crate) fn host_name(text: &str) -> Result<String, Wrong> {
     const NAME_MAX: usize = 253;
     const LABEL_MAX: usize = 63;
     if text.is_empty() {
@@ -147,7 +159,7 @@ pub(super) fn host_name(text: &str) -> Result<String, Wrong> {
 }
 
 /// One of `x-penstock-hosts`: a host name, or `*.` and a host name.
-pub(super) fn host_pattern(text: &str) -> Result<String, Wrong> {
+pub(crate) fn host_pattern(text: &str) -> Result<String, Wrong> {
     if text.contains([':', '/']) {
         return wrong(
             format!("`{}` is more than a host name", shorten(text)),
@@ -162,7 +174,7 @@ pub(super) fn host_pattern(text: &str) -> Result<String, Wrong> {
 
 /// A prefix of paths: empty, or `/a/b` without slash at the end. It is compared and forwarded byte
 /// for byte, so it must stand as it goes over the wire.
-pub(super) fn path_prefix(text: &str) -> Result<String, Wrong> {
+pub(crate) fn path_prefix(text: &str) -> Result<String, Wrong> {
     let path = text.trim_end_matches('/');
     if path.is_empty() {
         return Ok(String::new());
@@ -191,7 +203,7 @@ fn segment_is_plain(segment: &str) -> Result<(), Wrong> {
 }
 
 /// Text of a path that stands for itself, without braces and slashes.
-pub(super) fn literal(text: &str) -> Result<(), Wrong> {
+pub(crate) fn literal(text: &str) -> Result<(), Wrong> {
     let mut bytes = text.as_bytes();
     while let [first, rest @ ..] = bytes {
         bytes = rest;

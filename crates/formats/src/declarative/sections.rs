@@ -1,0 +1,313 @@
+//! The sections of the file, in its order; `[[issuer]]` has its own module.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use base::limits;
+use model::{
+    AccessLog, AdminSettings, CertificateFiles, FaultStatus, GatewaySettings, LogFormat,
+    LogSettings, Place, Settings, SniCertificate, TlsSettings, UpstreamTls,
+};
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::Outside;
+use super::issuers;
+use super::table::Table;
+use crate::report::{Report, shorten};
+
+pub(super) fn settings(
+    root: &Spanned<DeTable<'_>>,
+    text: &str,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Settings {
+    let root = Table::root(root, text, report);
+    let settings = Settings {
+        gateway: gateway(&root.section("gateway", "gateway", report), outside, report),
+        tls: tls(&root.section("tls", "tls", report), outside, report),
+        admin: AdminSettings {
+            listen: address(&root.section("admin", "admin", report), "listen", report)
+                .map(|(at, _)| at),
+        },
+        upstream_tls: upstream_tls(
+            &root.section("upstream_tls", "upstream_tls", report),
+            outside,
+            report,
+        ),
+        access_log: access_log(&root.section("access_log", "access_log", report), outside, report),
+        log: log(&root.section("log", "log", report), report),
+        issuers: issuers::read(&root, outside, report),
+    };
+    listeners_differ(&root, report);
+    settings
+}
+
+fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> GatewaySettings {
+    let http = address(table, "http", report).map(|(address, _)| address);
+    let https = address(table, "https", report).map(|(address, _)| address);
+    if table.get("http").is_none() && table.get("https").is_none() {
+        let help =
+            "add `http = \"127.0.0.1:8280\"` or `https = \"127.0.0.1:8243\"` under [gateway]";
+        report.error(table.place, "the gateway listens nowhere", help);
+    }
+    let ms = 1..=limits::CONFIGURED_MS_MAX;
+    GatewaySettings {
+        http,
+        https,
+        workers: table.number("workers", 1..=limits::WORKERS_MAX, report),
+        apis: paths(table, "apis", outside, report).unwrap_or_else(|| vec![outside.path("apis/")]),
+        data: path(table, "data", outside, report).unwrap_or_else(|| outside.path("data/")),
+        trusted_proxies: trusted_proxies(table, report),
+        fault_status: table
+            .choice(
+                "fault_status",
+                &[("wso2", FaultStatus::Wso2), ("http", FaultStatus::Http)],
+                report,
+            )
+            .unwrap_or_default(),
+        drain_s: table
+            .number("drain_s", 0..=limits::DRAIN_S_MAX, report)
+            .unwrap_or(limits::DRAIN_S_DEFAULT),
+        response_head_ms: table
+            .number("response_head_ms", ms.clone(), report)
+            .unwrap_or(limits::RESPONSE_HEAD_MS_MAX),
+        connect_ms: table
+            .number("connect_ms", ms.clone(), report)
+            .unwrap_or(limits::CONNECT_MS_MAX),
+        stall_ms: table.number("stall_ms", ms.clone(), report).unwrap_or(limits::STALL_MS_MAX),
+        head_ms: table.number("head_ms", ms.clone(), report).unwrap_or(limits::HEAD_MS_MAX),
+        idle_ms: table.number("idle_ms", ms, report).unwrap_or(limits::IDLE_CLIENT_MS_MAX),
+        connections_max: table
+            .number("connections_max", 1..=limits::CLIENT_CONNECTIONS_MAX, report)
+            .unwrap_or(limits::CLIENT_CONNECTIONS_MAX),
+    }
+}
+
+/// `address:port`; names are not looked up.
+fn address(table: &Table<'_>, key: &str, report: &mut Report) -> Option<(SocketAddr, Place)> {
+    let (text, place) = table.text(key, report)?;
+    let parsed = text.parse::<SocketAddr>();
+    if parsed.is_err() {
+        let message = format!("`{}` is no address", shorten(text));
+        report.error(
+            place,
+            message,
+            "write an IP address with a port: 127.0.0.1:8280, 0.0.0.0:8280 or [::]:8280",
+        );
+    }
+    parsed.ok().map(|address| (address, place))
+}
+
+/// Two listeners on one port collide if their addresses are the same, or one stands for all. Port 0
+/// is a new one each time.
+fn listeners_differ(root: &Table<'_>, report: &mut Report) {
+    let mut silent = Report::new(report.file());
+    let gateway = root.section("gateway", "gateway", &mut silent);
+    let admin = root.section("admin", "admin", &mut silent);
+    let mut open: Vec<(&str, SocketAddr)> = Vec::new();
+    for (table, key, name) in [
+        (gateway, "http", "gateway.http"),
+        (gateway, "https", "gateway.https"),
+        (admin, "listen", "admin.listen"),
+    ] {
+        let Some((address, place)) = address(&table, key, &mut silent) else { continue };
+        if let Some((other, _)) = open.iter().find(|(_, other)| collide(*other, address)) {
+            report.error(
+                place,
+                format!("`{name}` and `{other}` are one address"),
+                "give one of them another port",
+            );
+        }
+        open.push((name, address));
+    }
+}
+
+fn collide(a: SocketAddr, b: SocketAddr) -> bool {
+    let (one, other) = (a.ip(), b.ip());
+    let overlaps = one == other || one.is_unspecified() || other.is_unspecified();
+    a.port() == b.port() && a.port() != 0 && overlaps
+}
+
+fn path(
+    table: &Table<'_>,
+    key: &str,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<PathBuf> {
+    table.text(key, report).map(|(text, _)| outside.path(text))
+}
+
+fn paths(
+    table: &Table<'_>,
+    key: &str,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<Vec<PathBuf>> {
+    let texts = table.texts(key, report)?;
+    let mut paths = Vec::new();
+    for (text, place) in texts {
+        if text.is_empty() {
+            report.error(place, format!("an empty path in `{key}`"), "name a file or a folder");
+        } else {
+            paths.push(outside.path(text));
+        }
+    }
+    Some(paths)
+}
+
+fn trusted_proxies(table: &Table<'_>, report: &mut Report) -> Vec<(IpAddr, u8)> {
+    let mut blocks = Vec::new();
+    for (text, place) in table.texts("trusted_proxies", report).unwrap_or_default() {
+        match block(text) {
+            Some(block) => blocks.push(block),
+            None => {
+                let message = format!("`{}` is no address and no CIDR block", shorten(text));
+                report.error(
+                    place,
+                    message,
+                    "write 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32, no bit set behind the prefix",
+                );
+            }
+        }
+    }
+    blocks
+}
+
+/// An address, or a block whose bits behind the prefix are zero: `10.1.0.0/8` is more likely a mistake.
+fn block(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let (bits, width) = match address {
+        IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32_u8),
+        IpAddr::V6(v6) => (v6.to_bits(), 128),
+    };
+    let Some(prefix) = prefix else { return Some((address, width)) };
+    let digits = prefix.bytes().all(|b| b.is_ascii_digit());
+    let prefix: u8 = prefix.parse().ok().filter(|prefix| digits && *prefix <= width)?;
+    let behind = u32::from(width.checked_sub(prefix)?);
+    let rest = bits.checked_shl(128_u32.checked_sub(behind)?).unwrap_or(0);
+    (rest == 0).then_some((address, prefix))
+}
+
+fn tls(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> TlsSettings {
+    let sni = table.sections("sni", "tls.sni", report);
+    TlsSettings {
+        default: pair(table, outside, report),
+        sni: sni.iter().filter_map(|table| certificate_by_name(table, outside, report)).collect(),
+    }
+}
+
+/// `cert` and `key`: both or neither.
+fn pair(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<CertificateFiles> {
+    let cert = table.text("cert", report);
+    let key = table.text("key", report);
+    match (cert, key) {
+        (Some((cert, _)), Some((key, _))) => {
+            Some(CertificateFiles { cert: outside.path(cert), key: outside.path(key) })
+        }
+        (Some((_, place)), None) if table.get("key").is_none() => {
+            report.error(place, "`cert` without `key`", "name the private key's file");
+            None
+        }
+        (None, Some((_, place))) if table.get("cert").is_none() => {
+            report.error(place, "`key` without `cert`", "name the certificate's file");
+            None
+        }
+        (Some(_), None) | (None, Some(_)) | (None, None) => None,
+    }
+}
+
+fn certificate_by_name(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<SniCertificate> {
+    if table.get("cert").is_none() && table.get("key").is_none() {
+        report.error(table.place, "[[tls.sni]] has no certificate", "add `cert` and `key`");
+    }
+    let listed = table.texts("hosts", report);
+    if listed.as_ref().is_none_or(Vec::is_empty)
+        && (listed.is_some() || table.get("hosts").is_none())
+    {
+        report.error(
+            table.place,
+            "[[tls.sni]] names no host",
+            "add `hosts = [\"www.example.org\"]`",
+        );
+    }
+    let mut hosts = Vec::new();
+    for (text, place) in listed.unwrap_or_default() {
+        match crate::address::host_pattern(text) {
+            Ok(host) => hosts.push(host),
+            Err((message, help)) => report.error(place, message, help),
+        }
+    }
+    Some(SniCertificate { hosts, files: pair(table, outside, report)? })
+}
+
+fn upstream_tls(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> UpstreamTls {
+    let settings = UpstreamTls {
+        ca: paths(table, "ca", outside, report).unwrap_or_default(),
+        system_roots: table.flag("system_roots", true, report),
+    };
+    if !settings.system_roots && settings.ca.is_empty() {
+        let message = "no authority is trusted, so no https backend can be called";
+        report.warning(table.place, message, "add `ca`, or drop `system_roots = false`");
+    }
+    settings
+}
+
+#[derive(Clone, Copy)]
+enum To {
+    Stdout,
+    File,
+}
+
+fn access_log(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> AccessLog {
+    let to = table.choice("to", &[("stdout", To::Stdout), ("file", To::File)], report);
+    let file = path(table, "file", outside, report);
+    match (to, file) {
+        (Some(To::File), Some(file)) => AccessLog::File(file),
+        (Some(To::File), None) => {
+            if table.get("file").is_none() {
+                report.error(
+                    table.place,
+                    "`to = \"file\"` without `file`",
+                    "add `file = \"access.log\"`",
+                );
+            }
+            AccessLog::Off
+        }
+        (Some(To::Stdout), None) => AccessLog::Stdout,
+        (Some(To::Stdout) | None, Some(_)) => {
+            if table.get("to").is_none() || to.is_some() {
+                report.error(
+                    table.place,
+                    "`file` has no effect without `to = \"file\"`",
+                    "add it, or remove `file`",
+                );
+            }
+            AccessLog::Off
+        }
+        (None, None) => AccessLog::Off,
+    }
+}
+
+fn log(table: &Table<'_>, report: &mut Report) -> LogSettings {
+    const LEVELS: [(&str, &str); 5] = [
+        ("error", "error"),
+        ("warn", "warn"),
+        ("info", "info"),
+        ("debug", "debug"),
+        ("trace", "trace"),
+    ];
+    let format = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+    LogSettings {
+        level: table.choice("level", &LEVELS, report).unwrap_or("info").to_owned(),
+        format: table.choice("format", &format, report).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,235 @@
+//! TOML tables with positions: each key is read with its type, and unknown ones are found.
+
+use std::ops::{Range, RangeInclusive};
+
+use base::limits;
+use model::Place;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::manual;
+use crate::report::{Report, shorten, suggest};
+use crate::tree::place_of;
+
+/// Parses the text; what is not TOML is reported, all of it.
+pub(super) fn parse<'t>(text: &'t str, report: &mut Report) -> Option<Spanned<DeTable<'t>>> {
+    let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
+    if size > limits::DOCUMENT_BYTES_MAX {
+        let most = limits::DOCUMENT_BYTES_MAX;
+        report.error(
+            None,
+            format!("the file has {size} bytes, more than {most}"),
+            "make it smaller",
+        );
+        return None;
+    }
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let place = error.span().map(|span| place_of(text, span.start));
+        let message = error.message().lines().collect::<Vec<_>>().join(", ");
+        report.error(place, format!("not TOML: {message}"), "correct the TOML");
+    }
+    errors.is_empty().then_some(table)
+}
+
+/// One table of the file. `name` is its name in the manual; empty for the root.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'t> {
+    name: &'static str,
+    text: &'t str,
+    table: Option<&'t DeTable<'t>>,
+    pub(super) place: Option<Place>,
+}
+
+/// A value and where it stands.
+#[derive(Clone, Copy)]
+pub(super) struct Item<'t> {
+    pub(super) value: &'t DeValue<'t>,
+    pub(super) place: Place,
+}
+
+impl<'t> Table<'t> {
+    pub(super) fn root(root: &'t Spanned<DeTable<'t>>, text: &'t str, report: &mut Report) -> Self {
+        Self { name: "", text, table: Some(root.get_ref()), place: None }.checked(report)
+    }
+
+    /// The table under `key`; without any key where the file does not have it.
+    pub(super) fn section(&self, key: &str, name: &'static str, report: &mut Report) -> Self {
+        let absent = Self { name, text: self.text, table: None, place: None };
+        let Some(item) = self.get(key) else { return absent };
+        match item.value.as_table() {
+            Some(table) => {
+                Self { table: Some(table), place: Some(item.place), ..absent }.checked(report)
+            }
+            None => {
+                self.wrong_type(key, item, "a table", report);
+                absent
+            }
+        }
+    }
+
+    /// The tables under `[[key]]`.
+    pub(super) fn sections(&self, key: &str, name: &'static str, report: &mut Report) -> Vec<Self> {
+        let Some(item) = self.get(key) else { return Vec::new() };
+        let Some(items) = item.value.as_array() else {
+            self.wrong_type(key, item, &format!("tables: write [[{name}]]"), report);
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for item in items {
+            let place = place_of(self.text, item.span().start);
+            match item.get_ref().as_table() {
+                Some(table) => {
+                    let table =
+                        Self { name, text: self.text, table: Some(table), place: Some(place) };
+                    tables.push(table.checked(report));
+                }
+                None => {
+                    self.wrong_type(key, Item { value: item.get_ref(), place }, "a table", report)
+                }
+            }
+        }
+        tables
+    }
+
+    /// Reports the keys that the manual does not know.
+    fn checked(self, report: &mut Report) -> Self {
+        let known: Vec<&str> = manual::keys_of(self.name).collect();
+        for key in self.table.into_iter().flat_map(|table| table.keys()) {
+            let name: &str = key.get_ref();
+            if known.contains(&name) {
+                continue;
+            }
+            let help = suggest(name, known.iter().copied(), || match known.as_slice() {
+                [] => "remove it".to_owned(),
+                known => format!("the keys here are {}", known.join(", ")),
+            });
+            let place = place_of(self.text, key.span().start);
+            report.error(place, format!("the key `{}` is unknown", shorten(name)), help);
+        }
+        self
+    }
+
+    pub(super) fn is_present(&self) -> bool {
+        self.table.is_some()
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<Item<'t>> {
+        let value = self.table?.get(key)?;
+        Some(self.item(value))
+    }
+
+    fn item(&self, value: &'t Spanned<DeValue<'t>>) -> Item<'t> {
+        let Range { start, .. } = value.span();
+        Item { value: value.get_ref(), place: place_of(self.text, start) }
+    }
+
+    /// A text, not empty.
+    pub(super) fn text(&self, key: &str, report: &mut Report) -> Option<(&'t str, Place)> {
+        let item = self.get(key)?;
+        match item.value.as_str() {
+            Some("") => {
+                report.error(
+                    item.place,
+                    format!("`{key}` is empty"),
+                    "give it a value, or remove it",
+                );
+                None
+            }
+            Some(text) => Some((text, item.place)),
+            None => {
+                self.wrong_type(key, item, "a text", report);
+                None
+            }
+        }
+    }
+
+    pub(super) fn texts(&self, key: &str, report: &mut Report) -> Option<Vec<(&'t str, Place)>> {
+        let item = self.get(key)?;
+        let Some(items) = item.value.as_array() else {
+            self.wrong_type(key, item, "a list of texts", report);
+            return None;
+        };
+        let mut texts = Vec::new();
+        for value in items {
+            let item = self.item(value);
+            match item.value.as_str() {
+                Some(text) => texts.push((text, item.place)),
+                None => self.wrong_type(key, item, "a text", report),
+            }
+        }
+        Some(texts)
+    }
+
+    pub(super) fn flag(&self, key: &str, default: bool, report: &mut Report) -> bool {
+        let Some(item) = self.get(key) else { return default };
+        item.value.as_bool().unwrap_or_else(|| {
+            self.wrong_type(key, item, "true or false", report);
+            default
+        })
+    }
+
+    /// A whole number within `range`.
+    pub(super) fn number<T>(
+        &self,
+        key: &str,
+        range: RangeInclusive<T>,
+        report: &mut Report,
+    ) -> Option<T>
+    where
+        T: TryFrom<i64> + PartialOrd + std::fmt::Display,
+    {
+        let item = self.get(key)?;
+        let Some(integer) = item.value.as_integer() else {
+            self.wrong_type(key, item, "a whole number", report);
+            return None;
+        };
+        let number = i64::from_str_radix(integer.as_str(), integer.radix());
+        let number = number.ok().and_then(|n| T::try_from(n).ok()).filter(|n| range.contains(n));
+        if number.is_none() {
+            let message = format!("`{key}` is out of range");
+            report.error(
+                item.place,
+                message,
+                format!("write {} to {}", range.start(), range.end()),
+            );
+        }
+        number
+    }
+
+    /// One of the words in `choices`.
+    pub(super) fn choice<T: Copy>(
+        &self,
+        key: &str,
+        choices: &[(&str, T)],
+        report: &mut Report,
+    ) -> Option<T> {
+        let (text, place) = self.text(key, report)?;
+        let found = choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+        if found.is_none() {
+            let names = || choices.iter().map(|(name, _)| *name);
+            let help =
+                suggest(text, names(), || format!("write {}", crate::report::one_of(names())));
+            report.error(place, format!("`{}` is no value of `{key}`", shorten(text)), help);
+        }
+        found
+    }
+
+    fn wrong_type(&self, key: &str, item: Item<'_>, wants: &str, report: &mut Report) {
+        let message = format!("`{key}` is {}, not {wants}", kind(item.value));
+        let help = manual::row(self.name, key).map(|row| format!("{}: {}", row.0, row.1));
+        report.error(item.place, message, help.unwrap_or_default());
+    }
+}
+
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
