@@ -39,6 +39,7 @@ enum State {
     DataCr,
     DataLf,
     Trailers,
+    LastLf,
     End,
     Failed(Refusal),
 }
@@ -89,7 +90,8 @@ impl ChunkedDecoder {
                 | State::SizeLf { .. }
                 | State::DataCr
                 | State::DataLf
-                | State::Trailers => {
+                | State::Trailers
+                | State::LastLf => {
                     let Some(&byte) = input.get(at) else {
                         return Ok(Piece::NeedMore { used: at });
                     };
@@ -138,7 +140,10 @@ impl ChunkedDecoder {
             State::DataCr | State::DataLf => {
                 Err(self.side.refuse(400, "chunk does not end with CRLF"))
             }
+            State::Trailers if self.trailers.is_empty() && byte == b'\r' => Ok(State::LastLf),
             State::Trailers => self.trailer_byte(byte),
+            State::LastLf if byte == b'\n' => Ok(State::End),
+            State::LastLf => Err(self.side.refuse(400, "body does not end with CRLF")),
             State::Data { .. } | State::End | State::Failed(_) => Ok(self.state),
         }
     }
@@ -183,7 +188,7 @@ impl ChunkedDecoder {
             return Err(self.side.refuse(431, "trailers are too large"));
         }
         self.trailers.push(byte);
-        if self.trailers == b"\r\n" || self.trailers.ends_with(b"\r\n\r\n") {
+        if self.trailers.ends_with(b"\r\n\r\n") {
             self.finish_trailers()?;
             return Ok(State::End);
         }
@@ -193,9 +198,6 @@ impl ChunkedDecoder {
     /// Checks the section and writes it anew with the fields that may pass.
     fn finish_trailers(&mut self) -> Result<(), Refusal> {
         let section = std::mem::take(&mut self.trailers);
-        if section.len() == b"\r\n".len() {
-            return Ok(());
-        }
         scan::trailers(&section, self.side)?;
         let mut headers = [httparse::EMPTY_HEADER; limits::HEADER_FIELDS_MAX];
         let malformed = self.side.refuse(400, "trailer section is malformed");

@@ -26,6 +26,8 @@ mod request;
 mod response;
 mod scan;
 mod target;
+#[cfg(test)]
+mod tests;
 pub mod write;
 
 pub use chunked::{ChunkedDecoder, Piece};

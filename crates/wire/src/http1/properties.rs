@@ -1,18 +1,334 @@
 //! What must hold for any bytes. Unit tests, proptest and the fuzz targets call the same functions,
 //! which panic when it does not.
 
-use base::Method;
+use std::ops::Range;
 
-use super::{Parsed, RequestHead};
+use base::{Method, limits};
 
-/// The same answer however `bytes` are cut.
+use super::{
+    BodyFraming, ChunkedDecoder, Field, Known, KnownSet, Parsed, Piece, Refusal, RequestHead,
+    ResponseHead, Side, scan, write,
+};
+
+/// A request head gets the same answer however it was cut, both ways of reading agree, and what was
+/// accepted is plain, and means the same when it is written and read again.
 pub fn request_head(bytes: &[u8]) {
     let mut head = RequestHead::default();
     let whole = head.parse(bytes);
-    let first = (0..=bytes.len()).find_map(|cut| match head.parse(bytes.get(..cut)?) {
-        Ok(Parsed::Partial) => None,
-        other => Some(other),
-    });
-    assert_eq!(first.unwrap_or(Ok(Parsed::Partial)), whole);
-    let _ = Method::Get;
+    let seen = view(&head, bytes);
+    for cut in cuts(bytes.len()) {
+        let part = bytes.get(..cut).unwrap_or(bytes);
+        let answer = head.parse(part);
+        check_cut(answer, whole, cut);
+        if answer == Ok(Parsed::Complete) {
+            assert_eq!(view(&head, part), seen, "a cut at {cut} changed the head");
+        }
+    }
+    let second = scan::request(bytes);
+    match whole {
+        Ok(Parsed::Complete) => {
+            head.parse(bytes).expect("it was accepted before");
+            assert_eq!(second, Ok(Some(head.len())), "the second opinion differs");
+            check_plain(bytes.get(..head.len()).unwrap_or_default(), head.fields());
+            request_written_back(&head, bytes);
+        }
+        Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the second opinion differs"),
+        Err(refusal) => {
+            assert_ne!(second, Ok(None), "refused what could still become valid");
+            assert_ne!(
+                refusal.reason, "head is malformed",
+                "httparse refuses what we accept"
+            );
+        }
+    }
+}
+
+/// The same for a response head.
+pub fn response_head(bytes: &[u8]) {
+    for method in [Method::Get, Method::Head] {
+        let mut head = ResponseHead::default();
+        let whole = head.parse(bytes, method);
+        for cut in cuts(bytes.len()) {
+            check_cut(
+                head.parse(bytes.get(..cut).unwrap_or(bytes), method),
+                whole,
+                cut,
+            );
+        }
+        let second = scan::response(bytes);
+        match whole {
+            Ok(Parsed::Complete) => {
+                head.parse(bytes, method).expect("it was accepted before");
+                assert_eq!(second, Ok(Some(head.len())), "the second opinion differs");
+                check_plain(bytes.get(..head.len()).unwrap_or_default(), head.fields());
+                response_written_back(&head, bytes, method);
+            }
+            Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the second opinion differs"),
+            Err(refusal) => {
+                assert_eq!(refusal.status, 502);
+                assert_ne!(second, Ok(None), "refused what could still become valid");
+                assert_ne!(
+                    refusal.reason, "head is malformed",
+                    "httparse refuses what we accept"
+                );
+            }
+        }
+    }
+}
+
+/// A chunked body decodes to the same however it was cut, and again when written anew.
+pub fn chunked(bytes: &[u8]) {
+    for side in [Side::Request, Side::Response] {
+        let whole = decode(bytes, side, |len| len);
+        assert_eq!(decode(bytes, side, |_| 1), whole, "byte by byte it differs");
+        for step in [2, 3, 7] {
+            assert_eq!(
+                decode(bytes, side, |_| step),
+                whole,
+                "in steps of {step} it differs"
+            );
+        }
+        for cut in cuts(bytes.len()) {
+            let once = decode(bytes, side, |left| match left == bytes.len() {
+                true => cut,
+                false => left,
+            });
+            assert_eq!(once, whole, "a cut at {cut} changed the body");
+        }
+        if let Ok(Some(body)) = whole {
+            let mut again = Vec::new();
+            for chunk in body.payload.chunks(100) {
+                write::chunk_header(&mut again, chunk.len() as u64);
+                again.extend_from_slice(chunk);
+                write::chunk_end(&mut again);
+            }
+            write::last_chunk(&mut again, &body.trailers);
+            let used = again.len();
+            assert_eq!(
+                decode(&again, side, |len| len),
+                Ok(Some(Body { used, ..body }))
+            );
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Body {
+    payload: Vec<u8>,
+    trailers: Vec<u8>,
+    used: usize,
+}
+
+/// Decodes `bytes` in pieces whose length `step` chooses from what is left. `None`: unfinished.
+fn decode(
+    bytes: &[u8],
+    side: Side,
+    step: impl Fn(usize) -> usize,
+) -> Result<Option<Body>, Refusal> {
+    let mut decoder = ChunkedDecoder::new(side);
+    let mut payload = Vec::new();
+    let mut used_before = 0;
+    while let Some(left) = bytes.get(used_before..).filter(|left| !left.is_empty()) {
+        let mut piece = left.get(..step(left.len()).max(1)).unwrap_or(left);
+        while !piece.is_empty() {
+            let used = match decoder.next(piece)? {
+                Piece::NeedMore { used } => {
+                    assert_eq!(used, piece.len(), "framing was left behind");
+                    used
+                }
+                Piece::Data { skip, take } => {
+                    assert!(take > 0, "an empty piece of payload");
+                    let data = piece
+                        .get(skip..skip + take)
+                        .expect("a piece lies in its input");
+                    payload.extend_from_slice(data);
+                    skip + take
+                }
+                Piece::End { used } => {
+                    let trailers = decoder.trailers().to_vec();
+                    check_trailers(&decoder);
+                    let used = used_before + used;
+                    return Ok(Some(Body {
+                        payload,
+                        trailers,
+                        used,
+                    }));
+                }
+            };
+            used_before += used;
+            piece = piece.get(used..).expect("no more is used than was given");
+        }
+    }
+    Ok(None)
+}
+
+fn check_trailers(decoder: &ChunkedDecoder) {
+    let mut again = Vec::new();
+    let text = decoder.trailers();
+    write::fields(&mut again, text, decoder.trailer_fields(), KnownSet::EMPTY);
+    assert_eq!(again, text, "trailers and their offsets differ");
+    for field in decoder.trailer_fields() {
+        assert_eq!(
+            Known::of(field.name.of(text)),
+            Known::Other,
+            "a forbidden trailer was kept"
+        );
+    }
+}
+
+/// All cuts of a short input; of a long one its first and last hundred, and about 30 between.
+fn cuts(len: usize) -> impl Iterator<Item = usize> {
+    const EACH: usize = 100;
+    let start: Range<usize> = 0..len.min(2 * EACH);
+    let middle = (2 * EACH..len.saturating_sub(EACH)).step_by(len / 30 + 1);
+    start
+        .chain(middle)
+        .chain(len.saturating_sub(EACH).max(2 * EACH)..len)
+}
+
+fn check_cut(part: Result<Parsed, Refusal>, whole: Result<Parsed, Refusal>, cut: usize) {
+    if part != Ok(Parsed::Partial) {
+        assert_eq!(part, whole, "a cut at {cut} changed the answer");
+    }
+}
+
+/// An accepted head: CR and LF in pairs only, no other control character but tabs, as many lines as
+/// fields and two more, and no line that starts with white space.
+fn check_plain(head: &[u8], fields: &[Field]) {
+    let text = head
+        .strip_suffix(b"\r\n\r\n")
+        .expect("a head ends with an empty line");
+    let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+    assert_eq!(lines.len(), fields.len() + 1, "lines and fields differ");
+    for (number, line) in lines.iter().enumerate() {
+        let is_last = number + 1 == lines.len();
+        let line = if is_last {
+            line
+        } else {
+            line.strip_suffix(b"\r").expect("LF without CR")
+        };
+        assert!(!line.is_empty() && !line.starts_with(b" ") && !line.starts_with(b"\t"));
+        assert!(
+            line.iter()
+                .all(|&byte| byte == b'\t' || byte >= b' ' && byte != 0x7f)
+        );
+    }
+    for field in fields {
+        let (name, value) = (field.name.of(head), field.value.of(head));
+        assert!(scan::is_token(name), "a name that is no token");
+        assert_eq!(scan::trim(value), value, "white space around a value");
+        assert_eq!(Known::of(name), field.known);
+        let between = head.get(field.name.end as usize..field.value.start as usize);
+        assert_eq!(
+            between.map(scan::trim),
+            Some(b":".as_slice()),
+            "between name and value"
+        );
+    }
+}
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn pairs(fields: &[Field], bytes: &[u8], keep: impl Fn(&Field) -> bool) -> Pairs {
+    let pair = |field: &Field| {
+        (
+            field.name.of(bytes).to_vec(),
+            field.value.of(bytes).to_vec(),
+        )
+    };
+    fields
+        .iter()
+        .filter(|field| keep(field))
+        .map(pair)
+        .collect()
+}
+
+/// Everything that a stage can read of a head.
+fn view(head: &RequestHead, bytes: &[u8]) -> impl PartialEq + std::fmt::Debug + use<> {
+    let line = [head.method_bytes(bytes), head.path(bytes), head.host(bytes)].map(<[u8]>::to_vec);
+    let query = head.query(bytes).map(<[u8]>::to_vec);
+    let body = (head.framing(), head.expects_continue());
+    let connection = (head.version(), head.keep_alive(), head.upgrade(bytes));
+    (
+        head.len(),
+        line,
+        query,
+        body,
+        connection,
+        head.fields().to_vec(),
+    )
+}
+
+/// What forward writes for this head means the same.
+fn request_written_back(head: &RequestHead, bytes: &[u8]) {
+    const OURS: KnownSet = KnownSet::of(&[Known::Host, Known::ContentLength, Known::Expect]);
+    let mut out = Vec::new();
+    let method = head.method_bytes(bytes);
+    write::request_line(&mut out, method, b"", head.path(bytes), head.query(bytes));
+    let host = if head.host(bytes).is_empty() {
+        b"none"
+    } else {
+        head.host(bytes)
+    };
+    write::field(&mut out, b"host", host);
+    match head.framing() {
+        BodyFraming::None => {}
+        BodyFraming::Length(len) => write::content_length(&mut out, len),
+        BodyFraming::Chunked => write::transfer_encoding_chunked(&mut out),
+    }
+    write::fields(&mut out, bytes, head.fields(), OURS);
+    write::end(&mut out);
+    let own_lines = usize::from(head.framing() != BodyFraming::None) + 1;
+    let fits = out.len() <= limits::HEAD_BYTES_MAX as usize
+        && head.fields().len() + own_lines <= limits::HEADER_FIELDS_MAX
+        && head.path(bytes).len() <= limits::TARGET_BYTES_MAX as usize;
+    if !fits {
+        return;
+    }
+    let mut again = RequestHead::default();
+    assert_eq!(
+        again.parse(&out),
+        Ok(Parsed::Complete),
+        "what we write we refuse"
+    );
+    assert_eq!(again.len(), out.len());
+    assert_eq!(again.method(), head.method());
+    assert_eq!(
+        again.path(&out),
+        head.path(bytes),
+        "normalising twice changes more"
+    );
+    assert_eq!(again.query(&out), head.query(bytes));
+    assert_eq!(again.host(&out), host);
+    assert_eq!(again.framing(), head.framing());
+    let forwarded = |field: &Field| !field.hop && !OURS.contains(field.known);
+    assert_eq!(
+        pairs(again.fields(), &out, forwarded),
+        pairs(head.fields(), bytes, forwarded),
+        "fields changed on the way"
+    );
+}
+
+fn response_written_back(head: &ResponseHead, bytes: &[u8], method: Method) {
+    let mut out = Vec::new();
+    write::status_line(&mut out, head.status(), head.reason(bytes));
+    write::fields(&mut out, bytes, head.fields(), KnownSet::EMPTY);
+    write::end(&mut out);
+    if out.len() > limits::RESPONSE_HEAD_BYTES_MAX as usize {
+        return;
+    }
+    let mut again = ResponseHead::default();
+    assert_eq!(
+        again.parse(&out, method),
+        Ok(Parsed::Complete),
+        "what we write we refuse"
+    );
+    assert_eq!(again.status(), head.status());
+    assert_eq!(again.reason(&out), head.reason(bytes));
+    let forwarded = |field: &Field| !field.hop;
+    assert_eq!(
+        pairs(again.fields(), &out, |_| true),
+        pairs(head.fields(), bytes, forwarded),
+        "fields changed on the way"
+    );
 }

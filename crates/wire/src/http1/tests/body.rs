@@ -1,0 +1,224 @@
+//! Chunked bodies.
+
+use base::limits;
+
+use super::super::{ChunkedDecoder, Piece, Side, properties};
+
+#[test]
+fn payload_is_found_between_the_framing() {
+    for (body, expect) in [
+        ("0\r\n\r\n", "[] end"),
+        ("5\r\nhello\r\n0\r\n\r\n", "[hello] end"),
+        (
+            "5\r\nhello\r\n6\r\n world\r\n000\r\n\r\n",
+            "[hello world] end",
+        ),
+        ("00000000000000aA\r\n", "[] more"),
+        ("3\r\n\r\n0\r\n0\r\n\r\nGET /", "[\\r\\n0] end, 5 left"),
+        (
+            "5;a=b\r\nhello\r\n0; c = \"d e\"\t;f\r\n\r\n",
+            "[hello] end",
+        ),
+        ("5\r\nhel", "[hel] more"),
+        ("5\r\nhello", "[hello] more"),
+        ("", "[] more"),
+        ("fffffffffffffffF\r\nab", "[ab] more"),
+    ] {
+        check(body, expect);
+    }
+}
+
+#[test]
+fn sizes_are_pure_hexadecimal_and_fit() {
+    for body in [
+        "\r\n",
+        ";a\r\n",
+        "g\r\n",
+        "0x5\r\n",
+        "+5\r\n",
+        "-1\r\n",
+        " 5\r\n",
+        "5 \r\n",
+        "5\t;a\r\n",
+        "5_0\r\n",
+        "5.\r\n",
+        "10000000000000000\r\n",
+        "00000000000000000\r\n",
+        "5,5\r\n",
+        "\u{665}\r\n",
+        "\0",
+    ] {
+        check(body, "400");
+    }
+}
+
+#[test]
+fn lines_and_chunks_end_with_crlf_and_nothing_else() {
+    for body in [
+        "5\nhello\r\n0\r\n\r\n",
+        "5\rhello",
+        "5\r\r\n",
+        "5;a\nhello",
+        "5;a\rb\n",
+        "5\r\nhello\n0\r\n\r\n",
+        "5\r\nhello0\r\n\r\n",
+        "5\r\nhellox",
+        "5\r\nhello\rx",
+        "0\r\n\n",
+        "0\r\n\rx",
+        "0\n\r\n",
+        "0\r\nA: b\n\r\n",
+        "0\r\nA: b\r\r\n",
+        "0\r\nA: b\r\n\n",
+    ] {
+        check(body, "400");
+    }
+}
+
+#[test]
+fn an_extension_is_skipped_unless_it_is_long_or_has_control_characters() {
+    let line = |len: u32| format!("0;{}\r\n\r\n", "a".repeat(len as usize - "0;\r\n".len()));
+    check(&line(limits::CHUNK_LINE_BYTES_MAX), "[] end");
+    check(&line(limits::CHUNK_LINE_BYTES_MAX + 1), "400");
+    check("0;a\0\r\n\r\n", "400");
+    check("0;a\u{7f}\r\n\r\n", "400");
+    check("0;a\u{e9}\r\n\r\n", "400");
+    let each = line(limits::CHUNK_LINE_BYTES_MAX)
+        .replace("0;", "1;")
+        .replace("\r\n\r\n", "\r\nx\r\n");
+    check(&format!("{each}{each}0\r\n\r\n"), "[xx] end");
+}
+
+#[test]
+fn trailers_pass_unless_they_mean_something_to_a_gateway() {
+    check(
+        "0\r\nGrpc-Status:0 \r\nEtag: \"x\"\r\nX-Empty:\r\n\r\n",
+        "[] end + Grpc-Status: 0|Etag: \"x\"|X-Empty: ",
+    );
+    for name in [
+        "Content-Length",
+        "Transfer-Encoding",
+        "Host",
+        "Connection",
+        "Keep-Alive",
+        "Trailer",
+        "TE",
+        "Upgrade",
+        "Authorization",
+        "Proxy-Authorization",
+        "Expect",
+        "Content-Type",
+        "Content-Encoding",
+        "Content-Range",
+        "Range",
+        "Cookie",
+        "Set-Cookie",
+        "Forwarded",
+        "X-Forwarded-For",
+        "X-Forwarded-Whatever",
+        "X_Forwarded_For",
+        "X-JWT-Assertion",
+        "ApiKey",
+        "Internal-Key",
+        "Cache-Control",
+        "If-None-Match",
+        "Max-Forwards",
+        "Location",
+        "WWW-Authenticate",
+        "Date",
+        "Vary",
+        "Origin",
+        "Access-Control-Allow-Origin",
+    ] {
+        check(
+            &format!("0\r\nA: b\r\n{name}: x\r\nC: d\r\n\r\n"),
+            "[] end + A: b|C: d",
+        );
+    }
+    check("0\r\ncontent-length: 5\r\n\r\nhello", "[] end, 5 left");
+}
+
+#[test]
+fn malformed_trailers_are_refused() {
+    for section in [
+        "A\r\n",
+        "A : b\r\n",
+        ": b\r\n",
+        " A: b\r\n",
+        "A: b\r\n c\r\n",
+        "A: \0\r\n",
+        "A b: c\r\n",
+        "\u{e9}: b\r\n",
+    ] {
+        check(&format!("0\r\n{section}\r\n"), "400");
+    }
+}
+
+#[test]
+fn trailers_over_their_limits_are_refused() {
+    let largest = limits::TRAILER_BYTES_MAX as usize - "A: \r\n\r\n".len();
+    let expect = format!("[] end + A: {}", "b".repeat(largest));
+    check(&format!("0\r\nA: {}\r\n\r\n", "b".repeat(largest)), &expect);
+    check(
+        &format!("0\r\nA: {}\r\n\r\n", "b".repeat(largest + 1)),
+        "431",
+    );
+    check(
+        &format!(
+            "0\r\n{}\r\n",
+            "A: b\r\n".repeat(limits::HEADER_FIELDS_MAX + 1)
+        ),
+        "431",
+    );
+}
+
+#[test]
+fn a_backend_that_errs_is_502_and_an_error_is_final() {
+    let mut decoder = ChunkedDecoder::new(Side::Response);
+    let first = decoder.next(b"x");
+    assert_eq!(first.map_err(|refusal| refusal.status), Err(502));
+    assert_eq!(decoder.next(b"5\r\n"), first);
+    assert!(!decoder.is_done() && decoder.trailers().is_empty());
+}
+
+#[test]
+fn a_decoder_at_its_end_takes_nothing_more() {
+    let mut decoder = ChunkedDecoder::default();
+    assert_eq!(decoder.next(b"0\r\n\r\nGET"), Ok(Piece::End { used: 5 }));
+    assert_eq!(decoder.next(b"GET"), Ok(Piece::End { used: 0 }));
+}
+
+/// Decodes `body` as a request's; tells payload, end, what is left, and the trailers.
+#[track_caller]
+fn check(body: &str, expect: &str) {
+    properties::chunked(body.as_bytes());
+    let mut decoder = ChunkedDecoder::new(Side::Request);
+    let (mut payload, mut rest) = (Vec::new(), body.as_bytes());
+    let told = loop {
+        match decoder.next(rest) {
+            Ok(Piece::Data { skip, take }) => {
+                payload.extend_from_slice(&rest[skip..skip + take]);
+                rest = &rest[skip + take..];
+            }
+            Ok(Piece::NeedMore { .. }) => break format!("[{}] more", payload.escape_ascii()),
+            Ok(Piece::End { used }) => {
+                let left = rest.len() - used;
+                let left = if left > 0 {
+                    format!(", {left} left")
+                } else {
+                    String::new()
+                };
+                let trailers = String::from_utf8(decoder.trailers().to_vec()).unwrap();
+                let lines: Vec<_> = trailers.split_terminator("\r\n").collect();
+                let plus = if lines.is_empty() { "" } else { " + " };
+                break format!(
+                    "[{}] end{left}{plus}{}",
+                    payload.escape_ascii(),
+                    lines.join("|")
+                );
+            }
+            Err(refusal) => break refusal.status.to_string(),
+        }
+    };
+    assert_eq!(told, expect, "{body:?}");
+}

@@ -1,0 +1,109 @@
+//! Where a request's body ends, and the payloads that smuggle a second request past a lax answer.
+
+use super::super::{BodyFraming, RequestHead};
+use super::{check, check_fields, with_fields};
+
+#[test]
+fn a_body_is_framed_by_length_or_by_chunks() {
+    for (lines, expect) in [
+        ("", BodyFraming::None),
+        ("Content-Length: 0\r\n", BodyFraming::Length(0)),
+        (
+            "content-length: 18446744073709551615\r\n",
+            BodyFraming::Length(u64::MAX),
+        ),
+        ("Content-Length:  007 \r\n", BodyFraming::Length(7)),
+        ("Transfer-Encoding: chunked\r\n", BodyFraming::Chunked),
+        ("transfer-encoding:CHUNKED\t\r\n", BodyFraming::Chunked),
+    ] {
+        let text = with_fields(lines);
+        check(&text, "ok");
+        let mut head = RequestHead::default();
+        head.parse(text.as_bytes()).unwrap();
+        assert_eq!(head.framing(), expect, "{lines:?}");
+    }
+}
+
+#[test]
+fn a_length_that_two_readers_could_understand_differently_is_refused() {
+    check_fields(
+        &[
+            "Content-Length: 5\r\nContent-Length: 5\r\n",
+            "Content-Length: 5\r\nContent-Length: 6\r\n",
+            "Content-Length: 5, 5\r\n",
+            "Content-Length: 5,\r\n",
+            "Content-Length: +5\r\n",
+            "Content-Length: -5\r\n",
+            "Content-Length: 5.0\r\n",
+            "Content-Length: 0x5\r\n",
+            "Content-Length: 5 5\r\n",
+            "Content-Length: 5a\r\n",
+            "Content-Length: \"5\"\r\n",
+            "Content-Length:\r\n",
+            "Content-Length: \u{665}\r\n",
+            "Content-Length: 18446744073709551616\r\n",
+            "Content-Length: 99999999999999999999999\r\n",
+        ],
+        "400",
+    );
+}
+
+#[test]
+fn a_transfer_coding_is_exactly_chunked_once() {
+    check_fields(
+        &[
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+            "Transfer-Encoding: chunked, chunked\r\n",
+            "Transfer-Encoding: chunked,\r\n",
+            "Transfer-Encoding: ,chunked\r\n",
+            "Transfer-Encoding: chunked;q=1\r\n",
+            "Transfer-Encoding: \"chunked\"\r\n",
+            "Transfer-Encoding:\r\n",
+            "Transfer-Encoding: \u{b}chunked\r\n",
+            "Transfer-Encoding: chun ked\r\n",
+        ],
+        "400",
+    );
+    check_fields(
+        &[
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "Transfer-Encoding: chunked, gzip\r\n",
+            "Transfer-Encoding: identity\r\n",
+            "Transfer-Encoding: xchunked\r\n",
+        ],
+        "501",
+    );
+    let old = with_fields("Transfer-Encoding: chunked\r\n").replace("HTTP/1.1", "HTTP/1.0");
+    check(&old, "400");
+}
+
+#[test]
+fn known_smuggling_payloads_are_refused() {
+    check_fields(
+        &[
+            // CL.TE and TE.CL: which of the two counts?
+            "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+            // TE.TE: one of the two readers must miss it.
+            "Transfer-Encoding: chunked\r\nTransfer-encoding: x\r\n",
+            "Transfer-Encoding : chunked\r\n",
+            "Transfer-Encoding:\r\n chunked\r\n",
+            "X: X\nTransfer-Encoding: chunked\r\n",
+            " Transfer-Encoding: chunked\r\n",
+            "X: X\rTransfer-Encoding: chunked\r\n",
+            "Transfer\0-Encoding: chunked\r\n",
+            // A length that hides.
+            "Content-Length: 0\r\nContent-Length: 44\r\n",
+            "Content-Length\u{b}: 44\r\n",
+            "\u{feff}Content-Length: 44\r\n",
+            // A second head within a value.
+            "X-A: b\r\n\nGET /admin HTTP/1.1\r\n",
+            "X-A: b\n\nGET /admin HTTP/1.1\r\nHost: a\r\n",
+            // A second Host, plain and hidden.
+            "Host: internal\r\n",
+            " Host: internal\r\n",
+        ],
+        "400",
+    );
+}

@@ -1,0 +1,142 @@
+//! The one spelling of a path that is routed and forwarded.
+
+use super::super::RequestHead;
+use super::check;
+
+fn head(path: &str) -> String {
+    format!("GET {path}?q=/../%zz HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+#[test]
+fn dot_segments_are_resolved_in_every_spelling() {
+    for (sent, expect) in [
+        ("/", "/"),
+        ("/a/./b", "/a/b"),
+        ("/a/../b", "/b"),
+        ("/a/b/..", "/a/"),
+        ("/a/b/.", "/a/b/"),
+        ("/.", "/"),
+        ("/a/..", "/"),
+        ("/a/%2e%2E/b", "/b"),
+        ("/a/.%2e/b", "/b"),
+        ("/a/%2e/b", "/a/b"),
+        ("/a/b/c/./../../g", "/a/g"),
+        ("/a//../b", "/a/b"),
+        ("/..a/.b/...", "/..a/.b/..."),
+        ("/a./b..", "/a./b.."),
+        ("/1.0.0/a", "/1.0.0/a"),
+    ] {
+        normalised(sent, expect);
+    }
+}
+
+#[test]
+fn escapes_of_unreserved_characters_are_decoded_and_no_others() {
+    for (sent, expect) in [
+        ("/%61dmin", "/admin"),
+        ("/%41%5A%61%7a%30%39%2D%2e%5F%7E", "/AZaz09-._~"),
+        ("/a%2Fb", "/a%2Fb"),
+        ("/a%2fb", "/a%2fb"),
+        ("/a%5Cb", "/a%5Cb"),
+        ("/a%5c..%5cb", "/a%5c..%5cb"),
+        ("/a%20b%3F%23%25", "/a%20b%3F%23%25"),
+        ("/%252e%252e/a", "/%252e%252e/a"),
+        ("/%25%32%65/a", "/%252e/a"),
+        ("/%C3%A9", "/%C3%A9"),
+        ("/%7f%01", "/%7f%01"),
+        ("/a%2F../b", "/a%2F../b"),
+        ("/%61/%2F", "/a/%2F"),
+    ] {
+        normalised(sent, expect);
+    }
+}
+
+#[test]
+fn empty_segments_and_odd_characters_stay() {
+    for path in [
+        "//",
+        "//a",
+        "/a//b",
+        "/a///",
+        "/a;b=c/d",
+        "/a:b@c",
+        "/~a!$&'()*+,=",
+        "/a|b{c}^\"<>`",
+    ] {
+        normalised(path, path);
+    }
+}
+
+#[test]
+fn a_path_above_the_root_is_refused() {
+    for path in [
+        "/..",
+        "/../",
+        "/../a",
+        "/a/../..",
+        "/./..",
+        "/%2e%2e",
+        "/a/../../b",
+        "/.%2E/%2e./x",
+    ] {
+        check(&head(path), "400");
+    }
+}
+
+#[test]
+fn a_path_that_backends_read_differently_is_refused() {
+    for path in [
+        "/%00",
+        "/a%00b",
+        "/%61%00",
+        "/%",
+        "/%1",
+        "/%zz",
+        "/%2",
+        "/%2g",
+        "/%u0041",
+        "/%%32e",
+        "/a\\b",
+        "/a/..\\b",
+        "/\\",
+        "/%61\\",
+        "/a/..;/b",
+        "/..;a",
+        "/a/.;/b",
+        "/a/%2e%2e;/b",
+        "/a/.%2e;x",
+    ] {
+        check(&head(path), "400");
+    }
+}
+
+#[test]
+fn a_path_that_stays_is_not_copied() {
+    for (path, copied) in [
+        ("/a/b.c", false),
+        ("/a%20b%2F/.well-known/x", false),
+        ("/a/./b", true),
+    ] {
+        let text = head(path);
+        let mut parsed = RequestHead::default();
+        parsed.parse(text.as_bytes()).unwrap();
+        let inside = text
+            .as_bytes()
+            .as_ptr_range()
+            .contains(&parsed.path(text.as_bytes()).as_ptr());
+        assert_eq!(inside, !copied, "{path}");
+    }
+}
+
+#[track_caller]
+fn normalised(sent: &str, expect: &str) {
+    let text = head(sent);
+    check(&text, "ok");
+    let mut parsed = RequestHead::default();
+    parsed.parse(text.as_bytes()).unwrap();
+    assert_eq!(
+        parsed.path(text.as_bytes()).escape_ascii().to_string(),
+        expect.as_bytes().escape_ascii().to_string()
+    );
+    assert_eq!(parsed.query(text.as_bytes()), Some(b"q=/../%zz".as_slice()));
+}
