@@ -32,7 +32,7 @@ pub struct SimpleHeaders<'a> {
 pub enum AllowOrigin<'a> {
     /// `*`: the same answer for every origin.
     Any,
-    /// The listed origin that asked; the answer varies by origin.
+    /// The listed origin that asked.
     Origin(&'a [u8]),
 }
 
@@ -131,7 +131,8 @@ fn is_list_of_names(bytes: &[u8]) -> bool {
 }
 
 impl PreflightHeaders<'_> {
-    /// Appends the fields as lines, `name: value CRLF` each, `Vary` included.
+    /// Appends the fields as lines, `name: value CRLF` each. `Vary: Origin` isn't among them: it
+    /// stands wherever [`varies`], not only here.
     pub fn append(&self, out: &mut Vec<u8>) {
         self.origin.append(self.credentials, out);
         match self.methods {
@@ -151,7 +152,8 @@ impl PreflightHeaders<'_> {
 }
 
 impl SimpleHeaders<'_> {
-    /// Appends the fields as lines, `name: value CRLF` each, `Vary` included.
+    /// Appends the fields as lines, `name: value CRLF` each. `Vary: Origin` isn't among them: it
+    /// stands wherever [`varies`], not only here.
     pub fn append(&self, out: &mut Vec<u8>) {
         self.origin.append(self.credentials, out);
         list("Access-Control-Expose-Headers", self.expose, out);
@@ -162,10 +164,7 @@ impl AllowOrigin<'_> {
     fn append(self, credentials: bool, out: &mut Vec<u8>) {
         match self {
             Self::Any => field("Access-Control-Allow-Origin", b"*", out),
-            Self::Origin(origin) => {
-                field("Access-Control-Allow-Origin", origin, out);
-                field("Vary", b"Origin", out);
-            }
+            Self::Origin(origin) => field("Access-Control-Allow-Origin", origin, out),
         }
         if credentials {
             field("Access-Control-Allow-Credentials", b"true", out);
@@ -204,20 +203,21 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_origin_is_echoed_and_the_answer_varies_by_it() {
+    fn a_listed_origin_is_echoed_and_all_answers_vary_by_it() {
         let rules = cors(&["https://a.example", SHOP], &["GET", "PUT"], &["X-One", "X-Two"], false);
         check_preflight(
             &rules,
             (SHOP, "PUT", Some("x-one")),
-            "Access-Control-Allow-Origin: https://shop.example|Vary: Origin|\
+            "Access-Control-Allow-Origin: https://shop.example|\
              Access-Control-Allow-Methods: GET, PUT|Access-Control-Allow-Headers: X-One, X-Two|",
         );
         check_simple(
             &rules,
             SHOP,
-            "Access-Control-Allow-Origin: https://shop.example|Vary: Origin|\
+            "Access-Control-Allow-Origin: https://shop.example|\
              Access-Control-Expose-Headers: X-Request-Id, ETag|",
         );
+        assert!(varies(&rules));
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         check_preflight(
             &cors(&[SHOP], &[], &[], true),
             ("https://SHOP.example", "POST", None),
-            "Access-Control-Allow-Origin: https://SHOP.example|Vary: Origin|\
+            "Access-Control-Allow-Origin: https://SHOP.example|\
              Access-Control-Allow-Credentials: true|Access-Control-Allow-Methods: GET, POST|",
         );
     }

@@ -23,7 +23,8 @@ pub fn route(input: &[u8]) {
     anything_is_answered(&lines, input);
 }
 
-/// For each method, the trie chooses the operation that the naive search chooses.
+/// For each method, the trie chooses the operation that the naive search chooses, however the path
+/// is spelled.
 ///
 /// # Panics
 /// When it doesn't.
@@ -36,6 +37,9 @@ pub fn winner_is_the_naive_one(operations: &[&str], path: &str) {
         let expect = reference::find(&api.api.operations, method, path);
         let found = api.operation(method, path.as_bytes());
         assert_eq!(found, expect, "{} {path:?} among {operations:?}", method.as_str());
+        let spelled = path.replace('a', "%61");
+        let found = api.operation(method, spelled.as_bytes());
+        assert_eq!(found, expect, "{} {spelled:?} among {operations:?}", method.as_str());
     }
 }
 

@@ -35,8 +35,7 @@ const HOST_BYTES_MAX: usize = 255;
 impl Hosts {
     /// Where two claim the same host and path, the first stays.
     pub(super) fn insert(&mut self, hosts: &[String], prefix: &str, api: ApiIndex) {
-        let mut key = Vec::with_capacity(prefix.len());
-        template::normalise(prefix, &mut key);
+        let key = template::canonical(prefix.as_bytes());
         if hosts.is_empty() {
             self.any.insert(&key, api);
         }
@@ -56,14 +55,14 @@ impl Hosts {
         }
     }
 
-    /// The API for `path`, and what of `path` follows its base path. A table without the path gives
+    /// The API for `path`, a [`template::canonical`] one, and the bytes of its base path. A table without the path gives
     /// way to the next one: the host's own, the wildcards from the longest to the shortest, the one
     /// of every host.
-    pub(super) fn find<'p>(&self, host: &[u8], path: &'p [u8]) -> Option<(ApiIndex, &'p [u8])> {
+    pub(super) fn find(&self, host: &[u8], path: &[u8]) -> Option<(ApiIndex, usize)> {
         self.find_named(host, path).or_else(|| self.any.find(path))
     }
 
-    fn find_named<'p>(&self, authority: &[u8], path: &'p [u8]) -> Option<(ApiIndex, &'p [u8])> {
+    fn find_named(&self, authority: &[u8], path: &[u8]) -> Option<(ApiIndex, usize)> {
         if self.exact.is_empty() && self.wildcard.is_empty() {
             return None;
         }
@@ -77,7 +76,7 @@ impl Hosts {
         exact.or_else(|| self.find_wildcard(lower, path))
     }
 
-    fn find_wildcard<'p>(&self, host: &[u8], path: &'p [u8]) -> Option<(ApiIndex, &'p [u8])> {
+    fn find_wildcard(&self, host: &[u8], path: &[u8]) -> Option<(ApiIndex, usize)> {
         let first = host.len().saturating_sub(self.wildcard_len_max).max(1);
         (first..host.len())
             .filter_map(|at| host.get(at..).filter(|suffix| suffix.starts_with(b".")))
@@ -104,7 +103,7 @@ impl Prefixes {
 
     /// The longest key that ends at a segment's end of `path`, among those of the same depths as
     /// some key: one look-up for each such depth.
-    fn find<'p>(&self, path: &'p [u8]) -> Option<(ApiIndex, &'p [u8])> {
+    fn find(&self, path: &[u8]) -> Option<(ApiIndex, usize)> {
         let mut best = None;
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         for (depth, end) in ends.chain([path.len()]).enumerate() {
@@ -118,9 +117,8 @@ impl Prefixes {
         best
     }
 
-    fn at<'p>(&self, path: &'p [u8], end: usize) -> Option<(ApiIndex, &'p [u8])> {
-        let (prefix, remainder) = path.split_at_checked(end)?;
-        self.table.get(prefix).map(|api| (*api, remainder))
+    fn at(&self, path: &[u8], end: usize) -> Option<(ApiIndex, usize)> {
+        self.table.get(path.get(..end)?).map(|api| (*api, end))
     }
 }
 

@@ -7,11 +7,11 @@
 //!
 //! Methods are taken as they come: `HEAD` and `OPTIONS` have to be declared, as in WSO2.
 //!
-//! Paths are compared byte for byte in the form that `wire` gives them; base paths and templates are
-//! brought into that form at load.
+//! Paths, base paths and templates are compared without their escapes, so that no spelling walks
+//! around a template; `%2F` still never separates. What is forwarded is the path as `wire` gave it.
 //!
-//! Architecture invariant: finding allocates nothing, and its work is bounded by what was loaded,
-//! never by what a client sends.
+//! Architecture invariant: finding allocates nothing, unless a path has escapes to undo, and its
+//! work is bounded by the path's length and what was loaded.
 
 mod hosts;
 mod slots;
@@ -23,6 +23,7 @@ pub(crate) mod reference;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base::Method;
@@ -109,8 +110,13 @@ impl Routes {
         if !matches!(path, [] | [b'/', ..]) {
             return None; // `OPTIONS *` is about the server, not about an API.
         }
-        let (index, remainder) = self.hosts.find(host, path)?;
-        Some((self.apis.get(index as usize)?, remainder))
+        let plain = template::canonical(path);
+        let (index, end) = self.hosts.find(host, &plain)?;
+        let end = match &plain {
+            Cow::Borrowed(_) => end,
+            Cow::Owned(plain) => same_place(plain.get(..end)?, path),
+        };
+        Some((self.apis.get(index as usize)?, path.get(end..)?))
     }
 
     #[must_use]
@@ -134,6 +140,13 @@ impl Routes {
     pub fn slots(&self) -> usize {
         self.slots
     }
+}
+
+/// Where in `path` the segments end that `prefix`, without escapes, holds.
+fn same_place(prefix: &[u8], path: &[u8]) -> usize {
+    let slashes = prefix.iter().filter(|byte| **byte == b'/').count();
+    let mut starts = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    starts.nth(slashes).map_or(path.len(), |(at, _)| at)
 }
 
 impl Missed<'_> {

@@ -1,5 +1,6 @@
 //! Path templates, read once at load.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 /// A path template, taken apart.
@@ -12,7 +13,7 @@ pub(super) struct Template {
 /// What stands between two slashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
-    /// Text, in the form that `wire` gives to paths.
+    /// Text, [`canonical`].
     Literal(Vec<u8>),
     /// Text and parameters: `{name}.json`.
     Mixed(Pattern),
@@ -36,8 +37,10 @@ pub(super) enum End {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(pub(super) Vec<u8>);
 
-/// Where a parameter stands in a [`Pattern`]; no normalised path holds it.
-const HOLE: u8 = 0;
+/// Where a parameter stands in a [`Pattern`]: no [`canonical`] segment holds a slash.
+const HOLE: u8 = b'/';
+/// What an escaped slash becomes. `wire` refuses `%00`, so nothing else does.
+const ESCAPED_SLASH: u8 = 0;
 
 impl Template {
     pub(super) fn read(template: &str) -> Self {
@@ -66,12 +69,12 @@ impl Segment {
             let Some((_, after)) = parameter.split_once('}') else {
                 break;
             };
-            normalise(before, &mut pattern);
+            pattern.extend_from_slice(&canonical(before.as_bytes()));
             pattern.push(HOLE);
             holes += 1;
             rest = after;
         }
-        normalise(rest, &mut pattern);
+        pattern.extend_from_slice(&canonical(rest.as_bytes()));
         match holes {
             0 => Self::Literal(pattern),
             1 if pattern.len() == 1 => Self::Plain,
@@ -118,30 +121,33 @@ fn after_first<'a>(bytes: &'a [u8], text: &[u8]) -> Option<&'a [u8]> {
     bytes.get(at + text.len()..)
 }
 
-/// Appends `text` in the one form in which paths are compared: escaped unreserved characters
-/// decoded, other escapes in upper case, and what may not stand in a path escaped.
-/// Source: RFC 3986 sections 2.3, 3.3 and 6.2.2.
-pub(super) fn normalise(text: &str, out: &mut Vec<u8>) {
-    let mut bytes = text.as_bytes();
-    while let [first, rest @ ..] = bytes {
-        bytes = rest;
-        match escaped(*first, rest) {
-            Some((byte, after)) => {
-                bytes = after;
-                if is_unreserved(byte) { out.push(byte) } else { escape(byte, out) }
-            }
-            None if *first == b'/' || is_path_character(*first) => out.push(*first),
-            None => escape(*first, out),
-        }
+/// The one form in which paths, base paths and templates are compared: without escapes. What a
+/// backend may take for the same has to meet the same template, `%40` for `@` included, or a rule
+/// could be walked around by spelling. An escaped slash stays apart from one that separates, so
+/// that there are as many segments as before. Allocates only where there is an escape.
+///
+/// Source: RFC 3986 sections 2.1 and 6.2.2.
+pub(super) fn canonical(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if !bytes.contains(&b'%') {
+        return Cow::Borrowed(bytes);
     }
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let [first, after @ ..] = rest {
+        let (byte, after) = unescape(rest).unwrap_or((*first, after));
+        plain.push(byte);
+        rest = after;
+    }
+    Cow::Owned(plain)
 }
 
-/// The byte that an escape stands for, and what follows it.
-fn escaped(first: u8, rest: &[u8]) -> Option<(u8, &[u8])> {
-    match rest {
-        [high, low, after @ ..] if first == b'%' => Some((hex(*high)? << 4 | hex(*low)?, after)),
-        _ => None,
-    }
+/// The byte that the escape at the start stands for, and what follows it.
+fn unescape(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let [b'%', high, low, after @ ..] = bytes else {
+        return None;
+    };
+    let byte = hex(*high)? << 4 | hex(*low)?;
+    Some((if byte == b'/' { ESCAPED_SLASH } else { byte }, after))
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -151,35 +157,6 @@ fn hex(digit: u8) -> Option<u8> {
         b'A'..=b'F' => Some(digit - b'A' + 10),
         _ => None,
     }
-}
-
-fn escape(byte: u8, out: &mut Vec<u8>) {
-    const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
-    out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-}
-
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
-}
-
-/// `pchar` without the escape.
-fn is_path_character(byte: u8) -> bool {
-    is_unreserved(byte)
-        || matches!(
-            byte,
-            b'!' | b'$'
-                | b'&'
-                | b'\''
-                | b'('
-                | b')'
-                | b'*'
-                | b'+'
-                | b','
-                | b';'
-                | b'='
-                | b':'
-                | b'@'
-        )
 }
 
 #[cfg(test)]
@@ -207,12 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn literals_take_the_form_that_paths_have_on_the_wire() {
-        check("/gr\u{f6}\u{df}e", "gr%C3%B6%C3%9Fe");
-        check("/%7euser/%2fx/a b", "~user %2Fx a%20b");
-        check("/100%/a{b", "100%25 a%7Bb");
-        check("/a*b/*/x", "a*b * x");
-        check("/it's;v=1,2:3@x", "it's;v=1,2:3@x");
+    fn literals_lose_their_escapes() {
+        check("/gr\u{f6}\u{df}e", "gr\u{f6}\u{df}e");
+        check("/gr%c3%B6\u{df}e", "gr\u{f6}\u{df}e");
+        check("/%7euser/%40me/a b/a%20b", "~user @me a b a b");
+        check("/a%2fb%2F/c", "a\0b\0 c");
+        check("/100%/%zz/%4", "100% %zz %4");
+        check("/a{b/a*b/*/x", "a{b a*b * x");
     }
 
     #[test]
@@ -235,7 +213,7 @@ mod tests {
             ("ab_ba", "abba", false),
             ("ab_ba", "ab.ba", true),
         ] {
-            let pattern = pattern.replace('_', "\0");
+            let pattern = pattern.replace('_', "/");
             assert_eq!(fits(pattern.as_bytes(), segment.as_bytes()), expect, "{segment}");
         }
     }
@@ -250,7 +228,7 @@ mod tests {
             .map(|segment| match segment {
                 Segment::Literal(text) => String::from_utf8_lossy(text).into_owned(),
                 Segment::Mixed(Pattern(text)) => {
-                    format!("[{}]", String::from_utf8_lossy(text).replace('\0', "_"))
+                    format!("[{}]", String::from_utf8_lossy(text).replace('/', "_"))
                 }
                 Segment::Plain => "{}".to_owned(),
             })

@@ -99,14 +99,22 @@ fn head_and_options_are_not_found_unless_declared() {
 }
 
 #[test]
-fn literals_are_compared_in_the_form_of_the_wire() {
-    check(
-        &["GET /gr\u{f6}\u{df}e/%7efoo"],
-        "GET /gr%C3%B6%C3%9Fe/~foo",
-        "GET /gr\u{f6}\u{df}e/%7efoo",
-    );
-    check(&["GET /a%2fb"], "GET /a%2Fb", "GET /a%2fb");
-    check(&["GET /a%2fb"], "GET /a/b", "no resource");
+fn no_spelling_of_a_path_walks_around_a_template() {
+    let api = ["GET /gr\u{f6}\u{df}e", "GET /%40me/{id}.json", "GET /a%2fb", "GET /*"];
+    for (path, expect) in [
+        ("/gr%C3%B6%C3%9Fe", api[0]),
+        ("/gr%c3%b6%c3%9fe", api[0]),
+        ("/gr\u{f6}\u{df}e", api[0]),
+        ("/@me/1.json", api[1]),
+        ("/%40me/%31.j%73on", api[1]),
+        ("/%40me/1%2F2.json", api[1]),
+        ("/a%2Fb", api[2]),
+        ("/a%2fb", api[2]),
+        ("/a/b", api[3]),
+        ("/%40me%2F1.json", api[3]),
+    ] {
+        check(&api, &format!("GET {path}"), expect);
+    }
 }
 
 #[test]
@@ -272,13 +280,19 @@ fn a_default_path_answers_too_unless_it_is_some_api_s_base_path() {
 }
 
 #[test]
-fn a_base_path_takes_the_form_of_the_wire() {
-    check_api(
-        &[named("api", claim("/gr\u{f6}\u{df}e/1.0", ""))],
-        "any",
-        "/gr%C3%B6%C3%9Fe/1.0/x",
-        "api + /x",
-    );
+fn base_paths_are_compared_without_escapes_and_the_remainder_keeps_its_own() {
+    let apis =
+        [named("api", claim("/gr\u{f6}\u{df}e/@1", "")), named("escaped", claim("/a%2fb", ""))];
+    for (path, expect) in [
+        ("/gr%C3%B6%C3%9Fe/@1/x%20y", "api + /x%20y"),
+        ("/gr%c3%b6%c3%9fe/%401", "api + "),
+        ("/gr\u{f6}\u{df}e/@1/", "api + /"),
+        ("/a%2Fb/c%2Fd/e", "escaped + /c%2Fd/e"),
+        ("/a/b/c", "none"),
+        ("/gr%C3%B6%C3%9Fe%2F@1", "none"),
+    ] {
+        check_api(&apis, "any", path, expect);
+    }
 }
 
 fn claim(base_path: &str, hosts: &str) -> Api {

@@ -130,6 +130,7 @@ impl Search<'_> {
     fn along(&mut self, node: &Node, path: &[u8]) -> Option<usize> {
         let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
         let (segment, path) = path.split_at_checked(end)?;
+        let segment = &*template::canonical(segment);
         self.by_literal(node, segment, path)
             .or_else(|| self.by_pattern(node, segment, path))
             .or_else(|| if segment.is_empty() { None } else { self.below(node.plain, path) })
