@@ -9,14 +9,9 @@ use nix::unistd::Pid;
 
 /// How many CPUs this process may run on; one when the system does not say.
 pub(crate) fn cpus() -> usize {
-    let allowed = |set: CpuSet| {
-        (0..CpuSet::count())
-            .filter(|&cpu| set.is_set(cpu).unwrap_or(false))
-            .count()
-    };
-    sched_getaffinity(Pid::from_raw(0))
-        .map_or(1, allowed)
-        .max(1)
+    let allowed =
+        |set: CpuSet| (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).count();
+    sched_getaffinity(Pid::from_raw(0)).map_or(1, allowed).max(1)
 }
 
 /// Lets the process open as many files as it is allowed to, and says how many that is.
@@ -46,23 +41,16 @@ pub(crate) fn thread_waited_us() -> u64 {
     let Ok(text) = fs::read_to_string("/proc/thread-self/schedstat") else {
         return 0;
     };
-    let waited_ns = text
-        .split_ascii_whitespace()
-        .nth(1)
-        .and_then(|word| word.parse::<u64>().ok());
+    let waited_ns = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
     waited_ns.unwrap_or(0) / 1_000
 }
 
 fn cpu_us(who: UsageWho) -> u64 {
-    getrusage(who).map_or(0, |usage| {
-        microseconds(usage.user_time()) + microseconds(usage.system_time())
-    })
+    getrusage(who)
+        .map_or(0, |usage| microseconds(usage.user_time()) + microseconds(usage.system_time()))
 }
 
 fn microseconds(time: TimeVal) -> u64 {
-    let us = time
-        .tv_sec()
-        .saturating_mul(1_000_000)
-        .saturating_add(time.tv_usec());
+    let us = time.tv_sec().saturating_mul(1_000_000).saturating_add(time.tv_usec());
     u64::try_from(us).unwrap_or(0)
 }

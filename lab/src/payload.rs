@@ -27,11 +27,8 @@ pub enum Shape {
 
 impl Shape {
     /// Every shape, as the command line names them.
-    pub const ALL: [(&str, Self); 3] = [
-        ("array", Self::Array),
-        ("simple", Self::Simple),
-        ("object", Self::Object),
-    ];
+    pub const ALL: [(&str, Self); 3] =
+        [("array", Self::Array), ("simple", Self::Simple), ("object", Self::Object)];
 
     fn opening(self) -> &'static str {
         match self {
@@ -79,17 +76,13 @@ impl FromStr for Shape {
 pub fn make(shape: Shape, bytes: usize) -> Result<Vec<u8>, String> {
     if bytes > limits::PAYLOAD_BYTES_MAX {
         let most = limits::PAYLOAD_BYTES_MAX;
-        return Err(format!(
-            "a payload of {bytes} bytes is too large; at most {most}"
-        ));
+        return Err(format!("a payload of {bytes} bytes is too large; at most {most}"));
     }
     let mut text = frame(shape, bytes);
     let limit = bytes.saturating_sub(shape.closing().len());
     if text.len() >= limit {
         let least = least(shape);
-        return Err(format!(
-            "{bytes} bytes are too few for this shape; at least {least}"
-        ));
+        return Err(format!("{bytes} bytes are too few for this shape; at least {least}"));
     }
     let mut characters = CHARACTERS.iter().cycle();
     let mut string = 0;
@@ -132,30 +125,14 @@ mod tests {
 
     #[test]
     fn an_array_is_laid_out_as_wso2_does_it() {
-        check(
-            Shape::Array,
-            50,
-            r#"{"size":"50B","payload":["0123456789","ABCDEFGH"]}"#,
-        );
-        check(
-            Shape::Array,
-            55,
-            r#"{"size":"55B","payload":["0123456789","ABCDEFGHIJKLM"]}"#,
-        );
-        check(
-            Shape::Array,
-            56,
-            r#"{"size":"56B","payload":["0123456789","ABCDEFGHIJ","K"]}"#,
-        );
+        check(Shape::Array, 50, r#"{"size":"50B","payload":["0123456789","ABCDEFGH"]}"#);
+        check(Shape::Array, 55, r#"{"size":"55B","payload":["0123456789","ABCDEFGHIJKLM"]}"#);
+        check(Shape::Array, 56, r#"{"size":"56B","payload":["0123456789","ABCDEFGHIJ","K"]}"#);
     }
 
     #[test]
     fn a_simple_payload_is_one_string_whose_characters_begin_again_after_z() {
-        check(
-            Shape::Simple,
-            50,
-            r#"{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}"#,
-        );
+        check(Shape::Simple, 50, r#"{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}"#);
         check(
             Shape::Simple,
             100,
@@ -165,11 +142,7 @@ mod tests {
 
     #[test]
     fn an_object_numbers_its_members_and_lengthens_the_last() {
-        check(
-            Shape::Object,
-            50,
-            r#"{"size":"50B","payload":{"payload1":"0123456789"}}"#,
-        );
+        check(Shape::Object, 50, r#"{"size":"50B","payload":{"payload1":"0123456789"}}"#);
         check(
             Shape::Object,
             64,
@@ -187,11 +160,7 @@ mod tests {
         for (bytes, items) in [(50, 2), (1024, 77), (10_240, 786), (102_400, 7_875)] {
             let json: serde_json::Value =
                 serde_json::from_slice(&make(Shape::Array, bytes).unwrap()).unwrap();
-            assert_eq!(
-                json["payload"].as_array().unwrap().len(),
-                items,
-                "{bytes} bytes"
-            );
+            assert_eq!(json["payload"].as_array().unwrap().len(), items, "{bytes} bytes");
         }
     }
 
@@ -203,10 +172,7 @@ mod tests {
                 assert_eq!(payload.len(), bytes, "{name}");
                 let json: serde_json::Value = serde_json::from_slice(&payload).unwrap();
                 assert_eq!(json["size"], format!("{bytes}B"), "{name}");
-                assert!(
-                    !payload.windows(2).any(|pair| pair == b"\"\""),
-                    "{name} {bytes}: empty"
-                );
+                assert!(!payload.windows(2).any(|pair| pair == b"\"\""), "{name} {bytes}: empty");
             }
         }
     }
@@ -216,10 +182,7 @@ mod tests {
         for (shape, least) in [(Shape::Simple, 28), (Shape::Array, 30), (Shape::Object, 41)] {
             for bytes in 0..least {
                 let refusal = make(shape, bytes).unwrap_err();
-                assert!(
-                    refusal.ends_with(&format!("at least {least}")),
-                    "{bytes}: {refusal}"
-                );
+                assert!(refusal.ends_with(&format!("at least {least}")), "{bytes}: {refusal}");
             }
             assert!(make(shape, least).is_ok());
         }
@@ -227,29 +190,17 @@ mod tests {
 
     #[test]
     fn too_large_a_size_is_refused_before_memory_is_taken() {
-        assert!(
-            make(Shape::Array, usize::MAX)
-                .unwrap_err()
-                .contains("too large")
-        );
+        assert!(make(Shape::Array, usize::MAX).unwrap_err().contains("too large"));
     }
 
     #[test]
     fn a_shape_is_known_by_its_name_only() {
         assert_eq!("object".parse(), Ok(Shape::Object));
-        assert!(
-            "Object"
-                .parse::<Shape>()
-                .unwrap_err()
-                .contains("array, simple, object")
-        );
+        assert!("Object".parse::<Shape>().unwrap_err().contains("array, simple, object"));
     }
 
     #[track_caller]
     fn check(shape: Shape, bytes: usize, expect: &str) {
-        assert_eq!(
-            String::from_utf8(make(shape, bytes).unwrap()).unwrap(),
-            expect
-        );
+        assert_eq!(String::from_utf8(make(shape, bytes).unwrap()).unwrap(), expect);
     }
 }

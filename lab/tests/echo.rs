@@ -78,10 +78,7 @@ fn a_thousand_pipelined_requests_of_both_framings_all_come_back() {
         "POST / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
     let length = "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 2\r\n\r\nab";
     let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive\r\n\r\nab";
-    check(
-        &format!("{chunked}{length}").repeat(500),
-        &answer.repeat(1_000),
-    );
+    check(&format!("{chunked}{length}").repeat(500), &answer.repeat(1_000));
 }
 
 #[test]
@@ -115,13 +112,7 @@ fn a_mebibyte_comes_back_and_one_byte_more_is_413() {
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\ncontent-length: 1048576\r\n"));
     assert!(answer.ends_with(&"x".repeat(MIB)));
     let refused = "HTTP/1.1 413 body too large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    check(
-        &format!(
-            "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: {}\r\n\r\n",
-            MIB + 1
-        ),
-        refused,
-    );
+    check(&format!("POST / HTTP/1.1\r\nHost: e\r\nContent-Length: {}\r\n\r\n", MIB + 1), refused);
     let chunk = format!("{MIB:x}\r\n{}\r\n1\r\nx\r\n0\r\n\r\n", "x".repeat(MIB));
     check(
         &format!("POST / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}"),
@@ -131,10 +122,8 @@ fn a_mebibyte_comes_back_and_one_byte_more_is_413() {
 
 #[test]
 fn a_malformed_request_is_refused_and_the_connection_closed() {
-    let answer = answer_to(
-        0,
-        b"GET / HTTP/1.1\r\nHost : e\r\n\r\nGET / HTTP/1.1\r\nHost: e\r\n\r\n",
-    );
+    let answer =
+        answer_to(0, b"GET / HTTP/1.1\r\nHost : e\r\n\r\nGET / HTTP/1.1\r\nHost: e\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
 }
@@ -171,16 +160,10 @@ fn requests_are_counted_and_refusals_are_not() {
 
 #[test]
 fn several_workers_share_one_port() {
-    let echo = Echo::start(Options {
-        workers: Some(3),
-        ..options(0)
-    })
-    .unwrap();
+    let echo = Echo::start(Options { workers: Some(3), ..options(0) }).unwrap();
     for _ in 0..20 {
         let mut caller = connect(echo.addr());
-        caller
-            .write_all(b"GET / HTTP/1.1\r\nHost: e\r\n\r\n")
-            .unwrap();
+        caller.write_all(b"GET / HTTP/1.1\r\nHost: e\r\n\r\n").unwrap();
         assert_eq!(rest(caller), EMPTY);
     }
     assert_eq!(echo.requests(), 20);
@@ -191,29 +174,13 @@ fn a_port_that_another_has_is_not_shared_with_it() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     for workers in [1, 2] {
         let listen = taken.local_addr().unwrap();
-        let error = Echo::start(Options {
-            listen,
-            workers: Some(workers),
-            ..options(0)
-        })
-        .unwrap_err();
-        assert_eq!(
-            error.kind(),
-            std::io::ErrorKind::AddrInUse,
-            "{workers} workers"
-        );
+        let error =
+            Echo::start(Options { listen, workers: Some(workers), ..options(0) }).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{workers} workers");
     }
-    let echo = Echo::start(Options {
-        workers: Some(2),
-        ..options(0)
-    })
-    .unwrap();
-    let error = Echo::start(Options {
-        listen: echo.addr(),
-        workers: Some(2),
-        ..options(0)
-    })
-    .unwrap_err();
+    let echo = Echo::start(Options { workers: Some(2), ..options(0) }).unwrap();
+    let error =
+        Echo::start(Options { listen: echo.addr(), workers: Some(2), ..options(0) }).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
 }
 
@@ -222,29 +189,18 @@ fn stopping_closes_connections_and_frees_the_port() {
     let echo = start(0);
     let addr = echo.addr();
     let mut caller = connect(addr);
-    caller
-        .write_all(b"GET / HTTP/1.1\r\nHost: e\r\n\r\n")
-        .unwrap();
+    caller.write_all(b"GET / HTTP/1.1\r\nHost: e\r\n\r\n").unwrap();
     // Answered, so it is open, and not waiting to be accepted.
     caller.read_exact(&mut [0; EMPTY.len()]).unwrap();
     echo.stop();
     assert_eq!(rest(caller), "");
-    Echo::start(Options {
-        listen: addr,
-        ..options(0)
-    })
-    .unwrap();
+    Echo::start(Options { listen: addr, ..options(0) }).unwrap();
 }
 
 #[test]
 fn figures_out_of_range_are_refused() {
     for (workers, delay_ms) in [(Some(0), 0), (Some(100_000), 0), (Some(1), u64::MAX)] {
-        let error = Echo::start(Options {
-            workers,
-            delay_ms,
-            ..options(0)
-        })
-        .unwrap_err();
+        let error = Echo::start(Options { workers, delay_ms, ..options(0) }).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     }
 }
@@ -278,21 +234,14 @@ fn start(delay_ms: u64) -> Echo {
 
 fn options(delay_ms: u64) -> Options {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Options {
-        listen,
-        delay_ms,
-        tls: None,
-        workers: Some(1),
-    }
+    Options { listen, delay_ms, tls: None, workers: Some(1) }
 }
 
 fn connect(addr: SocketAddr) -> TcpStream {
     let caller = TcpStream::connect(addr).unwrap();
     caller.set_nodelay(true).unwrap();
     // A hang is a failure, not a wait for ever.
-    caller
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
+    caller.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     caller
 }
 

@@ -20,39 +20,21 @@ fn the_count_agrees_with_the_backends() {
     let echo = start_echo(None);
     for threads in [1, 3] {
         let before = echo.requests();
-        let report = run(Options {
-            users: 7,
-            threads,
-            ..post(&echo)
-        });
-        assert_eq!(
-            report.requests_in_all,
-            echo.requests() - before,
-            "{threads} threads"
-        );
+        let report = run(Options { users: 7, threads, ..post(&echo) });
+        assert_eq!(report.requests_in_all, echo.requests() - before, "{threads} threads");
         assert!(report.requests > 0 && report.requests < report.requests_in_all);
         assert_eq!((report.errors, report.errors_in_all), (0, 0));
         let answer_bytes = report.received_bytes / report.requests;
         assert_eq!(report.received_bytes % report.requests, 0);
-        assert!(
-            answer_bytes > 1_024 && answer_bytes < 1_200,
-            "{answer_bytes}"
-        );
+        assert!(answer_bytes > 1_024 && answer_bytes < 1_200, "{answer_bytes}");
     }
 }
 
 #[test]
 fn a_large_payload_is_written_and_read_whole() {
     let echo = start_echo(None);
-    let payload = Payload::Made {
-        shape: Shape::Array,
-        bytes: 700_000,
-    };
-    let report = run(Options {
-        payload,
-        expect: Some("}".to_owned()),
-        ..post(&echo)
-    });
+    let payload = Payload::Made { shape: Shape::Array, bytes: 700_000 };
+    let report = run(Options { payload, expect: Some("}".to_owned()), ..post(&echo) });
     assert_eq!(report.errors_in_all, 0);
     assert_eq!(report.requests_in_all, echo.requests());
 }
@@ -60,16 +42,10 @@ fn a_large_payload_is_written_and_read_whole() {
 #[test]
 fn a_body_without_the_text_is_an_error_of_its_own() {
     let echo = start_echo(None);
-    let report = run(Options {
-        expect: Some("no such text".to_owned()),
-        ..post(&echo)
-    });
+    let report = run(Options { expect: Some("no such text".to_owned()), ..post(&echo) });
     assert_eq!(kinds(&report), ["body-mismatch"]);
     assert_eq!(report.errors, report.requests);
-    let good = run(Options {
-        expect: Some("\"0123456789\"".to_owned()),
-        ..post(&echo)
-    });
+    let good = run(Options { expect: Some("\"0123456789\"".to_owned()), ..post(&echo) });
     assert_eq!(good.errors_in_all, 0);
 }
 
@@ -104,17 +80,10 @@ fn a_close_before_the_answer_is_an_error_and_the_user_goes_on() {
 #[test]
 fn a_body_cut_short_is_an_error() {
     let backend = Backend::start(|turn| {
-        let close = if turn % 2 == 0 {
-            ""
-        } else {
-            "Connection: close\r\n"
-        };
+        let close = if turn % 2 == 0 { "" } else { "Connection: close\r\n" };
         format!("HTTP/1.1 200 OK\r\n{close}Content-Length: 9\r\n\r\nshort").into_bytes()
     });
-    let options = Options {
-        timeout: Duration::from_millis(400),
-        ..get(backend.addr)
-    };
+    let options = Options { timeout: Duration::from_millis(400), ..get(backend.addr) };
     let report = run(options);
     for kind in kinds(&report) {
         assert!(["closed", "timeout"].contains(&kind), "{kind}");
@@ -127,11 +96,7 @@ fn an_answer_that_never_comes_is_a_timeout() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let timeout = Duration::from_millis(300);
     let options = get(listener.local_addr().unwrap());
-    let report = run(Options {
-        timeout,
-        warm_up: Duration::ZERO,
-        ..options
-    });
+    let report = run(Options { timeout, warm_up: Duration::ZERO, ..options });
     assert_eq!(kinds(&report), ["timeout"]);
     assert!(report.latency.min_ms >= 300.0);
 }
@@ -144,10 +109,7 @@ fn chunked_and_unframed_answers_are_read() {
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
     ] {
         let backend = Backend::start(|_| answer.as_bytes().to_vec());
-        let report = run(Options {
-            expect: Some("hello".to_owned()),
-            ..get(backend.addr)
-        });
+        let report = run(Options { expect: Some("hello".to_owned()), ..get(backend.addr) });
         assert_eq!(report.errors_in_all, 0, "{answer}");
         assert_eq!(report.requests_in_all, backend.requests(), "{answer}");
     }
@@ -171,58 +133,31 @@ fn nobody_listening_is_no_measurement() {
 
 #[test]
 fn tokens_take_turns_over_all_users() {
-    let seen = Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::<
-        String,
-        u64,
-    >::new()));
+    let seen = Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::<String, u64>::new()));
     let record = Arc::clone(&seen);
     let backend = Backend::start_with(move |request, _| {
-        let token = request
-            .lines()
-            .find_map(|line| line.strip_prefix("Authorization: Bearer "));
-        *record
-            .lock()
-            .unwrap()
-            .entry(token.unwrap().to_owned())
-            .or_default() += 1;
+        let token = request.lines().find_map(|line| line.strip_prefix("Authorization: Bearer "));
+        *record.lock().unwrap().entry(token.unwrap().to_owned()).or_default() += 1;
         b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()
     });
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("tokens.csv");
     std::fs::write(&path, "alpha\r\nbeta\n\ngamma\n").unwrap();
-    let report = run(Options {
-        users: 5,
-        tokens: Some(path),
-        ..get(backend.addr)
-    });
+    let report = run(Options { users: 5, tokens: Some(path), ..get(backend.addr) });
     assert_eq!((report.errors_in_all, report.asked.tokens), (0, 3));
     let seen = seen.lock().unwrap();
     let counts: Vec<u64> = seen.values().copied().collect();
     assert_eq!(seen.keys().collect::<Vec<_>>(), ["alpha", "beta", "gamma"]);
-    assert!(
-        counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1,
-        "{counts:?}"
-    );
+    assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1, "{counts:?}");
 }
 
 #[test]
 fn unusable_files_are_named() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("tokens.csv");
-    let missing = Options {
-        tokens: Some(path.clone()),
-        ..Options::new("http://127.0.0.1:1/")
-    };
-    assert!(
-        load::run(&missing, &mut |_| {})
-            .unwrap_err()
-            .to_string()
-            .contains("tokens.csv")
-    );
-    for (text, expect) in [
-        ("\n\n", "no token"),
-        ("good\nnot good\n", ":2: this is no token"),
-    ] {
+    let missing = Options { tokens: Some(path.clone()), ..Options::new("http://127.0.0.1:1/") };
+    assert!(load::run(&missing, &mut |_| {}).unwrap_err().to_string().contains("tokens.csv"));
+    for (text, expect) in [("\n\n", "no token"), ("good\nnot good\n", ":2: this is no token")] {
         std::fs::write(&path, text).unwrap();
         let error = load::run(&missing, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
@@ -235,11 +170,7 @@ fn tls_is_verified_against_the_ca_unless_told_otherwise() {
     let (tls, ca) = server_tls(&folder);
     let echo = start_echo(Some(tls));
     let url = format!("https://localhost:{}/", echo.addr().port());
-    let with = |trust| Options {
-        url: url.clone(),
-        trust,
-        ..post(&echo)
-    };
+    let with = |trust| Options { url: url.clone(), trust, ..post(&echo) };
     for trust in [Trust::Ca(ca), Trust::Insecure] {
         let before = echo.requests();
         let report = run(with(trust));
@@ -254,10 +185,7 @@ fn tls_is_verified_against_the_ca_unless_told_otherwise() {
 #[test]
 fn a_stop_ends_it_early_and_says_so() {
     let echo = start_echo(None);
-    let options = Options {
-        duration: Duration::from_secs(3_600),
-        ..post(&echo)
-    };
+    let options = Options { duration: Duration::from_secs(3_600), ..post(&echo) };
     let stop = options.stop.clone();
     let mut progresses = Vec::new();
     let report = load::run(&options, &mut |progress| {
@@ -295,15 +223,9 @@ fn the_json_holds_every_key_of_the_contract() {
 fn the_table_prints_doubts_beside_the_result() {
     let echo = start_echo(None);
     let mut report = run(post(&echo));
-    report.doubts = vec![Doubt::UsersIdle {
-        in_flight: 3.0,
-        users: 4.0,
-    }];
+    report.doubts = vec![Doubt::UsersIdle { in_flight: 3.0, users: 4.0 }];
     let table = report.table();
-    assert!(
-        table.contains("throughput") && table.contains("latency p99"),
-        "{table}"
-    );
+    assert!(table.contains("throughput") && table.contains("latency p99"), "{table}");
     assert!(
         table.contains("DOUBT: Little's law: rate x mean latency is 3.0 users, not 4"),
         "{table}"
@@ -315,11 +237,7 @@ fn names(report: &Report) -> Vec<&'static str> {
 }
 
 fn kinds(report: &Report) -> Vec<&str> {
-    report
-        .errors_by_kind
-        .iter()
-        .map(|(kind, _)| kind.as_str())
-        .collect()
+    report.errors_by_kind.iter().map(|(kind, _)| kind.as_str()).collect()
 }
 
 fn run(options: Options) -> Report {
@@ -327,14 +245,8 @@ fn run(options: Options) -> Report {
 }
 
 fn post(echo: &Echo) -> Options {
-    let payload = Payload::Made {
-        shape: Shape::Array,
-        bytes: 1_024,
-    };
-    Options {
-        payload,
-        ..get(echo.addr())
-    }
+    let payload = Payload::Made { shape: Shape::Array, bytes: 1_024 };
+    Options { payload, ..get(echo.addr()) }
 }
 
 fn get(addr: SocketAddr) -> Options {
@@ -348,13 +260,7 @@ fn get(addr: SocketAddr) -> Options {
 
 fn start_echo(tls: Option<Arc<rustls::ServerConfig>>) -> Echo {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Echo::start(echo::Options {
-        listen,
-        delay_ms: 0,
-        tls,
-        workers: Some(1),
-    })
-    .unwrap()
+    Echo::start(echo::Options { listen, delay_ms: 0, tls, workers: Some(1) }).unwrap()
 }
 
 /// A certificate for localhost with its key, and the file that says it may be trusted.
@@ -365,10 +271,7 @@ fn server_tls(folder: &TempDir) -> (Arc<rustls::ServerConfig>, std::path::PathBu
     let set = CertificateSet::load(Some(pair), Vec::new()).unwrap();
     let path = folder.path().join("ca.pem");
     std::fs::write(&path, &certificate).unwrap();
-    (
-        server_config(Arc::new(ServerCertificates::new(set)), false),
-        path,
-    )
+    (server_config(Arc::new(ServerCertificates::new(set)), false), path)
 }
 
 /// A backend that answers GET requests with whatever a test wants, one thread per connection. It

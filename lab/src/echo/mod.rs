@@ -66,21 +66,14 @@ impl Echo {
             return Err(invalid(format!("workers: 1 to {}", limits::WORKERS_MAX)));
         }
         if options.delay_ms > limits::ECHO_DELAY_MS_MAX {
-            return Err(invalid(format!(
-                "delay: at most {} ms",
-                limits::ECHO_DELAY_MS_MAX
-            )));
+            return Err(invalid(format!("delay: at most {} ms", limits::ECHO_DELAY_MS_MAX)));
         }
         machine::raise_open_files();
         let listeners = listen(options.listen, workers)?;
         let addr = local_addr(listeners.first())?;
         let (running, stopped) = watch::channel(());
-        let mut echo = Self {
-            addr,
-            counts: Vec::new(),
-            running: Some(running),
-            threads: Vec::new(),
-        };
+        let mut echo =
+            Self { addr, counts: Vec::new(), running: Some(running), threads: Vec::new() };
         for (index, listener) in listeners.into_iter().enumerate() {
             let count = Arc::new(AtomicU64::new(0));
             let worker = Worker {
@@ -89,8 +82,7 @@ impl Echo {
                 count: Arc::clone(&count),
             };
             echo.counts.push(count);
-            echo.threads
-                .push(worker.spawn(index, listener, stopped.clone())?);
+            echo.threads.push(worker.spawn(index, listener, stopped.clone())?);
         }
         Ok(echo)
     }
@@ -104,10 +96,7 @@ impl Echo {
     /// Requests answered with 200 so far. One is counted before its answer is written.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.counts
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed))
-            .sum()
+        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// Closes all connections and ends the threads.
@@ -140,21 +129,17 @@ impl Worker {
         listener: std::net::TcpListener,
         mut stopped: watch::Receiver<()>,
     ) -> io::Result<JoinHandle<()>> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(async { TcpListener::from_std(listener) })?;
-        thread::Builder::new()
-            .name(format!("echo-{index}"))
-            .spawn(move || {
-                runtime.block_on(async {
-                    tokio::select! {
-                        () = Arc::new(self).accept(listener) => {}
-                        // An error: the sender is gone, which is how it is told to end.
-                        _ = stopped.changed() => {}
-                    }
-                });
-            })
+        thread::Builder::new().name(format!("echo-{index}")).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = Arc::new(self).accept(listener) => {}
+                    // An error: the sender is gone, which is how it is told to end.
+                    _ = stopped.changed() => {}
+                }
+            });
+        })
     }
 
     async fn accept(self: Arc<Self>, listener: TcpListener) {
@@ -220,9 +205,7 @@ fn bind(addr: SocketAddr, share: bool) -> io::Result<std::net::TcpListener> {
 }
 
 fn local_addr(listener: Option<&std::net::TcpListener>) -> io::Result<SocketAddr> {
-    listener
-        .ok_or_else(|| invalid("no worker".to_owned()))?
-        .local_addr()
+    listener.ok_or_else(|| invalid("no worker".to_owned()))?.local_addr()
 }
 
 fn invalid(problem: String) -> io::Error {

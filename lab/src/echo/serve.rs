@@ -207,11 +207,7 @@ impl<'a> Connection<'a> {
         } else {
             b"\r\nconnection: close\r\n\r\n"
         });
-        let body = if self.head.method() == Method::Head {
-            &[]
-        } else {
-            body
-        };
+        let body = if self.head.method() == Method::Head { &[] } else { body };
         self.count.fetch_add(1, Ordering::Relaxed);
         write_both(&mut self.stream, &self.output, body).await?;
         Ok(())
@@ -255,10 +251,7 @@ async fn write_both(stream: &mut Stream, head: &[u8], body: &[u8]) -> io::Result
     while written < head.len() + body.len() {
         let rest = [
             IoSlice::new(head.get(written..).unwrap_or_default()),
-            IoSlice::new(
-                body.get(written.saturating_sub(head.len())..)
-                    .unwrap_or_default(),
-            ),
+            IoSlice::new(body.get(written.saturating_sub(head.len())..).unwrap_or_default()),
         ];
         let count = write_some(stream, &rest).await?;
         if count == 0 {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,23 +23,16 @@ impl Connector {
     /// # Errors
     /// [`LoadError::Name`] when the host is unknown, [`LoadError::Tls`] or [`LoadError::File`] when
     /// nobody could be trusted.
-    pub(crate) fn new(target: &Target, trust: &Trust) -> Result<Self, LoadError> {
-        let unknown = |source| LoadError::Name {
-            host: target.host.clone(),
-            source,
-        };
-        let found = (target.host.as_str(), target.port)
-            .to_socket_addrs()
-            .map_err(unknown)?;
+    pub(crate) async fn new(target: &Target, trust: &Trust) -> Result<Self, LoadError> {
+        let unknown = |source| LoadError::Name { host: target.host.clone(), source };
+        let name = (target.host.as_str(), target.port);
+        let found = tokio::net::lookup_host(name).await.map_err(unknown)?;
         let addresses: Vec<_> = found.collect();
         if addresses.is_empty() {
             return Err(unknown(io::ErrorKind::NotFound.into()));
         }
-        let tls = if target.secure {
-            Some((client_tls(trust)?, target.host.clone()))
-        } else {
-            None
-        };
+        let tls =
+            if target.secure { Some((client_tls(trust)?, target.host.clone())) } else { None };
         Ok(Self { addresses, tls })
     }
 
@@ -68,16 +61,11 @@ fn client_tls(trust: &Trust) -> Result<Arc<ClientTls>, LoadError> {
 
 /// Reads a file of at most `most` bytes.
 pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, LoadError> {
-    let file = |source| LoadError::File {
-        path: path.to_owned(),
-        source,
-    };
+    let file = |source| LoadError::File { path: path.to_owned(), source };
     let bytes = fs::metadata(path).map_err(file)?.len();
     if bytes > most {
         let path = path.display();
-        return Err(LoadError::Content(format!(
-            "{path}: {bytes} bytes; at most {most} are read"
-        )));
+        return Err(LoadError::Content(format!("{path}: {bytes} bytes; at most {most} are read")));
     }
     fs::read(path).map_err(file)
 }

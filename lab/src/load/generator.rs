@@ -31,9 +31,7 @@ pub(super) async fn measure(
         let lane = Arc::new(Lane::new(index));
         lanes.push(Arc::clone(&lane));
         let users = (index..options.users).step_by(options.threads);
-        let delays = users
-            .map(|user| ramp_delay(ramp, user, options.users))
-            .collect();
+        let delays = users.map(|user| ramp_delay(ramp, user, options.users)).collect();
         threads.push(Thread::start(index, Arc::clone(plan), lane, delays)?);
     }
     let mut watch = Watch::new(plan, &lanes, options, progress);
@@ -50,14 +48,7 @@ pub(super) async fn measure(
     for lane in &lanes {
         tally.merge(&lane.tally());
     }
-    Ok(Found {
-        tally,
-        measured_us,
-        interrupted,
-        cpu_us,
-        finished,
-        generator,
-    })
+    Ok(Found { tally, measured_us, interrupted, cpu_us, finished, generator })
 }
 
 /// Users begin one after the other, evenly spread over the ramp.
@@ -87,15 +78,7 @@ impl<'a> Watch<'a> {
         progress: &'a mut dyn FnMut(&Progress),
     ) -> Self {
         let told = (plan.now_us(), 0);
-        Self {
-            plan,
-            lanes,
-            options,
-            progress,
-            began: None,
-            ended: None,
-            told,
-        }
+        Self { plan, lanes, options, progress, began: None, ended: None, told }
     }
 
     /// Returns at the end of the measured time; true when it was brought about early.
@@ -128,9 +111,7 @@ impl<'a> Watch<'a> {
 
     /// When to look again: at an edge of the measured time, for the next progress, or for a stop.
     fn next_us(&self, now_us: u64) -> u64 {
-        let mut next_us = now_us
-            .saturating_add(us(STOP_LOOK))
-            .min(self.plan.window.until_us());
+        let mut next_us = now_us.saturating_add(us(STOP_LOOK)).min(self.plan.window.until_us());
         next_us = next_us.min(self.told.0.saturating_add(us(SECOND)));
         if self.began.is_none() {
             next_us = next_us.min(self.plan.window.from_us);
@@ -167,10 +148,8 @@ impl<'a> Watch<'a> {
 
     /// CPU time and finished requests between the edges.
     fn spent(&self) -> (u64, u64) {
-        let ((cpu_from, from), (cpu_to, to)) = (
-            self.began.unwrap_or_default(),
-            self.ended.unwrap_or_default(),
-        );
+        let ((cpu_from, from), (cpu_to, to)) =
+            (self.began.unwrap_or_default(), self.ended.unwrap_or_default());
         if self.began.is_none() {
             return (0, 0);
         }
@@ -190,15 +169,8 @@ struct CtrlC {
 impl CtrlC {
     fn new(wanted: bool) -> Result<Self, LoadError> {
         let kind = tokio::signal::unix::SignalKind::interrupt();
-        let signal = if wanted {
-            Some(tokio::signal::unix::signal(kind)?)
-        } else {
-            None
-        };
-        Ok(Self {
-            signal,
-            pressed: false,
-        })
+        let signal = if wanted { Some(tokio::signal::unix::signal(kind)?) } else { None };
+        Ok(Self { signal, pressed: false })
     }
 
     fn pressed(&self) -> bool {
@@ -230,9 +202,7 @@ impl Thread {
         lane: Arc<Lane>,
         delays: Vec<Duration>,
     ) -> Result<Self, LoadError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (tell_over, over) = oneshot::channel();
         let (hurry, hurried) = oneshot::channel();
         let name = format!("load-{index}");
@@ -241,20 +211,12 @@ impl Thread {
             // The receiver waits unless the whole measurement was given up.
             let _ = tell_over.send(generator);
         })?;
-        Ok(Self {
-            handle,
-            over,
-            hurry,
-        })
+        Ok(Self { handle, over, hurry })
     }
 
     /// Waits for the requests under way; not for long after an interrupt.
     async fn join(self, interrupted: bool) -> Result<Generator, LoadError> {
-        let Self {
-            handle,
-            mut over,
-            hurry,
-        } = self;
+        let Self { handle, mut over, hurry } = self;
         let mut result = None;
         if interrupted {
             let grace = Duration::from_millis(limits::LOAD_STOP_MS);
@@ -332,11 +294,7 @@ impl Meter {
     fn look(&mut self, plan: &Plan, at_us: u64) {
         let read = || {
             let (cpu_us, waited_us) = (machine::thread_cpu_us(), machine::thread_waited_us());
-            Some(Reading {
-                at_us,
-                cpu_us,
-                waited_us,
-            })
+            Some(Reading { at_us, cpu_us, waited_us })
         };
         if self.began.is_none() && at_us >= plan.window.from_us {
             self.began = read();

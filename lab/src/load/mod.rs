@@ -48,23 +48,14 @@ pub enum LoadError {
     #[error("{0}")]
     Usage(String),
     #[error("{path}: {source}")]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     /// A file that can be read, but not used.
     #[error("{0}")]
     Content(String),
     #[error("{host}: no address found: {source}")]
-    Name {
-        host: String,
-        source: std::io::Error,
-    },
+    Name { host: String, source: std::io::Error },
     #[error("no connection to {target}: {source}")]
-    Connect {
-        target: String,
-        source: std::io::Error,
-    },
+    Connect { target: String, source: std::io::Error },
     #[error("TLS: {0}")]
     Tls(String),
     #[error("the system refused threads, sockets or signals: {0}")]
@@ -78,20 +69,15 @@ pub enum LoadError {
 /// [`LoadError`] when nothing could be measured: bad options, unreadable files, unknown host, or
 /// nobody listening at the start.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Report, LoadError> {
-    let (plan, asked) = prepare(options)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (plan, asked) = runtime.block_on(prepare(options))?;
     runtime.block_on(probe(&plan, &asked))?;
-    let plan = Arc::new(Plan {
-        window: window(&plan.clock, options),
-        ..plan
-    });
+    let plan = Arc::new(Plan { window: window(&plan.clock, options), ..plan });
     let found = runtime.block_on(generator::measure(&plan, options, progress))?;
     Ok(Report::new(asked, &found))
 }
 
-fn prepare(options: &Options) -> Result<(Plan, Asked), LoadError> {
+async fn prepare(options: &Options) -> Result<(Plan, Asked), LoadError> {
     options.check()?;
     let target = Target::parse(&options.url)?;
     let payload = options.read_payload()?;
@@ -118,12 +104,9 @@ fn prepare(options: &Options) -> Result<(Plan, Asked), LoadError> {
     };
     let clock = SystemClock::new();
     let plan = Plan {
-        connector: Connector::new(&target, &options.trust)?,
+        connector: Connector::new(&target, &options.trust).await?,
         prepared,
-        expect: options
-            .expect
-            .as_ref()
-            .map(|text| text.clone().into_bytes()),
+        expect: options.expect.as_ref().map(|text| text.clone().into_bytes()),
         timeout: options.timeout,
         window: window(&clock, options),
         threads: options.threads,
@@ -145,10 +128,7 @@ fn us(duration: Duration) -> u64 {
 
 /// Whether there is anybody to measure.
 async fn probe(plan: &Plan, asked: &Asked) -> Result<(), LoadError> {
-    let refused = |source| LoadError::Connect {
-        target: asked.url.clone(),
-        source,
-    };
+    let refused = |source| LoadError::Connect { target: asked.url.clone(), source };
     match tokio::time::timeout(plan.timeout, plan.connector.open()).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(source)) => Err(refused(source)),

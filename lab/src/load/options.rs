@@ -103,11 +103,7 @@ impl Options {
     pub(crate) fn check(&self) -> Result<(), LoadError> {
         let usage = |text: String| Err(LoadError::Usage(text));
         if self.users == 0 || self.users > limits::LOAD_USERS_MAX {
-            return usage(format!(
-                "users: 1 to {}, not {}",
-                limits::LOAD_USERS_MAX,
-                self.users
-            ));
+            return usage(format!("users: 1 to {}, not {}", limits::LOAD_USERS_MAX, self.users));
         }
         let most = self.users.min(limits::WORKERS_MAX);
         if self.threads == 0 || self.threads > most {
@@ -122,20 +118,10 @@ impl Options {
         }
         if self.timeout.is_zero() || self.timeout > Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX)
         {
-            return usage(format!(
-                "timeout: above 0 and at most {}s",
-                limits::LOAD_TIMEOUT_S_MAX
-            ));
+            return usage(format!("timeout: above 0 and at most {}s", limits::LOAD_TIMEOUT_S_MAX));
         }
-        if self
-            .expect
-            .as_ref()
-            .is_some_and(|text| text.len() > limits::LOAD_EXPECT_BYTES_MAX)
-        {
-            return usage(format!(
-                "expect: at most {} bytes",
-                limits::LOAD_EXPECT_BYTES_MAX
-            ));
+        if self.expect.as_ref().is_some_and(|text| text.len() > limits::LOAD_EXPECT_BYTES_MAX) {
+            return usage(format!("expect: at most {} bytes", limits::LOAD_EXPECT_BYTES_MAX));
         }
         Ok(())
     }
@@ -146,9 +132,9 @@ impl Options {
         match &self.payload {
             Payload::None => Ok(None),
             Payload::File(path) => read(path, limits::PAYLOAD_BYTES_MAX as u64).map(Some),
-            Payload::Made { shape, bytes } => payload::make(*shape, *bytes)
-                .map(Some)
-                .map_err(LoadError::Usage),
+            Payload::Made { shape, bytes } => {
+                payload::make(*shape, *bytes).map(Some).map_err(LoadError::Usage)
+            }
         }
     }
 
@@ -172,10 +158,7 @@ impl Options {
                 tokens.push(token.to_vec());
             }
             if tokens.len() > limits::LOAD_TOKENS_MAX {
-                return Err(content(format!(
-                    ": more than {} tokens",
-                    limits::LOAD_TOKENS_MAX
-                )));
+                return Err(content(format!(": more than {} tokens", limits::LOAD_TOKENS_MAX)));
             }
         }
         if tokens.is_empty() {
@@ -190,9 +173,7 @@ impl Options {
 /// # Errors
 /// A sentence for the user.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     let unit_ms = match unit {
         "ms" => 1,
@@ -200,18 +181,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "m" => 60_000,
         "h" => 3_600_000,
         _ => {
-            return Err(format!(
-                "`{text}`: write a whole number and ms, s, m or h, as in 10s"
-            ));
+            return Err(format!("`{text}`: write a whole number and ms, s, m or h, as in 10s"));
         }
     };
-    let number = digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(unit_ms));
-    number
-        .map(Duration::from_millis)
-        .ok_or_else(|| format!("`{text}` is no duration; write 10s"))
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ms));
+    number.map(Duration::from_millis).ok_or_else(|| format!("`{text}` is no duration; write 10s"))
 }
 
 /// Reads `Name: value`.
@@ -219,9 +193,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// A sentence for the user.
 pub fn parse_header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text
-        .split_once(':')
-        .ok_or_else(|| format!("`{text}`: write 'Name: value'"))?;
+    let (name, value) =
+        text.split_once(':').ok_or_else(|| format!("`{text}`: write 'Name: value'"))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -231,28 +204,12 @@ mod tests {
 
     #[test]
     fn durations_are_read_with_their_unit() {
-        for (text, ms) in [
-            ("10s", 10_000),
-            ("3", 3_000),
-            ("250ms", 250),
-            ("2m", 120_000),
-        ] {
-            assert_eq!(
-                parse_duration(text),
-                Ok(Duration::from_millis(ms)),
-                "{text}"
-            );
+        for (text, ms) in [("10s", 10_000), ("3", 3_000), ("250ms", 250), ("2m", 120_000)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
-        for text in [
-            "",
-            "s",
-            "1.5s",
-            "-1s",
-            "1 s",
-            "1d",
-            "99999999999999999999s",
-            "9999999999999999h",
-        ] {
+        for text in
+            ["", "s", "1.5s", "-1s", "1 s", "1d", "99999999999999999999s", "9999999999999999h"]
+        {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }
@@ -275,24 +232,12 @@ mod tests {
         check(|o| o.threads = 2, "threads");
         check(|o| (o.users, o.threads) = (2, 2), "");
         check(|o| o.duration = Duration::ZERO, "duration");
-        check(
-            |o| o.duration = Duration::from_secs(limits::LOAD_S_MAX + 1),
-            "duration",
-        );
+        check(|o| o.duration = Duration::from_secs(limits::LOAD_S_MAX + 1), "duration");
         check(|o| o.warm_up = Duration::ZERO, "");
-        check(
-            |o| o.warm_up = Duration::from_secs(limits::LOAD_S_MAX + 1),
-            "warm-up",
-        );
+        check(|o| o.warm_up = Duration::from_secs(limits::LOAD_S_MAX + 1), "warm-up");
         check(|o| o.timeout = Duration::ZERO, "timeout");
-        check(
-            |o| o.timeout = Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX + 1),
-            "timeout",
-        );
-        check(
-            |o| o.expect = Some("x".repeat(limits::LOAD_EXPECT_BYTES_MAX + 1)),
-            "expect",
-        );
+        check(|o| o.timeout = Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX + 1), "timeout");
+        check(|o| o.expect = Some("x".repeat(limits::LOAD_EXPECT_BYTES_MAX + 1)), "expect");
     }
 
     #[track_caller]

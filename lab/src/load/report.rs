@@ -25,17 +25,10 @@ pub struct Progress {
 
 impl fmt::Display for Progress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let phase = if self.warming_up {
-            "warm-up"
-        } else {
-            "measuring"
-        };
+        let phase = if self.warming_up { "warm-up" } else { "measuring" };
         let left_s = self.left.as_secs_f64().ceil();
         let (requests, errors, rate) = (self.requests, self.errors, self.rate_per_s);
-        write!(
-            out,
-            "{phase}: {requests} requests, {rate:.0}/s, {errors} errors, {left_s} s left"
-        )
+        write!(out, "{phase}: {requests} requests, {rate:.0}/s, {errors} errors, {left_s} s left")
     }
 }
 
@@ -136,19 +129,13 @@ impl Report {
             return doubts;
         }
         if self.errors > 0 {
-            doubts.push(Doubt::Errors {
-                errors: self.errors,
-                requests: self.requests,
-            });
+            doubts.push(Doubt::Errors { errors: self.errors, requests: self.requests });
         }
         doubts.extend(doubts::doubts(&Row {
             users: self.asked.users as f64,
             rate_per_s: self.throughput_per_s,
             mean_ms: self.latency.mean_ms,
-            count: Some(Count {
-                requests: self.requests as f64,
-                measured_s: self.seconds,
-            }),
+            count: Some(Count { requests: self.requests as f64, measured_s: self.seconds }),
         }));
         doubts.extend(doubts::generator_doubts(&self.generator));
         doubts
@@ -165,9 +152,7 @@ impl Report {
 
     fn write_table(&self, out: &mut String) -> fmt::Result {
         let (asked, latency) = (&self.asked, &self.latency);
-        let payload = asked
-            .payload_bytes
-            .map_or("no payload".to_owned(), |n| format!("{n} B"));
+        let payload = asked.payload_bytes.map_or("no payload".to_owned(), |n| format!("{n} B"));
         writeln!(
             out,
             "{} {}  {} users, {payload}, {} tokens, {} threads, warm-up {} s",
@@ -175,48 +160,20 @@ impl Report {
         )?;
         writeln!(out)?;
         writeln!(out, "  {:<26}{:>14}", "requests", self.requests)?;
-        writeln!(
-            out,
-            "  {:<26}{:>14}   {:.2} %",
-            "errors",
-            self.errors,
-            self.error_percent()
-        )?;
+        writeln!(out, "  {:<26}{:>14}   {:.2} %", "errors", self.errors, self.error_percent())?;
         for (kind, count) in &self.errors_by_kind {
             writeln!(out, "    {kind:<24}{count:>14}")?;
         }
         writeln!(out, "  {:<26}{:>14.2} s", "measured", self.seconds)?;
-        writeln!(
-            out,
-            "  {:<26}{:>14.1} /s",
-            "throughput", self.throughput_per_s
-        )?;
-        writeln!(
-            out,
-            "  {:<26}{:>14.1} KB/s",
-            "received",
-            self.kb_per_s(self.received_bytes)
-        )?;
-        writeln!(
-            out,
-            "  {:<26}{:>14.1} KB/s",
-            "sent",
-            self.kb_per_s(self.sent_bytes)
-        )?;
+        writeln!(out, "  {:<26}{:>14.1} /s", "throughput", self.throughput_per_s)?;
+        writeln!(out, "  {:<26}{:>14.1} KB/s", "received", self.kb_per_s(self.received_bytes))?;
+        writeln!(out, "  {:<26}{:>14.1} KB/s", "sent", self.kb_per_s(self.sent_bytes))?;
         writeln!(out)?;
         for (name, value_ms) in latency.rows() {
-            writeln!(
-                out,
-                "  {:<26}{value_ms:>14.3} ms",
-                format!("latency {name}")
-            )?;
+            writeln!(out, "  {:<26}{value_ms:>14.3} ms", format!("latency {name}"))?;
         }
         writeln!(out)?;
-        writeln!(
-            out,
-            "  {:<26}{:>14.2}",
-            "users by Little's law", self.users_by_littles_law
-        )?;
+        writeln!(out, "  {:<26}{:>14.2}", "users by Little's law", self.users_by_littles_law)?;
         let cpu_us = self.generator_cpu_us_per_request;
         writeln!(out, "  {:<26}{cpu_us:>14.2} us/request", "generator CPU")?;
         let busy = self.generator.busy * 100.0;
@@ -233,11 +190,8 @@ impl Report {
     /// For programs: the keys of DESIGN.md section 5 and more. Times in the unit of their name.
     #[must_use]
     pub fn json(&self) -> Value {
-        let errors_by_kind: serde_json::Map<String, Value> = self
-            .errors_by_kind
-            .iter()
-            .map(|(kind, count)| (kind.clone(), json!(count)))
-            .collect();
+        let errors_by_kind: serde_json::Map<String, Value> =
+            self.errors_by_kind.iter().map(|(kind, count)| (kind.clone(), json!(count))).collect();
         let mut value = json!({
             "requests": self.requests,
             "errors": self.errors,

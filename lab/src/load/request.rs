@@ -39,16 +39,12 @@ impl Target {
             Some(_) | None => return Err(usage("write http://HOST... or https://HOST...")),
         };
         if rest.contains('#') {
-            return Err(usage(
-                "a fragment (#...) is not sent to servers; leave it out",
-            ));
+            return Err(usage("a fragment (#...) is not sent to servers; leave it out"));
         }
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
-            return Err(usage(
-                "user and password in a URL are not sent; use --header",
-            ));
+            return Err(usage("user and password in a URL are not sent; use --header"));
         }
         let slash = if path.starts_with('/') { "" } else { "/" };
         let (host, port) = split_port(authority).ok_or_else(|| usage("the port is no number"))?;
@@ -105,16 +101,10 @@ impl Prepared {
         let fallback = if ask.payload.is_some() { "POST" } else { "GET" };
         let method = ask.method.unwrap_or(fallback);
         if !is_token(method) || method == "CONNECT" {
-            return Err(LoadError::Usage(format!(
-                "`{method}` is no method that can be sent here"
-            )));
+            return Err(LoadError::Usage(format!("`{method}` is no method that can be sent here")));
         }
         check_headers(ask.headers, !ask.tokens.is_empty())?;
-        let given = |name: &str| {
-            ask.headers
-                .iter()
-                .any(|(own, _)| own.eq_ignore_ascii_case(name))
-        };
+        let given = |name: &str| ask.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let mut before = format!("{method} {} HTTP/1.1\r\n", target.path).into_bytes();
         let mut line = |name: &str, value: &str| {
             before.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -148,11 +138,7 @@ impl Prepared {
 
     /// As it stands on the wire.
     pub(crate) fn method_name(&self) -> &str {
-        let end = self
-            .before
-            .iter()
-            .position(|&byte| byte == b' ')
-            .unwrap_or(0);
+        let end = self.before.iter().position(|&byte| byte == b' ').unwrap_or(0);
         std::str::from_utf8(self.before.get(..end).unwrap_or_default()).unwrap_or_default()
     }
 
@@ -190,10 +176,7 @@ fn check_headers(headers: &[(String, String)], tokens: bool) -> Result<(), LoadE
         if !is_token(name) {
             return usage("the name has characters that no header name may have");
         }
-        if !value
-            .bytes()
-            .all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
-        {
+        if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
             return usage("the value holds control or non-ASCII characters");
         }
         if OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
@@ -203,14 +186,9 @@ fn check_headers(headers: &[(String, String)], tokens: bool) -> Result<(), LoadE
             return usage("it comes from the tokens; give one or the other");
         }
     }
-    let bytes: usize = headers
-        .iter()
-        .map(|(name, value)| name.len() + value.len() + 4)
-        .sum();
+    let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     if bytes > limits::HEAD_BYTES_MAX as usize {
-        return Err(LoadError::Usage(format!(
-            "{bytes} bytes of headers are too many"
-        )));
+        return Err(LoadError::Usage(format!("{bytes} bytes of headers are too many")));
     }
     Ok(())
 }
@@ -228,15 +206,9 @@ mod tests {
 
     #[test]
     fn a_url_becomes_host_port_authority_and_path() {
-        check_url(
-            "http://localhost:8280/echo/1.0.0",
-            "localhost 8280 localhost:8280 /echo/1.0.0",
-        );
+        check_url("http://localhost:8280/echo/1.0.0", "localhost 8280 localhost:8280 /echo/1.0.0");
         check_url("http://a.example", "a.example 80 a.example /");
-        check_url(
-            "https://a.example/x?y=1&z",
-            "a.example 443 a.example /x?y=1&z",
-        );
+        check_url("https://a.example/x?y=1&z", "a.example 443 a.example /x?y=1&z");
         check_url("http://a.example?y", "a.example 80 a.example /?y");
         check_url("http://[::1]:81/", "::1 81 [::1]:81 /");
         check_url("http://[::1]", "::1 80 [::1] /");
@@ -262,16 +234,11 @@ mod tests {
 
     #[test]
     fn a_payload_makes_it_a_post_with_length_and_json() {
-        let ask = Ask {
-            payload: Some(b"{}"),
-            ..Ask::default()
-        };
+        let ask = Ask { payload: Some(b"{}"), ..Ask::default() };
         check(
             ask,
-            &[
-                "POST /p HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n\
-               Content-Length: 2\r\n\r\n{}",
-            ],
+            &["POST /p HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n\
+               Content-Length: 2\r\n\r\n{}"],
         );
     }
 
@@ -282,17 +249,11 @@ mod tests {
 
     #[test]
     fn an_empty_payload_is_still_one() {
-        let ask = Ask {
-            method: Some("PUT"),
-            payload: Some(b""),
-            ..Ask::default()
-        };
+        let ask = Ask { method: Some("PUT"), payload: Some(b""), ..Ask::default() };
         check(
             ask,
-            &[
-                "PUT /p HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n\
-               Content-Length: 0\r\n\r\n",
-            ],
+            &["PUT /p HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n\
+               Content-Length: 0\r\n\r\n"],
         );
     }
 
@@ -328,48 +289,19 @@ mod tests {
             ("transfer-encoding", "chunked", "payload"),
         ] {
             let headers = [(name.to_owned(), value.to_owned())];
-            refused(
-                Ask {
-                    headers: &headers,
-                    ..Ask::default()
-                },
-                expect,
-            );
+            refused(Ask { headers: &headers, ..Ask::default() }, expect);
         }
         let headers = [("authorization".to_owned(), "Basic x".to_owned())];
         let tokens = vec![b"t".to_vec()];
-        refused(
-            Ask {
-                headers: &headers,
-                tokens,
-                ..Ask::default()
-            },
-            "one or the other",
-        );
-        refused(
-            Ask {
-                method: Some("GE T"),
-                ..Ask::default()
-            },
-            "no method",
-        );
-        refused(
-            Ask {
-                method: Some("CONNECT"),
-                ..Ask::default()
-            },
-            "no method",
-        );
+        refused(Ask { headers: &headers, tokens, ..Ask::default() }, "one or the other");
+        refused(Ask { method: Some("GE T"), ..Ask::default() }, "no method");
+        refused(Ask { method: Some("CONNECT"), ..Ask::default() }, "no method");
     }
 
     #[test]
     fn a_request_can_be_continued_from_any_byte() {
         let tokens = vec![b"token".to_vec()];
-        let ask = Ask {
-            payload: Some(b"payload"),
-            tokens,
-            ..Ask::default()
-        };
+        let ask = Ask { payload: Some(b"payload"), tokens, ..Ask::default() };
         let prepared = Prepared::new(&target(), ask).unwrap();
         let whole = joined(&prepared, 0, 0);
         assert_eq!(whole.len(), prepared.len(0));
@@ -383,21 +315,14 @@ mod tests {
     }
 
     fn joined(prepared: &Prepared, turn: usize, written: usize) -> Vec<u8> {
-        prepared
-            .rest(turn, written)
-            .iter()
-            .flat_map(|slice| slice.to_vec())
-            .collect()
+        prepared.rest(turn, written).iter().flat_map(|slice| slice.to_vec()).collect()
     }
 
     #[track_caller]
     fn check(ask: Ask<'_>, expect: &[&str]) {
         let prepared = Prepared::new(&target(), ask).unwrap();
         for (turn, expect) in expect.iter().enumerate() {
-            assert_eq!(
-                String::from_utf8(joined(&prepared, turn, 0)).unwrap(),
-                *expect
-            );
+            assert_eq!(String::from_utf8(joined(&prepared, turn, 0)).unwrap(), *expect);
         }
     }
 
@@ -411,13 +336,7 @@ mod tests {
     #[track_caller]
     fn check_url(url: &str, expect: &str) {
         match Target::parse(url) {
-            Ok(Target {
-                host,
-                port,
-                authority,
-                path,
-                secure,
-            }) => {
+            Ok(Target { host, port, authority, path, secure }) => {
                 assert_eq!(format!("{host} {port} {authority} {path}"), expect);
                 assert_eq!(secure, url.starts_with("https:"));
             }

@@ -137,10 +137,9 @@ impl Reader {
         self.keep = false;
         match self.state {
             State::UntilClose => self.over(),
-            State::Head | State::Length(_) | State::Chunked(_) => Reading::Over {
-                outcome: Outcome::Closed,
-                keep: false,
-            },
+            State::Head | State::Length(_) | State::Chunked(_) => {
+                Reading::Over { outcome: Outcome::Closed, keep: false }
+            }
         }
     }
 
@@ -151,10 +150,7 @@ impl Reader {
             200..=299 => Outcome::BodyMismatch,
             status => Outcome::Status(status),
         };
-        Reading::Over {
-            outcome,
-            keep: self.keep,
-        }
+        Reading::Over { outcome, keep: self.keep }
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<Beyond, Refusal> {
@@ -214,9 +210,7 @@ impl Reader {
     fn take_body(&mut self, bytes: &[u8]) -> Result<Beyond, Refusal> {
         match &mut self.state {
             State::Length(left) => {
-                let here = usize::try_from(*left)
-                    .unwrap_or(usize::MAX)
-                    .min(bytes.len());
+                let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 let (body, rest) = bytes.split_at(here);
                 *left -= here as u64;
                 let over = *left == 0;
@@ -233,10 +227,7 @@ impl Reader {
     }
 }
 
-const BROKEN: Reading = Reading::Over {
-    outcome: Outcome::Protocol,
-    keep: false,
-};
+const BROKEN: Reading = Reading::Over { outcome: Outcome::Protocol, keep: false };
 
 fn take_chunks(
     decoder: &mut ChunkedDecoder,
@@ -274,11 +265,7 @@ struct Search {
 impl Search {
     fn new(text: &[u8]) -> Self {
         let finder = Finder::new(text).into_owned();
-        Self {
-            found: text.is_empty(),
-            tail: Vec::new(),
-            finder,
-        }
+        Self { found: text.is_empty(), tail: Vec::new(), finder }
     }
 
     fn restart(&mut self) {
@@ -304,8 +291,7 @@ impl Search {
         }
         self.found = self.found || self.finder.find(piece).is_some();
         let tail = piece.len().saturating_sub(overlap);
-        self.tail
-            .extend_from_slice(piece.get(tail..).unwrap_or_default());
+        self.tail.extend_from_slice(piece.get(tail..).unwrap_or_default());
     }
 }
 
@@ -337,30 +323,14 @@ mod tests {
     fn a_text_is_not_found_in_the_head_nor_past_the_end() {
         check(OK, Some("200"), "body-mismatch keep");
         check(OK, Some("hellooo"), "body-mismatch keep");
-        check(
-            "HTTP/1.1 204 No Content\r\n\r\n",
-            Some("x"),
-            "body-mismatch keep",
-        );
+        check("HTTP/1.1 204 No Content\r\n\r\n", Some("x"), "body-mismatch keep");
     }
 
     #[test]
     fn other_statuses_are_told_whatever_their_body() {
-        check(
-            "HTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx",
-            Some("x"),
-            "status-503 keep",
-        );
-        check(
-            "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n",
-            None,
-            "status-302 keep",
-        );
-        check(
-            "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
-            None,
-            "status-304 keep",
-        );
+        check("HTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx", Some("x"), "status-503 keep");
+        check("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", None, "status-302 keep");
+        check("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", None, "status-304 keep");
     }
 
     #[test]
@@ -370,36 +340,20 @@ mod tests {
             Some("hi"),
             "good close",
         );
-        check(
-            "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi",
-            None,
-            "good close",
-        );
+        check("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", None, "good close");
     }
 
     #[test]
     fn a_body_until_close_is_over_when_the_connection_is() {
-        check(
-            "HTTP/1.1 200 OK\r\n\r\nhello",
-            Some("hello"),
-            "more good close",
-        );
-        check(
-            "HTTP/1.1 200 OK\r\n\r\nhello",
-            Some("x"),
-            "more body-mismatch close",
-        );
+        check("HTTP/1.1 200 OK\r\n\r\nhello", Some("hello"), "more good close");
+        check("HTTP/1.1 200 OK\r\n\r\nhello", Some("x"), "more body-mismatch close");
     }
 
     #[test]
     fn an_answer_that_ends_early_is_closed() {
         check("", None, "more closed close");
         check("HTTP/1.1 200 OK\r\nConte", None, "more closed close");
-        check(
-            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
-            None,
-            "more closed close",
-        );
+        check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", None, "more closed close");
         check(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n",
             None,
@@ -419,16 +373,8 @@ mod tests {
     #[test]
     fn what_is_not_http_is_a_protocol_error() {
         check("SSH-2.0-OpenSSH\r\n\r\n", None, "protocol close");
-        check(
-            "HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\nx",
-            None,
-            "protocol close",
-        );
-        check(
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
-            None,
-            "protocol close",
-        );
+        check("HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\nx", None, "protocol close");
+        check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", None, "protocol close");
     }
 
     #[test]
@@ -443,10 +389,7 @@ mod tests {
     fn an_answer_to_head_has_no_body() {
         let mut reader = Reader::new(Method::Head, None);
         let head = OK.trim_end_matches("hello");
-        let good = Reading::Over {
-            outcome: Outcome::Good,
-            keep: true,
-        };
+        let good = Reading::Over { outcome: Outcome::Good, keep: true };
         assert_eq!(reader.feed(head.as_bytes()), good);
     }
 
@@ -478,11 +421,7 @@ mod tests {
         let bytes = answer.as_bytes();
         for cut in 0..=bytes.len() {
             let (left, right) = bytes.split_at(cut);
-            assert_eq!(
-                verdict(&[left, right], text),
-                expect,
-                "cut at {cut} of {answer:?}"
-            );
+            assert_eq!(verdict(&[left, right], text), expect, "cut at {cut} of {answer:?}");
         }
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         assert_eq!(verdict(&single, text), expect, "byte by byte: {answer:?}");

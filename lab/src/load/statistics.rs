@@ -63,11 +63,7 @@ pub struct Latency {
 
 impl Tally {
     pub(crate) fn new() -> Self {
-        Self {
-            all: 0,
-            all_errors: 0,
-            measured: Measured::new(),
-        }
+        Self { all: 0, all_errors: 0, measured: Measured::new() }
     }
 
     /// Counts a finished request. `measured`: it started within the measured time.
@@ -75,8 +71,7 @@ impl Tally {
         self.all += 1;
         self.all_errors += u64::from(outcome.is_error());
         if measured {
-            self.measured
-                .record(span.end_us.saturating_sub(span.start_us), outcome, bytes);
+            self.measured.record(span.end_us.saturating_sub(span.start_us), outcome, bytes);
         }
     }
 
@@ -136,9 +131,7 @@ impl Measured {
         }
         self.received_bytes += other.received_bytes;
         self.sent_bytes += other.sent_bytes;
-        self.latencies_us
-            .add(&other.latencies_us)
-            .expect("all tallies have the same bounds");
+        self.latencies_us.add(&other.latencies_us).expect("all tallies have the same bounds");
         self.sum_us += other.sum_us;
         self.sum_of_squares_us += other.sum_of_squares_us;
         self.min_us = self.min_us.min(other.min_us);
@@ -184,15 +177,8 @@ mod tests {
     #[test]
     fn mean_and_deviation_are_exact_and_percentiles_within_a_thousandth() {
         let latency = tally(1..=1_000).measured.latency();
-        assert_eq!(
-            (latency.min_ms, latency.mean_ms, latency.max_ms),
-            (0.001, 0.5005, 1.0)
-        );
-        assert!(
-            (latency.sd_ms - 0.288_675).abs() < 1e-6,
-            "{}",
-            latency.sd_ms
-        );
+        assert_eq!((latency.min_ms, latency.mean_ms, latency.max_ms), (0.001, 0.5005, 1.0));
+        assert!((latency.sd_ms - 0.288_675).abs() < 1e-6, "{}", latency.sd_ms);
         near(latency.p50_ms, 0.500);
         near(latency.p75_ms, 0.750);
         near(latency.p90_ms, 0.900);
@@ -206,57 +192,21 @@ mod tests {
     fn merged_threads_give_what_one_thread_would_have() {
         let mut merged = tally(1..=400);
         merged.merge(&tally(401..=1_000));
-        assert_eq!(
-            merged.measured.latency(),
-            tally(1..=1_000).measured.latency()
-        );
+        assert_eq!(merged.measured.latency(), tally(1..=1_000).measured.latency());
         assert_eq!((merged.all, merged.measured.requests), (1_000, 1_000));
     }
 
     #[test]
     fn the_warm_up_counts_as_sent_but_not_as_measured() {
         let mut tally = Tally::new();
-        let bytes = Traffic {
-            sent: 10,
-            received: 20,
-        };
-        tally.record(
-            false,
-            Span {
-                start_us: 0,
-                end_us: 5,
-            },
-            Outcome::Timeout,
-            bytes,
-        );
-        tally.record(
-            true,
-            Span {
-                start_us: 5,
-                end_us: 9,
-            },
-            Outcome::Status(503),
-            bytes,
-        );
-        tally.record(
-            true,
-            Span {
-                start_us: 9,
-                end_us: 12,
-            },
-            Outcome::Good,
-            bytes,
-        );
+        let bytes = Traffic { sent: 10, received: 20 };
+        tally.record(false, Span { start_us: 0, end_us: 5 }, Outcome::Timeout, bytes);
+        tally.record(true, Span { start_us: 5, end_us: 9 }, Outcome::Status(503), bytes);
+        tally.record(true, Span { start_us: 9, end_us: 12 }, Outcome::Good, bytes);
         assert_eq!((tally.all, tally.all_errors), (3, 2));
         assert_eq!((tally.measured.requests, tally.measured.errors), (2, 1));
-        assert_eq!(
-            tally.measured.errors_by_kind,
-            BTreeMap::from([(Outcome::Status(503), 1)])
-        );
-        assert_eq!(
-            (tally.measured.sent_bytes, tally.measured.received_bytes),
-            (20, 40)
-        );
+        assert_eq!(tally.measured.errors_by_kind, BTreeMap::from([(Outcome::Status(503), 1)]));
+        assert_eq!((tally.measured.sent_bytes, tally.measured.received_bytes), (20, 40));
     }
 
     #[test]
@@ -274,10 +224,7 @@ mod tests {
     fn tally(latencies_us: impl Iterator<Item = u64>) -> Tally {
         let mut tally = Tally::new();
         for end_us in latencies_us {
-            let span = Span {
-                start_us: 0,
-                end_us,
-            };
+            let span = Span { start_us: 0, end_us };
             tally.record(true, span, Outcome::Good, Traffic::default());
         }
         tally
@@ -285,9 +232,6 @@ mod tests {
 
     #[track_caller]
     fn near(found: f64, expected: f64) {
-        assert!(
-            (found / expected - 1.0).abs() <= 0.001,
-            "{found} is not near {expected}"
-        );
+        assert!((found / expected - 1.0).abs() <= 0.001, "{found} is not near {expected}");
     }
 }

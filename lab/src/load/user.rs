@@ -49,10 +49,7 @@ pub(crate) struct Window {
 
 impl Window {
     pub(crate) fn new(from_us: u64, until_us: u64) -> Self {
-        Self {
-            from_us,
-            until_us: AtomicU64::new(until_us),
-        }
+        Self { from_us, until_us: AtomicU64::new(until_us) }
     }
 
     pub(crate) fn until_us(&self) -> u64 {
@@ -79,10 +76,7 @@ pub(crate) struct Lane {
 
 impl Lane {
     pub(crate) fn new(index: usize) -> Self {
-        Self {
-            tally: Mutex::new(Tally::new()),
-            turn: AtomicUsize::new(index),
-        }
+        Self { tally: Mutex::new(Tally::new()), turn: AtomicUsize::new(index) }
     }
 
     pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
@@ -93,8 +87,7 @@ impl Lane {
     /// Only the lane's own thread asks, so there is nobody to race with.
     fn next_turn(&self, threads: usize) -> usize {
         let turn = self.turn.load(Ordering::Relaxed);
-        self.turn
-            .store(turn.wrapping_add(threads), Ordering::Relaxed);
+        self.turn.store(turn.wrapping_add(threads), Ordering::Relaxed);
         turn
     }
 }
@@ -161,24 +154,14 @@ struct Ended {
 
 impl Ended {
     const fn failed(outcome: Outcome, bytes: Traffic) -> Self {
-        Self {
-            outcome,
-            keep: false,
-            bytes,
-        }
+        Self { outcome, keep: false, bytes }
     }
 }
 
 impl User {
     pub(crate) fn new(plan: Arc<Plan>, lane: Arc<Lane>, slot: Arc<Slot>) -> Self {
         let reader = Reader::new(plan.prepared.method, plan.expect.as_deref());
-        Self {
-            plan,
-            lane,
-            slot,
-            stream: None,
-            reader,
-        }
+        Self { plan, lane, slot, stream: None, reader }
     }
 
     /// Waits for `delay` (the ramp), then sends until the measured time is over.
@@ -194,14 +177,9 @@ impl User {
         let mut start_us = self.plan.now_us();
         while start_us < self.plan.window.until_us() {
             let ended = self.request(start_us).await;
-            let span = Span {
-                start_us,
-                end_us: self.plan.now_us(),
-            };
+            let span = Span { start_us, end_us: self.plan.now_us() };
             let measured = self.plan.window.measures(start_us);
-            self.lane
-                .tally()
-                .record(measured, span, ended.outcome, ended.bytes);
+            self.lane.tally().record(measured, span, ended.outcome, ended.bytes);
             start_us = span.end_us;
             if !ended.keep {
                 self.stream = None;
@@ -284,11 +262,7 @@ impl Exchange<'_> {
             if let Reading::Over { outcome, keep } = reading {
                 // A connection with half a request on it is of no more use.
                 let keep = keep && self.flushed;
-                return Poll::Ready(Ended {
-                    outcome,
-                    keep,
-                    bytes: self.bytes(),
-                });
+                return Poll::Ready(Ended { outcome, keep, bytes: self.bytes() });
             }
         }
     }
@@ -327,16 +301,13 @@ impl Exchange<'_> {
 
     /// The connection is over. If writing had failed before, that is what is told.
     fn ended(&mut self) -> Reading {
-        match self.reader.end() {
-            Reading::Over {
-                outcome: Outcome::Closed,
-                keep,
-            } if self.broken => Reading::Over {
-                outcome: Outcome::Write,
-                keep,
-            },
-            reading => reading,
+        let reading = self.reader.end();
+        if let Reading::Over { outcome: Outcome::Closed, keep } = reading
+            && self.broken
+        {
+            return Reading::Over { outcome: Outcome::Write, keep };
         }
+        reading
     }
 
     fn failed(&self, outcome: Outcome) -> Ended {
@@ -344,9 +315,6 @@ impl Exchange<'_> {
     }
 
     fn bytes(&self) -> Traffic {
-        Traffic {
-            sent: self.written as u64,
-            received: self.reader.received(),
-        }
+        Traffic { sent: self.written as u64, received: self.reader.received() }
     }
 }
