@@ -1,0 +1,32 @@
+//! Follows files and key sets, and tells what the gateway shall serve from now on.
+//!
+//! Place in the flow: files | JWKS --> `formats` --> `model::Snapshot` --> **follow** --> whoever is
+//! told. It reads the API descriptions, `penstock.toml`, keys and certificates, watches them, and
+//! calls back with each new [`Change`]. A broken change keeps the last good version serving; what is
+//! wrong with it stands on the [`Board`].
+//!
+//! Decisions are made in [`catalogue`], [`settle`] and [`issuers`], which know neither files nor
+//! clocks; [`follower`] does what they say.
+//!
+//! Architecture invariant: never imports the gateway, and nothing here waits on a request's path.
+
+mod board;
+mod catalogue;
+mod certificates;
+mod configuration;
+mod documents;
+mod fetch;
+mod follower;
+mod issuers;
+mod keep;
+mod settle;
+mod tracked;
+mod walk;
+mod watcher;
+
+pub use board::{Board, Reloads};
+pub use configuration::{ConfigurationError, read_settings};
+pub use documents::{check_api, find_descriptions};
+pub use fetch::{Fetch, https_fetch};
+pub use follower::{Change, Follower, Handle, Options, Publish};
+pub use keep::{keep_private, keep_public};

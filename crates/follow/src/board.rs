@@ -1,0 +1,133 @@
+//! What is wrong with each file at the moment, and how often reading went well: for `/diagnostics`,
+//! `/metrics` and the log.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use base::limits;
+use model::{Diagnostic, Severity};
+use serde_json::json;
+
+/// The current diagnostics by file, and counts of reloads. Shared between follower and admin.
+#[derive(Debug, Default)]
+pub struct Board {
+    files: Mutex<BTreeMap<PathBuf, Vec<Diagnostic>>>,
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    last_success_unix_s: AtomicU64,
+}
+
+/// How reading changed files went since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reloads {
+    /// Changes that took effect.
+    pub succeeded: u64,
+    /// Changes that were refused; the last good version stayed.
+    pub failed: u64,
+    /// Seconds since the Unix epoch; 0: none yet.
+    pub last_success_unix_s: u64,
+}
+
+/// Whether a file's diagnostics differ from before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Posted {
+    Same,
+    New,
+}
+
+impl Board {
+    /// Everything that is wrong now, by file, then in the file's order.
+    #[must_use]
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.values().flatten().cloned().collect()
+    }
+
+    /// The same as a JSON array for `/diagnostics`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let rows: Vec<_> = self.diagnostics().iter().map(row).collect();
+        json!(rows).to_string()
+    }
+
+    /// For `/metrics`.
+    #[must_use]
+    pub fn reloads(&self) -> Reloads {
+        Reloads {
+            succeeded: self.succeeded.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            last_success_unix_s: self.last_success_unix_s.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Replaces what is known about `file`; an empty list removes it.
+    pub(crate) fn post(&self, file: &Path, mut diagnostics: Vec<Diagnostic>) -> Posted {
+        diagnostics.truncate(limits::DIAGNOSTICS_MAX);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = if diagnostics.is_empty() {
+            files.remove(file)
+        } else if files.get(file) == Some(&diagnostics) {
+            return Posted::Same;
+        } else {
+            files.insert(file.to_owned(), diagnostics);
+            return Posted::New;
+        };
+        if before.is_some() { Posted::New } else { Posted::Same }
+    }
+
+    pub(crate) fn count_success(&self, unix_s: u64) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+        self.last_success_unix_s.store(unix_s, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_failure(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn row(diagnostic: &Diagnostic) -> serde_json::Value {
+    let severity = match diagnostic.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    json!({
+        "severity": severity,
+        "file": diagnostic.file.display().to_string(),
+        "line": diagnostic.place.map(|place| place.line),
+        "column": diagnostic.place.map(|place| place.column),
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(message: &str) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            file: "apis/a.yaml".into(),
+            place: Some(model::Place { line: 3, column: 7 }),
+            message: message.to_owned(),
+            help: None,
+        }
+    }
+
+    #[test]
+    fn the_board_shows_the_last_findings_of_each_file_as_json() {
+        let board = Board::default();
+        let file = Path::new("apis/a.yaml");
+        assert_eq!(board.post(file, vec![finding("say \"no\"")]), Posted::New);
+        assert_eq!(board.post(file, vec![finding("say \"no\"")]), Posted::Same);
+        assert_eq!(
+            board.to_json(),
+            r#"[{"column":7,"file":"apis/a.yaml","help":null,"line":3,"message":"say \"no\"","severity":"error"}]"#
+        );
+        assert_eq!(board.post(file, Vec::new()), Posted::New);
+        assert_eq!(board.post(file, Vec::new()), Posted::Same);
+        assert_eq!(board.to_json(), "[]");
+    }
+}

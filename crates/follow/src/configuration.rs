@@ -1,0 +1,76 @@
+//! `penstock.toml` from disk, and what a change of it means.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use formats::declarative;
+use formats::openapi::Defaults;
+use model::{Diagnostic, Settings, Severity};
+
+use crate::documents::read_bounded;
+
+/// The configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigurationError {
+    /// Never empty.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads and checks the configuration file. With the settings come warnings.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
+    let whole = |message: String| ConfigurationError {
+        diagnostics: vec![Diagnostic {
+            severity: Severity::Error,
+            file: file.to_owned(),
+            place: None,
+            message,
+            help: None,
+        }],
+    };
+    let bytes = read_bounded(file).map_err(whole)?;
+    let text = String::from_utf8(bytes).map_err(|_| whole("is not UTF-8".to_owned()))?;
+    let env = |name: &str| std::env::var(name).ok();
+    let secret = |file: &Path| fs::read(file);
+    let (settings, diagnostics) = declarative::read(file, &text, &env, &secret);
+    match settings {
+        Some(settings) => Ok((settings, diagnostics)),
+        None => Err(ConfigurationError { diagnostics }),
+    }
+}
+
+/// What the settings say for every API.
+pub(crate) fn defaults(settings: &Settings) -> Defaults {
+    Defaults {
+        response_head_ms: settings.gateway.response_head_ms,
+        issuers_configured: !settings.issuers.is_empty(),
+    }
+}
+
+/// The real parent folders of the roots, so that a root that is swapped or appears later is seen.
+pub(crate) fn parents(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let parents = roots.iter().filter_map(|root| root.parent());
+    parents
+        .map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+        .map(Path::to_owned)
+        .collect()
+}
+
+/// Keys whose change takes effect only with a restart.
+pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'static str> {
+    let (old, new) = (&before.gateway, &after.gateway);
+    let changes = [
+        ("[gateway] http", old.http != new.http),
+        ("[gateway] https", old.https != new.https),
+        ("[gateway] workers", old.workers != new.workers),
+        ("[gateway] data", old.data != new.data),
+        ("[admin] listen", before.admin != after.admin),
+        ("[upstream_tls]", before.upstream_tls != after.upstream_tls),
+        ("[access_log]", before.access_log != after.access_log),
+        ("[log]", before.log != after.log),
+    ];
+    changes.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+}

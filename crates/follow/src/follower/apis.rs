@@ -1,0 +1,343 @@
+//! API descriptions: which of them an event is about, reading them, and what comes of it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::hash::BuildHasher;
+use std::io::ErrorKind;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use base::limits;
+use formats::openapi::Defaults;
+
+use super::{Follower, Walk, Work, poll_wait_us};
+use crate::catalogue::{Applied, Found};
+use crate::configuration::{defaults, parents};
+use crate::documents::{self, Reading};
+use crate::settle::Sign;
+use crate::walk::{self, Stamp};
+
+/// From here on files are read by several threads: only the first load has so many.
+const FILES_FOR_THREADS_MIN: usize = 64;
+
+/// One file, as far as it was looked at.
+enum Look {
+    Missing,
+    /// The same text as before.
+    Same(Stamp),
+    Read(Stamp, u64, Box<Reading>),
+    Unreadable(String),
+    /// Written to at this very moment.
+    Busy,
+}
+
+impl Follower {
+    /// Finds what is meant by an event at a real folder plus name, or by a name that a walk noted.
+    pub(super) fn meant(&mut self, location: &Path, work: &mut Work) {
+        let mut ours = self.tracked.at(location);
+        if ours.is_empty() && self.tracked.knows(location) {
+            ours.push(location.to_owned());
+        }
+        for file in &ours {
+            self.meant_file(file, work);
+        }
+        if !ours.is_empty() {
+            return;
+        }
+        let found = fs::symlink_metadata(location);
+        let in_ours = || {
+            location.parent().is_some_and(|folder| self.folders.contains_key(folder))
+                || self.roots.contains(location)
+        };
+        // A link may be a step on the way to any of our files (Kubernetes' `..data`).
+        let way =
+            found.as_ref().is_ok_and(|found| found.is_symlink() || found.is_dir() && in_ours());
+        match self.walked_name(location) {
+            Some(file) if found.is_ok() && fs::metadata(location).is_ok_and(|to| to.is_file()) => {
+                work.apis.insert(file);
+            }
+            Some(_) | None if way || self.folders.contains_key(location) => {
+                work.walk = work.walk.max(Some(Walk::Moved));
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    /// What one of our files is to us.
+    pub(super) fn meant_file(&self, file: &Path, work: &mut Work) {
+        if self.catalogue.knows(file) {
+            work.apis.insert(file.to_owned());
+        }
+        if let Some(referrers) = self.referrers.get(file) {
+            work.apis.extend(referrers.iter().cloned());
+            work.anew.extend(referrers.iter().cloned());
+        }
+        self.meant_otherwise(file, work);
+    }
+
+    /// The name under which a walk would find a description at this place.
+    fn walked_name(&self, location: &Path) -> Option<PathBuf> {
+        if !walk::is_description(location) {
+            return None;
+        }
+        let (folder, name) = (location.parent()?, location.file_name()?);
+        let walked = self.folders.get(folder);
+        let noted = || self.folders.values().find(|walked| *walked == folder);
+        walked.or_else(noted).map(|walked| walked.join(name))
+    }
+
+    /// Looks at every folder and at every file's times; reads nothing.
+    pub(super) fn walk(&mut self, why: Walk, work: &mut Work) {
+        let start_us = self.clock.now().mono_us;
+        self.tracked.forget_folders();
+        let roots = self.settings.gateway.apis.clone();
+        let watcher = &mut self.watcher;
+        for parent in parents(&roots) {
+            watcher.iter_mut().for_each(|watcher| watcher.watch(&parent));
+        }
+        let walked = walk::walk(&roots, &mut |folder| {
+            watcher.iter_mut().for_each(|watcher| watcher.watch(folder));
+        });
+        self.roots = roots.iter().filter_map(|root| walk::location(root)).collect();
+        let real = |folder: PathBuf| Some((fs::canonicalize(&folder).ok()?, folder));
+        self.folders = walked.folders.into_iter().filter_map(real).collect();
+        let differing = walked
+            .files
+            .iter()
+            .filter(|(file, stamp)| why == Walk::Reload || self.tracked.differs(file, Some(stamp)));
+        let differing: Vec<PathBuf> = differing.map(|(file, _)| file.clone()).collect();
+        let gone = self.catalogue.files().filter(|file| !walked.files.contains_key(*file));
+        let gone: Vec<PathBuf> =
+            gone.filter(|file| !self.missing.contains_key(*file)).map(Path::to_owned).collect();
+        let singles = self.differing_singles(&walked.files);
+        match why {
+            Walk::Poll => {
+                for file in differing.into_iter().chain(singles) {
+                    self.settle.note(file, Sign::Writing, start_us);
+                }
+            }
+            Walk::Moved | Walk::Reload => {
+                work.apis.extend(differing);
+                for file in singles {
+                    self.meant_file(&file, work);
+                }
+            }
+        }
+        work.apis.extend(gone);
+        if why == Walk::Reload {
+            work.anew.extend(work.apis.iter().cloned());
+        }
+        self.post_unwalked(walked.problems);
+        let end = self.clock.now();
+        self.poll_us = end.mono_us + poll_wait_us(end.mono_us.saturating_sub(start_us));
+    }
+
+    fn post_unwalked(&mut self, problems: Vec<model::Diagnostic>) {
+        let now: BTreeSet<PathBuf> = problems.iter().map(|problem| problem.file.clone()).collect();
+        for solved in self.unwalked.difference(&now) {
+            self.post(solved, Vec::new());
+        }
+        for problem in problems {
+            self.post(&problem.file.clone(), vec![problem]);
+        }
+        self.unwalked = now;
+    }
+
+    /// As [`Follower::read_apis`], and counts and logs.
+    pub(super) fn reread_apis(&mut self, work: Work) -> bool {
+        let applied = self.read_apis(work);
+        self.log_taken(&applied);
+        for _ in &applied.refused {
+            self.board.count_failure();
+        }
+        applied.changed
+    }
+
+    /// Reads descriptions and applies what they say.
+    pub(super) fn read_apis(&mut self, work: Work) -> Applied {
+        let files: Vec<PathBuf> = work.apis.into_iter().collect();
+        let settings = defaults(&self.settings);
+        let looks = in_parallel(&files, |file| {
+            let known = self.texts.get(file).filter(|_| !work.anew.contains(file));
+            look(file, known.copied(), &settings, &self.hashing)
+        });
+        let changes = files.into_iter().zip(looks);
+        let changes: Vec<_> = changes.filter_map(|(file, look)| self.digest(file, look)).collect();
+        let applied = self.catalogue.apply(changes);
+        for file in &applied.touched {
+            self.post(file, self.catalogue.diagnostics(file));
+        }
+        applied
+    }
+
+    /// Remembers what was seen of a file. None: nothing new.
+    fn digest(&mut self, file: PathBuf, look: Look) -> Option<(PathBuf, Found)> {
+        if !self.is_below_roots(&file) {
+            self.forget(&file);
+            return Some((file, Found::Removed));
+        }
+        let found = match look {
+            Look::Busy => {
+                self.settle.note(file, Sign::Writing, self.clock.now().mono_us);
+                return None;
+            }
+            Look::Missing => {
+                if !self.catalogue.knows(&file) {
+                    return None;
+                }
+                self.texts.remove(&file);
+                let wait_us = 1_000 * u64::from(limits::FILE_MISSING_MS_MAX);
+                let at_us = self.clock.now().mono_us + wait_us;
+                self.missing.entry(file.clone()).or_insert(at_us);
+                Found::Missing
+            }
+            Look::Same(stamp) => {
+                self.see(&file, stamp);
+                return None;
+            }
+            Look::Read(stamp, text, reading) => {
+                self.see(&file, stamp);
+                self.texts.insert(file.clone(), text);
+                self.refer(&file, reading.refs);
+                Found::Read(Box::new(reading.outcome))
+            }
+            Look::Unreadable(problem) => {
+                let folders = self.tracked.look(&file);
+                self.watch_folders(&folders);
+                self.texts.remove(&file);
+                Found::Read(Box::new(documents::unreadable(&file, problem)))
+            }
+        };
+        Some((file, found))
+    }
+
+    fn see(&mut self, file: &Path, stamp: Stamp) {
+        self.missing.remove(file);
+        let folders = self.tracked.look_with(file, Some(stamp));
+        self.watch_folders(&folders);
+    }
+
+    /// Files that stayed away are given up, unless the folder that was configured is away as a whole:
+    /// that is an accident, not a wish.
+    pub(super) fn give_up(&mut self, files: Vec<PathBuf>, work: &mut Work) {
+        let mut removed = Vec::new();
+        for file in files {
+            if walk::stamp(&file).is_some() {
+                work.apis.insert(file);
+            } else if self.root_is_there(&file) {
+                self.forget(&file);
+                removed.push((file, Found::Removed));
+            }
+        }
+        if removed.is_empty() {
+            return;
+        }
+        let applied = self.catalogue.apply(removed);
+        for file in &applied.touched {
+            self.post(file, self.catalogue.diagnostics(file));
+        }
+        self.log_taken(&applied);
+        work.tell |= applied.changed;
+    }
+
+    fn log_taken(&self, applied: &Applied) {
+        for file in &applied.taken {
+            let apis = self.catalogue.count();
+            let message = if self.catalogue.knows(file) { "API taken" } else { "API removed" };
+            tracing::info!(file = %file.display(), apis, "{message}");
+        }
+    }
+
+    fn forget(&mut self, file: &Path) {
+        self.tracked.forget(file);
+        self.texts.remove(file);
+        self.missing.remove(file);
+        self.refer(file, BTreeSet::new());
+    }
+
+    /// Notes which other files a description refers to now.
+    fn refer(&mut self, file: &Path, refs: BTreeSet<PathBuf>) {
+        let mut orphans = Vec::new();
+        self.referrers.retain(|referred, by| {
+            by.remove(file);
+            let orphaned = by.is_empty() && !refs.contains(referred);
+            if orphaned {
+                orphans.push(referred.clone());
+            }
+            !by.is_empty()
+        });
+        for orphan in orphans {
+            if !self.catalogue.knows(&orphan) {
+                self.tracked.forget(&orphan);
+            }
+        }
+        for referred in refs {
+            let folders = self.tracked.look(&referred);
+            self.watch_folders(&folders);
+            self.referrers.entry(referred).or_default().insert(file.to_owned());
+        }
+    }
+
+    fn is_below_roots(&self, file: &Path) -> bool {
+        self.settings.gateway.apis.iter().any(|root| file.starts_with(root))
+    }
+
+    fn root_is_there(&self, file: &Path) -> bool {
+        let mut roots = self.settings.gateway.apis.iter().filter(|root| file.starts_with(root));
+        roots.any(|root| root.exists())
+    }
+
+    pub(super) fn watch_folders(&mut self, folders: &[PathBuf]) {
+        let Some(watcher) = &mut self.watcher else { return };
+        for folder in folders {
+            watcher.watch(folder);
+        }
+    }
+}
+
+/// Reads one file, and parses it unless its text has the hash `known`.
+fn look(file: &Path, known: Option<u64>, settings: &Defaults, hashing: &impl BuildHasher) -> Look {
+    match fs::metadata(file) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Look::Missing;
+        }
+        Ok(_) | Err(_) => {}
+    }
+    let (text, stamp) = match documents::read_up_to(file, limits::DOCUMENT_BYTES_MAX) {
+        Ok(read) => read,
+        Err(problem) => return Look::Unreadable(problem),
+    };
+    if walk::stamp(file) != Some(stamp) {
+        return Look::Busy;
+    }
+    let hash = hashing.hash_one(&text);
+    if known == Some(hash) {
+        return Look::Same(stamp);
+    }
+    // A description that trips the reader must not end the following of all others.
+    let parsed = catch_unwind(AssertUnwindSafe(|| documents::read(file, &text, settings)));
+    match parsed {
+        Ok(reading) => Look::Read(stamp, hash, Box::new(reading)),
+        Err(_) => Look::Unreadable("reading it failed: a bug in Penstock, please report it".into()),
+    }
+}
+
+/// `each` of `files`, in their order; by as many threads as there are CPUs where it pays.
+fn in_parallel<T: Send>(files: &[PathBuf], each: impl Fn(&Path) -> T + Sync) -> Vec<T> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    if files.len() < FILES_FOR_THREADS_MIN || threads == 1 {
+        return files.iter().map(|file| each(file)).collect();
+    }
+    let share = files.len().div_ceil(threads);
+    thread::scope(|scope| {
+        let each = &each;
+        let shares = files.chunks(share).map(|files| {
+            scope.spawn(move || files.iter().map(|file| each(file)).collect::<Vec<T>>())
+        });
+        let running: Vec<_> = shares.collect();
+        let joined = running.into_iter().map(|thread| thread.join().expect("`each` never panics"));
+        joined.flatten().collect()
+    })
+}

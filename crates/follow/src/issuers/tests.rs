@@ -1,0 +1,136 @@
+use super::*;
+
+const URL: &str = "https://issuer.example/jwks";
+
+#[test]
+fn a_jwks_url_is_fetched_at_once_and_then_every_five_minutes() {
+    let mut issuers = configured(&[by_url()]);
+    assert_eq!(due(&mut issuers, 0), ["main"]);
+    assert_eq!(due(&mut issuers, 1_000), no(), "one fetch at a time");
+    issuers.fetched("main", &by_url().keys, true, 2 * SECOND_US);
+    assert_eq!(due(&mut issuers, 301), no());
+    assert_eq!(due(&mut issuers, 302), ["main"]);
+}
+
+#[test]
+fn a_failing_fetch_is_tried_again_ever_more_slowly() {
+    let mut issuers = configured(&[by_url()]);
+    let mut now_s = 0;
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        assert_eq!(due(&mut issuers, now_s), ["main"]);
+        issuers.fetched("main", &by_url().keys, false, now_s * SECOND_US);
+        let next_s = issuers.next_us().expect("a next time") / SECOND_US;
+        waits.push(next_s - now_s);
+        now_s = next_s;
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+}
+
+#[test]
+fn an_unknown_kid_fetches_early_at_most_every_thirty_seconds() {
+    let mut issuers = configured(&[by_url()]);
+    due(&mut issuers, 0);
+    issuers.fetched("main", &by_url().keys, true, 0);
+    let mut fetches = Vec::new();
+    for now_s in 10..100 {
+        issuers.unknown_kid("main", now_s * SECOND_US);
+        issuers.unknown_kid("stranger", now_s * SECOND_US);
+        if due(&mut issuers, now_s) == ["main"] {
+            fetches.push(now_s);
+            issuers.fetched("main", &by_url().keys, true, now_s * SECOND_US);
+        }
+    }
+    assert_eq!(fetches, [10, 40, 70]);
+}
+
+#[test]
+fn an_unknown_kid_does_not_hurry_a_failing_source() {
+    let mut issuers = configured(&[by_url()]);
+    due(&mut issuers, 0);
+    for _ in 0..5 {
+        issuers.fetched("main", &by_url().keys, false, 0);
+    }
+    issuers.unknown_kid("main", SECOND_US);
+    assert_eq!(due(&mut issuers, 15), no());
+    assert_eq!(due(&mut issuers, 16), ["main"]);
+}
+
+#[test]
+fn bad_keys_leave_the_good_ones_and_the_revision() {
+    let mut issuers = configured(&[by_secret(&[])]);
+    let source = by_secret(&[]).keys;
+    assert_eq!(issuers.offer("main", &source, vec![7; 64]), Offered::Taken);
+    let before = issuers.current();
+    assert_eq!(issuers.offer("main", &source, vec![7; 64]), Offered::Unchanged);
+    assert!(matches!(issuers.offer("main", &source, Vec::new()), Offered::Refused(_)));
+    let after = issuers.current();
+    assert!(Arc::ptr_eq(&before[0], &after[0]));
+    assert_eq!(issuers.offer("main", &source, vec![8; 64]), Offered::Taken);
+    assert!(issuers.current()[0].revision > before[0].revision);
+}
+
+#[test]
+fn a_secret_never_verifies_by_the_algorithm_of_a_public_key() {
+    let mut issuers = configured(&[by_secret(&[Algorithm::Rs256])]);
+    let source = by_secret(&[]).keys;
+    let offered = issuers.offer("main", &source, vec![7; 64]);
+    assert_eq!(offered, Offered::Refused("no key that its algorithms can use".to_owned()));
+}
+
+#[test]
+fn an_answer_to_an_older_configuration_is_dropped() {
+    let mut issuers = configured(&[by_url()]);
+    issuers.configure(&[by_secret(&[])], 0);
+    assert_eq!(issuers.offer("main", &by_url().keys, b"{}".to_vec()), Offered::Unchanged);
+    assert_eq!(issuers.next_us(), None, "a secret is not fetched");
+}
+
+#[test]
+fn a_change_of_rules_keeps_the_keys_and_raises_the_revision() {
+    let mut issuers = configured(&[by_secret(&[])]);
+    issuers.offer("main", &by_secret(&[]).keys, vec![7; 64]);
+    let before = issuers.current();
+    issuers.configure(&[by_secret(&[])], 0);
+    assert!(Arc::ptr_eq(&before[0], &issuers.current()[0]), "nothing changed");
+    let mut rules = by_secret(&[]);
+    rules.audiences = vec!["api".to_owned()];
+    issuers.configure(&[rules], 0);
+    let after = issuers.current();
+    assert!(after[0].revision > before[0].revision);
+    assert_eq!(after[0].keys.len(), before[0].keys.len());
+}
+
+fn configured(settings: &[IssuerSettings]) -> Issuers {
+    let mut issuers = Issuers::default();
+    issuers.configure(settings, 0);
+    issuers
+}
+
+fn due(issuers: &mut Issuers, now_s: u64) -> Vec<String> {
+    issuers.take_due(now_s * SECOND_US).into_iter().map(|(name, _)| name).collect()
+}
+
+fn no() -> Vec<String> {
+    Vec::new()
+}
+
+fn by_url() -> IssuerSettings {
+    settings(KeySource::JwksUrl(URL.to_owned()), &[])
+}
+
+fn by_secret(algorithms: &[Algorithm]) -> IssuerSettings {
+    settings(KeySource::Secret(vec![7; 64]), algorithms)
+}
+
+fn settings(keys: KeySource, algorithms: &[Algorithm]) -> IssuerSettings {
+    IssuerSettings {
+        name: "main".to_owned(),
+        iss: "https://issuer.example".to_owned(),
+        keys,
+        algorithms: algorithms.to_vec(),
+        audiences: Vec::new(),
+        leeway_s: 0,
+        padded_segments: false,
+    }
+}

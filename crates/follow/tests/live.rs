@@ -1,0 +1,574 @@
+//! Real folders, real notifications: what is served after files change. Each wait is for the change
+//! that is to come; what must not change is checked once a later change, the fence, has come.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use base::{Clock, Now, SystemClock, limits};
+use follow::{Board, Change, Fetch, Follower, Handle, Options, https_fetch};
+use jose::SigningKey;
+use model::{
+    AccessLog, AdminSettings, ApiState, FaultStatus, GatewaySettings, IssuerSettings, KeySource,
+    LogFormat, LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
+};
+
+/// Longest wait for a change, far above what any machine needs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_file_renamed_into_place_is_served() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
+    assert_eq!(scene.served(), "/a");
+    scene.replace("apis/a.yaml", &api("/b"));
+    scene.until("/b");
+}
+
+#[test]
+fn a_file_truncated_and_written_anew_is_served() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
+    fs::write(scene.path("apis/a.yaml"), api("/b")).unwrap();
+    scene.until("/b");
+}
+
+#[test]
+fn a_file_written_in_pieces_is_read_when_it_is_closed() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
+    let text = api("/b");
+    let (first, second) = text.split_at(text.len() / 2);
+    let mut file = File::create(scene.path("apis/a.yaml")).unwrap();
+    file.write_all(first.as_bytes()).unwrap();
+    file.flush().unwrap();
+    file.write_all(second.as_bytes()).unwrap();
+    drop(file);
+    scene.until("/b");
+    assert_eq!(scene.board.reloads().failed, 0, "no half of it was read");
+}
+
+#[test]
+fn an_editor_that_moves_the_old_file_away_first_leaves_no_gap() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
+    fs::rename(scene.path("apis/a.yaml"), scene.path("apis/a.yaml~")).unwrap();
+    fs::write(scene.path("apis/a.yaml"), api("/b")).unwrap();
+    scene.until("/b");
+    assert!(
+        !scene.history.iter().any(String::is_empty),
+        "never without the API: {:?}",
+        scene.history
+    );
+}
+
+#[test]
+fn kubernetes_swaps_a_link_to_the_whole_folder() {
+    let mut scene = Scene::new(&[]);
+    let folder = scene.path("apis");
+    for (version, path) in [("..one", "/a"), ("..two", "/b")] {
+        fs::create_dir(folder.join(version)).unwrap();
+        fs::write(folder.join(version).join("a.yaml"), api(path)).unwrap();
+    }
+    symlink("..one", folder.join("..data")).unwrap();
+    symlink("..data/a.yaml", folder.join("a.yaml")).unwrap();
+    scene.until("/a");
+    symlink("..two", folder.join("..data_tmp")).unwrap();
+    fs::rename(folder.join("..data_tmp"), folder.join("..data")).unwrap();
+    scene.until("/b");
+}
+
+#[test]
+fn a_link_to_the_configured_folder_can_be_swapped() {
+    let mut scene = Scene::unstarted();
+    for (version, path) in [("one", "/a"), ("two", "/b")] {
+        fs::create_dir(scene.path(version)).unwrap();
+        fs::write(scene.path(version).join("a.yaml"), api(path)).unwrap();
+    }
+    fs::remove_dir(scene.path("apis")).unwrap();
+    symlink("one", scene.path("apis")).unwrap();
+    scene.start();
+    assert_eq!(scene.served(), "/a");
+    symlink("two", scene.path("next")).unwrap();
+    fs::rename(scene.path("next"), scene.path("apis")).unwrap();
+    scene.until("/b");
+}
+
+#[test]
+fn the_target_of_a_link_is_followed_outside_the_folder() {
+    let mut scene = Scene::unstarted();
+    fs::create_dir(scene.path("elsewhere")).unwrap();
+    fs::write(scene.path("elsewhere/real.yaml"), api("/a")).unwrap();
+    symlink("../elsewhere/real.yaml", scene.path("apis/a.yaml")).unwrap();
+    scene.start();
+    scene.replace("elsewhere/real.yaml", &api("/b"));
+    scene.until("/b");
+}
+
+#[test]
+fn a_removed_file_takes_its_api_away() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a"), ("apis/b.yaml", "/b")]);
+    fs::remove_file(scene.path("apis/a.yaml")).unwrap();
+    scene.until("/b");
+}
+
+#[test]
+fn a_renamed_file_serves_on() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
+    fs::rename(scene.path("apis/a.yaml"), scene.path("apis/z.yaml")).unwrap();
+    scene.until_that(|snapshot| {
+        snapshot.apis.iter().any(|loaded| loaded.api.source.ends_with("z.yaml"))
+    });
+    assert_eq!(scene.history, ["/a", "/a"]);
+}
+
+#[test]
+fn a_new_folder_is_followed_with_what_is_in_it() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
+    fs::create_dir_all(scene.path("apis/deep/er")).unwrap();
+    fs::write(scene.path("apis/deep/er/b.yaml"), api("/b")).unwrap();
+    scene.until("/a /b");
+    scene.replace("apis/deep/er/b.yaml", &api("/c"));
+    scene.until("/a /c");
+}
+
+#[test]
+fn a_configured_folder_that_goes_away_is_an_accident_and_serves_on() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
+    fs::rename(scene.path("apis"), scene.path("gone")).unwrap();
+    scene.until_board("apis: error: cannot be read: No such file");
+    fs::rename(scene.path("gone"), scene.path("apis")).unwrap();
+    scene.replace("apis/b.yaml", &api("/b"));
+    scene.until("/a /b");
+    assert_eq!(scene.board.to_json(), "[]");
+    assert!(!scene.history.iter().any(String::is_empty));
+}
+
+#[test]
+fn a_single_file_can_be_configured() {
+    let mut scene = Scene::unstarted();
+    fs::write(scene.path("one.yaml"), api("/a")).unwrap();
+    scene.settings.gateway.apis = vec![scene.path("one.yaml")];
+    scene.start();
+    assert_eq!(scene.served(), "/a");
+    scene.replace("one.yaml", &api("/b"));
+    scene.until("/b");
+}
+
+#[test]
+fn a_broken_change_keeps_the_last_good_version_until_it_is_repaired() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
+    scene.replace("apis/a.yaml", "openapi: 3.0.1\npaths: [");
+    scene.replace("apis/fence.yaml", &api("/fence"));
+    scene.until("/a /fence");
+    assert!(scene.board.to_json().contains("apis/a.yaml"), "{}", scene.board.to_json());
+    assert_eq!(scene.board.reloads().failed, 1);
+    scene.replace("apis/a.yaml", &api("/b"));
+    scene.until("/b /fence");
+    assert_eq!(scene.board.to_json(), "[]");
+}
+
+#[test]
+fn of_two_files_that_claim_one_path_the_serving_one_stays_and_the_other_waits() {
+    let mut scene = Scene::new(&[("apis/z.yaml", "/a")]);
+    scene.replace("apis/a.yaml", &api("/a"));
+    scene.until_board("which");
+    assert!(scene.board.to_json().contains("z.yaml serves already"));
+    fs::remove_file(scene.path("apis/z.yaml")).unwrap();
+    scene.until_that(|snapshot| {
+        snapshot.apis.iter().any(|loaded| loaded.api.source.ends_with("a.yaml"))
+    });
+    assert_eq!(scene.served(), "/a");
+    scene.until_board_is_clear();
+}
+
+#[test]
+fn only_the_changed_part_is_new() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a"), ("apis/b.yaml", "/b")]);
+    let before = Arc::clone(&scene.snapshot);
+    scene.replace("apis/b.yaml", &api("/c"));
+    scene.until("/a /c");
+    let same = |index: usize| Arc::ptr_eq(&before.apis[index].api, &scene.snapshot.apis[index].api);
+    assert!(same(0) && !same(1));
+    assert!(scene.snapshot.revision > before.revision);
+}
+
+#[test]
+fn a_change_of_a_referred_file_reads_its_referrers_again() {
+    let mut scene = Scene::unstarted();
+    fs::create_dir(scene.path("apis/parts")).unwrap();
+    fs::write(scene.path("apis/parts/pets"), path_item("get")).unwrap();
+    let text = api("/a").replace("/*:\n    get: {}", "/pets:\n    $ref: parts/pets");
+    fs::write(scene.path("apis/a.yaml"), text).unwrap();
+    scene.start();
+    assert_eq!(scene.methods(), "GET", "{}", scene.board.to_json());
+    scene.replace("apis/parts/pets", &path_item("post"));
+    scene.until_that(|snapshot| methods(snapshot) == "POST");
+}
+
+#[test]
+fn reload_finds_what_no_event_told() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
+    scene.handle.as_ref().unwrap().reload();
+    scene.replace("apis/a.yaml", &api("/b"));
+    scene.until("/b");
+}
+
+#[test]
+fn a_rotated_jwks_file_brings_new_keys() {
+    let mut scene = Scene::unstarted();
+    fs::write(scene.path("jwks.json"), jwks(0)).unwrap();
+    scene.settings.issuers = vec![issuer(KeySource::JwksFile(scene.path("jwks.json")))];
+    scene.start();
+    let before = Arc::clone(&scene.snapshot);
+    assert!(before.issuers[0].keys.has_kid("key-0"));
+    scene.replace("jwks.json", &jwks(1));
+    scene.until_that(|snapshot| snapshot.issuers[0].keys.has_kid("key-1"));
+    assert!(scene.snapshot.issuers[0].revision > before.issuers[0].revision);
+}
+
+#[test]
+fn a_broken_jwks_file_leaves_the_former_keys() {
+    let mut scene = Scene::unstarted();
+    fs::write(scene.path("jwks.json"), jwks(0)).unwrap();
+    scene.settings.issuers = vec![issuer(KeySource::JwksFile(scene.path("jwks.json")))];
+    scene.start();
+    scene.replace("jwks.json", "{}");
+    scene.until_board("keys of issuer `main`: ");
+    scene.replace("apis/fence.yaml", &api("/fence"));
+    scene.until("/fence");
+    assert!(scene.snapshot.issuers[0].keys.has_kid("key-0"));
+}
+
+#[test]
+fn an_unknown_kid_fetches_the_jwks_early_but_not_twice_in_thirty_seconds() {
+    let server = Server::start(jwks(0));
+    let mut scene = Scene::unstarted();
+    scene.settings.issuers = vec![issuer(KeySource::JwksUrl(server.url()))];
+    scene.start();
+    assert!(scene.snapshot.issuers[0].keys.has_kid("key-0"));
+    let ask = Arc::clone(scene.unknown_kid.as_ref().unwrap());
+    *server.body.lock().unwrap() = jwks(1);
+    ask("main");
+    scene.until_that(|snapshot| snapshot.issuers[0].keys.has_kid("key-1"));
+    *server.body.lock().unwrap() = jwks(2);
+    ask("main");
+    scene.replace("apis/fence.yaml", &api("/fence"));
+    scene.until("/fence");
+    assert_eq!(server.requests.load(Ordering::SeqCst), 2);
+    scene.clock.advance(limits::JWKS_UNKNOWN_KID_S_MIN);
+    scene.replace("apis/fence.yaml", &api("/again"));
+    scene.until_that(|snapshot| snapshot.issuers[0].keys.has_kid("key-2"));
+    assert_eq!(server.requests.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_jwks_that_cannot_be_had_leaves_no_keys_and_the_start_goes_on() {
+    let mut scene = Scene::unstarted();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    scene.settings.issuers = vec![issuer(KeySource::JwksUrl(format!("http://{closed}/jwks")))];
+    scene.start();
+    assert!(scene.snapshot.issuers[0].keys.is_empty());
+    assert!(scene.board.to_json().contains("no connection to"), "{}", scene.board.to_json());
+}
+
+#[test]
+fn a_huge_jwks_is_refused() {
+    let huge = format!("{{\"keys\":[],\"pad\":\"{}\"}}", "x".repeat(limits::JWKS_BYTES_MAX));
+    let server = Server::start(huge);
+    let mut scene = Scene::unstarted();
+    scene.settings.issuers = vec![issuer(KeySource::JwksUrl(server.url()))];
+    scene.start();
+    assert!(scene.snapshot.issuers[0].keys.is_empty());
+    let told = format!("more than {} bytes", limits::JWKS_BYTES_MAX);
+    assert!(scene.board.to_json().contains(&told), "{}", scene.board.to_json());
+}
+
+#[test]
+fn new_certificates_are_taken_and_a_broken_pair_is_not() {
+    let mut scene = Scene::unstarted();
+    let names = (scene.path("tls.crt"), scene.path("tls.key"));
+    let write = |scene: &Scene| {
+        let pair = wire::tls::generate_self_signed(&["localhost"], 1_790_000_000).unwrap();
+        scene.replace("tls.crt", &pair.0);
+        scene.replace("tls.key", &pair.1);
+    };
+    write(&scene);
+    let files = model::CertificateFiles { cert: names.0, key: names.1 };
+    scene.settings.tls.default = Some(files);
+    scene.settings.gateway.https = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    scene.start();
+    let count = scene.board.reloads().succeeded;
+    scene.replace("tls.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
+    scene.until_board("of `default`");
+    write(&scene);
+    scene.until_board_is_clear();
+    assert!(scene.board.reloads().succeeded > count);
+}
+
+// --- the scene ------------------------------------------------------------------------------------
+
+struct Scene {
+    folder: tempfile::TempDir,
+    settings: Settings,
+    clock: Turned,
+    snapshot: Arc<Snapshot>,
+    changes: Receiver<Change>,
+    handle: Option<Handle>,
+    board: Arc<Board>,
+    unknown_kid: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    /// What was served, from the start.
+    history: Vec<String>,
+}
+
+impl Scene {
+    /// Follows a folder with these files and their base paths.
+    fn new(files: &[(&str, &str)]) -> Self {
+        let mut scene = Self::unstarted();
+        for (file, base_path) in files {
+            fs::write(scene.path(file), api(base_path)).unwrap();
+        }
+        scene.start();
+        scene
+    }
+
+    fn unstarted() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("apis")).unwrap();
+        Self {
+            settings: settings(folder.path()),
+            folder,
+            clock: Turned::default(),
+            snapshot: Arc::default(),
+            changes: mpsc::channel().1,
+            handle: None,
+            board: Arc::default(),
+            unknown_kid: None,
+            history: Vec::new(),
+        }
+    }
+
+    fn start(&mut self) {
+        let options =
+            Options { configuration: None, clock: Arc::new(self.clock.clone()), fetch: fetch() };
+        let (follower, snapshot) = Follower::load(self.settings.clone(), options).unwrap();
+        self.board = follower.board();
+        self.unknown_kid = Some(follower.on_unknown_kid());
+        let (tell, changes) = mpsc::channel();
+        let publish = Box::new(move |change| drop(tell.send(change)));
+        self.handle = Some(follower.watch(publish).unwrap());
+        self.changes = changes;
+        self.snapshot = snapshot;
+        self.history.push(served(&self.snapshot));
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
+    /// As careful editors write: beside it, then renamed.
+    fn replace(&self, file: &str, text: &str) {
+        let beside = self.path(file).with_extension("new");
+        fs::write(&beside, text).unwrap();
+        fs::rename(beside, self.path(file)).unwrap();
+    }
+
+    fn served(&self) -> String {
+        served(&self.snapshot)
+    }
+
+    fn methods(&self) -> String {
+        methods(&self.snapshot)
+    }
+
+    #[track_caller]
+    fn until(&mut self, expect: &str) {
+        self.until_that(|snapshot| served(snapshot) == expect);
+    }
+
+    #[track_caller]
+    fn until_that(&mut self, is: impl Fn(&Snapshot) -> bool) {
+        while !is(&self.snapshot) {
+            let Ok(change) = self.changes.recv_timeout(PATIENCE) else {
+                panic!("no change; served {:?}; {}", self.history, self.board.to_json());
+            };
+            let Change::Snapshot(snapshot) = change else { continue };
+            self.snapshot = snapshot;
+            self.history.push(served(&self.snapshot));
+        }
+    }
+
+    /// Diagnostics have no channel of their own.
+    #[track_caller]
+    fn until_board(&self, text: &str) {
+        self.until_shown(|shown| shown.contains(text));
+    }
+
+    #[track_caller]
+    fn until_board_is_clear(&self) {
+        self.until_shown(str::is_empty);
+    }
+
+    #[track_caller]
+    fn until_shown(&self, is: impl Fn(&str) -> bool) {
+        let clock = SystemClock::new();
+        loop {
+            let shown = self.board.diagnostics().iter().map(ToString::to_string);
+            let shown = shown.collect::<Vec<_>>().join("\n");
+            if is(&shown) {
+                return;
+            }
+            let waited_us = u128::from(clock.now().mono_us);
+            assert!(waited_us < PATIENCE.as_micros(), "the board shows `{shown}`");
+            thread::yield_now();
+        }
+    }
+}
+
+/// The machine's clock, turned forward at will.
+#[derive(Clone, Default)]
+struct Turned {
+    clock: SystemClock,
+    ahead_s: Arc<AtomicU64>,
+}
+
+impl Turned {
+    fn advance(&self, seconds: u64) {
+        self.ahead_s.fetch_add(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Turned {
+    fn now(&self) -> Now {
+        let ahead_s = self.ahead_s.load(Ordering::SeqCst);
+        let now = self.clock.now();
+        Now { unix_s: now.unix_s + ahead_s, mono_us: now.mono_us + ahead_s * 1_000_000 }
+    }
+}
+
+/// Answers every request with its body.
+struct Server {
+    address: SocketAddr,
+    body: Arc<Mutex<String>>,
+    requests: Arc<AtomicU64>,
+}
+
+impl Server {
+    fn start(body: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let body = Arc::new(Mutex::new(body));
+        let requests = Arc::new(AtomicU64::new(0));
+        let (answer, count) = (Arc::clone(&body), Arc::clone(&requests));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut head = [0; 4096];
+                let _ = stream.read(&mut head).unwrap();
+                count.fetch_add(1, Ordering::SeqCst);
+                let body = answer.lock().unwrap().clone();
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+                // The client hangs up on a body that is too large.
+                drop(stream.write_all(format!("{head}{body}").as_bytes()));
+            }
+        });
+        Self { address, body, requests }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/jwks", self.address)
+    }
+}
+
+fn fetch() -> Fetch {
+    https_fetch(wire::tls::ClientTls::insecure())
+}
+
+fn served(snapshot: &Snapshot) -> String {
+    let mut served: Vec<String> = snapshot
+        .apis
+        .iter()
+        .map(|loaded| match loaded.state {
+            ApiState::Serving => loaded.api.base_path.clone(),
+            ApiState::Unloaded => format!("{}(503)", loaded.api.base_path),
+        })
+        .collect();
+    served.sort();
+    served.join(" ")
+}
+
+fn methods(snapshot: &Snapshot) -> String {
+    let operations = snapshot.apis.iter().flat_map(|loaded| &loaded.api.operations);
+    operations.map(|operation| operation.method.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+fn api(base_path: &str) -> String {
+    format!(
+        "openapi: 3.0.1
+info: {{title: Test, version: '1'}}
+x-wso2-basePath: {base_path}
+x-wso2-disable-security: true
+servers:
+  - url: http://127.0.0.1:9
+paths:
+  /*:
+    get: {{}}
+"
+    )
+}
+
+fn path_item(method: &str) -> String {
+    format!("{method}:\n  responses: {{}}\n")
+}
+
+fn jwks(number: u8) -> String {
+    static KEY: std::sync::LazyLock<SigningKey> = std::sync::LazyLock::new(|| {
+        SigningKey::from_pem(SigningKey::generate_rsa().unwrap().as_bytes()).unwrap()
+    });
+    let jwk = KEY.public_jwk(Some(&format!("key-{number}"))).unwrap();
+    format!("{{\"keys\":[{jwk}]}}")
+}
+
+fn issuer(keys: KeySource) -> IssuerSettings {
+    IssuerSettings {
+        name: "main".to_owned(),
+        iss: "https://issuer.example".to_owned(),
+        keys,
+        algorithms: Vec::new(),
+        audiences: Vec::new(),
+        leeway_s: 0,
+        padded_segments: false,
+    }
+}
+
+fn settings(folder: &Path) -> Settings {
+    Settings {
+        gateway: GatewaySettings {
+            http: None,
+            https: None,
+            workers: None,
+            apis: vec![folder.join("apis")],
+            data: folder.join("data"),
+            trusted_proxies: Vec::new(),
+            fault_status: FaultStatus::Wso2,
+            drain_s: limits::DRAIN_S_DEFAULT,
+            response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
+            connect_ms: limits::CONNECT_MS_MAX,
+            stall_ms: limits::STALL_MS_MAX,
+            head_ms: limits::HEAD_MS_MAX,
+            idle_ms: limits::IDLE_CLIENT_MS_MAX,
+            connections_max: limits::CLIENT_CONNECTIONS_MAX,
+        },
+        tls: TlsSettings::default(),
+        admin: AdminSettings { listen: None },
+        upstream_tls: UpstreamTls::default(),
+        access_log: AccessLog::Off,
+        log: LogSettings { level: "info".to_owned(), format: LogFormat::Text },
+        issuers: Vec::new(),
+    }
+}
