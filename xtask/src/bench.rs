@@ -6,6 +6,7 @@
 //! never asserted: docs/performance.md holds a run of it, with the machine.
 
 mod cells;
+mod chapters;
 mod configs;
 mod ground;
 mod load;
@@ -18,6 +19,7 @@ use std::path::Path;
 use crate::Outcome;
 use crate::shell::Options;
 use cells::Cell;
+use chapters::CHAPTERS;
 use ground::Ground;
 use load::{Generator, Plan, Sample};
 use report::Row;
@@ -30,7 +32,7 @@ struct Effort {
     rounds: u64,
 }
 
-/// Measures every chosen cell; prints tables and leaves them in `bench/` of cargo's folder.
+/// Measures every chosen cell, or the chapters named; prints tables and leaves them in `bench/` of cargo's folder.
 ///
 /// # Errors
 /// A target that doesn't start or answers wrongly, or a generator that fails. A missed budget is no error.
@@ -43,8 +45,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
         warm_up_s: options.number("--warm-up", warm_up_s)?,
         rounds: options.number("--rounds", rounds)?,
     };
+    let profile = options.text("--profile").unwrap_or("release");
+    if !options.rest.is_empty() {
+        return read_chapters(root, profile, &options.rest, &effort);
+    }
     let cells = cells::chosen(options.text("--cells"))?;
-    let ground = Ground::prepare(root, options.text("--profile").unwrap_or("release"))?;
+    let ground = Ground::prepare(root, profile)?;
     let running = start(&ground, options.text("--targets"))?;
     let agreement = targets::agreement(&ground, &running)?;
     let mut rows = Vec::new();
@@ -56,8 +62,26 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     report::write(&ground, &page, &rows)
 }
 
+/// The named chapters instead of the comparison.
+fn read_chapters(root: &Path, profile: &str, names: &[String], effort: &Effort) -> Outcome {
+    let known = |name: &String| CHAPTERS.iter().find(|chapter| chapter.name == name);
+    let all: Vec<&str> = CHAPTERS.iter().map(|chapter| chapter.name).collect();
+    let chosen = names
+        .iter()
+        .map(|name| {
+            known(name).ok_or_else(|| format!("no chapter {name}; there are {}", all.join(", ")))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let ground = Ground::prepare(root, profile)?;
+    println!("{}", report::machine(&ground));
+    for chapter in chosen {
+        println!("{}", (chapter.run)(&ground, effort)?);
+    }
+    Ok(())
+}
+
 /// Starts every target that is installed and wanted, and checks that it answers as it should.
-fn start<'g>(ground: &'g Ground, wanted: Option<&str>) -> Result<Vec<Running<'g>>, String> {
+fn start(ground: &Ground, wanted: Option<&str>) -> Result<Vec<Running>, String> {
     let mut running = Vec::new();
     for target in TARGETS.iter().filter(|target| cells::wanted(wanted, target.name)) {
         match target.start(ground)? {
@@ -76,7 +100,7 @@ fn start<'g>(ground: &'g Ground, wanted: Option<&str>) -> Result<Vec<Running<'g>
 /// One cell: rounds over all targets, then wrk as a second witness.
 fn measure(
     ground: &Ground,
-    running: &[Running<'_>],
+    running: &[Running],
     cell: &Cell,
     effort: &Effort,
 ) -> Result<Vec<Row>, String> {
@@ -84,14 +108,14 @@ fn measure(
     let mut samples: Vec<(usize, Generator, Sample)> = Vec::new();
     for round in 1..=effort.rounds {
         for (index, target) in running.iter().enumerate() {
-            let sample = load::run(ground, target, cell, Generator::Lab, &plan)?;
+            let sample = load::run(ground, &target.aim(cell.tls), cell, Generator::Lab, &plan)?;
             eprintln!("bench: {cell} round {round} {}: {sample}", target.name());
             samples.push((index, Generator::Lab, sample));
         }
     }
     for (index, target) in running.iter().enumerate().filter(|(_, target)| target.has_control_row())
     {
-        let sample = load::run(ground, target, cell, Generator::Wrk, &plan)?;
+        let sample = load::run(ground, &target.aim(cell.tls), cell, Generator::Wrk, &plan)?;
         eprintln!("bench: {cell} wrk {}: {sample}", target.name());
         samples.push((index, Generator::Wrk, sample));
     }

@@ -1,7 +1,8 @@
 //! Each target's configuration, as lean and as fast as we know to make it, so that the comparison is fair:
 //! one worker, keep-alive both ways without end, no access log, bodies in memory, the same certificate.
 
-use super::ground::{APIS, Ground, ISSUER, SCOPE};
+use super::ground::{Ground, ISSUER, SCOPE};
+use super::targets::Variant;
 
 /// Where a target listens.
 #[derive(Debug, Clone, Copy)]
@@ -12,13 +13,13 @@ pub(crate) struct Ports {
 }
 
 /// Penstock as an operator would run it; nothing is turned off.
-pub(crate) fn penstock(ground: &Ground, ports: Ports) -> String {
+pub(crate) fn penstock(ground: &Ground, ports: Ports, workers: u32) -> String {
     let Ports { clear, tls, admin } = ports;
     format!(
         r#"[gateway]
 http = "127.0.0.1:{clear}"
 https = "127.0.0.1:{tls}"
-workers = 1
+workers = {workers}
 apis = ["apis/"]
 data = "data/"
 [tls]
@@ -38,9 +39,14 @@ algorithms = ["RS256"]
     )
 }
 
-/// API number `number` of 1,000: four operations, one of them measured.
-pub(crate) fn api(ground: &Ground, number: u32) -> String {
-    debug_assert!(number < APIS);
+/// The measured path: of an API in the middle, so that no target profits from finding the first or the last.
+pub(crate) fn path(variant: &Variant) -> String {
+    format!("/orders-{:04}/1.0.0/orders", variant.apis / 2)
+}
+
+/// One API of `operations` operations, at least four; one of the first four is measured.
+pub(crate) fn api(ground: &Ground, number: u32, operations: u32) -> String {
+    let more: String = (4..operations).map(more_operation).collect();
     format!(
         r#"openapi: 3.0.3
 info:
@@ -69,7 +75,7 @@ paths:
       security:
         - default: ["{SCOPE}"]
       responses: {{"204": {{description: gone}}}}
-components:
+{more}components:
   securitySchemes:
     default:
       type: oauth2
@@ -80,6 +86,17 @@ components:
             "{SCOPE}": change orders
 "#,
         ground.backend_port
+    )
+}
+
+fn more_operation(number: u32) -> String {
+    format!(
+        r#"  /reports/{number}/{{period}}:
+    get:
+      security:
+        - default: []
+      responses: {{"200": {{description: a report}}}}
+"#
     )
 }
 

@@ -6,21 +6,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::cells::{self, Cell};
+use super::load::Aim;
 use super::process::Process;
 use crate::shell;
 use crate::workspace;
 
 /// The target's core, and that of the generator and the backend.
-pub(crate) const TARGET_CORE: u32 = 1;
-pub(crate) const LOAD_CORE: u32 = 0;
+pub(crate) const TARGET_CORE: &str = "1";
+pub(crate) const LOAD_CORE: &str = "0";
 
 /// Each with its own `jti`, sent one after the other.
 pub(crate) const TOKENS: u32 = 4_000;
-pub(crate) const APIS: u32 = 1_000;
 pub(crate) const ISSUER: &str = "https://bench.example/oauth2/token";
 pub(crate) const SCOPE: &str = "orders:write";
-/// One of the middle, so that no target profits from finding the first or the last.
-pub(crate) const PATH: &str = "/orders-0500/1.0.0/orders";
 
 /// Far away: the year 2100.
 const EXPIRES_S: u64 = 4_102_444_800;
@@ -37,7 +35,7 @@ pub(crate) struct Ground {
     pub(crate) token_jwks: PathBuf,
     pub(crate) tokens: PathBuf,
     pub(crate) backend_port: u16,
-    _backend: Process,
+    backend: Process,
 }
 
 impl Ground {
@@ -74,13 +72,19 @@ impl Ground {
             token_jwks: file("token.jwks"),
             tokens: file("tokens.txt"),
             backend_port,
-            _backend: backend,
+            backend,
             folder,
         })
     }
 
     pub(crate) fn body(&self, cell: &Cell) -> PathBuf {
         body_file(&self.folder, cell)
+    }
+
+    /// The backend itself, without anything between.
+    pub(crate) fn direct(&self) -> Aim {
+        let url = format!("http://127.0.0.1:{}/orders", self.backend_port);
+        Aim { url, pid: self.backend.pid() }
     }
 
     /// The first token, for checks.

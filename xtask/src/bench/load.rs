@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::cells::Cell;
 use super::ground::{self, Ground, LOAD_CORE};
 use super::process::{self, Process};
-use super::targets::{Running, installed};
+use super::targets::installed;
 use crate::shell::pause;
 
 /// The measured time is read this much inside its edges.
@@ -20,6 +20,12 @@ const WRK_BYTES_MAX: u32 = 64 * 1024 * 1024;
 pub(crate) enum Generator {
     Lab,
     Wrk,
+}
+
+/// Where to send requests, and whose CPU time to read.
+pub(crate) struct Aim {
+    pub(crate) url: String,
+    pub(crate) pid: u32,
 }
 
 pub(crate) struct Plan {
@@ -61,7 +67,7 @@ impl fmt::Display for Sample {
 /// The generator fails, or what it wrote isn't understood.
 pub(crate) fn run(
     ground: &Ground,
-    target: &Running<'_>,
+    aim: &Aim,
     cell: &Cell,
     generator: Generator,
     plan: &Plan,
@@ -69,14 +75,12 @@ pub(crate) fn run(
     let out = ground.folder.join("load.json");
     let log = ground.folder.join("load.txt");
     let (program, arguments) = match generator {
-        Generator::Lab => {
-            (ground.penstock.clone(), lab_arguments(ground, target, cell, plan, &out))
-        }
-        Generator::Wrk => wrk_command(ground, target, cell, plan)?,
+        Generator::Lab => (ground.penstock.clone(), lab_arguments(ground, aim, cell, plan, &out)),
+        Generator::Wrk => wrk_command(ground, aim, cell, plan)?,
     };
     _ = std::fs::remove_file(&out);
     let mut load = Process::start(LOAD_CORE, &program, &arguments, &log)?;
-    let used = watch(&mut load, target.pid(), plan);
+    let used = watch(&mut load, aim.pid, plan);
     let status = load.wait()?;
     if !status.success() {
         return Err(format!("the generator ended with {status}:\n{}", ground::read(&log)?));
@@ -130,13 +134,13 @@ impl Used {
 
 fn lab_arguments(
     ground: &Ground,
-    target: &Running<'_>,
+    aim: &Aim,
     cell: &Cell,
     plan: &Plan,
     out: &std::path::Path,
 ) -> Vec<String> {
     let shown = |path: &std::path::Path| path.display().to_string();
-    let mut arguments: Vec<String> = vec!["lab".into(), "load".into(), target.url(cell.tls)];
+    let mut arguments: Vec<String> = vec!["lab".into(), "load".into(), aim.url.clone()];
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     option("--users", cell.connections.to_string());
     option("--duration", format!("{}s", plan.seconds));
@@ -152,7 +156,7 @@ fn lab_arguments(
 
 fn wrk_command(
     ground: &Ground,
-    target: &Running<'_>,
+    aim: &Aim,
     cell: &Cell,
     plan: &Plan,
 ) -> Result<(PathBuf, Vec<String>), String> {
@@ -171,7 +175,7 @@ fn wrk_command(
         "--latency",
         "--script",
         &script.display().to_string(),
-        &target.url(cell.tls),
+        &aim.url,
     ]
     .map(str::to_owned);
     Ok((program, arguments.to_vec()))

@@ -22,12 +22,12 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `program` on `core`, with as many open files as the machine allows; what it prints goes to `log`.
+    /// Starts `program` on `cores` (as taskset wants them), with as many open files as the machine allows; what it prints goes to `log`.
     ///
     /// # Errors
     /// It can't be started, or the log can't be written.
     pub(crate) fn start<S: AsRef<OsStr>>(
-        core: u32,
+        cores: &str,
         program: &Path,
         arguments: impl IntoIterator<Item = S>,
         log: &Path,
@@ -36,13 +36,7 @@ impl Process {
         let told = |error: std::io::Error| format!("{name}: {error}");
         let out = File::create(log).map_err(told)?;
         let child = Command::new("taskset")
-            .args([
-                "-c",
-                &core.to_string(),
-                "sh",
-                "-c",
-                "ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\"",
-            ])
+            .args(["-c", cores, "sh", "-c", "ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\""])
             .arg(program)
             .args(arguments)
             .stdin(Stdio::null())

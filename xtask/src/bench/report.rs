@@ -23,7 +23,7 @@ pub(crate) struct Row {
 
 /// Medians per target and generator.
 pub(crate) fn rows(
-    running: &[Running<'_>],
+    running: &[Running],
     cell: &Cell,
     samples: &[(usize, Generator, Sample)],
 ) -> Vec<Row> {
@@ -51,7 +51,7 @@ pub(crate) fn rows(
     rows
 }
 
-fn middle(samples: &[&Sample]) -> Sample {
+pub(crate) fn middle(samples: &[&Sample]) -> Sample {
     let of =
         |value: fn(&Sample) -> f64| median(samples.iter().map(|sample| value(sample)).collect());
     Sample {
@@ -76,7 +76,7 @@ fn ratio(mine: &[&Sample], base: &[&Sample]) -> Option<(f64, f64, f64)> {
 }
 
 /// The middle value, the mean of the two middle ones of an even number; zero of none.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
@@ -148,7 +148,7 @@ fn table(rows: &[&Row]) -> String {
 }
 
 /// What it was measured on.
-fn machine(ground: &Ground) -> String {
+pub(crate) fn machine(ground: &Ground) -> String {
     let cpu = ground::read(std::path::Path::new("/proc/cpuinfo")).unwrap_or_default();
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

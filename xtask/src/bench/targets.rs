@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use super::cells::Cell;
 use super::configs::{self, Ports};
-use super::ground::{self, APIS, Ground, PATH, TARGET_CORE, free_port, write};
-use super::load::{self, Generator, Plan};
+use super::ground::{self, Ground, TARGET_CORE, free_port, write};
+use super::load::{self, Aim, Generator, Plan};
 use super::process::Process;
 use crate::shell;
 use crate::workspace;
@@ -39,26 +40,40 @@ pub(crate) const TARGETS: &[Target] = &[
 ];
 
 /// A started target; it ends with this value.
-pub(crate) struct Running<'g> {
-    target: &'static Target,
+pub(crate) struct Running {
+    name: &'static str,
+    secured: bool,
+    control_row: bool,
     ports: Ports,
+    path: String,
     process: Process,
-    _ground: &'g Ground,
 }
+
+/// How a Penstock is set up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Variant {
+    pub(crate) apis: u32,
+    pub(crate) operations: u32,
+    pub(crate) workers: u32,
+    /// As taskset wants them.
+    pub(crate) cores: &'static str,
+}
+
+/// What is compared with others.
+pub(crate) const COMPARED: Variant =
+    Variant { apis: APIS, operations: 4, workers: 1, cores: TARGET_CORE };
+
+/// Each API of the comparison has four operations.
+pub(crate) const APIS: u32 = 1_000;
 
 impl Target {
     /// Starts it on its core; `None` when the program isn't installed.
     ///
     /// # Errors
     /// It ends, or doesn't listen.
-    pub(crate) fn start<'g>(
-        &'static self,
-        ground: &'g Ground,
-    ) -> Result<Option<Running<'g>>, String> {
-        let folder = ground.folder.join(self.name.to_lowercase().replace(' ', "-"));
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| format!("{}: {error}", folder.display()))?;
-        let ports = Ports { clear: free_port()?, tls: free_port()?, admin: free_port()? };
+    pub(crate) fn start(&'static self, ground: &Ground) -> Result<Option<Running>, String> {
+        let folder = folder(ground, &self.name.to_lowercase().replace(' ', "-"))?;
+        let ports = free_ports()?;
         let Some((program, arguments)) = (self.command)(ground, &folder, ports)? else {
             return Ok(None);
         };
@@ -67,29 +82,90 @@ impl Target {
         process
             .wait_for_ports(&[ports.clear, ports.tls])
             .map_err(|why| format!("{}: {why}; see {}", self.name, log.display()))?;
-        Ok(Some(Running { target: self, ports, process, _ground: ground }))
+        let Self { name, secured, control_row, .. } = *self;
+        let path = configs::path(&COMPARED);
+        Ok(Some(Running { name, secured, control_row, ports, path, process }))
     }
 }
 
-impl Running<'_> {
-    pub(crate) fn name(&self) -> &'static str {
-        self.target.name
-    }
+/// Starts a Penstock set up as `variant`, its files in a folder of `name`.
+///
+/// # Errors
+/// It ends, or doesn't listen.
+pub(crate) fn start_penstock(
+    ground: &Ground,
+    name: &str,
+    variant: &Variant,
+) -> Result<Running, String> {
+    let ports = free_ports()?;
+    let folder = folder(ground, name)?;
+    let arguments = prepare_penstock(ground, &folder, ports, variant)?;
+    let log = folder.join("log.txt");
+    let mut process = Process::start(variant.cores, &ground.penstock, arguments, &log)?;
+    process
+        .wait_for_ports(&[ports.clear, ports.tls])
+        .map_err(|why| format!("Penstock: {why}; see {}", log.display()))?;
+    let path = configs::path(variant);
+    Ok(Running { name: PENSTOCK, secured: true, control_row: false, ports, path, process })
+}
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.process.pid()
+/// How long a Penstock takes from its start until `answered` returns; it is given the port in clear and the
+/// measured request.
+///
+/// # Errors
+/// Those of `answered`, or it doesn't start.
+pub(crate) fn time_to_first_answer(
+    ground: &Ground,
+    name: &str,
+    variant: &Variant,
+    answered: fn(u16, &str) -> Result<(), String>,
+) -> Result<Duration, String> {
+    let ports = free_ports()?;
+    let folder = folder(ground, name)?;
+    let arguments = prepare_penstock(ground, &folder, ports, variant)?;
+    let path = configs::path(variant);
+    let token = ground.token()?;
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\
+         Content-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+    );
+    let start = Instant::now();
+    let log = folder.join("log.txt");
+    let process = Process::start(variant.cores, &ground.penstock, arguments, &log)?;
+    answered(ports.clear, &request).map_err(|why| format!("{why}; see {}", log.display()))?;
+    let time = start.elapsed();
+    drop(process);
+    Ok(time)
+}
+
+fn free_ports() -> Result<Ports, String> {
+    Ok(Ports { clear: free_port()?, tls: free_port()?, admin: free_port()? })
+}
+
+fn folder(ground: &Ground, name: &str) -> Result<PathBuf, String> {
+    let folder = ground.folder.join(name);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+impl Running {
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
     }
 
     pub(crate) fn has_control_row(&self) -> bool {
-        self.target.control_row
+        self.control_row
     }
 
     pub(crate) fn url(&self, tls: bool) -> String {
-        if tls {
-            format!("https://localhost:{}{PATH}", self.ports.tls)
-        } else {
-            format!("http://127.0.0.1:{}{PATH}", self.ports.clear)
-        }
+        let (scheme, port) =
+            if tls { ("https", self.ports.tls) } else { ("http", self.ports.clear) };
+        format!("{scheme}://127.0.0.1:{port}{}", self.path)
+    }
+
+    /// Where to send requests, and whose CPU time to read.
+    pub(crate) fn aim(&self, tls: bool) -> Aim {
+        Aim { url: self.url(tls), pid: self.process.pid() }
     }
 
     /// The measured request comes back as it was sent; without its token a secured target refuses it.
@@ -105,7 +181,7 @@ impl Running<'_> {
                 return Err(format!("{} answered `{}`", self.name(), tail(&answered)));
             }
             let refused = curl(ground, &self.url(tls), &cell, None)?;
-            if self.target.secured && !refused.ends_with("401") {
+            if self.secured && !refused.ends_with("401") {
                 let told = tail(&refused);
                 return Err(format!("{} without a token answered `{told}`", self.name()));
             }
@@ -145,7 +221,7 @@ fn tail(text: &str) -> String {
 ///
 /// # Errors
 /// They differ by more.
-pub(crate) fn agreement(ground: &Ground, running: &[Running<'_>]) -> Result<Vec<String>, String> {
+pub(crate) fn agreement(ground: &Ground, running: &[Running]) -> Result<Vec<String>, String> {
     const CONNECTIONS: u32 = 100;
     let Some(target) = running.iter().find(|target| target.name() == PENSTOCK) else {
         return Ok(Vec::new());
@@ -155,7 +231,7 @@ pub(crate) fn agreement(ground: &Ground, running: &[Running<'_>]) -> Result<Vec<
         let cell = Cell { tls, body_bytes: 1024, connections: CONNECTIONS };
         let before = counted(target.ports.admin)?;
         let plan = Plan { seconds: 2, warm_up_s: 0 };
-        let sample = load::run(ground, target, &cell, Generator::Lab, &plan)?;
+        let sample = load::run(ground, &target.aim(tls), &cell, Generator::Lab, &plan)?;
         let gateway = counted(target.ports.admin)?.saturating_sub(before);
         let sent = sample.requests + sample.errors;
         let line = format!("{}: generator {sent}, gateway's /metrics {gateway}", cell.transport());
@@ -187,15 +263,27 @@ fn sum_of(metrics: &str, name: &str) -> Option<u64> {
 }
 
 fn penstock(ground: &Ground, folder: &Path, ports: Ports) -> Started {
+    let arguments = prepare_penstock(ground, folder, ports, &COMPARED)?;
+    Ok(Some((ground.penstock.clone(), arguments)))
+}
+
+/// Writes configuration and APIs; answers the arguments to start with.
+pub(crate) fn prepare_penstock(
+    ground: &Ground,
+    folder: &Path,
+    ports: Ports,
+    variant: &Variant,
+) -> Result<Vec<String>, String> {
     let apis = folder.join("apis");
+    _ = std::fs::remove_dir_all(&apis);
     std::fs::create_dir_all(&apis).map_err(|error| format!("{}: {error}", apis.display()))?;
-    for number in 0..APIS {
-        write(&apis.join(format!("orders-{number:04}.yaml")), &configs::api(ground, number))?;
+    for number in 0..variant.apis {
+        let api = configs::api(ground, number, variant.operations);
+        write(&apis.join(format!("orders-{number:04}.yaml")), &api)?;
     }
     let config = folder.join("penstock.toml");
-    write(&config, &configs::penstock(ground, ports))?;
-    let arguments = ["gateway", "--config"].map(str::to_owned).into_iter().chain([shown(&config)]);
-    Ok(Some((ground.penstock.clone(), arguments.collect())))
+    write(&config, &configs::penstock(ground, ports, variant.workers))?;
+    Ok(vec!["gateway".to_owned(), "--config".to_owned(), shown(&config)])
 }
 
 fn nginx(ground: &Ground, folder: &Path, ports: Ports) -> Started {

@@ -1,0 +1,188 @@
+//! The other budgets: latency at half load, a second worker, start, memory. Each chapter answers a table.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::Effort;
+use super::cells::Cell;
+use super::ground::Ground;
+use super::load::{self, Aim, Generator, Plan, Sample};
+use super::process;
+use super::report::{median, middle};
+use super::targets::{self, COMPARED, NGINX, PENSTOCK, Running, TARGETS, Variant, start_penstock};
+use crate::shell::pause;
+
+/// A name for the command line, and what it measures.
+pub(crate) struct Chapter {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(&Ground, &Effort) -> Result<String, String>,
+}
+
+pub(crate) const CHAPTERS: &[Chapter] = &[
+    Chapter { name: "latency", run: latency },
+    Chapter { name: "workers", run: workers },
+    Chapter { name: "start", run: start },
+    Chapter { name: "memory", run: memory },
+];
+
+/// Connections of the latency chapter, each with one request under way: from little load to a full core.
+const USERS: [u32; 4] = [1, 2, 4, 8];
+const BOTH_CORES: &str = "0,1";
+const ONE_API: Variant = Variant { apis: 1, ..COMPARED };
+const MANY_APIS: Variant = Variant { apis: 5_000, operations: 10, ..COMPARED };
+const STARTS: usize = 10;
+
+fn cell(tls: bool, connections: u32) -> Cell {
+    Cell { tls, body_bytes: 1024, connections }
+}
+
+/// Budget 4: what is added to the backend's own latency, by how busy the target's core is.
+fn latency(ground: &Ground, effort: &Effort) -> Result<String, String> {
+    let penstock = start_penstock(ground, "latency", &COMPARED)?;
+    let nginx = TARGETS.iter().find(|target| target.name == NGINX);
+    let nginx = nginx.map_or(Ok(None), |target| target.start(ground))?.ok_or("nginx is missing")?;
+    let aims = [
+        ("backend alone", ground.direct()),
+        (NGINX, nginx.aim(false)),
+        (PENSTOCK, penstock.aim(false)),
+    ];
+    let mut page = String::from(
+        "\n### Latency, 1 KiB in clear (budget 4: p50 at most 0.100 ms more than the backend alone, p99 not above nginx's)\n\n\
+         | connections | through | requests/s | its core | p50 ms | added ms | p99 ms |\n|--:|---|--:|--:|--:|--:|--:|\n",
+    );
+    for users in USERS {
+        let samples = alternate(ground, &cell(false, users), &aims, effort)?;
+        let alone_ms = samples.first().map_or(0.0, |(_, sample)| sample.p50_ms);
+        for (name, Sample { per_s, busy, p50_ms, p99_ms, .. }) in samples {
+            let (busy, added_ms) = (busy * 100.0, p50_ms - alone_ms);
+            _ = writeln!(
+                page,
+                "| {users} | {name} | {per_s:.0} | {busy:.0} % | {p50_ms:.3} | {added_ms:.3} | {p99_ms:.3} |"
+            );
+        }
+    }
+    Ok(page)
+}
+
+/// Budget 6: two workers on two cores against one, generator and backend on the same cores.
+fn workers(ground: &Ground, effort: &Effort) -> Result<String, String> {
+    let one = Variant { cores: BOTH_CORES, ..COMPARED };
+    let one = start_penstock(ground, "workers-1", &one)?;
+    let two = Variant { cores: BOTH_CORES, workers: 2, ..COMPARED };
+    let two = start_penstock(ground, "workers-2", &two)?;
+    let aims = [("1", one.aim(false)), ("2", two.aim(false))];
+    let samples = alternate(ground, &cell(false, 100), &aims, effort)?;
+    let base = samples.first().map_or(0.0, |(_, sample)| sample.cpu_us);
+    let mut page = String::from(
+        "\n### Workers, 1 KiB in clear, 100 connections (budget 6: CPU per request with 2 at most 1.10 of 1)\n\n\
+         | workers | CPU µs/request | of one | requests/s |\n|--:|--:|--:|--:|\n",
+    );
+    for (name, Sample { cpu_us, per_s, .. }) in samples {
+        _ = writeln!(page, "| {name} | {cpu_us:.1} | {:.2} | {per_s:.0} |", cpu_us / base);
+    }
+    Ok(page)
+}
+
+/// Medians of each aim, measured in turn.
+fn alternate(
+    ground: &Ground,
+    cell: &Cell,
+    aims: &[(&'static str, Aim)],
+    effort: &Effort,
+) -> Result<Vec<(&'static str, Sample)>, String> {
+    let plan = Plan { seconds: effort.seconds, warm_up_s: effort.warm_up_s };
+    let mut samples: Vec<Vec<Sample>> = aims.iter().map(|_| Vec::new()).collect();
+    for round in 1..=effort.rounds {
+        for ((name, aim), samples) in aims.iter().zip(&mut samples) {
+            let sample = load::run(ground, aim, cell, Generator::Lab, &plan)?;
+            eprintln!("bench: {cell} round {round} {name}: {sample}");
+            samples.push(sample);
+        }
+    }
+    let middles = samples.iter().map(|samples| middle(&samples.iter().collect::<Vec<_>>()));
+    Ok(aims.iter().map(|(name, _)| *name).zip(middles).collect())
+}
+
+/// Budget 7: from the start of the program to the first answered request; keys and certificate are there.
+fn start(ground: &Ground, _effort: &Effort) -> Result<String, String> {
+    let mut page = String::from(
+        "\n### Start (budget 7: 50 ms, 30 MiB)\n\n| APIs | median ms | most ms |\n|--:|--:|--:|\n",
+    );
+    for variant in [ONE_API, COMPARED] {
+        let mut times_ms = Vec::new();
+        // The first one warms the machine's file cache and isn't counted.
+        for count in 0..=STARTS {
+            let time = targets::time_to_first_answer(ground, "start", &variant, first_answer)?;
+            if count > 0 {
+                times_ms.push(time.as_secs_f64() * 1000.0);
+            }
+        }
+        let most_ms = times_ms.iter().copied().fold(0.0, f64::max);
+        _ = writeln!(page, "| {} | {:.1} | {most_ms:.1} |", variant.apis, median(times_ms));
+    }
+    let size = std::fs::metadata(&ground.penstock).map_or(0, |metadata| metadata.len());
+    _ = writeln!(page, "\nThe program is {:.1} MiB.", mib(size / 1024));
+    Ok(page)
+}
+
+/// Asks until there is an answer of 200.
+fn first_answer(port: u16, request: &str) -> Result<(), String> {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if ask(port, request).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+            return Ok(());
+        }
+        pause(Duration::from_micros(200));
+    }
+    Err("there was no answer of 200 within 20 s".to_owned())
+}
+
+fn ask(port: u16, request: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Budget 8: memory that belongs to the process alone, and its share of what is shared.
+fn memory(ground: &Ground, effort: &Effort) -> Result<String, String> {
+    let mut page =
+        String::from("\n### Memory (budget 8)\n\n| when | MiB | budget |\n|---|--:|--:|\n");
+    let mut row = |when: &str, mib: f64, budget: u32| {
+        _ = writeln!(page, "| {when} | {mib:.1} | {budget} |");
+    };
+    let idle = start_penstock(ground, "memory", &ONE_API)?;
+    idle.check(ground)?;
+    row("idle, 1 API", resting(&idle), 12);
+    for (tls, when, budget) in [
+        (false, "1,000 busy connections in clear", 30),
+        (true, "1,000 busy connections with TLS", 60),
+    ] {
+        let fresh = start_penstock(ground, "memory-busy", &ONE_API)?;
+        let aims = [(PENSTOCK, fresh.aim(tls))];
+        let samples = alternate(ground, &cell(tls, 1000), &aims, effort)?;
+        row(when, samples.first().map_or(0.0, |(_, sample)| sample.memory_mib), budget);
+    }
+    let many = start_penstock(ground, "memory-many", &MANY_APIS)?;
+    many.check(ground)?;
+    row("5,000 APIs of 10 operations", resting(&many), 80);
+    Ok(page)
+}
+
+fn resting(running: &Running) -> f64 {
+    // What loading left behind is given back to the system within its first moments.
+    pause(Duration::from_secs(2));
+    mib(process::memory_kib(running.aim(false).pid))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "sizes of programs and processes are far below 2^52"
+)]
+fn mib(kib: u64) -> f64 {
+    kib as f64 / 1024.0
+}
