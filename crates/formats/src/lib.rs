@@ -14,5 +14,7 @@ mod tree;
 
 pub mod declarative;
 pub mod openapi;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod properties;
 
 pub use overlap::claims_overlap;

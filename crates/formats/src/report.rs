@@ -68,8 +68,9 @@ impl Report {
     pub(crate) fn finish(mut self, main: &Path) -> Vec<Diagnostic> {
         self.findings.sort_by(|a, b| {
             let key = |d: &Diagnostic| (d.file != main, d.place);
-            key(a).cmp(&key(b)).then_with(|| a.file.cmp(&b.file))
+            key(a).cmp(&key(b)).then_with(|| (&a.file, &a.message).cmp(&(&b.file, &b.message)))
         });
+        self.findings.dedup(); // One place may be read for two purposes.
         if self.left_out > 0 {
             let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning };
             self.findings.push(Diagnostic {
@@ -175,8 +176,8 @@ mod tests {
     fn findings_beyond_the_limit_are_counted_not_listed() {
         let file = Path::new("a.yaml");
         let mut report = Report::new(file);
-        for _ in 0..limits::DIAGNOSTICS_MAX + 5 {
-            report.warning(None, "w", "");
+        for n in 0..limits::DIAGNOSTICS_MAX + 5 {
+            report.warning(None, format!("w{n}"), "");
         }
         report.error(None, "e", "");
         assert!(report.has_errors());

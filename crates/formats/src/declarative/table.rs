@@ -217,8 +217,14 @@ impl<'t> Table<'t> {
 
     fn wrong_type(&self, key: &str, item: Item<'_>, wants: &str, report: &mut Report) {
         let message = format!("`{key}` is {}, not {wants}", kind(item.value));
-        let help = manual::row(self.name, key).map(|row| format!("{}: {}", row.0, row.1));
-        report.error(item.place, message, help.unwrap_or_default());
+        let of_keys = || {
+            let name =
+                if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) };
+            format!("its keys are {}", manual::keys_of(&name).collect::<Vec<_>>().join(", "))
+        };
+        let row = manual::row(self.name, key);
+        let help = row.map_or_else(of_keys, |(name, kind, _)| format!("{name}: {kind}"));
+        report.error(item.place, message, help);
     }
 }
 

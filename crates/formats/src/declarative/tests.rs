@@ -1,1 +1,544 @@
+//! penstock.toml: what is read, what is told, and that the manual is the truth.
 
+use std::path::{Path, PathBuf};
+
+use base::limits;
+use model::{AccessLog, FaultStatus, KeySource, LogFormat};
+
+use super::*;
+
+const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+const FULL: &str = r#"
+[gateway]
+http = "127.0.0.1:8280"
+https = "[::1]:8243"
+workers = 4
+apis = ["apis/", "/srv/more.yaml"]
+data = "var"
+trusted_proxies = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"]
+fault_status = "http"
+drain_s = 5
+response_head_ms = 1_000
+connect_ms = 2_000
+stall_ms = 3_000
+head_ms = 4_000
+idle_ms = 5_000
+connections_max = 100
+[tls]
+cert = "tls.crt"
+key = "tls.key"
+[[tls.sni]]
+hosts = ["*.Example.org"]
+cert = "a.crt"
+key = "a.key"
+[admin]
+listen = "127.0.0.1:9201"
+[upstream_tls]
+ca = ["ca.pem"]
+system_roots = false
+[access_log]
+to = "file"
+file = "access.log"
+[log]
+level = "debug"
+format = "json"
+[[issuer]]
+name = "resident"
+iss = "https://localhost:9443/oauth2/token"
+jwks = "keys/jwks.json"
+algorithms = ["RS256", "ES256"]
+audiences = ["a", "b"]
+leeway_s = 300
+padded_segments = true
+[[issuer]]
+name = "partner"
+iss = "https://partner.example"
+jwks = "https://partner.example/keys?v=1"
+[[issuer]]
+name = "pem"
+iss = "pem"
+pem = "keys/key.pem"
+[[issuer]]
+name = "shared"
+iss = "shared"
+secret = { env = "SHARED" }
+algorithms = ["HS256"]
+[[issuer]]
+name = "shared too"
+iss = "shared too"
+secret = { file = "keys/secret" }
+algorithms = ["HS512"]
+"#;
+
+#[test]
+fn every_key_reaches_the_settings() {
+    let (settings, diagnostics) = load(FULL);
+    assert_eq!(diagnostics, []);
+    let settings = settings.expect("it is complete");
+    let gateway = &settings.gateway;
+    assert_eq!(gateway.http, "127.0.0.1:8280".parse().ok());
+    assert_eq!(gateway.https, "[::1]:8243".parse().ok());
+    assert_eq!(gateway.workers, Some(4));
+    assert_eq!(gateway.apis, [PathBuf::from("etc/apis/"), PathBuf::from("/srv/more.yaml")]);
+    assert_eq!(gateway.data, Path::new("etc/var"));
+    let proxies: Vec<String> =
+        gateway.trusted_proxies.iter().map(|(ip, bits)| format!("{ip}/{bits}")).collect();
+    assert_eq!(proxies, ["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32"]);
+    assert_eq!(
+        (gateway.fault_status, gateway.drain_s, gateway.connections_max),
+        (FaultStatus::Http, 5, 100)
+    );
+    let waits = [
+        gateway.response_head_ms,
+        gateway.connect_ms,
+        gateway.stall_ms,
+        gateway.head_ms,
+        gateway.idle_ms,
+    ];
+    assert_eq!(waits, [1_000, 2_000, 3_000, 4_000, 5_000]);
+    let pair = settings.tls.default.as_ref().map(|pair| (pair.cert.as_path(), pair.key.as_path()));
+    assert_eq!(pair, Some((Path::new("etc/tls.crt"), Path::new("etc/tls.key"))));
+    let [sni] = settings.tls.sni.as_slice() else { panic!("there is one") };
+    assert_eq!(
+        (sni.hosts.as_slice(), sni.files.key.as_path()),
+        (&["*.example.org".to_owned()][..], Path::new("etc/a.key"))
+    );
+    assert_eq!(settings.admin.listen, "127.0.0.1:9201".parse().ok());
+    assert_eq!(
+        (settings.upstream_tls.ca, settings.upstream_tls.system_roots),
+        (vec![PathBuf::from("etc/ca.pem")], false)
+    );
+    assert_eq!(settings.access_log, AccessLog::File(PathBuf::from("etc/access.log")));
+    assert_eq!((settings.log.level.as_str(), settings.log.format), ("debug", LogFormat::Json));
+}
+
+#[test]
+fn every_source_of_keys_reaches_its_issuer() {
+    let issuers = load(FULL).0.expect("it is complete").issuers;
+    let keys: Vec<&KeySource> = issuers.iter().map(|issuer| &issuer.keys).collect();
+    let secret = || KeySource::Secret(SECRET.as_bytes().to_vec());
+    let expect = [
+        KeySource::JwksFile(PathBuf::from("etc/keys/jwks.json")),
+        KeySource::JwksUrl("https://partner.example/keys?v=1".to_owned()),
+        KeySource::Pem(PathBuf::from("etc/keys/key.pem")),
+        secret(),
+        secret(),
+    ];
+    assert!(keys.iter().zip(&expect).all(|(found, expect)| *found == expect), "{keys:?}");
+    assert_eq!(keys.len(), expect.len());
+    let first = issuers.first().expect("there are five");
+    let names: Vec<&str> = first.algorithms.iter().map(|algorithm| algorithm.as_str()).collect();
+    assert_eq!((names, first.leeway_s, first.padded_segments), (vec!["RS256", "ES256"], 300, true));
+    assert_eq!(first.audiences, ["a", "b"]);
+    assert!(!format!("{issuers:?}").contains(SECRET), "a secret is printed");
+}
+
+#[test]
+fn what_is_not_said_has_its_default() {
+    let settings = load("[gateway]\nhttp = \"127.0.0.1:0\"\n").0.expect("one listener is enough");
+    let gateway = &settings.gateway;
+    assert_eq!((gateway.https, gateway.workers, settings.admin.listen), (None, None, None));
+    assert_eq!(
+        (gateway.apis.as_slice(), gateway.data.as_path()),
+        (&[PathBuf::from("etc/apis/")][..], Path::new("etc/data/"))
+    );
+    assert_eq!(
+        (gateway.fault_status, gateway.drain_s),
+        (FaultStatus::Wso2, limits::DRAIN_S_DEFAULT)
+    );
+    assert_eq!(gateway.response_head_ms, limits::RESPONSE_HEAD_MS_MAX);
+    assert_eq!(
+        (gateway.connect_ms, gateway.stall_ms),
+        (limits::CONNECT_MS_MAX, limits::STALL_MS_MAX)
+    );
+    assert_eq!(
+        (gateway.head_ms, gateway.idle_ms),
+        (limits::HEAD_MS_MAX, limits::IDLE_CLIENT_MS_MAX)
+    );
+    assert_eq!(gateway.connections_max, limits::CLIENT_CONNECTIONS_MAX);
+    assert!(
+        settings.upstream_tls.system_roots
+            && settings.issuers.is_empty()
+            && settings.tls.default.is_none()
+    );
+    assert_eq!((settings.access_log, settings.log.level.as_str()), (AccessLog::Off, "info"));
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_nearest_name() {
+    gateway("htp = \"127.0.0.1:1\"", "3:1: the key `htp` is unknown > did you mean `http`?");
+    gateway("[gatway]", "3:2: the key `gatway` is unknown > did you mean `gateway`?");
+    gateway("[[isuer]]", "3:3: the key `isuer` is unknown > did you mean `issuer`?");
+    gateway(
+        "[tls]\ncertificate = \"x\"",
+        "4:1: the key `certificate` is unknown > the keys here are cert, key, sni",
+    );
+    gateway(
+        "[[tls.sni]]\nhosts = [\"a\"]\ncert = \"a\"\nkey = \"a\"\nhost = \"a\"",
+        "7:1: the key `host` is unknown > did you mean `hosts`?",
+    );
+    issuer(
+        "jwks = \"k\"\nleeway = 3",
+        "7:1: the key `leeway` is unknown > did you mean `leeway_s`?",
+    );
+    issuer(
+        "algorithms = [\"HS256\"]\nsecret = { env = \"SHARED\", envv = \"x\" }",
+        "7:28: the key `envv` is unknown > did you mean `env`?",
+    );
+}
+
+#[test]
+fn types_and_ranges_are_checked_where_they_stand() {
+    gateway(
+        "workers = \"4\"",
+        "3:11: `workers` is a text, not a whole number > gateway.workers: 1 to 256; default: the CPUs that affinity and cgroup quota allow",
+    );
+    gateway("workers = 0", "3:11: `workers` is out of range > write 1 to 256");
+    gateway("workers = 257", "3:11: `workers` is out of range > write 1 to 256");
+    gateway("workers = -1", "3:11: `workers` is out of range > write 1 to 256");
+    gateway("workers = 99999999999999999999", "3:11: `workers` is out of range > write 1 to 256");
+    gateway(
+        "workers = 1.5",
+        "3:11: `workers` is a number with a fraction, not a whole number > gateway.workers: 1 to 256; default: the CPUs that affinity and cgroup quota allow",
+    );
+    gateway("head_ms = 0", "3:11: `head_ms` is out of range > write 1 to 3600000");
+    gateway("drain_s = 3601", "3:11: `drain_s` is out of range > write 0 to 3600");
+    gateway(
+        "apis = \"apis\"",
+        "3:8: `apis` is a text, not a list of texts > gateway.apis: list of paths; default: [\"apis/\"]",
+    );
+    gateway(
+        "apis = [\"a\", 1]",
+        "3:14: `apis` is a whole number, not a text > gateway.apis: list of paths; default: [\"apis/\"]",
+    );
+    gateway("data = \"\"", "3:8: `data` is empty > give it a value, or remove it");
+    gateway(
+        "fault_status = \"nginx\"",
+        "3:16: `nginx` is no value of `fault_status` > write `wso2` or `http`",
+    );
+    gateway(
+        "[log]\nlevel = \"warning\"",
+        "4:9: `warning` is no value of `level` > write `error`, `warn`, `info`, `debug` or `trace`",
+    );
+    gateway(
+        "[upstream_tls]\nsystem_roots = 1\n",
+        "4:16: `system_roots` is a whole number, not true or false > upstream_tls.system_roots: true or false; default: true",
+    );
+    gateway(
+        "tls = 1\n",
+        "3:1: the key `tls` is unknown > the keys here are http, https, workers, apis, data, trusted_proxies, fault_status, drain_s, response_head_ms, connect_ms, stall_ms, head_ms, idle_ms, connections_max",
+    );
+    gateway(
+        "[admin]\nlisten = \"localhost:9201\"",
+        "4:10: `localhost:9201` is no address > write an IP address with a port: 127.0.0.1:8280, 0.0.0.0:8280 or [::]:8280",
+    );
+}
+
+#[test]
+fn proxies_are_addresses_or_exact_blocks() {
+    let help = "write 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32, no bit set behind the prefix";
+    for (written, good) in [
+        ("10.0.0.0/8", true),
+        ("0.0.0.0/0", true),
+        ("::/0", true),
+        ("10.1.2.3/32", true),
+        ("::1/128", true),
+        ("10.1.0.0/8", false),
+        ("10.0.0.0/33", false),
+        ("10.0.0.0/+8", false),
+        ("2001:db8::1/32", false),
+        ("proxy.example", false),
+    ] {
+        let expect = format!("3:20: `{written}` is no address and no CIDR block > {help}");
+        gateway(&format!("trusted_proxies = [\"{written}\"]"), if good { "" } else { &expect });
+    }
+}
+
+#[test]
+fn listeners_that_collide_are_refused() {
+    let collide =
+        |other: &str| format!("3:9: `gateway.https` and `gateway.http` are one address > {other}");
+    let help = "give one of them another port";
+    gateway("https = \"127.0.0.1:8280\"", &collide(help));
+    gateway("https = \"0.0.0.0:8280\"", &collide(help));
+    gateway("https = \"127.0.0.2:8280\"", "");
+    gateway(
+        "[admin]\nlisten = \"[::]:8280\"",
+        "4:10: `admin.listen` and `gateway.http` are one address > give one of them another port",
+    );
+    told("[gateway]\nhttp = \"127.0.0.1:0\"\nhttps = \"127.0.0.1:0\"\n", "");
+    told(
+        "[gateway]\nworkers = 1\n",
+        "1:1: the gateway listens nowhere > add `http = \"127.0.0.1:8280\"` or `https = \"127.0.0.1:8243\"` under [gateway]",
+    );
+}
+
+#[test]
+fn certificates_come_in_pairs_and_names_with_them() {
+    gateway("[tls]\ncert = \"a\"", "4:8: `cert` without `key` > name the private key's file");
+    gateway("[tls]\nkey = \"a\"", "4:7: `key` without `cert` > name the certificate's file");
+    gateway(
+        "[[tls.sni]]\ncert = \"a\"\nkey = \"a\"",
+        "3:1: [[tls.sni]] names no host > add `hosts = [\"www.example.org\"]`",
+    );
+    gateway(
+        "[[tls.sni]]\nhosts = [\"a\"]",
+        "3:1: [[tls.sni]] has no certificate > add `cert` and `key`",
+    );
+    gateway(
+        "[[tls.sni]]\nhosts = [\"a:1\"]\ncert = \"a\"\nkey = \"a\"",
+        "4:10: `a:1` is more than a host name > write it without scheme and port",
+    );
+    gateway(
+        "[tls.sni]\nhosts = []",
+        "3:1: `sni` is a table, not tables: write [[tls.sni]] > its keys are hosts, cert, key",
+    );
+}
+
+#[test]
+fn an_access_log_to_a_file_needs_its_name() {
+    gateway("[access_log]\nto = \"stdout\"", "");
+    gateway(
+        "[access_log]\nto = \"file\"",
+        "3:1: `to = \"file\"` without `file` > add `file = \"access.log\"`",
+    );
+    gateway(
+        "[access_log]\nfile = \"a\"",
+        "3:1: `file` has no effect without `to = \"file\"` > add it, or remove `file`",
+    );
+    gateway(
+        "[access_log]\nto = \"stdout\"\nfile = \"a\"",
+        "3:1: `file` has no effect without `to = \"file\"` > add it, or remove `file`",
+    );
+}
+
+#[test]
+fn an_issuer_has_one_source_of_keys_and_algorithms_that_fit() {
+    issuer("", "3:1: [[issuer]] has no keys > write one of `jwks`, `pem` and `secret`");
+    issuer(
+        "jwks = \"k\"\npem = \"k\"",
+        "3:1: [[issuer]] has several sources of keys > write one of `jwks`, `pem` and `secret`",
+    );
+    issuer(
+        "jwks = \"k\"\nalgorithms = [\"HS256\"]",
+        "7:14: `HS256` does not go with `jwks` > write RS256, ES256, ...",
+    );
+    issuer(
+        "pem = \"k\"\nalgorithms = [\"RS256\", \"HS512\"]",
+        "7:14: `HS512` does not go with `pem` > write RS256, ES256, ...",
+    );
+    issuer(
+        "secret = { env = \"SHARED\" }\nalgorithms = [\"HS256\", \"RS256\"]",
+        "7:14: `RS256` does not go with `secret` > write HS256, HS384 or HS512",
+    );
+    issuer(
+        "jwks = \"k\"\nalgorithms = [\"RS25\"]",
+        "7:15: `RS25` is no signature algorithm > did you mean `RS256`?",
+    );
+    issuer(
+        "jwks = \"k\"\nalgorithms = [\"none\"]",
+        "7:15: `none` is no signature algorithm > write `HS256`, `HS384`, `HS512`, `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `ES512` or `EdDSA`",
+    );
+    issuer("jwks = \"k\"\nleeway_s = 301", "7:12: `leeway_s` is out of range > write 0 to 300");
+    gateway(
+        "[[issuer]]\njwks = \"k\"",
+        "3:1: [[issuer]] has no `iss` > add `iss = \"...\"`; 3:1: [[issuer]] has no `name` > add `name = \"...\"`",
+    );
+}
+
+#[test]
+fn issuers_are_told_apart_by_name_and_by_claim() {
+    issuer(
+        "pem = \"k\"\n[[issuer]]\nname = \"b\"\niss = \"i\"\npem = \"k\"",
+        "9:7: two issuers have the iss `i` > give each its own",
+    );
+    issuer(
+        "pem = \"k\"\n[[issuer]]\nname = \"a\"\niss = \"j\"\npem = \"k\"",
+        "8:8: two issuers have the name `a` > give each its own",
+    );
+    issuer("pem = \"k\"\n[[issuer]]\nname = \"b\"\niss = \"j\"\npem = \"k\"", "");
+}
+
+#[test]
+fn keys_over_http_come_from_this_machine_only() {
+    let refused = "6:8: keys over http can be replaced on their way > write https://; http is for 127.0.0.1, ::1 and localhost only";
+    issuer("jwks = \"https://idp.example/keys\"", "");
+    issuer("jwks = \"http://localhost:9443/keys\"", "");
+    issuer("jwks = \"http://127.0.0.1/keys\"", "");
+    issuer("jwks = \"http://[::1]:80/keys\"", "");
+    issuer("jwks = \"http://idp.example/keys\"", refused);
+    issuer("jwks = \"HTTP://localhost.example/keys\"", refused);
+    issuer(
+        "jwks = \"ftp://idp.example/keys\"",
+        "6:8: the scheme `ftp` is not served > use http or https",
+    );
+    issuer(
+        "jwks = \"https://u:p@idp.example/keys\"",
+        "6:8: the URL holds a user or a password > remove what stands before the `@`",
+    );
+}
+
+#[test]
+fn a_secret_comes_from_elsewhere_and_is_long_enough() {
+    let hs = |source: &str, algorithm: &str| {
+        format!("algorithms = [\"{algorithm}\"]\nsecret = {source}")
+    };
+    issuer(&hs("{ env = \"SHARED\" }", "HS512"), "");
+    issuer(
+        &hs("{ env = \"MISSING\" }", "HS256"),
+        "7:18: the environment variable `MISSING` is not set > set it before the start",
+    );
+    issuer(
+        &hs("{ file = \"missing\" }", "HS256"),
+        "7:19: the secret's file `missing` cannot be read: entity not found > correct the path or its permissions",
+    );
+    issuer(
+        &hs("{ env = \"SHORT\" }", "HS256"),
+        "7:10: the secret has fewer than 32 bytes, so it could be guessed > make a longer one, for example with `openssl rand -base64 64`",
+    );
+    issuer(
+        &hs("{}", "HS256"),
+        "7:10: `secret` says not where it is > write { env = \"NAME\" } or { file = \"path\" }",
+    );
+    issuer(
+        &hs("{ env = \"SHARED\", file = \"keys/secret\" }", "HS256"),
+        "7:10: `secret` has both `env` and `file` > keep one of them",
+    );
+    issuer(
+        &hs("\"swordfish\"", "HS256"),
+        "7:10: `secret` is a text, not a table > its keys are env, file",
+    );
+    issuer(
+        "secret = { env = \"SHARED\" }",
+        "3:1: `secret` without `algorithms` > add `algorithms = [\"HS256\"]`",
+    );
+}
+
+#[test]
+fn what_is_not_toml_is_told_with_its_place() {
+    let (settings, diagnostics) = load("[gateway]\nhttp = \n");
+    assert_eq!(settings, None);
+    let first = diagnostics.first().map(ToString::to_string).unwrap_or_default();
+    assert!(first.starts_with("etc/penstock.toml:2:"), "{first}");
+    let (settings, diagnostics) =
+        load("[gateway]\nhttp = \"127.0.0.1:1\"\nhttp = \"127.0.0.1:2\"\n");
+    assert_eq!(settings, None);
+    let first = diagnostics.first().map(ToString::to_string).unwrap_or_default();
+    assert!(first.starts_with("etc/penstock.toml:3:1: error: not TOML"), "{first}");
+}
+
+/// The manual names no key that the reader would refuse, and the full example names them all.
+#[test]
+fn the_manual_and_the_full_example_name_the_same_keys() {
+    for (key, kind, meaning) in MANUAL {
+        let name = key.rsplit('.').next().unwrap_or_default();
+        let used = FULL.lines().any(|line| {
+            line.starts_with(&format!("{name} = ")) || line.contains(&format!("{{ {name} = "))
+        });
+        assert!(used, "`{key}` is missing from the example");
+        assert!(!kind.is_empty() && meaning.ends_with('.'), "`{key}`");
+    }
+}
+
+#[test]
+fn the_manual_page_is_in_step_with_the_source() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = manual_markdown();
+    if std::env::var_os("PENSTOCK_BLESS").is_some() {
+        std::fs::write(&page, &text).expect("the page can be written");
+    }
+    let found = std::fs::read_to_string(&page).unwrap_or_default();
+    assert!(
+        found == text,
+        "renew docs/configuration.md: PENSTOCK_BLESS=1 cargo test -p penstock-formats manual"
+    );
+}
+
+#[test]
+fn the_file_of_a_first_start_reads_without_findings() {
+    let first = FirstStart {
+        http: "127.0.0.1:8280",
+        https: "127.0.0.1:8243",
+        admin: "127.0.0.1:9201",
+        apis: "apis \"new\"\\",
+        data: ".",
+        issuer_name: "resident",
+        iss: "https://localhost:9443/oauth2/token",
+        jwks: "keys/jwks.json",
+    };
+    let (settings, diagnostics) = load(&render_default(&first));
+    assert_eq!(diagnostics, []);
+    let settings = settings.expect("it is complete");
+    assert_eq!(settings.gateway.apis, [PathBuf::from("etc/apis \"new\"\\")]);
+    let issuer = settings.issuers.first().map(|issuer| (issuer.name.as_str(), issuer.iss.as_str()));
+    assert_eq!(issuer, Some(("resident", "https://localhost:9443/oauth2/token")));
+}
+
+/// `lines` follow a gateway with one listener: they begin on line 3.
+#[track_caller]
+fn gateway(lines: &str, expect: &str) {
+    told(&format!("[gateway]\nhttp = \"127.0.0.1:8280\"\n{lines}\n"), expect);
+}
+
+/// `lines` follow an issuer's name and claim: they begin on line 6.
+#[track_caller]
+fn issuer(lines: &str, expect: &str) {
+    told(
+        &format!(
+            "[gateway]\nhttp = \"127.0.0.1:8280\"\n[[issuer]]\nname = \"a\"\niss = \"i\"\n{lines}\n"
+        ),
+        expect,
+    );
+}
+
+/// `expect`: place, message and help of each error.
+#[track_caller]
+fn told(text: &str, expect: &str) {
+    let (settings, diagnostics) = load(text);
+    let lines = diagnostics.iter().map(|d| {
+        let place =
+            d.place.map(|place| format!("{}:{}: ", place.line, place.column)).unwrap_or_default();
+        format!("{place}{} > {}", d.message, d.help.as_deref().unwrap_or_default())
+    });
+    assert_eq!(lines.collect::<Vec<_>>().join("; "), expect, "{text}");
+    assert_eq!(settings.is_some(), expect.is_empty(), "{text}");
+}
+
+fn load(text: &str) -> (Option<Settings>, Vec<Diagnostic>) {
+    let env = |name: &str| match name {
+        "SHARED" => Some(SECRET.to_owned()),
+        "SHORT" => Some("swordfish".to_owned()),
+        _ => None,
+    };
+    let files = |path: &Path| match path.to_str() {
+        Some("etc/keys/secret") => Ok(format!("{SECRET}\r\n").into_bytes()),
+        _ => Err(std::io::ErrorKind::NotFound.into()),
+    };
+    read(Path::new("etc/penstock.toml"), text, &env, &files)
+}
+
+#[test]
+fn the_manual_tells_the_limits_and_defaults_that_are_in_force() {
+    let ms = format!("1 to {} milliseconds; default: ", limits::CONFIGURED_MS_MAX);
+    for (key, expect) in [
+        ("gateway.workers", format!("1 to {}; ", limits::WORKERS_MAX)),
+        (
+            "gateway.drain_s",
+            format!("0 to {} seconds; default: {}", limits::DRAIN_S_MAX, limits::DRAIN_S_DEFAULT),
+        ),
+        ("gateway.response_head_ms", format!("{ms}{}", limits::RESPONSE_HEAD_MS_MAX)),
+        ("gateway.connect_ms", format!("{ms}{}", limits::CONNECT_MS_MAX)),
+        ("gateway.stall_ms", format!("{ms}{}", limits::STALL_MS_MAX)),
+        ("gateway.head_ms", format!("{ms}{}", limits::HEAD_MS_MAX)),
+        ("gateway.idle_ms", format!("{ms}{}", limits::IDLE_CLIENT_MS_MAX)),
+        (
+            "gateway.connections_max",
+            format!("1 to {0}; default: {0}", limits::CLIENT_CONNECTIONS_MAX),
+        ),
+        ("issuer.leeway_s", format!("0 to {} seconds", limits::LEEWAY_S_MAX)),
+    ] {
+        let row = MANUAL.iter().find(|(name, _, _)| *name == key);
+        assert!(row.is_some_and(|(_, kind, _)| kind.starts_with(&expect)), "{key}: {expect}");
+    }
+}

@@ -118,12 +118,13 @@ fn origin(text: &str) -> Result<String, address::Wrong> {
 
 fn method(text: &str) -> Result<String, address::Wrong> {
     let upper = text.to_ascii_uppercase();
-    match Method::from_bytes(upper.as_bytes()) {
-        Method::Other => {
-            Err((format!("`{}` is no method", shorten(text)), "write GET, POST, ...".to_owned()))
-        }
-        _ => Ok(upper),
+    if Method::from_bytes(upper.as_bytes()) == Method::Other {
+        return Err((
+            format!("`{}` is no method", shorten(text)),
+            "write GET, POST, ...".to_owned(),
+        ));
     }
+    Ok(upper)
 }
 
 fn header(text: &str) -> Result<String, address::Wrong> {

@@ -7,7 +7,7 @@ use model::{Api, Operation, Place};
 use super::endpoints::Upstreams;
 use super::extensions;
 use super::general;
-use super::paths::Paths;
+use super::paths::{Common, Paths};
 use super::refs::Files;
 use super::security::{self, Schemes};
 use super::servers::{self, Server};
@@ -32,8 +32,8 @@ pub(super) fn read(
         return Outcome::default();
     };
     let Some(version) = Version::read(root, tree.place, report) else { return Outcome::default() };
-    let document = Document { file, tree: &tree, root, version };
-    document.read(refs, defaults, report)
+    let document = Document { file, tree: &tree, root, version, refs, defaults };
+    document.read(report)
 }
 
 struct Document<'n> {
@@ -41,6 +41,8 @@ struct Document<'n> {
     tree: &'n Node<'n>,
     root: &'n Map<'n>,
     version: Version,
+    refs: Refs<'n>,
+    defaults: &'n Defaults,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ struct Info {
 }
 
 impl<'n> Document<'n> {
-    fn read(&self, refs: Refs<'_>, defaults: &Defaults, report: &mut Report) -> Outcome {
+    fn read(&self, report: &mut Report) -> Outcome {
         self.check_keys(report);
         extensions::check(self.root, extensions::Level::DOCUMENT, report);
         let info = self.info(report);
@@ -65,7 +67,7 @@ impl<'n> Document<'n> {
         let base_path = self.base_path(&servers, &info, report);
         let hosts = general::hosts(self.root, report);
         let outcome = Outcome { base_path, hosts, ..Outcome::default() };
-        let api = self.api(&servers, info, &outcome, refs, defaults, report);
+        let api = self.api(&servers, info, &outcome, report);
         Outcome { api, ..outcome }
     }
 
@@ -74,18 +76,17 @@ impl<'n> Document<'n> {
         servers: &[Server],
         info: Info,
         outcome: &Outcome,
-        refs: Refs<'_>,
-        defaults: &Defaults,
         report: &mut Report,
     ) -> Option<Api> {
-        let mut upstreams = Upstreams::new(defaults.response_head_ms);
+        let mut upstreams = Upstreams::new(self.defaults.response_head_ms);
         let (production, sandbox) = self.endpoints(servers, &mut upstreams, report);
         let schemes = Schemes::read(self.schemes(), report);
         let api = security::Level::read(self.root, &schemes, report);
-        let explicit = self.root.get("x-wso2-production-endpoints").is_some();
-        let files = Files::new(refs);
+        let endpoints_explicit = self.root.get("x-wso2-production-endpoints").is_some();
+        let common = Common { schemes, api, endpoints_explicit };
+        let files = Files::new(self.refs);
         let (file, tree) = (self.file.to_owned(), self.tree);
-        let mut paths = Paths::new(file, tree, files, schemes, upstreams, api, explicit);
+        let mut paths = Paths::new(file, tree, files, common, upstreams);
         match self.root.get("paths") {
             Some(node) => paths.read(node, report),
             None => report.error(
@@ -94,7 +95,7 @@ impl<'n> Document<'n> {
                 "add `paths: {/*: {get: {}}}`",
             ),
         }
-        if paths.any_secured() && !defaults.issuers_configured {
+        if paths.any_secured() && !self.defaults.issuers_configured {
             self.no_issuer(report);
         }
         if production.is_none() && sandbox.is_none() {

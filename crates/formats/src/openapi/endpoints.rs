@@ -159,13 +159,12 @@ fn refuse_unserved(map: &Map<'_>, report: &mut Report) {
             "remove it if the backend accepts the gateway without them",
         );
     }
-    if let Some(member) = map.member("disableSslVerification") {
-        if member.value.as_bool() != Some(false) {
-            let message = "certificates of backends are always verified";
-            let help =
-                "trust the backend's authority in penstock.toml: [upstream_tls] ca = [\"ca.pem\"]";
-            report.warning(member.key_place, message, help);
-        }
+    let unverified = map.member("disableSslVerification");
+    if let Some(member) = unverified.filter(|member| member.value.as_bool() != Some(false)) {
+        let message = "certificates of backends are always verified";
+        let help =
+            "trust the backend's authority in penstock.toml: [upstream_tls] ca = [\"ca.pem\"]";
+        report.warning(member.key_place, message, help);
     }
 }
 

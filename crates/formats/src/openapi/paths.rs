@@ -16,17 +16,22 @@ use crate::address;
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{METHODS, Map, Member, Node};
 
-/// Reads the operations of one document.
-pub(super) struct Paths<'n, 'r> {
-    pub(super) main: PathBuf,
-    pub(super) root: &'n Node<'n>,
-    pub(super) files: Files<'r>,
+/// What holds for every operation of a document.
+pub(super) struct Common<'n> {
     pub(super) schemes: Schemes<'n>,
-    pub(super) upstreams: Upstreams<'n>,
     /// What the API says about security.
     pub(super) api: security::Level,
     /// Whether the API's production endpoints come from an extension, which then beats all `servers` below.
     pub(super) endpoints_explicit: bool,
+}
+
+/// Reads the operations of one document.
+pub(super) struct Paths<'n, 'r> {
+    main: PathBuf,
+    root: &'n Node<'n>,
+    files: Files<'r>,
+    common: Common<'n>,
+    pub(super) upstreams: Upstreams<'n>,
     pub(super) found: Vec<Operation>,
     /// Where each method on each normalised template stands.
     seen: BTreeMap<(String, Method), (PathBuf, Place)>,
@@ -56,18 +61,14 @@ struct Endpoints {
 }
 
 impl<'n, 'r> Paths<'n, 'r> {
-    #[allow(clippy::too_many_arguments, reason = "one call, in reading order")]
     pub(super) fn new(
         main: PathBuf,
         root: &'n Node<'n>,
         files: Files<'r>,
-        schemes: Schemes<'n>,
+        common: Common<'n>,
         upstreams: Upstreams<'n>,
-        api: security::Level,
-        endpoints_explicit: bool,
     ) -> Self {
-        let (found, seen) = (Vec::new(), BTreeMap::new());
-        Self { main, root, files, schemes, upstreams, api, endpoints_explicit, found, seen }
+        Self { main, root, files, common, upstreams, found: Vec::new(), seen: BTreeMap::new() }
     }
 
     pub(super) fn read(&mut self, node: &Node<'_>, report: &mut Report) {
@@ -97,7 +98,7 @@ impl<'n, 'r> Paths<'n, 'r> {
         }
         extensions::check(map, extensions::Level::PATH_ITEM, report);
         let level = ItemLevel {
-            security: security::Level::read(map, &self.schemes, report),
+            security: security::Level::read(map, &self.common.schemes, report),
             endpoints: self.endpoints(map, report),
         };
         for member in map.iter() {
@@ -204,8 +205,8 @@ impl<'n, 'r> Paths<'n, 'r> {
             return;
         }
         extensions::check(map, extensions::Level::OPERATION, report);
-        let level = security::Level::read(map, &self.schemes, report);
-        let security = security::decide(&self.api, &item.security, &level, report);
+        let level = security::Level::read(map, &self.common.schemes, report);
+        let security = security::decide(&self.common.api, &item.security, &level, report);
         let own = self.endpoints(map, report);
         self.found.push(Operation {
             method,
@@ -258,7 +259,7 @@ impl<'n, 'r> Paths<'n, 'r> {
         if map.get("x-wso2-production-endpoints").is_some() {
             return None;
         }
-        if self.endpoints_explicit {
+        if self.common.endpoints_explicit {
             let message = "`servers` has no effect here: the API names its endpoints";
             report.warning(node.place, message, "write `x-wso2-production-endpoints` here");
             return None;

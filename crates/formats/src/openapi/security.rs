@@ -321,11 +321,11 @@ fn open(map: &Map<'_>, report: &mut Report) -> Option<bool> {
         Some((values::flag(node, "x-wso2-disable-security", report)?, node.place))
     });
     let by_type = map.get("x-auth-type").and_then(|node| auth_type(node, report));
-    if let (Some((disabled, place)), Some(open)) = (disabled, by_type) {
-        if disabled != open {
-            let message = "`x-wso2-disable-security` and `x-auth-type` contradict each other";
-            report.error(place, message, "keep one of the two");
-        }
+    if let (Some((disabled, place)), Some(open)) = (disabled, by_type)
+        && disabled != open
+    {
+        let message = "`x-wso2-disable-security` and `x-auth-type` contradict each other";
+        report.error(place, message, "keep one of the two");
     }
     disabled.map(|(disabled, _)| disabled).or(by_type)
 }
@@ -431,11 +431,11 @@ fn application_security(node: &Node<'_>, report: &mut Report) {
             }
         }
     }
-    if let Some(node) = map.get("optional") {
-        if values::flag(node, "optional", report) == Some(true) {
-            let help = "write `x-wso2-disable-security: true` to open the API";
-            report.warning(node.place, "`optional` is not served yet: callers need a token", help);
-        }
+    if let Some(node) = map.get("optional")
+        && values::flag(node, "optional", report) == Some(true)
+    {
+        let help = "write `x-wso2-disable-security: true` to open the API";
+        report.warning(node.place, "`optional` is not served yet: callers need a token", help);
     }
     for member in map.iter().filter(|m| !matches!(m.key.as_ref(), "security-types" | "optional")) {
         let help = suggest(&member.key, ["security-types", "optional"], || "remove it".to_owned());

@@ -142,7 +142,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub(crate) fn as_list(&self) -> Option<&[Node<'a>]> {
+    pub(crate) fn as_list(&self) -> Option<&[Self]> {
         match &self.value {
             Value::List(list) => Some(list),
             Value::Null

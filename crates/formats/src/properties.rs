@@ -1,0 +1,147 @@
+//! What must hold for every input, whoever wrote it: run by the fuzz targets and by tests.
+
+use std::path::Path;
+
+use base::limits;
+use model::{Api, Diagnostic, Endpoint, Scheme, Severity};
+
+use crate::address;
+use crate::declarative;
+use crate::openapi::{self, Defaults, Outcome};
+
+/// Reads `data` as a description, as JSON and as YAML, each of its `$ref`s leading to `data` again.
+///
+/// # Panics
+/// When a property does not hold.
+pub fn openapi(data: &[u8]) {
+    let defaults = Defaults { response_head_ms: 1_000, issuers_configured: true };
+    let refs = |file: &str| {
+        let inside = !file.is_empty()
+            && !file.starts_with('/')
+            && !file.contains(['\\', '\0'])
+            && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        assert!(inside, "a reference leads to `{file}`");
+        Ok(data.to_vec())
+    };
+    for name in ["api.json", "api.yaml"] {
+        let file = Path::new(name);
+        let outcome = openapi::read(file, data, &refs, &defaults);
+        holds(&outcome);
+        assert_eq!(outcome, openapi::read(file, data, &refs, &defaults), "reading twice differs");
+        let closed = Defaults { issuers_configured: false, ..defaults.clone() };
+        let without_issuer = openapi::read(file, data, &refs, &closed);
+        if let (Some(api), None) = (&outcome.api, &without_issuer.api) {
+            assert!(api.operations.iter().any(|op| op.security != model::Security::Open));
+        }
+    }
+}
+
+fn holds(outcome: &Outcome) {
+    bounded(&outcome.diagnostics, outcome.api.is_some());
+    let Some(api) = &outcome.api else { return };
+    assert_eq!(outcome.base_path.as_ref(), Some(&api.base_path));
+    assert_eq!(outcome.hosts, api.hosts);
+    assert!(is_prefix(&api.base_path), "{:?}", api.base_path);
+    assert!(api.default_path.iter().all(|path| is_prefix(path)));
+    assert!(!api.operations.is_empty() && (api.transports.http || api.transports.https));
+    let sets = api.operations.iter().flat_map(|op| [op.production, op.sandbox]);
+    for index in sets.chain([api.production, api.sandbox]).flatten() {
+        assert!(index < api.upstreams.len(), "an index leads nowhere");
+    }
+    for operation in &api.operations {
+        let template = &operation.template;
+        assert!(template.is_empty() || template.starts_with('/'), "{template:?}");
+        assert!(template.split('/').count() <= limits::TEMPLATE_SEGMENTS_MAX + 1);
+        let reachable = [operation.production, operation.sandbox, api.production, api.sandbox];
+        assert!(reachable.iter().any(Option::is_some), "{template:?} has no endpoint");
+    }
+    endpoints_read_back(api);
+    assert!(crate::claims_overlap(api, api).is_some(), "an API does not collide with itself");
+}
+
+fn is_prefix(path: &str) -> bool {
+    path.is_empty() || (path.starts_with('/') && !path.ends_with('/') && !path.contains("//"))
+}
+
+/// What is written from an endpoint reads as the same endpoint.
+fn endpoints_read_back(api: &Api) {
+    for upstream in &api.upstreams {
+        assert!(!upstream.endpoints.is_empty() && upstream.response_head_ms > 0);
+        for endpoint in &upstream.endpoints {
+            let Endpoint { scheme, authority, path, .. } = endpoint;
+            let scheme = match scheme {
+                Scheme::Http => "http",
+                Scheme::Https => "https",
+            };
+            let again = address::endpoint(&format!("{scheme}://{authority}{path}"));
+            assert_eq!(again.as_ref(), Ok(endpoint));
+        }
+    }
+}
+
+/// Reads `data` as penstock.toml, with an environment and files that hold it all.
+///
+/// # Panics
+/// When a property does not hold.
+pub fn settings(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let secret = "0123456789abcdef".repeat(4);
+    let env = |_: &str| Some(secret.clone());
+    let files = |_: &Path| Ok(secret.clone().into_bytes());
+    let read = || declarative::read(Path::new("etc/penstock.toml"), text, &env, &files);
+    let (settings, diagnostics) = read();
+    bounded(&diagnostics, settings.is_some());
+    assert_eq!((settings.clone(), diagnostics), read(), "reading twice differs");
+    let Some(settings) = settings else { return };
+    assert!(settings.gateway.http.is_some() || settings.gateway.https.is_some());
+    assert!(settings.gateway.workers.is_none_or(|n| (1..=limits::WORKERS_MAX).contains(&n)));
+    for issuer in &settings.issuers {
+        assert!(!issuer.name.is_empty() && !issuer.iss.is_empty());
+        assert!(issuer.leeway_s <= limits::LEEWAY_S_MAX);
+        let namesakes = settings.issuers.iter().filter(|other| other.iss == issuer.iss);
+        assert_eq!(namesakes.count(), 1, "two issuers share `iss`");
+    }
+    assert!(!format!("{settings:?}").contains(&secret), "a secret is printed");
+}
+
+/// There is a result exactly if there is no error; findings are limited and have a message.
+fn bounded(diagnostics: &[Diagnostic], there: bool) {
+    let errors = diagnostics.iter().any(|d| d.severity == Severity::Error);
+    assert_eq!(there, !errors, "{diagnostics:?}");
+    assert!(diagnostics.len() <= limits::DIAGNOSTICS_MAX);
+    for diagnostic in diagnostics {
+        assert!(!diagnostic.message.is_empty());
+        assert!(diagnostic.place.is_none_or(|place| place.line > 0 && place.column > 0));
+        assert!(!diagnostic.to_string().contains('\0'));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const API: &str = "openapi: 3.1.0\ninfo: {title: A, version: 1}\nservers: [{url: 'http://h:1/p'}]\n\
+        x-wso2-sandbox-endpoints: {urls: ['https://[::1]'], advanceEndpointConfig: {timeoutInMillis: 5}}\n\
+        paths:\n  /a/{b}: {get: {security: []}, post: {x-scope: s}}\n  /c: {$ref: 'x/d.yaml#/paths/~1a~1%7Bb%7D'}\n";
+    const TOML: &str = "[gateway]\nhttp = \"127.0.0.1:0\"\ntrusted_proxies = [\"10.0.0.0/8\"]\n[[issuer]]\n\
+        name = \"a\"\niss = \"b\"\nalgorithms = [\"HS256\"]\nsecret = { env = \"S\" }\n";
+
+    /// Each text as it is, cut off at every place, and with each byte replaced.
+    #[test]
+    fn the_properties_hold_for_broken_variants_of_good_files() {
+        for (text, property) in [(API, openapi as fn(&[u8])), (TOML, settings)] {
+            let bytes = text.as_bytes();
+            property(bytes);
+            for at in 0..bytes.len() {
+                property(bytes.get(..at).unwrap_or_default());
+                for byte in [b' ', b'{', 0xff] {
+                    let mut changed = bytes.to_vec();
+                    if let Some(place) = changed.get_mut(at) {
+                        *place = byte;
+                    }
+                    property(&changed);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The descriptions in `examples/` are served as they stand, without one finding.
+
+#![allow(clippy::unwrap_used, reason = "a broken example has to fail the test")]
+
+use std::path::Path;
+
+use model::{Api, ScopeRule, Security, UpstreamKind};
+use penstock_formats::openapi::{Defaults, read};
+
+#[test]
+fn the_echo_example_is_secured_on_every_method() {
+    let api = load("echo.yaml");
+    assert_eq!((api.base_path.as_str(), api.operations.len()), ("/echo/1.0.0", 7));
+    let secured = Security::Token(ScopeRule::Anything);
+    assert!(api.operations.iter().all(|op| op.template == "/*" && op.security == secured));
+    assert_eq!(api.upstreams[api.production.unwrap()].endpoints[0].authority, "127.0.0.1:8688");
+}
+
+#[test]
+fn the_pets_example_shows_scopes_endpoints_and_cors() {
+    let api = load("pets.yaml");
+    assert_eq!(api.default_path.as_deref(), Some("/pets"));
+    assert_eq!(api.upstreams[api.production.unwrap()].kind, UpstreamKind::RoundRobin);
+    assert_eq!(api.upstreams[api.production.unwrap()].response_head_ms, 5_000);
+    assert_eq!(api.upstreams[api.sandbox.unwrap()].endpoints[0].port, 8703);
+    assert!(api.cors.as_ref().is_some_and(|cors| cors.allow_origins.len() == 2));
+    let operations: Vec<String> = api
+        .operations
+        .iter()
+        .map(|op| {
+            let asks = match &op.security {
+                Security::Open => "open".to_owned(),
+                Security::Token(ScopeRule::Anything) => "token".to_owned(),
+                Security::Token(ScopeRule::AnyOf(scopes)) => format!("any {}", scopes.join(" ")),
+                Security::Token(ScopeRule::AllOf(scopes)) => format!("all {}", scopes.join(" ")),
+            };
+            let own = op.production.map_or("", |_| " own endpoints");
+            format!("{} {} {asks}{own}", op.method.as_str(), op.template)
+        })
+        .collect();
+    assert_eq!(
+        operations,
+        [
+            "GET /pets any pets:read",
+            "POST /pets any pets:write pets:admin",
+            "GET /pets/{id} any pets:read",
+            "DELETE /pets/{id} all pets:write pets:admin",
+            "GET /pets/{id}/photos/* any pets:read own endpoints",
+            "GET /opening-hours open",
+        ]
+    );
+}
+
+#[track_caller]
+fn load(name: &str) -> Api {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    let text = std::fs::read(&file).unwrap();
+    let defaults = Defaults { response_head_ms: 120_000, issuers_configured: true };
+    let outcome =
+        read(&file, &text, &|name| Err(format!("{name}: not to be asked for")), &defaults);
+    assert_eq!(outcome.diagnostics, []);
+    outcome.api.unwrap()
+}
