@@ -1,0 +1,175 @@
+//! APIs in a line.
+
+use std::sync::Arc;
+
+use base::Method;
+use model::{
+    Api, ApiState, Cors, LoadedApi, Operation, ScopeRule, Security, Suspension, Transports,
+    UpstreamKind,
+};
+
+use crate::Upstream;
+
+/// An API under construction. Its name is its base path; its endpoints suspend nobody unless told.
+#[derive(Clone, Debug)]
+pub struct ApiBuilder {
+    api: Api,
+    state: ApiState,
+}
+
+/// An API at `base_path`, version included, without operations or endpoints yet.
+#[must_use]
+pub fn api(base_path: &str) -> ApiBuilder {
+    ApiBuilder {
+        api: Api {
+            name: base_path.trim_start_matches('/').replace('/', "-"),
+            version: "1.0".to_owned(),
+            base_path: base_path.to_owned(),
+            default_path: None,
+            hosts: Vec::new(),
+            transports: Transports { http: true, https: true },
+            auth_header: "authorization".to_owned(),
+            forward_auth_header: false,
+            cors: None,
+            upgrades: Vec::new(),
+            operations: Vec::new(),
+            upstreams: Vec::new(),
+            production: None,
+            sandbox: None,
+            source: "test".into(),
+        },
+        state: ApiState::Serving,
+    }
+}
+
+impl ApiBuilder {
+    /// Operations that need no token: `GET /pets`, `* /*` (every method).
+    #[must_use]
+    pub fn open(self, operations: &str) -> Self {
+        self.operations(operations, &Security::Open)
+    }
+
+    /// Operations that need a token.
+    #[must_use]
+    pub fn secured(self, operations: &str) -> Self {
+        self.operations(operations, &Security::Token(ScopeRule::Anything))
+    }
+
+    /// Operations that need a token with one of `scopes`.
+    #[must_use]
+    pub fn any_scope(self, operations: &str, scopes: &[&str]) -> Self {
+        let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
+        self.operations(operations, &Security::Token(ScopeRule::AnyOf(scopes)))
+    }
+
+    /// Operations that need a token with all of `scopes`.
+    #[must_use]
+    pub fn all_scopes(self, operations: &str, scopes: &[&str]) -> Self {
+        let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
+        self.operations(operations, &Security::Token(ScopeRule::AllOf(scopes)))
+    }
+
+    fn operations(mut self, operations: &str, security: &Security) -> Self {
+        for operation in operations.split(", ") {
+            let (method, template) = operation.split_once(' ').expect("METHOD TEMPLATE");
+            let methods: Vec<Method> = match method {
+                "*" => Method::NAMED.into_iter().filter(|&m| m != Method::Connect).collect(),
+                named => vec![Method::from_bytes(named.as_bytes())],
+            };
+            self.api.operations.extend(methods.into_iter().map(|method| Operation {
+                method,
+                template: template.to_owned(),
+                security: security.clone(),
+                production: None,
+                sandbox: None,
+            }));
+        }
+        self
+    }
+
+    /// Production requests go to `upstream`.
+    #[must_use]
+    pub fn to(self, upstream: &Upstream) -> Self {
+        self.to_set(UpstreamKind::Single, &[upstream])
+    }
+
+    /// Production requests go to each in turn.
+    #[must_use]
+    pub fn round_robin(self, upstreams: &[&Upstream]) -> Self {
+        self.to_set(UpstreamKind::RoundRobin, upstreams)
+    }
+
+    /// Production requests go to the first that is not suspended.
+    #[must_use]
+    pub fn failover(self, upstreams: &[&Upstream]) -> Self {
+        self.to_set(UpstreamKind::Failover, upstreams)
+    }
+
+    fn to_set(mut self, kind: UpstreamKind, upstreams: &[&Upstream]) -> Self {
+        self.api.production = Some(self.add_set(kind, upstreams));
+        self
+    }
+
+    /// Requests with a sandbox key go to `upstream`.
+    #[must_use]
+    pub fn sandbox(mut self, upstream: &Upstream) -> Self {
+        self.api.sandbox = Some(self.add_set(UpstreamKind::Single, &[upstream]));
+        self
+    }
+
+    fn add_set(&mut self, kind: UpstreamKind, upstreams: &[&Upstream]) -> usize {
+        self.api.upstreams.push(model::Upstream {
+            kind,
+            endpoints: upstreams.iter().map(|upstream| upstream.endpoint()).collect(),
+            response_head_ms: base::limits::RESPONSE_HEAD_MS_MAX,
+            suspension: Suspension { after_failures: 0, ..Suspension::default() },
+        });
+        self.api.upstreams.len() - 1
+    }
+
+    /// Suspends an endpoint after so many failures in a row, for so many milliseconds.
+    #[must_use]
+    pub fn suspend_after(mut self, after_failures: u32, initial_ms: u32) -> Self {
+        let rule = Suspension { after_failures, initial_ms, factor: 1.0, max_ms: initial_ms };
+        for upstream in &mut self.api.upstreams {
+            upstream.suspension = rule;
+        }
+        self
+    }
+
+    /// Longest wait for a response head, in milliseconds.
+    #[must_use]
+    pub fn response_head_ms(mut self, ms: u32) -> Self {
+        for upstream in &mut self.api.upstreams {
+            upstream.response_head_ms = ms;
+        }
+        self
+    }
+
+    /// Cross-origin rules.
+    #[must_use]
+    pub fn cors(mut self, cors: Cors) -> Self {
+        self.api.cors = Some(cors);
+        self
+    }
+
+    /// The API never loaded.
+    #[must_use]
+    pub fn unloaded(mut self) -> Self {
+        self.state = ApiState::Unloaded;
+        self
+    }
+
+    /// Anything else.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Api)) -> Self {
+        change(&mut self.api);
+        self
+    }
+
+    /// The API as a part of a snapshot.
+    #[must_use]
+    pub fn build(self) -> LoadedApi {
+        LoadedApi { api: Arc::new(self.api), state: self.state }
+    }
+}

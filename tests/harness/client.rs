@@ -1,0 +1,118 @@
+//! A caller that says exactly what it is told to, and reads exactly what it is given.
+
+use std::net::SocketAddr;
+
+use base::Method;
+use rustls::ClientConfig;
+use std::sync::Arc;
+
+use crate::message::{Incoming, Response};
+use crate::socket::Socket;
+
+/// One connection to the gateway.
+#[derive(Debug)]
+pub struct Client(Incoming);
+
+impl Client {
+    /// In clear.
+    #[must_use]
+    pub fn connect(address: SocketAddr) -> Self {
+        Self(Incoming::new(Socket::connect(address)))
+    }
+
+    /// Over TLS, expecting the certificate of `host`.
+    #[must_use]
+    pub fn connect_tls(address: SocketAddr, config: Arc<ClientConfig>, host: &str) -> Self {
+        Self(Incoming::new(Socket::connect(address).tls_client(config, host)))
+    }
+
+    /// Sends all of `bytes`.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        self.0.socket.write_all(bytes.as_ref()).expect("the gateway reads");
+        self
+    }
+
+    /// Sends what the gateway takes of `bytes`: it may have answered and closed already.
+    pub fn offer(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        // That it is not taken is what some tests are about.
+        let _ = self.0.socket.write_all(bytes.as_ref());
+        self
+    }
+
+    /// Reads one response to a request other than HEAD. An interim one counts.
+    pub fn read(&mut self) -> Response {
+        self.0.response(Method::Get)
+    }
+
+    /// Reads one response to HEAD.
+    pub fn read_for_head(&mut self) -> Response {
+        self.0.response(Method::Head)
+    }
+
+    /// Reads a response's head and leaves its body unread.
+    pub fn read_head(&mut self) -> Response {
+        let (status, head, _) = self.0.response_head(Method::Get);
+        Response { status, head, body: Vec::new(), trailers: String::new() }
+    }
+
+    /// Reads `count` bytes as they are.
+    pub fn read_exactly(&mut self, count: usize) -> Vec<u8> {
+        let bytes = self.0.exactly(count);
+        assert_eq!(bytes.len(), count, "the gateway closed after {bytes:?}");
+        bytes
+    }
+
+    /// Reads `bytes` of a body and drops them as they come.
+    pub fn skip(&mut self, bytes: u64) {
+        let mut left = bytes;
+        while left > 0 {
+            if self.0.unread.is_empty() {
+                assert!(self.0.more(), "the gateway closed with {left} bytes to come");
+            }
+            let taken = (self.0.unread.len() as u64).min(left);
+            self.0.unread.drain(..usize::try_from(taken).unwrap());
+            left -= taken;
+        }
+    }
+
+    /// Everything until the gateway closes.
+    pub fn read_until_close(&mut self) -> String {
+        String::from_utf8_lossy(&self.0.rest()).into_owned()
+    }
+
+    /// The gateway closes, and says nothing before that.
+    #[track_caller]
+    pub fn expect_close(&mut self) {
+        assert_eq!(self.read_until_close(), "", "nothing but the end was expected");
+    }
+
+    /// Sends no more; still reads.
+    pub fn half_close(&mut self) -> &mut Self {
+        self.0.socket.half_close();
+        self
+    }
+
+    /// Goes away with a reset.
+    pub fn reset(self) {
+        self.0.socket.reset();
+    }
+
+    /// A request without a body, and its answer: `ask("GET /a", "")`. `fields` are whole lines.
+    pub fn ask(&mut self, request: &str, fields: &str) -> Response {
+        self.send(format!("{request} HTTP/1.1\r\nHost: gateway\r\n{fields}\r\n"));
+        if request.starts_with("HEAD ") { self.read_for_head() } else { self.read() }
+    }
+
+    /// A request with a body of known length, and its answer.
+    pub fn ask_with(&mut self, request: &str, fields: &str, body: &str) -> Response {
+        let fields = format!("{fields}Content-Length: {}\r\n\r\n{body}", body.len());
+        self.send(format!("{request} HTTP/1.1\r\nHost: gateway\r\n{fields}"));
+        self.read()
+    }
+
+    /// The protocol that TLS agreed on.
+    #[must_use]
+    pub fn alpn(&self) -> Option<String> {
+        self.0.socket.alpn()
+    }
+}

@@ -1,0 +1,133 @@
+//! A gateway from files: `penstock.toml` and API descriptions in a folder of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::SystemClock;
+use follow::{Change, Follower, Options};
+use gateway::{Parts, Texts};
+use tempfile::TempDir;
+use wire::tls::ClientTls;
+
+use crate::{Gateway, Identity, Issuer};
+
+/// A folder with a configuration. Removed when dropped.
+#[derive(Debug)]
+pub struct Files {
+    folder: TempDir,
+    identity: Identity,
+    issuers: String,
+    more: String,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Files {
+    /// An empty `apis/`, a certificate, and ports that the system chooses.
+    #[must_use]
+    pub fn new() -> Self {
+        let files = Self {
+            folder: tempfile::tempdir().unwrap(),
+            identity: Identity::of(&["localhost", "127.0.0.1"]),
+            issuers: String::new(),
+            more: String::new(),
+        };
+        fs::create_dir(files.path("apis")).unwrap();
+        files.write("tls.crt", &files.identity.cert_pem);
+        files.write("tls.key", &files.identity.key_pem);
+        files
+    }
+
+    /// Where `name` is.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file whole, by a rename into its place.
+    pub fn write(&self, name: &str, text: &str) {
+        let (whole, half) = (self.path(name), self.path(&format!("{name}.half")));
+        fs::write(&half, text).unwrap();
+        fs::rename(half, whole).unwrap();
+    }
+
+    /// One more API description, `apis/{name}`.
+    #[must_use]
+    pub fn api(self, name: &str, text: &str) -> Self {
+        self.write(&format!("apis/{name}"), text);
+        self
+    }
+
+    /// Tokens of `issuer` are accepted; its keys are in `{name}.jwks`.
+    #[must_use]
+    pub fn issuer(mut self, name: &str, issuer: &Issuer) -> Self {
+        self.write(&format!("{name}.jwks"), &issuer.jwks());
+        self.issuers += &format!(
+            "[[issuer]]\nname = \"{name}\"\niss = \"{}\"\njwks = \"{name}.jwks\"\n",
+            issuer.iss()
+        );
+        self
+    }
+
+    /// More sections of `penstock.toml`.
+    #[must_use]
+    pub fn toml(mut self, sections: &str) -> Self {
+        self.more += sections;
+        self
+    }
+
+    /// Writes `penstock.toml`.
+    pub fn configure(&self) -> PathBuf {
+        let toml = format!(
+            "[gateway]\nhttp = \"127.0.0.1:0\"\nhttps = \"127.0.0.1:0\"\nworkers = 1\n\
+             apis = [\"apis/\"]\ndata = \"data/\"\n[tls]\ncert = \"tls.crt\"\nkey = \"tls.key\"\n\
+             [admin]\nlisten = \"127.0.0.1:0\"\n{}{}",
+            self.issuers, self.more
+        );
+        self.write("penstock.toml", &toml);
+        self.path("penstock.toml")
+    }
+
+    /// Starts a gateway that follows them.
+    #[must_use]
+    pub fn start(&self) -> Gateway {
+        let file = self.configure();
+        let (settings, _) = follow::read_settings(&file).unwrap();
+        let client_tls = ClientTls::insecure();
+        let options = Options {
+            configuration: Some(file),
+            clock: Arc::new(SystemClock::new()),
+            fetch: follow::https_fetch(Arc::clone(&client_tls)),
+        };
+        let (follower, snapshot) = Follower::load(settings.clone(), options).unwrap();
+        let board = follower.board();
+        let parts = Parts {
+            certificates: follower.certificates(),
+            client_tls: Arc::clone(&client_tls),
+            texts: Texts {
+                diagnostics: Box::new(move || board.to_json()),
+                metrics: Box::new(String::new),
+            },
+            build: "test",
+        };
+        let running = Arc::new(gateway::Gateway::start(&settings, &snapshot, parts).unwrap());
+        let told = Arc::clone(&running);
+        let publish = move |change| match change {
+            Change::Snapshot(snapshot) => told.apply(&snapshot),
+            Change::Settings(settings) => told.apply_settings(&settings, Arc::clone(&client_tls)),
+        };
+        let handle = follower.watch(Box::new(publish)).unwrap();
+        Gateway::running(running, self.identity.clone(), (*snapshot).clone(), Some(handle))
+    }
+}

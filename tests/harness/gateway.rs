@@ -1,0 +1,268 @@
+//! A gateway in the test's own process.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use base::limits;
+use gateway::{Addresses, Parts, Texts};
+use model::{
+    AccessLog, AdminSettings, FaultStatus, GatewaySettings, LogFormat, LogSettings, Settings,
+    Snapshot, TlsSettings, UpstreamTls,
+};
+use wire::tls::{ClientTls, ServerCertificates};
+
+use crate::{ApiBuilder, Client, Identity, Issuer, PATIENCE, Response};
+
+/// The certificate of every in-process gateway's https listener: `localhost` and 127.0.0.1.
+static IDENTITY: LazyLock<Identity> = LazyLock::new(|| Identity::of(&["localhost", "127.0.0.1"]));
+
+/// A gateway to be started.
+#[derive(Debug)]
+pub struct Builder {
+    settings: Settings,
+    apis: Vec<ApiBuilder>,
+    issuers: Vec<Arc<model::Issuer>>,
+    authorities: Vec<Vec<u8>>,
+}
+
+impl Builder {
+    /// One more API.
+    #[must_use]
+    pub fn api(mut self, api: ApiBuilder) -> Self {
+        self.apis.push(api);
+        self
+    }
+
+    /// Tokens of `issuer` are accepted.
+    #[must_use]
+    pub fn issuer(mut self, issuer: &Issuer) -> Self {
+        self.issuers.push(issuer.model());
+        self
+    }
+
+    /// Callers on loopback are believed in what they forward.
+    #[must_use]
+    pub fn behind_a_trusted_proxy(mut self) -> Self {
+        self.settings.gateway.trusted_proxies = vec![(IpAddr::from([127, 0, 0, 0]), 8)];
+        self
+    }
+
+    /// Backends with this certificate are trusted.
+    #[must_use]
+    pub fn trusting(mut self, identity: &Identity) -> Self {
+        self.authorities.push(identity.cert_pem.clone().into_bytes());
+        self
+    }
+
+    /// Faults of backends are told in HTTP's statuses.
+    #[must_use]
+    pub fn http_statuses(mut self) -> Self {
+        self.settings.gateway.fault_status = FaultStatus::Http;
+        self
+    }
+
+    /// Anything else of the settings.
+    #[must_use]
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Starts it. When this returns, it answers.
+    #[must_use]
+    pub fn start(self) -> Gateway {
+        let snapshot = Snapshot {
+            revision: 1,
+            apis: self.apis.into_iter().map(ApiBuilder::build).collect(),
+            issuers: self.issuers,
+        };
+        let client_tls = ClientTls::new(&self.authorities, self.authorities.is_empty());
+        let parts = Parts {
+            certificates: Arc::new(ServerCertificates::new(IDENTITY.certificates())),
+            client_tls: client_tls.unwrap_or_else(|_| ClientTls::insecure()),
+            texts: Texts {
+                diagnostics: Box::new(|| "[]".to_owned()),
+                metrics: Box::new(String::new),
+            },
+            build: "test",
+        };
+        let running = gateway::Gateway::start(&self.settings, &snapshot, parts).unwrap();
+        Gateway::running(Arc::new(running), IDENTITY.clone(), snapshot, None)
+    }
+}
+
+/// A running gateway. Dropping it ends it at once.
+pub struct Gateway {
+    /// Goes first, since its thread tells the gateway.
+    following: Following,
+    running: Arc<gateway::Gateway>,
+    addresses: Addresses,
+    identity: Identity,
+    snapshot: Snapshot,
+    revision: AtomicU64,
+}
+
+/// A follower's thread, waited for when dropped.
+struct Following(Option<follow::Handle>);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        if let Some(follower) = self.0.take() {
+            follower.stop();
+        }
+    }
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// A gateway with one worker, both listeners, the admin port, `api`, and default limits.
+    #[must_use]
+    pub fn of(api: ApiBuilder) -> Builder {
+        Builder {
+            settings: settings(),
+            apis: vec![api],
+            issuers: Vec::new(),
+            authorities: Vec::new(),
+        }
+    }
+
+    pub(crate) fn running(
+        running: Arc<gateway::Gateway>,
+        identity: Identity,
+        snapshot: Snapshot,
+        follower: Option<follow::Handle>,
+    ) -> Self {
+        let addresses = running.addresses();
+        let revision = AtomicU64::new(snapshot.revision);
+        let following = Following(follower);
+        Self { following, running, addresses, identity, snapshot, revision }
+    }
+
+    /// Where it listens in clear.
+    #[must_use]
+    pub fn http(&self) -> SocketAddr {
+        self.addresses.http.expect("an http listener")
+    }
+
+    /// Where it listens with TLS.
+    #[must_use]
+    pub fn https(&self) -> SocketAddr {
+        self.addresses.https.expect("an https listener")
+    }
+
+    /// Its admin port.
+    #[must_use]
+    pub fn admin(&self) -> SocketAddr {
+        self.addresses.admin.expect("an admin port")
+    }
+
+    /// The certificate of its https listener.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// A new connection in clear.
+    #[must_use]
+    pub fn connect(&self) -> Client {
+        Client::connect(self.http())
+    }
+
+    /// A new connection over TLS that offers HTTP/1.1.
+    #[must_use]
+    pub fn connect_tls(&self) -> Client {
+        let config = self.identity.client(&["http/1.1"]);
+        Client::connect_tls(self.https(), config, "localhost")
+    }
+
+    /// A request on a connection of its own: `ask("GET /shop/1.0/pets", "Accept: a/b\r\n")`.
+    #[must_use]
+    pub fn ask(&self, request: &str, fields: &str) -> Response {
+        self.connect().ask(request, fields)
+    }
+
+    /// A page of the admin port.
+    #[must_use]
+    pub fn page(&self, path: &str) -> Response {
+        Client::connect(self.admin()).ask(&format!("GET {path}"), "")
+    }
+
+    /// The sum of the samples of `name` whose labels include `labels`, as in
+    /// `metric("penstock_requests_total", "status=\"499\"")`.
+    #[must_use]
+    pub fn metric(&self, name: &str, labels: &str) -> u64 {
+        let page = self.page("/metrics").text();
+        let samples = page.lines().filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let (found, found_labels) = series.split_once('{').unwrap_or((series, ""));
+            let fits = found == name && labels.split(',').all(|one| found_labels.contains(one));
+            fits.then(|| value.parse::<u64>().unwrap())
+        });
+        samples.sum()
+    }
+
+    /// Scrapes until the metric has this value.
+    #[track_caller]
+    pub fn wait_for_metric(&self, name: &str, labels: &str, value: u64) {
+        let begun = Instant::now();
+        loop {
+            let found = self.metric(name, labels);
+            if found == value {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{name}{{{labels}}} is {found}, not {value}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Serves these APIs instead, from the next request on.
+    pub fn apply(&self, apis: Vec<ApiBuilder>) {
+        let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+        let apis = apis.into_iter().map(ApiBuilder::build).collect();
+        self.running.apply(&Snapshot { revision, apis, ..self.snapshot.clone() });
+    }
+
+    /// Ends it gently. True: nothing had to be cut.
+    #[must_use]
+    pub fn drain(self) -> bool {
+        let Self { following, running, .. } = self;
+        drop(following);
+        Arc::into_inner(running).expect("nobody else holds it").drain()
+    }
+}
+
+fn settings() -> Settings {
+    let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    Settings {
+        gateway: GatewaySettings {
+            http: any,
+            https: any,
+            workers: Some(1),
+            apis: Vec::new(),
+            data: PathBuf::new(),
+            trusted_proxies: Vec::new(),
+            fault_status: FaultStatus::Wso2,
+            drain_s: u32::try_from(PATIENCE.as_secs()).unwrap(),
+            response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
+            connect_ms: limits::CONNECT_MS_MAX,
+            stall_ms: limits::STALL_MS_MAX,
+            head_ms: limits::HEAD_MS_MAX,
+            idle_ms: limits::IDLE_CLIENT_MS_MAX,
+            connections_max: limits::CLIENT_CONNECTIONS_MAX,
+        },
+        tls: TlsSettings::default(),
+        admin: AdminSettings { listen: any },
+        upstream_tls: UpstreamTls::default(),
+        access_log: AccessLog::Off,
+        log: LogSettings { level: "warn".to_owned(), format: LogFormat::Text },
+        issuers: Vec::new(),
+    }
+}

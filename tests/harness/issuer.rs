@@ -1,0 +1,164 @@
+//! Token issuers with real keys.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jose::{Algorithm, Header, KeySet, SigningKey};
+use serde_json::{Map, Value, json};
+
+/// Seconds since the Unix epoch, now.
+#[must_use]
+pub fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+/// Someone who signs tokens, and whose keys the gateway knows.
+#[derive(Debug)]
+pub struct Issuer {
+    name: String,
+    iss: String,
+    key: SigningKey,
+    /// The private key, for `penstock token sign`.
+    pub pem: String,
+    audiences: Vec<String>,
+    leeway_s: u64,
+}
+
+impl Issuer {
+    /// An issuer with a fresh P-256 key.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let (_, pem) = wire::tls::generate_self_signed(&["localhost"], now_s()).unwrap();
+        Self::with_pem(name, pem)
+    }
+
+    /// An issuer with a fresh RSA key of 2048 bits.
+    #[must_use]
+    pub fn rsa(name: &str) -> Self {
+        Self::with_pem(name, SigningKey::generate_rsa().unwrap())
+    }
+
+    fn with_pem(name: &str, pem: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            iss: format!("https://{name}.example/token"),
+            key: SigningKey::from_pem(pem.as_bytes()).unwrap(),
+            pem,
+            audiences: Vec::new(),
+            leeway_s: 0,
+        }
+    }
+
+    /// Only tokens for one of `audiences` are accepted.
+    #[must_use]
+    pub fn audiences(mut self, audiences: &[&str]) -> Self {
+        self.audiences = audiences.iter().map(|&audience| audience.to_owned()).collect();
+        self
+    }
+
+    /// Forgives this much clock skew, in seconds.
+    #[must_use]
+    pub fn leeway_s(mut self, leeway_s: u64) -> Self {
+        self.leeway_s = leeway_s;
+        self
+    }
+
+    /// The `iss` of its tokens.
+    #[must_use]
+    pub fn iss(&self) -> &str {
+        &self.iss
+    }
+
+    /// Its public key as a JWKS document.
+    #[must_use]
+    pub fn jwks(&self) -> String {
+        format!("{{\"keys\":[{}]}}", self.key.public_jwk(Some(&self.name)).unwrap())
+    }
+
+    /// As the gateway knows it.
+    #[must_use]
+    pub fn model(&self) -> Arc<model::Issuer> {
+        Arc::new(model::Issuer {
+            name: self.name.clone(),
+            iss: self.iss.clone(),
+            revision: 1,
+            keys: KeySet::from_jwks(self.jwks().as_bytes()).unwrap(),
+            audiences: self.audiences.clone(),
+            leeway_s: self.leeway_s,
+            padded_segments: false,
+        })
+    }
+
+    /// A token that is valid for an hour, for `sub` "somebody".
+    #[must_use]
+    pub fn token(&self) -> Token<'_> {
+        let header = Header {
+            alg: self.key.algorithm(),
+            kid: Some(self.name.clone()),
+            typ: Some("JWT".to_owned()),
+        };
+        let claims = json!({"iss": self.iss, "sub": "somebody", "exp": now_s() + 3_600});
+        let Value::Object(claims) = claims else { unreachable!() };
+        Token { issuer: self, header, claims }
+    }
+}
+
+/// A token under construction.
+#[derive(Clone, Debug)]
+pub struct Token<'a> {
+    issuer: &'a Issuer,
+    header: Header,
+    claims: Map<String, Value>,
+}
+
+impl Token<'_> {
+    /// Sets a claim; null removes it.
+    #[must_use]
+    pub fn claim(mut self, name: &str, value: impl Into<Value>) -> Self {
+        match value.into() {
+            Value::Null => self.claims.remove(name),
+            value => self.claims.insert(name.to_owned(), value),
+        };
+        self
+    }
+
+    /// `exp`, this many seconds from now.
+    #[must_use]
+    pub fn expires_in_s(self, seconds: i64) -> Self {
+        self.claim("exp", now_s().saturating_add_signed(seconds))
+    }
+
+    /// The header's `kid`.
+    #[must_use]
+    pub fn kid(mut self, kid: Option<&str>) -> Self {
+        self.header.kid = kid.map(str::to_owned);
+        self
+    }
+
+    /// The header's `typ`.
+    #[must_use]
+    pub fn typ(mut self, typ: Option<&str>) -> Self {
+        self.header.typ = typ.map(str::to_owned);
+        self
+    }
+
+    /// The header's `alg`.
+    #[must_use]
+    pub fn alg(mut self, alg: Algorithm) -> Self {
+        self.header.alg = alg;
+        self
+    }
+
+    /// Signed, in compact form.
+    #[must_use]
+    pub fn sign(&self) -> String {
+        let claims = Value::Object(self.claims.clone()).to_string();
+        self.issuer.key.sign(&self.header, &claims).unwrap()
+    }
+
+    /// As the value of an `Authorization` field.
+    #[must_use]
+    pub fn bearer(&self) -> String {
+        format!("Bearer {}", self.sign())
+    }
+}

@@ -1,0 +1,140 @@
+//! The built program, started the way a user starts it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::thread::JoinHandle;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::PATIENCE;
+
+/// The `penstock` program of this build's profile. Cargo is asked each time, so that no test ever
+/// meets an old one; when nothing changed, that is quick.
+#[must_use]
+pub fn penstock() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build).clone()
+}
+
+fn build() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    // target/PROFILE/deps/journeys-0123456789abcdef
+    let folder = test.ancestors().nth(2).unwrap();
+    let profile = match folder.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "penstock", "--profile", profile])
+        .arg("--target-dir")
+        .arg(folder.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .expect("cargo runs");
+    assert!(status.success(), "penstock does not build");
+    folder.join("penstock")
+}
+
+/// A program that runs, with all it prints. Killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    printed: Arc<Printed>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Printed {
+    text: Mutex<(String, usize)>,
+    more: Condvar,
+}
+
+impl Process {
+    /// Starts `penstock` with `arguments`, in `folder`.
+    #[must_use]
+    pub fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(penstock())
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let printed = Arc::<Printed>::default();
+        printed.text.lock().unwrap().1 = 2;
+        let out = collect(child.stdout.take().unwrap(), &printed);
+        let err = collect(child.stderr.take().unwrap(), &printed);
+        Self { child, printed, readers: vec![out, err] }
+    }
+
+    /// Runs it to its end: exit code and all that it printed.
+    #[must_use]
+    pub fn run(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+        let mut process = Self::start(folder, arguments);
+        let status = process.wait();
+        (status.code(), process.text())
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it printed `text`; answers all that it printed so far.
+    #[track_caller]
+    pub fn wait_for(&self, text: &str) -> String {
+        let printed = self.printed.text.lock().unwrap();
+        let waits = |(so_far, open): &mut (String, usize)| !so_far.contains(text) && *open > 0;
+        let (printed, _) = self.printed.more.wait_timeout_while(printed, PATIENCE, waits).unwrap();
+        assert!(printed.0.contains(text), "no {text:?} in what it printed:\n{}", printed.0);
+        printed.0.clone()
+    }
+
+    /// All that it printed so far, both streams together.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.printed.text.lock().unwrap().0.clone()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).unwrap();
+        kill(Pid::from_raw(id), signal).expect("it still runs");
+    }
+
+    /// Waits for its end, and for the end of what it prints.
+    pub fn wait(&mut self) -> ExitStatus {
+        let status = self.child.wait().unwrap();
+        for reader in self.readers.drain(..) {
+            reader.join().unwrap();
+        }
+        status
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn collect(stream: impl std::io::Read + Send + 'static, printed: &Arc<Printed>) -> JoinHandle<()> {
+    let printed = Arc::clone(printed);
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let mut text = printed.text.lock().unwrap();
+            text.0.push_str(&line);
+            text.0.push('\n');
+            printed.more.notify_all();
+        }
+        printed.text.lock().unwrap().1 -= 1;
+        printed.more.notify_all();
+    })
+}

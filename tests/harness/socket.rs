@@ -1,0 +1,157 @@
+//! One side of a connection, in clear or over TLS, blocking.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection, StreamOwned};
+use rustls_pki_types::{CertificateDer, ServerName};
+use wire::tls::{CertificateSet, ServerCertificates};
+
+use crate::{PATIENCE, now_s};
+
+/// A certificate of its own for some hosts, and whoever trusts it.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub cert_pem: String,
+    pub key_pem: String,
+}
+
+impl Identity {
+    /// A new one for `hosts`.
+    #[must_use]
+    pub fn of(hosts: &[&str]) -> Self {
+        let (cert_pem, key_pem) = wire::tls::generate_self_signed(hosts, now_s()).unwrap();
+        Self { cert_pem, key_pem }
+    }
+
+    pub(crate) fn certificates(&self) -> CertificateSet {
+        CertificateSet::load(Some((self.cert_pem.as_bytes(), self.key_pem.as_bytes())), Vec::new())
+            .unwrap()
+    }
+
+    pub(crate) fn server(&self) -> Arc<rustls::ServerConfig> {
+        wire::tls::server_config(Arc::new(ServerCertificates::new(self.certificates())), false)
+    }
+
+    /// A client's configuration that trusts this certificate alone and offers `alpn`.
+    #[must_use]
+    pub fn client(&self, alpn: &[&str]) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.cert_pem.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Arc::new(config)
+    }
+}
+
+/// One side of a connection.
+#[derive(Debug)]
+pub struct Socket {
+    tcp: TcpStream,
+    tls: Option<Tls>,
+}
+
+#[derive(Debug)]
+enum Tls {
+    Client(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Server(Box<StreamOwned<ServerConnection, TcpStream>>),
+}
+
+impl Socket {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let tcp = TcpStream::connect(address).unwrap_or_else(|e| panic!("connect {address}: {e}"));
+        Self::clear(tcp)
+    }
+
+    pub(crate) fn clear(tcp: TcpStream) -> Self {
+        tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+        tcp.set_write_timeout(Some(PATIENCE)).unwrap();
+        tcp.set_nodelay(true).unwrap();
+        Self { tcp, tls: None }
+    }
+
+    pub(crate) fn tls_client(self, config: Arc<ClientConfig>, host: &str) -> Self {
+        let name = ServerName::try_from(host.to_owned()).unwrap();
+        let connection = ClientConnection::new(config, name).unwrap();
+        let tcp = self.tcp.try_clone().unwrap();
+        let tls = Tls::Client(Box::new(StreamOwned::new(connection, tcp)));
+        Self { tls: Some(tls), ..self }
+    }
+
+    pub(crate) fn tls_server(self, config: Arc<rustls::ServerConfig>) -> Self {
+        let connection = ServerConnection::new(config).unwrap();
+        let tcp = self.tcp.try_clone().unwrap();
+        let tls = Tls::Server(Box::new(StreamOwned::new(connection, tcp)));
+        Self { tls: Some(tls), ..self }
+    }
+
+    /// The protocol agreed on by ALPN, once bytes went both ways.
+    #[must_use]
+    pub fn alpn(&self) -> Option<String> {
+        let name = match self.tls.as_ref()? {
+            Tls::Client(stream) => stream.conn.alpn_protocol(),
+            Tls::Server(stream) => stream.conn.alpn_protocol(),
+        };
+        name.map(|name| String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// A second handle, to shut the connection down from elsewhere.
+    pub(crate) fn handle(&self) -> TcpStream {
+        self.tcp.try_clone().unwrap()
+    }
+
+    /// Sends nothing more; still reads.
+    pub(crate) fn half_close(&mut self) {
+        match &mut self.tls {
+            Some(Tls::Client(stream)) => {
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+            }
+            Some(Tls::Server(stream)) => {
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+            }
+            None => {}
+        }
+        // The other side may have closed both already.
+        let _ = self.tcp.shutdown(Shutdown::Write);
+    }
+
+    /// Closes with a reset, so that the other side learns at once that nobody reads any more.
+    pub(crate) fn reset(self) {
+        socket2::SockRef::from(&self.tcp).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    }
+
+    /// One read; 0 at the end. A reset and a TLS alert are ends too: `Err` is left for lost patience.
+    pub(crate) fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = match &mut self.tls {
+            None => self.tcp.read(buf),
+            Some(Tls::Client(stream)) => stream.read(buf),
+            Some(Tls::Server(stream)) => stream.read(buf),
+        };
+        match read {
+            Err(error) if is_end(error.kind()) => Ok(0),
+            other => other,
+        }
+    }
+
+    pub(crate) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.tls {
+            None => self.tcp.write_all(bytes),
+            Some(Tls::Client(stream)) => stream.write_all(bytes).and_then(|()| stream.flush()),
+            Some(Tls::Server(stream)) => stream.write_all(bytes).and_then(|()| stream.flush()),
+        }
+    }
+}
+
+fn is_end(kind: ErrorKind) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionReset, InvalidData, UnexpectedEof};
+    matches!(kind, ConnectionReset | BrokenPipe | UnexpectedEof | InvalidData)
+}

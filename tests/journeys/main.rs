@@ -1,0 +1,1 @@
+//! The built program, as its README says.
