@@ -92,7 +92,7 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
     let read = if is_json(text, report) {
         json::read(text, keep, report)
     } else {
-        yaml::read(text, report)
+        yaml::read(text, keep, report)
     };
     match read {
         Ok(node) => Some(node),

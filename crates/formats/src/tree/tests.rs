@@ -166,10 +166,24 @@ fn nesting_and_aliases_are_bounded() {
 fn what_nobody_reads_is_checked_and_not_kept() {
     let text = r#"{"openapi": "3.0.0", "paths": {"/a": {"get": {"responses": {"200": {}}, "security": []}, "x-wso2-x": 1}},
         "components": {"schemas": {"A": {}}, "securitySchemes": {"o": {}}}, "x-other": {}}"#;
-    let (findings, tree) = keeping(Keep::Document, "a.json", text);
-    assert_eq!(findings, [""; 0]);
     let expect = "{openapi:'3.0.0' paths:{/a:{get:{responses:- security:[]} x-wso2-x:#1}} components:{schemas:- securitySchemes:{o:{}}} x-other:-}";
-    assert_eq!(tree.as_deref(), Some(expect));
+    for file in ["a.json", "a.yaml"] {
+        let (findings, tree) = keeping(Keep::Document, file, text);
+        assert_eq!(findings, [""; 0]);
+        assert_eq!(tree.as_deref(), Some(expect), "{file}");
+    }
+}
+
+#[test]
+fn an_alias_shows_what_nobody_reads_at_its_anchor() {
+    let text = "tags: &x [{get: {security: []}}]\npaths:\n  /a:\n    <<: *x\n  /b: {get: {security: *x, responses: *x}}\n";
+    let (findings, tree) = keeping(Keep::Document, "a.yaml", text);
+    assert_eq!(findings, [""; 0]);
+    let security = "[{get:{security:[]}}]";
+    let expect = format!(
+        "{{tags:- paths:{{/a:{{get:{{security:[]}}}} /b:{{get:{{security:{security} responses:-}}}}}}}}"
+    );
+    assert_eq!(tree, Some(expect));
 }
 
 /// `expect`: the tree, or the findings; both where there are both.

@@ -10,13 +10,13 @@ use base::limits;
 use model::Place;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
-use super::{Broken, Map, Member, Node, START, Value, count};
+use super::{Broken, Keep, Map, Member, Node, START, Value, count};
 use crate::report::Report;
 
 /// Reads the whole of `text` as one document.
-pub(super) fn read<'a>(text: &'a str, report: &mut Report) -> Result<Node<'a>, Broken> {
+pub(super) fn read<'a>(text: &'a str, keep: Keep, report: &mut Report) -> Result<Node<'a>, Broken> {
     let mut builder =
-        Builder { report, open: Vec::new(), anchors: BTreeMap::new(), copies: 0, root: None };
+        Builder { report, keep, open: Vec::new(), anchors: BTreeMap::new(), copies: 0, root: None };
     let mut documents = 0_u32;
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
@@ -46,6 +46,8 @@ fn place(marker: &Marker) -> Place {
 
 struct Builder<'a, 'r> {
     report: &'r mut Report,
+    /// What of the document is kept.
+    keep: Keep,
     open: Vec<Open<'a>>,
     anchors: BTreeMap<usize, Node<'a>>,
     /// Nodes that aliases have copied so far.
@@ -57,6 +59,8 @@ struct Builder<'a, 'r> {
 struct Open<'a> {
     place: Place,
     anchor: usize,
+    /// What of it is kept: everything below an anchor, since an alias may stand where it is read.
+    keep: Keep,
     content: Content<'a>,
 }
 
@@ -101,6 +105,18 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
+    /// What is kept of the node that comes next.
+    fn keep_next(&self) -> Keep {
+        match self.open.last() {
+            None => self.keep,
+            Some(Open { keep, content: Content::List(_), .. }) => *keep,
+            Some(Open { keep, content: Content::Map { key, .. }, .. }) => match key {
+                Some((key, _)) if key != "<<" => keep.below(key),
+                Some(_) | None => Keep::Everything,
+            },
+        }
+    }
+
     fn wants_key(&self) -> bool {
         matches!(self.open.last(), Some(Open { content: Content::Map { key: None, .. }, .. }))
     }
@@ -129,12 +145,13 @@ impl<'a> Builder<'a, '_> {
         if let Some(tag) = tag.filter(|tag| !(tag.is_yaml_core_schema() && tag.suffix == expect)) {
             return Err(unknown_tag(tag, place));
         }
-        self.open.push(Open { place, anchor, content });
+        let keep = if anchor == 0 { self.keep_next() } else { Keep::Everything };
+        self.open.push(Open { place, anchor, keep, content });
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), Broken> {
-        let Some(Open { place, anchor, content }) = self.open.pop() else { return Ok(()) };
+        let Some(Open { place, anchor, content, .. }) = self.open.pop() else { return Ok(()) };
         let value = match content {
             Content::List(items) => Value::List(items),
             Content::Map { members, merged, .. } => {
@@ -157,7 +174,10 @@ impl<'a> Builder<'a, '_> {
         self.add(node)
     }
 
-    fn add(&mut self, node: Node<'a>) -> Result<(), Broken> {
+    fn add(&mut self, mut node: Node<'a>) -> Result<(), Broken> {
+        if self.keep_next() == Keep::Nothing {
+            node.value = Value::Unread;
+        }
         let Some(parent) = self.open.last_mut() else {
             self.root = Some(node);
             return Ok(());
