@@ -14,6 +14,7 @@ mod process;
 mod report;
 mod targets;
 
+use std::fmt;
 use std::path::Path;
 
 use crate::Outcome;
@@ -52,10 +53,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let cells = cells::chosen(options.text("--cells"))?;
     let ground = Ground::prepare(root, profile)?;
     let running = start(&ground, options.text("--targets"))?;
-    let agreement = targets::agreement(&ground, &running)?;
+    let mut agreement = Agreement::default();
     let mut rows = Vec::new();
     for cell in &cells {
-        rows.extend(measure(&ground, &running, cell, &effort)?);
+        rows.extend(measure(&ground, &running, cell, &effort, &mut agreement)?);
     }
     let page = report::page(&ground, &rows, &agreement);
     println!("{page}");
@@ -103,12 +104,15 @@ fn measure(
     running: &[Running],
     cell: &Cell,
     effort: &Effort,
+    agreement: &mut Agreement,
 ) -> Result<Vec<Row>, String> {
     let plan = Plan { seconds: effort.seconds, warm_up_s: effort.warm_up_s };
     let mut samples: Vec<(usize, Generator, Sample)> = Vec::new();
     for round in 1..=effort.rounds {
         for (index, target) in running.iter().enumerate() {
+            let before = target.answered()?;
             let sample = load::run(ground, &target.aim(cell.tls), cell, Generator::Lab, &plan)?;
+            agreement.note(cell, &sample, before, target.answered()?)?;
             eprintln!("bench: {cell} round {round} {}: {sample}", target.name());
             samples.push((index, Generator::Lab, sample));
         }
@@ -120,4 +124,62 @@ fn measure(
         samples.push((index, Generator::Wrk, sample));
     }
     Ok(report::rows(running, cell, &samples))
+}
+
+/// What Penstock's own /metrics says, beside the generator's count, over all runs.
+#[derive(Debug, Default)]
+struct Agreement {
+    runs: u64,
+    generator: u64,
+    gateway: u64,
+}
+
+impl Agreement {
+    /// The two may differ by what was under way when the generator stopped: at most one request per connection.
+    fn note(
+        &mut self,
+        cell: &Cell,
+        sample: &Sample,
+        before: Option<u64>,
+        after: Option<u64>,
+    ) -> Outcome {
+        let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
+        let (generator, gateway) = (sample.requests_in_all, after.saturating_sub(before));
+        if generator.abs_diff(gateway) > u64::from(cell.connections) {
+            return Err(format!(
+                "{cell}: the generator counted {generator} requests, /metrics {gateway}"
+            ));
+        }
+        self.runs += 1;
+        self.generator += generator;
+        self.gateway += gateway;
+        Ok(())
+    }
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runs, generator, gateway } = self;
+        write!(
+            to,
+            "- Penstock's /metrics against the generator, over {runs} runs: {gateway} and {generator} requests"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_may_differ_by_what_was_under_way_and_no_more() {
+        let cell = Cell { tls: false, body_bytes: 50, connections: 100 };
+        let sample = Sample { requests_in_all: 1_000, ..Sample::default() };
+        let mut agreement = Agreement::default();
+        assert_eq!(agreement.note(&cell, &sample, Some(5), Some(1_105)), Ok(()));
+        assert_eq!((agreement.generator, agreement.gateway), (1_000, 1_100));
+        assert!(agreement.note(&cell, &sample, Some(0), Some(1_101)).is_err());
+        assert_eq!(agreement.note(&cell, &sample, None, None), Ok(()));
+        assert_eq!(agreement.runs, 1);
+    }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sample {
     pub(crate) requests: u64,
+    /// With those of the warm-up.
+    pub(crate) requests_in_all: u64,
     pub(crate) errors: u64,
     pub(crate) per_s: f64,
     pub(crate) p50_ms: f64,
@@ -224,6 +226,7 @@ fn read_lab(json: &str) -> Result<Sample, String> {
     };
     Ok(Sample {
         requests: count("requests")?,
+        requests_in_all: count("requests_in_all")?,
         errors: count("errors")?,
         per_s: number("throughput_per_s")?,
         p50_ms: number("p50_ms")?,
@@ -256,6 +259,7 @@ fn read_wrk(text: &str) -> Result<Sample, String> {
         .ok_or_else(|| missing("requests in"))?;
     Ok(Sample {
         requests,
+        requests_in_all: requests,
         errors: refused + broken,
         per_s: number("Requests/sec:")?,
         p50_ms: latency("50%")?,
@@ -294,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_labs_report_is_read() {
-        let json = r#"{"requests":10,"errors":1,"throughput_per_s":5.5,"p50_ms":1.0,"p99_ms":2.0}"#;
+        let json = r#"{"requests":10,"requests_in_all":12,"errors":1,"throughput_per_s":5.5,"p50_ms":1.0,"p99_ms":2.0}"#;
         let sample = read_lab(json).unwrap();
         assert_eq!((sample.requests, sample.errors), (10, 1));
         assert!(read_lab("{}").unwrap_err().contains("lacks"));

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::process::Command;
 
+use super::Agreement;
 use super::cells::Cell;
 use super::ground::{self, Ground};
 use super::load::{Generator, Sample};
@@ -56,6 +57,7 @@ pub(crate) fn middle(samples: &[&Sample]) -> Sample {
         |value: fn(&Sample) -> f64| median(samples.iter().map(|sample| value(sample)).collect());
     Sample {
         requests: samples.iter().map(|sample| sample.requests).sum(),
+        requests_in_all: samples.iter().map(|sample| sample.requests_in_all).sum(),
         errors: samples.iter().map(|sample| sample.errors).sum(),
         per_s: of(|sample| sample.per_s),
         p50_ms: of(|sample| sample.p50_ms),
@@ -88,11 +90,8 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Everything as Markdown.
-pub(crate) fn page(ground: &Ground, rows: &[Row], agreement: &[String]) -> String {
-    let mut page = format!("{}\n", machine(ground));
-    for line in agreement {
-        _ = writeln!(page, "- counts agree: {line}");
-    }
+pub(crate) fn page(ground: &Ground, rows: &[Row], agreement: &Agreement) -> String {
+    let mut page = format!("{}\n{agreement}\n", machine(ground));
     page.push_str(&budgets(rows));
     for tls in [false, true] {
         let some: Vec<&Row> = rows.iter().filter(|row| row.cell.tls == tls).collect();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::cells::Cell;
 use super::configs::{self, Ports};
 use super::ground::{self, Ground, TARGET_CORE, free_port, write};
-use super::load::{self, Aim, Generator, Plan};
+use super::load::Aim;
 use super::process::Process;
 use crate::shell;
 use crate::workspace;
@@ -168,6 +168,14 @@ impl Running {
         Aim { url: self.url(tls), pid: self.process.pid() }
     }
 
+    /// How many requests it says it has answered; `None` of targets that aren't ours.
+    ///
+    /// # Errors
+    /// /metrics can't be read.
+    pub(crate) fn answered(&self) -> Result<Option<u64>, String> {
+        if self.name == PENSTOCK { counted(self.ports.admin).map(Some) } else { Ok(None) }
+    }
+
     /// The measured request comes back as it was sent; without its token a secured target refuses it.
     ///
     /// # Errors
@@ -214,33 +222,6 @@ fn curl(ground: &Ground, url: &str, cell: &Cell, token: Option<&str>) -> Result<
 fn tail(text: &str) -> String {
     let skip = text.chars().count().saturating_sub(300);
     text.chars().skip(skip).collect()
-}
-
-/// Requests that Penstock says it answered against those the generator says it sent, one line for each transport.
-/// They must be equal but for those that were under way when the generator stopped, at most one per connection.
-///
-/// # Errors
-/// They differ by more.
-pub(crate) fn agreement(ground: &Ground, running: &[Running]) -> Result<Vec<String>, String> {
-    const CONNECTIONS: u32 = 100;
-    let Some(target) = running.iter().find(|target| target.name() == PENSTOCK) else {
-        return Ok(Vec::new());
-    };
-    let mut lines = Vec::new();
-    for tls in [false, true] {
-        let cell = Cell { tls, body_bytes: 1024, connections: CONNECTIONS };
-        let before = counted(target.ports.admin)?;
-        let plan = Plan { seconds: 2, warm_up_s: 0 };
-        let sample = load::run(ground, &target.aim(tls), &cell, Generator::Lab, &plan)?;
-        let gateway = counted(target.ports.admin)?.saturating_sub(before);
-        let sent = sample.requests + sample.errors;
-        let line = format!("{}: generator {sent}, gateway's /metrics {gateway}", cell.transport());
-        if gateway.abs_diff(sent) > u64::from(CONNECTIONS) {
-            return Err(format!("the counts disagree: {line}"));
-        }
-        lines.push(line);
-    }
-    Ok(lines)
 }
 
 /// The sum of the gateway's request counters.
