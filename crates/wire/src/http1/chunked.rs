@@ -54,10 +54,7 @@ impl ChunkedDecoder {
     /// A decoder for a body from `side`, which decides the status of a refusal.
     #[must_use]
     pub fn new(side: Side) -> Self {
-        Self {
-            side,
-            ..Self::default()
-        }
+        Self { side, ..Self::default() }
     }
 
     /// Looks at `input`, which starts where the last piece ended.
@@ -161,10 +158,7 @@ impl ChunkedDecoder {
                 if digits >= HEX_DIGITS_MAX {
                     return Err(self.side.refuse(400, "chunk size is too large"));
                 }
-                Ok(State::Size {
-                    size: size << 4 | u64::from(digit),
-                    digits: digits + 1,
-                })
+                Ok(State::Size { size: size << 4 | u64::from(digit), digits: digits + 1 })
             }
             (State::Extension { size }, b'\r') => Ok(State::SizeLf { size }),
             (State::Extension { .. }, b'\t' | b' '..=b'~') => Ok(self.state),
@@ -172,17 +166,13 @@ impl ChunkedDecoder {
                 0 => State::Trailers,
                 left => State::Data { left },
             }),
-            _ => Err(self
-                .side
-                .refuse(400, "chunk-size line has a forbidden byte")),
+            _ => Err(self.side.refuse(400, "chunk-size line has a forbidden byte")),
         }
     }
 
     fn trailer_byte(&mut self, byte: u8) -> Result<State, Refusal> {
         if (self.trailers.last() == Some(&b'\r')) != (byte == b'\n') {
-            return Err(self
-                .side
-                .refuse(400, "CR and LF do not come in pairs in trailers"));
+            return Err(self.side.refuse(400, "CR and LF do not come in pairs in trailers"));
         }
         if self.trailers.len() >= limits::TRAILER_BYTES_MAX as usize {
             return Err(self.side.refuse(431, "trailers are too large"));
@@ -208,17 +198,9 @@ impl ChunkedDecoder {
         };
         let mut fields = Fields::default();
         fields.lay_out(&section, 0, len, found).ok_or(malformed)?;
-        for field in fields
-            .list()
-            .iter()
-            .filter(|field| field.known == Known::Other)
-        {
+        for field in fields.list().iter().filter(|field| field.known == Known::Other) {
             let start = self.trailers.len();
-            write::field(
-                &mut self.trailers,
-                field.name.of(&section),
-                field.value.of(&section),
-            );
+            write::field(&mut self.trailers, field.name.of(&section), field.value.of(&section));
             let kept = written_at(start, field);
             self.trailer_fields.push(kept.ok_or(malformed)?);
         }
@@ -234,13 +216,6 @@ fn written_at(start: usize, field: &Field) -> Option<Field> {
     let name_end = start.checked_add(field.name.len())?;
     let value_start = name_end.checked_add(b": ".len())?;
     let value_end = value_start.checked_add(field.value.len())?;
-    let (name, value) = (
-        Span::new(start, name_end)?,
-        Span::new(value_start, value_end)?,
-    );
-    Some(Field {
-        name,
-        value,
-        ..*field
-    })
+    let (name, value) = (Span::new(start, name_end)?, Span::new(value_start, value_end)?);
+    Some(Field { name, value, ..*field })
 }

@@ -2,7 +2,7 @@
 
 use base::limits;
 
-use super::{Known, KnownSet, Refusal, Side, Span, Version, scan};
+use super::{Known, KnownSet, Refusal, Side, Span, Version, known, scan};
 
 /// One field line of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +25,26 @@ pub enum Upgrade {
 }
 
 /// The fields of a head, kept from one head to the next for the capacity.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Fields {
     list: Vec<Field>,
     seen: KnownSet,
     repeated: KnownSet,
+    /// Where the first field of each kind stands in `list`. Stale for kinds that were not seen.
+    first: [u8; KnownSet::CAPACITY],
+}
+
+const _: () = assert!(limits::HEADER_FIELDS_MAX <= u8::MAX as usize, "a place fits in a byte");
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            seen: KnownSet::EMPTY,
+            repeated: KnownSet::EMPTY,
+            first: [0; KnownSet::CAPACITY],
+        }
+    }
 }
 
 /// What the Connection fields ask for.
@@ -74,13 +89,11 @@ impl Fields {
         if !self.has(known) {
             return None;
         }
-        self.list.iter().find(|field| field.known == known)
+        self.list.get(usize::from(*self.first.get(known as usize)?))
     }
 
     pub(super) fn find_name(&self, buf: &[u8], name: &[u8]) -> Option<&Field> {
-        self.list
-            .iter()
-            .find(|field| field.name.of(buf).eq_ignore_ascii_case(name))
+        self.list.iter().find(|field| field.name.of(buf).eq_ignore_ascii_case(name))
     }
 
     /// The second scan: takes over what `httparse` found from `start` on, and checks all that stands
@@ -94,13 +107,15 @@ impl Fields {
         found: &[httparse::Header<'_>],
     ) -> Option<()> {
         let mut at = start;
-        for header in found {
+        self.list.reserve(found.len());
+        for (place, header) in found.iter().enumerate() {
             let (field, next) = lay_out_line(buf, at, header)?;
-            let bit = KnownSet::EMPTY.with(field.known);
             if self.seen.contains(field.known) {
-                self.repeated = self.repeated.union(bit);
+                self.repeated = self.repeated.with(field.known);
+            } else {
+                self.seen = self.seen.with(field.known);
+                *self.first.get_mut(field.known as usize)? = u8::try_from(place).ok()?;
             }
-            self.seen = self.seen.union(bit);
             self.list.push(field);
             at = next;
         }
@@ -115,8 +130,14 @@ impl Fields {
     /// that would remove Host or Content-Length. Source: RFC 9110 section 7.6.1.
     pub(super) fn connection(&mut self, buf: &[u8], side: Side) -> Result<Options, Refusal> {
         let mut options = Options::default();
-        if !self.has(Known::Connection) {
-            return Ok(options);
+        let Some(first) = self.find(Known::Connection) else { return Ok(options) };
+        if !self.has_several(Known::Connection) {
+            // What nearly every head says, without the walk.
+            let value = first.value.of(buf);
+            if known::is_same(value, const { known::Key::of(b"keep-alive") }, 10) {
+                options.keep_alive = true;
+                return Ok(options);
+            }
         }
         let mut count = 0;
         for index in 0..self.list.len() {
@@ -160,10 +181,7 @@ impl Fields {
             return Err(side.refuse(400, "connection option names a field that must stay"));
         } else {
             let named = |field: &&mut Field| field.name.of(buf).eq_ignore_ascii_case(name);
-            self.list
-                .iter_mut()
-                .filter(named)
-                .for_each(|field| field.hop = true);
+            self.list.iter_mut().filter(named).for_each(|field| field.hop = true);
         }
         Ok(())
     }
@@ -174,11 +192,7 @@ impl Fields {
             Some(field) if named => {
                 let websocket = field.value.of(buf).eq_ignore_ascii_case(b"websocket")
                     && !self.has_several(Known::Upgrade);
-                if websocket {
-                    Upgrade::WebSocket
-                } else {
-                    Upgrade::Other
-                }
+                if websocket { Upgrade::WebSocket } else { Upgrade::Other }
             }
             Some(_) | None => Upgrade::None,
         }
@@ -189,42 +203,34 @@ impl Fields {
 #[inline]
 fn lay_out_line(buf: &[u8], start: usize, header: &httparse::Header<'_>) -> Option<(Field, usize)> {
     let name = header.name.as_bytes();
-    let colon = start.checked_add(name.len())?;
-    if name.is_empty() || offset(buf, name)? != start || buf.get(colon) != Some(&b':') {
+    let line = buf.get(start..)?;
+    let (before_colon, rest) = line.split_at_checked(name.len())?;
+    if name.is_empty() || !std::ptr::eq(before_colon.as_ptr(), name.as_ptr()) {
         return None;
     }
-    let after_colon = colon.checked_add(1)?;
-    let value = match header.value {
-        [] => Span::new(after_colon, after_colon)?,
-        bytes => {
-            let from = offset(buf, bytes).filter(|&from| from >= after_colon)?;
-            Span::new(from, from.checked_add(bytes.len())?)?
-        }
+    let [b':', after_colon @ ..] = rest else { return None };
+    let colon = start.checked_add(name.len())?;
+    let value_start = match header.value {
+        [] => colon.checked_add(1)?,
+        value => colon.checked_add(1)?.checked_add(offset(after_colon, value)?)?,
     };
-    let next = line_end(buf, value.end as usize)?;
+    let value_end = value_start.checked_add(header.value.len())?;
+    let next = line_end(buf, value_end)?;
     let known = Known::of(name);
-    let name = Span::new(start, colon)?;
-    Some((
-        Field {
-            name,
-            value,
-            known,
-            hop: known.is_hop_by_hop(),
-        },
-        next,
-    ))
+    let (name, value) = (Span::new(start, colon)?, Span::new(value_start, value_end)?);
+    Some((Field { name, value, known, hop: known.is_hop_by_hop() }, next))
 }
 
 /// Where the line after `at` starts, when nothing but white space stands before its CRLF.
 #[inline]
-fn line_end(buf: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        match buf.get(at..)? {
-            [b'\r', b'\n', ..] => return at.checked_add(2),
-            [b' ' | b'\t', ..] => at = at.checked_add(1)?,
-            _ => return None,
-        }
+fn line_end(buf: &[u8], at: usize) -> Option<usize> {
+    let rest = buf.get(at..)?;
+    if let [b'\r', b'\n', ..] = rest {
+        return at.checked_add(2);
     }
+    let spaces = rest.iter().take_while(|&&byte| matches!(byte, b' ' | b'\t')).count();
+    let end = at.checked_add(spaces)?.checked_add(2)?;
+    (rest.get(spaces..)?.first_chunk() == Some(b"\r\n")).then_some(end)
 }
 
 /// Where `part`, a piece of `whole`, starts in it. `None` when it is no piece of it.

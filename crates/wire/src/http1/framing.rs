@@ -52,9 +52,7 @@ pub(super) fn declared(
                 return Err(side.refuse(400, "content-length is repeated"));
             }
             let length = decimal(length.value.of(buf));
-            length
-                .map(BodyFraming::Length)
-                .ok_or(side.refuse(400, "content-length is no number"))
+            length.map(BodyFraming::Length).ok_or(side.refuse(400, "content-length is no number"))
         }
         (None, Some(coding)) => {
             if fields.has_several(Known::TransferEncoding) {

@@ -103,6 +103,8 @@ const HOP_BY_HOP: KnownSet = KnownSet::of(&[
 pub struct KnownSet(u64);
 
 impl KnownSet {
+    /// How many kinds a set can tell apart.
+    pub(super) const CAPACITY: usize = 64;
     pub const EMPTY: Self = Self(0);
 
     /// The set of `names`.
@@ -136,7 +138,7 @@ impl KnownSet {
     }
 }
 
-const _: () = assert!((Known::XJwtAssertion as u8) < 64, "a set has 64 bits");
+const _: () = assert!((Known::XJwtAssertion as usize) < KnownSet::CAPACITY, "one bit for each");
 
 /// The first and the last bytes of a name, eight each, in lower case. Names of 4 to 16 bytes are
 /// equal when their length and key are; longer ones have to be compared in the middle too.
@@ -144,7 +146,7 @@ const _: () = assert!((Known::XJwtAssertion as u8) < 64, "a set has 64 bits");
 /// Lower case is made by setting bit 5, which is exact here: apart from letters it would only take
 /// a control character for a hyphen or a digit, and a field name has none.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Key {
+pub(super) struct Key {
     first: u64,
     last: u64,
 }
@@ -153,37 +155,32 @@ const LOWER: u64 = 0x2020_2020_2020_2020;
 
 impl Key {
     #[inline]
-    const fn of(name: &[u8]) -> Self {
+    pub(super) const fn of(name: &[u8]) -> Self {
         if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
             let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
-            Self {
-                first: first | LOWER,
-                last: last | LOWER,
-            }
+            Self { first: first | LOWER, last: last | LOWER }
         } else if let (Some(first), Some(last)) = (name.first_chunk::<4>(), name.last_chunk::<4>())
         {
             let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
-            Self {
-                first: first as u64 | LOWER,
-                last: last as u64 | LOWER,
-            }
+            Self { first: first as u64 | LOWER, last: last as u64 | LOWER }
         } else if let (Some(first), Some(last)) = (name.first_chunk::<2>(), name.last_chunk::<2>())
         {
             let (first, last) = (u16::from_le_bytes(*first), u16::from_le_bytes(*last));
-            Self {
-                first: first as u64 | LOWER,
-                last: last as u64 | LOWER,
-            }
+            Self { first: first as u64 | LOWER, last: last as u64 | LOWER }
         } else {
-            Self {
-                first: LOWER,
-                last: LOWER,
-            }
+            Self { first: LOWER, last: LOWER }
         }
     }
 }
 
 const LONGEST_EXACT_KEY: usize = 16;
+
+/// Whether `bytes`, free of control characters, are the `len` (4 to 16) bytes of `key`, in any case.
+#[inline]
+pub(super) fn is_same(bytes: &[u8], key: Key, len: usize) -> bool {
+    debug_assert!((4..=LONGEST_EXACT_KEY).contains(&len));
+    bytes.len() == len && Key::of(bytes) == key
+}
 
 /// Makes [`classify`] and, for the tests, the table of all names, from one list by length.
 macro_rules! names {
@@ -192,7 +189,9 @@ macro_rules! names {
             let key = Key::of(name);
             match name.len() {
                 $($len => {
-                    $(if key == const { Key::of($text.as_bytes()) }
+                    $(
+                    #[allow(clippy::collapsible_match, reason = "one guard for each name")]
+                    if key == const { Key::of($text.as_bytes()) }
                         && ($len <= LONGEST_EXACT_KEY
                             || name.eq_ignore_ascii_case($text.as_bytes()))
                     {
@@ -284,19 +283,13 @@ fn forwarded_or_other(name: &[u8], key: Key) -> Known {
         Key::of(b"x-jwt-as").first,
     ];
     let starts = key.first == START || key.first == START_UNDERSCORE;
-    if starts
-        && name
-            .get(8..11)
-            .is_some_and(|rest| rest.eq_ignore_ascii_case(b"ded"))
-    {
+    if starts && name.get(8..11).is_some_and(|rest| rest.eq_ignore_ascii_case(b"ded")) {
         if matches!(name.get(11), Some(b'-' | b'_')) {
             return Known::XForwarded;
         }
     } else if name.len() == 15
         && ASSERTION.contains(&key.first)
-        && name
-            .get(8..)
-            .is_some_and(|rest| rest.eq_ignore_ascii_case(b"sertion"))
+        && name.get(8..).is_some_and(|rest| rest.eq_ignore_ascii_case(b"sertion"))
     {
         return Known::XJwtAssertion;
     }
@@ -321,18 +314,11 @@ mod tests {
                 let mut other = text.as_bytes().to_vec();
                 other[at] = if other[at] == b'q' { b'j' } else { b'q' };
                 let found = Known::of(&other);
-                assert!(
-                    found != known || found == Known::XForwarded,
-                    "{text} changed at {at}"
-                );
+                assert!(found != known || found == Known::XForwarded, "{text} changed at {at}");
             }
             check(
                 &format!("{text}x"),
-                if text.starts_with("x-forwarded-") {
-                    Known::XForwarded
-                } else {
-                    Known::Other
-                },
+                if text.starts_with("x-forwarded-") { Known::XForwarded } else { Known::Other },
             );
         }
     }
@@ -369,10 +355,7 @@ mod tests {
         const SET: KnownSet = KnownSet::of(&[Known::Host, Known::XJwtAssertion]);
         assert!(SET.contains(Known::Host) && SET.contains(Known::XJwtAssertion));
         assert!(!SET.contains(Known::Other) && !SET.contains(Known::Te));
-        assert!(
-            SET.union(KnownSet::EMPTY.with(Known::Te))
-                .contains(Known::Te)
-        );
+        assert!(SET.union(KnownSet::EMPTY.with(Known::Te)).contains(Known::Te));
     }
 
     #[track_caller]

@@ -48,8 +48,7 @@ impl Span {
     /// The bytes at this place of `buf`; empty when `buf` is shorter than that.
     #[must_use]
     pub fn of(self, buf: &[u8]) -> &[u8] {
-        buf.get(self.start as usize..self.end as usize)
-            .unwrap_or_default()
+        buf.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
     /// How many bytes.
@@ -66,10 +65,7 @@ impl Span {
 
     /// `None` for offsets past 4 GiB, which no head has.
     fn new(start: usize, end: usize) -> Option<Self> {
-        Some(Self {
-            start: u32::try_from(start).ok()?,
-            end: u32::try_from(end).ok()?,
-        })
+        Some(Self { start: u32::try_from(start).ok()?, end: u32::try_from(end).ok()? })
     }
 }
 

@@ -35,10 +35,7 @@ pub fn request_head(bytes: &[u8]) {
         Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the second opinion differs"),
         Err(refusal) => {
             assert_ne!(second, Ok(None), "refused what could still become valid");
-            assert_ne!(
-                refusal.reason, "head is malformed",
-                "httparse refuses what we accept"
-            );
+            assert_ne!(refusal.reason, "head is malformed", "httparse refuses what we accept");
         }
     }
 }
@@ -49,11 +46,7 @@ pub fn response_head(bytes: &[u8]) {
         let mut head = ResponseHead::default();
         let whole = head.parse(bytes, method);
         for cut in cuts(bytes.len()) {
-            check_cut(
-                head.parse(bytes.get(..cut).unwrap_or(bytes), method),
-                whole,
-                cut,
-            );
+            check_cut(head.parse(bytes.get(..cut).unwrap_or(bytes), method), whole, cut);
         }
         let second = scan::response(bytes);
         match whole {
@@ -67,10 +60,7 @@ pub fn response_head(bytes: &[u8]) {
             Err(refusal) => {
                 assert_eq!(refusal.status, 502);
                 assert_ne!(second, Ok(None), "refused what could still become valid");
-                assert_ne!(
-                    refusal.reason, "head is malformed",
-                    "httparse refuses what we accept"
-                );
+                assert_ne!(refusal.reason, "head is malformed", "httparse refuses what we accept");
             }
         }
     }
@@ -82,11 +72,7 @@ pub fn chunked(bytes: &[u8]) {
         let whole = decode(bytes, side, |len| len);
         assert_eq!(decode(bytes, side, |_| 1), whole, "byte by byte it differs");
         for step in [2, 3, 7] {
-            assert_eq!(
-                decode(bytes, side, |_| step),
-                whole,
-                "in steps of {step} it differs"
-            );
+            assert_eq!(decode(bytes, side, |_| step), whole, "in steps of {step} it differs");
         }
         for cut in cuts(bytes.len()) {
             let once = decode(bytes, side, |left| match left == bytes.len() {
@@ -104,10 +90,7 @@ pub fn chunked(bytes: &[u8]) {
             }
             write::last_chunk(&mut again, &body.trailers);
             let used = again.len();
-            assert_eq!(
-                decode(&again, side, |len| len),
-                Ok(Some(Body { used, ..body }))
-            );
+            assert_eq!(decode(&again, side, |len| len), Ok(Some(Body { used, ..body })));
         }
     }
 }
@@ -138,9 +121,7 @@ fn decode(
                 }
                 Piece::Data { skip, take } => {
                     assert!(take > 0, "an empty piece of payload");
-                    let data = piece
-                        .get(skip..skip + take)
-                        .expect("a piece lies in its input");
+                    let data = piece.get(skip..skip + take).expect("a piece lies in its input");
                     payload.extend_from_slice(data);
                     skip + take
                 }
@@ -148,11 +129,7 @@ fn decode(
                     let trailers = decoder.trailers().to_vec();
                     check_trailers(&decoder);
                     let used = used_before + used;
-                    return Ok(Some(Body {
-                        payload,
-                        trailers,
-                        used,
-                    }));
+                    return Ok(Some(Body { payload, trailers, used }));
                 }
             };
             used_before += used;
@@ -168,11 +145,7 @@ fn check_trailers(decoder: &ChunkedDecoder) {
     write::fields(&mut again, text, decoder.trailer_fields(), KnownSet::EMPTY);
     assert_eq!(again, text, "trailers and their offsets differ");
     for field in decoder.trailer_fields() {
-        assert_eq!(
-            Known::of(field.name.of(text)),
-            Known::Other,
-            "a forbidden trailer was kept"
-        );
+        assert_eq!(Known::of(field.name.of(text)), Known::Other, "a forbidden trailer was kept");
     }
 }
 
@@ -181,9 +154,7 @@ fn cuts(len: usize) -> impl Iterator<Item = usize> {
     const EACH: usize = 100;
     let start: Range<usize> = 0..len.min(2 * EACH);
     let middle = (2 * EACH..len.saturating_sub(EACH)).step_by(len / 30 + 1);
-    start
-        .chain(middle)
-        .chain(len.saturating_sub(EACH).max(2 * EACH)..len)
+    start.chain(middle).chain(len.saturating_sub(EACH).max(2 * EACH)..len)
 }
 
 fn check_cut(part: Result<Parsed, Refusal>, whole: Result<Parsed, Refusal>, cut: usize) {
@@ -195,23 +166,14 @@ fn check_cut(part: Result<Parsed, Refusal>, whole: Result<Parsed, Refusal>, cut:
 /// An accepted head: CR and LF in pairs only, no other control character but tabs, as many lines as
 /// fields and two more, and no line that starts with white space.
 fn check_plain(head: &[u8], fields: &[Field]) {
-    let text = head
-        .strip_suffix(b"\r\n\r\n")
-        .expect("a head ends with an empty line");
+    let text = head.strip_suffix(b"\r\n\r\n").expect("a head ends with an empty line");
     let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
     assert_eq!(lines.len(), fields.len() + 1, "lines and fields differ");
     for (number, line) in lines.iter().enumerate() {
         let is_last = number + 1 == lines.len();
-        let line = if is_last {
-            line
-        } else {
-            line.strip_suffix(b"\r").expect("LF without CR")
-        };
+        let line = if is_last { line } else { line.strip_suffix(b"\r").expect("LF without CR") };
         assert!(!line.is_empty() && !line.starts_with(b" ") && !line.starts_with(b"\t"));
-        assert!(
-            line.iter()
-                .all(|&byte| byte == b'\t' || byte >= b' ' && byte != 0x7f)
-        );
+        assert!(line.iter().all(|&byte| byte == b'\t' || byte >= b' ' && byte != 0x7f));
     }
     for field in fields {
         let (name, value) = (field.name.of(head), field.value.of(head));
@@ -219,28 +181,15 @@ fn check_plain(head: &[u8], fields: &[Field]) {
         assert_eq!(scan::trim(value), value, "white space around a value");
         assert_eq!(Known::of(name), field.known);
         let between = head.get(field.name.end as usize..field.value.start as usize);
-        assert_eq!(
-            between.map(scan::trim),
-            Some(b":".as_slice()),
-            "between name and value"
-        );
+        assert_eq!(between.map(scan::trim), Some(b":".as_slice()), "between name and value");
     }
 }
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn pairs(fields: &[Field], bytes: &[u8], keep: impl Fn(&Field) -> bool) -> Pairs {
-    let pair = |field: &Field| {
-        (
-            field.name.of(bytes).to_vec(),
-            field.value.of(bytes).to_vec(),
-        )
-    };
-    fields
-        .iter()
-        .filter(|field| keep(field))
-        .map(pair)
-        .collect()
+    let pair = |field: &Field| (field.name.of(bytes).to_vec(), field.value.of(bytes).to_vec());
+    fields.iter().filter(|field| keep(field)).map(pair).collect()
 }
 
 /// Everything that a stage can read of a head.
@@ -249,14 +198,7 @@ fn view(head: &RequestHead, bytes: &[u8]) -> impl PartialEq + std::fmt::Debug + 
     let query = head.query(bytes).map(<[u8]>::to_vec);
     let body = (head.framing(), head.expects_continue());
     let connection = (head.version(), head.keep_alive(), head.upgrade(bytes));
-    (
-        head.len(),
-        line,
-        query,
-        body,
-        connection,
-        head.fields().to_vec(),
-    )
+    (head.len(), line, query, body, connection, head.fields().to_vec())
 }
 
 /// What forward writes for this head means the same.
@@ -265,11 +207,7 @@ fn request_written_back(head: &RequestHead, bytes: &[u8]) {
     let mut out = Vec::new();
     let method = head.method_bytes(bytes);
     write::request_line(&mut out, method, b"", head.path(bytes), head.query(bytes));
-    let host = if head.host(bytes).is_empty() {
-        b"none"
-    } else {
-        head.host(bytes)
-    };
+    let host = if head.host(bytes).is_empty() { b"none" } else { head.host(bytes) };
     write::field(&mut out, b"host", host);
     match head.framing() {
         BodyFraming::None => {}
@@ -286,18 +224,10 @@ fn request_written_back(head: &RequestHead, bytes: &[u8]) {
         return;
     }
     let mut again = RequestHead::default();
-    assert_eq!(
-        again.parse(&out),
-        Ok(Parsed::Complete),
-        "what we write we refuse"
-    );
+    assert_eq!(again.parse(&out), Ok(Parsed::Complete), "what we write we refuse");
     assert_eq!(again.len(), out.len());
     assert_eq!(again.method(), head.method());
-    assert_eq!(
-        again.path(&out),
-        head.path(bytes),
-        "normalising twice changes more"
-    );
+    assert_eq!(again.path(&out), head.path(bytes), "normalising twice changes more");
     assert_eq!(again.query(&out), head.query(bytes));
     assert_eq!(again.host(&out), host);
     assert_eq!(again.framing(), head.framing());
@@ -318,11 +248,7 @@ fn response_written_back(head: &ResponseHead, bytes: &[u8], method: Method) {
         return;
     }
     let mut again = ResponseHead::default();
-    assert_eq!(
-        again.parse(&out, method),
-        Ok(Parsed::Complete),
-        "what we write we refuse"
-    );
+    assert_eq!(again.parse(&out, method), Ok(Parsed::Complete), "what we write we refuse");
     assert_eq!(again.status(), head.status());
     assert_eq!(again.reason(&out), head.reason(bytes));
     let forwarded = |field: &Field| !field.hop;

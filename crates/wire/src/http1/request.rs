@@ -153,8 +153,7 @@ impl RequestHead {
 
     #[must_use]
     pub fn upgrade(&self, buf: &[u8]) -> Upgrade {
-        self.fields
-            .upgrade(buf, self.options.upgrade && self.version == Version::Http11)
+        self.fields.upgrade(buf, self.options.upgrade && self.version == Version::Http11)
     }
 
     /// Every field line, in the order sent.
@@ -292,7 +291,5 @@ impl RequestHead {
 /// Written without early exit so that the compiler makes vector instructions of it; the same set as
 /// `scan::is_target_byte`, which a test checks.
 fn has_forbidden_byte(target: &[u8]) -> bool {
-    target.iter().fold(false, |bad, &byte| {
-        bad | (byte <= b' ') | (byte == b'#') | (byte >= 0x7f)
-    })
+    target.iter().fold(false, |bad, &byte| bad | (byte <= b' ') | (byte == b'#') | (byte >= 0x7f))
 }

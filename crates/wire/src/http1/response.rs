@@ -94,8 +94,7 @@ impl ResponseHead {
     /// What a 101 switches to.
     #[must_use]
     pub fn upgrade(&self, buf: &[u8]) -> Upgrade {
-        self.fields
-            .upgrade(buf, self.options.upgrade && self.version == Version::Http11)
+        self.fields.upgrade(buf, self.options.upgrade && self.version == Version::Http11)
     }
 
     /// Every field line, in the order sent.
@@ -129,9 +128,7 @@ impl ResponseHead {
 
     /// `None` unless `buf` starts with a complete head without a flaw in its spelling.
     fn first_scan(&mut self, buf: &[u8]) -> Option<()> {
-        let buf = buf
-            .get(..limits::RESPONSE_HEAD_BYTES_MAX as usize)
-            .unwrap_or(buf);
+        let buf = buf.get(..limits::RESPONSE_HEAD_BYTES_MAX as usize).unwrap_or(buf);
         let mut headers = [const { MaybeUninit::uninit() }; limits::HEADER_FIELDS_MAX];
         let mut found = httparse::Response::new(&mut []);
         let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
@@ -162,12 +159,7 @@ impl ResponseHead {
             b"HTTP/1.1 " => Version::Http11,
             _ => return None,
         };
-        let [
-            hundreds @ b'1'..=b'5',
-            tens @ b'0'..=b'9',
-            ones @ b'0'..=b'9',
-            rest @ ..,
-        ] = rest
+        let [hundreds @ b'1'..=b'5', tens @ b'0'..=b'9', ones @ b'0'..=b'9', rest @ ..] = rest
         else {
             return None;
         };

@@ -58,11 +58,7 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(buf: &'a [u8], max: usize, side: Side) -> Self {
-        Self {
-            bytes: buf.get(..max).unwrap_or(buf),
-            at: 0,
-            side,
-        }
+        Self { bytes: buf.get(..max).unwrap_or(buf), at: 0, side }
     }
 
     fn conclude(&self, scanned: Scan<()>, is_full: bool) -> Result<Option<usize>, Refusal> {

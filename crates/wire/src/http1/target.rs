@@ -58,21 +58,16 @@ pub(super) fn read(
     }
     match bytes {
         [b'/', ..] => origin_form(buf, whole, scratch),
-        b"*" if method == Method::Options => Ok(Target {
-            path: Path::Asterisk,
-            ..Target::default()
-        }),
+        b"*" if method == Method::Options => {
+            Ok(Target { path: Path::Asterisk, ..Target::default() })
+        }
         _ => absolute_form(buf, whole, method, scratch),
     }
 }
 
 fn origin_form(buf: &[u8], whole: Span, scratch: &mut Vec<u8>) -> Result<Target, Refusal> {
     let (path, query) = split_query(buf, whole);
-    Ok(Target {
-        authority: None,
-        path: normalise(buf, path, scratch)?,
-        query,
-    })
+    Ok(Target { authority: None, path: normalise(buf, path, scratch)?, query })
 }
 
 fn absolute_form(
@@ -90,37 +85,21 @@ fn absolute_form(
         return Err(Refusal::bad("target has no form that its method allows"));
     };
     let start = whole.start.saturating_add(scheme_len);
-    let rest = Span {
-        start,
-        end: whole.end,
-    };
-    let authority_len = rest
-        .of(buf)
-        .iter()
-        .take_while(|&&byte| !matches!(byte, b'/' | b'?'));
+    let rest = Span { start, end: whole.end };
+    let authority_len = rest.of(buf).iter().take_while(|&&byte| !matches!(byte, b'/' | b'?'));
     let cut = start.saturating_add(u32::try_from(authority_len.count()).unwrap_or(u32::MAX));
     let authority = Span { start, end: cut };
     if !is_authority(authority.of(buf)) {
         return Err(Refusal::bad("authority of the target is invalid"));
     }
-    let (path, query) = split_query(
-        buf,
-        Span {
-            start: cut,
-            end: whole.end,
-        },
-    );
+    let (path, query) = split_query(buf, Span { start: cut, end: whole.end });
     let path = match (path.is_empty(), query) {
         (false, _) => normalise(buf, path, scratch)?,
         // RFC 9112 section 3.2.4: the last proxy sends `*`.
         (true, None) if method == Method::Options => Path::Asterisk,
         (true, _) => Path::Root,
     };
-    Ok(Target {
-        authority: Some((authority, port)),
-        path,
-        query,
-    })
+    Ok(Target { authority: Some((authority, port)), path, query })
 }
 
 fn split_query(buf: &[u8], whole: Span) -> (Span, Option<Span>) {
@@ -128,22 +107,14 @@ fn split_query(buf: &[u8], whole: Span) -> (Span, Option<Span>) {
     match mark.map(|at| whole.start.saturating_add(at)) {
         None => (whole, None),
         Some(mark) => (
-            Span {
-                start: whole.start,
-                end: mark,
-            },
-            Some(Span {
-                start: mark.saturating_add(1),
-                end: whole.end,
-            }),
+            Span { start: whole.start, end: mark },
+            Some(Span { start: mark.saturating_add(1), end: whole.end }),
         ),
     }
 }
 
 fn starts_with(bytes: &[u8], start: &[u8]) -> bool {
-    bytes
-        .get(..start.len())
-        .is_some_and(|found| found.eq_ignore_ascii_case(start))
+    bytes.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
 }
 
 // --- the authority ------------------------------------------------------------------------------
@@ -200,12 +171,28 @@ fn is_port(digits: &[u8]) -> bool {
 }
 
 /// Source: RFC 3986 section 3.2.2 `reg-name`, without escapes and comma.
-const fn is_host_byte(byte: u8) -> bool {
-    is_unreserved(byte)
-        || matches!(
-            byte,
-            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'='
-        )
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "evaluated by the compiler, which would refuse"
+)]
+const HOST_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        let value = byte as u8;
+        table[byte] = is_unreserved(value)
+            || matches!(
+                value,
+                b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'='
+            );
+        byte += 1;
+    }
+    table
+};
+
+fn is_host_byte(byte: u8) -> bool {
+    HOST_BYTES.get(usize::from(byte)).copied().unwrap_or_default()
 }
 
 // --- the path -----------------------------------------------------------------------------------
@@ -229,13 +216,9 @@ fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<Path, Refu
 /// the compiler makes vector instructions of it.
 fn is_plain(path: &[u8]) -> bool {
     let next = path.get(1..).unwrap_or_default();
-    let dots = path
-        .iter()
-        .zip(next)
-        .fold(false, |found, (a, b)| found | (*a == b'/') & (*b == b'.'));
-    let others = path
-        .iter()
-        .fold(false, |found, &b| found | (b == b'%') | (b == b'\\'));
+    let dots =
+        path.iter().zip(next).fold(false, |found, (a, b)| found | (*a == b'/') & (*b == b'.'));
+    let others = path.iter().fold(false, |found, &b| found | (b == b'%') | (b == b'\\'));
     !(dots | others)
 }
 
@@ -260,19 +243,12 @@ fn needs_change(path: &[u8]) -> Result<bool, Refusal> {
 /// Writes the normalised path to `scratch`.
 fn rewrite(path: &[u8], scratch: &mut Vec<u8>) -> Result<(), Refusal> {
     scratch.clear();
-    let mut segments = path
-        .get(1..)
-        .unwrap_or_default()
-        .split(|&byte| byte == b'/')
-        .peekable();
+    let mut segments = path.get(1..).unwrap_or_default().split(|&byte| byte == b'/').peekable();
     while let Some(segment) = segments.next() {
         let start = scratch.len();
         scratch.push(b'/');
         decode(segment, scratch)?;
-        let decoded = scratch
-            .get(start..)
-            .and_then(|bytes| bytes.get(1..))
-            .unwrap_or_default();
+        let decoded = scratch.get(start..).and_then(|bytes| bytes.get(1..)).unwrap_or_default();
         match Segment::of(decoded)? {
             Segment::Plain => continue,
             Segment::Here => scratch.truncate(start),

@@ -35,9 +35,7 @@ pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
 
 /// Every field of `fields` (offsets into `buf`) that is neither hop-by-hop nor in `drop`, in order.
 pub fn fields(out: &mut Vec<u8>, buf: &[u8], fields: &[Field], drop: KnownSet) {
-    fields_where(out, buf, fields, |field| {
-        !field.hop && !drop.contains(field.known)
-    });
+    fields_where(out, buf, fields, |field| !field.hop && !drop.contains(field.known));
 }
 
 /// Every field of `fields` that `keep` accepts, in order. Neighbours that already stand as
@@ -117,10 +115,7 @@ pub fn chunk_header(out: &mut Vec<u8>, len: u64) {
     let mut rest = len;
     let mut used = 0;
     for place in text.iter_mut().rev() {
-        *place = DIGITS
-            .get((rest & 0x0f) as usize)
-            .copied()
-            .unwrap_or_default();
+        *place = DIGITS.get((rest & 0x0f) as usize).copied().unwrap_or_default();
         used += 1;
         rest >>= 4;
         if rest == 0 {
@@ -165,9 +160,7 @@ fn clean(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(value);
     if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
         let written = out.iter_mut().skip(start);
-        written
-            .filter(|byte| matches!(**byte, b'\r' | b'\n' | 0))
-            .for_each(|byte| *byte = b' ');
+        written.filter(|byte| matches!(**byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
     }
 }
 

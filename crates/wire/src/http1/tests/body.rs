@@ -9,16 +9,10 @@ fn payload_is_found_between_the_framing() {
     for (body, expect) in [
         ("0\r\n\r\n", "[] end"),
         ("5\r\nhello\r\n0\r\n\r\n", "[hello] end"),
-        (
-            "5\r\nhello\r\n6\r\n world\r\n000\r\n\r\n",
-            "[hello world] end",
-        ),
+        ("5\r\nhello\r\n6\r\n world\r\n000\r\n\r\n", "[hello world] end"),
         ("00000000000000aA\r\n", "[] more"),
         ("3\r\n\r\n0\r\n0\r\n\r\nGET /", "[\\r\\n0] end, 5 left"),
-        (
-            "5;a=b\r\nhello\r\n0; c = \"d e\"\t;f\r\n\r\n",
-            "[hello] end",
-        ),
+        ("5;a=b\r\nhello\r\n0; c = \"d e\"\t;f\r\n\r\n", "[hello] end"),
         ("5\r\nhel", "[hel] more"),
         ("5\r\nhello", "[hello] more"),
         ("", "[] more"),
@@ -83,9 +77,8 @@ fn an_extension_is_skipped_unless_it_is_long_or_has_control_characters() {
     check("0;a\0\r\n\r\n", "400");
     check("0;a\u{7f}\r\n\r\n", "400");
     check("0;a\u{e9}\r\n\r\n", "400");
-    let each = line(limits::CHUNK_LINE_BYTES_MAX)
-        .replace("0;", "1;")
-        .replace("\r\n\r\n", "\r\nx\r\n");
+    let each =
+        line(limits::CHUNK_LINE_BYTES_MAX).replace("0;", "1;").replace("\r\n\r\n", "\r\nx\r\n");
     check(&format!("{each}{each}0\r\n\r\n"), "[xx] end");
 }
 
@@ -130,10 +123,7 @@ fn trailers_pass_unless_they_mean_something_to_a_gateway() {
         "Origin",
         "Access-Control-Allow-Origin",
     ] {
-        check(
-            &format!("0\r\nA: b\r\n{name}: x\r\nC: d\r\n\r\n"),
-            "[] end + A: b|C: d",
-        );
+        check(&format!("0\r\nA: b\r\n{name}: x\r\nC: d\r\n\r\n"), "[] end + A: b|C: d");
     }
     check("0\r\ncontent-length: 5\r\n\r\nhello", "[] end, 5 left");
 }
@@ -159,17 +149,8 @@ fn trailers_over_their_limits_are_refused() {
     let largest = limits::TRAILER_BYTES_MAX as usize - "A: \r\n\r\n".len();
     let expect = format!("[] end + A: {}", "b".repeat(largest));
     check(&format!("0\r\nA: {}\r\n\r\n", "b".repeat(largest)), &expect);
-    check(
-        &format!("0\r\nA: {}\r\n\r\n", "b".repeat(largest + 1)),
-        "431",
-    );
-    check(
-        &format!(
-            "0\r\n{}\r\n",
-            "A: b\r\n".repeat(limits::HEADER_FIELDS_MAX + 1)
-        ),
-        "431",
-    );
+    check(&format!("0\r\nA: {}\r\n\r\n", "b".repeat(largest + 1)), "431");
+    check(&format!("0\r\n{}\r\n", "A: b\r\n".repeat(limits::HEADER_FIELDS_MAX + 1)), "431");
 }
 
 #[test]
@@ -203,19 +184,11 @@ fn check(body: &str, expect: &str) {
             Ok(Piece::NeedMore { .. }) => break format!("[{}] more", payload.escape_ascii()),
             Ok(Piece::End { used }) => {
                 let left = rest.len() - used;
-                let left = if left > 0 {
-                    format!(", {left} left")
-                } else {
-                    String::new()
-                };
+                let left = if left > 0 { format!(", {left} left") } else { String::new() };
                 let trailers = String::from_utf8(decoder.trailers().to_vec()).unwrap();
                 let lines: Vec<_> = trailers.split_terminator("\r\n").collect();
                 let plus = if lines.is_empty() { "" } else { " + " };
-                break format!(
-                    "[{}] end{left}{plus}{}",
-                    payload.escape_ascii(),
-                    lines.join("|")
-                );
+                break format!("[{}] end{left}{plus}{}", payload.escape_ascii(), lines.join("|"));
             }
             Err(refusal) => break refusal.status.to_string(),
         }

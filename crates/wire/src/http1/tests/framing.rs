@@ -8,10 +8,7 @@ fn a_body_is_framed_by_length_or_by_chunks() {
     for (lines, expect) in [
         ("", BodyFraming::None),
         ("Content-Length: 0\r\n", BodyFraming::Length(0)),
-        (
-            "content-length: 18446744073709551615\r\n",
-            BodyFraming::Length(u64::MAX),
-        ),
+        ("content-length: 18446744073709551615\r\n", BodyFraming::Length(u64::MAX)),
         ("Content-Length:  007 \r\n", BodyFraming::Length(7)),
         ("Transfer-Encoding: chunked\r\n", BodyFraming::Chunked),
         ("transfer-encoding:CHUNKED\t\r\n", BodyFraming::Chunked),

@@ -12,20 +12,14 @@ fn an_ordinary_head_is_told_as_it_was_sent() {
     let mut head = RequestHead::default();
     assert_eq!(head.parse(bytes), Ok(Parsed::Complete));
     assert_eq!(head.len(), bytes.len() - b"body".len());
-    assert_eq!(
-        (head.method(), head.method_bytes(bytes)),
-        (Method::Get, b"GET".as_slice())
-    );
+    assert_eq!((head.method(), head.method_bytes(bytes)), (Method::Get, b"GET".as_slice()));
     assert_eq!(head.target(bytes), b"/pizza/1.0.0/menu?size=l&x=/../");
     assert_eq!(head.path(bytes), b"/pizza/1.0.0/menu");
     assert_eq!(head.query(bytes), Some(b"size=l&x=/../".as_slice()));
     assert_eq!(head.host(bytes), b"api.example.org:8243");
     assert_eq!(head.version(), Version::Http11);
-    let told: Vec<_> = head
-        .fields()
-        .iter()
-        .map(|f| (f.name.of(bytes), f.value.of(bytes)))
-        .collect();
+    let told: Vec<_> =
+        head.fields().iter().map(|f| (f.name.of(bytes), f.value.of(bytes))).collect();
     assert_eq!(
         told,
         [
@@ -35,15 +29,9 @@ fn an_ordinary_head_is_told_as_it_was_sent() {
             (b"authorization", b"Bearer a.b.c"),
         ]
     );
-    let found = head
-        .find(Known::Authorization)
-        .map(|field| field.value.of(bytes));
+    let found = head.find(Known::Authorization).map(|field| field.value.of(bytes));
     assert_eq!(found, Some(b"Bearer a.b.c".as_slice()));
-    assert_eq!(
-        head.find_name(bytes, b"empty")
-            .map(|field| field.value.len()),
-        Some(0)
-    );
+    assert_eq!(head.find_name(bytes, b"empty").map(|field| field.value.len()), Some(0));
     assert!(head.find(Known::Cookie).is_none() && head.find_name(bytes, b"cookie").is_none());
 }
 
@@ -62,20 +50,14 @@ fn a_head_that_is_reused_keeps_nothing_of_the_one_before() {
     );
     assert!(!head.expects_continue() && head.find(Known::Connection).is_none());
     assert_eq!(head.parse(b"GET / HT"), Ok(Parsed::Partial));
-    assert_eq!(
-        (head.len(), head.path(second), head.method()),
-        (0, &b"/"[..], Method::Other)
-    );
+    assert_eq!((head.len(), head.path(second), head.method()), (0, &b"/"[..], Method::Other));
 }
 
 #[test]
 fn a_buffer_that_is_not_the_parsed_one_gives_empty_bytes() {
     let mut head = RequestHead::default();
     head.parse(with_fields("").as_bytes()).unwrap();
-    assert_eq!(
-        (head.path(b"GET"), head.host(b""), head.query(b"")),
-        (&b""[..], &b""[..], None)
-    );
+    assert_eq!((head.path(b"GET"), head.host(b""), head.query(b"")), (&b""[..], &b""[..], None));
 }
 
 #[test]
@@ -99,12 +81,7 @@ fn lines_end_with_crlf_and_nothing_else() {
 #[test]
 fn nothing_may_stand_before_the_method() {
     check_all(
-        &[
-            "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-            "\nGET / HTTP/1.1\r\n",
-            " GET /",
-            "\0",
-        ],
+        &["\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "\nGET / HTTP/1.1\r\n", " GET /", "\0"],
         "400",
     );
 }
@@ -182,12 +159,7 @@ fn a_field_name_is_a_token_with_a_colon_right_behind_it() {
 #[test]
 fn folded_lines_are_refused() {
     check_fields(
-        &[
-            "X-A: b\r\n c\r\n",
-            "X-A: b\r\n\tc\r\n",
-            "X-A:\r\n b\r\n",
-            "X-A: b\r\n \r\n",
-        ],
+        &["X-A: b\r\n c\r\n", "X-A: b\r\n\tc\r\n", "X-A:\r\n b\r\n", "X-A: b\r\n \r\n"],
         "400",
     );
     check("GET / HTTP/1.1\r\n Host: a\r\n\r\n", "400");
@@ -196,12 +168,7 @@ fn folded_lines_are_refused() {
 #[test]
 fn a_value_may_hold_tabs_and_high_bytes_but_no_control_characters() {
     for byte in 0..=u8::MAX {
-        let head = [
-            b"GET / HTTP/1.1\r\nHost: a\r\nX-A: b",
-            &[byte][..],
-            b"c\r\n\r\n",
-        ]
-        .concat();
+        let head = [b"GET / HTTP/1.1\r\nHost: a\r\nX-A: b", &[byte][..], b"c\r\n\r\n"].concat();
         let allowed = matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
         check(&head, if allowed { "ok" } else { "400" });
     }
@@ -220,10 +187,7 @@ fn a_target_holds_visible_ascii_without_a_fragment() {
 fn a_target_longer_than_its_limit_is_refused_as_soon_as_it_shows() {
     let longest = format!("/{}", "a".repeat(limits::TARGET_BYTES_MAX as usize - 1));
     check(&format!("GET {longest} HTTP/1.1\r\nHost: a\r\n\r\n"), "ok");
-    check(
-        &format!("GET {longest}a HTTP/1.1\r\nHost: a\r\n\r\n"),
-        "414",
-    );
+    check(&format!("GET {longest}a HTTP/1.1\r\nHost: a\r\n\r\n"), "414");
     check(&format!("GET {longest}"), "partial");
     check(&format!("GET {longest}a"), "414");
 }
@@ -252,10 +216,7 @@ fn more_fields_than_the_limit_are_refused_as_soon_as_they_show() {
 fn http_1_1_needs_one_valid_host_and_http_1_0_may_have_one() {
     check("GET / HTTP/1.1\r\n\r\n", "400");
     check("GET / HTTP/1.0\r\n\r\n", "ok");
-    check_fields(
-        &["Host: api.example.org\r\n", "host: b\r\n", "HOST:\r\n"],
-        "400",
-    );
+    check_fields(&["Host: api.example.org\r\n", "host: b\r\n", "HOST:\r\n"], "400");
     for host in [
         "a",
         "a.b-c_d~e",
@@ -309,11 +270,7 @@ fn an_absolute_form_agrees_with_host_and_names_the_authority() {
         head.parse(text.as_bytes()).unwrap();
         let part = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let query = head.query(text.as_bytes()).map(part);
-        (
-            part(head.host(text.as_bytes())),
-            part(head.path(text.as_bytes())),
-            query,
-        )
+        (part(head.host(text.as_bytes())), part(head.path(text.as_bytes())), query)
     };
     let expect = |host: &str, path: &str, query: Option<&str>| {
         (host.to_owned(), path.to_owned(), query.map(str::to_owned))
@@ -338,10 +295,7 @@ fn an_absolute_form_agrees_with_host_and_names_the_authority() {
         ("http://a\\b/", "a"),
         ("?a", "a"),
     ] {
-        check(
-            &format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"),
-            "400",
-        );
+        check(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"), "400");
     }
     check("GET http://a/ HTTP/1.1\r\n\r\n", "400");
     check("GET http://a/ HTTP/1.0\r\n\r\n", "ok");
@@ -374,21 +328,13 @@ fn a_connection_is_kept_by_default_from_1_1_on() {
         ("Connection: close\r\n", false, false),
         ("Connection: Keep-Alive\r\n", true, true),
         ("Connection: keep-alive, CLOSE\r\n", false, false),
-        (
-            "Connection: keep-alive\r\nX-A: b\r\nConnection: ,close ,\r\n",
-            false,
-            false,
-        ),
+        ("Connection: keep-alive\r\nX-A: b\r\nConnection: ,close ,\r\n", false, false),
         ("Connection:\r\n", true, false),
         ("Connection: x-close\r\n", true, false),
     ] {
         let head = with_fields(lines);
         assert_eq!(kept(head.clone()), on_1_1, "{lines:?} on HTTP/1.1");
-        assert_eq!(
-            kept(head.replace("HTTP/1.1", "HTTP/1.0")),
-            on_1_0,
-            "{lines:?} on HTTP/1.0"
-        );
+        assert_eq!(kept(head.replace("HTTP/1.1", "HTTP/1.0")), on_1_0, "{lines:?} on HTTP/1.0");
     }
 }
 
@@ -402,12 +348,8 @@ fn fields_of_the_hop_are_marked_by_name_or_because_connection_names_them() {
     check(&text, "ok");
     let mut head = RequestHead::default();
     head.parse(text.as_bytes()).unwrap();
-    let stay: Vec<_> = head
-        .fields()
-        .iter()
-        .filter(|f| !f.hop)
-        .map(|f| f.name.of(text.as_bytes()))
-        .collect();
+    let stay: Vec<_> =
+        head.fields().iter().filter(|f| !f.hop).map(|f| f.name.of(text.as_bytes())).collect();
     assert_eq!(stay, [b"Host".as_slice(), b"X-AB"]);
 }
 
@@ -430,10 +372,7 @@ fn connection_cannot_take_away_what_frames_or_routes() {
 
 #[test]
 fn only_a_100_continue_can_be_expected() {
-    check_fields(
-        &["Expect: 100-continue\r\n", "Expect: 100-Continue\r\n"],
-        "ok",
-    );
+    check_fields(&["Expect: 100-continue\r\n", "Expect: 100-Continue\r\n"], "ok");
     check_fields(
         &[
             "Expect: 100-continue2\r\n",
@@ -445,10 +384,7 @@ fn only_a_100_continue_can_be_expected() {
     );
     for (lines, expect) in [
         ("Expect: 100-continue\r\nContent-Length: 5\r\n", true),
-        (
-            "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n",
-            true,
-        ),
+        ("Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n", true),
         ("Expect: 100-continue\r\n", false),
         ("Content-Length: 5\r\n", false),
     ] {
@@ -463,23 +399,11 @@ fn only_a_100_continue_can_be_expected() {
 #[test]
 fn an_upgrade_counts_only_when_connection_says_so_on_1_1() {
     for (lines, expect) in [
-        (
-            "Connection: Upgrade\r\nUpgrade: WebSocket\r\n",
-            Upgrade::WebSocket,
-        ),
-        (
-            "Connection: keep-alive, upgrade\r\nUpgrade: websocket\r\n",
-            Upgrade::WebSocket,
-        ),
+        ("Connection: Upgrade\r\nUpgrade: WebSocket\r\n", Upgrade::WebSocket),
+        ("Connection: keep-alive, upgrade\r\nUpgrade: websocket\r\n", Upgrade::WebSocket),
         ("Connection: upgrade\r\nUpgrade: h2c\r\n", Upgrade::Other),
-        (
-            "Connection: upgrade\r\nUpgrade: websocket, h2c\r\n",
-            Upgrade::Other,
-        ),
-        (
-            "Connection: upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n",
-            Upgrade::Other,
-        ),
+        ("Connection: upgrade\r\nUpgrade: websocket, h2c\r\n", Upgrade::Other),
+        ("Connection: upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n", Upgrade::Other),
         ("Upgrade: websocket\r\n", Upgrade::None),
         ("Connection: upgrade\r\n", Upgrade::None),
     ] {
@@ -489,10 +413,6 @@ fn an_upgrade_counts_only_when_connection_says_so_on_1_1() {
         assert_eq!(head.upgrade(text.as_bytes()), expect, "{lines:?}");
         let text = text.replace("HTTP/1.1", "HTTP/1.0");
         head.parse(text.as_bytes()).unwrap();
-        assert_eq!(
-            head.upgrade(text.as_bytes()),
-            Upgrade::None,
-            "{lines:?} on HTTP/1.0"
-        );
+        assert_eq!(head.upgrade(text.as_bytes()), Upgrade::None, "{lines:?} on HTTP/1.0");
     }
 }

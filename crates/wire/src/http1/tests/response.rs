@@ -11,25 +11,15 @@ fn an_ordinary_head_is_told_as_it_was_sent() {
     assert_eq!((head.len(), head.status()), (bytes.len() - 5, 404));
     assert_eq!(head.reason(bytes), b"Not \xe9 Here");
     assert_eq!(head.framing(), ResponseFraming::Length(5));
-    assert_eq!(
-        head.find_name(bytes, b"x-a").map(|f| f.value.of(bytes)),
-        Some(b"b".as_slice())
-    );
+    assert_eq!(head.find_name(bytes, b"x-a").map(|f| f.value.of(bytes)), Some(b"b".as_slice()));
     assert!(head.find(Known::ContentLength).is_some() && head.find(Known::SetCookie).is_none());
     assert!(head.keep_alive() && !head.is_interim());
 }
 
 #[test]
 fn a_reason_may_be_empty_with_or_without_its_space() {
-    for text in [
-        "HTTP/1.1 200 \r\n\r\n",
-        "HTTP/1.1 200\r\n\r\n",
-        "HTTP/1.1 200\r\nA: b\r\n\r\n",
-    ] {
-        assert_eq!(
-            parsed(text.as_bytes(), Method::Get).reason(text.as_bytes()),
-            b""
-        );
+    for text in ["HTTP/1.1 200 \r\n\r\n", "HTTP/1.1 200\r\n\r\n", "HTTP/1.1 200\r\nA: b\r\n\r\n"] {
+        assert_eq!(parsed(text.as_bytes(), Method::Get).reason(text.as_bytes()), b"");
     }
     let tabbed = b"HTTP/1.0 200  a\tb \r\n\r\n";
     assert_eq!(parsed(tabbed, Method::Get).reason(tabbed), b" a\tb ");
@@ -93,10 +83,7 @@ fn contradictory_framing_is_refused_whatever_the_method() {
             refused(&format!("HTTP/1.1 304 Not Modified\r\n{lines}\r\n"), method);
         }
     }
-    refused(
-        "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-        Method::Get,
-    );
+    refused("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Method::Get);
 }
 
 #[test]
@@ -104,34 +91,10 @@ fn a_body_ends_where_method_status_and_fields_say() {
     use ResponseFraming::{Chunked, Length, None, UntilClose};
     for (start, lines, method, framing, kept) in [
         ("1.1 200", "", Method::Get, UntilClose, false),
-        (
-            "1.0 200",
-            "Connection: keep-alive\r\n",
-            Method::Get,
-            UntilClose,
-            false,
-        ),
-        (
-            "1.1 200",
-            "Content-Length: 0\r\n",
-            Method::Get,
-            Length(0),
-            true,
-        ),
-        (
-            "1.1 200",
-            "Content-Length: 5\r\nConnection: close\r\n",
-            Method::Get,
-            Length(5),
-            false,
-        ),
-        (
-            "1.0 200",
-            "Content-Length: 5\r\n",
-            Method::Get,
-            Length(5),
-            false,
-        ),
+        ("1.0 200", "Connection: keep-alive\r\n", Method::Get, UntilClose, false),
+        ("1.1 200", "Content-Length: 0\r\n", Method::Get, Length(0), true),
+        ("1.1 200", "Content-Length: 5\r\nConnection: close\r\n", Method::Get, Length(5), false),
+        ("1.0 200", "Content-Length: 5\r\n", Method::Get, Length(5), false),
         (
             "1.0 200",
             "Content-Length: 5\r\nConnection: keep-alive\r\n",
@@ -139,55 +102,28 @@ fn a_body_ends_where_method_status_and_fields_say() {
             Length(5),
             true,
         ),
-        (
-            "1.1 500",
-            "Transfer-Encoding: Chunked\r\n",
-            Method::Post,
-            Chunked,
-            true,
-        ),
+        ("1.1 500", "Transfer-Encoding: Chunked\r\n", Method::Post, Chunked, true),
         ("1.1 200", "Content-Length: 5\r\n", Method::Head, None, true),
-        (
-            "1.1 200",
-            "Transfer-Encoding: chunked\r\n",
-            Method::Head,
-            None,
-            true,
-        ),
+        ("1.1 200", "Transfer-Encoding: chunked\r\n", Method::Head, None, true),
         ("1.1 200", "", Method::Head, None, true),
         ("1.1 304", "Content-Length: 5\r\n", Method::Get, None, true),
         ("1.1 304", "", Method::Get, None, true),
         ("1.1 204", "", Method::Delete, None, true),
         ("1.1 204", "Content-Length: 0\r\n", Method::Get, None, true),
         ("1.1 204", "Content-Length: 5\r\n", Method::Get, None, false),
-        (
-            "1.1 204",
-            "Transfer-Encoding: chunked\r\n",
-            Method::Get,
-            None,
-            false,
-        ),
+        ("1.1 204", "Transfer-Encoding: chunked\r\n", Method::Get, None, false),
     ] {
         let text = format!("HTTP/{start} x\r\n{lines}\r\n");
         let head = parsed(text.as_bytes(), method);
-        assert_eq!(
-            (head.framing(), head.keep_alive()),
-            (framing, kept),
-            "{text:?} for {method:?}"
-        );
+        assert_eq!((head.framing(), head.keep_alive()), (framing, kept), "{text:?} for {method:?}");
     }
 }
 
 #[test]
 fn an_interim_head_has_no_body_and_101_is_none_of_them() {
-    for (status, interim) in [
-        (100, true),
-        (102, true),
-        (103, true),
-        (199, true),
-        (101, false),
-        (200, false),
-    ] {
+    for (status, interim) in
+        [(100, true), (102, true), (103, true), (199, true), (101, false), (200, false)]
+    {
         let text =
             format!("HTTP/1.1 {status} x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
         let head = parsed(text.as_bytes(), Method::Get);
@@ -197,24 +133,15 @@ fn an_interim_head_has_no_body_and_101_is_none_of_them() {
         assert_eq!(no_body, status < 200, "{status}");
     }
     for status in [100, 101, 103] {
-        refused(
-            &format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\n\r\n"),
-            Method::Get,
-        );
-        refused(
-            &format!("HTTP/1.1 {status} x\r\nTransfer-Encoding: chunked\r\n\r\n"),
-            Method::Get,
-        );
+        refused(&format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\n\r\n"), Method::Get);
+        refused(&format!("HTTP/1.1 {status} x\r\nTransfer-Encoding: chunked\r\n\r\n"), Method::Get);
     }
 }
 
 #[test]
 fn a_head_over_its_limits_is_refused_as_soon_as_it_shows() {
     let most = "A: b\r\n".repeat(limits::HEADER_FIELDS_MAX);
-    parsed(
-        format!("HTTP/1.1 200 OK\r\n{most}\r\n").as_bytes(),
-        Method::Get,
-    );
+    parsed(format!("HTTP/1.1 200 OK\r\n{most}\r\n").as_bytes(), Method::Get);
     refused(&format!("HTTP/1.1 200 OK\r\n{most}A"), Method::Get);
     let large = "a".repeat(limits::RESPONSE_HEAD_BYTES_MAX as usize);
     refused(&format!("HTTP/1.1 200 {large}"), Method::Get);
@@ -223,20 +150,14 @@ fn a_head_over_its_limits_is_refused_as_soon_as_it_shows() {
 fn parsed(bytes: &[u8], method: Method) -> ResponseHead {
     properties::response_head(bytes);
     let mut head = ResponseHead::default();
-    assert_eq!(
-        head.parse(bytes, method),
-        Ok(Parsed::Complete),
-        "{}",
-        bytes.escape_ascii()
-    );
+    assert_eq!(head.parse(bytes, method), Ok(Parsed::Complete), "{}", bytes.escape_ascii());
     head
 }
 
 #[track_caller]
 fn refused(text: &str, method: Method) {
     properties::response_head(text.as_bytes());
-    let status = ResponseHead::default()
-        .parse(text.as_bytes(), method)
-        .map_err(|refusal| refusal.status);
+    let status =
+        ResponseHead::default().parse(text.as_bytes(), method).map_err(|refusal| refusal.status);
     assert_eq!(status, Err(502), "{text:?} for {method:?}");
 }

@@ -5,91 +5,51 @@ use super::with_fields;
 
 #[test]
 fn a_request_line_has_prefix_path_and_query() {
-    check(
-        |out| write::request_line(out, b"GET", b"", b"/a", None),
-        "GET /a HTTP/1.1\r\n",
-    );
+    check(|out| write::request_line(out, b"GET", b"", b"/a", None), "GET /a HTTP/1.1\r\n");
     check(
         |out| write::request_line(out, b"PUT", b"/v1", b"/a", Some(b"b=c")),
         "PUT /v1/a?b=c HTTP/1.1\r\n",
     );
-    check(
-        |out| write::request_line(out, b"GET", b"", b"/a", Some(b"")),
-        "GET /a? HTTP/1.1\r\n",
-    );
+    check(|out| write::request_line(out, b"GET", b"", b"/a", Some(b"")), "GET /a? HTTP/1.1\r\n");
 }
 
 #[test]
 fn a_status_line_has_its_reason() {
-    check(
-        |out| write::status_line(out, 200, write::reason(200).as_bytes()),
-        "HTTP/1.1 200 OK\r\n",
-    );
-    check(
-        |out| write::status_line(out, 299, write::reason(299).as_bytes()),
-        "HTTP/1.1 299 \r\n",
-    );
-    check(
-        |out| write::status_line(out, 502, b"a\r\nb: c"),
-        "HTTP/1.1 502 a  b: c\r\n",
-    );
+    check(|out| write::status_line(out, 200, write::reason(200).as_bytes()), "HTTP/1.1 200 OK\r\n");
+    check(|out| write::status_line(out, 299, write::reason(299).as_bytes()), "HTTP/1.1 299 \r\n");
+    check(|out| write::status_line(out, 502, b"a\r\nb: c"), "HTTP/1.1 502 a  b: c\r\n");
 }
 
 #[test]
 fn every_status_that_we_answer_ourselves_has_a_reason() {
-    for status in [
-        100, 400, 401, 403, 404, 405, 408, 413, 414, 417, 429, 431, 500, 501, 502, 503, 504, 505,
-    ] {
+    for status in
+        [100, 400, 401, 403, 404, 405, 408, 413, 414, 417, 429, 431, 500, 501, 502, 503, 504, 505]
+    {
         assert!(!write::reason(status).is_empty(), "{status}");
     }
 }
 
 #[test]
 fn numbers_have_all_their_digits() {
-    for number in [
-        0,
-        1,
-        9,
-        10,
-        15,
-        16,
-        255,
-        256,
-        65_535,
-        1 << 32,
-        u64::MAX - 1,
-        u64::MAX,
-    ] {
+    for number in [0, 1, 9, 10, 15, 16, 255, 256, 65_535, 1 << 32, u64::MAX - 1, u64::MAX] {
         check(|out| write::decimal(out, number), &number.to_string());
-        check(
-            |out| write::content_length(out, number),
-            &format!("content-length: {number}\r\n"),
-        );
+        check(|out| write::content_length(out, number), &format!("content-length: {number}\r\n"));
         if number > 0 {
-            check(
-                |out| write::chunk_header(out, number),
-                &format!("{number:x}\r\n"),
-            );
+            check(|out| write::chunk_header(out, number), &format!("{number:x}\r\n"));
         }
     }
 }
 
 #[test]
 fn a_value_cannot_start_another_line() {
-    check(
-        |out| write::field(out, b"x-a", b"b\r\nc: d\0e\n"),
-        "x-a: b  c: d e \r\n",
-    );
+    check(|out| write::field(out, b"x-a", b"b\r\nc: d\0e\n"), "x-a: b  c: d e \r\n");
     check(|out| write::field(out, b"x-a", b""), "x-a: \r\n");
 }
 
 #[test]
 fn the_last_chunk_carries_the_trailers() {
     check(|out| write::last_chunk(out, b""), "0\r\n\r\n");
-    check(
-        |out| write::last_chunk(out, b"A: b\r\n"),
-        "0\r\nA: b\r\n\r\n",
-    );
+    check(|out| write::last_chunk(out, b"A: b\r\n"), "0\r\nA: b\r\n\r\n");
 }
 
 #[test]
@@ -112,14 +72,7 @@ fn fields_are_copied_but_those_of_the_hop_and_those_to_drop() {
         "Host: api.example.org\r\n",
     );
     check(
-        |out| {
-            write::fields(
-                out,
-                b"",
-                head.fields(),
-                KnownSet::of(&[Known::Other, Known::Host]),
-            )
-        },
+        |out| write::fields(out, b"", head.fields(), KnownSet::of(&[Known::Other, Known::Host])),
         ": \r\n",
     );
 }
