@@ -189,8 +189,8 @@ fn haproxy_jwt(ground: &Ground) -> String {
     format!(
         "  http-request set-var(txn.bearer) http_auth_bearer
   http-request set-var(txn.alg) var(txn.bearer),jwt_header_query('$.alg')
-  http-request deny deny_status 401 unless {{ var(txn.alg) RS256 }}
-  http-request deny deny_status 401 unless {{ var(txn.bearer),jwt_payload_query('$.iss') {ISSUER} }}
+  http-request deny deny_status 401 unless {{ var(txn.alg) -m str RS256 }}
+  http-request deny deny_status 401 unless {{ var(txn.bearer),jwt_payload_query('$.iss') -m str {ISSUER} }}
   http-request deny deny_status 401 unless {{ var(txn.bearer),jwt_verify(txn.alg,\"{}\") 1 }}
   http-request set-var(txn.exp) var(txn.bearer),jwt_payload_query('$.exp','int')
   http-request set-var(txn.now) date()

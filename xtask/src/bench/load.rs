@@ -191,7 +191,6 @@ fn wrk_script(ground: &Ground, cell: &Cell) -> String {
 wrk.headers["Content-Type"] = "application/json"
 local requests, next_one = {{}}, 0
 function init(args)
-  wrk.init(args)
   wrk.body = io.open("{}", "rb"):read("*a")
   for token in io.lines("{}") do
     if #requests == {requests_max} then break end
