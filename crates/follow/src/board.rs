@@ -62,6 +62,29 @@ impl Board {
         }
     }
 
+    /// The same for `/metrics`, in Prometheus' text format.
+    #[must_use]
+    pub fn to_prometheus(&self) -> String {
+        let Reloads { succeeded, failed, last_success_unix_s } = self.reloads();
+        let errors = self.diagnostics();
+        let count = |severity| errors.iter().filter(|found| found.severity == severity).count();
+        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+        format!(
+            "# HELP penstock_reloads_total Changes of files and keys, by what came of them.
+# TYPE penstock_reloads_total counter
+penstock_reloads_total{{result=\"taken\"}} {succeeded}
+penstock_reloads_total{{result=\"refused\"}} {failed}
+# HELP penstock_reload_last_taken_seconds When a change was last taken, in seconds since 1970.
+# TYPE penstock_reload_last_taken_seconds gauge
+penstock_reload_last_taken_seconds {last_success_unix_s}
+# HELP penstock_diagnostics What is wrong with files and keys now.
+# TYPE penstock_diagnostics gauge
+penstock_diagnostics{{severity=\"error\"}} {errors}
+penstock_diagnostics{{severity=\"warning\"}} {warnings}
+"
+        )
+    }
+
     /// Replaces what is known about `file`; an empty list removes it.
     pub(crate) fn post(&self, file: &Path, mut diagnostics: Vec<Diagnostic>) -> Posted {
         diagnostics.truncate(limits::DIAGNOSTICS_MAX);

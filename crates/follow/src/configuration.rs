@@ -43,7 +43,8 @@ pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), Configu
 }
 
 /// What the settings say for every API.
-pub(crate) fn defaults(settings: &Settings) -> Defaults {
+#[must_use]
+pub fn defaults(settings: &Settings) -> Defaults {
     Defaults {
         response_head_ms: settings.gateway.response_head_ms,
         issuers_configured: !settings.issuers.is_empty(),
@@ -68,7 +69,6 @@ pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'stati
         ("[gateway] workers", old.workers != new.workers),
         ("[gateway] data", old.data != new.data),
         ("[admin] listen", before.admin != after.admin),
-        ("[upstream_tls]", before.upstream_tls != after.upstream_tls),
         ("[access_log]", before.access_log != after.access_log),
         ("[log]", before.log != after.log),
     ];

@@ -5,48 +5,63 @@
 //! whatever links stand there.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base::limits;
 use formats::openapi::{self, Defaults, Outcome};
-use model::{Diagnostic, Severity};
+use model::{Diagnostic, LoadedApi, Severity};
 
+use crate::catalogue::{Catalogue, Found};
 use crate::walk::{self, Stamp};
 
 /// One reading of a description with everything that it refers to.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) outcome: Outcome,
-    /// Files named by `$ref`s, read or not: their change is a change of the description.
-    pub(crate) refs: BTreeSet<PathBuf>,
+    /// Files named by `$ref`s, read or not, as they were just before: their change is a change of
+    /// the description.
+    pub(crate) refs: BTreeMap<PathBuf, Option<Stamp>>,
 }
 
-/// Reads one description as the gateway would, with its diagnostics.
+/// What a start with these files and folders would find.
+#[derive(Debug)]
+pub struct Checked {
+    pub files: usize,
+    /// In the order of file names, contested paths included.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What would be served.
+    pub apis: Vec<LoadedApi>,
+}
+
+/// Reads the descriptions below `paths` as the gateway would.
 #[must_use]
-pub fn check_api(file: &Path, defaults: &Defaults) -> Outcome {
-    match read_bounded(file) {
+pub fn check(paths: &[PathBuf], defaults: &Defaults) -> Checked {
+    let walked = walk::walk(paths, &mut |_| {});
+    let mut catalogue = Catalogue::default();
+    let outcome = |file: &Path| match read_bounded(file) {
         Ok(text) => read(file, &text, defaults).outcome,
         Err(problem) => unreadable(file, problem),
-    }
-}
-
-/// The descriptions below `paths`, files and folders, as the gateway would find them, and what could
-/// not be looked at.
-#[must_use]
-pub fn find_descriptions(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<Diagnostic>) {
-    let walked = walk::walk(paths, &mut |_| {});
-    (walked.files.into_keys().collect(), walked.problems)
+    };
+    let changes =
+        walked.files.keys().map(|file| (file.clone(), Found::Read(Box::new(outcome(file)))));
+    catalogue.apply(changes.collect());
+    let mut diagnostics = walked.problems;
+    let findings = walked.files.keys().flat_map(|file| catalogue.diagnostics(file));
+    diagnostics.extend(findings);
+    Checked { files: walked.files.len(), diagnostics, apis: catalogue.apis() }
 }
 
 /// Parses `text`, which `file` holds.
 pub(crate) fn read(file: &Path, text: &[u8], defaults: &Defaults) -> Reading {
-    let refs = RefCell::new(BTreeSet::new());
+    let refs = RefCell::new(BTreeMap::new());
     let folder = file.parent().unwrap_or(Path::new("."));
     let resolve = |named: &str| -> Result<Vec<u8>, String> {
-        refs.borrow_mut().insert(folder.join(named));
+        let file = folder.join(named);
+        let stamp = walk::stamp(&file);
+        refs.borrow_mut().insert(file, stamp);
         read_below(folder, named)
     };
     let outcome = openapi::read(file, text, &resolve, defaults);

@@ -30,7 +30,8 @@ use crate::watcher::{Sighting, Watcher};
 pub enum Change {
     /// Serve this.
     Snapshot(Arc<Snapshot>),
-    /// Keep to these limits. What needs a restart is in it, and has been told in the log.
+    /// Keep to these limits, and read the authorities of backends again. What needs a restart is as
+    /// it was, and has been told in the log.
     Settings(Arc<Settings>),
 }
 
@@ -109,6 +110,8 @@ struct Work {
     issuers: bool,
     certificates: bool,
     settings: bool,
+    /// Tell the settings even if they read the same: a file that they name has changed.
+    retell: bool,
     /// The catalogue has changed already.
     tell: bool,
 }
@@ -268,6 +271,7 @@ impl Follower {
                     issuers: true,
                     certificates: true,
                     settings: true,
+                    retell: true,
                     ..Work::default()
                 };
             }
@@ -292,7 +296,7 @@ impl Follower {
 
     fn work(&mut self, mut work: Work, publish: &mut Publish) {
         let mut changed = work.tell;
-        if work.settings {
+        if work.settings || work.retell {
             changed |= self.reread_settings(&mut work, publish);
         }
         if let Some(walk) = work.walk {

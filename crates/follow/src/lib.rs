@@ -25,8 +25,8 @@ mod walk;
 mod watcher;
 
 pub use board::{Board, Reloads};
-pub use configuration::{ConfigurationError, read_settings};
-pub use documents::{check_api, find_descriptions};
+pub use configuration::{ConfigurationError, defaults, read_settings};
+pub use documents::{Checked, check};
 pub use fetch::{Fetch, https_fetch};
 pub use follower::{Change, Follower, Handle, Options, Publish};
 pub use keep::{keep_private, keep_public};

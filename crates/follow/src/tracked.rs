@@ -51,6 +51,12 @@ impl Tracked {
         folders
     }
 
+    /// The real folders to be watched for `file`. What was seen of it stays.
+    pub(crate) fn folders(&mut self, file: &Path) -> Vec<PathBuf> {
+        let locations = self.find(file);
+        locations.iter().filter_map(|location| location.parent()).map(Path::to_owned).collect()
+    }
+
     pub(crate) fn knows(&self, file: &Path) -> bool {
         self.files.contains_key(file)
     }

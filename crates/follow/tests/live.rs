@@ -15,12 +15,12 @@ use std::thread;
 use std::time::Duration;
 
 use base::{Clock, Now, SystemClock, limits};
-use follow::{Board, Change, Fetch, Follower, Handle, Options, https_fetch};
 use jose::SigningKey;
 use model::{
     AccessLog, AdminSettings, ApiState, FaultStatus, GatewaySettings, IssuerSettings, KeySource,
     LogFormat, LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
 };
+use penstock_follow::{Board, Change, Fetch, Follower, Handle, Options, https_fetch};
 
 /// Longest wait for a change, far above what any machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -418,8 +418,9 @@ impl Scene {
     fn until_shown(&self, is: impl Fn(&str) -> bool) {
         let clock = SystemClock::new();
         loop {
-            let shown = self.board.diagnostics().iter().map(ToString::to_string);
-            let shown = shown.collect::<Vec<_>>().join("\n");
+            let findings = self.board.diagnostics();
+            let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
+            let shown = shown.join("\n");
             if is(&shown) {
                 return;
             }

@@ -1,6 +1,6 @@
 //! API descriptions: which of them an event is about, reading them, and what comes of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::BuildHasher;
 use std::io::ErrorKind;
@@ -254,15 +254,15 @@ impl Follower {
         self.tracked.forget(file);
         self.texts.remove(file);
         self.missing.remove(file);
-        self.refer(file, BTreeSet::new());
+        self.refer(file, BTreeMap::new());
     }
 
     /// Notes which other files a description refers to now.
-    fn refer(&mut self, file: &Path, refs: BTreeSet<PathBuf>) {
+    fn refer(&mut self, file: &Path, refs: BTreeMap<PathBuf, Option<Stamp>>) {
         let mut orphans = Vec::new();
         self.referrers.retain(|referred, by| {
             by.remove(file);
-            let orphaned = by.is_empty() && !refs.contains(referred);
+            let orphaned = by.is_empty() && !refs.contains_key(referred);
             if orphaned {
                 orphans.push(referred.clone());
             }
@@ -273,8 +273,8 @@ impl Follower {
                 self.tracked.forget(&orphan);
             }
         }
-        for referred in refs {
-            let folders = self.tracked.look(&referred);
+        for (referred, stamp) in refs {
+            let folders = self.tracked.look_with(&referred, stamp);
             self.watch_folders(&folders);
             self.referrers.entry(referred).or_default().insert(file.to_owned());
         }

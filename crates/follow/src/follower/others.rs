@@ -44,6 +44,7 @@ impl Follower {
     /// Adds what a file means besides being, or being part of, an API description.
     pub(super) fn meant_otherwise(&self, file: &Path, work: &mut Work) {
         work.settings |= self.configuration.as_deref() == Some(file);
+        work.retell |= self.settings.upstream_tls.ca.iter().any(|pem| pem == file);
         work.issuers |= self.issuers.files().iter().any(|(_, _, of_issuer)| of_issuer == file);
         work.certificates |= self.certificate_files().iter().any(|pem| pem == file);
     }
@@ -58,11 +59,13 @@ impl Follower {
         differing.collect()
     }
 
-    /// Watches the folders of all files that no walk comes to.
+    /// Watches the folders of all files that no walk comes to. What changed since they were read is
+    /// found by the next walk.
     pub(super) fn watch_singles(&mut self) {
         let references: Vec<PathBuf> = self.referrers.keys().cloned().collect();
         for file in self.singles().into_iter().chain(references) {
-            self.look_at(&file);
+            let folders = self.tracked.folders(&file);
+            self.watch_folders(&folders);
         }
     }
 
@@ -70,6 +73,7 @@ impl Follower {
         let mut singles: Vec<PathBuf> = self.configuration.iter().cloned().collect();
         singles.extend(self.issuers.files().into_iter().map(|(_, _, file)| file));
         singles.extend(self.certificate_files());
+        singles.extend(self.settings.upstream_tls.ca.iter().cloned());
         singles
     }
 
@@ -182,6 +186,9 @@ impl Follower {
 
     /// Reads the configuration again. Answers whether the snapshot has to be told anew.
     pub(super) fn reread_settings(&mut self, work: &mut Work, publish: &mut Publish) -> bool {
+        for file in self.settings.upstream_tls.ca.clone() {
+            self.look_at(&file);
+        }
         let Some(file) = self.configuration.clone() else { return false };
         self.look_at(&file);
         let settings = match configuration::read_settings(&file) {
@@ -196,6 +203,9 @@ impl Follower {
             }
         };
         if settings == self.wanted {
+            if work.retell {
+                publish(Change::Settings(Arc::new(self.settings.clone())));
+            }
             return false;
         }
         self.wanted = settings.clone();
@@ -226,7 +236,6 @@ impl Follower {
         (new.http, new.https, new.workers) = (now.http, now.https, now.workers);
         new.data.clone_from(&now.data);
         settings.admin = self.settings.admin.clone();
-        settings.upstream_tls = self.settings.upstream_tls.clone();
         settings.access_log = self.settings.access_log.clone();
         settings.log = self.settings.log.clone();
         settings
