@@ -10,9 +10,9 @@ use base::SystemClock;
 use base::limits::{ACCEPT_BACKLOG, SWEEP_MS};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
-use tokio::task::LocalSet;
 
 use crate::account::{AccessLines, WorkerFigures};
 use crate::compiled::Compiled;
@@ -53,11 +53,24 @@ pub(crate) struct Start {
 /// The system gives no thread or no event queue.
 pub(crate) fn start(start: Start) -> io::Result<Running> {
     let (commands, receiver) = unbounded_channel();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (report, made) = std::sync::mpsc::channel();
     let name = format!("worker-{}", start.number);
     let thread = std::thread::Builder::new().name(name).spawn(move || {
-        LocalSet::new().block_on(&runtime, run(start, receiver));
+        // Its tasks may not leave the thread, so it has to be made there.
+        let runtime =
+            Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        // Whoever waits for the report is below.
+        match runtime {
+            Ok(runtime) => {
+                let _ = report.send(Ok(()));
+                runtime.block_on(run(start, receiver));
+            }
+            Err(error) => {
+                let _ = report.send(Err(error));
+            }
+        }
     })?;
+    made.recv().unwrap_or_else(|_| Err(io::Error::other("the worker ended at once")))?;
     Ok(Running { commands, thread })
 }
 
