@@ -6,9 +6,9 @@ use model::Fault;
 use wire::http1::{Version, write};
 
 use super::http1::{After, Connection};
+use super::reply::{log_fault, write_local};
 use crate::account::Record;
 use crate::call::Call;
-use crate::cross_origin;
 use crate::flow::{Empty, OutFraming, Outflow};
 use crate::pipeline::{self, Reply};
 use crate::respond::{self, Local};
@@ -32,7 +32,7 @@ impl Connection<'_> {
                 let told = respond::tell(&fault, record.allow, compiled.live.fault_status);
                 drop(compiled);
                 record.fault(&fault, told.local.status, told.code);
-                self.log_fault(&fault, &record);
+                log_fault(worker, &fault, &record);
                 if fault == Fault::ClientLeft {
                     After::Close
                 } else {
@@ -53,7 +53,7 @@ impl Connection<'_> {
         let told = respond::tell(fault, record.allow, statuses);
         record.fault(fault, told.local.status, told.code);
         let nobody = Call::default();
-        self.write_local(&nobody, &told.local, false, &mut record).await;
+        self.send_local(&nobody, &told.local, false, &mut record).await;
         self.worker.close(record, &nobody);
         self.worker.give_back_call(call);
         After::Linger
@@ -67,7 +67,7 @@ impl Connection<'_> {
             && !self.half_closed
             && !self.worker.draining.get()
             && local.status != 408;
-        if !self.write_local(call, &local, keep, record).await {
+        if !self.send_local(call, &local, keep, record).await {
             return After::Close;
         }
         match (keep, drained) {
@@ -83,7 +83,7 @@ impl Connection<'_> {
     }
 
     /// True: the caller's connection took all of it.
-    async fn write_local(
+    async fn send_local(
         &mut self,
         call: &Call,
         local: &Local,
@@ -91,17 +91,7 @@ impl Connection<'_> {
         record: &mut Record,
     ) -> bool {
         let mut text = self.worker.buffers.text();
-        write::status_line(&mut text, local.status, write::reason(local.status).as_bytes());
-        text.extend_from_slice(&local.lines);
-        if let Some(content_type) = local.content_type {
-            write::field(&mut text, b"Content-Type", content_type.as_bytes());
-        }
-        if local.status != 204 {
-            write::field_number(&mut text, b"Content-Length", local.body.len() as u64);
-        }
-        if let Some(api) = record.api.as_ref().filter(|_| record.code.is_some()) {
-            cross_origin::append(call, &api.routes, &mut text);
-        }
+        write_local(&mut text, call, local, record);
         connection_field(&mut text, call, keep);
         write::end(&mut text);
         if call.head.method() != base::Method::Head {
@@ -121,30 +111,6 @@ impl Connection<'_> {
         record.sent = flow.written;
         self.worker.buffers.give_back_text(flow.into_text());
         written
-    }
-
-    /// Notes a fault that is not the caller's in the process's log. No path, header or token.
-    pub(super) fn log_fault(&self, fault: &Fault, record: &Record) {
-        let api = record.api.as_ref().map_or("", |api| api.routes.api.name.as_str());
-        match fault.blame() {
-            model::Blame::Upstream => {
-                tracing::warn!(
-                    api,
-                    code = record.code,
-                    request = record.id(self.worker),
-                    "{fault}"
-                );
-            }
-            model::Blame::Gateway => {
-                tracing::error!(
-                    api,
-                    code = record.code,
-                    request = record.id(self.worker),
-                    "{fault}"
-                );
-            }
-            model::Blame::Caller => {}
-        }
     }
 }
 

@@ -8,6 +8,7 @@
 mod answer;
 mod deliver;
 mod http1;
+mod reply;
 mod tunnel;
 
 use std::net::SocketAddr;

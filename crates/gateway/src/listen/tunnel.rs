@@ -12,6 +12,7 @@ use wire::http1::{Known, KnownSet, write};
 use wire::stream::Stream;
 
 use super::http1::{After, Connection};
+use super::reply::log_fault;
 use crate::account::{Record, bump};
 use crate::buffer::{Buffer, Buffers};
 use crate::call::Call;
@@ -90,7 +91,7 @@ async fn refuse(
     let statuses = connection.worker.compiled().live.fault_status;
     let told = respond::tell(&fault, record.allow, statuses);
     record.fault(&fault, told.local.status, told.code);
-    connection.log_fault(&fault, record);
+    log_fault(connection.worker, &fault, record);
     connection.answer(call, told.local, record).await
 }
 
