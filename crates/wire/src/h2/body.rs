@@ -1,7 +1,7 @@
 //! Bodies in both directions, at the pace of the slower side.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use ::h2::{Error, Reason, RecvStream, SendStream};
 use bytes::Bytes;
@@ -39,11 +39,22 @@ impl Incoming {
         {
             return Poll::Ready(Some(Err(error)));
         }
-        let next = std::task::ready!(self.stream.poll_data(cx));
+        let next = ready!(self.stream.poll_data(cx));
         if let Some(Ok(data)) = &next {
             self.held_bytes = data.len();
         }
         Poll::Ready(next)
+    }
+
+    /// [`Self::trailers`] for callers that poll.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn poll_trailers(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<HeaderMap>, Error>> {
+        self.stream.poll_trailers(cx)
     }
 
     /// What follows the body, if anything.
@@ -82,14 +93,47 @@ impl Outgoing {
     /// The client reset the stream or went away.
     pub async fn write(&mut self, mut data: Bytes) -> Result<(), Error> {
         while !data.is_empty() {
-            self.stream.reserve_capacity(data.len());
-            let bytes = match poll_fn(|cx| self.stream.poll_capacity(cx)).await {
-                Some(granted) => granted?.min(data.len()),
-                None => return Err(Reason::CANCEL.into()),
-            };
-            self.stream.send_data(data.split_to(bytes), false)?;
+            let room = poll_fn(|cx| self.poll_room(cx, data.len())).await?;
+            self.send(data.split_to(room))?;
         }
         Ok(())
+    }
+
+    /// How many bytes of the `wanted` (at least one) can be sent now: at least one, and no more than
+    /// `limits::H2_SEND_BUFFER_BYTES`.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn poll_room(
+        &mut self,
+        cx: &mut Context<'_>,
+        wanted: usize,
+    ) -> Poll<Result<usize, Error>> {
+        self.stream.reserve_capacity(wanted);
+        // What was granted earlier is not announced again, so it is looked at first.
+        loop {
+            let room = self.stream.capacity().min(wanted);
+            if room > 0 {
+                return Poll::Ready(Ok(room));
+            }
+            match ready!(self.stream.poll_capacity(cx)) {
+                Some(granted) => granted?,
+                None => return Poll::Ready(Err(Reason::CANCEL.into())),
+            };
+        }
+    }
+
+    /// Sends `data`, no more than [`Self::poll_room`] said there is room for.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn send(&mut self, data: Bytes) -> Result<(), Error> {
+        self.stream.send_data(data, false)
+    }
+
+    /// Ready when the client wants no more of this answer, or is gone.
+    pub fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.poll_reset(cx).map(|_| ())
     }
 
     /// Ends the body.

@@ -27,4 +27,4 @@ pub use body::{Incoming, Outgoing};
 pub use connection::{Accepted, Connection};
 pub use preface::{PREFACE, PrefaceMatch, Rewind, is_preface_prefix};
 pub use request::{head_bytes, trailer_lines};
-pub use response::{response_parts, trailer_map};
+pub use response::{response_parts, send_continue, trailer_map};

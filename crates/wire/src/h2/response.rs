@@ -1,5 +1,8 @@
 //! A response's head and trailers, from HTTP/1.1 to HTTP/2. Source: RFC 9113 section 8.
 
+use ::h2::Error;
+use ::h2::server::SendResponse;
+use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode, Version};
 
@@ -19,6 +22,16 @@ pub fn response_parts(head: &ResponseHead, buf: &[u8]) -> Result<Response<()>, R
     };
     *response.headers_mut() = map(head.fields(), buf)?;
     Ok(response)
+}
+
+/// Tells a client that waits for it to send its body (`100 Continue`).
+///
+/// # Errors
+/// The client reset the stream or went away, or was answered already.
+pub fn send_continue(respond: &mut SendResponse<Bytes>) -> Result<(), Error> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::CONTINUE;
+    respond.send_informational(response)
 }
 
 /// The trailers of a chunked response, once its decoder has come to the end; none if it had none
