@@ -1,0 +1,66 @@
+//! `penstock echo`: the backend of measurements and of the sample API.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base::{Clock, SystemClock};
+use clap::Args;
+use lab::echo::{Echo, Options};
+use wire::tls::{CertificateSet, ServerCertificates, generate_self_signed, server_config};
+
+use super::say;
+use super::signals::{Asked, Signals};
+use crate::failure::Failure;
+
+/// Answer every request with its own body
+///
+/// Status 200, the request's content type, and its bytes, whatever method and path.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  penstock echo --listen 127.0.0.1:8688
+  penstock echo --listen 127.0.0.1:8688 --delay-ms 500
+  penstock echo --listen 127.0.0.1:8689 --tls       (a certificate of its own: curl -k)")]
+pub(crate) struct Arguments {
+    /// Address and port; port 0 picks a free one, which is printed
+    #[arg(long, value_name = "ADDR")]
+    listen: SocketAddr,
+    /// Wait before each answer, in milliseconds
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    delay_ms: u64,
+    /// TLS, with a certificate made for this run
+    #[arg(long)]
+    tls: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let certificates = arguments.tls.then(certificates).transpose()?;
+    let tls = certificates.map(|certificates| server_config(Arc::new(certificates), false));
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let options =
+        Options { listen: arguments.listen, delay_ms: arguments.delay_ms, tls, workers: None };
+    let echo = Echo::start(options).map_err(|error| not_started(arguments.listen, &error))?;
+    say(&format!("echo listens on {scheme}://{}\n", echo.addr()));
+    while signals.next() != Asked::End {}
+    echo.stop();
+    Ok(())
+}
+
+fn not_started(listen: SocketAddr, error: &std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            Failure::Unable(format!("{listen} is taken; another port is set by --listen"))
+        }
+        std::io::ErrorKind::InvalidInput => Failure::Usage(error.to_string()),
+        _ => Failure::Unable(format!("cannot listen on {listen}: {error}")),
+    }
+}
+
+fn certificates() -> Result<ServerCertificates, Failure> {
+    let now_s = SystemClock::new().now().unix_s;
+    let hosts = ["localhost", "127.0.0.1", "::1"];
+    let (cert, key) = generate_self_signed(&hosts, now_s).map_err(Failure::unable)?;
+    CertificateSet::load(Some((cert.as_bytes(), key.as_bytes())), Vec::new())
+        .map(ServerCertificates::new)
+        .map_err(Failure::unable)
+}
