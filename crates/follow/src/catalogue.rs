@@ -151,7 +151,6 @@ impl Catalogue {
         match api {
             Some(api) if entry.serving.as_deref() == Some(&api) => {
                 // The same in other words: nobody needs to compile it again.
-                applied.taken.push(key.to_path_buf());
             }
             Some(api) => {
                 entry.candidate = Some(Arc::new(api));

@@ -38,6 +38,9 @@ pub enum Change {
 /// Called on the follower's thread, one change after the other.
 pub type Publish = Box<dyn FnMut(Change) + Send>;
 
+/// Called with the name of an issuer.
+pub type OnUnknownKid = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// What the follower needs besides the settings.
 pub struct Options {
     /// Where the settings came from: it is followed as well.
@@ -140,6 +143,11 @@ impl Follower {
         let Options { configuration, clock, fetch } = options;
         let now = clock.now();
         let board = Arc::new(Board::default());
+        // Looked at before they are read: what changes from here on differs.
+        let mut tracked = Tracked::default();
+        for file in others::singles(configuration.as_deref(), &settings) {
+            tracked.look(&file);
+        }
         let certificates = others::first_certificates(&settings, &board, now)?;
         let (outbox, inbox) = mpsc::channel();
         let mut follower = Self {
@@ -153,7 +161,7 @@ impl Follower {
             catalogue: Catalogue::default(),
             issuers: Issuers::default(),
             revision: 0,
-            tracked: Tracked::default(),
+            tracked,
             watcher: None,
             settle: Settle::default(),
             texts: HashMap::new(),
@@ -193,7 +201,7 @@ impl Follower {
     /// To be called with an issuer's name when a token names a key that it doesn't have. Cheap: one
     /// caller in `limits::JWKS_UNKNOWN_KID_S_MIN` seconds wakes the follower.
     #[must_use]
-    pub fn on_unknown_kid(&self) -> Arc<dyn Fn(&str) + Send + Sync> {
+    pub fn on_unknown_kid(&self) -> OnUnknownKid {
         let (asked, outbox) = (Arc::clone(&self.asked), self.outbox.clone());
         Arc::new(move |issuer| {
             let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,13 +231,7 @@ impl Follower {
     fn run(mut self, publish: &mut Publish) {
         self.watch_singles();
         // Whatever changed between the first reading and the watch.
-        let since = Work {
-            walk: Some(Walk::Moved),
-            issuers: true,
-            certificates: true,
-            settings: true,
-            ..Work::default()
-        };
+        let since = Work { walk: Some(Walk::Moved), settings: true, ..Work::default() };
         self.work(since, publish);
         loop {
             let mut work = Work::default();

@@ -28,5 +28,5 @@ pub use board::{Board, Reloads};
 pub use configuration::{ConfigurationError, defaults, read_settings};
 pub use documents::{Checked, check};
 pub use fetch::{Fetch, https_fetch};
-pub use follower::{Change, Follower, Handle, Options, Publish};
+pub use follower::{Change, Follower, Handle, OnUnknownKid, Options, Publish};
 pub use keep::{keep_private, keep_public};

@@ -20,7 +20,7 @@ use model::{
     AccessLog, AdminSettings, ApiState, FaultStatus, GatewaySettings, IssuerSettings, KeySource,
     LogFormat, LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
 };
-use penstock_follow::{Board, Change, Fetch, Follower, Handle, Options, https_fetch};
+use penstock_follow::{Board, Change, Fetch, Follower, Handle, OnUnknownKid, Options, https_fetch};
 
 /// Longest wait for a change, far above what any machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -321,7 +321,7 @@ struct Scene {
     changes: Receiver<Change>,
     handle: Option<Handle>,
     board: Arc<Board>,
-    unknown_kid: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    unknown_kid: Option<OnUnknownKid>,
     /// What was served, from the start.
     history: Vec<String>,
 }

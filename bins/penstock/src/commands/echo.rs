@@ -1,5 +1,6 @@
 //! `penstock echo`: the backend of measurements and of the sample API.
 
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -46,13 +47,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn not_started(listen: SocketAddr, error: &std::io::Error) -> Failure {
-    match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            Failure::Unable(format!("{listen} is taken; another port is set by --listen"))
-        }
-        std::io::ErrorKind::InvalidInput => Failure::Usage(error.to_string()),
-        _ => Failure::Unable(format!("cannot listen on {listen}: {error}")),
+fn not_started(listen: SocketAddr, error: &io::Error) -> Failure {
+    if error.kind() == ErrorKind::AddrInUse {
+        Failure::Unable(format!("{listen} is taken; another port is set by --listen"))
+    } else if error.kind() == ErrorKind::InvalidInput {
+        Failure::Usage(error.to_string())
+    } else {
+        Failure::Unable(format!("cannot listen on {listen}: {error}"))
     }
 }
 

@@ -43,6 +43,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         version = env!("CARGO_PKG_VERSION"),
         "serving"
     );
-    serving.wait();
-    Ok(())
+    serving.wait()
 }

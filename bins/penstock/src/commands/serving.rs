@@ -10,10 +10,11 @@ use follow::{Board, Change, Fetch, Follower, Handle, Options};
 use gateway::{Addresses, Gateway, Parts, StartError, Texts};
 use model::{Diagnostic, LogFormat, LogSettings, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 use wire::tls::ClientTls;
 
-use super::signals::{Asked, Signals};
+use super::signals::{Asked, Ended, Signals};
 use crate::failure::Failure;
 
 /// A running gateway and the follower that tells it what to serve.
@@ -68,25 +69,33 @@ impl Serving {
         self.gateway.addresses()
     }
 
-    /// Serves until SIGINT or SIGTERM, then lets the requests under way finish.
-    pub(crate) fn wait(mut self) {
-        while self.signals.next() == Asked::Reload {
-            self.gateway.reopen_logs();
-            self.follower.reload();
+    /// Serves until SIGINT or SIGTERM, then lets the requests under way finish, unless it is asked
+    /// again.
+    pub(crate) fn wait(self) -> Result<(), Failure> {
+        let Self { gateway, follower, mut signals, settings } = self;
+        while signals.next() == Asked::Reload {
+            gateway.reopen_logs();
+            follower.reload();
         }
-        tracing::info!(
-            drain_s = self.settings.gateway.drain_s,
-            "ending; a second signal ends at once"
-        );
-        self.signals.end_at_next();
-        // The follower holds the gateway to tell it changes.
-        self.follower.stop();
-        if let Some(gateway) = Arc::into_inner(self.gateway) {
-            if gateway.drain() {
+        let drain_s = settings.gateway.drain_s;
+        tracing::info!(drain_s, "ending; a second signal ends at once");
+        let (told, done) = oneshot::channel();
+        let ending = move || {
+            // The follower holds the gateway to tell it changes.
+            follower.stop();
+            if Arc::into_inner(gateway).is_none_or(Gateway::drain) {
                 tracing::info!("ended; every request was answered");
             } else {
                 tracing::warn!("ended; what was still under way after `drain_s` was cut");
             }
+            // Nobody waits any more where a second signal came first.
+            let _ = told.send(());
+        };
+        let spawned = thread::Builder::new().name("ending".to_owned()).spawn(ending);
+        spawned.map_err(|error| Failure::Unable(format!("cannot end gently: {error}")))?;
+        match signals.ended_before(done) {
+            Ended::ByItself => Ok(()),
+            Ended::AskedAgain => Err(Failure::Unable("ended at once, as asked twice".to_owned())),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::failure::Failure;
 
@@ -12,6 +13,13 @@ pub(crate) enum Asked {
     End,
     /// SIGHUP.
     Reload,
+}
+
+/// How waiting for an end ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    ByItself,
+    AskedAgain,
 }
 
 /// Listens from its creation on, so that no signal ends the program unasked.
@@ -46,15 +54,15 @@ impl Signals {
         })
     }
 
-    /// From here on SIGINT or SIGTERM ends the program at once, with 1.
-    pub(crate) fn end_at_next(mut self) {
-        let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            while self.next() != Asked::End {}
-            eprintln!("penstock: ended at once, as asked twice");
-            std::process::exit(1);
-        });
-        if let Err(error) = spawned {
-            tracing::warn!(%error, "a second signal will not end the program at once");
-        }
+    /// Waits until `done` tells, or its sender is gone; or until SIGINT or SIGTERM comes first.
+    pub(crate) fn ended_before(&mut self, done: oneshot::Receiver<()>) -> Ended {
+        let Self { runtime, interrupt, terminate, hang_up: _ } = self;
+        runtime.block_on(async {
+            tokio::select! {
+                _ = done => Ended::ByItself,
+                _ = interrupt.recv() => Ended::AskedAgain,
+                _ = terminate.recv() => Ended::AskedAgain,
+            }
+        })
     }
 }

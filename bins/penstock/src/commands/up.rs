@@ -57,9 +57,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let serving = Serving::start(&places.configuration)?;
     let echo_address = echo.as_ref().map(Echo::addr);
     say(&welcome(&serving, &places, echo_address, has_token));
-    serving.wait();
+    let ended = serving.wait();
     drop(echo);
-    Ok(())
+    ended
 }
 
 impl Places {
@@ -141,9 +141,10 @@ fn start_echo(places: &Places) -> Result<Option<Echo>, Failure> {
     let not_started = |error: io::Error| {
         let sample = places.sample.display();
         let change = format!("its port is set by the endpoint in {sample}");
-        Failure::Unable(match error.kind() {
-            io::ErrorKind::AddrInUse => format!("{listen} (echo backend) is taken; {change}"),
-            _ => format!("the echo backend cannot listen on {listen}: {error}; {change}"),
+        Failure::Unable(if error.kind() == io::ErrorKind::AddrInUse {
+            format!("{listen} (echo backend) is taken; {change}")
+        } else {
+            format!("the echo backend cannot listen on {listen}: {error}; {change}")
         })
     };
     Echo::start(options).map(Some).map_err(not_started)
@@ -219,10 +220,10 @@ fn welcome(
     let body = "-d '{\"hello\":\"world\"}'";
     if has_token {
         text += &format!("With the token, which is valid for {TOKEN_DAYS} days:\n\n");
-        for url in http {
+        if let Some(url) = http {
             text += &format!("curl -i {bearer} {body} {url}{path}\n\n");
         }
-        for url in https {
+        if let Some(url) = https {
             let trust = trust(&serving.settings);
             text += &format!("curl -i {trust} {bearer} {body} {url}{path}\n\n");
         }

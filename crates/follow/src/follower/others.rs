@@ -70,18 +70,11 @@ impl Follower {
     }
 
     fn singles(&self) -> Vec<PathBuf> {
-        let mut singles: Vec<PathBuf> = self.configuration.iter().cloned().collect();
-        singles.extend(self.issuers.files().into_iter().map(|(_, _, file)| file));
-        singles.extend(self.certificate_files());
-        singles.extend(self.settings.upstream_tls.ca.iter().cloned());
-        singles
+        singles(self.configuration.as_deref(), &self.settings)
     }
 
     fn certificate_files(&self) -> Vec<PathBuf> {
-        match self.settings.gateway.https {
-            Some(_) => certificates::files(&self.settings.tls, &self.settings.gateway.data),
-            None => Vec::new(),
-        }
+        certificate_files(&self.settings)
     }
 
     fn look_at(&mut self, file: &Path) {
@@ -239,6 +232,26 @@ impl Follower {
         settings.access_log = self.settings.access_log.clone();
         settings.log = self.settings.log.clone();
         settings
+    }
+}
+
+/// Every file that is followed and that no walk comes to, but references.
+pub(super) fn singles(configuration: Option<&Path>, settings: &Settings) -> Vec<PathBuf> {
+    let keys = settings.issuers.iter().filter_map(|issuer| match &issuer.keys {
+        KeySource::JwksFile(file) | KeySource::Pem(file) => Some(file.clone()),
+        KeySource::JwksUrl(_) | KeySource::Secret(_) => None,
+    });
+    let mut singles: Vec<PathBuf> = configuration.map(Path::to_owned).into_iter().collect();
+    singles.extend(keys);
+    singles.extend(certificate_files(settings));
+    singles.extend(settings.upstream_tls.ca.iter().cloned());
+    singles
+}
+
+fn certificate_files(settings: &Settings) -> Vec<PathBuf> {
+    match settings.gateway.https {
+        Some(_) => certificates::files(&settings.tls, &settings.gateway.data),
+        None => Vec::new(),
     }
 }
 
