@@ -76,10 +76,7 @@ pub(crate) fn start(
     clock: SystemClock,
 ) -> Result<Running, StartError> {
     let setting = "[admin] listen";
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::AddrInUse => StartError::PortTaken { address, setting },
-        _ => StartError::Listen { address, setting, source },
-    };
+    let failed = |source| StartError::listen(address, setting, source);
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;

@@ -113,9 +113,14 @@ impl BodyReader {
     }
 
     pub(crate) fn trailers(&self) -> &[u8] {
+        self.chunked().map_or(&[], ChunkedDecoder::trailers)
+    }
+
+    /// What decodes the body, where it is chunked.
+    pub(crate) fn chunked(&self) -> Option<&ChunkedDecoder> {
         match &self.decode {
-            Decode::Chunked(decoder) => decoder.trailers(),
-            Decode::Length(_) | Decode::UntilClose => &[],
+            Decode::Chunked(decoder) => Some(decoder),
+            Decode::Length(_) | Decode::UntilClose => None,
         }
     }
 
@@ -266,6 +271,9 @@ pub(crate) fn poll_read(
     }
 }
 
+/// Payload up to this length is copied behind its head, in bytes.
+const COPIED_BYTES_MAX: usize = 2 * 1024;
+
 /// How the body is framed for the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutFraming {
@@ -331,20 +339,39 @@ impl Outflow {
                 }
                 return Pin::new(sink).poll_flush(cx).map_err(FlowError::Sink);
             }
-            let slices = [IoSlice::new(text), IoSlice::new(data)];
-            let taken = if data.is_empty() {
-                ready!(Pin::new(&mut *sink).poll_write(cx, text))
-            } else if text.is_empty() {
-                ready!(Pin::new(&mut *sink).poll_write(cx, data))
-            } else {
-                ready!(Pin::new(&mut *sink).poll_write_vectored(cx, &slices))
-            };
-            match taken {
+            match ready!(self.poll_write(cx, source.data(), sink)) {
                 Ok(0) => return Poll::Ready(Err(FlowError::Sink(io::ErrorKind::WriteZero.into()))),
                 Ok(count) => self.advance(count, source),
                 Err(error) => return Poll::Ready(Err(FlowError::Sink(error))),
             }
         }
+    }
+
+    /// One write of the text and the announced part of `data`. Two short pieces are copied together:
+    /// that costs less than a vectored write does.
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        sink: &mut Stream,
+    ) -> Poll<io::Result<usize>> {
+        let sink = Pin::new(sink);
+        let data = data.get(..self.announced).unwrap_or_default();
+        let text = self.text.get(self.sent..).unwrap_or_default();
+        if data.is_empty() {
+            return sink.poll_write(cx, text);
+        }
+        if text.is_empty() {
+            return sink.poll_write(cx, data);
+        }
+        if data.len() > COPIED_BYTES_MAX {
+            return sink.poll_write_vectored(cx, &[IoSlice::new(text), IoSlice::new(data)]);
+        }
+        let len = self.text.len();
+        self.text.extend_from_slice(data);
+        let taken = sink.poll_write(cx, self.text.get(self.sent..).unwrap_or_default());
+        self.text.truncate(len);
+        taken
     }
 
     /// Announces the payload that the source has, or the end.

@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use base::SystemClock;
 use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, UNKNOWN_KIDS_MAX, WORKERS_MAX};
-use base::{Clock, SystemClock};
 use model::{Settings, Snapshot};
 use stages::Routes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -56,6 +56,16 @@ pub enum StartError {
     Worker(io::Error),
     #[error("neither `[gateway] http` nor `[gateway] https` is set: there is nothing to listen on")]
     NoListener,
+}
+
+impl StartError {
+    fn listen(address: SocketAddr, setting: &'static str, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::AddrInUse {
+            Self::PortTaken { address, setting }
+        } else {
+            Self::Listen { address, setting, source }
+        }
+    }
 }
 
 /// What the gateway is given besides settings and snapshot.
@@ -108,7 +118,7 @@ impl Gateway {
     ) -> Result<Self, StartError> {
         let count =
             settings.gateway.workers.unwrap_or_else(runner::cpus_allowed).clamp(1, WORKERS_MAX);
-        let tls = wire::tls::server_config(Arc::clone(&parts.certificates), false);
+        let tls = wire::tls::server_config(Arc::clone(&parts.certificates), true);
         let (http, https) = (settings.gateway.http, settings.gateway.https);
         if http.or(https).is_none() {
             return Err(StartError::NoListener);
@@ -239,19 +249,21 @@ impl Gateway {
     pub fn drain(mut self) -> bool {
         self.ready.store(false, Ordering::Release);
         if self.admin.is_some() {
-            std::thread::sleep(Duration::from_millis(u64::from(DRAIN_NOTICE_MS)));
+            std::thread::park_timeout(Duration::from_millis(u64::from(DRAIN_NOTICE_MS)));
         }
         for worker in &self.workers {
             let _ = worker.commands.send(Command::Drain);
         }
         let clock = SystemClock::new();
         let deadline_us = u64::from(self.drain_s) * 1_000_000;
-        let all_ended =
-            |workers: &[Running]| workers.iter().all(|worker| worker.thread.is_finished());
-        while !all_ended(&self.workers) && clock.now().mono_us < deadline_us {
-            std::thread::sleep(Duration::from_millis(5));
+        let mut clean = true;
+        for worker in &self.workers {
+            let left_us = deadline_us.saturating_sub(clock.now_us());
+            // The worker's end of the channel goes away with the worker.
+            let channel = worker.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let ended = channel.recv_timeout(Duration::from_micros(left_us));
+            clean &= ended == Err(mpsc::RecvTimeoutError::Disconnected);
         }
-        let clean = all_ended(&self.workers);
         self.stop();
         clean
     }
@@ -287,10 +299,7 @@ fn bind_all(
     count: usize,
 ) -> Result<Bound, StartError> {
     let Some(mut address) = address else { return Ok(Bound::default()) };
-    let failed = |address, source: io::Error| match source.kind() {
-        io::ErrorKind::AddrInUse => StartError::PortTaken { address, setting },
-        _ => StartError::Listen { address, setting, source },
-    };
+    let failed = |address, source| StartError::listen(address, setting, source);
     runner::probe(address).map_err(|error| failed(address, error))?;
     let mut listeners = Vec::with_capacity(count);
     for _ in 0..count {
@@ -300,3 +309,8 @@ fn bind_all(
     }
     Ok(Bound { address: Some(address), listeners })
 }
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Gateway>();
+};

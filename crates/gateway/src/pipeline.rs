@@ -16,6 +16,7 @@ use crate::respond::Local;
 use crate::worker::Worker;
 
 /// What a request comes to.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each request")]
 pub(crate) enum Reply {
     /// A backend's answer, its body still on the wire.
     Upstream(Upstreamed),
@@ -105,14 +106,15 @@ fn identify(
 }
 
 /// Whether this request may turn its connection into a tunnel. WebSocket always; others where the
-/// API lists them.
+/// API lists them; HTTP/2 never, since nobody would look at the requests within.
 fn may_upgrade(call: &Call, api: &Api) -> bool {
     match call.head.upgrade(&call.bytes) {
         Upgrade::None => false,
         Upgrade::WebSocket => call.head.method() == Method::Get,
         Upgrade::Other => call.head.find(Known::Upgrade).is_some_and(|field| {
             let asked = field.value.of(&call.bytes);
-            api.upgrades.iter().any(|allowed| asked.eq_ignore_ascii_case(allowed.as_bytes()))
+            !asked.eq_ignore_ascii_case(b"h2c")
+                && api.upgrades.iter().any(|allowed| asked.eq_ignore_ascii_case(allowed.as_bytes()))
         }),
     }
 }

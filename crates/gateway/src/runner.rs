@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(crate) enum Command {
 pub(crate) struct Running {
     pub(crate) commands: UnboundedSender<Command>,
     pub(crate) thread: JoinHandle<()>,
+    /// Says nothing, and is disconnected when the worker has ended.
+    pub(crate) ended: Mutex<std::sync::mpsc::Receiver<()>>,
 }
 
 /// What a worker starts with.
@@ -54,8 +57,10 @@ pub(crate) struct Start {
 pub(crate) fn start(start: Start) -> io::Result<Running> {
     let (commands, receiver) = unbounded_channel();
     let (report, made) = std::sync::mpsc::channel();
+    let (alive, ended) = std::sync::mpsc::channel();
     let name = format!("worker-{}", start.number);
     let thread = std::thread::Builder::new().name(name).spawn(move || {
+        let _alive: std::sync::mpsc::Sender<()> = alive;
         // Its tasks may not leave the thread, so it has to be made there.
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -71,7 +76,7 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
         }
     })?;
     made.recv().unwrap_or_else(|_| Err(io::Error::other("the worker ended at once")))?;
-    Ok(Running { commands, thread })
+    Ok(Running { commands, thread, ended: Mutex::new(ended) })
 }
 
 async fn run(start: Start, mut commands: UnboundedReceiver<Command>) {
@@ -110,6 +115,7 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) {
             Some(Command::Drain) => {
                 worker.draining.set(true);
                 drain.notify_waiters();
+                worker.watches.wake_all();
                 for task in accepting.drain(..) {
                     // A panic in the accept loop was logged; there is nothing left to wait for.
                     let _ = task.await;

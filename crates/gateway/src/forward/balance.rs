@@ -215,7 +215,7 @@ mod tests {
         let mut now_us = 0;
         let mut answers = Vec::new();
         for word in script.split(' ') {
-            let number = word[1..].parse::<u64>().unwrap_or(0);
+            let number = word[1..].parse::<u32>().unwrap_or(0);
             match &word[..1] {
                 "?" => answers.push(match balancer.choose(now_us, Tried::default()) {
                     Ok((position, _)) => position.to_string(),
@@ -224,7 +224,7 @@ mod tests {
                 }),
                 "x" => balancer.failed(&balancer.targets[number as usize], now_us),
                 "o" => balancer.targets[number as usize].succeeded(),
-                _ => now_us += number * 1_000,
+                _ => now_us += u64::from(number) * 1_000,
             }
         }
         assert_eq!(answers.join(" "), expect);

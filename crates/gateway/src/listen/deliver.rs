@@ -28,12 +28,12 @@ impl Connection<'_> {
             return tunnel::run(self, call, answer, record).await;
         }
         let framing = framing_for(call, &answer);
-        let ends_with_close = framing == Framing::Close;
+        let overtaken = !matches!(answer.upload, Upload::Done);
         let keep = call.head.keep_alive()
             && !self.half_closed
             && !self.worker.draining.get()
-            && !ends_with_close
-            && !(answer.head.status() >= 400 && !matches!(answer.upload, Upload::Done));
+            && framing != Framing::Close
+            && (answer.head.status() < 400 || !overtaken);
         let text = self.response_head(call, &answer, framing, keep, record);
         let head_len = answer.head.len();
         answer.reader.buffer.consume(head_len);

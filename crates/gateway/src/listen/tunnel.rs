@@ -142,11 +142,8 @@ impl Lane {
                 return Poll::Ready(Ok(()));
             } else {
                 let _ = Pin::new(&mut *to).poll_flush(cx)?;
-                match std::task::ready!(poll_read(cx, from, &mut self.buffer, Lend::Head(buffers)))?
-                {
-                    0 => self.ended = true,
-                    _ => {}
-                }
+                let lend = Lend::Head(buffers);
+                self.ended = std::task::ready!(poll_read(cx, from, &mut self.buffer, lend))? == 0;
             }
         }
     }
