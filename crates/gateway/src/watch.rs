@@ -67,6 +67,11 @@ impl Watches {
         watch
     }
 
+    /// Wakes everybody, to look at something else than the time.
+    pub(crate) fn wake_all(&self) {
+        self.all.borrow().iter().for_each(|watch| watch.wake());
+    }
+
     /// Wakes those whose time is up at `now_us`, and forgets those whose connection is gone.
     pub(crate) fn sweep(&self, now_us: u64) {
         self.all.borrow_mut().retain(|watch| {

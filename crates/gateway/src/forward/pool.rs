@@ -114,6 +114,22 @@ pub(crate) struct Lease {
     place: Place,
 }
 
+/// One place in the line for a connection. A caller that leaves meanwhile leaves the line.
+struct Waiting<'a>(&'a Cell<usize>);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a Cell<usize>) -> Self {
+        waiting.set(waiting.get() + 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
 /// One place in the pool's count of connections, given back when dropped.
 #[derive(Debug)]
 struct Place(Rc<Pool>);
@@ -178,9 +194,9 @@ impl Pool {
             if self.waiting.get() >= UPSTREAM_WAITERS_MAX {
                 return Err(Fault::NotReady { authority: self.authority() });
             }
-            self.waiting.set(self.waiting.get() + 1);
+            let waiting = Waiting::new(&self.waiting);
             let turn = within(watch, self.returned.notified()).await;
-            self.waiting.set(self.waiting.get() - 1);
+            drop(waiting);
             if turn.is_none() {
                 let authority = self.authority();
                 return Err(Fault::ConnectTimeout { authority, waited_ms: connect_ms });

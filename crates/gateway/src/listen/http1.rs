@@ -7,8 +7,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX, HALF_CLOSE_MS_MAX};
+use bytes::Bytes;
 use model::Fault;
 use tokio::io::AsyncWrite;
+use wire::h2::{PrefaceMatch, is_preface_prefix};
 use wire::http1::{BodyFraming, Parsed};
 use wire::stream::Stream;
 
@@ -29,6 +31,8 @@ pub(super) struct Connection<'w> {
     /// Bytes of the `100 Continue` that the caller still waits for.
     interim: &'static [u8],
     /// The caller closed its side: it can read, and sends no more.
+    ended: bool,
+    /// It did, and nothing that it sent is left: the answer under way is the last.
     pub(super) half_closed: bool,
     /// Something of the body was handed on.
     touched: bool,
@@ -47,8 +51,24 @@ pub(super) enum After {
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Serves requests until one side ends the connection.
-pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) {
+/// A connection in clear whose caller speaks HTTP/2, and what was read of it.
+pub(super) struct Http2 {
+    pub(super) stream: Stream,
+    pub(super) read: Bytes,
+}
+
+/// What a connection gives when a head is asked of it.
+enum Next {
+    /// A request; its head stands in the call.
+    Request,
+    /// The preface of HTTP/2, as the very first bytes.
+    Http2,
+    /// The connection ended, or idled too long, between requests.
+    End,
+}
+
+/// Serves requests until one side ends the connection, or it turns out to be another protocol's.
+pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Option<Http2> {
     let mut connection = Connection {
         worker,
         stream,
@@ -56,6 +76,7 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) {
         watch: worker.watches.add(),
         peer,
         interim: &[],
+        ended: false,
         half_closed: false,
         touched: false,
     };
@@ -63,8 +84,13 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) {
     loop {
         let mut call = worker.call();
         let after = match connection.read_head(&mut call, first).await {
-            Ok(true) => connection.serve_one(call).await,
-            Ok(false) => break,
+            Ok(Next::Request) => connection.serve_one(call).await,
+            Ok(Next::End) => break,
+            Ok(Next::Http2) => {
+                let read = Bytes::copy_from_slice(connection.reader.buffer.filled());
+                worker.buffers.give_back(connection.reader.buffer);
+                return Some(Http2 { stream: connection.stream, read });
+            }
             Err(fault) => connection.refuse(call, &fault).await,
         };
         match after {
@@ -77,11 +103,12 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) {
         }
     }
     worker.buffers.give_back(std::mem::take(&mut connection.reader.buffer));
+    None
 }
 
 impl Connection<'_> {
-    /// Reads one head into `call`. False: the connection ended, or idled too long, between requests.
-    async fn read_head(&mut self, call: &mut Call, first: bool) -> Result<bool, Fault> {
+    /// Reads one head into `call`.
+    async fn read_head(&mut self, call: &mut Call, first: bool) -> Result<Next, Fault> {
         let compiled = self.worker.compiled();
         let (head_ms, idle_ms) = (compiled.live.head_ms, compiled.live.idle_ms);
         drop(compiled);
@@ -94,17 +121,29 @@ impl Connection<'_> {
                     begun = true;
                     self.wait_at_most(head_ms);
                 }
-                if self.parse_head(call)? {
-                    return Ok(true);
+                match self.preface(first) {
+                    PrefaceMatch::Yes => return Ok(Next::Http2),
+                    PrefaceMatch::No if self.parse_head(call)? => return Ok(Next::Request),
+                    PrefaceMatch::No | PrefaceMatch::Partial => {}
                 }
             }
             match self.read_more().await {
-                Ok(0) | Err(_) => return Ok(false),
+                Ok(0) | Err(_) => return Ok(Next::End),
                 Ok(_) => {}
             }
             if self.watch_expired() {
-                return if begun { Err(Fault::ClientTimeout) } else { Ok(false) };
+                return if begun { Err(Fault::ClientTimeout) } else { Ok(Next::End) };
             }
+        }
+    }
+
+    /// Whether this is HTTP/2 by prior knowledge: in clear, where no handshake could agree on it, and
+    /// never after a request. Source: RFC 9113 section 3.3.
+    fn preface(&self, first: bool) -> PrefaceMatch {
+        if first && !self.stream.is_secure() {
+            is_preface_prefix(self.reader.buffer.filled())
+        } else {
+            PrefaceMatch::No
         }
     }
 
@@ -240,27 +279,24 @@ impl Client for Connection<'_> {
     /// A caller that closed its side may still wait for its answer; one that is gone looks the same
     /// until something is sent to it. So it gets `HALF_CLOSE_MS_MAX`; a reset ends the wait at once.
     fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
-        if self.half_closed {
-            return Poll::Pending;
-        }
         let lend = Lend::Head(&self.worker.buffers);
-        while self.reader.buffer.is_absent() || self.reader.buffer.has_room() {
+        while !self.ended && (self.reader.buffer.is_absent() || self.reader.buffer.has_room()) {
             match ready!(poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend)) {
-                Ok(0) => {
-                    self.half_closed = true;
-                    let latest = self.worker.coarse_us() + u64::from(HALF_CLOSE_MS_MAX) * 1_000;
-                    self.watch.bring_forward(latest);
-                    return Poll::Pending;
-                }
+                Ok(0) => self.ended = true,
                 Ok(_) => {}
                 Err(_) => return Poll::Ready(Fault::ClientLeft),
             }
+        }
+        if self.ended {
+            self.half_closed = self.reader.buffer.is_empty();
+            let latest_us = self.worker.coarse_us() + u64::from(HALF_CLOSE_MS_MAX) * 1_000;
+            self.watch.bring_forward(latest_us);
         }
         Poll::Pending
     }
 
     fn has_half_closed(&self) -> bool {
-        self.half_closed
+        self.ended
     }
 
     fn is_untouched(&self) -> bool {

@@ -8,6 +8,7 @@
 mod answer;
 mod deliver;
 mod http1;
+mod http2;
 mod reply;
 mod tunnel;
 
@@ -17,9 +18,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::limits::HANDSHAKE_MS_MAX;
+use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use wire::stream::Stream;
+use wire::tls::ALPN_H2;
+
+use http1::Http2;
 
 use crate::account::bump;
 use crate::call::Peer;
@@ -49,8 +54,15 @@ pub(crate) async fn serve(open: Open, tcp: TcpStream, from: SocketAddr, protocol
     let secure = matches!(protocol, Protocol::Https(_));
     let peer = Rc::new(Peer::new(from.ip(), secure, &compiled.live.trusted_proxies));
     drop(compiled);
-    if let Some(stream) = shake_hands(worker, tcp, protocol).await {
-        http1::serve(worker, stream, peer).await;
+    let Some(stream) = shake_hands(worker, tcp, protocol).await else { return };
+    let http2 = if stream.alpn() == Some(ALPN_H2) {
+        Some(Http2 { stream, read: Bytes::new() })
+    } else {
+        http1::serve(worker, stream, Rc::clone(&peer)).await
+    };
+    if let Some(Http2 { stream, read }) = http2 {
+        // Boxed, so that it takes no room in the tasks of the others.
+        Box::pin(http2::serve(open, stream, read, peer)).await;
     }
 }
 

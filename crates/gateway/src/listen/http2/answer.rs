@@ -1,0 +1,289 @@
+//! One request over HTTP/2: from its head to the last frame of its answer.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use model::Fault;
+use wire::h2::{self, Accepted, Incoming, Outgoing, Reason, SendStream};
+use wire::http1::{Parsed, Refusal, write};
+
+use super::Opened;
+use super::caller::{Caller, Respond};
+use crate::account::Record;
+use crate::call::Call;
+use crate::flow::{BodyError, Http1Source, Source};
+use crate::forward::{Upload, Upstreamed};
+use crate::listen::reply::{
+    Ended, conclude, framing_for, log_fault, poll_upload, release, write_local, write_upstream,
+};
+use crate::pipeline::{self, Reply};
+use crate::respond::{self, Local};
+use crate::worker::Worker;
+
+/// Answers one stream.
+pub(super) async fn answer(opened: Opened, (parts, body, respond): Accepted) {
+    let worker = opened.0.worker();
+    let mut record = Record::open(worker.now_us());
+    let respond = RefCell::new(respond);
+    let mut caller = Caller::new(Incoming::new(body), &respond, worker.watches.add());
+    let mut call = worker.call();
+    call.bytes.clear();
+    let head = h2::head_bytes(&mut call.bytes, &parts, caller.has_no_body());
+    let compiled = worker.compiled();
+    let replied = match head.and_then(|()| judge(&mut call)) {
+        Ok(()) => {
+            call.peer = Rc::clone(&opened.0.peer);
+            call.secure = opened.0.secure;
+            caller.expect_continue(call.head.expects_continue());
+            let answering = pipeline::answer(worker, &compiled, &call, &mut caller, &mut record);
+            unless_reset(&respond, answering).await
+        }
+        Err(Refusal { status, reason }) => {
+            // What the head meant is unknown: nothing of it may stay.
+            call = Call::default();
+            Err(Fault::Malformed { status, reason })
+        }
+    };
+    let mut exchange = Exchange { worker, call: &call, caller, is_head: parts.method == "HEAD" };
+    let fault = match replied {
+        Ok(Reply::Upstream(answer)) => exchange.deliver(answer, &mut record).await.err(),
+        Ok(Reply::Local(local)) => {
+            record.status = local.status;
+            exchange.send_local(local, &mut record).await;
+            None
+        }
+        Err(fault) => Some(fault),
+    };
+    if let Some(fault) = fault {
+        let told = respond::tell(&fault, record.allow, compiled.live.fault_status);
+        record.fault(&fault, told.local.status, told.code);
+        log_fault(worker, &fault, &record);
+        if fault != Fault::ClientLeft {
+            exchange.send_local(told.local, &mut record).await;
+        }
+    }
+    drop(exchange);
+    worker.close(record, &call);
+    worker.give_back_call(call);
+}
+
+/// The head in `call` is judged as any other.
+fn judge(call: &mut Call) -> Result<(), Refusal> {
+    match call.head.parse(&call.bytes)? {
+        Parsed::Complete if call.head.len() == call.bytes.len() => Ok(()),
+        Parsed::Complete | Parsed::Partial => {
+            Err(Refusal { status: 400, reason: "head is malformed" })
+        }
+    }
+}
+
+/// `answering`'s outcome, unless the caller resets its stream first. What was under way towards a
+/// backend is then dropped, its connection closed.
+async fn unless_reset<T>(
+    respond: &Respond,
+    answering: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let mut answering = pin!(answering);
+    poll_fn(|cx| {
+        if respond.borrow_mut().poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(Fault::ClientLeft));
+        }
+        answering.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// One stream with an answer under way.
+struct Exchange<'a> {
+    worker: &'a Worker,
+    call: &'a Call,
+    caller: Caller<'a>,
+    /// The answer has no body, whatever it says of its length. Known even of a malformed head.
+    is_head: bool,
+}
+
+impl Exchange<'_> {
+    /// Streams a backend's answer to the caller.
+    ///
+    /// # Errors
+    /// An answer that HTTP/2 cannot carry; nothing of it was sent.
+    async fn deliver(&mut self, mut answer: Upstreamed, record: &mut Record) -> Result<(), Fault> {
+        let worker = self.worker;
+        let mut text = worker.buffers.text();
+        let framing = framing_for(self.call, &answer);
+        write_upstream(&mut text, self.call, &answer, framing, record);
+        write::end(&mut text);
+        let status = answer.head.status();
+        let head_len = answer.head.len();
+        answer.reader.buffer.consume(head_len);
+        answer.reader.start_response(answer.head.framing());
+        let begun = self.send_head(&text, answer.reader.is_done());
+        record.sent = text.len() as u64;
+        worker.buffers.give_back_text(text);
+        let ended = match begun {
+            Ok(Some(_)) if answer.reader.is_done() => Ok(()),
+            Ok(Some(stream)) => self.pump(Outgoing::new(stream), &mut answer, record).await,
+            Ok(None) => Err(Ended::Caller),
+            Err(refusal) => {
+                record.sent = 0;
+                let authority = answer.authority.to_string();
+                release(worker, answer, false);
+                return Err(Fault::ProtocolViolation { authority, reason: refusal.reason });
+            }
+        };
+        record.status = status;
+        let whole = conclude(worker, ended, record);
+        let uploaded = matches!(answer.upload, Upload::Done);
+        release(worker, answer, whole && uploaded);
+        Ok(())
+    }
+
+    /// Sends one of the gateway's own answers.
+    async fn send_local(&mut self, local: Local, record: &mut Record) {
+        let worker = self.worker;
+        let mut text = worker.buffers.text();
+        write_local(&mut text, self.call, &local, record);
+        write::end(&mut text);
+        let is_all = self.is_head || local.body.is_empty();
+        let begun = self.send_head(&text, is_all);
+        record.sent = text.len() as u64;
+        worker.buffers.give_back_text(text);
+        let Ok(Some(stream)) = begun else { return };
+        if is_all {
+            return;
+        }
+        let (mut out, mut body) = (Outgoing::new(stream), Held(Bytes::from(local.body)));
+        let stall_ms = worker.compiled().live.stall_ms;
+        self.caller.watch.set(worker.coarse_us() + u64::from(stall_ms) * 1_000);
+        let sent = poll_fn(|cx| {
+            let run = poll_down(cx, &mut body, &mut out, &mut record.sent);
+            if run.is_pending() && self.caller.watch.poll_expired(cx) {
+                return Poll::Ready(Err(Ended::Caller));
+            }
+            run
+        });
+        match sent.await {
+            // A caller that is gone by now is gone after its answer.
+            Ok(()) => drop(out.finish()),
+            Err(_) => out.reset(Reason::CANCEL),
+        }
+    }
+
+    /// Sends the head that stands in `text` as HTTP/1.1; `is_all`: no body follows. None: the caller
+    /// is gone.
+    ///
+    /// # Errors
+    /// HTTP/2 cannot carry it.
+    fn send_head(&self, text: &[u8], is_all: bool) -> Result<Option<SendStream<Bytes>>, Refusal> {
+        let mut head = self.worker.response_head();
+        let response =
+            head.parse(text, self.call.head.method()).and_then(|_| h2::response_parts(&head, text));
+        self.worker.give_back_response_head(head);
+        Ok(self.caller.respond.borrow_mut().send_response(response?, is_all).ok())
+    }
+
+    /// Moves the body, and the rest of the request's the other way.
+    async fn pump(
+        &mut self,
+        mut out: Outgoing,
+        answer: &mut Upstreamed,
+        record: &mut Record,
+    ) -> Result<(), Ended> {
+        let stall_us = u64::from(self.worker.compiled().live.stall_ms) * 1_000;
+        self.caller.watch.set(self.worker.coarse_us() + stall_us);
+        let moved = poll_fn(|cx| self.poll_pump(cx, &mut out, answer, record, stall_us)).await;
+        let trailers = answer.reader.chunked().map(h2::trailer_map).transpose();
+        match moved.and(trailers.map_err(|_| Ended::Upstream)) {
+            Ok(Some(Some(trailers))) => out.trailers(trailers).map_err(|_| Ended::Caller),
+            Ok(Some(None) | None) => out.finish().map_err(|_| Ended::Caller),
+            Err(ended) => {
+                out.reset(match ended {
+                    Ended::Upstream => Reason::INTERNAL_ERROR,
+                    Ended::Caller => Reason::CANCEL,
+                });
+                Err(ended)
+            }
+        }
+    }
+
+    fn poll_pump(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Outgoing,
+        answer: &mut Upstreamed,
+        record: &mut Record,
+        stall_us: u64,
+    ) -> Poll<Result<(), Ended>> {
+        let mut moved = poll_upload(cx, &mut self.caller, answer);
+        if out.poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(Ended::Caller));
+        }
+        let before = record.sent;
+        let mut source = Http1Source {
+            reader: &mut answer.reader,
+            stream: &mut answer.lease.stream,
+            buffers: &self.worker.buffers,
+        };
+        if let Poll::Ready(ended) = poll_down(cx, &mut source, out, &mut record.sent) {
+            return Poll::Ready(ended);
+        }
+        moved |= record.sent != before;
+        if moved {
+            self.caller.watch.set(self.worker.coarse_us() + stall_us);
+        }
+        if self.caller.watch.poll_expired(cx) {
+            let starved = answer.reader.data().is_empty();
+            return Poll::Ready(Err(if starved { Ended::Upstream } else { Ended::Caller }));
+        }
+        Poll::Pending
+    }
+}
+
+/// Moves payload from `source` to the caller, as far as its window allows. Ready at the end of the
+/// source, when the end of the stream is still to be sent.
+fn poll_down<S: Source>(
+    cx: &mut Context<'_>,
+    source: &mut S,
+    out: &mut Outgoing,
+    sent: &mut u64,
+) -> Poll<Result<(), Ended>> {
+    loop {
+        ready!(source.poll_fill(cx)).map_err(|_| Ended::Upstream)?;
+        let data = source.data();
+        if data.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let room = ready!(out.poll_room(cx, data.len())).map_err(|_| Ended::Caller)?;
+        let piece = Bytes::copy_from_slice(data.get(..room).unwrap_or(data));
+        let count = piece.len();
+        out.send(piece).map_err(|_| Ended::Caller)?;
+        source.consume(count);
+        *sent = sent.saturating_add(count as u64);
+    }
+}
+
+/// A body that is all there.
+struct Held(Bytes);
+
+impl Source for Held {
+    fn poll_fill(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn consume(&mut self, count: usize) {
+        let rest = self.0.split_off(count.min(self.0.len()));
+        self.0 = rest;
+    }
+
+    fn trailers(&self) -> &[u8] {
+        &[]
+    }
+}
