@@ -1,0 +1,139 @@
+//! What is cut short, by whom, and who learns of it.
+
+use bytes::Bytes;
+use h2::Reason;
+use harness::{Answer, Gateway, Upstream, api};
+
+use crate::caller::Caller;
+
+#[test]
+fn a_reset_before_the_answer_closes_the_backends_connection() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
+    let caller = Caller::connect(&gateway);
+    let check = |mut exchange: crate::caller::Exchange, left: u64| {
+        let mut visit = upstream.accept();
+        visit.request_head();
+        exchange.up.send_reset(Reason::CANCEL);
+        visit.expect_close();
+        gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", left);
+    };
+    check(caller.start(caller.request("GET /a/b", &[]), true).unwrap(), 1);
+    check(caller.open("POST /a/b", &[]), 2);
+}
+
+#[test]
+fn a_reset_in_the_middle_of_the_answer_closes_the_backends_connection() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    let caller = Caller::connect(&gateway);
+    let mut exchange = caller.start(caller.request("GET /a/b", &[]), true).unwrap();
+    let mut visit = upstream.accept();
+    visit.request();
+    visit.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ");
+    let crate::caller::Exchange { up, response } = &mut exchange;
+    let body = crate::caller::wait(response).unwrap().into_body();
+    up.send_reset(Reason::CANCEL);
+    visit.expect_close();
+    gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
+    drop(body);
+}
+
+#[test]
+fn a_caller_whose_connection_breaks_closes_the_backends() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    let caller = Caller::connect(&gateway);
+    let exchange = caller.start(caller.request("GET /a/b", &[]), true).unwrap();
+    let mut visit = upstream.accept();
+    visit.request();
+    caller.abort();
+    visit.expect_close();
+    gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
+    drop(exchange);
+}
+
+#[test]
+fn a_reset_leaves_the_other_streams_alone() {
+    let (upstream, silent) = (Upstream::echo(), Upstream::by_hand());
+    let gateway = Gateway::of(api("/a").open("POST /*").to(&upstream))
+        .api(api("/silent").open("POST /*").to(&silent))
+        .start();
+    let caller = Caller::connect(&gateway);
+    let mut kept = caller.open("POST /a/b", &[]);
+    kept.send("one ");
+    for _ in 0..20 {
+        caller.open("POST /silent/b", &[]).up.send_reset(Reason::CANCEL);
+        assert_eq!(caller.ask_with("POST /a/b", &[], "between").text(), "between");
+    }
+    kept.send("two").end();
+    assert_eq!(kept.answer().text(), "one two");
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_never_taken_for_a_whole_one() {
+    for cut in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf ",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf \r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf \r\nzz\r\n",
+    ] {
+        let upstream = Upstream::answering(move |_| Answer::bytes(cut).then_close());
+        let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+        let caller = Caller::connect(&gateway);
+        let exchange = caller.start(caller.request("GET /a/b", &[]), true).unwrap();
+        assert_eq!(exchange.failure(), Some(Reason::INTERNAL_ERROR), "{cut:?}");
+        assert_eq!(caller.ask("GET /nowhere", &[]).status, 404, "the connection lives on");
+    }
+}
+
+#[test]
+fn an_answer_that_ends_with_the_connection_is_whole() {
+    let upstream =
+        Upstream::answering(|_| Answer::bytes("HTTP/1.1 200 OK\r\n\r\nall of it").then_close());
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    assert_eq!(Caller::connect(&gateway).ask("GET /a/b", &[]).text(), "all of it");
+}
+
+#[test]
+fn an_answer_that_does_not_wait_for_the_body_is_read_whole() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("POST /*").to(&upstream)).start();
+    let caller = Caller::connect(&gateway);
+    let mut exchange = caller.open("POST /a/b", &[]);
+    exchange.send("the beginning");
+    let mut visit = upstream.accept();
+    visit.request_head();
+    assert_eq!(visit.read_exactly(18), b"d\r\nthe beginning\r\n");
+    visit.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 8\r\n\r\ntoo much");
+    let begun = {
+        let crate::caller::Exchange { up, response } = exchange;
+        let response = crate::caller::wait(response).unwrap();
+        let reset = crate::caller::wait(async {
+            let mut up = up;
+            std::future::poll_fn(|cx| up.poll_reset(cx)).await
+        });
+        assert_eq!(reset.unwrap(), Reason::NO_ERROR, "the rest of the body is not wanted");
+        response
+    };
+    assert_eq!(begun.status().as_u16(), 413);
+    let mut body = begun.into_body();
+    let piece = crate::caller::wait(crate::caller::next(&mut body)).unwrap().unwrap();
+    assert_eq!(piece, "too much");
+    visit.expect_close();
+}
+
+#[test]
+fn a_body_that_contradicts_its_length_is_refused() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("POST /*").to(&upstream)).start();
+    let caller = Caller::connect(&gateway);
+    let mut exchange = caller.open("POST /a/b", &[("content-length", "5")]);
+    let mut visit = upstream.accept();
+    visit.request_head();
+    exchange.up.send_data(Bytes::from_static(b"abc"), true).unwrap();
+    assert_eq!(exchange.failure(), Some(Reason::PROTOCOL_ERROR));
+    // What came of the body may be on its way; its end never is.
+    let got = visit.read_until_close();
+    assert!(got.len() < 5, "{got:?}");
+}

@@ -1,0 +1,9 @@
+//! HTTP/2 from callers, end to end over real sockets: the same rules as `conformance`, and those that
+//! only this protocol has.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod caller;
+mod connections;
+mod endings;
+mod exchanges;
+mod streaming;
