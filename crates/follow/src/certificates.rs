@@ -50,6 +50,20 @@ pub(crate) fn load(
     Ok((set, warnings))
 }
 
+/// What is wrong with the pairs that are configured. Makes none.
+pub(crate) fn check(settings: &TlsSettings, now: Now) -> Vec<Diagnostic> {
+    let mut settings = settings.clone();
+    if settings.default.is_none() {
+        // Any pair may stand for the generated one.
+        let Some(pair) = settings.sni.first() else { return Vec::new() };
+        settings.default = Some(pair.files.clone());
+    }
+    match load(&settings, Path::new(""), now) {
+        Ok((_, warnings)) => warnings,
+        Err(problem) => vec![problem],
+    }
+}
+
 /// The files that [`load`] reads.
 pub(crate) fn files(settings: &TlsSettings, data: &Path) -> Vec<PathBuf> {
     let default = settings.default.clone().unwrap_or_else(|| generated(data));

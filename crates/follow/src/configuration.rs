@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use base::Now;
 use formats::declarative;
 use formats::openapi::Defaults;
-use model::{Diagnostic, Settings, Severity};
+use model::{Diagnostic, KeySource, Settings, Severity};
 
-use crate::documents::read_bounded;
+use crate::documents::{read_bounded, read_keys};
+use crate::{certificates, issuers};
 
 /// The configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +42,25 @@ pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), Configu
         Some(settings) => Ok((settings, diagnostics)),
         None => Err(ConfigurationError { diagnostics }),
     }
+}
+
+/// What is wrong with the keys and certificates that the settings name: what a start would find.
+#[must_use]
+pub fn check_settings(settings: &Settings, now: Now) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for issuer in &settings.issuers {
+        let text = match &issuer.keys {
+            KeySource::JwksFile(file) | KeySource::Pem(file) => read_keys(file),
+            KeySource::Secret(secret) => Ok(secret.clone()),
+            KeySource::JwksUrl(_) => continue,
+        };
+        let problem = text.map(|text| issuers::problem(issuer, &text)).unwrap_or_else(Some);
+        found.extend(problem.map(|told| issuers::finding(&issuer.name, &issuer.keys, &told)));
+    }
+    if settings.gateway.https.is_some() {
+        found.extend(certificates::check(&settings.tls, now));
+    }
+    found
 }
 
 /// What the settings say for every API.

@@ -84,6 +84,12 @@ pub(crate) fn read_bounded(file: &Path) -> Result<Vec<u8>, String> {
     read_up_to(file, limits::DOCUMENT_BYTES_MAX).map(|(bytes, _)| bytes)
 }
 
+/// What holds an issuer's keys, up to `JWKS_BYTES_MAX`.
+pub(crate) fn read_keys(file: &Path) -> Result<Vec<u8>, String> {
+    let bytes_max = u64::try_from(limits::JWKS_BYTES_MAX).unwrap_or(u64::MAX);
+    read_up_to(file, bytes_max).map(|(bytes, _)| bytes)
+}
+
 /// The same with a limit of the caller's, and the stamp of what was read.
 pub(crate) fn read_up_to(file: &Path, bytes_max: u64) -> Result<(Vec<u8>, Stamp), String> {
     let told = |error: std::io::Error| format!("cannot be read: {error}");

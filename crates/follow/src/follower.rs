@@ -72,6 +72,8 @@ pub struct Follower {
     hashing: RandomState,
     /// Which descriptions refer to a file.
     referrers: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
+    /// Which files a description refers to.
+    references: HashMap<PathBuf, Vec<PathBuf>>,
     /// Real folders of descriptions, with the names under which they were walked.
     folders: HashMap<PathBuf, PathBuf>,
     /// Real parent folders plus names of what is configured to be walked.
@@ -167,6 +169,7 @@ impl Follower {
             texts: HashMap::new(),
             hashing: RandomState::new(),
             referrers: BTreeMap::new(),
+            references: HashMap::new(),
             folders: HashMap::new(),
             roots: BTreeSet::new(),
             unwalked: BTreeSet::new(),

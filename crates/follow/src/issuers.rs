@@ -234,6 +234,11 @@ fn issuer(settings: &IssuerSettings, keys: KeySet, revision: u64) -> Issuer {
     }
 }
 
+/// What is wrong with `text` as the keys of an issuer.
+pub(crate) fn problem(settings: &IssuerSettings, text: &[u8]) -> Option<String> {
+    keys(settings, text).err()
+}
+
 /// The keys in `text` that this issuer may use: a shared secret never verifies by the public keys'
 /// algorithms, nor the other way round.
 fn keys(settings: &IssuerSettings, text: &[u8]) -> Result<KeySet, String> {

@@ -25,7 +25,7 @@ mod walk;
 mod watcher;
 
 pub use board::{Board, Reloads};
-pub use configuration::{ConfigurationError, defaults, read_settings};
+pub use configuration::{ConfigurationError, check_settings, defaults, read_settings};
 pub use documents::{Checked, check};
 pub use fetch::{Fetch, https_fetch};
 pub use follower::{Change, Follower, Handle, OnUnknownKid, Options, Publish};

@@ -212,11 +212,62 @@ fn a_change_of_a_referred_file_reads_its_referrers_again() {
 }
 
 #[test]
-fn reload_finds_what_no_event_told() {
-    let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
+fn reload_finds_what_no_event_tells() {
+    let mut scene = Scene::with_a_far_link();
+    scene.swap_far_link();
     scene.handle.as_ref().unwrap().reload();
-    scene.replace("apis/a.yaml", &api("/b"));
     scene.until("/b");
+}
+
+#[test]
+fn polling_finds_what_no_event_tells() {
+    let mut scene = Scene::with_a_far_link();
+    scene.swap_far_link();
+    scene.clock.advance(u64::from(limits::FILE_POLL_MS).div_ceil(1_000));
+    scene.until("/b");
+}
+
+#[test]
+fn a_changed_configuration_tells_limits_and_issuers_and_keeps_listeners() {
+    let mut scene = Scene::configured("drain_s = 5", "");
+    assert_eq!(scene.snapshot.issuers.len(), 0);
+    fs::write(scene.path("jwks.json"), jwks(0)).unwrap();
+    scene.configure(
+        "drain_s = 6",
+        "[[issuer]]\nname = \"main\"\niss = \"i\"\njwks = \"jwks.json\"\n",
+    );
+    scene.until_that(|snapshot| snapshot.issuers.iter().any(|issuer| issuer.keys.len() == 1));
+    let told = scene.told.pop().unwrap();
+    assert_eq!(told.gateway.drain_s, 6);
+    let listener = Some(SocketAddr::from(([127, 0, 0, 1], 1)));
+    scene.replace("penstock.toml", "[gateway]\nhttp = \"127.0.0.1:2\"\napis = [\"apis/\"]\n");
+    scene.until_that(|snapshot| snapshot.issuers.is_empty());
+    assert_eq!(scene.told.pop().unwrap().gateway.http, listener);
+}
+
+#[test]
+fn a_broken_configuration_changes_nothing_and_is_shown() {
+    let mut scene = Scene::configured("", "");
+    scene.configure("drain = 5", "");
+    scene.until_board("penstock.toml:3:1: error: the key `drain` is unknown");
+    scene.replace("apis/fence.yaml", &api("/fence"));
+    scene.until("/fence");
+    assert_eq!(scene.told, []);
+    scene.configure("", "");
+    scene.until_board_is_clear();
+}
+
+#[test]
+fn a_folder_that_the_configuration_adds_is_followed_and_one_that_it_drops_is_not_served() {
+    let mut scene = Scene::configured("", "");
+    scene.replace("apis/a.yaml", &api("/a"));
+    scene.until("/a");
+    fs::create_dir(scene.path("more")).unwrap();
+    scene.replace("more/b.yaml", &api("/b"));
+    scene.replace("penstock.toml", "[gateway]\nhttp = \"127.0.0.1:1\"\napis = [\"more/\"]\n");
+    scene.until("/b");
+    scene.replace("more/b.yaml", &api("/c"));
+    scene.until("/c");
 }
 
 #[test]
@@ -324,6 +375,7 @@ struct Scene {
     unknown_kid: Option<OnUnknownKid>,
     /// What was served, from the start.
     history: Vec<String>,
+    told: Vec<Arc<Settings>>,
 }
 
 impl Scene {
@@ -350,12 +402,18 @@ impl Scene {
             board: Arc::default(),
             unknown_kid: None,
             history: Vec::new(),
+            told: Vec::new(),
         }
     }
 
     fn start(&mut self) {
-        let options =
-            Options { configuration: None, clock: Arc::new(self.clock.clone()), fetch: fetch() };
+        let file = self.path("penstock.toml");
+        let configuration = file.exists().then_some(file);
+        if let Some(file) = &configuration {
+            self.settings = penstock_follow::read_settings(file).unwrap().0;
+        }
+        let clock = Arc::new(self.clock.clone());
+        let options = Options { configuration, clock, fetch: fetch() };
         let (follower, snapshot) = Follower::load(self.settings.clone(), options).unwrap();
         self.board = follower.board();
         self.unknown_kid = Some(follower.on_unknown_kid());
@@ -365,6 +423,38 @@ impl Scene {
         self.changes = changes;
         self.snapshot = snapshot;
         self.history.push(served(&self.snapshot));
+    }
+
+    /// With a `penstock.toml` that [`Scene::configure`] can change.
+    fn configured(gateway: &str, rest: &str) -> Self {
+        let mut scene = Self::unstarted();
+        scene.configure(gateway, rest);
+        scene.start();
+        scene
+    }
+
+    fn configure(&self, gateway: &str, rest: &str) {
+        let head = "[gateway]\nhttp = \"127.0.0.1:1\"";
+        self.replace("penstock.toml", &format!("{head}\n{gateway}\napis = [\"apis/\"]\n{rest}"));
+    }
+
+    /// A description behind two links, of which the second is in a folder that nobody watches.
+    fn with_a_far_link() -> Self {
+        let mut scene = Self::unstarted();
+        for folder in ["hop", "one", "two"] {
+            fs::create_dir(scene.path(folder)).unwrap();
+        }
+        fs::write(scene.path("one/a.yaml"), api("/a")).unwrap();
+        fs::write(scene.path("two/a.yaml"), api("/b")).unwrap();
+        symlink("../one/a.yaml", scene.path("hop/link")).unwrap();
+        symlink("../hop/link", scene.path("apis/a.yaml")).unwrap();
+        scene.start();
+        scene
+    }
+
+    fn swap_far_link(&self) {
+        symlink("../two/a.yaml", self.path("hop/next")).unwrap();
+        fs::rename(self.path("hop/next"), self.path("hop/link")).unwrap();
     }
 
     fn path(&self, file: &str) -> PathBuf {
@@ -397,9 +487,13 @@ impl Scene {
             let Ok(change) = self.changes.recv_timeout(PATIENCE) else {
                 panic!("no change; served {:?}; {}", self.history, self.board.to_json());
             };
-            let Change::Snapshot(snapshot) = change else { continue };
-            self.snapshot = snapshot;
-            self.history.push(served(&self.snapshot));
+            match change {
+                Change::Snapshot(snapshot) => {
+                    self.snapshot = snapshot;
+                    self.history.push(served(&self.snapshot));
+                }
+                Change::Settings(settings) => self.told.push(settings),
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use base::limits;
+use base::{Clock, SystemClock, limits};
 use clap::Args;
 use formats::openapi::Defaults;
 use model::{Diagnostic, Severity};
@@ -18,7 +18,8 @@ use crate::failure::Failure;
 #[command(after_help = "Examples:
   penstock check apis/                      every description below a folder
   penstock check petstore.yaml orders.json  some of them
-  penstock check penstock.toml              a configuration, and the APIs that it names")]
+  penstock check penstock.toml              a configuration, with the APIs, keys and certificates
+                                            that it names")]
 pub(crate) struct Arguments {
     /// API descriptions (YAML or JSON), folders of them, and configuration files (*.toml)
     #[arg(required = true, value_name = "PATH")]
@@ -52,6 +53,7 @@ fn look(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
         match follow::read_settings(configuration) {
             Ok((settings, warnings)) => {
                 diagnostics.extend(warnings);
+                diagnostics.extend(follow::check_settings(&settings, SystemClock::new().now()));
                 defaults = follow::defaults(&settings);
                 apis.extend(settings.gateway.apis);
             }

@@ -243,8 +243,8 @@ impl Follower {
     }
 
     fn log_taken(&self, applied: &Applied) {
+        let apis = if applied.taken.is_empty() { 0 } else { self.catalogue.count() };
         for file in &applied.taken {
-            let apis = self.catalogue.count();
             let message = if self.catalogue.knows(file) { "API taken" } else { "API removed" };
             tracing::info!(file = %file.display(), apis, "{message}");
         }
@@ -259,20 +259,20 @@ impl Follower {
 
     /// Notes which other files a description refers to now.
     fn refer(&mut self, file: &Path, refs: BTreeMap<PathBuf, Option<Stamp>>) {
-        let mut orphans = Vec::new();
-        self.referrers.retain(|referred, by| {
+        for referred in self.references.remove(file).unwrap_or_default() {
+            let Some(by) = self.referrers.get_mut(&referred) else { continue };
             by.remove(file);
-            let orphaned = by.is_empty() && !refs.contains_key(referred);
-            if orphaned {
-                orphans.push(referred.clone());
-            }
-            !by.is_empty()
-        });
-        for orphan in orphans {
-            if !self.catalogue.knows(&orphan) {
-                self.tracked.forget(&orphan);
+            if by.is_empty() {
+                self.referrers.remove(&referred);
+                if !refs.contains_key(&referred) && !self.catalogue.knows(&referred) {
+                    self.tracked.forget(&referred);
+                }
             }
         }
+        if refs.is_empty() {
+            return;
+        }
+        self.references.insert(file.to_owned(), refs.keys().cloned().collect());
         for (referred, stamp) in refs {
             let folders = self.tracked.look_with(&referred, stamp);
             self.watch_folders(&folders);

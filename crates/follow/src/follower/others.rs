@@ -13,7 +13,7 @@ use super::{Change, Follower, Message, Publish, Walk, Work};
 use crate::board::Board;
 use crate::certificates;
 use crate::configuration::{self, ConfigurationError, restart_needed};
-use crate::documents::read_up_to;
+use crate::documents::read_keys;
 use crate::fetch::Fetched;
 use crate::issuers::{self, Offered};
 use crate::walk::{self, Stamp};
@@ -119,12 +119,10 @@ impl Follower {
 
     /// Reads the keys that stand in files. Answers whether any were taken.
     pub(super) fn reread_issuers(&mut self) -> bool {
-        let bytes_max = u64::try_from(limits::JWKS_BYTES_MAX).unwrap_or(u64::MAX);
         let mut taken = false;
         for (name, source, file) in self.issuers.files() {
             self.look_at(&file);
-            let read = read_up_to(&file, bytes_max).map(|(bytes, _)| bytes);
-            taken |= self.offer(&name, &source, read) == Offered::Taken;
+            taken |= self.offer(&name, &source, read_keys(&file)) == Offered::Taken;
         }
         taken
     }
