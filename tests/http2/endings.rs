@@ -1,17 +1,19 @@
 //! What is cut short, by whom, and who learns of it.
 
+use std::future::poll_fn;
+
 use bytes::Bytes;
 use h2::Reason;
 use harness::{Answer, Gateway, Upstream, api};
 
-use crate::caller::Caller;
+use crate::caller::{Caller, Exchange, next, wait};
 
 #[test]
 fn a_reset_before_the_answer_closes_the_backends_connection() {
     let upstream = Upstream::by_hand();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
     let caller = Caller::connect(&gateway);
-    let check = |mut exchange: crate::caller::Exchange, left: u64| {
+    let check = |mut exchange: Exchange, left: u64| {
         let mut visit = upstream.accept();
         visit.request_head();
         exchange.up.send_reset(Reason::CANCEL);
@@ -31,8 +33,8 @@ fn a_reset_in_the_middle_of_the_answer_closes_the_backends_connection() {
     let mut visit = upstream.accept();
     visit.request();
     visit.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ");
-    let crate::caller::Exchange { up, response } = &mut exchange;
-    let body = crate::caller::wait(response).unwrap().into_body();
+    let Exchange { up, response } = &mut exchange;
+    let body = wait(response).unwrap().into_body();
     up.send_reset(Reason::CANCEL);
     visit.expect_close();
     gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
@@ -107,18 +109,18 @@ fn an_answer_that_does_not_wait_for_the_body_is_read_whole() {
     assert_eq!(visit.read_exactly(18), b"d\r\nthe beginning\r\n");
     visit.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 8\r\n\r\ntoo much");
     let begun = {
-        let crate::caller::Exchange { up, response } = exchange;
-        let response = crate::caller::wait(response).unwrap();
-        let reset = crate::caller::wait(async {
+        let Exchange { up, response } = exchange;
+        let response = wait(response).unwrap();
+        let reset = wait(async {
             let mut up = up;
-            std::future::poll_fn(|cx| up.poll_reset(cx)).await
+            poll_fn(|cx| up.poll_reset(cx)).await
         });
         assert_eq!(reset.unwrap(), Reason::NO_ERROR, "the rest of the body is not wanted");
         response
     };
     assert_eq!(begun.status().as_u16(), 413);
     let mut body = begun.into_body();
-    let piece = crate::caller::wait(crate::caller::next(&mut body)).unwrap().unwrap();
+    let piece = wait(next(&mut body)).unwrap().unwrap();
     assert_eq!(piece, "too much");
     visit.expect_close();
 }
@@ -136,4 +138,52 @@ fn a_body_that_contradicts_its_length_is_refused() {
     // What came of the body may be on its way; its end never is.
     let got = visit.read_until_close();
     assert!(got.len() < 5, "{got:?}");
+}
+
+#[test]
+fn trailers_beyond_the_limit_are_refused() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("POST /*").to(&upstream)).start();
+    let mut exchange = Caller::connect(&gateway).open("POST /a/b", &[]);
+    let mut visit = upstream.accept();
+    visit.request_head();
+    let large = "x".repeat(base::limits::TRAILER_BYTES_MAX as usize);
+    let trailers = [("x-large".parse().unwrap(), large.parse().unwrap())];
+    exchange.up.send_trailers(trailers.into_iter().collect()).unwrap();
+    assert_eq!(exchange.answer().status, 431);
+    visit.expect_close();
+}
+
+#[test]
+fn a_caller_that_stalls_in_its_body_is_told_so() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("POST /*").to(&upstream))
+        .settings(|settings| settings.gateway.stall_ms = 1)
+        .start();
+    let caller = Caller::connect(&gateway);
+    let exchange = caller.open("POST /a/b", &[]);
+    let mut visit = upstream.accept();
+    visit.request_head();
+    assert_eq!(exchange.answer().status, 408);
+    visit.expect_close();
+}
+
+#[test]
+fn a_caller_that_stalls_in_its_answer_is_cut_off() {
+    const LENGTH: usize = 1 << 20;
+    let upstream = Upstream::answering(|_| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
+        Answer::bytes([head.as_bytes(), &[b'x'; LENGTH]].concat())
+    });
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
+        .settings(|settings| settings.gateway.stall_ms = 500)
+        .start();
+    let caller = Caller::connect(&gateway);
+    let exchange = caller.start(caller.request("GET /a/b", &[]), true).unwrap();
+    let Exchange { mut up, response } = exchange;
+    let unread = wait(response).unwrap();
+    let reset = wait(poll_fn(|cx| up.poll_reset(cx)));
+    assert_eq!(reset.unwrap(), Reason::CANCEL);
+    gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
+    drop(unread);
 }

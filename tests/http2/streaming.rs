@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use harness::{Answer, Gateway, Upstream, api};
 
-use crate::caller::{Caller, next, send_all, wait};
+use crate::caller::{Caller, Exchange, next, send_all, wait};
 
 #[test]
 fn trailers_pass_both_ways_as_in_a_call_of_grpc() {
@@ -64,7 +64,7 @@ fn both_sides_stream_at_once() {
     visit.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     exchange.send("one");
     assert_eq!(visit.read_exactly(8), b"3\r\none\r\n");
-    let crate::caller::Exchange { mut up, response } = exchange;
+    let Exchange { mut up, response } = exchange;
     let mut down = wait(response).unwrap().into_body();
     for round in 0..10 {
         let said = format!("said{round}");
