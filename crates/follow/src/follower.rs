@@ -70,6 +70,8 @@ pub struct Follower {
     /// Hash of each description's text: the same text is not parsed again.
     texts: HashMap<PathBuf, u64>,
     hashing: RandomState,
+    /// Hashes of texts that were bad at first sight.
+    suspects: HashMap<PathBuf, u64>,
     /// Which descriptions refer to a file.
     referrers: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
     /// Which files a description refers to.
@@ -168,6 +170,7 @@ impl Follower {
             settle: Settle::default(),
             texts: HashMap::new(),
             hashing: RandomState::new(),
+            suspects: HashMap::new(),
             referrers: BTreeMap::new(),
             references: HashMap::new(),
             folders: HashMap::new(),

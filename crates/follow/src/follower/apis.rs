@@ -199,7 +199,12 @@ impl Follower {
             }
             Look::Read(stamp, text, reading) => {
                 self.see(&file, stamp);
+                if reading.outcome.api.is_none() && self.is_suspect(&file, text) {
+                    self.settle.note(file, Sign::Writing, self.clock.now().mono_us);
+                    return None;
+                }
                 self.texts.insert(file.clone(), text);
+                self.suspects.remove(&file);
                 self.refer(&file, reading.refs);
                 Found::Read(Box::new(reading.outcome))
             }
@@ -211,6 +216,15 @@ impl Follower {
             }
         };
         Some((file, found))
+    }
+
+    /// A bad text that was never seen may be one that is being written, by a writer whose start we
+    /// have not been told yet: it counts when it is still the same a moment later.
+    fn is_suspect(&mut self, file: &Path, text: u64) -> bool {
+        if self.watcher.is_none() || self.texts.get(file) == Some(&text) {
+            return false;
+        }
+        self.suspects.insert(file.to_owned(), text) != Some(text)
     }
 
     fn see(&mut self, file: &Path, stamp: Stamp) {
@@ -254,6 +268,7 @@ impl Follower {
         self.tracked.forget(file);
         self.texts.remove(file);
         self.missing.remove(file);
+        self.suspects.remove(file);
         self.refer(file, BTreeMap::new());
     }
 
