@@ -87,8 +87,13 @@ pub(crate) async fn send<C: Client>(
 ) -> Result<Upstreamed, Fault> {
     let balancer = forwarding.balancer;
     let (mut tried, mut freshness, mut retried) = (Tried::default(), Freshness::Any, false);
+    let mut cause = None;
     loop {
-        let (position, target) = balancer.choose(worker.coarse_us(), tried)?;
+        let (position, target) = match balancer.choose(worker.coarse_us(), tried) {
+            Ok(chosen) => chosen,
+            // What went wrong before says more than that nobody is left now.
+            Err(none_ready) => return Err(cause.unwrap_or(none_ready)),
+        };
         let broken = match attempt(worker, forwarding, target, freshness, call, client).await {
             Ok(answer) => {
                 target.succeeded();
@@ -108,12 +113,14 @@ pub(crate) async fn send<C: Client>(
         if !broken.stale {
             tried.add(position);
             if nothing_sent && balancer.has_another(now_us, tried) {
+                cause = Some(broken.fault);
                 continue;
             }
         }
         if retried {
             return Err(broken.fault);
         }
+        cause = Some(broken.fault);
         worker.count_retry();
         (retried, freshness, tried) = (true, Freshness::Fresh, Tried::default());
     }
@@ -164,11 +171,12 @@ async fn attempt<C: Client>(
         head: worker.response_head(),
         buffer: Buffer::default(),
         interim: 0,
+        stall_us: u64::from(live.stall_ms) * 1_000,
         wait_us: u64::from(forwarding.balancer.response_head_ms) * 1_000,
         method: call.head.method(),
         upgrade: forwarding.upgrade,
     };
-    client.watch().set(worker.coarse_us() + exchange.wait_us);
+    client.watch().set(worker.coarse_us() + exchange.patience_us());
     let outcome = poll_fn(|cx| exchange.poll(cx, client)).await;
     exchange.conclude(outcome)
 }
@@ -184,7 +192,9 @@ struct Exchange<'a> {
     head: ResponseHead,
     buffer: Buffer,
     interim: u32,
-    /// Longest wait without a byte written, and for the response head after the last one.
+    /// Longest wait without a byte written.
+    stall_us: u64,
+    /// Longest wait for the response head after the last one.
     wait_us: u64,
     method: base::Method,
     upgrade: bool,
@@ -204,8 +214,8 @@ impl Exchange<'_> {
                 }
                 Poll::Pending => {}
             }
-            if self.flow.written != before {
-                client.watch().set(self.worker.coarse_us() + self.wait_us);
+            if self.flow.written != before || self.uploaded.is_some() {
+                client.watch().set(self.worker.coarse_us() + self.patience_us());
             }
         }
         if let Poll::Ready(result) = self.poll_head(cx) {
@@ -223,11 +233,16 @@ impl Exchange<'_> {
         Poll::Pending
     }
 
+    /// How long the next byte may take, or the response head once all is sent.
+    fn patience_us(&self) -> u64 {
+        if self.uploaded.is_some() { self.wait_us } else { self.stall_us }
+    }
+
     fn timed_out(&self) -> Fault {
         if self.uploaded.is_none() && self.flow.waits_for_source() {
             return Fault::ClientTimeout;
         }
-        let waited_ms = u32::try_from(self.wait_us / 1_000).unwrap_or(u32::MAX);
+        let waited_ms = u32::try_from(self.patience_us() / 1_000).unwrap_or(u32::MAX);
         Fault::ResponseTimeout { authority: self.authority.to_string(), waited_ms }
     }
 
