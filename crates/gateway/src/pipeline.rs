@@ -5,7 +5,7 @@ use std::rc::Rc;
 use base::Method;
 use model::{Api, Caller, Denial, Fault, KeyType, Security};
 use stages::{Identity, authenticate, authorise};
-use wire::http1::{Known, Upgrade};
+use wire::http1::{Field, Known, Upgrade};
 
 use crate::account::Record;
 use crate::call::{Call, Client};
@@ -90,6 +90,9 @@ fn identify(
         call.head.find_name(&call.bytes, api.auth_header.as_bytes())
     };
     let field = field.ok_or(Fault::Denied(Denial::MissingCredentials))?;
+    if is_repeated(call, field) {
+        return Err(Fault::Denied(Denial::InvalidCredentials));
+    }
     let token = authenticate::bearer(field.value.of(&call.bytes)).map_err(Fault::Denied)?;
     let issuers = compiled.routes.issuers();
     let mut tokens = worker.tokens.borrow_mut();
@@ -103,6 +106,16 @@ fn identify(
             Err(Fault::Denied(denial))
         }
     }
+}
+
+/// Whether another field has the same name: a backend that gets both could believe the other one.
+fn is_repeated(call: &Call, field: &Field) -> bool {
+    if field.known == Known::Authorization {
+        return call.head.has_several(Known::Authorization);
+    }
+    let name = field.name.of(&call.bytes);
+    let same = |other: &&Field| other.name.of(&call.bytes).eq_ignore_ascii_case(name);
+    call.head.fields().iter().filter(same).count() > 1
 }
 
 /// Whether this request may turn its connection into a tunnel. WebSocket always; others where the
