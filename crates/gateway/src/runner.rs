@@ -144,7 +144,8 @@ async fn accept(
             return;
         }
     };
-    loop {
+    // Looked at each time, for a drain may be told while nobody waits for it: before the first accept.
+    while !worker.draining.get() {
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted,
