@@ -1,4 +1,17 @@
 //! DESIGN.md sections 3 and 4, end to end over real sockets: one test for each rule.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod backends;
 mod basics;
+mod bodies;
+mod endings;
+mod endpoints;
+mod expecting;
+mod fields;
+mod framing;
+mod keeping;
+mod living;
+mod paths;
+mod routing;
+mod tokens;
+mod upgrades;

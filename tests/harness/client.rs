@@ -92,6 +92,11 @@ impl Client {
         self
     }
 
+    /// Whether something came back already.
+    pub fn has_answer(&mut self) -> bool {
+        !self.0.unread.is_empty() || self.0.socket.has_bytes()
+    }
+
     /// Goes away with a reset.
     pub fn reset(self) {
         self.0.socket.reset();

@@ -129,6 +129,14 @@ impl Socket {
         socket2::SockRef::from(&self.tcp).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     }
 
+    /// Whether a read would find bytes, or the end, at once.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.tcp.set_nonblocking(true).unwrap();
+        let found = self.tcp.peek(&mut [0]).is_ok();
+        self.tcp.set_nonblocking(false).unwrap();
+        found
+    }
+
     /// One read; 0 at the end. A reset and a TLS alert are ends too: `Err` is left for lost patience.
     pub(crate) fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let read = match &mut self.tls {

@@ -153,8 +153,33 @@ impl Upstream {
     /// Takes the next connection, played by hand.
     #[track_caller]
     pub fn accept(&self) -> Visit {
-        let Role::ByHand(listener) = &self.role else { panic!("it answers by itself") };
-        let (tcp, _) = listener.accept().expect("the gateway connects");
+        let (tcp, _) = self.listener().accept().expect("the gateway connects");
+        self.visit(tcp)
+    }
+
+    /// Takes the next connection, unless `given_up` comes first.
+    pub fn accept_or(&self, mut given_up: impl FnMut() -> bool) -> Option<Visit> {
+        self.listener().set_nonblocking(true).unwrap();
+        let found = loop {
+            match self.listener().accept() {
+                Ok((tcp, _)) => break Some(tcp),
+                Err(_) if given_up() => break None,
+                Err(_) => thread::yield_now(),
+            }
+        };
+        self.listener().set_nonblocking(false).unwrap();
+        found.map(|tcp| self.visit(tcp))
+    }
+
+    fn listener(&self) -> &TcpListener {
+        match &self.role {
+            Role::ByHand(listener) => listener,
+            Role::Answering(_) | Role::Refusing { .. } => panic!("it is not played by hand"),
+        }
+    }
+
+    fn visit(&self, tcp: TcpStream) -> Visit {
+        tcp.set_nonblocking(false).unwrap();
         let socket = Socket::clear(tcp);
         Visit(Incoming::new(match &self.tls {
             None => socket,
@@ -165,11 +190,7 @@ impl Upstream {
     /// Whether nobody waits to be accepted.
     #[must_use]
     pub fn is_left_alone(&self) -> bool {
-        let Role::ByHand(listener) = &self.role else { panic!("it answers by itself") };
-        listener.set_nonblocking(true).unwrap();
-        let nobody = listener.accept().is_err();
-        listener.set_nonblocking(false).unwrap();
-        nobody
+        self.accept_or(|| true).is_none()
     }
 
     /// Requests that were answered by function so far.
@@ -339,6 +360,7 @@ impl Drop for Server {
 }
 
 fn serve(mut incoming: Incoming, seen: &Mutex<Seen>, answer: &Answering) {
+    let _ending = Ending(incoming.socket.handle());
     while let Some(request) = incoming.request() {
         let answer = answer(&request);
         seen.lock().unwrap().requests.push(request);
@@ -349,6 +371,14 @@ fn serve(mut incoming: Incoming, seen: &Mutex<Seen>, answer: &Answering) {
         }
     }
     incoming.socket.half_close();
-    // A second handle is kept, so dropping this one would not end the connection.
-    let _ = incoming.socket.handle().shutdown(Shutdown::Both);
+}
+
+/// Ends a connection even when its thread panics: a second handle is kept, so dropping the socket
+/// alone would not.
+struct Ending(TcpStream);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
 }

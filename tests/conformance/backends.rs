@@ -1,0 +1,352 @@
+//! Backends that misbehave: what the caller is told, and which connections are used again.
+
+use base::limits;
+use harness::{Answer, Gateway, Upstream, Visit, api};
+
+const GET: &str = "GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
+const POST: &str = "POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\n\r\nhi";
+
+fn gateway(upstream: &Upstream) -> Gateway {
+    Gateway::of(api("/a").open("* /*").to(upstream)).start()
+}
+
+/// Every answer in `answers` becomes `expect`, and its connection is not used again.
+#[track_caller]
+fn check_told(request: &str, answers: &[&str], expect: &str) {
+    for &sent in answers {
+        let upstream = Upstream::by_hand();
+        let gateway = gateway(&upstream);
+        let mut client = gateway.connect();
+        client.send(request);
+        let mut visit = upstream.accept();
+        visit.request();
+        visit.offer(sent).half_close();
+        let shown: String = sent.chars().take(200).collect();
+        assert_eq!(client.read().verdict(), expect, "{shown:?}");
+        visit.expect_close();
+        // The caller is not to blame: its connection serves on.
+        client.send(request);
+        let mut visit = upstream.accept();
+        visit.request();
+        visit.ok("fine");
+        assert_eq!(client.read().text(), "fine", "{shown:?}");
+    }
+}
+
+#[test]
+fn a_response_whose_framing_is_ambiguous_is_a_protocol_violation() {
+    check_told(
+        POST,
+        &[
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nhi",
+            "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nhi",
+            "HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\nhi",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ],
+        "500 101506",
+    );
+}
+
+#[test]
+fn what_is_not_http_is_a_protocol_violation() {
+    check_told(
+        POST,
+        &[
+            "garbage\r\n\r\n",
+            "\u{16}\u{3}\u{1}",
+            "HTTP/2.0 200 OK\r\n\r\n",
+            "HTTP/1.1 99 Low\r\n\r\n",
+            "HTTP/1.1 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+            "HTTP/1.1 200 OK\r\nX-A : b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX-A: b\r\n folded\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX-A: b\0\r\n\r\n",
+            " HTTP/1.1 200 OK\r\n\r\n",
+        ],
+        "500 101506",
+    );
+}
+
+#[test]
+fn misused_interim_responses_are_a_protocol_violation() {
+    let many = "HTTP/1.1 100 Continue\r\n\r\n".repeat(limits::INTERIM_RESPONSES_MAX as usize + 1);
+    check_told(
+        POST,
+        &[
+            "HTTP/1.1 100 Continue\r\nContent-Length: 2\r\n\r\nhi",
+            "HTTP/1.1 102 Processing\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+            &many,
+        ],
+        "500 101506",
+    );
+}
+
+#[test]
+fn a_response_head_beyond_its_limits_is_a_protocol_violation() {
+    let large = format!("HTTP/1.1 200 OK\r\nX-Large: {}\r\n\r\n", "x".repeat(64 * 1024));
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "X-Many: 1\r\n".repeat(129));
+    check_told(POST, &[&large, &many], "500 101506");
+}
+
+#[test]
+fn a_backend_that_closes_before_its_answer_is_told_as_closed() {
+    check_told(POST, &["", "HTTP/1.1 20", "HTTP/1.1 100 Continue\r\n\r\n"], "500 101505");
+}
+
+/// The caller gets the head and the first bytes, then the end: it can tell that something is missing.
+#[track_caller]
+fn check_broken(sent: &str, expect: &str) {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    client.send(GET);
+    let mut visit = upstream.accept();
+    visit.request();
+    visit.send(sent).half_close();
+    let got = client.read_until_close();
+    // The end of the last whole chunk may have been on its way.
+    assert_eq!(got.strip_suffix("\r\n").unwrap_or(&got), expect, "{sent:?}");
+    visit.expect_close();
+    gateway.wait_for_metric("penstock_faults_total", "blame=\"upstream\"", 1);
+}
+
+#[test]
+fn a_truncated_answer_ends_the_callers_connection() {
+    check_broken(
+        "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+        "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf",
+    );
+    check_broken(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf",
+    );
+    check_broken(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nx\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf",
+    );
+}
+
+/// After this answer to `request`, is the backend's connection used for the next request?
+#[track_caller]
+fn check_reuse(request: &str, sent: &str, expect: bool) {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    client.send(request);
+    let mut visit = upstream.accept();
+    visit.request();
+    visit.send(sent);
+    if request.starts_with("HEAD") {
+        client.read_for_head()
+    } else {
+        client.read()
+    };
+    let mut other = gateway.connect();
+    other.send(GET);
+    if expect {
+        visit.request();
+        visit.ok("again");
+    } else {
+        visit.expect_close();
+        let mut fresh = upstream.accept();
+        fresh.request();
+        fresh.ok("again");
+    }
+    assert_eq!(other.read().text(), "again", "{sent:?}");
+}
+
+#[test]
+fn a_connection_is_used_again_after_a_clean_answer() {
+    check_reuse(GET, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", true);
+    check_reuse(GET, "HTTP/1.1 500 Oops\r\nContent-Length: 2\r\n\r\nok", true);
+    check_reuse(
+        GET,
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        true,
+    );
+    check_reuse(GET, "HTTP/1.1 204 No Content\r\n\r\n", true);
+    check_reuse(
+        GET,
+        "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok",
+        true,
+    );
+    check_reuse(POST, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", true);
+    let head = "HEAD /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
+    check_reuse(head, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", true);
+}
+
+#[test]
+fn a_connection_is_not_used_again_when_it_says_close_or_more_than_the_answer() {
+    check_reuse(GET, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", false);
+    check_reuse(GET, "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", false);
+    check_reuse(GET, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more", false);
+    check_reuse(GET, "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\nok", false);
+    let head = "HEAD /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
+    check_reuse(head, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", false);
+}
+
+#[test]
+fn an_answer_nobody_asked_for_never_answers_the_next_request() {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    client.send(GET);
+    let mut visit = upstream.accept();
+    visit.request();
+    visit.ok("first");
+    assert_eq!(client.read().text(), "first");
+    // Back in the pool, the connection gets what nobody asked for.
+    visit.ok("poison");
+    client.send(GET);
+    let mut fresh = upstream.accept();
+    fresh.request();
+    fresh.ok("second");
+    assert_eq!(client.read().text(), "second");
+    visit.expect_close();
+}
+
+#[test]
+fn an_answer_to_a_half_sent_request_is_not_followed_by_another_request() {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 100\r\n\r\nhalf");
+    let mut visit = upstream.accept();
+    visit.request_head();
+    visit.send("HTTP/1.1 400 Bad\r\nContent-Length: 2\r\n\r\nno");
+    assert_eq!(client.read().status, 400);
+    let mut other = gateway.connect();
+    other.send(GET);
+    let mut fresh = upstream.accept();
+    assert_eq!(fresh.request().line(), "GET /x HTTP/1.1");
+    fresh.ok("fine");
+    assert_eq!(other.read().text(), "fine");
+    assert_eq!(visit.read_until_close(), "half");
+}
+
+/// Leaves one kept connection in the pool, whose other end is returned.
+fn pooled(gateway: &Gateway, upstream: &Upstream) -> Visit {
+    let mut client = gateway.connect();
+    client.send(GET);
+    let mut visit = upstream.accept();
+    visit.request();
+    visit.ok("first");
+    assert_eq!(client.read().text(), "first");
+    visit
+}
+
+#[test]
+fn a_kept_connection_that_was_closed_meanwhile_is_found_before_use() {
+    for request in [GET, POST] {
+        let upstream = Upstream::by_hand();
+        let gateway = gateway(&upstream);
+        pooled(&gateway, &upstream).close();
+        let mut client = gateway.connect();
+        client.send(request);
+        let mut visit = upstream.accept();
+        visit.request();
+        visit.ok("second");
+        assert_eq!(client.read().text(), "second", "{request}");
+        assert_eq!(gateway.metric("penstock_retries_total", ""), 0, "{request}");
+    }
+}
+
+#[test]
+fn an_idempotent_request_on_a_kept_connection_that_closes_is_sent_once_more() {
+    let requests = [
+        GET,
+        "HEAD /a/x HTTP/1.1\r\nHost: me\r\n\r\n",
+        "DELETE /a/x HTTP/1.1\r\nHost: me\r\n\r\n",
+        "OPTIONS /a/x HTTP/1.1\r\nHost: me\r\n\r\n",
+        "PUT /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 0\r\n\r\n",
+    ];
+    for request in requests {
+        let upstream = Upstream::by_hand();
+        let gateway = gateway(&upstream);
+        let mut kept = pooled(&gateway, &upstream);
+        let mut client = gateway.connect();
+        client.send(request);
+        kept.request();
+        kept.close();
+        let mut fresh = upstream.accept();
+        fresh.request();
+        fresh.send("HTTP/1.1 204 No Content\r\n\r\n");
+        assert_eq!(client.read().status, 204, "{request}");
+        assert_eq!(gateway.metric("penstock_retries_total", ""), 1, "{request}");
+    }
+}
+
+#[test]
+fn a_request_is_never_sent_a_third_time() {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    let mut kept = pooled(&gateway, &upstream);
+    let mut client = gateway.connect();
+    client.send(GET);
+    kept.request();
+    kept.close();
+    let mut fresh = upstream.accept();
+    fresh.request();
+    fresh.close();
+    assert_eq!(client.read().verdict(), "500 101505");
+    assert!(upstream.is_left_alone());
+}
+
+#[test]
+fn a_request_that_is_not_idempotent_is_sent_once() {
+    for request in [POST, "PATCH /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 0\r\n\r\n"] {
+        let upstream = Upstream::by_hand();
+        let gateway = gateway(&upstream);
+        let mut kept = pooled(&gateway, &upstream);
+        let mut client = gateway.connect();
+        client.send(request);
+        kept.request();
+        kept.close();
+        assert_eq!(client.read().verdict(), "500 101505", "{request}");
+        assert!(upstream.is_left_alone());
+    }
+}
+
+#[test]
+fn an_idempotent_request_whose_body_was_handed_on_is_sent_once() {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    let mut kept = pooled(&gateway, &upstream);
+    let mut client = gateway.connect();
+    client.send("PUT /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\n\r\nhi");
+    kept.request();
+    kept.close();
+    assert_eq!(client.read().verdict(), "500 101505");
+    assert!(upstream.is_left_alone());
+}
+
+#[test]
+fn after_an_answer_has_begun_nothing_is_sent_again() {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    let mut kept = pooled(&gateway, &upstream);
+    let mut client = gateway.connect();
+    client.send(GET);
+    kept.request();
+    kept.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+    kept.close();
+    assert!(client.read_until_close().ends_with("half"));
+    assert!(upstream.is_left_alone());
+}
+
+#[test]
+fn faults_are_told_in_https_statuses_where_that_is_asked_for() {
+    let upstream = Upstream::answering(|_| Answer::bytes("garbage\r\n\r\n"));
+    let refusing = Upstream::refusing();
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
+        .api(api("/refused").open("* /*").to(&refusing))
+        .http_statuses()
+        .start();
+    assert_eq!(gateway.ask("GET /a/x", "").verdict(), "502 101506");
+    assert_eq!(gateway.ask("GET /refused/x", "").verdict(), "502 101503");
+}

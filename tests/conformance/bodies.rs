@@ -1,0 +1,186 @@
+//! Bodies both ways: lengths, chunks, trailers, and answers that have none.
+
+use harness::{Answer, Gateway, Upstream, api};
+
+const GET: &str = "GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
+
+fn gateway(upstream: &Upstream) -> Gateway {
+    Gateway::of(api("/a").open("* /*").to(upstream)).start()
+}
+
+/// The backend answers `sent` to `request`; the caller reads `expect` and the connection is kept.
+#[track_caller]
+fn check(request: &str, sent: &'static str, expect: &str) {
+    let upstream = Upstream::answering(move |request| match request.target() {
+        "/again" => Answer::ok("again"),
+        _ => Answer::bytes(sent),
+    });
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    client.send(request);
+    let got = String::from_utf8(client.read_exactly(expect.len())).unwrap();
+    assert_eq!(got, expect);
+    assert_eq!(client.ask("GET /a/again", "").text(), "again");
+    assert_eq!(upstream.connections(), 1, "the backend's connection was clean");
+}
+
+#[test]
+fn an_answer_to_head_keeps_its_length_and_has_no_body() {
+    check(
+        "HEAD /a/x HTTP/1.1\r\nHost: me\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
+    );
+}
+
+#[test]
+fn a_204_and_a_304_have_no_body_whatever_they_announce() {
+    check(GET, "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n");
+    check(
+        GET,
+        "HTTP/1.1 304 Not Modified\r\nContent-Length: 1234\r\nETag: \"x\"\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nContent-Length: 1234\r\nETag: \"x\"\r\n\r\n",
+    );
+}
+
+#[test]
+fn an_empty_body_has_length_zero() {
+    check(
+        GET,
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+    );
+}
+
+#[test]
+fn interim_responses_are_not_passed_on() {
+    check(
+        GET,
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
+         HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+    );
+}
+
+#[test]
+fn a_chunked_answer_arrives_with_its_trailers() {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    client.send(GET);
+    let mut visit = upstream.accept();
+    visit.request();
+    visit.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n");
+    visit.send("5;ext=1\r\nhello\r\n");
+    assert_eq!(client.read_head().header("transfer-encoding"), Some("chunked"));
+    assert_eq!(
+        client.read_exactly(10),
+        b"5\r\nhello\r\n",
+        "a piece arrives before the next is sent"
+    );
+    visit.send("6\r\n world\r\n0\r\nX-Sum: 42\r\nContent-Length: 7\r\n\r\n");
+    assert_eq!(client.read_exactly(27), b"6\r\n world\r\n0\r\nX-Sum: 42\r\n\r\n");
+    client.send(GET);
+    visit.request();
+    visit.ok("again");
+    assert_eq!(client.read().text(), "again");
+}
+
+#[test]
+fn a_chunked_request_arrives_with_its_trailers_but_for_those_that_frame_route_or_identify() {
+    let upstream = Upstream::echo();
+    let gateway = gateway(&upstream);
+    let answer = gateway
+        .connect()
+        .send(
+            "POST /a/x HTTP/1.1\r\nHost: me\r\nTE: trailers\r\nConnection: TE\r\n\
+             Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 42\r\n\
+             Content-Length: 1\r\nTransfer-Encoding: chunked\r\nHost: evil\r\n\
+             Authorization: Bearer x\r\nX-Forwarded-For: 6.6.6.6\r\nX-JWT-Assertion: a\r\n\r\n",
+        )
+        .read();
+    assert_eq!(answer.text(), "hello");
+    let request = &upstream.requests()[0];
+    assert_eq!(request.trailers, "X-Sum: 42\r\n");
+    assert_eq!(
+        (request.header("te"), request.header("connection")),
+        (Some("trailers"), Some("TE"))
+    );
+}
+
+#[test]
+fn a_chunked_answer_to_http_1_0_ends_with_the_connection() {
+    let upstream = Upstream::answering(|_| {
+        Answer::bytes(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        )
+    });
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    client.send("GET /a/x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    assert_eq!(client.read_until_close(), "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello");
+}
+
+#[test]
+fn an_answer_that_ends_with_the_connection_becomes_chunked() {
+    let upstream =
+        Upstream::answering(|_| Answer::bytes("HTTP/1.1 200 OK\r\n\r\nhello").then_close());
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    let answer = client.send(GET).read();
+    assert_eq!(
+        (answer.text().as_str(), answer.header("transfer-encoding")),
+        ("hello", Some("chunked"))
+    );
+    assert_eq!(client.send(GET).read().text(), "hello", "the caller's connection is kept");
+    assert_eq!(upstream.connections(), 2);
+}
+
+#[test]
+fn an_http_1_0_backend_is_understood() {
+    let upstream =
+        Upstream::answering(|_| Answer::bytes("HTTP/1.0 200 OK\r\n\r\nold").then_close());
+    let gateway = gateway(&upstream);
+    let answer = gateway.ask("GET /a/x", "");
+    assert_eq!((answer.text().as_str(), answer.head.starts_with("HTTP/1.1 ")), ("old", true));
+}
+
+#[test]
+fn a_request_without_a_body_says_so_where_its_method_expects_one() {
+    for (method, expect) in
+        [("GET", None), ("DELETE", None), ("POST", Some("0")), ("PUT", Some("0"))]
+    {
+        let upstream = Upstream::echo();
+        let gateway = gateway(&upstream);
+        assert_eq!(gateway.ask(&format!("{method} /a/x"), "").status, 200);
+        assert_eq!(upstream.requests()[0].header("content-length"), expect, "{method}");
+    }
+}
+
+#[test]
+fn a_get_with_a_body_is_passed_on_whole() {
+    let upstream = Upstream::echo();
+    let gateway = gateway(&upstream);
+    assert_eq!(gateway.connect().ask_with("GET /a/x", "", "a body").text(), "a body");
+}
+
+#[test]
+fn a_body_of_many_megabytes_comes_back_unchanged() {
+    let upstream = Upstream::echo();
+    let gateway = gateway(&upstream);
+    let body: String = (0..1_500_000_u32).map(|n| format!("{n:07}")).collect();
+    for framing in ["length", "chunked"] {
+        let mut client = gateway.connect();
+        let head = "POST /a/x HTTP/1.1\r\nHost: me\r\n";
+        if framing == "length" {
+            client.send(format!("{head}Content-Length: {}\r\n\r\n", body.len())).send(&body);
+        } else {
+            client.send(format!("{head}Transfer-Encoding: chunked\r\n\r\n"));
+            for piece in body.as_bytes().chunks(100_000) {
+                client.send(format!("{:x}\r\n", piece.len())).send(piece).send("\r\n");
+            }
+            client.send("0\r\n\r\n");
+        }
+        assert!(client.read().text() == body, "{framing}");
+    }
+}

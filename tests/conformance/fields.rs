@@ -1,0 +1,108 @@
+//! Which fields pass, which do not, and which are the gateway's own.
+
+use harness::{Answer, Gateway, Issuer, Upstream, api};
+
+/// What of `sent` (whole lines) the backend sees, beside `Host` and the gateway's own.
+#[track_caller]
+fn check(trusted: bool, sent: &str, expect: &str) {
+    let upstream = Upstream::saying("seen");
+    let mut gateway = Gateway::of(api("/a").open("* /*").to(&upstream));
+    if trusted {
+        gateway = gateway.behind_a_trusted_proxy();
+    }
+    let gateway = gateway.start();
+    assert_eq!(gateway.ask("GET /a/x", sent).status, 200, "{sent}");
+    let head = upstream.requests()[0].head.clone();
+    let seen: String = head
+        .split_inclusive("\r\n")
+        .skip(1)
+        .filter(|line| *line != "\r\n" && !line.starts_with("Host: 127.0.0.1:"))
+        .collect();
+    assert_eq!(seen, expect, "{sent}");
+}
+
+const OURS: &str =
+    "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: gateway\r\n";
+
+#[test]
+fn ordinary_fields_pass_byte_for_byte_in_their_order() {
+    let sent = "Accept: a/b;q=0.5\r\nx-LOWER-upper:  spaced\t\r\nCookie: a=b; c=d\r\n\
+                X-Twice: 1\r\nX-Twice: 2\r\nX-Empty:\r\n";
+    let seen = "Accept: a/b;q=0.5\r\nx-LOWER-upper: spaced\r\nCookie: a=b; c=d\r\n\
+                X-Twice: 1\r\nX-Twice: 2\r\nX-Empty: \r\n";
+    check(false, sent, &format!("{seen}{OURS}"));
+    check(
+        false,
+        "traceparent: 00-1-2-01\r\ntracestate: a=b\r\n",
+        &format!("traceparent: 00-1-2-01\r\ntracestate: a=b\r\n{OURS}"),
+    );
+}
+
+#[test]
+fn hop_by_hop_fields_and_those_that_connection_names_end_here() {
+    let sent = "Connection: keep-alive, X-Mine\r\nKeep-Alive: timeout=5\r\nX-Mine: private\r\n\
+                Proxy-Connection: keep-alive\r\nProxy-Authorization: Basic x\r\nTE: gzip\r\n\
+                Upgrade: h2c\r\nTrailer: X-Sum\r\nX-Kept: yes\r\n";
+    check(false, sent, &format!("X-Kept: yes\r\n{OURS}"));
+    let sent = "Connection: x-one\r\nConnection: X-TWO\r\nX-One: 1\r\nX-Two: 2\r\nX-Three: 3\r\n";
+    check(false, sent, &format!("X-Three: 3\r\n{OURS}"));
+}
+
+#[test]
+fn what_a_caller_says_of_those_before_it_is_not_believed() {
+    let sent = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\n\
+                X-Forwarded-Port: 1\r\nX-Forwarded-Prefix: /p\r\nForwarded: for=6.6.6.6\r\n\
+                X-JWT-Assertion: forged\r\nx-jwt-assertion: forged too\r\n";
+    check(false, sent, OURS);
+}
+
+#[test]
+fn a_trusted_proxy_is_believed() {
+    let sent = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: shop\r\n\
+                Forwarded: for=6.6.6.6\r\n";
+    check(true, sent, sent);
+}
+
+#[test]
+fn the_backends_own_fields_pass_but_for_hop_by_hop_ones() {
+    let upstream = Upstream::answering(|_| {
+        Answer::bytes(
+            "HTTP/1.1 201 Made It\r\nServer: theirs\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
+             Connection: keep-alive, X-Mine\r\nKeep-Alive: timeout=5\r\nX-Mine: private\r\n\
+             Proxy-Authenticate: Basic\r\nUpgrade: h2c\r\nLocation: http://inside/x\r\n\
+             Content-Length: 2\r\n\r\nok",
+        )
+    });
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
+    assert_eq!(
+        gateway.ask("GET /a/x", "").head,
+        "HTTP/1.1 201 Made It\r\nServer: theirs\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
+         Location: http://inside/x\r\ncontent-length: 2\r\n\r\n"
+    );
+}
+
+/// Whether the backend sees the credential, which the caller sends in `field`.
+#[track_caller]
+fn check_credential(field: &str, forwarded: bool, expect: bool) {
+    let issuer = Issuer::new("resident");
+    let upstream = Upstream::saying("seen");
+    let api = api("/a").secured("* /*").to(&upstream).with(|api| {
+        api.auth_header = field.to_ascii_lowercase();
+        api.forward_auth_header = forwarded;
+    });
+    let gateway = Gateway::of(api).issuer(&issuer).start();
+    let bearer = issuer.token().bearer();
+    let answer = gateway.ask("GET /a/x", &format!("X-A: b\r\n{field}: {bearer}\r\nX-C: d\r\n"));
+    assert_eq!(answer.status, 200, "{field}");
+    let request = &upstream.requests()[0];
+    assert_eq!(request.header(field).is_some(), expect, "{field} {forwarded}");
+    assert_eq!((request.header("x-a"), request.header("x-c")), (Some("b"), Some("d")));
+}
+
+#[test]
+fn the_credential_is_not_passed_on_unless_the_api_says_so() {
+    check_credential("Authorization", false, false);
+    check_credential("Authorization", true, true);
+    check_credential("X-Api-Token", false, false);
+    check_credential("X-Api-Token", true, true);
+}

@@ -1,0 +1,189 @@
+//! A gateway's life: changes while it serves, its admin port, and its end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use harness::{Answer, Gateway, Upstream, api};
+
+const GET: &str = "GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
+
+#[test]
+fn no_request_fails_while_its_api_changes() {
+    let (one, two) = (Upstream::saying("one"), Upstream::saying("two"));
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&one))
+        .settings(|settings| settings.gateway.workers = Some(2))
+        .start();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let callers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = gateway.connect();
+                    let mut seen = [0_u32; 2];
+                    while !done.load(Ordering::Relaxed) {
+                        let answer = client.send(GET).read();
+                        match answer.text().as_str() {
+                            "one" => seen[0] += 1,
+                            "two" => seen[1] += 1,
+                            other => panic!("{} {other}", answer.status),
+                        }
+                    }
+                    seen
+                })
+            })
+            .collect();
+        for round in 0..200 {
+            let upstream = if round % 2 == 0 { &two } else { &one };
+            // Neighbours come and go.
+            let neighbour = api(&format!("/n{round}")).open("GET /*").to(upstream);
+            gateway.apply(vec![api("/a").open("GET /*").to(upstream), neighbour]);
+            let expect = if round % 2 == 0 { "two" } else { "one" };
+            assert_eq!(gateway.ask("GET /a/x", "").text(), expect, "live when `apply` returns");
+        }
+        done.store(true, Ordering::Relaxed);
+        let seen: Vec<[u32; 2]> = callers.into_iter().map(|one| one.join().unwrap()).collect();
+        assert!(seen.iter().all(|[one, two]| one + two > 0), "{seen:?}");
+    });
+}
+
+#[test]
+fn a_request_ends_with_the_revision_it_began_with() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    let mut client = gateway.connect();
+    client.send(GET);
+    let mut visit = upstream.accept();
+    visit.request();
+    gateway.apply(Vec::new());
+    visit.ok("begun before");
+    assert_eq!(client.read().text(), "begun before");
+    assert_eq!(client.send(GET).read().verdict(), "404 404");
+}
+
+#[test]
+fn an_edited_api_keeps_its_counters_and_its_connections() {
+    let upstream = Upstream::saying("in");
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    let mut client = gateway.connect();
+    for _ in 0..3 {
+        assert_eq!(client.send(GET).read().status, 200);
+        gateway.apply(vec![api("/a").open("GET /*, POST /*").to(&upstream)]);
+    }
+    assert_eq!(gateway.metric("penstock_requests_total", "status=\"200\""), 3);
+    assert_eq!(upstream.connections(), 1);
+}
+
+#[test]
+fn the_admin_port_tells_health_metrics_and_diagnostics() {
+    let upstream = Upstream::saying("in");
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    assert_eq!(gateway.ask("GET /a/x", "").status, 200);
+    for (path, status, text) in [
+        ("/healthz", 200, "ok\n"),
+        ("/readyz", 200, "ready\n"),
+        ("/diagnostics", 200, "[]"),
+        ("/else", 404, "try /healthz /readyz /metrics /diagnostics\n"),
+    ] {
+        let page = gateway.page(path);
+        assert_eq!((page.status, page.text().as_str()), (status, text), "{path}");
+    }
+    let labels = "api=\"a\",version=\"1.0\",method=\"GET\",operation=\"/*\",status=\"200\"";
+    assert_eq!(gateway.metric("penstock_requests_total", labels), 1);
+    assert_eq!(gateway.metric("penstock_request_seconds_count", "api=\"a\""), 1);
+    assert_eq!(gateway.metric("penstock_build_info", "version=\"test\""), 1);
+}
+
+#[test]
+fn a_drain_fails_readiness_first_and_then_gives_each_connection_one_more_answer() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    let (address, admin) = (gateway.http(), gateway.admin());
+    // One idle, one with a request under way.
+    let mut idle = gateway.connect();
+    idle.send(GET);
+    let mut visit = upstream.accept();
+    visit.request();
+    visit.ok("before");
+    assert_eq!(idle.read().text(), "before");
+    let mut busy = gateway.connect();
+    busy.send(GET);
+    visit.request();
+    thread::scope(|scope| {
+        let draining = scope.spawn(|| gateway.drain());
+        let ready = || harness::Client::connect(admin).ask("GET /readyz", "").status;
+        while ready() == 200 {
+            thread::yield_now();
+        }
+        // The listener still takes connections while balancers look away.
+        let mut late = harness::Client::connect(address);
+        visit.ok("under way");
+        assert_eq!(busy.read().text(), "under way");
+        for client in [&mut idle, &mut late] {
+            // Connections are kept until the listeners close; then each gets one more answer.
+            loop {
+                client.send(GET);
+                visit.request();
+                visit.ok("one more");
+                let answer = client.read();
+                assert_eq!(answer.text(), "one more");
+                if answer.header("connection") == Some("close") {
+                    break;
+                }
+            }
+            client.expect_close();
+        }
+        drop(busy);
+        assert!(draining.join().unwrap(), "nothing had to be cut");
+    });
+}
+
+#[test]
+fn a_drain_takes_in_whoever_waits_to_be_accepted() {
+    let upstream = Upstream::saying("in");
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
+        .settings(|settings| settings.admin.listen = None)
+        .start();
+    let mut clients: Vec<_> = (0..50).map(|_| gateway.connect()).collect();
+    for client in &mut clients {
+        client.send(GET);
+    }
+    let drained = thread::spawn(move || gateway.drain());
+    for mut client in clients {
+        let answer = client.read();
+        assert_eq!(answer.text(), "in");
+        if answer.header("connection") == Some("close") {
+            client.expect_close();
+        }
+    }
+    assert!(drained.join().unwrap());
+}
+
+#[test]
+fn what_does_not_end_within_drain_s_is_cut() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
+        .settings(|settings| {
+            settings.gateway.drain_s = 0;
+            settings.admin.listen = None;
+        })
+        .start();
+    let mut client = gateway.connect();
+    client.send(GET);
+    let mut visit = upstream.accept();
+    visit.request();
+    assert!(!gateway.drain(), "something had to be cut");
+    client.expect_close();
+    visit.expect_close();
+}
+
+#[test]
+fn several_workers_share_one_address() {
+    let upstream = Upstream::answering(|request| Answer::ok(request.target()));
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
+        .settings(|settings| settings.gateway.workers = Some(4))
+        .start();
+    for number in 0..40 {
+        assert_eq!(gateway.ask(&format!("GET /a/{number}"), "").text(), format!("/{number}"));
+    }
+    assert_eq!(gateway.metric("penstock_requests_total", "status=\"200\""), 40);
+}

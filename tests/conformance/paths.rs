@@ -1,0 +1,96 @@
+//! The path that was routed is, byte for byte, the path forwarded.
+
+use harness::{Gateway, Upstream, api};
+
+/// What the backend is asked for each target; or the status of a refusal.
+#[track_caller]
+fn check(rows: &[(&str, &str)]) {
+    let upstream = Upstream::saying("seen");
+    let gateway =
+        Gateway::of(api("/a").open("* /*").secured("* /admin, * /admin/*").to(&upstream)).start();
+    for (target, expect) in rows {
+        let before = upstream.requests().len();
+        let answer = gateway.ask(&format!("GET {target}"), "");
+        let got = match upstream.requests().get(before) {
+            Some(request) => request.target().to_owned(),
+            None => answer.status.to_string(),
+        };
+        assert_eq!(&got, expect, "{target}");
+    }
+}
+
+#[test]
+fn dot_segments_are_resolved_before_routing() {
+    check(&[
+        ("/a/./x", "/x"),
+        ("/a/b/../x", "/x"),
+        ("/a/b/%2e%2E/x", "/x"),
+        ("/a/%2e/x", "/x"),
+        ("/a/x/.", "/x/"),
+        ("/a/x/y/..", "/x/"),
+        ("/a/b/../../a/x", "/x"),
+        ("/z/../a/x", "/x"),
+        ("/a/...", "/..."),
+        ("/a/.x/..y", "/.x/..y"),
+    ]);
+}
+
+#[test]
+fn no_spelling_reaches_a_secured_operation_as_an_open_one() {
+    check(&[
+        ("/a/admin", "401"),
+        ("/a/x/../admin", "401"),
+        ("/a/%61dmin", "401"),
+        ("/a/x/%2e%2e/admin/y", "401"),
+        ("/a/./admin", "401"),
+        ("/../a/admin", "400"),
+        ("http://gateway/a/x/../admin", "401"),
+    ]);
+}
+
+#[test]
+fn an_escaped_separator_stays_escaped_and_separates_nothing() {
+    check(&[
+        ("/a/x%2Fy", "/x%2Fy"),
+        ("/a/x%2fy", "/x%2fy"),
+        ("/a/x%5Cy", "/x%5Cy"),
+        ("/a/x%2F..%2Fadmin", "/x%2F..%2Fadmin"),
+        ("/a/admin%2Fy", "/admin%2Fy"),
+        ("/a%2Fadmin", "404"),
+    ]);
+}
+
+#[test]
+fn a_path_that_means_different_things_to_different_servers_is_refused() {
+    check(&[
+        ("/a/x%00y", "400"),
+        ("/a/x%0", "400"),
+        ("/a/x%", "400"),
+        ("/a/x%zz", "400"),
+        ("/a/x\\..\\admin", "400"),
+    ]);
+}
+
+#[test]
+fn escapes_of_ordinary_characters_are_spelt_out_and_others_stay() {
+    check(&[
+        ("/a/%78", "/x"),
+        ("/a/x%20y", "/x%20y"),
+        ("/a/%C3%A9", "/%C3%A9"),
+        ("/a/x;v=1,2", "/x;v=1,2"),
+        ("/a/x//y", "/x//y"),
+    ]);
+}
+
+#[test]
+fn the_query_is_forwarded_untouched() {
+    check(&[
+        ("/a/x?", "/x?"),
+        ("/a/x?a=b&a=%00&c=/../d?e", "/x?a=b&a=%00&c=/../d?e"),
+        ("/a/x?%zz", "/x?%zz"),
+        ("/a?q", "/?q"),
+        ("/a", "/"),
+        ("/a/", "/"),
+        ("http://gateway/a/x?q", "/x?q"),
+    ]);
+}
