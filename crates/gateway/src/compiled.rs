@@ -23,6 +23,7 @@ pub(crate) struct Live {
     pub(crate) idle_ms: u32,
     pub(crate) stall_ms: u32,
     pub(crate) connections_max: usize,
+    pub(crate) drain_s: u32,
     pub(crate) trusted_proxies: Vec<(IpAddr, u8)>,
     pub(crate) client_tls: Arc<ClientTls>,
 }
@@ -37,6 +38,7 @@ impl Live {
             idle_ms: gateway.idle_ms,
             stall_ms: gateway.stall_ms,
             connections_max: gateway.connections_max,
+            drain_s: gateway.drain_s,
             trusted_proxies: gateway.trusted_proxies.clone(),
             client_tls,
         }

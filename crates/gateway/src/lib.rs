@@ -97,7 +97,6 @@ pub struct Gateway {
     current: Mutex<Current>,
     access: Option<AccessLogger>,
     unknown_kids: Mutex<Option<Receiver<String>>>,
-    drain_s: u32,
 }
 
 /// What is served, as last told to the workers.
@@ -141,7 +140,6 @@ impl Gateway {
             current: Mutex::new(current),
             access,
             unknown_kids: Mutex::new(Some(unknown_kids)),
-            drain_s: settings.gateway.drain_s,
         };
         gateway.start_workers(http, https, &tls, &clock, &sender)?;
         if let Some(address) = settings.admin.listen {
@@ -255,7 +253,7 @@ impl Gateway {
             let _ = worker.commands.send(Command::Drain);
         }
         let clock = SystemClock::new();
-        let deadline_us = u64::from(self.drain_s) * 1_000_000;
+        let deadline_us = u64::from(self.compiled().live.drain_s) * 1_000_000;
         let mut clean = true;
         for worker in &self.workers {
             let left_us = deadline_us.saturating_sub(clock.now_us());

@@ -118,13 +118,18 @@ impl Balancer {
 
     /// Records a failed exchange with `target`.
     pub(crate) fn failed(&self, target: &Target, now_us: u64) {
-        target.health.fail(&self.suspension, now_us);
+        if let Some(length_ms) = target.health.fail(&self.suspension, now_us) {
+            tracing::warn!(endpoint = %target.authority, length_ms, "endpoint suspended");
+        }
     }
 }
 
 impl Target {
     /// Records a response head.
     pub(crate) fn succeeded(&self) {
+        if self.health.suspended_until_us.get() > 0 {
+            tracing::info!(endpoint = %self.authority, "endpoint answers again");
+        }
         if self.health.failures.get() > 0 || self.health.suspended_until_us.get() > 0 {
             self.health.failures.set(0);
             self.health.suspended_until_us.set(0);
@@ -151,16 +156,17 @@ impl Health {
         open
     }
 
-    fn fail(&self, rule: &Suspension, now_us: u64) {
+    /// Records a failure. Answers the length of the suspension that it began, in milliseconds.
+    fn fail(&self, rule: &Suspension, now_us: u64) -> Option<u32> {
         let failures = self.failures.get().saturating_add(1);
         self.failures.set(failures);
         self.probing_until_us.set(0);
         let was_suspended = self.suspended_until_us.get() > 0;
         if rule.after_failures == 0 || (failures < rule.after_failures && !was_suspended) {
-            return;
+            return None;
         }
         if self.suspended_until_us.get() > now_us {
-            return;
+            return None;
         }
         let length_ms = match self.suspended_ms.get() {
             0 => rule.initial_ms,
@@ -168,6 +174,7 @@ impl Health {
         };
         self.suspended_ms.set(length_ms);
         self.suspended_until_us.set(now_us.saturating_add(u64::from(length_ms) * 1_000).max(1));
+        Some(length_ms)
     }
 }
 
