@@ -129,6 +129,7 @@ fn make_certificate(certificate: &Path, key: &Path, pair: &Path) -> Result<(), S
         openssl(&[
             "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            "-addext", "basicConstraints=critical,CA:FALSE",
             "-days", "3650", "-keyout", text(key), "-out", text(certificate),
         ])?;
         write(pair, &(read(certificate)? + &read(key)?))?;

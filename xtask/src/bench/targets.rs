@@ -207,6 +207,7 @@ fn curl(ground: &Ground, url: &str, cell: &Cell, token: Option<&str>) -> Result<
         "--max-time",
         "10",
         "--insecure",
+        "--http1.1",
         "--write-out",
         "%{http_code}",
     ])
