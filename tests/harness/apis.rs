@@ -90,22 +90,22 @@ impl ApiBuilder {
     /// Production requests go to `upstream`.
     #[must_use]
     pub fn to(self, upstream: &Upstream) -> Self {
-        self.to_set(UpstreamKind::Single, &[upstream])
+        self.through(UpstreamKind::Single, &[upstream])
     }
 
     /// Production requests go to each in turn.
     #[must_use]
     pub fn round_robin(self, upstreams: &[&Upstream]) -> Self {
-        self.to_set(UpstreamKind::RoundRobin, upstreams)
+        self.through(UpstreamKind::RoundRobin, upstreams)
     }
 
     /// Production requests go to the first that is not suspended.
     #[must_use]
     pub fn failover(self, upstreams: &[&Upstream]) -> Self {
-        self.to_set(UpstreamKind::Failover, upstreams)
+        self.through(UpstreamKind::Failover, upstreams)
     }
 
-    fn to_set(mut self, kind: UpstreamKind, upstreams: &[&Upstream]) -> Self {
+    fn through(mut self, kind: UpstreamKind, upstreams: &[&Upstream]) -> Self {
         self.api.production = Some(self.add_set(kind, upstreams));
         self
     }

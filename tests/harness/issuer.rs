@@ -115,10 +115,12 @@ impl Token<'_> {
     /// Sets a claim; null removes it.
     #[must_use]
     pub fn claim(mut self, name: &str, value: impl Into<Value>) -> Self {
-        match value.into() {
-            Value::Null => self.claims.remove(name),
-            value => self.claims.insert(name.to_owned(), value),
-        };
+        let value = value.into();
+        if value.is_null() {
+            self.claims.remove(name);
+        } else {
+            self.claims.insert(name.to_owned(), value);
+        }
         self
     }
 

@@ -129,6 +129,19 @@ impl Incoming {
         std::mem::take(&mut self.unread)
     }
 
+    /// Drops `bytes` as they come.
+    pub(crate) fn skip(&mut self, bytes: u64) {
+        let mut left = bytes;
+        while left > 0 {
+            if self.unread.is_empty() {
+                assert!(self.more(), "the connection ended with {left} bytes to come");
+            }
+            let taken = (self.unread.len() as u64).min(left);
+            self.unread.drain(..usize::try_from(taken).unwrap());
+            left -= taken;
+        }
+    }
+
     /// Exactly `count` bytes, or what came before the end.
     pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
         while self.unread.len() < count && self.more() {}

@@ -1,6 +1,7 @@
 //! The built program, started the way a user starts it.
 
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -9,7 +10,7 @@ use std::thread::JoinHandle;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::PATIENCE;
+use crate::{Files, PATIENCE};
 
 /// The `penstock` program of this build's profile. Cargo is asked each time, so that no test ever
 /// meets an old one; when nothing changed, that is quick.
@@ -77,6 +78,35 @@ impl Process {
         let mut process = Self::start(folder, arguments);
         let status = process.wait();
         (status.code(), process.text())
+    }
+
+    /// Starts `penstock gateway` with the configuration of `files`; waits until it serves.
+    #[must_use]
+    pub fn gateway(files: &Files) -> Self {
+        let file = files.configure();
+        let process = Self::start(files.folder(), &["gateway", "--config", file.to_str().unwrap()]);
+        process.wait_for(" serving ");
+        process
+    }
+
+    /// The address of a listener (`http`, `https`, `admin`), as the log tells it.
+    #[must_use]
+    pub fn address(&self, listener: &str) -> SocketAddr {
+        let text = self.text();
+        let line = text.lines().find(|line| line.contains(" serving ")).expect("it serves");
+        let field = format!(" {listener}=");
+        let (_, rest) = line.split_once(&field).unwrap_or_else(|| panic!("no {field} in {line}"));
+        let value = rest.split(' ').next().unwrap_or_default().trim_matches('"');
+        value.parse().unwrap_or_else(|_| panic!("{value} in {line}"))
+    }
+
+    /// Bytes of `field` (`VmRSS`, `VmHWM`) in its `/proc` status.
+    #[must_use]
+    pub fn memory_bytes(&self, field: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(field)).expect("Linux tells it");
+        let kilobytes = line.split_whitespace().nth(1).expect("a number of kB");
+        kilobytes.parse::<u64>().unwrap() * 1024
     }
 
     /// Its process id.

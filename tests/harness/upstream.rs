@@ -241,6 +241,11 @@ impl Visit {
         bytes
     }
 
+    /// Reads `bytes` of a body and drops them as they come.
+    pub fn skip(&mut self, bytes: u64) {
+        self.0.skip(bytes);
+    }
+
     /// Everything until the gateway closes.
     pub fn read_until_close(&mut self) -> String {
         String::from_utf8_lossy(&self.0.rest()).into_owned()

@@ -1,1 +1,9 @@
-//! The built program, as its README says.
+//! The built program, used as its README says: started, asked with `curl`, signalled, ended.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod check;
+mod gateway;
+mod readme;
+mod streaming;
+mod token;
+mod up;

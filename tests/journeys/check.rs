@@ -1,0 +1,44 @@
+//! `penstock check`: every finding of every file at once.
+
+use std::path::Path;
+
+use harness::{Files, Process};
+
+#[test]
+fn every_finding_of_every_file_is_listed_with_its_place_and_ends_with_1() {
+    let files = Files::new()
+        .api(
+            "one.yaml",
+            "openapi: 3.0.3\ninfo: {title: One, version: '1'}\npaths: {}\nx-wso2-basePath: 7\n",
+        )
+        .api("two.json", "{\"openapi\": \"3.0.3\",\n \"info\": {\"title\": 5}, \"paths\": []}")
+        .api("three.yaml", "openapi: 9.9.9\n")
+        .api("four.yaml", "a: [\n");
+    let (code, text) = Process::run(files.folder(), &["check", "apis"]);
+    assert_eq!(code, Some(1), "{text}");
+    for place in
+        ["apis/one.yaml:4:18: error: ", "apis/two.json:2:", "apis/three.yaml:1:", "apis/four.yaml:"]
+    {
+        assert!(text.contains(place), "no {place:?} in\n{text}");
+    }
+    assert!(text.contains("    help: "), "{text}");
+    assert!(text.trim_end().lines().last().unwrap().starts_with("4 files, "), "{text}");
+}
+
+#[test]
+fn the_examples_are_without_a_finding() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let (code, text) = Process::run(root, &["check", "examples"]);
+    assert_eq!((code, text.as_str()), (Some(0), "2 files, 0 errors, 0 warnings\n"));
+}
+
+#[test]
+fn a_configuration_is_checked_with_all_that_it_names() {
+    let files = Files::new()
+        .api("broken.yaml", "openapi: 3.0.3\n")
+        .toml("[[issuer]]\nname = \"x\"\niss = \"https://x\"\njwks = \"none.json\"\n");
+    files.configure();
+    let (code, text) = Process::run(files.folder(), &["check", "penstock.toml"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("broken.yaml") && text.contains("none.json"), "{text}");
+}

@@ -1,0 +1,228 @@
+//! `penstock gateway`: what it says when it cannot start, how it follows its files, how it ends.
+
+use std::fs;
+use std::net::TcpListener;
+use std::thread;
+
+use harness::{Client, Files, Issuer, Process, Upstream};
+use nix::sys::signal::Signal::{SIGHUP, SIGKILL, SIGTERM};
+
+/// An open API at `/a` that forwards to `upstream`.
+fn description(upstream: &Upstream) -> String {
+    format!(
+        "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\n\
+         x-wso2-production-endpoints: {{urls: ['{}']}}\nsecurity: []\n\
+         paths:\n  /*:\n    get: {{responses: {{'200': {{description: ok}}}}}}\n",
+        upstream.url()
+    )
+}
+
+fn ask(process: &Process, path: &str) -> harness::Response {
+    Client::connect(process.address("http")).ask(&format!("GET {path}"), "")
+}
+
+/// With `toml` as configuration it ends with 1 and says each of `expect`.
+#[track_caller]
+fn check_not_started(toml: &str, expect: &[&str]) {
+    let files = Files::new();
+    files.write("penstock.toml", toml);
+    let (code, text) = Process::run(files.folder(), &["gateway", "--config", "penstock.toml"]);
+    assert_eq!(code, Some(1), "{text}");
+    for part in expect {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}
+
+#[test]
+fn a_taken_port_is_named_with_its_setting() {
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap();
+    for (section, key, setting) in [
+        ("gateway", "http", "[gateway] http"),
+        ("gateway", "https", "[gateway] https"),
+        ("admin", "listen", "[admin] listen"),
+    ] {
+        let other = if key == "http" { "" } else { "[gateway]\nhttp = \"127.0.0.1:0\"\n" };
+        let section = if section == "gateway" && !other.is_empty() { "" } else { section };
+        let header = if section.is_empty() { String::new() } else { format!("[{section}]\n") };
+        let toml = format!("{other}{header}{key} = \"{taken}\"\n");
+        check_not_started(&toml, &[&format!("{taken} is taken"), setting, "penstock.toml"]);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_configuration_is_told_with_its_place_and_a_way_out() {
+    check_not_started(
+        "[gateway]\nhttp = \"127.0.0.1:0\"\nwrokers = 2\n",
+        &["penstock.toml:3:1: error: ", "wrokers", "workers"],
+    );
+    check_not_started("[gateway]\nhttp = 8280\n", &["penstock.toml:2:8: error: "]);
+    check_not_started("[gateway\n", &["penstock.toml:1:"]);
+    check_not_started("", &["penstock.toml", "error: "]);
+    check_not_started(
+        "[gateway]\nhttps = \"127.0.0.1:0\"\n[tls]\ncert = \"none.crt\"\nkey = \"none.key\"\n",
+        &["none.crt"],
+    );
+}
+
+#[test]
+fn a_missing_file_is_named_and_a_wrong_flag_is_a_matter_of_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, code, expect) in [
+        (&["gateway", "--config", "none.toml"][..], 1, "none.toml"),
+        (&["check", "none.yaml"], 1, "none.yaml"),
+        (&["gateway"], 2, "--config"),
+        (&["gateway", "--confg", "x"], 2, "--config"),
+        (&["nonsense"], 2, "nonsense"),
+        (&[], 2, "Usage"),
+        (&["--help"], 0, "penstock up"),
+        (&["--version"], 0, "penstock 0."),
+    ] {
+        let (got, text) = Process::run(folder.path(), arguments);
+        assert_eq!(got, Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(expect), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn an_edited_added_or_removed_description_is_served_without_a_restart() {
+    let (one, two) = (Upstream::saying("one"), Upstream::saying("two"));
+    let files = Files::new().api("a.yaml", &description(&one));
+    let process = Process::gateway(&files);
+    assert_eq!(ask(&process, "/a/x").text(), "one");
+    files.write("apis/a.yaml", &description(&two));
+    while ask(&process, "/a/x").text() != "two" {}
+    files.write("apis/b.yaml", &description(&one).replace("basePath: /a", "basePath: /b"));
+    while ask(&process, "/b/x").status != 200 {}
+    fs::remove_file(files.path("apis/b.yaml")).unwrap();
+    while ask(&process, "/b/x").status != 404 {}
+    assert_eq!(ask(&process, "/a/x").text(), "two");
+}
+
+#[test]
+fn a_broken_edit_keeps_the_last_good_version_and_stands_on_the_admin_port() {
+    let upstream = Upstream::saying("good");
+    let files = Files::new().api("a.yaml", &description(&upstream));
+    let process = Process::gateway(&files);
+    let diagnostics =
+        || Client::connect(process.address("admin")).ask("GET /diagnostics", "").text();
+    assert_eq!(diagnostics(), "[]");
+    files.write("apis/a.yaml", &format!("{}x-wso2-basePath: [oops\n", description(&upstream)));
+    while diagnostics() == "[]" {}
+    assert!(diagnostics().contains("a.yaml"), "{}", diagnostics());
+    assert_eq!(ask(&process, "/a/x").text(), "good");
+    files.write("apis/a.yaml", &description(&upstream));
+    while diagnostics() != "[]" {}
+}
+
+#[test]
+fn sighup_reads_issuers_and_limits_again() {
+    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("late"));
+    let secured = description(&upstream).replace("security: []\n", "");
+    let files = Files::new().api("a.yaml", &secured).issuer("first", &Issuer::new("first"));
+    let process = Process::gateway(&files);
+    let bearer = format!("Authorization: {}\r\n", issuer.token().bearer());
+    let status = || Client::connect(process.address("http")).ask("GET /a/x", &bearer).status;
+    assert_eq!(status(), 401);
+    let files = files.issuer("late", &issuer);
+    files.configure();
+    process.signal(SIGHUP);
+    while status() != 200 {}
+}
+
+#[test]
+fn sigterm_under_load_fails_no_request_and_ends_well() {
+    let upstream = Upstream::saying("answered");
+    let files = Files::new().api("a.yaml", &description(&upstream));
+    let mut process = Process::gateway(&files);
+    let (http, admin) = (process.address("http"), process.address("admin"));
+    let (begun, warmed_up) = std::sync::mpsc::channel();
+    let callers: Vec<_> = (0..8)
+        .map(|_| {
+            let begun = begun.clone();
+            thread::spawn(move || {
+                let mut client = Client::connect(http);
+                for count in 1_u32.. {
+                    let answer = client.ask("GET /a/x", "");
+                    assert_eq!((answer.status, answer.text().as_str()), (200, "answered"));
+                    if count == 10 {
+                        begun.send(()).unwrap();
+                    }
+                    if answer.header("connection") == Some("close") {
+                        return count;
+                    }
+                }
+                unreachable!("it is told to close")
+            })
+        })
+        .collect();
+    for _ in &callers {
+        warmed_up.recv().unwrap();
+    }
+    process.signal(SIGTERM);
+    while Client::connect(admin).ask("GET /readyz", "").status == 200 {}
+    // Balancers have not looked yet: a new connection is still taken.
+    assert_eq!(Client::connect(http).ask("GET /a/x", "").status, 200);
+    for caller in callers {
+        assert!(caller.join().unwrap() > 10);
+    }
+    assert_eq!(process.wait().code(), Some(0), "{}", process.text());
+    assert!(process.text().contains("every request was answered"), "{}", process.text());
+    assert!(TcpListener::bind(http).is_ok(), "the port is free again");
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let upstream = Upstream::by_hand();
+    let files = Files::new().api("a.yaml", &description(&upstream));
+    let mut process = Process::gateway(&files);
+    let mut client = Client::connect(process.address("http"));
+    client.send("GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n");
+    let mut visit = upstream.accept();
+    visit.request();
+    process.signal(SIGTERM);
+    process.wait_for("a second signal ends at once");
+    process.signal(SIGTERM);
+    assert_eq!(process.wait().code(), Some(1), "{}", process.text());
+    client.expect_close();
+}
+
+#[test]
+fn after_kill_9_the_same_data_folder_serves_again() {
+    let upstream = Upstream::saying("served");
+    let files = Files::new().api("a.yaml", &description(&upstream));
+    for _ in 0..2 {
+        let mut process = Process::gateway(&files);
+        assert_eq!(ask(&process, "/a/x").text(), "served");
+        process.signal(SIGKILL);
+        process.wait();
+    }
+}
+
+#[test]
+fn the_log_and_the_access_log_hold_no_token() {
+    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("resident"));
+    let files = Files::new()
+        .api("a.yaml", &description(&upstream).replace("security: []\n", ""))
+        .issuer("resident", &issuer)
+        .toml("[access_log]\nto = \"file\"\nfile = \"access.log\"\n[log]\nlevel = \"trace\"\n");
+    let mut process = Process::gateway(&files);
+    let valid = issuer.token().sign();
+    for token in [&valid, &issuer.token().expires_in_s(-5).sign()] {
+        let field = format!("Authorization: Bearer {token}\r\n");
+        let answer = Client::connect(process.address("http")).ask("GET /a/sEcReT?q=hIdDeN", &field);
+        assert!([200, 401].contains(&answer.status));
+    }
+    process.signal(SIGTERM);
+    process.wait();
+    let access = fs::read_to_string(files.path("access.log")).unwrap();
+    assert_eq!(access.lines().count(), 2, "{access}");
+    for line in access.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(line.is_object());
+    }
+    let signature = valid.rsplit('.').next().unwrap();
+    for (name, text) in [("access log", &access), ("log", &process.text())] {
+        assert!(!text.contains(signature) && !text.contains("hIdDeN"), "{name}: {text}");
+    }
+}

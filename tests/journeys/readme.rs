@@ -1,0 +1,113 @@
+//! What the README and the examples say is true.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use harness::{Files, Issuer, Process, Upstream};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+#[test]
+fn every_command_of_the_readme_exists() {
+    let mut known = 0;
+    for line in readme().lines().filter(|line| line.starts_with("| `penstock ")) {
+        let command = line.split('`').nth(1).unwrap();
+        let words = command.split(' ').skip(1);
+        let mut arguments: Vec<&str> =
+            words.take_while(|word| word.chars().all(|c| c.is_ascii_lowercase())).collect();
+        arguments.push("--help");
+        let (code, text) = Process::run(&root(), &arguments);
+        assert_eq!(code, Some(0), "{command}: {text}");
+        for flag in command.split(['[', ']', ' ']).filter(|word| word.starts_with("--")) {
+            assert!(text.contains(flag), "no {flag} of {command} in {text}");
+        }
+        known += 1;
+    }
+    assert!(known >= 7, "the table of commands was read");
+}
+
+#[test]
+fn every_file_that_the_readme_links_to_is_there() {
+    let text = readme();
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    for target in targets.filter(|target| !target.starts_with("http")) {
+        assert!(root().join(target).exists(), "{target}");
+    }
+}
+
+#[test]
+fn the_configuration_of_the_readme_is_accepted() {
+    let text = readme();
+    let toml = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let files = Files::new();
+    files.write("penstock.toml", toml);
+    files.write("petstore.yaml", &fs::read_to_string(root().join("examples/pets.yaml")).unwrap());
+    let (code, text) = Process::run(files.folder(), &["check", "penstock.toml"]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+/// `examples/pets.yaml` with its backends replaced by ours, in the order of their ports.
+fn pets(backends: &[&Upstream; 5]) -> String {
+    let mut text = fs::read_to_string(root().join("examples/pets.yaml")).unwrap();
+    for (port, backend) in ["8701", "8702", "8703", "8711", "8712"].iter().zip(backends) {
+        let named = format!("http://127.0.0.1:{port}");
+        assert!(text.contains(&named), "{named}");
+        text = text.replace(&named, &backend.url());
+    }
+    text
+}
+
+#[test]
+fn the_pets_example_does_what_its_comments_say() {
+    let told = |name: &'static str| {
+        Upstream::answering(move |request| {
+            harness::Answer::ok(&format!("{name} {}", request.target()))
+        })
+    };
+    let [one, two, sandbox, photos] = ["one", "two", "sandbox", "photos"].map(told);
+    let down = Upstream::refusing();
+    let issuer = Issuer::new("account");
+    let gateway = Files::new()
+        .api("pets.yaml", &pets(&[&one, &two, &sandbox, &down, &photos]))
+        .issuer("account", &issuer)
+        .start();
+    let token = |scope: &str| issuer.token().claim("scope", scope);
+    for (request, token, expect) in [
+        ("GET /pets/2.1.0/opening-hours", None, "one /api/opening-hours"),
+        ("GET /pets/opening-hours", None, "two /api/opening-hours"),
+        ("GET /pets/2.1.0/pets", None, "401 900902"),
+        ("GET /pets/2.1.0/pets", Some(token("pets:read")), "one /api/pets"),
+        ("GET /pets/2.1.0/pets", Some(token("pets:write")), "403 900910"),
+        ("POST /pets/2.1.0/pets", Some(token("pets:admin")), "two /api/pets"),
+        ("DELETE /pets/2.1.0/pets/7", Some(token("pets:admin")), "403 900910"),
+        ("DELETE /pets/2.1.0/pets/7", Some(token("pets:admin pets:write")), "one /api/pets/7"),
+        (
+            "GET /pets/2.1.0/pets",
+            Some(token("pets:read").claim("keytype", "SANDBOX")),
+            "sandbox /api/pets",
+        ),
+        (
+            "GET /pets/2.1.0/pets/7/photos/a/b.jpg",
+            Some(token("pets:read")),
+            "photos /pets/7/photos/a/b.jpg",
+        ),
+        ("PATCH /pets/2.1.0/pets", None, "405 405"),
+        ("GET /pets/2.1.0/cats", None, "404 404"),
+    ] {
+        let field = token.map(|token| format!("Authorization: {}\r\n", token.bearer()));
+        let answer = gateway.ask(request, &field.unwrap_or_default());
+        let got = if answer.status == 200 { answer.text() } else { answer.verdict() };
+        assert_eq!(got, expect, "{request}");
+    }
+    let preflight = gateway.ask(
+        "OPTIONS /pets/2.1.0/pets",
+        "Origin: https://pets.example\r\nAccess-Control-Request-Method: POST\r\n",
+    );
+    assert_eq!(preflight.header("access-control-allow-origin"), Some("https://pets.example"));
+}
