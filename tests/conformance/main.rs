@@ -8,6 +8,7 @@ mod endings;
 mod endpoints;
 mod expecting;
 mod fields;
+mod following;
 mod framing;
 mod keeping;
 mod living;

@@ -26,6 +26,13 @@ impl Client {
         Self(Incoming::new(Socket::connect(address).tls_client(config, host)))
     }
 
+    /// Whether a handshake with the server succeeds under `config`.
+    #[must_use]
+    pub fn would_trust(address: SocketAddr, config: Arc<ClientConfig>, host: &str) -> bool {
+        let mut socket = Socket::connect(address).tls_client(config, host);
+        socket.shakes_hands()
+    }
+
     /// Sends all of `bytes`.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.0.socket.write_all(bytes.as_ref()).expect("the gateway reads");

@@ -102,6 +102,17 @@ impl Socket {
         name.map(|name| String::from_utf8_lossy(name).into_owned())
     }
 
+    /// Completes the handshake; false when either side refuses.
+    pub(crate) fn shakes_hands(&mut self) -> bool {
+        let tcp = &mut self.tcp;
+        let done = match &mut self.tls {
+            None => return true,
+            Some(Tls::Client(stream)) => stream.conn.complete_io(tcp),
+            Some(Tls::Server(stream)) => stream.conn.complete_io(tcp),
+        };
+        done.is_ok()
+    }
+
     /// A second handle, to shut the connection down from elsewhere.
     pub(crate) fn handle(&self) -> TcpStream {
         self.tcp.try_clone().unwrap()
