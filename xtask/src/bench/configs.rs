@@ -100,8 +100,9 @@ fn more_operation(number: u32) -> String {
     )
 }
 
-/// Bodies stay in memory: the request's buffer and the answer's hold the largest body measured. Request buffering is
-/// left on, which costs nginx less than streaming does at every size measured (and it is its default).
+/// The fastest of six that were tried: answers are passed on as they come (`proxy_buffering off`) through one buffer
+/// that holds the largest body measured; small default buffers cost up to 17 % more at 10 KiB, larger or more of
+/// them nothing less. Nothing goes to a file. Request buffering makes no difference and stays at its default.
 pub(crate) fn nginx(ground: &Ground, ports: Ports) -> String {
     let Ports { clear, tls, .. } = ports;
     let folder = ground.folder.join("nginx");
@@ -143,7 +144,8 @@ http {{
       proxy_pass http://backend;
       proxy_http_version 1.1;
       proxy_set_header Connection \"\";
-      proxy_buffer_size 8k;
+      proxy_buffering off;
+      proxy_buffer_size 128k;
       proxy_buffers 32 8k;
       proxy_busy_buffers_size 128k;
       proxy_max_temp_file_size 0;
