@@ -54,7 +54,8 @@ pub const IDLE_CLIENT_MS_MAX: u32 = 60_000;
 pub const STALL_MS_MAX: u32 = 60_000;
 /// Longest TLS handshake, in milliseconds. Longer: closed.
 pub const HANDSHAKE_MS_MAX: u32 = 10_000;
-/// Longest wait for an upstream connection, TLS included, in milliseconds. Longer: 101508, after one retry.
+/// Longest wait for an upstream connection, TLS included, in milliseconds. Longer: 101508; the other endpoints of
+/// the set and one retry follow, within `RESPONSE_HEAD_MS_MAX`.
 pub const CONNECT_MS_MAX: u32 = 5_000;
 /// Longest wait for a response head, in milliseconds, all retries included. Longer: 101504. A stream
 /// that flows has no limit. Source: WSO2 `synapse.global_timeout_interval`.

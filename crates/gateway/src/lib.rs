@@ -241,40 +241,41 @@ impl Gateway {
         }
     }
 
-    /// Ends gently: `/readyz` fails first, then the accept queues are emptied, every connection gets
-    /// the answer under way or one more with `Connection: close`; what is left after `drain_s` is cut.
-    /// True: nothing had to be cut.
-    pub fn drain(mut self) -> bool {
+    /// Ends gently, within `drain_s`: `/readyz` fails first, then the accept queues are emptied, every
+    /// connection gets the answer under way or one more with `Connection: close`. Answers how many
+    /// requests and tunnels had to be cut; connections that only idled are closed and not counted.
+    pub fn drain(mut self) -> usize {
+        let clock = SystemClock::new();
+        let allowed = Duration::from_secs(u64::from(self.compiled().live.drain_s));
         self.ready.store(false, Ordering::Release);
         if self.admin.is_some() {
-            std::thread::park_timeout(Duration::from_millis(u64::from(DRAIN_NOTICE_MS)));
+            let notice = Duration::from_millis(u64::from(DRAIN_NOTICE_MS));
+            std::thread::park_timeout(notice.min(allowed / 4));
         }
         for worker in &self.workers {
             let _ = worker.commands.send(Command::Drain);
         }
-        let clock = SystemClock::new();
-        let deadline_us = u64::from(self.compiled().live.drain_s) * 1_000_000;
-        let mut clean = true;
         for worker in &self.workers {
-            let left_us = deadline_us.saturating_sub(clock.now_us());
-            // The worker's end of the channel goes away with the worker.
-            let channel = worker.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            let ended = channel.recv_timeout(Duration::from_micros(left_us));
-            clean &= ended == Err(mpsc::RecvTimeoutError::Disconnected);
+            let left = allowed.saturating_sub(Duration::from_micros(clock.now_us()));
+            // The worker's end of the channel goes away with the worker; the wait ends then.
+            let ended = worker.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = ended.recv_timeout(left);
         }
-        self.stop();
-        clean
+        self.stop()
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self) -> usize {
+        let mut cut = 0;
         for worker in self.workers.drain(..) {
             let _ = worker.commands.send(Command::Stop);
-            if worker.thread.join().is_err() {
-                tracing::error!("a worker ended in a panic");
+            match worker.thread.join() {
+                Ok(count) => cut += count,
+                Err(_) => tracing::error!("a worker ended in a panic"),
             }
         }
         self.admin = None;
         self.access = None;
+        cut
     }
 }
 

@@ -42,7 +42,8 @@ pub(crate) async fn answer<C: Client>(
         Err(missed) => {
             record.api = missed.api.map(|api| worker.locals.of(api, &worker.pools));
             record.allow = missed.allow;
-            return cross_origin::preflight(call, missed.api, missed.remainder)
+            let api = missed.api.filter(|_| missed.denial == Denial::MethodNotAllowed);
+            return cross_origin::preflight(call, api, missed.remainder)
                 .map(Reply::Local)
                 .ok_or(Fault::Denied(missed.denial));
         }
@@ -67,6 +68,7 @@ pub(crate) async fn answer<C: Client>(
     let balancer = local.balancers.get(set).ok_or(Fault::Denied(no_endpoint(key_type)))?;
     let forwarding = Forwarding {
         live: &compiled.live,
+        begun_us: record.started_us,
         balancer,
         remainder: found.remainder,
         withhold: (!api.forward_auth_header).then_some(api.auth_header.as_str()),

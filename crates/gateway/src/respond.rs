@@ -51,9 +51,6 @@ pub(crate) fn tell(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -> To
         Fault::NoReadyChild { .. } => {
             runtime(303_000, "No endpoint of the set is ready", 503, statuses)
         }
-        Fault::Overloaded { .. } => {
-            report(503, 503, "Service Unavailable", "The gateway is overloaded")
-        }
     }
 }
 

@@ -35,7 +35,8 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) commands: UnboundedSender<Command>,
-    pub(crate) thread: JoinHandle<()>,
+    /// Answers how many requests and tunnels were cut.
+    pub(crate) thread: JoinHandle<usize>,
     /// Says nothing, and is disconnected when the worker has ended.
     pub(crate) ended: Mutex<std::sync::mpsc::Receiver<()>>,
 }
@@ -68,10 +69,11 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
         match runtime {
             Ok(runtime) => {
                 let _ = report.send(Ok(()));
-                runtime.block_on(run(start, receiver));
+                runtime.block_on(run(start, receiver))
             }
             Err(error) => {
                 let _ = report.send(Err(error));
+                0
             }
         }
     })?;
@@ -79,7 +81,7 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
     Ok(Running { commands, thread, ended: Mutex::new(ended) })
 }
 
-async fn run(start: Start, mut commands: UnboundedReceiver<Command>) {
+async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
     let Start { number, clock, compiled, access, unknown_kids, listeners } = start;
     let worker = Rc::new(Worker::new(number, clock, compiled, access, unknown_kids));
     let drain = Rc::new(Notify::new());
@@ -128,6 +130,7 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) {
         }
     }
     worker.access.flush(&worker.tally);
+    worker.busy.get()
 }
 
 /// Accepts until told to drain; then empties the queue and closes the listener.

@@ -18,6 +18,15 @@ use crate::forward::Pools;
 use crate::local::Locals;
 use crate::watch::Watches;
 
+/// Something under way that a shutdown should wait for.
+pub(crate) struct Busy<'w>(&'w Cell<usize>);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
 /// One worker.
 pub(crate) struct Worker {
     pub(crate) number: usize,
@@ -35,6 +44,8 @@ pub(crate) struct Worker {
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
     pub(crate) connections: Cell<usize>,
+    /// Requests and tunnels under way.
+    pub(crate) busy: Cell<usize>,
     /// SIGTERM came: answers say `Connection: close`.
     pub(crate) draining: Cell<bool>,
     /// The last connection ended while draining.
@@ -67,10 +78,17 @@ impl Worker {
             tally: Tally::default(),
             access,
             connections: Cell::new(0),
+            busy: Cell::new(0),
             draining: Cell::new(false),
             emptied: Notify::new(),
             unknown_kids,
         }
+    }
+
+    /// Counts a request as under way for as long as the answer lives.
+    pub(crate) fn busy(&self) -> Busy<'_> {
+        self.busy.set(self.busy.get() + 1);
+        Busy(&self.busy)
     }
 
     /// Microseconds on the worker's clock, now.
@@ -144,6 +162,9 @@ impl Worker {
 
     /// Closes a record: counters, and the access log where it is on.
     pub(crate) fn close(&self, record: Record, call: &Call) {
+        if record.is_settled() {
+            return;
+        }
         let us = self.now_us().saturating_sub(record.started_us);
         match &record.api {
             Some(api) => api.count(record.operation, record.status, us, record.sent),

@@ -131,7 +131,8 @@ pub enum Scheme {
 }
 
 /// When a failing endpoint is left alone, and for how long. A failure is a refused, broken or
-/// timed-out exchange, never a status. Source: Synapse `suspendOnFailure`, default 30 s.
+/// timed-out exchange, never a status. Source: Synapse `suspendOnFailure`, whose 30 s are the longest here; it begins with a
+/// second, so that a backend that restarts is back soon.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Suspension {
     /// Failures in a row that suspend; 0: never suspended.

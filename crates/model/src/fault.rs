@@ -41,9 +41,6 @@ pub enum Fault {
     /// The client went away: recorded as 499, answered by nothing.
     #[error("the client left")]
     ClientLeft,
-    /// The gateway's own limits are reached.
-    #[error("overloaded: {what}")]
-    Overloaded { what: &'static str },
 }
 
 /// Whose doing a fault is: decides the class of the status, and which counter moves.
@@ -59,7 +56,7 @@ impl Fault {
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Denied(Denial::ApiUnloaded) | Self::Overloaded { .. } => Blame::Gateway,
+            Self::Denied(Denial::ApiUnloaded) => Blame::Gateway,
             Self::Denied(_) | Self::Malformed { .. } | Self::ClientTimeout | Self::ClientLeft => {
                 Blame::Caller
             }

@@ -27,7 +27,7 @@ pub struct GatewaySettings {
     pub workers: Option<usize>,
     /// `apis`: files and folders of API descriptions, watched.
     pub apis: Vec<PathBuf>,
-    /// `data`: generated keys and certificates, last good snapshot.
+    /// `data`: generated keys and certificates.
     pub data: PathBuf,
     /// `trusted_proxies`: addresses and CIDR blocks whose `X-Forwarded-*` and `Forwarded` are believed.
     pub trusted_proxies: Vec<(std::net::IpAddr, u8)>,

@@ -83,10 +83,11 @@ impl Serving {
         let ending = move || {
             // The follower holds the gateway to tell it changes.
             follower.stop();
-            if Arc::into_inner(gateway).is_none_or(Gateway::drain) {
-                tracing::info!("ended; every request was answered");
-            } else {
-                tracing::warn!("ended; what was still under way after `drain_s` was cut");
+            match Arc::into_inner(gateway).map_or(0, Gateway::drain) {
+                0 => tracing::info!("ended; every request was answered"),
+                cut => {
+                    tracing::warn!(cut, "ended; what was still under way after `drain_s` was cut")
+                }
             }
             // Nobody waits any more where a second signal came first.
             let _ = told.send(());

@@ -9,7 +9,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.https", "address with port; absent: not opened", "The listener with TLS 1.2 and 1.3: HTTP/1.1 and HTTP/2 by ALPN."),
     ("gateway.workers", "1 to 256; default: the CPUs that affinity and cgroup quota allow", "Worker threads. Each has its own listeners, connections to backends and token cache."),
     ("gateway.apis", "list of paths; default: [\"apis/\"]", "Files and folders of API descriptions, watched for changes."),
-    ("gateway.data", "path; default: \"data/\"", "Folder for generated keys and certificates and the last good snapshot."),
+    ("gateway.data", "path; default: \"data/\"", "Folder for generated keys and certificates."),
     ("gateway.trusted_proxies", "list of addresses and CIDR blocks; default: []", "Who may set `X-Forwarded-*` and `Forwarded`. From everybody else they are removed."),
     ("gateway.fault_status", "\"wso2\" or \"http\"; default: \"wso2\"", "How faults of backends are answered: `wso2` with 500, `http` with 502, 503 and 504. The body is the same."),
     ("gateway.drain_s", "0 to 3600 seconds; default: 30", "Longest time that SIGTERM leaves to requests under way. After it connections are cut."),

@@ -44,14 +44,24 @@ pub(crate) struct Record {
     pub(crate) sent: u64,
     /// The answer broke off after its head.
     pub(crate) truncated: bool,
+    settled: bool,
 }
 
 /// The status that stands in records for a caller that left before its answer (nginx's).
 pub(crate) const CLIENT_LEFT: u16 = 499;
 
 impl Record {
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
     pub(crate) fn open(started_us: u64) -> Self {
         Self { started_us, ..Self::default() }
+    }
+
+    /// Stands in for one that is closed already.
+    pub(crate) fn settled() -> Self {
+        Self { settled: true, ..Self::default() }
     }
 
     /// Notes why the gateway answers by itself.

@@ -66,6 +66,8 @@ struct Broken {
 /// Where and how a request is forwarded.
 pub(crate) struct Forwarding<'a> {
     pub(crate) live: &'a Live,
+    /// When the request began, on the worker's clock.
+    pub(crate) begun_us: u64,
     pub(crate) balancer: &'a Balancer,
     /// The routed path below the base path.
     pub(crate) remainder: &'a [u8],
@@ -140,8 +142,7 @@ fn may_follow(fault: &Fault) -> bool {
         | Fault::NotReady { .. }
         | Fault::NoReadyChild { .. }
         | Fault::ClientTimeout
-        | Fault::ClientLeft
-        | Fault::Overloaded { .. } => false,
+        | Fault::ClientLeft => false,
     }
 }
 
@@ -154,7 +155,12 @@ async fn attempt<C: Client>(
     client: &mut C,
 ) -> Result<Upstreamed, Broken> {
     let live = forwarding.live;
-    client.watch().set(worker.coarse_us() + u64::from(live.connect_ms) * 1_000);
+    // The time for the response head covers all attempts: what earlier ones took is gone.
+    let spent_us = worker.coarse_us().saturating_sub(forwarding.begun_us);
+    let wait_us = u64::from(forwarding.balancer.response_head_ms) * 1_000;
+    let wait_us = wait_us.saturating_sub(spent_us);
+    let connect_us = wait_us.min(u64::from(live.connect_ms) * 1_000);
+    client.watch().set(worker.coarse_us() + connect_us);
     let lease = target
         .pool
         .lease(freshness, &live.client_tls, client.watch(), live.connect_ms)
@@ -172,7 +178,7 @@ async fn attempt<C: Client>(
         buffer: Buffer::default(),
         interim: 0,
         stall_us: u64::from(live.stall_ms) * 1_000,
-        wait_us: u64::from(forwarding.balancer.response_head_ms) * 1_000,
+        wait_us,
         method: call.head.method(),
         upgrade: forwarding.upgrade,
     };

@@ -17,6 +17,7 @@ impl Connection<'_> {
     /// Answers the request whose head stands in `call`.
     pub(super) async fn serve_one(&mut self, call: Call) -> After {
         let worker = self.worker;
+        let _busy = worker.busy();
         let compiled = worker.compiled();
         let mut record = Record::open(worker.now_us());
         let after = match pipeline::answer(worker, &compiled, &call, self, &mut record).await {

@@ -33,6 +33,8 @@ pub(super) async fn run(
     }
     let worker = connection.worker;
     bump(&worker.tally.tunnels);
+    // Counted and logged now, so that the tunnel holds no revision of its API.
+    worker.close(std::mem::replace(record, Record::settled()), call);
     let mut text = worker.buffers.text();
     let bytes = answer.reader.buffer.filled();
     write::status_line(&mut text, 101, b"Switching Protocols");
@@ -64,7 +66,6 @@ pub(super) async fn run(
         }
     })
     .await;
-    record.sent = down.moved;
     for lane in [up, down] {
         worker.buffers.give_back(lane.buffer);
         worker.buffers.give_back_text(lane.text);

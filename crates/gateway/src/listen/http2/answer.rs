@@ -27,6 +27,7 @@ use crate::worker::Worker;
 /// Answers one stream.
 pub(super) async fn answer(opened: Opened, (parts, body, respond): Accepted) {
     let worker = opened.0.worker();
+    let _busy = worker.busy();
     let mut record = Record::open(worker.now_us());
     let respond = RefCell::new(respond);
     let mut caller = Caller::new(Incoming::new(body), &respond, worker.watches.add());
