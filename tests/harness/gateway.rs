@@ -235,7 +235,7 @@ impl Gateway {
     pub fn drain(self) -> bool {
         let Self { following, running, .. } = self;
         drop(following);
-        Arc::into_inner(running).expect("nobody else holds it").drain()
+        Arc::into_inner(running).expect("nobody else holds it").drain() == 0
     }
 }
 
