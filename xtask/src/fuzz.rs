@@ -21,7 +21,6 @@ const FLAGS: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
     "-Cllvm-args=-sanitizer-coverage-stack-depth",
-    "-Clink-dead-code",
     "--cfg=fuzzing",
 ];
 
