@@ -20,12 +20,13 @@ struct Case {
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    Case { name: "parse_request_head",   instructions_max: 9_000, run: codec::parse_request_head },
-    Case { name: "parse_response_head",  instructions_max: 4_000, run: codec::parse_response_head },
-    Case { name: "write_request_head",   instructions_max: 2_000, run: codec::write_request_head },
-    Case { name: "decode_chunked_1_kib", instructions_max: 1_000, run: codec::decode_chunked },
-    Case { name: "route_of_1000_apis",   instructions_max: 1_400, run: decisions::route },
-    Case { name: "token_cache_hit",      instructions_max: 1_500, run: decisions::token_cache_hit },
+    // About 15 % above what stood when they were set (docs/performance.md).
+    Case { name: "parse_request_head",   instructions_max: 6_800, run: codec::parse_request_head },
+    Case { name: "parse_response_head",  instructions_max: 3_300, run: codec::parse_response_head },
+    Case { name: "write_request_head",   instructions_max: 1_000, run: codec::write_request_head },
+    Case { name: "decode_chunked_1_kib", instructions_max: 850, run: codec::decode_chunked },
+    Case { name: "route_of_1000_apis",   instructions_max: 1_350, run: decisions::route },
+    Case { name: "token_cache_hit",      instructions_max: 500, run: decisions::token_cache_hit },
     // DESIGN.md section 6, budget 5.
     Case { name: "pure_pipeline",        instructions_max: 3_000, run: decisions::pure_pipeline },
 ];
