@@ -34,6 +34,9 @@ pub const HEAD_BUFFER_BYTES: u32 = 16 * KIB;
 pub const BODY_BUFFER_BYTES: u32 = 64 * KIB;
 /// Buffers of each size that a worker keeps for reuse; more are given back to the allocator.
 pub const SPARE_BUFFERS_MAX: usize = 64;
+/// Heads and texts that a worker keeps for reuse; more are given back to the allocator. As many as
+/// requests are under way on a busy worker, for each holds one until it is answered.
+pub const SPARE_HEADS_MAX: usize = 2_048;
 /// Largest body a mediator may hold, in bytes. Larger: 413. An untouched body streams, without limit.
 pub const BODY_BYTES_MAX: u32 = 10 * MIB;
 

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use base::limits::{
     BODY_BUFFER_BYTES, HEAD_BUFFER_BYTES, HEAD_BYTES_MAX, RESPONSE_HEAD_BYTES_MAX,
-    SPARE_BUFFERS_MAX,
+    SPARE_BUFFERS_MAX, SPARE_HEADS_MAX,
 };
 
 /// Filled bytes between `start` and `end`, room behind them.
@@ -149,7 +149,7 @@ impl Buffers {
     pub(crate) fn give_back_text(&self, mut text: Vec<u8>) {
         let mut texts = self.texts.borrow_mut();
         if text.capacity() > 0
-            && texts.len() < SPARE_BUFFERS_MAX
+            && texts.len() < SPARE_HEADS_MAX
             && text.capacity() <= HEAD_BYTES_MAX as usize
         {
             text.clear();

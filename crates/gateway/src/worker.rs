@@ -132,7 +132,7 @@ impl Worker {
 
     pub(crate) fn give_back_call(&self, mut call: Call) {
         let mut calls = self.calls.borrow_mut();
-        if calls.len() < limits::SPARE_BUFFERS_MAX
+        if calls.len() < limits::SPARE_HEADS_MAX
             && call.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize
         {
             call.bytes.clear();
@@ -146,7 +146,7 @@ impl Worker {
 
     pub(crate) fn give_back_response_head(&self, head: ResponseHead) {
         let mut heads = self.response_heads.borrow_mut();
-        if heads.len() < limits::SPARE_BUFFERS_MAX {
+        if heads.len() < limits::SPARE_HEADS_MAX {
             heads.push(head);
         }
     }
