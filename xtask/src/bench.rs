@@ -6,8 +6,10 @@
 //! never asserted: docs/performance.md holds a run of it, with the machine.
 
 mod cells;
+mod change;
 mod chapters;
 mod configs;
+mod edits;
 mod ground;
 mod load;
 mod process;
@@ -31,6 +33,8 @@ struct Effort {
     seconds: u64,
     warm_up_s: u64,
     rounds: u64,
+    /// Files written by the chapter `change`.
+    changes: u64,
 }
 
 /// Measures every chosen cell, or the chapters named; prints tables and leaves them in `bench/` of cargo's folder.
@@ -38,13 +42,15 @@ struct Effort {
 /// # Errors
 /// A target that doesn't start or answers wrongly, or a generator that fails. A missed budget is no error.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    let known = ["--cells", "--targets", "--seconds", "--warm-up", "--rounds", "--profile"];
+    let known =
+        ["--cells", "--targets", "--seconds", "--warm-up", "--rounds", "--changes", "--profile"];
     let options = Options::read(arguments, &known, &["--quick"])?;
     let (seconds, warm_up_s, rounds) = if options.has("--quick") { (2, 1, 1) } else { (5, 2, 3) };
     let effort = Effort {
         seconds: options.number("--seconds", seconds)?,
         warm_up_s: options.number("--warm-up", warm_up_s)?,
         rounds: options.number("--rounds", rounds)?,
+        changes: options.number("--changes", change::CHANGES)?,
     };
     let profile = options.text("--profile").unwrap_or("release");
     if !options.rest.is_empty() {

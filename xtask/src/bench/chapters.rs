@@ -1,4 +1,4 @@
-//! The other budgets: latency at half load, a second worker, start, memory. Each chapter answers a table.
+//! The other budgets: latency at half load, a second worker, start, memory, live change. Each chapter answers a table.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Effort;
 use super::cells::Cell;
+use super::change;
 use super::ground::Ground;
 use super::load::{self, Aim, Generator, Plan, Sample};
 use super::process;
@@ -25,6 +26,7 @@ pub(crate) const CHAPTERS: &[Chapter] = &[
     Chapter { name: "workers", run: workers },
     Chapter { name: "start", run: start },
     Chapter { name: "memory", run: memory },
+    Chapter { name: "change", run: change::change },
 ];
 
 /// Connections of the latency chapter, each with one request under way: from little load to a full core.

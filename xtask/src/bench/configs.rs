@@ -47,6 +47,24 @@ pub(crate) fn path(variant: &Variant) -> String {
 /// One API of `operations` operations, at least four; one of the first four is measured.
 pub(crate) fn api(ground: &Ground, number: u32, operations: u32) -> String {
     let more: String = (4..operations).map(more_operation).collect();
+    api_with(number, ground.backend_port, &more)
+}
+
+/// An edition of an API that can be told from others: it alone answers `GET /edition-{edition}`.
+pub(crate) fn edition(number: u32, operations: u32, backend_port: u16, edition: u32) -> String {
+    let more: String = (5..operations).map(more_operation).collect();
+    let told = format!(
+        r#"  /edition-{edition}:
+    get:
+      security:
+        - default: []
+      responses: {{"200": {{description: this edition is live}}}}
+"#
+    );
+    api_with(number, backend_port, &(told + &more))
+}
+
+fn api_with(number: u32, backend_port: u16, more: &str) -> String {
     format!(
         r#"openapi: 3.0.3
 info:
@@ -55,7 +73,7 @@ info:
 x-wso2-basePath: /orders-{number:04}/1.0.0
 x-wso2-production-endpoints:
   urls:
-    - http://127.0.0.1:{}/
+    - http://127.0.0.1:{backend_port}/
 paths:
   /orders:
     get:
@@ -84,8 +102,7 @@ paths:
           tokenUrl: https://bench.example/oauth2/token
           scopes:
             "{SCOPE}": change orders
-"#,
-        ground.backend_port
+"#
     )
 }
 

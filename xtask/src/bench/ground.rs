@@ -58,11 +58,7 @@ impl Ground {
         for cell in cells::chosen(None)? {
             make_body(&penstock, &body_file(&folder, &cell), cell.body_bytes)?;
         }
-        let backend_port = free_port()?;
-        let listen = format!("127.0.0.1:{backend_port}");
-        let mut backend =
-            Process::start(LOAD_CORE, &penstock, ["echo", "--listen", &listen], &file("echo.log"))?;
-        backend.wait_for_ports(&[backend_port])?;
+        let (backend_port, backend) = start_backend(&penstock, &file("echo.log"))?;
         Ok(Self {
             penstock,
             certificate: file("tls.crt"),
@@ -92,6 +88,18 @@ impl Ground {
         let text = read(&self.tokens)?;
         text.lines().next().map(str::to_owned).ok_or_else(|| "no tokens were made".to_owned())
     }
+}
+
+/// A `penstock echo` beside the generator, and its port.
+///
+/// # Errors
+/// It ends, or doesn't listen.
+pub(crate) fn start_backend(penstock: &Path, log: &Path) -> Result<(u16, Process), String> {
+    let port = free_port()?;
+    let listen = format!("127.0.0.1:{port}");
+    let mut backend = Process::start(LOAD_CORE, penstock, ["echo", "--listen", &listen], log)?;
+    backend.wait_for_ports(&[port])?;
+    Ok((port, backend))
 }
 
 fn body_file(folder: &Path, cell: &Cell) -> PathBuf {

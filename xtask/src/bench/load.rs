@@ -94,6 +94,53 @@ pub(crate) fn run(
     Ok(used.complete(sample))
 }
 
+/// A generator that runs until it is told to end; nothing of it is warm-up.
+pub(crate) struct Steady {
+    load: Process,
+    out: PathBuf,
+    log: PathBuf,
+}
+
+impl Steady {
+    /// Starts it; after `seconds_max` it ends by itself.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub(crate) fn start(
+        ground: &Ground,
+        aim: &Aim,
+        cell: &Cell,
+        seconds_max: u64,
+    ) -> Result<Self, String> {
+        let (out, log) = (ground.folder.join("steady.json"), ground.folder.join("steady.txt"));
+        let plan = Plan { seconds: seconds_max, warm_up_s: 0 };
+        let arguments = lab_arguments(ground, aim, cell, &plan, &out);
+        _ = std::fs::remove_file(&out);
+        let load = Process::start(LOAD_CORE, &ground.penstock, &arguments, &log)?;
+        Ok(Self { load, out, log })
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.load.has_ended()
+    }
+
+    /// Ends it; answers what it found, without the figures that come from watching processes.
+    ///
+    /// # Errors
+    /// It failed, or what it wrote isn't understood.
+    pub(crate) fn finish(mut self) -> Result<Sample, String> {
+        if !self.has_ended() {
+            self.load.interrupt()?;
+        }
+        let status = self.load.wait()?;
+        if !status.success() {
+            let told = ground::read(&self.log)?;
+            return Err(format!("the generator ended with {status}:\n{told}"));
+        }
+        read_lab(&ground::read(&self.out)?)
+    }
+}
+
 /// What target and generator used between two moments.
 struct Used {
     seconds: f64,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::shell::pause;
+use crate::shell::{self, pause};
 
 /// /proc counts CPU time in hundredths of a second on every Linux.
 const TICK_US: u64 = 10_000;
@@ -69,6 +69,19 @@ impl Process {
             }
         }
         Ok(())
+    }
+
+    /// It runs no more.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks it to end as Ctrl-C does.
+    ///
+    /// # Errors
+    /// It can't be asked.
+    pub(crate) fn interrupt(&self) -> Result<(), String> {
+        shell::run(Command::new("kill").args(["-INT", &self.pid().to_string()]))
     }
 
     /// Waits for the end.

@@ -176,6 +176,19 @@ impl Running {
         if self.name == PENSTOCK { counted(self.ports.admin).map(Some) } else { Ok(None) }
     }
 
+    /// The sum of its counter `name` on /metrics, of those samples whose labels contain `labels`; 0 without any.
+    ///
+    /// # Errors
+    /// /metrics can't be read.
+    pub(crate) fn metric(&self, name: &str, labels: &str) -> Result<u64, String> {
+        Ok(sum_of(&metrics(self.ports.admin)?, name, labels).unwrap_or(0))
+    }
+
+    /// The port in clear.
+    pub(crate) fn clear_port(&self) -> u16 {
+        self.ports.clear
+    }
+
     /// The measured request comes back as it was sent; without its token a secured target refuses it.
     ///
     /// # Errors
@@ -227,18 +240,21 @@ fn tail(text: &str) -> String {
 
 /// The sum of the gateway's request counters.
 fn counted(admin_port: u16) -> Result<u64, String> {
-    let url = format!("http://127.0.0.1:{admin_port}/metrics");
-    let text = shell::output(Command::new("curl").args(["--silent", "--fail", &url]))?;
-    sum_of(&text, "penstock_requests_total")
+    sum_of(&metrics(admin_port)?, "penstock_requests_total", "")
         .ok_or_else(|| "/metrics has no penstock_requests_total".to_owned())
 }
 
-/// The sum of all samples of counter `name` in Prometheus' text format.
-fn sum_of(metrics: &str, name: &str) -> Option<u64> {
+fn metrics(admin_port: u16) -> Result<String, String> {
+    let url = format!("http://127.0.0.1:{admin_port}/metrics");
+    shell::output(Command::new("curl").args(["--silent", "--fail", &url]))
+}
+
+/// The sum of all samples of counter `name` in Prometheus' text format whose labels contain `labels`.
+fn sum_of(metrics: &str, name: &str, labels: &str) -> Option<u64> {
     let samples: Vec<u64> = metrics
         .lines()
         .filter_map(|line| line.strip_prefix(name))
-        .filter(|rest| rest.starts_with(['{', ' ']))
+        .filter(|rest| rest.starts_with(['{', ' ']) && rest.contains(labels))
         .filter_map(|rest| rest.rsplit(' ').next()?.parse().ok())
         .collect();
     if samples.is_empty() { None } else { Some(samples.iter().sum()) }
@@ -340,7 +356,9 @@ mod tests {
     fn counters_are_summed_over_their_labels() {
         let text =
             "# TYPE a_total counter\na_total{x=\"1\"} 3\na_total{x=\"b c\"} 4\na_total_other 9\n";
-        assert_eq!(sum_of(text, "a_total"), Some(7));
-        assert_eq!(sum_of(text, "b_total"), None);
+        assert_eq!(sum_of(text, "a_total", ""), Some(7));
+        assert_eq!(sum_of(text, "a_total", "x=\"b c\""), Some(4));
+        assert_eq!(sum_of(text, "a_total", "y="), None);
+        assert_eq!(sum_of(text, "b_total", ""), None);
     }
 }
