@@ -54,10 +54,7 @@ pub enum FetchError {
     #[error("no answer within {total_ms} ms")]
     Timeout { total_ms: u32 },
     #[error("no connection to {authority}: {source}")]
-    Unreachable {
-        authority: String,
-        source: io::Error,
-    },
+    Unreachable { authority: String, source: io::Error },
     #[error("the connection broke: {source}")]
     Broken { source: io::Error },
     #[error("the connection was closed before the whole answer was there")]
@@ -84,18 +81,14 @@ pub async fn get(
 ) -> Result<Fetched, FetchError> {
     let target = Target::read(url)?;
     if target.secure && tls.is_none() {
-        return Err(FetchError::BadUrl {
-            problem: "https, and no CA is trusted",
-        });
+        return Err(FetchError::BadUrl { problem: "https, and no CA is trusted" });
     }
     let total_ms = limits.total_ms;
     let exchange = async {
-        let stream = connect(&target, tls)
-            .await
-            .map_err(|source| FetchError::Unreachable {
-                authority: target.authority.clone(),
-                source,
-            })?;
+        let stream = connect(&target, tls).await.map_err(|source| FetchError::Unreachable {
+            authority: target.authority.clone(),
+            source,
+        })?;
         Exchange::new(stream, limits.bytes_max).run(&target).await
     };
     tokio::time::timeout(Duration::from_millis(u64::from(total_ms)), exchange)
@@ -135,19 +128,13 @@ impl Target {
             authority: authority.as_str().to_owned(),
             host: authority.host().to_owned(),
             port: authority.port_u16().unwrap_or(default_port),
-            path_and_query: uri
-                .path_and_query()
-                .map_or("/", |it| it.as_str())
-                .to_owned(),
+            path_and_query: uri.path_and_query().map_or("/", |it| it.as_str()).to_owned(),
         })
     }
 }
 
 async fn connect(target: &Target, tls: Option<&ClientTls>) -> io::Result<Stream> {
-    let bare = target
-        .host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
+    let bare = target.host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let tcp = TcpStream::connect((bare.unwrap_or(&target.host), target.port)).await?;
     tcp.set_nodelay(true)?;
     match tls.filter(|_| target.secure) {
@@ -166,23 +153,15 @@ struct Exchange {
 impl Exchange {
     fn new(stream: Stream, bytes_max: usize) -> Self {
         let buffer = Vec::with_capacity(limits::HEAD_BUFFER_BYTES as usize);
-        Self {
-            stream,
-            buffer,
-            bytes_max,
-        }
+        Self { stream, buffer, bytes_max }
     }
 
     async fn run(mut self, target: &Target) -> Result<Fetched, FetchError> {
-        self.ask(target)
-            .await
-            .map_err(|source| FetchError::Broken { source })?;
+        self.ask(target).await.map_err(|source| FetchError::Broken { source })?;
         let (head, head_bytes) = self.final_head().await?;
         let status = head.status();
         if let 301 | 302 | 303 | 307 | 308 = status {
-            let location = head
-                .find(Known::Location)
-                .map(|field| field.value.of(&head_bytes));
+            let location = head.find(Known::Location).map(|field| field.value.of(&head_bytes));
             let location = String::from_utf8_lossy(location.unwrap_or_default()).into_owned();
             return Err(FetchError::Redirect { status, location });
         }
@@ -192,12 +171,7 @@ impl Exchange {
             ResponseFraming::Chunked => self.chunked_body().await?,
             ResponseFraming::UntilClose => self.body_until_close().await?,
         };
-        Ok(Fetched {
-            status,
-            body,
-            head,
-            head_bytes,
-        })
+        Ok(Fetched { status, body, head, head_bytes })
     }
 
     async fn ask(&mut self, target: &Target) -> io::Result<()> {
@@ -215,9 +189,8 @@ impl Exchange {
     async fn final_head(&mut self) -> Result<(ResponseHead, Vec<u8>), FetchError> {
         let mut head = ResponseHead::default();
         for _ in 0..=limits::INTERIM_RESPONSES_MAX {
-            while let Parsed::Partial = head
-                .parse(&self.buffer, Method::Get)
-                .map_err(FetchError::Misframed)?
+            while let Parsed::Partial =
+                head.parse(&self.buffer, Method::Get).map_err(FetchError::Misframed)?
             {
                 self.read_more().await?;
             }
@@ -227,16 +200,11 @@ impl Exchange {
                 return Ok((head, head_bytes));
             }
         }
-        Err(FetchError::Misframed(Refusal::new(
-            502,
-            "too many interim responses",
-        )))
+        Err(FetchError::Misframed(Refusal::new(502, "too many interim responses")))
     }
 
     async fn sized_body(&mut self, length: u64) -> Result<Vec<u8>, FetchError> {
-        let too_large = FetchError::TooLarge {
-            bytes_max: self.bytes_max,
-        };
+        let too_large = FetchError::TooLarge { bytes_max: self.bytes_max };
         let length = match usize::try_from(length) {
             Ok(length) if length <= self.bytes_max => length,
             Ok(_) | Err(_) => return Err(too_large),
@@ -262,9 +230,7 @@ impl Exchange {
                     body.extend_from_slice(self.buffer.get(skip..end).unwrap_or_default());
                     self.drop_front(end);
                     if body.len() > self.bytes_max {
-                        return Err(FetchError::TooLarge {
-                            bytes_max: self.bytes_max,
-                        });
+                        return Err(FetchError::TooLarge { bytes_max: self.bytes_max });
                     }
                 }
                 Piece::End { .. } => return Ok(body),
@@ -276,9 +242,7 @@ impl Exchange {
     async fn body_until_close(&mut self) -> Result<Vec<u8>, FetchError> {
         while self.buffer.len() <= self.bytes_max && self.read().await? > 0 {}
         if self.buffer.len() > self.bytes_max {
-            return Err(FetchError::TooLarge {
-                bytes_max: self.bytes_max,
-            });
+            return Err(FetchError::TooLarge { bytes_max: self.bytes_max });
         }
         Ok(std::mem::take(&mut self.buffer))
     }
@@ -310,19 +274,12 @@ mod tests {
     use super::*;
     use crate::tls::{self, CertificateSet, ServerCertificates};
 
-    const LIMITS: Limits = Limits {
-        bytes_max: 10,
-        total_ms: 10_000,
-    };
+    const LIMITS: Limits = Limits { bytes_max: 10, total_ms: 10_000 };
 
     /// What a call came to, in a word: status and body, or which error.
     fn told(answer: Result<Fetched, FetchError>) -> String {
         match answer {
-            Ok(fetched) => format!(
-                "{} {}",
-                fetched.status,
-                String::from_utf8_lossy(&fetched.body)
-            ),
+            Ok(fetched) => format!("{} {}", fetched.status, String::from_utf8_lossy(&fetched.body)),
             Err(error) => error.to_string(),
         }
     }
@@ -336,11 +293,7 @@ mod tests {
     async fn serve(mut stream: Stream, answer: &[u8]) -> Vec<u8> {
         let mut request = Vec::new();
         while !request.ends_with(b"\r\n\r\n") {
-            assert_ne!(
-                stream.read_buf(&mut request).await.unwrap(),
-                0,
-                "no whole request"
-            );
+            assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0, "no whole request");
         }
         stream.write_all(answer).await.unwrap();
         stream.shutdown().await.unwrap();
@@ -359,30 +312,15 @@ mod tests {
         check("404 No\nContent-Length: 0\n\n", "404 ").await;
         check("204 No Content\n\n", "204 ").await;
         check("200 OK\nContent-Length: 10\n\n0123456789", "200 0123456789").await;
-        check(
-            "200 OK\nTransfer-Encoding: chunked\n\n3\nabc\n2;x\nde\n0\nX-T: 1\n\n",
-            "200 abcde",
-        )
-        .await;
+        check("200 OK\nTransfer-Encoding: chunked\n\n3\nabc\n2;x\nde\n0\nX-T: 1\n\n", "200 abcde")
+            .await;
         check("200 OK\n\nto the end", "200 to the end").await;
-        check(
-            "103 Early\nLink: x\n\nHTTP/1.1 200 OK\nContent-Length: 1\n\nx",
-            "200 x",
-        )
-        .await;
+        check("103 Early\nLink: x\n\nHTTP/1.1 200 OK\nContent-Length: 1\n\nx", "200 x").await;
 
         let too_large = "the answer has more than 10 bytes";
         check("200 OK\nContent-Length: 11\n\n0123456789x", too_large).await;
-        check(
-            "200 OK\nContent-Length: 18446744073709551615\n\n",
-            too_large,
-        )
-        .await;
-        check(
-            "200 OK\nTransfer-Encoding: chunked\n\n6\nabcdef\n6\nabcdef\n0\n\n",
-            too_large,
-        )
-        .await;
+        check("200 OK\nContent-Length: 18446744073709551615\n\n", too_large).await;
+        check("200 OK\nTransfer-Encoding: chunked\n\n6\nabcdef\n6\nabcdef\n0\n\n", too_large).await;
         check("200 OK\n\nmore than ten bytes", too_large).await;
 
         let cut = "the connection was closed before the whole answer was there";
@@ -393,45 +331,24 @@ mod tests {
 
         let redirect = "answered 302, a redirect to `http://b.test/`: redirects are not followed, \
                         write the final URL";
-        check(
-            "302 Found\nLocation: http://b.test/\nContent-Length: 0\n\n",
-            redirect,
-        )
-        .await;
+        check("302 Found\nLocation: http://b.test/\nContent-Length: 0\n\n", redirect).await;
 
         let misframed = "the answer is not HTTP as it should be: ";
-        check(
-            "200 OK\nContent-Length: 1\nTransfer-Encoding: chunked\n\n",
-            misframed,
-        )
-        .await;
-        check(
-            "200 OK\nContent-Length: 1\nContent-Length: 2\n\n",
-            misframed,
-        )
-        .await;
+        check("200 OK\nContent-Length: 1\nTransfer-Encoding: chunked\n\n", misframed).await;
+        check("200 OK\nContent-Length: 1\nContent-Length: 2\n\n", misframed).await;
         check("200 OK\nTransfer-Encoding: chunked\n\nxyz\n", misframed).await;
         let interim = "103 Early\n\nHTTP/1.1 ".repeat(limits::INTERIM_RESPONSES_MAX as usize + 1);
         check(&format!("{interim}200 OK\n\n"), misframed).await;
 
         /// `answer`: what follows `HTTP/1.1 `, lines ended by LF; nothing at all if empty.
         async fn check(answer: &str, expect: &str) {
-            let whole = if answer.is_empty() {
-                String::new()
-            } else {
-                format!("HTTP/1.1 {answer}")
-            };
+            let whole =
+                if answer.is_empty() { String::new() } else { format!("HTTP/1.1 {answer}") };
             let (listener, port) = listen().await;
-            let server = tokio::spawn(serve_once(
-                listener,
-                whole.replace('\n', "\r\n").into_bytes(),
-            ));
+            let server =
+                tokio::spawn(serve_once(listener, whole.replace('\n', "\r\n").into_bytes()));
             let got = told(get(&format!("http://127.0.0.1:{port}/keys?a=b"), None, LIMITS).await);
-            let fits = if expect.ends_with(": ") {
-                got.starts_with(expect)
-            } else {
-                got == expect
-            };
+            let fits = if expect.ends_with(": ") { got.starts_with(expect) } else { got == expect };
             assert!(fits, "{answer:?} came to {got:?}, not {expect:?}");
             let request = String::from_utf8(server.await.unwrap()).unwrap();
             let start = format!("GET /keys?a=b HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n");
@@ -445,9 +362,7 @@ mod tests {
         let (listener, port) = listen().await;
         let answer = b"HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nContent-Length: 0\r\n\r\n".to_vec();
         tokio::spawn(serve_once(listener, answer));
-        let fetched = get(&format!("http://localhost:{port}"), None, LIMITS)
-            .await
-            .unwrap();
+        let fetched = get(&format!("http://localhost:{port}"), None, LIMITS).await.unwrap();
         assert_eq!(fetched.header("etag"), Some(&b"\"v1\""[..]));
         assert_eq!(fetched.header("last-modified"), None);
     }
@@ -455,10 +370,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_never_answers_is_given_up() {
         let (listener, port) = listen().await;
-        let limits = Limits {
-            total_ms: 20,
-            ..LIMITS
-        };
+        let limits = Limits { total_ms: 20, ..LIMITS };
         let got = get(&format!("http://127.0.0.1:{port}/"), None, limits).await;
         assert_eq!(told(got), "no answer within 20 ms");
         drop(listener);
@@ -469,11 +381,7 @@ mod tests {
         let (listener, port) = listen().await;
         drop(listener);
         let got = get(&format!("http://127.0.0.1:{port}/"), None, LIMITS).await;
-        assert!(
-            matches!(got, Err(FetchError::Unreachable { .. })),
-            "{}",
-            told(got)
-        );
+        assert!(matches!(got, Err(FetchError::Unreachable { .. })), "{}", told(got));
     }
 
     #[tokio::test]
@@ -507,11 +415,7 @@ mod tests {
     #[tokio::test]
     async fn a_url_that_cannot_be_fetched_says_why() {
         check("https://a.test/", "https, and no CA is trusted").await;
-        check(
-            "ftp://a.test/",
-            "it starts with neither http:// nor https://",
-        )
-        .await;
+        check("ftp://a.test/", "it starts with neither http:// nor https://").await;
         check("/keys.json", "it starts with neither http:// nor https://").await;
         check("http://user:pass@a.test/", "it holds user information").await;
         check("http://a.test:x/", "its host or port is malformed").await;

@@ -78,9 +78,7 @@ impl Stream {
                 // read registers its own waker over this one.
                 let mut context = Context::from_waker(Waker::noop());
                 let mut buffer = ReadBuf::new(&mut byte);
-                Pin::new(tls.as_mut())
-                    .poll_read(&mut context, &mut buffer)
-                    .is_ready()
+                Pin::new(tls.as_mut()).poll_read(&mut context, &mut buffer).is_ready()
             }
         }
     }

@@ -16,10 +16,7 @@ pub struct Incoming {
 
 impl Incoming {
     pub fn new(stream: RecvStream) -> Self {
-        Self {
-            stream,
-            held_bytes: 0,
-        }
+        Self { stream, held_bytes: 0 }
     }
 
     /// The next piece, at most a frame long; none at the end, where [`Self::trailers`] can follow.
@@ -80,10 +77,7 @@ pub struct Outgoing {
 
 impl Outgoing {
     pub fn new(stream: SendStream<Bytes>) -> Self {
-        Self {
-            stream,
-            ended: false,
-        }
+        Self { stream, ended: false }
     }
 
     /// Sends `data`, waiting for as much window as it needs, so that no more than
@@ -104,11 +98,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn poll_room(
-        &mut self,
-        cx: &mut Context<'_>,
-        wanted: usize,
-    ) -> Poll<Result<usize, Error>> {
+    pub fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<usize, Error>> {
         self.stream.reserve_capacity(wanted);
         // What was granted earlier is not announced again, so it is looked at first.
         loop {

@@ -77,19 +77,13 @@ fn target(parts: &Parts) -> Result<&str, Refusal> {
     if parts.method == http::Method::CONNECT {
         return Err(Refusal::new(501, "CONNECT"));
     }
-    let target = parts
-        .uri
-        .path_and_query()
-        .map_or("", |target| target.as_str());
+    let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let asterisk = target == "*" && parts.method == http::Method::OPTIONS;
     if !target.starts_with('/') && !asterisk {
         return Err(Refusal::new(400, ":path is no path"));
     }
     if target.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return Err(Refusal::new(
-            400,
-            "white space or control character in :path",
-        ));
+        return Err(Refusal::new(400, "white space or control character in :path"));
     }
     Ok(target)
 }
@@ -117,16 +111,10 @@ fn host(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
 }
 
 fn check_fields(headers: &HeaderMap, end_of_stream: bool) -> Result<(), Refusal> {
-    if CONNECTION_SPECIFIC
-        .iter()
-        .any(|name| headers.contains_key(name))
-    {
+    if CONNECTION_SPECIFIC.iter().any(|name| headers.contains_key(name)) {
         return Err(Refusal::new(400, "connection-specific field in HTTP/2"));
     }
-    if headers
-        .get_all(header::TE)
-        .iter()
-        .any(|te| !te.as_bytes().eq_ignore_ascii_case(b"trailers"))
+    if headers.get_all(header::TE).iter().any(|te| !te.as_bytes().eq_ignore_ascii_case(b"trailers"))
     {
         return Err(Refusal::new(400, "TE other than trailers in HTTP/2"));
     }

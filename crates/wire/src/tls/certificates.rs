@@ -74,32 +74,22 @@ impl CertificateSet {
         let chain = read_chain(pair, cert)?;
         let key = match PrivateKeyDer::pem_slice_iter(key).next() {
             None => {
-                return Err(TlsError::NoKey {
-                    pair: pair.to_owned(),
-                });
+                return Err(TlsError::NoKey { pair: pair.to_owned() });
             }
             Some(key) => key.map_err(|error| broken_pem("key", pair, &error))?,
         };
         let key = provider()
             .key_provider
             .load_private_key(key)
-            .map_err(|source| TlsError::UnusableKey {
-                pair: pair.to_owned(),
-                source,
-            })?;
+            .map_err(|source| TlsError::UnusableKey { pair: pair.to_owned(), source })?;
         let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
             Ok(()) => {}
             Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-                return Err(TlsError::KeyMismatch {
-                    pair: pair.to_owned(),
-                });
+                return Err(TlsError::KeyMismatch { pair: pair.to_owned() });
             }
             Err(source) => {
-                return Err(TlsError::BrokenCertificate {
-                    pair: pair.to_owned(),
-                    source,
-                });
+                return Err(TlsError::BrokenCertificate { pair: pair.to_owned(), source });
             }
         }
         if let Some(validity) = certified.cert.first().and_then(|leaf| Validity::read(leaf)) {
@@ -115,15 +105,11 @@ impl CertificateSet {
             None => (&mut self.exact, lower.as_str()),
         };
         if DnsName::try_from(name).is_err() {
-            return Err(TlsError::BadHost {
-                host: host.to_owned(),
-            });
+            return Err(TlsError::BadHost { host: host.to_owned() });
         }
         match map.insert(name.to_owned(), certified) {
             None => Ok(()),
-            Some(_) => Err(TlsError::HostTwice {
-                host: host.to_owned(),
-            }),
+            Some(_) => Err(TlsError::HostTwice { host: host.to_owned() }),
         }
     }
 }
@@ -137,9 +123,7 @@ pub struct ServerCertificates {
 
 impl ServerCertificates {
     pub fn new(set: CertificateSet) -> Self {
-        Self {
-            current: RwLock::new(Arc::new(set)),
-        }
+        Self { current: RwLock::new(Arc::new(set)) }
     }
 
     /// Puts `set` in place of the present one: handshakes from now on see it, connections that
@@ -161,19 +145,13 @@ fn read_chain(pair: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Tl
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| broken_pem("certificate", pair, &error))?;
     if chain.is_empty() {
-        return Err(TlsError::NoCertificate {
-            pair: pair.to_owned(),
-        });
+        return Err(TlsError::NoCertificate { pair: pair.to_owned() });
     }
     Ok(chain)
 }
 
 fn broken_pem(part: &'static str, pair: &str, error: &pem::Error) -> TlsError {
-    TlsError::BrokenPem {
-        part,
-        pair: pair.to_owned(),
-        problem: pem_problem(error),
-    }
+    TlsError::BrokenPem { part, pair: pair.to_owned(), problem: pem_problem(error) }
 }
 
 /// The problem without the text it was found in: that may be a private key.

@@ -37,26 +37,14 @@ impl ClientTls {
         let mut problem = "not asked for".to_owned();
         if system_roots {
             let found = rustls_native_certs::load_native_certs();
-            let errors = found
-                .errors
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>();
-            problem = if errors.is_empty() {
-                "none found".into()
-            } else {
-                errors.join("; ")
-            };
+            let errors = found.errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+            problem = if errors.is_empty() { "none found".into() } else { errors.join("; ") };
             roots.add_parsable_certificates(found.certs);
         }
         if roots.is_empty() {
             return Err(TlsError::NoRoots { problem });
         }
-        Ok(Self::from_config(
-            builder()
-                .with_root_certificates(roots)
-                .with_no_client_auth(),
-        ))
+        Ok(Self::from_config(builder().with_root_certificates(roots).with_no_client_auth()))
     }
 
     /// Verifies nothing about who answers: for `penstock lab load --insecure`, which measures test
@@ -74,9 +62,7 @@ impl ClientTls {
     /// `InvalidInput` for a name that is neither; the socket's; or `InvalidData` holding a
     /// [`rustls::Error`] that says what was wrong with the certificate.
     pub async fn connect(&self, tcp: TcpStream, server_name: &str) -> io::Result<Stream> {
-        let bare = server_name
-            .strip_prefix('[')
-            .and_then(|name| name.strip_suffix(']'));
+        let bare = server_name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let name = ServerName::try_from(bare.unwrap_or(server_name).to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let tls = self.connector.connect(name, tcp).await?;
@@ -90,9 +76,7 @@ impl ClientTls {
     }
 
     pub(super) fn from_client_config(config: ClientConfig) -> Self {
-        Self {
-            connector: TlsConnector::from(Arc::new(config)),
-        }
+        Self { connector: TlsConnector::from(Arc::new(config)) }
     }
 }
 
@@ -137,12 +121,7 @@ impl ServerCertVerifier for AnyServer {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            cert,
-            dss,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -151,12 +130,7 @@ impl ServerCertVerifier for AnyServer {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            cert,
-            dss,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -43,11 +43,7 @@ pub enum TlsError {
     #[error("key of `{pair}`: no `BEGIN PRIVATE KEY` block in the PEM")]
     NoKey { pair: String },
     #[error("{part} of `{pair}`: the PEM is broken: {problem}")]
-    BrokenPem {
-        part: &'static str,
-        pair: String,
-        problem: &'static str,
-    },
+    BrokenPem { part: &'static str, pair: String, problem: &'static str },
     #[error("certificate of `{pair}` is not an X.509 certificate: {source}")]
     BrokenCertificate { pair: String, source: rustls::Error },
     #[error(

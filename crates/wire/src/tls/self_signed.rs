@@ -22,26 +22,17 @@ const EARLIER_S: u64 = 3_600;
 pub fn generate_self_signed(hosts: &[&str], now_s: u64) -> Result<(String, String), TlsError> {
     for &host in hosts {
         if ServerName::try_from(host).is_err() {
-            return Err(TlsError::BadHost {
-                host: host.to_owned(),
-            });
+            return Err(TlsError::BadHost { host: host.to_owned() });
         }
     }
-    let names = hosts
-        .iter()
-        .map(|&host| host.to_owned())
-        .collect::<Vec<_>>();
+    let names = hosts.iter().map(|&host| host.to_owned()).collect::<Vec<_>>();
     let mut params = CertificateParams::new(names)?;
     let epoch = date_time_ymd(1970, 1, 1);
     params.not_before = epoch + Duration::from_secs(now_s.saturating_sub(EARLIER_S));
     params.not_after = epoch + Duration::from_secs(now_s.saturating_add(VALID_S));
     params.distinguished_name = DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::OrganizationName, "Penstock, generated");
-    params
-        .distinguished_name
-        .push(DnType::CommonName, hosts.first().copied().unwrap_or("none"));
+    params.distinguished_name.push(DnType::OrganizationName, "Penstock, generated");
+    params.distinguished_name.push(DnType::CommonName, hosts.first().copied().unwrap_or("none"));
     let key = KeyPair::generate()?;
     let certificate = params.self_signed(&key)?;
     Ok((certificate.pem(), key.serialize_pem()))

@@ -24,27 +24,19 @@ fn authority(name: &str) -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    params
-        .distinguished_name
-        .push(rcgen::DnType::CommonName, name);
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
 /// A leaf for `hosts`, valid from and until the first of January of two years.
 fn leaf(authority: &Authority, hosts: &[&str], years: (i32, i32)) -> (Vec<u8>, Vec<u8>) {
-    let names = hosts
-        .iter()
-        .map(|&host| host.to_owned())
-        .collect::<Vec<_>>();
+    let names = hosts.iter().map(|&host| host.to_owned()).collect::<Vec<_>>();
     let mut params = CertificateParams::new(names).unwrap();
     params.not_before = date_time_ymd(years.0, 1, 1);
     params.not_after = date_time_ymd(years.1, 1, 1);
     let key = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&key, authority).unwrap();
-    (
-        certificate.pem().into_bytes(),
-        key.serialize_pem().into_bytes(),
-    )
+    (certificate.pem().into_bytes(), key.serialize_pem().into_bytes())
 }
 
 const LONG: (i32, i32) = (2020, 2090);
@@ -125,10 +117,7 @@ fn client_of(
 /// For the tests of HTTP/2: a client that trusts `root_pem` and offers `h2`.
 pub(crate) async fn connect_offering_h2(root_pem: &[u8], tcp: TcpStream, name: &str) -> Stream {
     let root = CertificateDer::from_pem_slice(root_pem).unwrap();
-    client_of(&TLS13, root, &["h2"])
-        .connect(tcp, name)
-        .await
-        .unwrap()
+    client_of(&TLS13, root, &["h2"]).connect(tcp, name).await.unwrap()
 }
 
 #[tokio::test]
@@ -166,9 +155,7 @@ async fn the_protocol_is_the_first_of_ours_that_the_client_knows() {
         let config = server_config(serving(&pair, Vec::new()), alpn_h2);
         let client = client_of(&TLS13, authority.der().clone(), offered);
         let agreed = match shake(&client, &config, "a.test").await.1 {
-            Ok(far) => far
-                .alpn()
-                .map(|name| String::from_utf8(name.to_vec()).unwrap()),
+            Ok(far) => far.alpn().map(|name| String::from_utf8(name.to_vec()).unwrap()),
             Err(_) => Some("refused".to_owned()),
         };
         assert_eq!(agreed.as_deref(), expect, "offered {offered:?}");
@@ -185,10 +172,7 @@ async fn the_certificate_follows_the_name_asked_for() {
         let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
         (hosts, pair.0.clone(), pair.1.clone())
     };
-    let sni = vec![
-        pair(&["API.a.test", "other.test"], &exact),
-        pair(&["*.A.test"], &wild),
-    ];
+    let sni = vec![pair(&["API.a.test", "other.test"], &exact), pair(&["*.A.test"], &wild)];
     let config = server_config(serving(&default, sni), true);
     let client = ClientTls::insecure();
     let table = [
@@ -224,10 +208,7 @@ async fn without_a_default_an_unknown_name_is_refused() {
 #[tokio::test]
 async fn a_new_set_serves_new_handshakes_and_leaves_old_connections_alone() {
     let authority = authority("root");
-    let (old, new) = (
-        leaf(&authority, &["a.test"], LONG),
-        leaf(&authority, &["a.test"], LONG),
-    );
+    let (old, new) = (leaf(&authority, &["a.test"], LONG), leaf(&authority, &["a.test"], LONG));
     let certs = serving(&old, Vec::new());
     let config = server_config(Arc::clone(&certs), true);
     let client = ClientTls::insecure();
@@ -238,11 +219,7 @@ async fn a_new_set_serves_new_handshakes_and_leaves_old_connections_alone() {
     exchange(&mut near, &mut far).await;
     // A client that remembers no session of the old set, so that it is shown a certificate.
     let (later, _far) = connected(&ClientTls::insecure(), &config, "a.test").await;
-    let shown = session(&later)
-        .peer_certificates()
-        .unwrap()
-        .first()
-        .unwrap();
+    let shown = session(&later).peer_certificates().unwrap().first().unwrap();
     assert_eq!(*shown, CertificateDer::from_pem_slice(&new.0).unwrap());
 }
 
@@ -252,24 +229,9 @@ async fn a_backend_is_believed_only_with_a_certificate_for_it_now_and_from_whom_
     check(&known, leaf(&known, &["api.a.test"], LONG), "ok").await;
     check(&known, leaf(&known, &["*.a.test"], LONG), "ok").await;
     check(&known, leaf(&known, &["b.test"], LONG), "NotValidForName").await;
-    check(
-        &known,
-        leaf(&known, &["api.a.test"], (2000, 2001)),
-        "Expired",
-    )
-    .await;
-    check(
-        &known,
-        leaf(&known, &["api.a.test"], (2089, 2090)),
-        "NotValidYet",
-    )
-    .await;
-    check(
-        &known,
-        leaf(&unknown, &["api.a.test"], LONG),
-        "UnknownIssuer",
-    )
-    .await;
+    check(&known, leaf(&known, &["api.a.test"], (2000, 2001)), "Expired").await;
+    check(&known, leaf(&known, &["api.a.test"], (2089, 2090)), "NotValidYet").await;
+    check(&known, leaf(&unknown, &["api.a.test"], LONG), "UnknownIssuer").await;
 
     async fn check(trusted: &Authority, pair: (Vec<u8>, Vec<u8>), expect: &str) {
         let config = server_config(serving(&pair, Vec::new()), true);
@@ -287,9 +249,7 @@ async fn a_backend_is_believed_only_with_a_certificate_for_it_now_and_from_whom_
 async fn a_name_that_is_none_is_refused_before_a_byte_is_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     for name in ["", "under score!.test", "[::1", "a b"] {
-        let tcp = TcpStream::connect(listener.local_addr().unwrap())
-            .await
-            .unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let error = ClientTls::insecure().connect(tcp, name).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}");
     }
@@ -308,10 +268,7 @@ async fn a_generated_certificate_is_good_for_its_hosts_once_trusted() {
         exchange(&mut near, &mut far).await;
     }
     assert!(shake(&client, &config, "example.org").await.0.is_err());
-    assert!(matches!(
-        generate_self_signed(&["no host"], now_s),
-        Err(TlsError::BadHost { .. })
-    ));
+    assert!(matches!(generate_self_signed(&["no host"], now_s), Err(TlsError::BadHost { .. })));
 }
 
 #[test]
@@ -343,30 +300,14 @@ fn a_pair_that_cannot_be_served_is_named_with_its_problem() {
 
     check(&cert, &key, "ok");
     check(&cert, &other_key, "do not belong together");
-    check(
-        b"",
-        &key,
-        "certificate of `default`: no `BEGIN CERTIFICATE`",
-    );
-    check(
-        &key,
-        &key,
-        "certificate of `default`: no `BEGIN CERTIFICATE`",
-    );
+    check(b"", &key, "certificate of `default`: no `BEGIN CERTIFICATE`");
+    check(&key, &key, "certificate of `default`: no `BEGIN CERTIFICATE`");
     check(&cert, b"", "key of `default`: no `BEGIN PRIVATE KEY`");
     check(&cert, &cert, "key of `default`: no `BEGIN PRIVATE KEY`");
-    check(
-        no_end,
-        &key,
-        "certificate of `default`: the PEM is broken: a `BEGIN` line has no `END`",
-    );
+    check(no_end, &key, "certificate of `default`: the PEM is broken: a `BEGIN` line has no `END`");
     check(not_x509, &key, "not an X.509 certificate");
     check(&cert, not_key, "not one we can sign with");
-    check(
-        &cert,
-        no_base64,
-        "key of `default`: the PEM is broken: the base64 text is malformed",
-    );
+    check(&cert, no_base64, "key of `default`: the PEM is broken: the base64 text is malformed");
 
     fn check(cert: &[u8], key: &[u8], expect: &str) {
         let told = match CertificateSet::load(Some((cert, key)), Vec::new()) {
@@ -374,10 +315,7 @@ fn a_pair_that_cannot_be_served_is_named_with_its_problem() {
             Err(error) => error.to_string(),
         };
         assert!(told.contains(expect), "{told} instead of {expect}");
-        assert!(
-            !told.contains("secret"),
-            "a key's text in a message: {told}"
-        );
+        assert!(!told.contains("secret"), "a key's text in a message: {told}");
     }
 }
 
@@ -407,10 +345,7 @@ fn a_trust_of_nothing_is_an_error() {
     check(&[], "no CA is trusted");
     check(&[b""], "custom CA 0: no `BEGIN CERTIFICATE`");
     let root = authority("root").pem().into_bytes();
-    check(
-        &[&root, b"-----BEGIN CERTIFICATE-----\n"],
-        "custom CA 1: a `BEGIN` line has no `END`",
-    );
+    check(&[&root, b"-----BEGIN CERTIFICATE-----\n"], "custom CA 1: a `BEGIN` line has no `END`");
     check(&[&root], "ok");
 
     fn check(pems: &[&[u8]], expect: &str) {

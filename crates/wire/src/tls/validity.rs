@@ -38,13 +38,9 @@ impl Validity {
 
     pub(super) fn lapse(self, now_s: u64) -> Option<Lapse> {
         if now_s < self.from_s {
-            return Some(Lapse::NotYet {
-                from_s: self.from_s,
-            });
+            return Some(Lapse::NotYet { from_s: self.from_s });
         }
-        (now_s > self.until_s).then_some(Lapse::Expired {
-            since_s: self.until_s,
-        })
+        (now_s > self.until_s).then_some(Lapse::Expired { since_s: self.until_s })
     }
 }
 
@@ -71,11 +67,7 @@ fn time(der: &[u8]) -> Option<(u64, &[u8])> {
     let (year, rest_of_text, rest) = match element(der, UTC_TIME) {
         Some((text, rest)) => {
             let (year, text) = number(text, 2)?;
-            (
-                if year < 50 { 2000 + year } else { 1900 + year },
-                text,
-                rest,
-            )
+            (if year < 50 { 2000 + year } else { 1900 + year }, text, rest)
         }
         None => {
             let (text, rest) = element(der, GENERALIZED_TIME)?;
@@ -98,20 +90,15 @@ fn time(der: &[u8]) -> Option<(u64, &[u8])> {
 
 fn number(text: &[u8], digits: usize) -> Option<(u64, &[u8])> {
     let (head, rest) = text.split_at_checked(digits)?;
-    let head = std::str::from_utf8(head)
-        .ok()
-        .filter(|it| it.bytes().all(|b| b.is_ascii_digit()))?;
+    let head =
+        std::str::from_utf8(head).ok().filter(|it| it.bytes().all(|b| b.is_ascii_digit()))?;
     Some((head.parse().ok()?, rest))
 }
 
 /// Days from 1970-01-01 to a day of the Gregorian calendar. Years count from March, so that the
 /// leap day is the last of its year.
 fn days_since_epoch(year: u64, month: u64, day: u64) -> Option<u64> {
-    let shifted_year = if month > 2 {
-        year
-    } else {
-        year.checked_sub(1)?
-    };
+    let shifted_year = if month > 2 { year } else { year.checked_sub(1)? };
     let shifted_month = (month + 9) % 12;
     let leap_days = shifted_year / 4 - shifted_year / 100 + shifted_year / 400;
     let days_from_march_0000 =
@@ -131,11 +118,7 @@ mod tests {
         // Expected figures: `date -u -d '2050-01-01' +%s` and so on.
         check((1970, 1, 1), (1999, 12, 31), (0, 946_598_400));
         check((2000, 2, 29), (2000, 3, 1), (951_782_400, 951_868_800));
-        check(
-            (2024, 2, 29),
-            (2049, 12, 31),
-            (1_709_164_800, 2_524_521_600),
-        );
+        check((2024, 2, 29), (2049, 12, 31), (1_709_164_800, 2_524_521_600));
         check((2050, 1, 1), (2100, 3, 1), (2_524_608_000, 4_107_542_400));
 
         fn check(from: (i32, u8, u8), until: (i32, u8, u8), expect: (u64, u64)) {
@@ -164,10 +147,6 @@ mod tests {
         let mut params = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
         params.not_before = date_time_ymd(from.0, from.1, from.2);
         params.not_after = date_time_ymd(until.0, until.1, until.2);
-        params
-            .self_signed(&KeyPair::generate().unwrap())
-            .unwrap()
-            .der()
-            .to_vec()
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
     }
 }

@@ -25,16 +25,10 @@ async fn serve_clear(listener: &TcpListener) -> Connection {
     let (mut tcp, _) = listener.accept().await.unwrap();
     let mut read = BytesMut::new();
     while is_preface_prefix(&read) == PrefaceMatch::Partial {
-        assert_ne!(
-            tcp.read_buf(&mut read).await.unwrap(),
-            0,
-            "closed before the preface"
-        );
+        assert_ne!(tcp.read_buf(&mut read).await.unwrap(), 0, "closed before the preface");
     }
     assert_eq!(is_preface_prefix(&read), PrefaceMatch::Yes);
-    Connection::handshake(Stream::Clear(tcp), read.freeze())
-        .await
-        .unwrap()
+    Connection::handshake(Stream::Clear(tcp), read.freeze()).await.unwrap()
 }
 
 /// Answers every request of `connection` with what it sent, then `trailers: yes`.
@@ -124,13 +118,9 @@ async fn a_client_with_prior_knowledge_is_served_bodies_and_trailers_of_any_size
         let body = (0..=250).cycle().take(bytes).collect::<Bytes>();
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", HeaderValue::from_static("0"));
-        let (parts, got, back) = exchange(&client, "/a/../b", body.clone(), Some(trailers.clone()))
-            .await
-            .unwrap();
-        assert_eq!(
-            parts.headers["x-path"], "/b",
-            "the head passed the HTTP/1.1 parser"
-        );
+        let (parts, got, back) =
+            exchange(&client, "/a/../b", body.clone(), Some(trailers.clone())).await.unwrap();
+        assert_eq!(parts.headers["x-path"], "/b", "the head passed the HTTP/1.1 parser");
         assert!(got == body, "{bytes} bytes came back changed");
         assert_eq!(back, Some(trailers));
     }
@@ -163,13 +153,9 @@ async fn a_cut_answer_is_reset_and_the_connection_lives_on() {
     let (listener, address) = listen().await;
     tokio::spawn(async move { echo_all(serve_clear(&listener).await).await });
     let client = client_over(TcpStream::connect(address).await.unwrap()).await;
-    let error = exchange(&client, "/cut", Bytes::new(), None)
-        .await
-        .unwrap_err();
+    let error = exchange(&client, "/cut", Bytes::new(), None).await.unwrap_err();
     assert_eq!(error.reason(), Some(Reason::INTERNAL_ERROR));
-    exchange(&client, "/whole", Bytes::from_static(b"x"), None)
-        .await
-        .unwrap();
+    exchange(&client, "/whole", Bytes::from_static(b"x"), None).await.unwrap();
 }
 
 #[tokio::test]
@@ -184,9 +170,7 @@ async fn a_graceful_shutdown_serves_what_was_asked_and_then_ends() {
         assert!(connection.accept().await.is_none());
     });
     let client = client_over(TcpStream::connect(address).await.unwrap()).await;
-    let (_, got, _) = exchange(&client, "/", Bytes::from_static(b"last"), None)
-        .await
-        .unwrap();
+    let (_, got, _) = exchange(&client, "/", Bytes::from_static(b"last"), None).await.unwrap();
     assert_eq!(got, b"last");
     server.await.unwrap();
 }
@@ -208,9 +192,7 @@ async fn the_handshake_leads_to_http_2_over_tls() {
     let tcp = TcpStream::connect(address).await.unwrap();
     let stream = tls::tests::connect_offering_h2(cert.as_bytes(), tcp, "a.test").await;
     let client = client_over(stream).await;
-    let (_, got, _) = exchange(&client, "/", Bytes::from_static(b"secret"), None)
-        .await
-        .unwrap();
+    let (_, got, _) = exchange(&client, "/", Bytes::from_static(b"secret"), None).await.unwrap();
     assert_eq!(got, b"secret");
     drop(client);
     server.await.unwrap().unwrap();
@@ -222,16 +204,8 @@ async fn a_head_above_the_limit_is_answered_431() {
     tokio::spawn(async move { echo_all(serve_clear(&listener).await).await });
     let client = client_over(TcpStream::connect(address).await.unwrap()).await;
     let long = "v".repeat(limits::HEAD_BYTES_MAX as usize);
-    let request = Request::get("http://a.test/")
-        .header("x-long", long)
-        .body(())
-        .unwrap();
-    let (response, _) = client
-        .ready()
-        .await
-        .unwrap()
-        .send_request(request, true)
-        .unwrap();
+    let request = Request::get("http://a.test/").header("x-long", long).body(()).unwrap();
+    let (response, _) = client.ready().await.unwrap().send_request(request, true).unwrap();
     assert_eq!(response.await.unwrap().status(), 431);
 }
 
@@ -274,10 +248,7 @@ async fn a_client_that_only_opens_and_resets_is_cut_off() {
 fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let string = |text: &str| {
         let length = u8::try_from(text.len()).unwrap();
-        assert!(
-            length < 0x7f,
-            "longer ones take more than one byte of length"
-        );
+        assert!(length < 0x7f, "longer ones take more than one byte of length");
         [&[length], text.as_bytes()].concat()
     };
     let field = |&(name, value): &(&str, &str)| [vec![0], string(name), string(value)].concat();
@@ -292,29 +263,14 @@ async fn a_malformed_head_never_becomes_a_request() {
     const HOST: (&str, &str) = (":authority", "a.test");
 
     check(&[METHOD, SCHEME, HOST, PATH], "GET /p HTTP/1.1").await;
-    check(
-        &[METHOD, SCHEME, PATH, ("host", "a.test")],
-        "GET /p HTTP/1.1",
-    )
-    .await;
-    check(
-        &[METHOD, SCHEME, HOST, (":path", "/p#f")],
-        "GET /p HTTP/1.1",
-    )
-    .await;
+    check(&[METHOD, SCHEME, PATH, ("host", "a.test")], "GET /p HTTP/1.1").await;
+    check(&[METHOD, SCHEME, HOST, (":path", "/p#f")], "GET /p HTTP/1.1").await;
     check(&[METHOD, SCHEME, PATH], "400").await;
     check(&[METHOD, SCHEME, HOST, PATH, ("host", "b.test")], "400").await;
     check(&[METHOD, SCHEME, HOST, (":path", "*")], "400").await;
     check(&[(":method", "CONNECT"), HOST], "501").await;
     check(&[METHOD, SCHEME, HOST, (":path", "?q")], "400").await;
-    for path in [
-        "",
-        "p",
-        "b.test:80",
-        "http://b.test/p",
-        "/p HTTP/1.1",
-        "/p\r\nx: y",
-    ] {
+    for path in ["", "p", "b.test:80", "http://b.test/p", "/p HTTP/1.1", "/p\r\nx: y"] {
         check(&[METHOD, SCHEME, HOST, (":path", path)], "nothing").await;
     }
     for field in [
@@ -363,11 +319,7 @@ async fn a_malformed_head_never_becomes_a_request() {
         let told = head_bytes(&mut out, parts, end_of_stream)
             .and_then(|()| RequestHead::default().parse(&out));
         match told {
-            Ok(_) => String::from_utf8_lossy(&out)
-                .lines()
-                .next()
-                .unwrap()
-                .to_owned(),
+            Ok(_) => String::from_utf8_lossy(&out).lines().next().unwrap().to_owned(),
             Err(refusal) => refusal.status.to_string(),
         }
     }

@@ -18,65 +18,27 @@ const BASE: &str = "http://a.test/p";
 
 #[test]
 fn a_head_becomes_the_bytes_that_http_1_would_have_sent() {
-    check(
-        "GET",
-        "https://a.test:8243/p/q?x=%2F&y",
-        &[],
-        "GET /p/q?x=%2F&y\nhost: a.test:8243\n",
-    );
-    check(
-        "OPTIONS",
-        "http://a.test/p",
-        &[],
-        "OPTIONS /p\nhost: a.test\n",
-    );
-    check(
-        "GET",
-        BASE,
-        &[("x-a", "1"), ("x-a", "2")],
-        "GET /p\nhost: a.test\nx-a: 1\nx-a: 2\n",
-    );
+    check("GET", "https://a.test:8243/p/q?x=%2F&y", &[], "GET /p/q?x=%2F&y\nhost: a.test:8243\n");
+    check("OPTIONS", "http://a.test/p", &[], "OPTIONS /p\nhost: a.test\n");
+    check("GET", BASE, &[("x-a", "1"), ("x-a", "2")], "GET /p\nhost: a.test\nx-a: 1\nx-a: 2\n");
     check("GET", BASE, &[("host", "A.test")], "GET /p\nhost: a.test\n");
     check("GET", "/p", &[("host", "b.test")], "GET /p\nhost: b.test\n");
     check(
         "GET",
         BASE,
-        &[
-            ("cookie", "a=1"),
-            ("x-b", "2"),
-            ("cookie", "c=3; d=4"),
-            ("cookie", "e=5"),
-        ],
+        &[("cookie", "a=1"), ("x-b", "2"), ("cookie", "c=3; d=4"), ("cookie", "e=5")],
         "GET /p\nhost: a.test\nx-b: 2\ncookie: a=1; c=3; d=4; e=5\n",
     );
-    check(
-        "GET",
-        BASE,
-        &[("cookie", "a=1")],
-        "GET /p\nhost: a.test\ncookie: a=1\n",
-    );
-    check(
-        "GET",
-        BASE,
-        &[("te", "trailers")],
-        "GET /p\nhost: a.test\nte: trailers\n",
-    );
-    check(
-        "POST",
-        BASE,
-        &[("content-length", "0")],
-        "POST /p\nhost: a.test\ncontent-length: 0\n",
-    );
+    check("GET", BASE, &[("cookie", "a=1")], "GET /p\nhost: a.test\ncookie: a=1\n");
+    check("GET", BASE, &[("te", "trailers")], "GET /p\nhost: a.test\nte: trailers\n");
+    check("POST", BASE, &[("content-length", "0")], "POST /p\nhost: a.test\ncontent-length: 0\n");
 
     /// `expect`: the head without ` HTTP/1.1`, lines ended by LF, no empty line.
     #[track_caller]
     fn check(method: &str, uri: &str, fields: &[(&str, &str)], expect: &str) {
         let mut out = Vec::new();
         head_bytes(&mut out, &parts(method, uri, fields), true).unwrap();
-        let expect = expect
-            .replacen('\n', " HTTP/1.1\n", 1)
-            .replace('\n', "\r\n")
-            + "\r\n";
+        let expect = expect.replacen('\n', " HTTP/1.1\n", 1).replace('\n', "\r\n") + "\r\n";
         assert_eq!(String::from_utf8(out.clone()).unwrap(), expect);
         assert_eq!(RequestHead::default().parse(&out), Ok(Parsed::Complete));
     }
@@ -89,10 +51,7 @@ fn an_asterisk_stands_for_the_server_in_options_alone() {
     head_bytes(&mut out, &asterisk, true).unwrap();
     assert!(out.starts_with(b"OPTIONS * HTTP/1.1\r\nhost: a.test\r\n"));
     asterisk.method = http::Method::GET;
-    assert_eq!(
-        head_bytes(&mut out, &asterisk, true).unwrap_err().status,
-        400
-    );
+    assert_eq!(head_bytes(&mut out, &asterisk, true).unwrap_err().status, 400);
 }
 
 #[test]
@@ -125,19 +84,8 @@ fn what_http_2_calls_malformed_is_refused_as_in_http_1() {
     check("GET", BASE, &[("te", "trailers, gzip")], 400);
     check("GET", BASE, &[("content-length", "5")], 400);
     check("GET", BASE, &[("content-length", "x")], 400);
-    check(
-        "GET",
-        BASE,
-        &[("content-length", "0"), ("content-length", "0")],
-        400,
-    );
-    for name in [
-        "connection",
-        "keep-alive",
-        "proxy-connection",
-        "transfer-encoding",
-        "upgrade",
-    ] {
+    check("GET", BASE, &[("content-length", "0"), ("content-length", "0")], 400);
+    for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"] {
         check("GET", BASE, &[(name, "x")], 400);
     }
     // Judged by the HTTP/1.1 parser, which this is the proof of.
@@ -151,11 +99,7 @@ fn what_http_2_calls_malformed_is_refused_as_in_http_1() {
         let mut out = Vec::new();
         let told = head_bytes(&mut out, &parts(method, uri, fields), true)
             .and_then(|()| RequestHead::default().parse(&out));
-        assert_eq!(
-            told.map_err(|refusal| refusal.status),
-            Err(expect),
-            "{method} {uri}"
-        );
+        assert_eq!(told.map_err(|refusal| refusal.status), Err(expect), "{method} {uri}");
     }
 }
 
@@ -170,10 +114,7 @@ fn a_response_head_loses_what_speaks_of_the_connection() {
         "HTTP/1.1 200 OK\nConnection: close, X-Hop\nX-Hop: 1\nKeep-Alive: 5\nTransfer-Encoding: chunked\n\n",
         "200",
     );
-    check(
-        "HTTP/1.1 101 Switching Protocols\nConnection: upgrade\nUpgrade: websocket\n\n",
-        "502",
-    );
+    check("HTTP/1.1 101 Switching Protocols\nConnection: upgrade\nUpgrade: websocket\n\n", "502");
 
     #[track_caller]
     fn check(head: &str, expect: &str) {
@@ -184,9 +125,7 @@ fn a_response_head_loses_what_speaks_of_the_connection() {
                 let fields =
                     fields.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
                 let fields = fields.collect::<Vec<_>>().join(", ");
-                format!("{} {fields}", response.status().as_u16())
-                    .trim()
-                    .to_owned()
+                format!("{} {fields}", response.status().as_u16()).trim().to_owned()
             }
             Err(refusal) => refusal.status.to_string(),
         };
@@ -205,10 +144,7 @@ fn trailers_pass_both_ways_but_for_what_means_something_to_a_gateway() {
     assert_eq!(lines, b"grpc-status: 0\r\n");
 
     let mut body = Vec::new();
-    write::last_chunk(
-        &mut body,
-        b"grpc-status: 0\r\nHost: x\r\nGRPC-Message: ok\r\n",
-    );
+    write::last_chunk(&mut body, b"grpc-status: 0\r\nHost: x\r\nGRPC-Message: ok\r\n");
     let mut decoder = ChunkedDecoder::new(Side::Response);
     assert_eq!(decoder.next(&body), Ok(Piece::End { used: body.len() }));
     let map = trailer_map(&decoder).unwrap().unwrap();
@@ -221,40 +157,20 @@ fn trailers_pass_both_ways_but_for_what_means_something_to_a_gateway() {
     decoder.next(b"0\r\n\r\n").unwrap();
     assert_eq!(trailer_map(&decoder), Ok(None));
 
-    trailers.insert(
-        "x-long",
-        "v".repeat(limits::TRAILER_BYTES_MAX as usize)
-            .parse()
-            .unwrap(),
-    );
-    assert_eq!(
-        trailer_lines(&mut lines, &trailers).unwrap_err().status,
-        431
-    );
+    trailers.insert("x-long", "v".repeat(limits::TRAILER_BYTES_MAX as usize).parse().unwrap());
+    assert_eq!(trailer_lines(&mut lines, &trailers).unwrap_err().status, 431);
 }
 
 #[test]
 fn the_preface_is_known_by_its_first_bytes() {
     let with_more = [PREFACE, b"\0\0\0"].concat();
     for cut in 0..PREFACE.len() {
-        assert_eq!(
-            is_preface_prefix(&PREFACE[..cut]),
-            PrefaceMatch::Partial,
-            "cut at {cut}"
-        );
+        assert_eq!(is_preface_prefix(&PREFACE[..cut]), PrefaceMatch::Partial, "cut at {cut}");
     }
     assert_eq!(is_preface_prefix(PREFACE), PrefaceMatch::Yes);
     assert_eq!(is_preface_prefix(&with_more), PrefaceMatch::Yes);
-    for other in [
-        "GET / HTTP/1.1\r\n",
-        "P ",
-        "PRI * HTTP/1.1\r\n\r\n",
-        "PRI * HTTP/2.0\r\n\r\nSN",
-    ] {
-        assert_eq!(
-            is_preface_prefix(other.as_bytes()),
-            PrefaceMatch::No,
-            "{other}"
-        );
+    for other in ["GET / HTTP/1.1\r\n", "P ", "PRI * HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSN"]
+    {
+        assert_eq!(is_preface_prefix(other.as_bytes()), PrefaceMatch::No, "{other}");
     }
 }
