@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX};
 use bytes::Bytes;
 use model::Fault;
 use wire::h2::{self, Accepted, Incoming, Outgoing, Reason, SendStream};
@@ -67,6 +68,7 @@ pub(super) async fn answer(opened: Opened, (parts, body, respond): Accepted) {
             exchange.send_local(told.local, &mut record).await;
         }
     }
+    exchange.skip_rest().await;
     drop(exchange);
     worker.close(record, &call);
     worker.give_back_call(call);
@@ -172,6 +174,31 @@ impl Exchange<'_> {
             Ok(()) => drop(out.finish()),
             Err(_) => out.reset(Reason::CANCEL),
         }
+    }
+
+    /// Drops what the caller still sends after its answer, within limits. Dropping the stream instead
+    /// would reset it, and some callers (curl 7.88) then throw away the answer that they have.
+    async fn skip_rest(&mut self) {
+        self.caller.expect_continue(false);
+        self.caller.watch.set(self.worker.coarse_us() + u64::from(DRAIN_MS_MAX) * 1_000);
+        let mut left = DRAIN_BYTES_MAX as usize;
+        poll_fn(|cx| {
+            loop {
+                match self.caller.poll_fill(cx) {
+                    Poll::Pending if self.caller.watch.poll_expired(cx) => return Poll::Ready(()),
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                    Poll::Ready(Ok(())) => {}
+                }
+                let held = self.caller.data().len();
+                if held == 0 || held > left {
+                    return Poll::Ready(());
+                }
+                left -= held;
+                self.caller.consume(held);
+            }
+        })
+        .await;
     }
 
     /// Sends the head that stands in `text` as HTTP/1.1; `is_all`: no body follows. None: the caller
