@@ -5,7 +5,7 @@ use std::rc::Rc;
 use base::Method;
 use model::{Api, Caller, Denial, Fault, KeyType, Security};
 use stages::{Identity, authenticate, authorise};
-use wire::http1::{Field, Known, Upgrade};
+use wire::http1::{BodyFraming, Field, Known, Upgrade};
 
 use crate::account::Record;
 use crate::call::{Call, Client};
@@ -123,6 +123,9 @@ fn is_repeated(call: &Call, field: &Field) -> bool {
 /// Whether this request may turn its connection into a tunnel. WebSocket always; others where the
 /// API lists them; HTTP/2 never, since nobody would look at the requests within.
 fn may_upgrade(call: &Call, api: &Api) -> bool {
+    if call.head.framing() != BodyFraming::None {
+        return false;
+    }
     match call.head.upgrade(&call.bytes) {
         Upgrade::None => false,
         Upgrade::WebSocket => call.head.method() == Method::Get,

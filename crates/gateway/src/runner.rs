@@ -174,7 +174,13 @@ async fn accept(
 
 /// Serves what waits in the kernel's queue: those callers were told that they are connected.
 fn take_the_rest(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol: &Protocol) {
-    while let Ok((tcp, from)) = listener.accept() {
+    loop {
+        let (tcp, from) = match listener.accept() {
+            Ok(accepted) => accepted,
+            // That one is gone; others wait behind it.
+            Err(error) if is_about_one_connection(&error) => continue,
+            Err(_) => return,
+        };
         if tcp.set_nonblocking(true).is_err() {
             continue;
         }
@@ -183,6 +189,10 @@ fn take_the_rest(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol
             tokio::task::spawn_local(serving);
         }
     }
+}
+
+fn is_about_one_connection(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionAborted || error.kind() == io::ErrorKind::Interrupted
 }
 
 /// Binds one listener of a worker. All workers of an address share it by `SO_REUSEPORT`.

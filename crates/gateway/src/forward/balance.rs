@@ -124,7 +124,24 @@ impl Balancer {
     }
 }
 
+/// Gives a probe's place back when its request ends without a verdict, for another to take it.
+pub(crate) struct Claim<'a>(Option<&'a Health>);
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if let Some(health) = self.0 {
+            health.probing_until_us.set(0);
+        }
+    }
+}
+
 impl Target {
+    /// To be taken right after it was chosen, and held until the outcome is recorded.
+    pub(crate) fn claim(&self) -> Claim<'_> {
+        let is_probe = self.health.probing_until_us.get() > 0;
+        Claim(is_probe.then_some(&self.health))
+    }
+
     /// Records a response head.
     pub(crate) fn succeeded(&self) {
         if self.health.suspended_until_us.get() > 0 {

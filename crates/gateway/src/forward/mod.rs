@@ -61,6 +61,8 @@ struct Broken {
     written: u64,
     /// The backend answered nothing at all on a connection that had served before.
     stale: bool,
+    /// It says nothing about the endpoint: the line was full, or the time already spent elsewhere.
+    innocent: bool,
 }
 
 /// Where and how a request is forwarded.
@@ -96,6 +98,7 @@ pub(crate) async fn send<C: Client>(
             // What went wrong before says more than that nobody is left now.
             Err(none_ready) => return Err(cause.unwrap_or(none_ready)),
         };
+        let _claim = target.claim();
         let broken = match attempt(worker, forwarding, target, freshness, call, client).await {
             Ok(answer) => {
                 target.succeeded();
@@ -104,7 +107,7 @@ pub(crate) async fn send<C: Client>(
             Err(broken) => broken,
         };
         let now_us = worker.now_us();
-        if !broken.stale && broken.fault.blame() == model::Blame::Upstream {
+        if !broken.stale && !broken.innocent && broken.fault.blame() == model::Blame::Upstream {
             balancer.failed(target, now_us);
         }
         let nothing_sent = broken.written == 0;
@@ -119,7 +122,8 @@ pub(crate) async fn send<C: Client>(
                 continue;
             }
         }
-        if retried {
+        let spent_us = now_us.saturating_sub(forwarding.begun_us);
+        if retried || spent_us >= u64::from(balancer.response_head_ms) * 1_000 {
             return Err(broken.fault);
         }
         cause = Some(broken.fault);
@@ -146,6 +150,9 @@ fn may_follow(fault: &Fault) -> bool {
     }
 }
 
+/// Time before an attempt that only an earlier one can have taken, in microseconds.
+const EARLIER_ATTEMPT_US: u64 = 1_000_000;
+
 async fn attempt<C: Client>(
     worker: &Worker,
     forwarding: &Forwarding<'_>,
@@ -165,7 +172,11 @@ async fn attempt<C: Client>(
         .pool
         .lease(freshness, &live.client_tls, client.watch(), live.connect_ms)
         .await
-        .map_err(|fault| Broken { fault, written: 0, stale: false })?;
+        .map_err(|refused| {
+            let cut_short = connect_us < u64::from(live.connect_ms) * 1_000;
+            let innocent = !refused.tried || cut_short;
+            Broken { fault: refused.fault, written: 0, stale: false, innocent }
+        })?;
     let mut text = worker.buffers.text();
     let framing = request::write_head(&mut text, call, &target.endpoint, forwarding);
     let mut exchange = Exchange {
@@ -173,6 +184,7 @@ async fn attempt<C: Client>(
         authority: &target.authority,
         lease,
         flow: Outflow::new(text, framing),
+        cut_short: spent_us > EARLIER_ATTEMPT_US,
         uploaded: None,
         head: worker.response_head(),
         buffer: Buffer::default(),
@@ -193,6 +205,8 @@ struct Exchange<'a> {
     authority: &'a Rc<str>,
     lease: Lease,
     flow: Outflow,
+    /// Earlier attempts left less than the whole wait.
+    cut_short: bool,
     /// How the upload ended; `None` while it runs.
     uploaded: Option<Upload>,
     head: ResponseHead,
@@ -324,6 +338,7 @@ impl Exchange<'_> {
                 let ended = matches!(fault, Fault::Closed { .. } | Fault::SendFailed { .. });
                 let broken = Broken {
                     stale: self.lease.reused && silent && ended,
+                    innocent: self.cut_short && matches!(fault, Fault::ResponseTimeout { .. }),
                     written: self.flow.written,
                     fault,
                 };

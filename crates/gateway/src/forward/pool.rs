@@ -7,6 +7,7 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use base::limits::{
     IDLE_UPSTREAM_MS_MAX, UPSTREAM_CONNECTIONS_MAX, UPSTREAM_IDLE_MAX, UPSTREAM_WAITERS_MAX,
@@ -97,6 +98,14 @@ struct Idle {
     since_us: u64,
 }
 
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) fault: Fault,
+    /// The endpoint was asked for one; otherwise the pool had no place.
+    pub(crate) tried: bool,
+}
+
 /// Whether a kept connection will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freshness {
@@ -159,34 +168,32 @@ impl Pool {
     /// when the pool is at its limit. `watch` bounds the wait.
     ///
     /// # Errors
-    /// [`Fault::Unreachable`], [`Fault::ConnectTimeout`]; [`Fault::NotReady`] when the line is full.
+    /// [`Refused`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], or [`Fault::NotReady`] when the line is full.
     pub(crate) async fn lease(
         self: &Rc<Self>,
         freshness: Freshness,
         tls: &ClientTls,
         watch: &Watch,
         connect_ms: u32,
-    ) -> Result<Lease, Fault> {
-        let place = self.place(watch, connect_ms).await?;
+    ) -> Result<Lease, Refused> {
+        let place = self.place(watch, connect_ms).await;
+        let place = place.map_err(|fault| Refused { fault, tried: false })?;
         if freshness == Freshness::Any
             && let Some(stream) = self.take_idle()
         {
             return Ok(Lease { stream, reused: true, place });
         }
-        match within(watch, self.connect(tls)).await {
+        let authority = self.authority();
+        let fault = match within(watch, self.connect(tls, connect_ms)).await {
             Some(Ok(stream)) => {
                 self.opened.set(self.opened.get() + 1);
-                Ok(Lease { stream, reused: false, place })
+                return Ok(Lease { stream, reused: false, place });
             }
-            Some(Err(error)) => {
-                self.failed.set(self.failed.get() + 1);
-                Err(Fault::Unreachable { authority: self.authority(), cause: error.to_string() })
-            }
-            None => {
-                self.failed.set(self.failed.get() + 1);
-                Err(Fault::ConnectTimeout { authority: self.authority(), waited_ms: connect_ms })
-            }
-        }
+            Some(Err(error)) => Fault::Unreachable { authority, cause: error.to_string() },
+            None => Fault::ConnectTimeout { authority, waited_ms: connect_ms },
+        };
+        self.failed.set(self.failed.get() + 1);
+        Err(Refused { fault, tried: true })
     }
 
     async fn place(self: &Rc<Self>, watch: &Watch, connect_ms: u32) -> Result<Place, Fault> {
@@ -218,11 +225,23 @@ impl Pool {
         None
     }
 
-    async fn connect(&self, tls: &ClientTls) -> io::Result<Stream> {
+    /// Tries each address of the name in turn, none for longer than its share of the time, so that
+    /// one that swallows packets does not hide the next.
+    async fn connect(&self, tls: &ClientTls, connect_ms: u32) -> io::Result<Stream> {
         let Address { scheme, host, port } = &self.address;
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in lookup_host((host.as_str(), *port)).await? {
-            match TcpStream::connect(address).await {
+        let addresses: Vec<_> = lookup_host((host.as_str(), *port)).await?.collect();
+        let share = Duration::from_millis(u64::from(connect_ms)) / shares_of(addresses.len());
+        let last = addresses.len().saturating_sub(1);
+        for (position, address) in addresses.into_iter().enumerate() {
+            let connecting = TcpStream::connect(address);
+            let tried = if position == last {
+                connecting.await
+            } else {
+                let tried = tokio::time::timeout(share, connecting).await;
+                tried.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            };
+            match tried {
                 Ok(tcp) => {
                     tcp.set_nodelay(true)?;
                     return match scheme {
@@ -254,6 +273,10 @@ impl Pool {
             failed: self.failed.get(),
         }
     }
+}
+
+fn shares_of(addresses: usize) -> u32 {
+    u32::try_from(addresses).unwrap_or(u32::MAX).max(1)
 }
 
 /// `future`'s answer, or nothing when the watch's time is up first.

@@ -1,6 +1,7 @@
 //! One request over HTTP/1.1: from its head to the last byte of its answer.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 
 use model::Fault;
 use wire::http1::{Version, write};
@@ -53,7 +54,7 @@ impl Connection<'_> {
         let statuses = self.worker.compiled().live.fault_status;
         let told = respond::tell(fault, record.allow, statuses);
         record.fault(fault, told.local.status, told.code);
-        let nobody = Call::default();
+        let nobody = Call { peer: Rc::clone(self.peer()), ..Call::default() };
         self.send_local(&nobody, &told.local, false, &mut record).await;
         self.worker.close(record, &nobody);
         self.worker.give_back_call(call);

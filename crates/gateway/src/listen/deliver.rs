@@ -46,12 +46,15 @@ impl Connection<'_> {
         record.sent = down.written;
         self.worker.buffers.give_back_text(down.into_text());
         let whole = conclude(self.worker, ended, record);
+        if !whole && framing == Framing::Close {
+            // The connection's end is the body's: only a reset tells that this one is not whole.
+            let _ = self.stream.tcp().set_zero_linger();
+        }
         let uploaded = matches!(answer.upload, Upload::Done);
         release(self.worker, answer, whole && uploaded);
         match (whole, keep && self.body_is_done()) {
             (false, _) => After::Close,
             (true, true) => After::Keep,
-            (true, false) if self.body_is_done() && self.reader.buffer.is_empty() => After::Close,
             (true, false) => After::Linger,
         }
     }
@@ -89,7 +92,9 @@ impl Connection<'_> {
             buffers: &self.worker.buffers,
         };
         match down.poll_run(cx, &mut source, &mut self.stream) {
-            Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+            Poll::Ready(Ok(())) if !wants_more(answer) => return Poll::Ready(Ok(())),
+            // The answer is out; the rest of the request still goes to a backend that takes it.
+            Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(FlowError::Source(_))) => return Poll::Ready(Err(Ended::Upstream)),
             Poll::Ready(Err(FlowError::Sink(_))) => return Poll::Ready(Err(Ended::Caller)),
             Poll::Pending => {}
@@ -98,10 +103,19 @@ impl Connection<'_> {
         if moved {
             self.watch.set(self.worker.coarse_us() + stall_us);
         }
+        if down.waits_for_source() && self.poll_gone(cx) {
+            return Poll::Ready(Err(Ended::Caller));
+        }
         if self.watch.poll_expired(cx) {
             let by = if down.waits_for_source() { Ended::Upstream } else { Ended::Caller };
             return Poll::Ready(Err(by));
         }
         Poll::Pending
     }
+}
+
+/// Whether the backend still takes the request's body after its answer. One that refused is not
+/// sent the rest.
+fn wants_more(answer: &Upstreamed) -> bool {
+    matches!(answer.upload, Upload::Running(_)) && answer.head.status() < 400
 }

@@ -115,6 +115,7 @@ impl Connection<'_> {
         let mut begun = !self.reader.buffer.is_empty();
         let patience_ms = if begun || first { head_ms } else { idle_ms };
         self.wait_at_most(patience_ms);
+        let mut looked_at = 0;
         loop {
             if !self.reader.buffer.is_empty() {
                 if !begun {
@@ -123,7 +124,9 @@ impl Connection<'_> {
                 }
                 match self.preface(first) {
                     PrefaceMatch::Yes => return Ok(Next::Http2),
-                    PrefaceMatch::No if self.parse_head(call)? => return Ok(Next::Request),
+                    PrefaceMatch::No if self.parse_head(call, &mut looked_at)? => {
+                        return Ok(Next::Request);
+                    }
                     PrefaceMatch::No | PrefaceMatch::Partial => {}
                 }
             }
@@ -147,6 +150,10 @@ impl Connection<'_> {
         }
     }
 
+    pub(super) fn peer(&self) -> &Rc<Peer> {
+        &self.peer
+    }
+
     pub(super) fn wait_at_most(&self, ms: u32) {
         self.watch.set(self.worker.coarse_us() + u64::from(ms) * 1_000);
     }
@@ -155,9 +162,16 @@ impl Connection<'_> {
         self.watch.is_expired()
     }
 
-    /// True: the head is complete and stands in `call` with its own bytes.
-    fn parse_head(&mut self, call: &mut Call) -> Result<bool, Fault> {
+    /// True: the head is complete and stands in `call` with its own bytes. `looked_at` bytes were not
+    /// a whole head before: they are looked at again only when a line or the buffer ends since, so
+    /// that a head sent byte by byte costs a look for each line, not for each byte.
+    fn parse_head(&mut self, call: &mut Call, looked_at: &mut usize) -> Result<bool, Fault> {
         let buffer = &mut self.reader.buffer;
+        let fresh = buffer.filled().get(*looked_at..).unwrap_or_default();
+        if *looked_at > 0 && buffer.has_room() && !fresh.contains(&b'\n') {
+            return Ok(false);
+        }
+        *looked_at = buffer.filled().len();
         match call.head.parse(buffer.filled()) {
             Ok(Parsed::Partial) => {
                 buffer.compact();
@@ -208,6 +222,24 @@ impl Connection<'_> {
             read
         })
         .await
+    }
+
+    /// Whether the caller broke the connection while its answer waits for the backend. One that only
+    /// closed its side may still read.
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> bool {
+        let lend = Lend::Head(&self.worker.buffers);
+        while self.body_is_done()
+            && !self.half_closed
+            && (self.reader.buffer.is_absent() || self.reader.buffer.has_room())
+        {
+            match poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend) {
+                Poll::Ready(Ok(0)) => self.half_closed = true,
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(_)) => return true,
+                Poll::Pending => return false,
+            }
+        }
+        false
     }
 
     /// Whether the caller's body was read to its end.
