@@ -184,3 +184,22 @@ fn a_body_of_many_megabytes_comes_back_unchanged() {
         assert!(client.read().text() == body, "{framing}");
     }
 }
+
+#[test]
+fn an_upload_goes_on_after_an_answer_that_came_first() {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    client.send("PUT /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 10\r\n\r\n01234");
+    let mut visit = upstream.accept();
+    visit.request_head();
+    assert_eq!(visit.read_exactly(5), b"01234");
+    visit.send("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(client.read().status, 202);
+    client.send("56789");
+    assert_eq!(visit.read_exactly(5), b"56789");
+    client.send(GET);
+    visit.request_head();
+    visit.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nkept");
+    assert_eq!(client.read().text(), "kept");
+}

@@ -295,4 +295,17 @@ mod tests {
     fn a_probe_that_nobody_judged_does_not_block_for_ever() {
         check(UpstreamKind::Single, 1, "x0 x0 +1000 ? +9999 ? +1 ?", "0 303001 0");
     }
+
+    #[test]
+    fn a_probe_whose_caller_leaves_gives_its_place_to_the_next() {
+        let balancer = balancer(UpstreamKind::Single, 1);
+        let (_, target) = balancer.choose(0, Tried::default()).unwrap();
+        balancer.failed(target, 0);
+        balancer.failed(target, 0);
+        let (_, probed) = balancer.choose(1_000_000, Tried::default()).unwrap();
+        let claim = probed.claim();
+        assert!(balancer.choose(1_000_000, Tried::default()).is_err());
+        drop(claim);
+        assert!(balancer.choose(1_000_000, Tried::default()).is_ok());
+    }
 }
