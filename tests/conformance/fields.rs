@@ -106,3 +106,18 @@ fn the_credential_is_not_passed_on_unless_the_api_says_so() {
     check_credential("X-Api-Token", false, false);
     check_credential("X-Api-Token", true, true);
 }
+
+#[test]
+fn where_another_field_carries_the_credential_authorization_is_the_backends() {
+    let issuer = Issuer::new("resident");
+    let upstream = Upstream::saying("seen");
+    let api = api("/a").secured("* /*").to(&upstream);
+    let api = api.with(|api| api.auth_header = "x-api-token".to_owned());
+    let gateway = Gateway::of(api).issuer(&issuer).start();
+    let bearer = issuer.token().bearer();
+    let fields = format!("X-Api-Token: {bearer}\r\nAuthorization: Basic bWU6eW91\r\n");
+    assert_eq!(gateway.ask("GET /a/x", &fields).status, 200);
+    let request = &upstream.requests()[0];
+    assert_eq!(request.header("authorization"), Some("Basic bWU6eW91"));
+    assert_eq!(request.header("x-api-token"), None);
+}
