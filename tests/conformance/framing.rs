@@ -315,3 +315,15 @@ fn what_is_forwarded_is_framed_anew() {
     let head = visit.request_head();
     assert!(head.ends_with("Content-Length: 5\r\n\r\n"), "{head}");
 }
+
+#[test]
+fn a_head_sent_byte_by_byte_is_one_request_like_any_other() {
+    let upstream = Upstream::saying("whole");
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    let mut client = gateway.connect();
+    for byte in "GET /a/x HTTP/1.1\r\nHost: me\r\nX-Long: a b\r\n\r\n".chars() {
+        client.send(&byte.to_string());
+    }
+    assert_eq!(client.read().text(), "whole");
+    assert_eq!(upstream.requests()[0].header("x-long"), Some("a b"));
+}
