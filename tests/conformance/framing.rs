@@ -322,7 +322,7 @@ fn a_head_sent_byte_by_byte_is_one_request_like_any_other() {
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
     let mut client = gateway.connect();
     for byte in "GET /a/x HTTP/1.1\r\nHost: me\r\nX-Long: a b\r\n\r\n".chars() {
-        client.send(&byte.to_string());
+        client.send(byte.to_string());
     }
     assert_eq!(client.read().text(), "whole");
     assert_eq!(upstream.requests()[0].header("x-long"), Some("a b"));
