@@ -11,6 +11,10 @@ use crate::source::{self, Mention};
 const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("base",     &[]),
     ("jose",     &["base"]),
+    ("xml",      &["base"]),
+    ("xpath",    &["base", "xml"]),
+    ("xslt",     &["base", "xml", "xpath"]),
+    ("expression", &["base", "xml", "xpath"]),
     ("wire",     &["base"]),
     ("model",    &["base", "jose"]),
     ("stages",   &["base", "jose", "model"]),
@@ -18,9 +22,9 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("formats",  &["base", "jose", "model"]),
     ("follow",   &["base", "jose", "model", "wire", "formats"]),
     ("lab",      &["base", "wire"]),
-    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab"]),
-    ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab"]),
-    ("benches",  &["base", "jose", "model", "wire", "stages"]),
+    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
+    ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
+    ("benches",  &["base", "jose", "model", "wire", "stages", "xml", "xpath", "xslt", "expression"]),
     ("xtask",    &[]),
 ];
 
@@ -34,8 +38,17 @@ struct Ban {
     instead: &'static str,
 }
 
-const PURE: &[&str] =
-    &["crates/base/", "crates/jose/", "crates/model/", "crates/stages/", "crates/formats/"];
+const PURE: &[&str] = &[
+    "crates/base/",
+    "crates/xml/",
+    "crates/xpath/",
+    "crates/xslt/",
+    "crates/expression/",
+    "crates/jose/",
+    "crates/model/",
+    "crates/stages/",
+    "crates/formats/",
+];
 const OURS: &[&str] = &["crates/", "bins/", "lab/"];
 
 const BANS: &[Ban] = &[
