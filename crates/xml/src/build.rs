@@ -1,0 +1,179 @@
+//! From steps to a tree.
+
+use crate::document::{
+    AttributeRecord, COMMENT, Declaration, Document, ELEMENT, Instruction, NOBODY, NONE, PI,
+    Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
+};
+use crate::error::{Fault, XmlError};
+use crate::input::Input;
+use crate::machine::{Machine, Span, Step, Stop, View};
+use crate::names::{EMPTY, Symbol, number};
+use crate::options::Options;
+
+impl Document {
+    /// Reads a document with the default limits; its encoding is found out, document types are refused.
+    ///
+    /// # Errors
+    /// Whatever isn't well-formed, with its place.
+    pub fn parse(bytes: &[u8]) -> Result<Self, XmlError> {
+        Self::parse_with(bytes, &Options::default())
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// Whatever isn't well-formed or exceeds a limit, with its place.
+    pub fn parse_with(bytes: &[u8], options: &Options) -> Result<Self, XmlError> {
+        let input = Input::new(bytes, options)?;
+        let mut document = read(&input, options).map_err(|fault| fault.locate(input.text()))?;
+        document.base = options.base_uri.as_deref().map(Box::from);
+        Ok(document)
+    }
+}
+
+fn read(input: &Input<'_>, options: &Options) -> Result<Document, Fault> {
+    let view = input.view();
+    let mut machine = Machine::new(options.limits, input.start());
+    let mut tree = Tree::with_capacity(memchr::memchr_iter(b'<', view.source.as_bytes()).count());
+    loop {
+        match machine.step(view) {
+            Ok(Step::Start { qname, at }) => tree.start(&machine, qname, at),
+            Ok(Step::End) => tree.end(),
+            Ok(Step::Text(span)) => tree.leaf(TEXT, span),
+            Ok(Step::Comment(span)) => tree.leaf(COMMENT, span),
+            Ok(Step::Instruction { target, data, at }) => {
+                let name = machine.namespaces.names.name(EMPTY, target);
+                let qname = machine.namespaces.names.qname(EMPTY, name);
+                tree.instruction(qname, data, at);
+            }
+            Ok(Step::Finished) => break,
+            Err(Stop::Fault(fault)) => return Err(fault),
+            Err(Stop::More) => return Err(view.unfinished()),
+        }
+    }
+    Ok(finish(tree.document, machine, view))
+}
+
+fn finish(mut document: Document, machine: Machine, view: View<'_>) -> Document {
+    let declared = if machine.entities_used() { view.dtd.text.as_str() } else { "" };
+    let (source, spill) = (view.source, machine.spill.as_str());
+    document.text = String::with_capacity(source.len() + declared.len() + spill.len());
+    document.text.push_str(source);
+    document.text.push_str(declared);
+    document.text.push_str(spill);
+    document.source_len = number(source.len());
+    let origin = |(start, place): &(usize, usize)| (number(source.len() + start), number(*place));
+    document.spills = view.dtd.origins.iter().map(origin).collect();
+    document.spills.extend_from_slice(&machine.origins);
+    document.names = machine.namespaces.names;
+    document.names.rest();
+    document.nodes.shrink_to_fit();
+    document.attributes.shrink_to_fit();
+    document.tags.shrink_to_fit();
+    document.declarations.shrink_to_fit();
+    document
+}
+
+/// A document that grows in document order.
+pub(crate) struct Tree {
+    pub(crate) document: Document,
+    /// Open nodes, and their last children so far.
+    open: Vec<(u32, u32)>,
+}
+
+impl Tree {
+    pub(crate) fn with_capacity(nodes: usize) -> Self {
+        let mut document = Document::new();
+        document.nodes.reserve_exact(nodes);
+        let mut open = Vec::with_capacity(16);
+        open.push((0, NONE));
+        Self { document, open }
+    }
+
+    /// Adds a node as the last child of the innermost open one.
+    #[inline]
+    pub(crate) fn push(&mut self, a: u32, b: u32) -> u32 {
+        let index = number(self.document.nodes.len());
+        let Some((parent, last)) = self.open.last_mut() else { return NONE };
+        self.document.nodes.push(Record { parent: *parent, next: NONE, a, b });
+        let before = std::mem::replace(last, index);
+        if before != NONE
+            && let Some(record) = self.document.nodes.get_mut(before as usize)
+        {
+            record.next = index;
+        }
+        index
+    }
+
+    #[inline]
+    fn start(&mut self, machine: &Machine, qname: u32, at: u32) {
+        let mut record = (at, ELEMENT | (qname << VALUE_SHIFT));
+        if !machine.attributes.is_empty() || !machine.declared.is_empty() {
+            record = (number(self.document.tags.len()), record.1 | TAGGED);
+        }
+        let index = self.push(record.0, record.1);
+        self.open.push((index, NONE));
+        if record.1 & TAGGED != 0 {
+            let attribute = self.attributes(machine, index);
+            let declaration = self.declarations(&machine.declared);
+            self.document.tags.push(Tag { at, attribute, declaration });
+        }
+    }
+
+    fn attributes(&mut self, machine: &Machine, owner: u32) -> u32 {
+        let all = &mut self.document.attributes;
+        if machine.attributes.is_empty() {
+            return NONE;
+        }
+        if all.is_empty() {
+            all.push(AttributeRecord { owner: NOBODY, next: NONE, qname: 0, start: 0, len: 0 });
+        }
+        let first = number(all.len());
+        for (count, attribute) in (1..).zip(&machine.attributes) {
+            let Span { start, len } = attribute.value;
+            let next = if count == machine.attributes.len() { NONE } else { number(all.len() + 1) };
+            all.push(AttributeRecord { owner, next, qname: attribute.qname, start, len });
+            if attribute.is_id {
+                self.document.ids.push((start, len, owner));
+            }
+        }
+        first
+    }
+
+    pub(crate) fn declarations(&mut self, declared: &[(Symbol, Symbol)]) -> u32 {
+        let all = &mut self.document.declarations;
+        if declared.is_empty() {
+            return NONE;
+        }
+        if all.is_empty() {
+            all.push(Declaration { next: NONE, prefix: EMPTY, uri: EMPTY });
+        }
+        let first = number(all.len());
+        for (count, &(prefix, uri)) in (1..).zip(declared) {
+            let next = if count == declared.len() { NONE } else { number(all.len() + 1) };
+            all.push(Declaration { next, prefix, uri });
+        }
+        first
+    }
+
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.open.pop();
+    }
+
+    #[inline]
+    fn leaf(&mut self, kind: u32, span: Span) {
+        self.push(span.start, kind | (span.len << VALUE_SHIFT));
+    }
+
+    fn instruction(&mut self, qname: u32, data: Span, at: u32) {
+        let number_of = number(self.document.instructions.len());
+        self.document.instructions.push(Instruction {
+            qname,
+            start: data.start,
+            len: data.len,
+            at,
+        });
+        self.push(number_of, PI);
+    }
+}

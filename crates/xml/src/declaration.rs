@@ -1,0 +1,89 @@
+//! The XML declaration (section 2.8, production 23).
+
+use crate::error::{Fault, XmlErrorKind};
+
+/// What it says; `end` is where the document goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Declaration<'t> {
+    pub(crate) encoding: Option<&'t str>,
+    pub(crate) end: usize,
+}
+
+/// None if `text` doesn't begin with one.
+pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
+    const START: &str = "<?xml";
+    if !text.starts_with(START)
+        || !text.get(START.len()..).unwrap_or("").starts_with([' ', '\t', '\n', '\r', '?'])
+    {
+        return Ok(None);
+    }
+    let bad = |at: usize, why| Fault::new(at, XmlErrorKind::BadDeclaration(why));
+    let mut at = START.len();
+    let mut found = Declaration::default();
+    // In this order, each at most once: 0 version, 1 encoding, 2 standalone.
+    let mut passed = 0;
+    loop {
+        let rest = text.get(at..).unwrap_or("");
+        let trimmed = rest.trim_start_matches([' ', '\t', '\n', '\r']);
+        let space = rest.len().saturating_sub(trimmed.len());
+        at = at.saturating_add(space);
+        if trimmed.starts_with("?>") {
+            if passed == 0 {
+                return Err(bad(at, "it needs `version=\"1.0\"`"));
+            }
+            found.end = at.saturating_add(2);
+            return Ok(Some(found));
+        }
+        if trimmed.is_empty() {
+            return Err(Fault::new(at, XmlErrorKind::UnexpectedEnd("the XML declaration")));
+        }
+        if space == 0 {
+            return Err(bad(at, "a space is missing"));
+        }
+        let Some((name, value, len)) = pseudo_attribute(trimmed) else {
+            return Err(bad(
+                at,
+                "it holds `version`, `encoding` and `standalone` with quoted values",
+            ));
+        };
+        passed = match (name, passed) {
+            ("version", 0) if is_version(value) => 1,
+            ("version", 0) => return Err(bad(at, "the version is 1.0")),
+            ("encoding", 1) if is_encoding_name(value) => {
+                found.encoding = Some(value);
+                2
+            }
+            ("encoding", 1) => return Err(bad(at, "this isn't the name of an encoding")),
+            ("standalone", 1 | 2) if matches!(value, "yes" | "no") => 3,
+            ("standalone", 1 | 2) => return Err(bad(at, "`standalone` is `yes` or `no`")),
+            (_, 0) => return Err(bad(at, "it begins with `version`")),
+            _ => return Err(bad(at, "only `encoding` and then `standalone` may follow `version`")),
+        };
+        at = at.saturating_add(len);
+    }
+}
+
+/// `name = "value"`: name, value, and the length of all.
+fn pseudo_attribute(text: &str) -> Option<(&str, &str, usize)> {
+    let space = [' ', '\t', '\n', '\r'];
+    let name_len = text.find(|c: char| !c.is_ascii_lowercase())?;
+    let (name, rest) = text.split_at_checked(name_len)?;
+    let rest = rest.trim_start_matches(space).strip_prefix('=')?.trim_start_matches(space);
+    let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let rest = rest.get(1..)?;
+    let (value, after) = rest.split_at_checked(rest.find(quote)?)?;
+    Some((name, value, text.len().checked_sub(after.len())?.checked_add(1)?))
+}
+
+/// Production 26; a 1.0 reader reads any 1.x as 1.0 (section 2.8).
+fn is_version(value: &str) -> bool {
+    value
+        .strip_prefix("1.")
+        .is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Production 81.
+fn is_encoding_name(value: &str) -> bool {
+    value.starts_with(|c: char| c.is_ascii_alphabetic())
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}

@@ -1,0 +1,366 @@
+//! The arena: what a document holds, and how its nodes find one another.
+//!
+//! A node is 16 bytes: parent, next sibling, and two words that its kind explains. As long as a
+//! document is as it was read (or built in order), numbers ascend in document order and a node's first
+//! child is the number after its own; previous siblings and last children are found from that. The
+//! first edit that breaks the order makes [`Links`] for all nodes, which answer from then on.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::names::{EMPTY, NameId, Names, Symbol, number};
+use crate::node::{Kind, Node};
+
+/// No node, attribute or declaration: 0 is the root, which is nobody's child.
+pub(crate) const NONE: u32 = 0;
+/// The parent of the root and of what is detached.
+pub(crate) const NOBODY: u32 = u32::MAX;
+/// Marks the numbers of attributes among those of nodes.
+pub(crate) const ATTRIBUTE: u32 = 1 << 31;
+
+pub(crate) const ROOT: u32 = 0;
+pub(crate) const ELEMENT: u32 = 1;
+pub(crate) const TEXT: u32 = 2;
+pub(crate) const COMMENT: u32 = 3;
+pub(crate) const PI: u32 = 4;
+const KIND_BITS: u32 = 3;
+/// The element has a [`Tag`]: `a` is its number.
+pub(crate) const TAGGED: u32 = 1 << KIND_BITS;
+pub(crate) const VALUE_SHIFT: u32 = KIND_BITS + 1;
+
+/// A node. `a` is where its text starts; of an element, where it stands in the source, or its tag; of a
+/// processing instruction, its number. `b` is the kind, [`TAGGED`], and above them the length of the
+/// text, or the element's name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record {
+    pub(crate) parent: u32,
+    pub(crate) next: u32,
+    pub(crate) a: u32,
+    pub(crate) b: u32,
+}
+
+impl Record {
+    pub(crate) fn kind(self) -> u32 {
+        self.b & ((1 << KIND_BITS) - 1)
+    }
+
+    pub(crate) fn value(self) -> u32 {
+        self.b >> VALUE_SHIFT
+    }
+}
+
+/// What only some elements have. Attributes and declarations are chains.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tag {
+    pub(crate) at: u32,
+    pub(crate) attribute: u32,
+    pub(crate) declaration: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttributeRecord {
+    /// [`NOBODY`]: removed.
+    pub(crate) owner: u32,
+    pub(crate) next: u32,
+    pub(crate) qname: u32,
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Declaration {
+    pub(crate) next: u32,
+    pub(crate) prefix: Symbol,
+    pub(crate) uri: Symbol,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Instruction {
+    pub(crate) qname: u32,
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+    pub(crate) at: u32,
+}
+
+/// The links that can't be derived once a document was edited out of order.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Links {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) previous: u32,
+}
+
+/// A document: the tree and all its text. See [`Node`] for reading, and the methods that take
+/// `&mut self` for editing. What is detached stays in memory until the document is dropped.
+#[derive(Debug)]
+pub struct Document {
+    pub(crate) serial: u32,
+    /// The source, as far as it was kept, then what doesn't stand in it as it is.
+    pub(crate) text: String,
+    pub(crate) source_len: u32,
+    pub(crate) nodes: Vec<Record>,
+    /// The first is nobody's, so that 0 can mean none.
+    pub(crate) attributes: Vec<AttributeRecord>,
+    pub(crate) tags: Vec<Tag>,
+    pub(crate) declarations: Vec<Declaration>,
+    pub(crate) instructions: Vec<Instruction>,
+    pub(crate) names: Names,
+    /// Where text behind the source comes from: (its start, its place in the source), ascending.
+    pub(crate) spills: Vec<(u32, u32)>,
+    pub(crate) links: Option<Vec<Links>>,
+    /// Elements with an attribute of type ID: (the value's start and length, the element).
+    pub(crate) ids: Vec<(u32, u32, u32)>,
+    pub(crate) base: Option<Box<str>>,
+}
+
+static SERIALS: AtomicU32 = AtomicU32::new(1);
+
+pub(crate) fn next_serial() -> u32 {
+    SERIALS.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Default for Document {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The copy has the same content under an identity of its own: ids of the one are strange to the other.
+impl Clone for Document {
+    fn clone(&self) -> Self {
+        Self {
+            serial: next_serial(),
+            text: self.text.clone(),
+            source_len: self.source_len,
+            nodes: self.nodes.clone(),
+            attributes: self.attributes.clone(),
+            tags: self.tags.clone(),
+            declarations: self.declarations.clone(),
+            instructions: self.instructions.clone(),
+            names: self.names.clone(),
+            spills: self.spills.clone(),
+            links: self.links.clone(),
+            ids: self.ids.clone(),
+            base: self.base.clone(),
+        }
+    }
+}
+
+/// Names a node while the document is edited. It belongs to one document and is refused by all others
+/// (documents are told apart by a count that starts anew after 2^32 of them).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NodeId {
+    pub(crate) index: u32,
+    pub(crate) serial: u32,
+}
+
+impl Document {
+    /// A document that holds its root and nothing else.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            serial: next_serial(),
+            text: String::new(),
+            source_len: 0,
+            nodes: vec![Self::NOTHING],
+            attributes: Vec::new(),
+            tags: Vec::new(),
+            declarations: Vec::new(),
+            instructions: Vec::new(),
+            names: Names::new(),
+            spills: Vec::new(),
+            links: None,
+            ids: Vec::new(),
+            base: None,
+        }
+    }
+
+    #[must_use]
+    pub fn root(&self) -> Node<'_> {
+        Node::new(self, 0)
+    }
+
+    /// The document element: the root's first child that is an element.
+    #[must_use]
+    pub fn element(&self) -> Option<Node<'_>> {
+        self.root().children().find(|child| child.kind() == Kind::Element)
+    }
+
+    /// The node of that id; none when the id belongs to another document, or to a removed attribute.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> Option<Node<'_>> {
+        let known = match id.index & ATTRIBUTE {
+            0 => (id.index as usize) < self.nodes.len(),
+            _ => self.attribute(id.index).is_some_and(|attribute| attribute.owner != NOBODY),
+        };
+        (known && id.serial == self.serial).then(|| Node::new(self, id.index))
+    }
+
+    /// The id under which this document knows a name; none when no node of it has that name.
+    #[must_use]
+    pub fn name_id(&self, namespace: &str, local: &str) -> Option<NameId> {
+        let (uri, local) = (self.names.find_symbol(namespace)?, self.names.find_symbol(local)?);
+        self.names.find_name(uri, local)
+    }
+
+    /// How many names there are: [`NameId::index`] is below it.
+    #[must_use]
+    pub fn names_len(&self) -> usize {
+        self.names.names_len()
+    }
+
+    /// The URI that relative references in the document are resolved against, as the caller gave it.
+    #[must_use]
+    pub fn base_uri(&self) -> Option<&str> {
+        self.base.as_deref()
+    }
+
+    /// The element whose attribute of type ID (declared in the internal DTD subset) has this value.
+    #[must_use]
+    pub fn element_by_id(&self, id: &str) -> Option<Node<'_>> {
+        let found = self.ids.iter().find(|(start, len, _)| self.slice(*start, *len) == id)?;
+        Some(Node::new(self, found.2))
+    }
+
+    /// All memory that the document holds outside of itself, in bytes.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        fn held<T>(vec: &Vec<T>) -> usize {
+            vec.capacity() * size_of::<T>()
+        }
+        self.text.capacity()
+            + held(&self.nodes)
+            + held(&self.attributes)
+            + held(&self.tags)
+            + held(&self.declarations)
+            + held(&self.instructions)
+            + held(&self.spills)
+            + held(&self.ids)
+            + self.links.as_ref().map_or(0, held)
+            + self.names.heap_bytes()
+            + self.base.as_ref().map_or(0, |base| base.len())
+    }
+
+    pub(crate) const NOTHING: Record = Record { parent: NOBODY, next: NONE, a: 0, b: ROOT };
+
+    #[inline]
+    pub(crate) fn record(&self, index: u32) -> Record {
+        self.nodes.get(index as usize).copied().unwrap_or(Self::NOTHING)
+    }
+
+    /// `index` with or without [`ATTRIBUTE`].
+    pub(crate) fn attribute(&self, index: u32) -> Option<AttributeRecord> {
+        self.attributes.get((index & !ATTRIBUTE) as usize).copied()
+    }
+
+    pub(crate) fn tag(&self, record: Record) -> Option<Tag> {
+        (record.b & TAGGED != 0).then(|| self.tags.get(record.a as usize).copied()).flatten()
+    }
+
+    pub(crate) fn declarations_of(&self, record: Record) -> Declarations<'_> {
+        let next = self.tag(record).map_or(NONE, |tag| tag.declaration);
+        Declarations { document: self, next }
+    }
+
+    #[inline]
+    pub(crate) fn slice(&self, start: u32, len: u32) -> &str {
+        let start = start as usize;
+        self.text.get(start..start.saturating_add(len as usize)).unwrap_or("")
+    }
+
+    // The five ways through the tree; 0 is none.
+
+    #[inline]
+    pub(crate) fn first(&self, index: u32) -> u32 {
+        match &self.links {
+            Some(links) => links.get(index as usize).map_or(NONE, |links| links.first),
+            None => {
+                let child = index.wrapping_add(1);
+                match self.nodes.get(child as usize) {
+                    Some(record) if record.parent == index => child,
+                    Some(_) | None => NONE,
+                }
+            }
+        }
+    }
+
+    pub(crate) fn last(&self, index: u32) -> u32 {
+        if let Some(links) = &self.links {
+            return links.get(index as usize).map_or(NONE, |links| links.last);
+        }
+        let end = self.end(index);
+        if end == index.wrapping_add(1) { NONE } else { self.climb(end.wrapping_sub(1), index) }
+    }
+
+    pub(crate) fn previous(&self, index: u32) -> u32 {
+        if let Some(links) = &self.links {
+            return links.get(index as usize).map_or(NONE, |links| links.previous);
+        }
+        let parent = self.record(index).parent;
+        match index.checked_sub(1) {
+            Some(before) if before != parent => self.climb(before, parent),
+            Some(_) | None => NONE,
+        }
+    }
+
+    /// The ancestor of `from`, or itself, that is a child of `parent`. In documents in order only.
+    fn climb(&self, mut from: u32, parent: u32) -> u32 {
+        loop {
+            let above = self.record(from).parent;
+            if above == parent || above == NOBODY {
+                return from;
+            }
+            from = above;
+        }
+    }
+
+    /// One more than the last number in the subtree of `index`. In documents in order only.
+    pub(crate) fn end(&self, mut index: u32) -> u32 {
+        while index != NOBODY {
+            let record = self.record(index);
+            if record.next != NONE {
+                return record.next;
+            }
+            index = record.parent;
+        }
+        number(self.nodes.len())
+    }
+}
+
+/// The declarations that stand on one element: (prefix, URI).
+pub(crate) struct Declarations<'d> {
+    document: &'d Document,
+    next: u32,
+}
+
+impl Iterator for Declarations<'_> {
+    type Item = (Symbol, Symbol);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next == NONE {
+            return None;
+        }
+        let found = self.document.declarations.get(self.next as usize)?;
+        self.next = found.next;
+        Some((found.prefix, found.uri))
+    }
+}
+
+impl Document {
+    /// The namespace that `prefix` is bound to at the element `index`: [`EMPTY`] when the default
+    /// namespace is none, nothing when a prefix isn't bound.
+    pub(crate) fn namespace_of(&self, mut index: u32, prefix: Symbol) -> Option<Symbol> {
+        if prefix == crate::names::XML {
+            return Some(crate::names::XML_URI);
+        }
+        while index != NOBODY {
+            let record = self.record(index);
+            if record.b & TAGGED != 0
+                && let Some((_, uri)) = self.declarations_of(record).find(|(p, _)| *p == prefix)
+            {
+                return (uri != EMPTY || prefix == EMPTY).then_some(uri);
+            }
+            index = record.parent;
+        }
+        (prefix == EMPTY).then_some(EMPTY)
+    }
+}

@@ -1,0 +1,380 @@
+//! The one reader under the tree and the events: a state machine that makes a [`Step`] from each piece
+//! of markup and checks all of well-formedness and namespaces on the way.
+//!
+//! It works on a [`View`] that is handed in anew for each step and answers in numbers: addresses of text
+//! (the source, behind it the texts of the DTD, behind them `spill`, which holds what had to be
+//! put together) and names of its [`Namespaces`].
+
+mod references;
+mod tags;
+mod text;
+
+use crate::chars::{self, NAME, SPACE};
+use crate::dtd::Dtd;
+use crate::error::{Fault, XmlErrorKind};
+use crate::names::{Symbol, number};
+use crate::namespaces::{Mark, Namespaces};
+use crate::options::Limits;
+
+/// What a step reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'i> {
+    pub(crate) source: &'i str,
+    pub(crate) dtd: &'i Dtd,
+    /// Nothing follows the source. Otherwise a step that runs out of it answers [`Stop::More`].
+    pub(crate) last: bool,
+    /// The source ends early, because of this.
+    pub(crate) broken: Option<&'i Fault>,
+}
+
+impl View<'_> {
+    /// Answers what a whole document can't bring about: that more is wanted.
+    pub(crate) fn unfinished(&self) -> Fault {
+        Fault::new(self.source.len(), XmlErrorKind::UnexpectedEnd("the document"))
+    }
+}
+
+/// Text by its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Step {
+    /// Attributes and declarations are in the machine.
+    Start {
+        qname: u32,
+        at: u32,
+    },
+    End,
+    Text(Span),
+    Comment(Span),
+    Instruction {
+        target: Symbol,
+        data: Span,
+        at: u32,
+    },
+    Finished,
+}
+
+#[derive(Debug)]
+pub(crate) enum Stop {
+    More,
+    Fault(Fault),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attribute {
+    pub(crate) qname: u32,
+    pub(crate) value: Span,
+    pub(crate) is_id: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    raw: Symbol,
+    mark: Mark,
+}
+
+/// An entity that is being read in content.
+#[derive(Debug, Clone)]
+struct Frame {
+    /// Where reading goes on behind the reference, in the text below.
+    resume: usize,
+    start: usize,
+    end: usize,
+    /// Elements open at the reference.
+    depth: usize,
+    name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Prolog,
+    Content,
+    Epilog,
+}
+
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) namespaces: Namespaces,
+    pub(crate) attributes: Vec<Attribute>,
+    /// Of the last [`Step::Start`]: (prefix, URI).
+    pub(crate) declared: Vec<(Symbol, Symbol)>,
+    /// Text that stands nowhere as it is.
+    pub(crate) spill: String,
+    /// Where spilled text comes from: (address, place in the source).
+    pub(crate) origins: Vec<(u32, u32)>,
+    pub(crate) keep_origins: bool,
+    limits: Limits,
+    /// In the source, or in the text of the innermost frame.
+    pos: usize,
+    frames: Vec<Frame>,
+    /// Where in the source the outermost reference stands.
+    reference_at: usize,
+    open: Vec<Open>,
+    raw_attributes: Vec<tags::RawAttribute>,
+    phase: Phase,
+    doctype_passed: bool,
+    pending_end: bool,
+    nodes: u32,
+    expanded: u32,
+}
+
+impl Machine {
+    pub(crate) fn new(limits: Limits, start: usize) -> Self {
+        Self {
+            namespaces: Namespaces::new(),
+            attributes: Vec::new(),
+            declared: Vec::new(),
+            spill: String::new(),
+            origins: Vec::new(),
+            keep_origins: true,
+            limits,
+            pos: start,
+            frames: Vec::new(),
+            reference_at: 0,
+            open: Vec::with_capacity(16),
+            raw_attributes: Vec::new(),
+            phase: Phase::Prolog,
+            doctype_passed: false,
+            pending_end: false,
+            nodes: 0,
+            expanded: 0,
+        }
+    }
+
+    /// Whether text may point into the DTD.
+    pub(crate) fn entities_used(&self) -> bool {
+        self.doctype_passed
+    }
+
+    /// How far the source was read; the rest is wanted again after [`Stop::More`].
+    pub(crate) fn position(&self) -> usize {
+        if self.frames.is_empty() { self.pos } else { self.reference_at }
+    }
+
+    /// The next piece.
+    #[inline]
+    pub(crate) fn step(&mut self, view: View<'_>) -> Result<Step, Stop> {
+        if self.pending_end {
+            self.pending_end = false;
+            return Ok(self.close());
+        }
+        match self.phase {
+            Phase::Content => self.content(view),
+            Phase::Prolog | Phase::Epilog => self.outside(view),
+        }
+    }
+
+    #[inline]
+    fn content(&mut self, view: View<'_>) -> Result<Step, Stop> {
+        loop {
+            let text = self.text(view);
+            let bytes = text.as_bytes();
+            let step = match bytes.get(self.pos) {
+                Some(b'<') => match bytes.get(self.pos.wrapping_add(1)) {
+                    Some(b'/') => return self.end_tag(view, text),
+                    Some(b'!') if is_cdata(bytes, self.pos) => self.characters(view)?,
+                    Some(b'!') => Some(self.comment(view, text)?),
+                    Some(b'?') => Some(self.instruction(view, text)?),
+                    Some(_) => Some(self.start_tag(view, text)?),
+                    None => return Err(self.short(view, "a tag")),
+                },
+                Some(_) => self.characters(view)?,
+                None if self.frames.is_empty() => return Err(self.unclosed(view)),
+                None => {
+                    self.leave_frame()?;
+                    None
+                }
+            };
+            if let Some(step) = step {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Before and after the root element.
+    fn outside(&mut self, view: View<'_>) -> Result<Step, Stop> {
+        let text = view.source;
+        let bytes = text.as_bytes();
+        loop {
+            self.pos = skip_space(bytes, self.pos);
+            let rest = bytes.get(self.pos..).unwrap_or(&[]);
+            match rest {
+                [] => return self.finish(view),
+                [b'<', b'?', ..] => return self.instruction(view, text),
+                [b'<', b'!', b'-', ..] => return self.comment(view, text),
+                [b'<', b'!', ..] => self.pass_doctype(view, rest)?,
+                [b'<', b'/', ..] => {
+                    let end = name_end(bytes, self.pos.saturating_add(2));
+                    let name = piece(text, self.pos.saturating_add(2), end);
+                    return Err(self.fault(self.pos, XmlErrorKind::StrayEndTag(name)));
+                }
+                [b'<'] => return Err(self.short(view, "a tag")),
+                [b'<', ..] if self.phase == Phase::Prolog => return self.start_tag(view, text),
+                [b'<', ..] => return Err(self.fault(self.pos, XmlErrorKind::SecondRoot)),
+                _ => return Err(self.fault(self.pos, XmlErrorKind::TextOutsideRoot)),
+            }
+        }
+    }
+
+    fn finish(&mut self, view: View<'_>) -> Result<Step, Stop> {
+        if !view.last {
+            return Err(Stop::More);
+        }
+        if let Some(broken) = view.broken {
+            return Err(Stop::Fault(broken.clone()));
+        }
+        match self.phase {
+            Phase::Prolog => Err(self.fault(self.pos, XmlErrorKind::Empty)),
+            Phase::Content | Phase::Epilog => Ok(Step::Finished),
+        }
+    }
+
+    fn pass_doctype(&mut self, view: View<'_>, rest: &[u8]) -> Result<(), Stop> {
+        const START: &[u8] = b"<!DOCTYPE";
+        if !rest.starts_with(START) {
+            if rest.len() < START.len() && START.starts_with(rest) {
+                return Err(self.short(view, "a declaration"));
+            }
+            return Err(self.expected(
+                "an element, a comment or `<!DOCTYPE`",
+                view.source,
+                self.pos,
+            ));
+        }
+        if self.phase != Phase::Prolog || self.doctype_passed {
+            return Err(self.fault(self.pos, XmlErrorKind::DoctypeMisplaced));
+        }
+        if let Some(fault) = &view.dtd.fault {
+            return Err(Stop::Fault(fault.clone()));
+        }
+        let Some(range) = &view.dtd.range else {
+            return Err(self.fault(self.pos, XmlErrorKind::DoctypeRefused));
+        };
+        self.doctype_passed = true;
+        self.pos = range.end;
+        Ok(())
+    }
+
+    fn unclosed(&self, view: View<'_>) -> Stop {
+        if !view.last {
+            return Stop::More;
+        }
+        if let Some(broken) = view.broken {
+            return Stop::Fault(broken.clone());
+        }
+        let open = self.open.last().map_or("", |open| self.namespaces.names.str(open.raw));
+        self.fault(self.pos, XmlErrorKind::Unclosed(open.to_owned()))
+    }
+
+    fn close(&mut self) -> Step {
+        if let Some(open) = self.open.pop() {
+            self.namespaces.leave(open.mark);
+        }
+        if self.open.is_empty() {
+            self.phase = Phase::Epilog;
+        }
+        Step::End
+    }
+
+    /// The text that `pos` counts in.
+    #[inline]
+    fn text<'i>(&self, view: View<'i>) -> &'i str {
+        match self.frames.last() {
+            None => view.source,
+            Some(frame) => view.dtd.text.get(frame.start..frame.end).unwrap_or(""),
+        }
+    }
+
+    /// The address of place 0 of the text.
+    #[inline]
+    fn base(&self, view: View<'_>) -> usize {
+        match self.frames.last() {
+            None => 0,
+            Some(frame) => view.source.len().wrapping_add(frame.start),
+        }
+    }
+
+    #[inline]
+    fn span(&self, view: View<'_>, start: usize, end: usize) -> Span {
+        let len = number(end.wrapping_sub(start));
+        Span { start: number(self.base(view).wrapping_add(start)), len }
+    }
+
+    #[inline]
+    fn count_nodes(&mut self, more: usize) -> Result<(), Stop> {
+        self.nodes = self.nodes.saturating_add(number(more));
+        if self.nodes > self.limits.nodes {
+            return Err(self.limit("nodes", self.limits.nodes));
+        }
+        Ok(())
+    }
+
+    fn limit(&self, what: &'static str, limit: u32) -> Stop {
+        self.fault(self.pos, XmlErrorKind::Limit { what, limit })
+    }
+
+    /// An error at `at` of the current text, or at the reference that led there.
+    #[cold]
+    fn fault(&self, at: usize, kind: XmlErrorKind) -> Stop {
+        let at = if self.frames.is_empty() { at } else { self.reference_at };
+        Stop::Fault(Fault::new(at, kind))
+    }
+
+    /// The text ends inside `what`.
+    #[cold]
+    fn short(&self, view: View<'_>, what: &'static str) -> Stop {
+        if let Some(frame) = self.frames.last() {
+            return self.fault(self.pos, XmlErrorKind::EntityUnbalanced(frame.name.clone()));
+        }
+        if !view.last {
+            return Stop::More;
+        }
+        match view.broken {
+            Some(broken) => Stop::Fault(broken.clone()),
+            None => self.fault(view.source.len(), XmlErrorKind::UnexpectedEnd(what)),
+        }
+    }
+
+    #[cold]
+    fn expected(&self, expected: &'static str, text: &str, at: usize) -> Stop {
+        let found = match text.get(at..).and_then(|rest| rest.chars().next()) {
+            Some(found) => format!("`{}`", found.escape_debug()),
+            None => "the end".to_owned(),
+        };
+        self.fault(at, XmlErrorKind::Expected { expected, found })
+    }
+}
+
+fn is_cdata(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at.wrapping_add(2)) == Some(&b'[')
+}
+
+#[inline]
+fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+    while bytes.get(at).is_some_and(|&byte| chars::has(byte, SPACE)) {
+        at = at.wrapping_add(1);
+    }
+    at
+}
+
+#[inline]
+fn name_end(bytes: &[u8], mut at: usize) -> usize {
+    while bytes.get(at).is_some_and(|&byte| chars::has(byte, NAME) || byte == b':') {
+        at = at.wrapping_add(1);
+    }
+    at
+}
+
+/// For messages: at most 64 characters.
+fn piece(text: &str, start: usize, end: usize) -> String {
+    let whole = text.get(start..end).unwrap_or("");
+    match whole.char_indices().nth(64) {
+        Some((cut, _)) => [whole.get(..cut).unwrap_or(""), "..."].concat(),
+        None => whole.to_owned(),
+    }
+}

@@ -1,0 +1,351 @@
+//! Start tags with their attributes, and end tags.
+
+use super::{Attribute, Machine, Open, Phase, Span, Step, Stop, View, name_end, piece, skip_space};
+use crate::chars::{self, NAME};
+use crate::error::XmlErrorKind;
+use crate::names::{EMPTY, Symbol, XML, XML_URI, XMLNS, XMLNS_URI, number};
+use crate::namespaces::{Mark, Use};
+use crate::scan;
+
+/// An attribute before its prefix is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RawAttribute {
+    name: Symbol,
+    at: usize,
+    value: Span,
+    is_id: bool,
+}
+
+impl Machine {
+    pub(super) fn start_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, Stop> {
+        let at = self.pos;
+        let bytes = text.as_bytes();
+        let (raw, mut pos) = self.name(view, text, at.wrapping_add(1))?;
+        self.attributes.clear();
+        self.declared.clear();
+        let mark = self.namespaces.mark();
+        let empty = match bytes.get(pos) {
+            Some(b'>') => false,
+            _ => {
+                self.raw_attributes.clear();
+                self.namespaces.tag();
+                let (end, empty) = self.attributes(view, text, pos)?;
+                pos = end;
+                empty
+            }
+        };
+        if !view.dtd.attributes.is_empty() {
+            self.declared_attributes(view, raw)?;
+        }
+        let in_source = number(self.base(view).wrapping_add(at));
+        if !self.raw_attributes.is_empty() {
+            self.declare(view, mark)?;
+            self.resolve_attributes()?;
+            self.raw_attributes.clear();
+        }
+        let qname = match self.namespaces.resolve(raw, Use::Element) {
+            Ok(qname) => qname,
+            Err(prefix) => return Err(self.unbound(at.wrapping_add(1), prefix)),
+        };
+        if self.open.len() >= self.limits.depth as usize {
+            return Err(self.limit("elements inside one another", self.limits.depth));
+        }
+        self.count_nodes(self.attributes.len().saturating_add(1))?;
+        self.open.push(Open { raw, mark });
+        self.phase = Phase::Content;
+        self.pending_end = empty;
+        self.pos = pos.wrapping_add(1);
+        Ok(Step::Start { qname, at: in_source })
+    }
+
+    pub(super) fn end_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, Stop> {
+        let bytes = text.as_bytes();
+        let start = self.pos.wrapping_add(2);
+        let depth = self.frames.last().map_or(0, |frame| frame.depth);
+        let open = match self.open.last() {
+            Some(open) if self.open.len() > depth => self.namespaces.names.str(open.raw),
+            _ => return Err(self.unbalanced()),
+        };
+        let rest = bytes.get(start..).unwrap_or(&[]);
+        let end = start.wrapping_add(open.len());
+        if rest.starts_with(open.as_bytes()) {
+            if bytes.get(end) == Some(&b'>') {
+                self.pos = end.wrapping_add(1);
+                return Ok(self.close());
+            }
+            let after = skip_space(bytes, end);
+            match bytes.get(after) {
+                Some(b'>') => {
+                    self.pos = after.wrapping_add(1);
+                    return Ok(self.close());
+                }
+                None => return Err(self.short(view, "an end tag")),
+                Some(_) if after > end => return Err(self.expected("`>`", text, after)),
+                Some(_) => {}
+            }
+        }
+        let found_end = name_end(bytes, start);
+        if found_end == bytes.len() {
+            return Err(self.short(view, "an end tag"));
+        }
+        if found_end == start {
+            return Err(self.expected("a name", text, start));
+        }
+        if found_end == end && rest.starts_with(open.as_bytes()) {
+            return Err(self.expected("`>`", text, end));
+        }
+        let kind = XmlErrorKind::WrongEndTag {
+            open: open.to_owned(),
+            found: piece(text, start, found_end),
+        };
+        Err(self.fault(self.pos, kind))
+    }
+
+    fn unbalanced(&self) -> Stop {
+        let name = self.frames.last().map_or_else(String::new, |frame| frame.name.clone());
+        self.fault(self.pos, XmlErrorKind::EntityUnbalanced(name))
+    }
+
+    /// The name at `at` and where it ends. The name that followed the last one before is tried first.
+    #[inline]
+    fn name(&mut self, view: View<'_>, text: &str, at: usize) -> Result<(Symbol, usize), Stop> {
+        let bytes = text.as_bytes();
+        let guess = self.namespaces.guess();
+        let guessed = self.namespaces.names.str(guess).as_bytes();
+        if !guessed.is_empty() && bytes.get(at..).is_some_and(|rest| rest.starts_with(guessed)) {
+            let end = at.wrapping_add(guessed.len());
+            if bytes.get(end).is_some_and(|&byte| !chars::has(byte, NAME) && byte != b':') {
+                self.namespaces.came(guess);
+                return Ok((guess, end));
+            }
+        }
+        let (symbol, end) = self.unguessed_name(view, text, at)?;
+        self.namespaces.came(symbol);
+        Ok((symbol, end))
+    }
+
+    #[inline(never)]
+    pub(super) fn unguessed_name(
+        &mut self,
+        view: View<'_>,
+        text: &str,
+        at: usize,
+    ) -> Result<(Symbol, usize), Stop> {
+        let bytes = text.as_bytes();
+        let end = name_end(bytes, at);
+        let written = text.get(at..end).unwrap_or("");
+        if written.len() > self.limits.name_bytes as usize {
+            return Err(self.limit("bytes of a name", self.limits.name_bytes));
+        }
+        if end == bytes.len() {
+            return Err(self.short(view, "a name"));
+        }
+        if written.is_empty() {
+            return Err(self.expected("a name", text, at));
+        }
+        let colon = written.find(':');
+        let well = match colon.and_then(|colon| written.split_at_checked(colon)) {
+            Some((prefix, local)) => {
+                chars::is_ncname(prefix) && chars::is_ncname(local.get(1..).unwrap_or(""))
+            }
+            None => chars::is_ncname(written),
+        };
+        if !well {
+            return Err(self.fault(at, XmlErrorKind::BadName(piece(text, at, end))));
+        }
+        Ok((self.namespaces.raw(written, colon), end))
+    }
+
+    /// All attributes as written; where the tag's `>` stands, and whether `/` stood before it.
+    fn attributes(
+        &mut self,
+        view: View<'_>,
+        text: &str,
+        mut pos: usize,
+    ) -> Result<(usize, bool), Stop> {
+        let bytes = text.as_bytes();
+        loop {
+            let at = skip_space(bytes, pos);
+            match bytes.get(at) {
+                Some(b'>') => return Ok((at, false)),
+                Some(b'/') => {
+                    let end = at.wrapping_add(1);
+                    return match bytes.get(end) {
+                        Some(b'>') => Ok((end, true)),
+                        Some(_) => Err(self.expected("`>`", text, end)),
+                        None => Err(self.short(view, "a tag")),
+                    };
+                }
+                None => return Err(self.short(view, "a tag")),
+                Some(_) if at == pos => {
+                    return Err(self.expected("a space, `/>` or `>`", text, at));
+                }
+                Some(_) => {}
+            }
+            pos = self.attribute(view, text, at)?;
+        }
+    }
+
+    /// One attribute; where it ends.
+    fn attribute(&mut self, view: View<'_>, text: &str, at: usize) -> Result<usize, Stop> {
+        let bytes = text.as_bytes();
+        let (name, end) = self.name(view, text, at)?;
+        if self.namespaces.repeats_raw(name) {
+            let kind = XmlErrorKind::DuplicateAttribute(piece(text, at, end));
+            return Err(self.fault(at, kind));
+        }
+        let equals = skip_space(bytes, end);
+        match bytes.get(equals) {
+            Some(b'=') => {}
+            Some(_) => return Err(self.expected("`=`", text, equals)),
+            None => return Err(self.short(view, "a tag")),
+        }
+        let open = skip_space(bytes, equals.wrapping_add(1));
+        let quote = match bytes.get(open) {
+            Some(&quote @ (b'"' | b'\'')) => quote,
+            Some(_) => return Err(self.expected("a quoted value", text, open)),
+            None => return Err(self.short(view, "a tag")),
+        };
+        let start = open.wrapping_add(1);
+        let end = scan::value(bytes, start, quote);
+        let (value, end) = if bytes.get(end) == Some(&quote) {
+            (self.span(view, start, end), end)
+        } else {
+            self.composed_value(view, text, start, quote)?
+        };
+        if self.raw_attributes.len() >= self.limits.attributes as usize {
+            return Err(self.limit("attributes of one element", self.limits.attributes));
+        }
+        self.raw_attributes.push(RawAttribute { name, at, value, is_id: false });
+        Ok(end.wrapping_add(1))
+    }
+
+    /// Takes the namespace declarations among the attributes.
+    fn declare(&mut self, view: View<'_>, mark: Mark) -> Result<(), Stop> {
+        for index in 0..self.raw_attributes.len() {
+            let Some(&raw) = self.raw_attributes.get(index) else { break };
+            let (prefix, local) = self.namespaces.parts(raw.name);
+            let bound = match (prefix, local) {
+                (EMPTY, XMLNS) => EMPTY,
+                (XMLNS, local) => local,
+                _ => continue,
+            };
+            let text = address(view, &self.spill, raw.value);
+            let uri = self.namespaces.names.symbol(text);
+            let reserved = bound == XMLNS || uri == XMLNS_URI || (bound == XML) != (uri == XML_URI);
+            let named = |machine: &Self| machine.namespaces.names.str(local).to_owned();
+            if reserved {
+                return Err(self.fault(raw.at, XmlErrorKind::ReservedPrefix(named(self))));
+            }
+            if uri == EMPTY && bound != EMPTY {
+                return Err(self.fault(raw.at, XmlErrorKind::PrefixUnbound(named(self))));
+            }
+            self.namespaces.bind(bound, uri, mark);
+            self.declared.push((bound, uri));
+        }
+        Ok(())
+    }
+
+    fn resolve_attributes(&mut self) -> Result<(), Stop> {
+        for index in 0..self.raw_attributes.len() {
+            let Some(&raw) = self.raw_attributes.get(index) else { break };
+            let (prefix, local) = self.namespaces.parts(raw.name);
+            if prefix == XMLNS || (prefix == EMPTY && local == XMLNS) {
+                continue;
+            }
+            let qname = match self.namespaces.resolve(raw.name, Use::Attribute) {
+                Ok(qname) => qname,
+                Err(prefix) => return Err(self.unbound(raw.at, prefix)),
+            };
+            let name = self.namespaces.names.get_qname(qname).name;
+            if prefix != EMPTY && self.namespaces.repeats(name) {
+                let written = self.namespaces.names.str(raw.name).to_owned();
+                return Err(self.fault(raw.at, XmlErrorKind::DuplicateAttribute(written)));
+            }
+            self.attributes.push(Attribute { qname, value: raw.value, is_id: raw.is_id });
+        }
+        Ok(())
+    }
+
+    fn unbound(&self, at: usize, prefix: Symbol) -> Stop {
+        let prefix = self.namespaces.names.str(prefix).to_owned();
+        let kind = match prefix.as_str() {
+            "xmlns" => XmlErrorKind::ReservedPrefix(prefix),
+            _ => XmlErrorKind::UnboundPrefix(prefix),
+        };
+        self.fault(at, kind)
+    }
+
+    /// Types and defaults of the document type.
+    fn declared_attributes(&mut self, view: View<'_>, element: Symbol) -> Result<(), Stop> {
+        let name = self.namespaces.names.str(element);
+        let Some(definitions) = view.dtd.attributes.get(name) else { return Ok(()) };
+        for definition in definitions {
+            let symbol = self.namespaces.raw(&definition.name, definition.name.find(':'));
+            let given = self.raw_attributes.iter().position(|raw| raw.name == symbol);
+            match (given.and_then(|given| self.raw_attributes.get(given).copied()), given) {
+                (Some(raw), Some(index)) => {
+                    let value = match definition.tokenized {
+                        true => self.collapsed(view, raw.value),
+                        false => raw.value,
+                    };
+                    if let Some(slot) = self.raw_attributes.get_mut(index) {
+                        *slot = RawAttribute { value, is_id: definition.is_id, ..raw };
+                    }
+                }
+                _ => {
+                    let Some(default) = &definition.default else { continue };
+                    let start = number(view.source.len().wrapping_add(default.start));
+                    let value = Span { start, len: number(default.len()) };
+                    if self.raw_attributes.len() >= self.limits.attributes as usize {
+                        return Err(self.limit("attributes of one element", self.limits.attributes));
+                    }
+                    let at = self.pos;
+                    self.raw_attributes.push(RawAttribute {
+                        name: symbol,
+                        at,
+                        value,
+                        is_id: false,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The value without spaces around it, and with one between its words (section 3.3.3).
+    fn collapsed(&mut self, view: View<'_>, value: Span) -> Span {
+        let text = address(view, &self.spill, value);
+        let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+        let collapsed = words.join(" ");
+        if collapsed.len() == text.len() {
+            return value;
+        }
+        let start = view.source.len().wrapping_add(view.dtd.text.len());
+        let start = number(start.wrapping_add(self.spill.len()));
+        let origin =
+            if (value.start as usize) < view.source.len() { value.start } else { u32::MAX };
+        if self.keep_origins {
+            self.origins.push((start, origin));
+        }
+        self.spill.push_str(&collapsed);
+        Span { start, len: number(collapsed.len()) }
+    }
+}
+
+/// The text at an address.
+#[inline]
+pub(crate) fn address<'t>(view: View<'t>, spill: &'t str, span: Span) -> &'t str {
+    let start = span.start as usize;
+    let end = start.wrapping_add(span.len as usize);
+    let source = view.source.len();
+    if end <= source {
+        return view.source.get(start..end).unwrap_or("");
+    }
+    let (start, end) = (start.wrapping_sub(source), end.wrapping_sub(source));
+    let declared = view.dtd.text.len();
+    if end <= declared {
+        return view.dtd.text.get(start..end).unwrap_or("");
+    }
+    spill.get(start.wrapping_sub(declared)..end.wrapping_sub(declared)).unwrap_or("")
+}

@@ -1,0 +1,266 @@
+//! Names of a document, each kept once: strings become symbols, (namespace, local) pairs become
+//! [`NameId`]s, and these with a prefix become qualified names. All comparisons are of numbers.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// A string of the document's table.
+pub(crate) type Symbol = u32;
+
+pub(crate) const EMPTY: Symbol = 0;
+pub(crate) const XML: Symbol = 1;
+pub(crate) const XMLNS: Symbol = 2;
+pub(crate) const XML_URI: Symbol = 3;
+pub(crate) const XMLNS_URI: Symbol = 4;
+
+/// The namespace that the prefix `xml` is bound to, always.
+pub const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
+/// The namespace of namespace declarations.
+pub const XMLNS_NAMESPACE: &str = "http://www.w3.org/2000/xmlns/";
+
+/// A pair of namespace and local name, numbered within one document: two nodes of one document have
+/// the same expanded name when their ids are equal. Nodes without a name have [`NameId::NONE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NameId(u32);
+
+impl NameId {
+    /// Of text, comments and the root.
+    pub const NONE: Self = Self(0);
+
+    /// The number, from 0 without gaps: fit to index a table with.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A name as it is written: the pair, and the prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct QName {
+    pub(crate) prefix: Symbol,
+    pub(crate) name: NameId,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Pair {
+    pub(crate) uri: Symbol,
+    pub(crate) local: Symbol,
+}
+
+/// A hash table of the numbers 0.. of things that lie elsewhere. Its hash is keyed, so that nobody
+/// outside can prepare names that collide. Few things need no table: they are looked through.
+#[derive(Debug, Clone, Default)]
+struct Slots {
+    keys: RandomState,
+    table: Vec<u32>,
+}
+
+/// So many things are looked through sooner than hashed.
+const FEW: usize = 8;
+/// A table of so few isn't kept once the document is read.
+const FEW_AT_REST: usize = 64;
+
+impl Slots {
+    fn find<T: std::hash::Hash + ?Sized>(
+        &self,
+        wanted: &T,
+        len: usize,
+        same: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let Some(mask) = self.table.len().checked_sub(1) else {
+            return (0..number(len)).find(|&id| same(id));
+        };
+        let mut at = self.start(wanted) & mask;
+        loop {
+            match self.table.get(at) {
+                Some(&u32::MAX) | None => return None,
+                Some(&id) if same(id) => return Some(id),
+                Some(_) => at = at.wrapping_add(1) & mask,
+            }
+        }
+    }
+
+    fn start<T: std::hash::Hash + ?Sized>(&self, thing: &T) -> usize {
+        usize::try_from(self.keys.hash_one(thing) & u64::from(u32::MAX)).unwrap_or(0)
+    }
+
+    /// Takes up the last of `len` things.
+    fn insert<T: std::hash::Hash>(&mut self, len: usize, thing: impl Fn(u32) -> T) {
+        if self.table.is_empty() && len <= FEW {
+            return;
+        }
+        let from = if len.saturating_mul(3) >= self.table.len().saturating_mul(2) {
+            self.table.clear();
+            self.table.resize(len.saturating_mul(2).next_power_of_two().max(32), u32::MAX);
+            0
+        } else {
+            number(len).saturating_sub(1)
+        };
+        let mask = self.table.len().wrapping_sub(1);
+        for id in from..number(len) {
+            let mut at = self.start(&thing(id)) & mask;
+            while self.table.get(at).is_some_and(|&slot| slot != u32::MAX) {
+                at = at.wrapping_add(1) & mask;
+            }
+            if let Some(slot) = self.table.get_mut(at) {
+                *slot = id;
+            }
+        }
+    }
+
+    fn rest(&mut self, len: usize) {
+        if len <= FEW_AT_REST {
+            self.table = Vec::new();
+        }
+    }
+}
+
+const FIXED: [&str; 5] = ["", "xml", "xmlns", XML_NAMESPACE, XMLNS_NAMESPACE];
+
+/// The tables.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    text: String,
+    ends: Vec<u32>,
+    symbol_slots: Slots,
+    pairs: Vec<Pair>,
+    pair_slots: Slots,
+    qnames: Vec<QName>,
+    qname_slots: Slots,
+}
+
+impl Names {
+    pub(crate) fn new() -> Self {
+        let none = Pair { uri: EMPTY, local: EMPTY };
+        Self {
+            text: String::new(),
+            ends: Vec::new(),
+            symbol_slots: Slots::default(),
+            pairs: vec![none],
+            pair_slots: Slots::default(),
+            qnames: vec![QName { prefix: EMPTY, name: NameId::NONE }],
+            qname_slots: Slots::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn str(&self, symbol: Symbol) -> &str {
+        dynamic(&self.text, &self.ends, symbol)
+    }
+
+    fn symbols_len(&self) -> usize {
+        self.ends.len().saturating_add(FIXED.len())
+    }
+
+    pub(crate) fn find_symbol(&self, text: &str) -> Option<Symbol> {
+        let len = self.symbols_len();
+        self.symbol_slots.find(text, len, |id| self.str(id) == text)
+    }
+
+    pub(crate) fn symbol(&mut self, text: &str) -> Symbol {
+        if let Some(found) = self.find_symbol(text) {
+            return found;
+        }
+        let id = number(self.symbols_len());
+        self.text.push_str(text);
+        self.ends.push(number(self.text.len()));
+        let len = self.symbols_len();
+        let (text, ends) = (&self.text, &self.ends);
+        self.symbol_slots.insert(len, |id| dynamic(text, ends, id));
+        id
+    }
+
+    pub(crate) fn find_name(&self, uri: Symbol, local: Symbol) -> Option<NameId> {
+        let pair = Pair { uri, local };
+        let same = |id: u32| self.pairs.get(id as usize) == Some(&pair);
+        self.pair_slots.find(&pair, self.pairs.len(), same).map(NameId)
+    }
+
+    pub(crate) fn name(&mut self, uri: Symbol, local: Symbol) -> NameId {
+        if let Some(found) = self.find_name(uri, local) {
+            return found;
+        }
+        let id = number(self.pairs.len());
+        self.pairs.push(Pair { uri, local });
+        let pairs = &self.pairs;
+        self.pair_slots.insert(pairs.len(), |id| pair(pairs, id));
+        NameId(id)
+    }
+
+    pub(crate) fn qname(&mut self, prefix: Symbol, name: NameId) -> u32 {
+        let wanted = QName { prefix, name };
+        let qnames = &self.qnames;
+        let same = |id: u32| qname(qnames, id) == wanted;
+        if let Some(found) = self.qname_slots.find(&wanted, qnames.len(), same) {
+            return found;
+        }
+        let id = number(self.qnames.len());
+        self.qnames.push(wanted);
+        let qnames = &self.qnames;
+        self.qname_slots.insert(qnames.len(), |id| qname(qnames, id));
+        id
+    }
+
+    #[inline]
+    pub(crate) fn get_qname(&self, id: u32) -> QName {
+        qname(&self.qnames, id)
+    }
+
+    #[inline]
+    pub(crate) fn get_pair(&self, name: NameId) -> Pair {
+        pair(&self.pairs, name.0)
+    }
+
+    pub(crate) fn names_len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Gives back what only reading needs.
+    pub(crate) fn rest(&mut self) {
+        self.symbol_slots.rest(self.symbols_len());
+        self.pair_slots.rest(self.pairs.len());
+        self.qname_slots.rest(self.qnames.len());
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.pairs.shrink_to_fit();
+        self.qnames.shrink_to_fit();
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let slots = [&self.symbol_slots, &self.pair_slots, &self.qname_slots];
+        let tables: usize = slots.iter().map(|slots| size_of_val(slots.table.as_slice())).sum();
+        self.text.capacity()
+            + size_of::<u32>() * self.ends.capacity()
+            + size_of::<Pair>() * self.pairs.capacity()
+            + size_of::<QName>() * self.qnames.capacity()
+            + tables
+    }
+}
+
+#[inline]
+fn dynamic<'t>(text: &'t str, ends: &[u32], symbol: Symbol) -> &'t str {
+    let Some(index) = (symbol as usize).checked_sub(FIXED.len()) else {
+        return FIXED.get(symbol as usize).copied().unwrap_or("");
+    };
+    let end = ends.get(index).copied().unwrap_or(0) as usize;
+    let start = match index.checked_sub(1) {
+        Some(before) => ends.get(before).copied().unwrap_or(0) as usize,
+        None => 0,
+    };
+    text.get(start..end).unwrap_or("")
+}
+
+#[inline]
+fn pair(pairs: &[Pair], id: u32) -> Pair {
+    pairs.get(id as usize).copied().unwrap_or(Pair { uri: EMPTY, local: EMPTY })
+}
+
+#[inline]
+fn qname(qnames: &[QName], id: u32) -> QName {
+    qnames.get(id as usize).copied().unwrap_or(QName { prefix: EMPTY, name: NameId::NONE })
+}
+
+/// Sizes are below 2^32 by the limits on documents.
+#[inline]
+pub(crate) fn number(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}

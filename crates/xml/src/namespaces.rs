@@ -1,0 +1,192 @@
+//! Which namespace each prefix stands for, while reading: asking takes one look, whatever the depth.
+
+use crate::names::{EMPTY, NameId, Names, Symbol, XML, XML_URI};
+
+const UNBOUND: u32 = u32::MAX;
+/// Environments count from 1; 0 is of none.
+const NO_ENVIRONMENT: u32 = 0;
+
+/// What is known of a name as it was written, by its symbol.
+#[derive(Debug, Clone, Copy)]
+struct Raw {
+    prefix: Symbol,
+    local: Symbol,
+    /// The name that followed this one last time.
+    next: Symbol,
+    /// The tag in which an attribute of this name was seen last.
+    tag: u32,
+    /// As element and as attribute: the environment in which it was resolved last, and to what.
+    resolved: [(u32, u32); 2],
+}
+
+const UNSPLIT: Raw =
+    Raw { prefix: UNBOUND, local: EMPTY, next: EMPTY, tag: 0, resolved: [(NO_ENVIRONMENT, 0); 2] };
+
+/// Elements and attributes read a missing prefix differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Element = 0,
+    Attribute = 1,
+}
+
+/// The state of scopes; `mark` and `leave` bracket an element.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    pub(crate) names: Names,
+    raws: Vec<Raw>,
+    /// By the prefix's symbol.
+    bound: Vec<Symbol>,
+    /// What was bound before, to be restored: (prefix, URI).
+    undo: Vec<(Symbol, Symbol)>,
+    environment: u32,
+    environments: u32,
+    last: Symbol,
+    /// By `NameId`: the tag in which an attribute of this name was seen last.
+    seen: Vec<u32>,
+    tags: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    undo: u32,
+    environment: u32,
+}
+
+impl Namespaces {
+    pub(crate) fn new() -> Self {
+        let mut bound = vec![UNBOUND; 8];
+        for (prefix, uri) in [(EMPTY, EMPTY), (XML, XML_URI)] {
+            if let Some(slot) = bound.get_mut(prefix as usize) {
+                *slot = uri;
+            }
+        }
+        Self {
+            names: Names::new(),
+            raws: Vec::with_capacity(32),
+            bound,
+            undo: Vec::new(),
+            environment: 1,
+            environments: 1,
+            last: EMPTY,
+            seen: Vec::new(),
+            tags: 0,
+        }
+    }
+
+    /// The name that most likely comes next.
+    #[inline]
+    pub(crate) fn guess(&self) -> Symbol {
+        self.raws.get(self.last as usize).map_or(EMPTY, |raw| raw.next)
+    }
+
+    /// `symbol` came next.
+    #[inline]
+    pub(crate) fn came(&mut self, symbol: Symbol) {
+        if let Some(raw) = self.raws.get_mut(self.last as usize) {
+            raw.next = symbol;
+        }
+        self.last = symbol;
+    }
+
+    /// Takes up a written name; `colon` is where its colon stands.
+    pub(crate) fn raw(&mut self, written: &str, colon: Option<usize>) -> Symbol {
+        let symbol = self.names.symbol(written);
+        let index = symbol as usize;
+        if self.raws.get(index).is_some_and(|raw| raw.prefix != UNBOUND) {
+            return symbol;
+        }
+        let (prefix, local) = match colon.and_then(|colon| written.split_at_checked(colon)) {
+            Some((prefix, rest)) => {
+                (self.names.symbol(prefix), self.names.symbol(rest.get(1..).unwrap_or("")))
+            }
+            None => (EMPTY, symbol),
+        };
+        if self.raws.len() <= index {
+            self.raws.resize(index.saturating_add(1), UNSPLIT);
+        }
+        if let Some(raw) = self.raws.get_mut(index) {
+            *raw = Raw { prefix, local, ..UNSPLIT };
+        }
+        symbol
+    }
+
+    /// Prefix and local part of a written name.
+    pub(crate) fn parts(&self, raw: Symbol) -> (Symbol, Symbol) {
+        self.raws.get(raw as usize).map_or((EMPTY, raw), |raw| (raw.prefix, raw.local))
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { undo: crate::names::number(self.undo.len()), environment: self.environment }
+    }
+
+    pub(crate) fn leave(&mut self, mark: Mark) {
+        while self.undo.len() > mark.undo as usize {
+            let Some((prefix, uri)) = self.undo.pop() else { break };
+            if let Some(slot) = self.bound.get_mut(prefix as usize) {
+                *slot = uri;
+            }
+        }
+        self.environment = mark.environment;
+    }
+
+    /// Binds `prefix` in the element whose `mark` was just taken.
+    pub(crate) fn bind(&mut self, prefix: Symbol, uri: Symbol, mark: Mark) {
+        if self.environment == mark.environment {
+            self.environments = self.environments.wrapping_add(1).max(1);
+            self.environment = self.environments;
+        }
+        let index = prefix as usize;
+        if self.bound.len() <= index {
+            self.bound.resize(index.saturating_add(1), UNBOUND);
+        }
+        if let Some(slot) = self.bound.get_mut(index) {
+            self.undo.push((prefix, *slot));
+            *slot = uri;
+        }
+    }
+
+    /// The number of the qualified name; an unbound prefix is the error.
+    #[inline]
+    pub(crate) fn resolve(&mut self, symbol: Symbol, used: Use) -> Result<u32, Symbol> {
+        let Some(raw) = self.raws.get_mut(symbol as usize) else { return Err(symbol) };
+        let (environment, known) = raw.resolved[used as usize];
+        if environment == self.environment {
+            return Ok(known);
+        }
+        let (prefix, local) = (raw.prefix, raw.local);
+        let uri = if prefix == EMPTY && used == Use::Attribute {
+            EMPTY
+        } else {
+            match self.bound.get(prefix as usize) {
+                Some(&uri) if uri != UNBOUND => uri,
+                Some(_) | None => return Err(prefix),
+            }
+        };
+        let name = self.names.name(uri, local);
+        let qname = self.names.qname(prefix, name);
+        raw.resolved[used as usize] = (self.environment, qname);
+        Ok(qname)
+    }
+
+    /// Begins a tag, in which each attribute may stand once.
+    pub(crate) fn tag(&mut self) {
+        self.tags = self.tags.wrapping_add(1);
+    }
+
+    /// Whether a name as written stood in this tag before.
+    pub(crate) fn repeats_raw(&mut self, symbol: Symbol) -> bool {
+        let tag = self.tags;
+        self.raws
+            .get_mut(symbol as usize)
+            .is_some_and(|raw| std::mem::replace(&mut raw.tag, tag) == tag)
+    }
+
+    /// Whether an expanded name stood in this tag before.
+    pub(crate) fn repeats(&mut self, name: NameId) -> bool {
+        if self.seen.len() <= name.index() {
+            self.seen.resize(name.index().saturating_add(16), 0);
+        }
+        let tag = self.tags;
+        self.seen.get_mut(name.index()).is_some_and(|slot| std::mem::replace(slot, tag) == tag)
+    }
+}

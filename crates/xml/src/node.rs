@@ -1,0 +1,475 @@
+//! Reading a tree: a [`Node`] is a document and a number, and everything is asked of it.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
+
+use crate::document::{
+    ATTRIBUTE, COMMENT, Document, ELEMENT, NOBODY, NONE, NodeId, PI, ROOT, Record, TAGGED, TEXT,
+};
+use crate::error::Position;
+use crate::names::{NameId, QName, XML, XML_URI};
+
+/// The kinds of node of the XPath data model. A tree holds no namespace nodes; XPath makes them from
+/// [`Node::namespaces_in_scope`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Root,
+    Element,
+    Text,
+    Comment,
+    ProcessingInstruction,
+    Attribute,
+    Namespace,
+}
+
+/// A node of a document. Two are equal when they are the same node of the same document.
+#[derive(Clone, Copy)]
+pub struct Node<'d> {
+    document: &'d Document,
+    index: u32,
+}
+
+impl PartialEq for Node<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index && self.document.serial == other.document.serial
+    }
+}
+
+impl Eq for Node<'_> {}
+
+impl Hash for Node<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
+
+impl std::fmt::Debug for Node<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} {} `{}`", self.kind(), self.index & !ATTRIBUTE, self.local_name())
+    }
+}
+
+impl<'d> Node<'d> {
+    #[inline]
+    pub(crate) fn new(document: &'d Document, index: u32) -> Self {
+        Self { document, index }
+    }
+
+    fn at(self, index: u32) -> Option<Self> {
+        (index != NONE).then_some(Self { document: self.document, index })
+    }
+
+    #[inline]
+    pub(crate) fn index(self) -> u32 {
+        self.index
+    }
+
+    #[inline]
+    fn is_attribute(self) -> bool {
+        self.index & ATTRIBUTE != 0
+    }
+
+    #[inline]
+    pub(crate) fn record(self) -> Record {
+        self.document.record(self.index)
+    }
+
+    #[must_use]
+    pub fn id(self) -> NodeId {
+        NodeId { index: self.index, serial: self.document.serial }
+    }
+
+    #[must_use]
+    pub fn document(self) -> &'d Document {
+        self.document
+    }
+
+    #[inline]
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        if self.is_attribute() {
+            return Kind::Attribute;
+        }
+        match self.record().kind() {
+            ELEMENT => Kind::Element,
+            TEXT => Kind::Text,
+            COMMENT => Kind::Comment,
+            PI => Kind::ProcessingInstruction,
+            _ => Kind::Root,
+        }
+    }
+
+    #[inline]
+    #[must_use]
+    pub fn is_element(self) -> bool {
+        !self.is_attribute() && self.record().kind() == ELEMENT
+    }
+
+    /// The element or root that the node stands in; of an attribute, its element; of the root and of
+    /// what is detached, none.
+    #[must_use]
+    pub fn parent(self) -> Option<Self> {
+        if self.is_attribute() {
+            let owner = self.document.attribute(self.index)?.owner;
+            return (owner != NOBODY).then(|| Self::new(self.document, owner));
+        }
+        let parent = self.record().parent;
+        (parent != NOBODY).then(|| Self::new(self.document, parent))
+    }
+
+    #[must_use]
+    pub fn first_child(self) -> Option<Self> {
+        if self.is_attribute() { None } else { self.at(self.document.first(self.index)) }
+    }
+
+    #[must_use]
+    pub fn last_child(self) -> Option<Self> {
+        if self.is_attribute() { None } else { self.at(self.document.last(self.index)) }
+    }
+
+    #[must_use]
+    pub fn next_sibling(self) -> Option<Self> {
+        if self.is_attribute() {
+            return None;
+        }
+        self.at(self.record().next)
+    }
+
+    #[must_use]
+    pub fn previous_sibling(self) -> Option<Self> {
+        if self.is_attribute() { None } else { self.at(self.document.previous(self.index)) }
+    }
+
+    #[must_use]
+    pub fn children(self) -> Children<'d> {
+        Children { next: self.first_child() }
+    }
+
+    /// All nodes below this one in document order, without attributes.
+    #[must_use]
+    pub fn descendants(self) -> Descendants<'d> {
+        Descendants { top: self, next: self.first_child() }
+    }
+
+    /// The parent, its parent, and so on to the root.
+    #[must_use]
+    pub fn ancestors(self) -> Ancestors<'d> {
+        Ancestors { next: self.parent() }
+    }
+
+    #[must_use]
+    pub fn attributes(self) -> Attributes<'d> {
+        let tag = if self.is_attribute() { None } else { self.document.tag(self.record()) };
+        Attributes { document: self.document, next: tag.map_or(NONE, |tag| tag.attribute) }
+    }
+
+    /// The value of an attribute; `namespace` is empty for those without prefix.
+    #[must_use]
+    pub fn attribute(self, namespace: &str, local: &str) -> Option<&'d str> {
+        if self.is_attribute() || self.record().b & TAGGED == 0 {
+            return None;
+        }
+        let name = self.document.name_id(namespace, local)?;
+        self.attributes().find(|attribute| attribute.name() == name).map(Node::text)
+    }
+
+    fn qname(self) -> QName {
+        let document = self.document;
+        let id = if self.is_attribute() {
+            document.attribute(self.index).map_or(0, |attribute| attribute.qname)
+        } else {
+            let record = self.record();
+            match record.kind() {
+                ELEMENT => record.value(),
+                PI => document.instructions.get(record.a as usize).map_or(0, |pi| pi.qname),
+                _ => 0,
+            }
+        };
+        document.names.get_qname(id)
+    }
+
+    /// The expanded name of elements, attributes and processing instructions (whose target is a local
+    /// name in no namespace), as a number of this document.
+    #[inline]
+    #[must_use]
+    pub fn name(self) -> NameId {
+        self.qname().name
+    }
+
+    #[must_use]
+    pub fn local_name(self) -> &'d str {
+        let names = &self.document.names;
+        names.str(names.get_pair(self.name()).local)
+    }
+
+    /// The namespace; empty for none.
+    #[must_use]
+    pub fn namespace(self) -> &'d str {
+        let names = &self.document.names;
+        names.str(names.get_pair(self.name()).uri)
+    }
+
+    /// The prefix as written; empty for none.
+    #[must_use]
+    pub fn prefix(self) -> &'d str {
+        self.document.names.str(self.qname().prefix)
+    }
+
+    /// Of text, comments, processing instructions and attributes; empty for others.
+    #[must_use]
+    pub fn text(self) -> &'d str {
+        let document = self.document;
+        if self.is_attribute() {
+            let attribute = document.attribute(self.index);
+            return attribute.map_or("", |found| document.slice(found.start, found.len));
+        }
+        let record = self.record();
+        match record.kind() {
+            TEXT | COMMENT => document.slice(record.a, record.value()),
+            PI => {
+                let found = document.instructions.get(record.a as usize);
+                found.map_or("", |pi| document.slice(pi.start, pi.len))
+            }
+            _ => "",
+        }
+    }
+
+    /// XPath 1.0 section 5: of an element or the root, all text in it. Borrowed when one text is all.
+    #[must_use]
+    pub fn string_value(self) -> Cow<'d, str> {
+        if !matches!(self.kind(), Kind::Element | Kind::Root) {
+            return Cow::Borrowed(self.text());
+        }
+        let mut texts = self.texts();
+        let Some(first) = texts.next() else { return Cow::Borrowed("") };
+        let Some(second) = texts.next() else { return Cow::Borrowed(first) };
+        let mut all = [first, second].concat();
+        all.extend(texts);
+        Cow::Owned(all)
+    }
+
+    /// Appends the string value to `out`.
+    pub fn write_string_value(self, out: &mut String) {
+        match self.kind() {
+            Kind::Element | Kind::Root => out.extend(self.texts()),
+            Kind::Text
+            | Kind::Comment
+            | Kind::ProcessingInstruction
+            | Kind::Attribute
+            | Kind::Namespace => out.push_str(self.text()),
+        }
+    }
+
+    fn texts(self) -> impl Iterator<Item = &'d str> {
+        self.descendants().filter(|node| node.record().kind() == TEXT).map(Node::text)
+    }
+
+    /// All (prefix, namespace) in scope, `xml` first, then nearest declarations first. A default
+    /// namespace that was undeclared isn't in scope.
+    pub fn namespaces_in_scope(self) -> impl Iterator<Item = (&'d str, &'d str)> {
+        let names = &self.document.names;
+        let holder = if self.is_element() { Some(self) } else { None };
+        let upwards = holder.into_iter().chain(self.ancestors());
+        let mut seen = HashSet::from([XML]);
+        let declared = upwards.flat_map(|node| node.document.declarations_of(node.record()));
+        let visible = declared.filter(move |(prefix, _)| seen.insert(*prefix));
+        [(XML, XML_URI)]
+            .into_iter()
+            .chain(visible)
+            .map(|(prefix, uri)| (names.str(prefix), names.str(uri)))
+            .filter(|(_, uri)| !uri.is_empty())
+    }
+
+    /// The namespace declarations that stand on this element itself, as (prefix, namespace).
+    pub fn declarations(self) -> impl Iterator<Item = (&'d str, &'d str)> {
+        let names = &self.document.names;
+        let record = if self.is_attribute() { Document::NOTHING } else { self.record() };
+        let found = self.document.declarations_of(record);
+        found.map(|(prefix, uri)| (names.str(prefix), names.str(uri)))
+    }
+
+    /// The namespace that `prefix` is bound to here; the empty prefix asks for the default namespace,
+    /// and then no namespace is `""`.
+    #[must_use]
+    pub fn lookup_namespace(self, prefix: &str) -> Option<&'d str> {
+        let holder = if self.is_element() { self } else { self.parent()? };
+        let names = &self.document.names;
+        let Some(symbol) = names.find_symbol(prefix) else { return None };
+        self.document.namespace_of(holder.index, symbol).map(|uri| names.str(uri))
+    }
+
+    /// Where the node stands in the source; of an attribute, where its value does. Nodes that were made
+    /// here are at `0:0`. Looks through the source up to there.
+    #[must_use]
+    pub fn position(self) -> Position {
+        let document = self.document;
+        let at = if self.is_attribute() {
+            document.attribute(self.index).map_or(u32::MAX, |attribute| attribute.start)
+        } else {
+            let record = self.record();
+            match record.kind() {
+                ELEMENT => document.tag(record).map_or(record.a, |tag| tag.at),
+                PI => document.instructions.get(record.a as usize).map_or(u32::MAX, |pi| pi.at),
+                ROOT => 0,
+                COMMENT => record.a.saturating_sub(4),
+                _ => record.a,
+            }
+        };
+        document.place(at)
+    }
+
+    /// Which comes first in document order; documents follow one another in the order of their making.
+    /// At once in a document as it was read; in an edited one it looks along the ancestors and siblings.
+    #[must_use]
+    pub fn document_order(self, other: Self) -> Ordering {
+        let documents = self.document.serial.cmp(&other.document.serial);
+        if documents != Ordering::Equal {
+            return documents;
+        }
+        let holder = |node: Self| if node.is_attribute() { node.parent() } else { Some(node) };
+        let (Some(mine), Some(theirs)) = (holder(self), holder(other)) else {
+            return self.index.cmp(&other.index);
+        };
+        if mine == theirs {
+            return match (self.is_attribute(), other.is_attribute()) {
+                (true, true) => self.attribute_rank().cmp(&other.attribute_rank()),
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => Ordering::Equal,
+            };
+        }
+        match &self.document.links {
+            None => mine.index.cmp(&theirs.index),
+            Some(_) => order_by_path(mine, theirs),
+        }
+    }
+
+    /// Attributes are numbered in order as long as none was set later: then by the chain.
+    fn attribute_rank(self) -> usize {
+        let owner = self.parent();
+        let mut all = owner.into_iter().flat_map(Node::attributes);
+        all.position(|attribute| attribute == self).unwrap_or(usize::MAX)
+    }
+}
+
+fn order_by_path(one: Node<'_>, other: Node<'_>) -> Ordering {
+    let path = |node: Node<'_>| {
+        let mut path: Vec<u32> = node.ancestors().map(Node::index).collect();
+        path.reverse();
+        path.push(node.index);
+        path
+    };
+    let (ours, theirs) = (path(one), path(other));
+    let fork = ours.iter().zip(&theirs).position(|(a, b)| a != b);
+    let Some(fork) = fork else { return ours.len().cmp(&theirs.len()) };
+    let (Some(&a), Some(&b)) = (ours.get(fork), theirs.get(fork)) else { return Ordering::Equal };
+    if fork == 0 {
+        return a.cmp(&b);
+    }
+    // Both ways at once, so that near siblings are found soon.
+    let (mut onward, mut back) = (Node::new(one.document, a), Node::new(one.document, a));
+    loop {
+        match (onward.next_sibling(), back.previous_sibling()) {
+            (Some(next), _) if next.index == b => return Ordering::Less,
+            (_, Some(previous)) if previous.index == b => return Ordering::Greater,
+            (None, None) => return a.cmp(&b),
+            (next, previous) => {
+                onward = next.unwrap_or(onward);
+                back = previous.unwrap_or(back);
+            }
+        }
+    }
+}
+
+impl Document {
+    /// The place of what starts at byte `at` of the text.
+    fn place(&self, at: u32) -> Position {
+        let source = self.text.get(..self.source_len as usize).unwrap_or("");
+        if at < self.source_len || (at == 0 && self.source_len > 0) {
+            return Position::of(source, at as usize);
+        }
+        let after = self.spills.partition_point(|(start, _)| *start <= at);
+        match after.checked_sub(1).and_then(|before| self.spills.get(before)) {
+            Some((_, place)) if *place != u32::MAX => Position::of(source, *place as usize),
+            Some(_) | None => Position::default(),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Children<'d> {
+    next: Option<Node<'d>>,
+}
+
+impl<'d> Iterator for Children<'d> {
+    type Item = Node<'d>;
+
+    fn next(&mut self) -> Option<Node<'d>> {
+        let node = self.next?;
+        self.next = node.next_sibling();
+        Some(node)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Descendants<'d> {
+    top: Node<'d>,
+    next: Option<Node<'d>>,
+}
+
+impl<'d> Iterator for Descendants<'d> {
+    type Item = Node<'d>;
+
+    fn next(&mut self) -> Option<Node<'d>> {
+        let node = self.next?;
+        self.next = node.first_child().or_else(|| following(node, self.top));
+        Some(node)
+    }
+}
+
+/// The node after the subtree of `node`, below `top`.
+fn following<'d>(mut node: Node<'d>, top: Node<'d>) -> Option<Node<'d>> {
+    while node.index != top.index {
+        if let Some(next) = node.next_sibling() {
+            return Some(next);
+        }
+        node = node.parent()?;
+    }
+    None
+}
+
+#[derive(Debug, Clone)]
+pub struct Ancestors<'d> {
+    next: Option<Node<'d>>,
+}
+
+impl<'d> Iterator for Ancestors<'d> {
+    type Item = Node<'d>;
+
+    fn next(&mut self) -> Option<Node<'d>> {
+        let node = self.next?;
+        self.next = node.parent();
+        Some(node)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Attributes<'d> {
+    document: &'d Document,
+    next: u32,
+}
+
+impl<'d> Iterator for Attributes<'d> {
+    type Item = Node<'d>;
+
+    fn next(&mut self) -> Option<Node<'d>> {
+        if self.next == NONE {
+            return None;
+        }
+        let node = Node::new(self.document, self.next | ATTRIBUTE);
+        self.next = self.document.attribute(self.next)?.next;
+        Some(node)
+    }
+}

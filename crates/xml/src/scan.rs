@@ -1,0 +1,63 @@
+//! Finding the next byte that means something, eight at a time: most texts and values are too short
+//! for memchr to pay.
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const TOPS: u64 = 0x8080_8080_8080_8080;
+
+/// The top bit of each byte that equals `byte`; above the lowest hit there may be false ones.
+#[inline]
+fn hits(word: u64, byte: u8) -> u64 {
+    let zero = word ^ (ONES.wrapping_mul(u64::from(byte)));
+    zero.wrapping_sub(ONES) & !zero & TOPS
+}
+
+#[inline]
+fn find(
+    bytes: &[u8],
+    mut at: usize,
+    wanted: impl Fn(u64) -> u64,
+    one: impl Fn(u8) -> bool,
+) -> usize {
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let found = wanted(u64::from_le_bytes(*chunk));
+        if found != 0 {
+            return at.wrapping_add((found.trailing_zeros() >> 3) as usize);
+        }
+        at = at.wrapping_add(8);
+    }
+    while let Some(&byte) = bytes.get(at) {
+        if one(byte) {
+            return at;
+        }
+        at = at.wrapping_add(1);
+    }
+    bytes.len()
+}
+
+/// Where text is interrupted: `<`, `&` or `]`; the end if nowhere.
+#[inline]
+pub(crate) fn text(bytes: &[u8], at: usize) -> usize {
+    find(
+        bytes,
+        at,
+        |word| hits(word, b'<') | hits(word, b'&') | hits(word, b']'),
+        |byte| matches!(byte, b'<' | b'&' | b']'),
+    )
+}
+
+/// Where an attribute's value is interrupted: the quote, `<`, `&`, a tab or a line feed.
+#[inline]
+pub(crate) fn value(bytes: &[u8], at: usize, quote: u8) -> usize {
+    find(
+        bytes,
+        at,
+        |word| {
+            hits(word, quote)
+                | hits(word, b'<')
+                | hits(word, b'&')
+                | hits(word, b'\n')
+                | hits(word, b'\t')
+        },
+        |byte| byte == quote || matches!(byte, b'<' | b'&' | b'\n' | b'\t'),
+    )
+}
