@@ -38,7 +38,7 @@ fn read(input: &Input<'_>, options: &Options) -> Result<Document, Fault> {
     loop {
         match machine.step(view) {
             Ok(Step::Start { qname, at }) => tree.start(&machine, qname, at),
-            Ok(Step::End) => tree.end(),
+            Ok(Step::End) => drop(tree.end()),
             Ok(Step::Text(span)) => tree.leaf(TEXT, span),
             Ok(Step::Comment(span)) => tree.leaf(COMMENT, span),
             Ok(Step::Instruction { target, data, at }) => {
@@ -79,6 +79,12 @@ pub(crate) struct Tree {
     pub(crate) document: Document,
     /// Open nodes, and their last children so far.
     open: Vec<(u32, u32)>,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self::with_capacity(0)
+    }
 }
 
 impl Tree {
@@ -156,9 +162,18 @@ impl Tree {
         first
     }
 
+    pub(crate) fn enter(&mut self, index: u32) {
+        self.open.push((index, NONE));
+    }
+
+    /// Whether there was an element to be closed.
     #[inline]
-    pub(crate) fn end(&mut self) {
-        self.open.pop();
+    pub(crate) fn end(&mut self) -> bool {
+        let is_element = self.open.len() > 1;
+        if is_element {
+            self.open.pop();
+        }
+        is_element
     }
 
     #[inline]

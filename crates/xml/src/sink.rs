@@ -1,0 +1,296 @@
+//! The push side: one trait for what takes a document piece by piece, the [`Builder`] that makes a tree of
+//! it, and [`send`], which pushes a tree into any of them.
+
+use crate::build::Tree;
+use crate::document::{COMMENT, Document, ELEMENT, Instruction, NONE, PI, TEXT, VALUE_SHIFT};
+use crate::edit::{EditError, QNameRef, check_comment, check_instruction};
+use crate::names::{EMPTY, number};
+use crate::node::{Kind, Node};
+
+/// Takes a document piece by piece: `start_element`, then its namespaces and attributes, then its content,
+/// then `end_element`. [`crate::Writer`] makes bytes of it, [`Builder`] a tree.
+pub trait Sink {
+    type Error;
+
+    /// # Errors
+    /// The name isn't one; limits of the sink. So below.
+    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), Self::Error>;
+    /// Declares a prefix (empty: the default namespace) on the element just started.
+    ///
+    /// # Errors
+    /// No element was just started; the prefix is reserved.
+    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), Self::Error>;
+    /// Sets an attribute of the element just started; one of the same name is replaced.
+    ///
+    /// # Errors
+    /// No element was just started.
+    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), Self::Error>;
+    /// # Errors
+    /// Characters that XML doesn't allow.
+    fn text(&mut self, text: &str) -> Result<(), Self::Error>;
+    /// # Errors
+    /// `--`, or characters that XML doesn't allow.
+    fn comment(&mut self, text: &str) -> Result<(), Self::Error>;
+    /// # Errors
+    /// A target that isn't a name; `?>`.
+    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), Self::Error>;
+    /// # Errors
+    /// No element is open.
+    fn end_element(&mut self) -> Result<(), Self::Error>;
+}
+
+/// Pushes a copy of `node` with all below it; of the root, its children. `scope`: the namespaces in scope
+/// at `node` are declared on its copy, so that prefixes in values keep their meaning.
+///
+/// # Errors
+/// Those of the sink.
+pub fn send<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S::Error> {
+    let mut at = node;
+    loop {
+        enter(at, scope && at == node, sink)?;
+        if let Some(child) = at.first_child() {
+            at = child;
+            continue;
+        }
+        loop {
+            if at.is_element() {
+                sink.end_element()?;
+            }
+            if at == node {
+                return Ok(());
+            }
+            if let Some(next) = at.next_sibling() {
+                at = next;
+                break;
+            }
+            match at.parent() {
+                Some(parent) => at = parent,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+fn enter<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S::Error> {
+    match node.kind() {
+        Kind::Root | Kind::Namespace => Ok(()),
+        Kind::Text => sink.text(node.text()),
+        Kind::Comment => sink.comment(node.text()),
+        Kind::ProcessingInstruction => sink.processing_instruction(node.local_name(), node.text()),
+        Kind::Attribute => sink.attribute(node.qname_ref(), node.text()),
+        Kind::Element => {
+            sink.start_element(node.qname_ref())?;
+            if scope {
+                for (prefix, uri) in node.namespaces_in_scope().filter(|(p, _)| *p != "xml") {
+                    sink.namespace(prefix, uri)?;
+                }
+            } else {
+                for (prefix, uri) in node.declarations() {
+                    sink.namespace(prefix, uri)?;
+                }
+            }
+            for attribute in node.attributes() {
+                sink.attribute(attribute.qname_ref(), attribute.text())?;
+            }
+            Ok(())
+        }
+    }
+}
+
+impl<'d> Node<'d> {
+    /// The name with its prefix, to make another of that name.
+    #[must_use]
+    pub fn qname_ref(self) -> QNameRef<'d> {
+        QNameRef::new(self.prefix(), self.namespace(), self.local_name())
+    }
+}
+
+/// Builds a tree in document order, which is quicker and smaller than editing one. Adjacent texts become one.
+#[derive(Default)]
+pub struct Builder {
+    tree: Tree,
+    /// The element just started; [`NONE`] once it has content.
+    fresh: u32,
+    /// The text that further text joins.
+    text: u32,
+}
+
+impl Builder {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The document; elements still open are closed.
+    #[must_use]
+    pub fn finish(self) -> Document {
+        self.tree.document
+    }
+
+    fn add(&mut self, a: u32, b: u32) -> u32 {
+        self.fresh = NONE;
+        self.text = NONE;
+        self.tree.push(a, b)
+    }
+
+    fn fresh_element(&self) -> Result<u32, EditError> {
+        if self.fresh == NONE { Err(EditError::WrongKind(Kind::Text)) } else { Ok(self.fresh) }
+    }
+}
+
+impl Sink for Builder {
+    type Error = EditError;
+
+    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), EditError> {
+        let qname = self.tree.document.intern(name)?;
+        let index = self.add(u32::MAX, ELEMENT | (qname << VALUE_SHIFT));
+        self.tree.enter(index);
+        self.fresh = index;
+        Ok(())
+    }
+
+    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), EditError> {
+        let element = self.tree.document.id_of(self.fresh_element()?);
+        self.tree.document.declare_namespace(element, prefix, uri)
+    }
+
+    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), EditError> {
+        let element = self.tree.document.id_of(self.fresh_element()?);
+        self.tree.document.set_attribute(element, name, value).map(drop)
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), EditError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let (start, len) = self.tree.document.keep(text)?;
+        if let Some(record) = self.tree.document.nodes.get_mut(self.text as usize)
+            && self.text != NONE
+            && record.a.saturating_add(record.value()) == start
+        {
+            record.b = TEXT | (record.value().saturating_add(len) << VALUE_SHIFT);
+            return Ok(());
+        }
+        self.text = self.add(start, TEXT | (len << VALUE_SHIFT));
+        Ok(())
+    }
+
+    fn comment(&mut self, text: &str) -> Result<(), EditError> {
+        check_comment(text)?;
+        let (start, len) = self.tree.document.keep(text)?;
+        self.add(start, COMMENT | (len << VALUE_SHIFT));
+        Ok(())
+    }
+
+    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), EditError> {
+        check_instruction(target, data)?;
+        let document = &mut self.tree.document;
+        let (start, len) = document.keep(data)?;
+        let local = document.names.symbol(target);
+        let name = document.names.name(EMPTY, local);
+        let qname = document.names.qname(EMPTY, name);
+        let index = number(document.instructions.len());
+        document.instructions.push(Instruction { qname, start, len, at: u32::MAX });
+        self.add(index, PI);
+        Ok(())
+    }
+
+    fn end_element(&mut self) -> Result<(), EditError> {
+        (self.fresh, self.text) = (NONE, NONE);
+        if self.tree.end() { Ok(()) } else { Err(EditError::WrongKind(Kind::Root)) }
+    }
+}
+
+impl Document {
+    /// Copies `source`, from any document, with all below it; the copy stands nowhere yet. Namespaces in
+    /// scope at `source` are declared on it. The root becomes nothing: import its children.
+    ///
+    /// # Errors
+    /// [`EditError::WrongKind`] of the root and of attributes, [`EditError::TooLarge`].
+    pub fn import(&mut self, source: Node<'_>) -> Result<crate::NodeId, EditError> {
+        match source.kind() {
+            Kind::Root | Kind::Attribute | Kind::Namespace => {
+                return Err(EditError::WrongKind(source.kind()));
+            }
+            Kind::Element | Kind::Text | Kind::Comment | Kind::ProcessingInstruction => {}
+        }
+        let mut importer = Importer { document: self, open: Vec::new(), top: None };
+        send(source, true, &mut importer)?;
+        importer.top.ok_or(EditError::StrangeNode)
+    }
+
+    /// Copies a node of this document, as [`Document::import`] does.
+    ///
+    /// # Errors
+    /// As [`Document::import`]; [`EditError::StrangeNode`].
+    pub fn duplicate(&mut self, node: crate::NodeId) -> Result<crate::NodeId, EditError> {
+        let mut builder = Builder::new();
+        let source = self.node(node).ok_or(EditError::StrangeNode)?;
+        if matches!(source.kind(), Kind::Root | Kind::Attribute) {
+            return Err(EditError::WrongKind(source.kind()));
+        }
+        send(source, true, &mut builder)?;
+        let copy = builder.finish();
+        self.import(copy.root().first_child().ok_or(EditError::StrangeNode)?)
+    }
+}
+
+struct Importer<'t> {
+    document: &'t mut Document,
+    open: Vec<crate::NodeId>,
+    top: Option<crate::NodeId>,
+}
+
+impl Importer<'_> {
+    fn add(&mut self, id: crate::NodeId) -> Result<(), EditError> {
+        match self.open.last() {
+            Some(&parent) => self.document.append_new(parent, id),
+            None => self.top = Some(id),
+        }
+        Ok(())
+    }
+
+    fn element(&self) -> Result<crate::NodeId, EditError> {
+        self.open.last().copied().ok_or(EditError::StrangeNode)
+    }
+}
+
+impl Sink for Importer<'_> {
+    type Error = EditError;
+
+    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), EditError> {
+        let id = self.document.create_element(name)?;
+        self.add(id)?;
+        self.open.push(id);
+        Ok(())
+    }
+
+    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), EditError> {
+        let element = self.element()?;
+        self.document.declare_namespace(element, prefix, uri)
+    }
+
+    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), EditError> {
+        let element = self.element()?;
+        self.document.set_attribute(element, name, value).map(drop)
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), EditError> {
+        let id = self.document.create_text(text)?;
+        self.add(id)
+    }
+
+    fn comment(&mut self, text: &str) -> Result<(), EditError> {
+        let id = self.document.create_comment(text)?;
+        self.add(id)
+    }
+
+    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), EditError> {
+        let id = self.document.create_pi(target, data)?;
+        self.add(id)
+    }
+
+    fn end_element(&mut self) -> Result<(), EditError> {
+        self.open.pop().map(drop).ok_or(EditError::StrangeNode)
+    }
+}
