@@ -51,10 +51,11 @@ fn read(input: &Input<'_>, options: &Options) -> Result<Document, Fault> {
             Err(Stop::More) => return Err(view.unfinished()),
         }
     }
-    Ok(finish(tree.document, machine, view))
+    Ok(finish(tree, machine, view))
 }
 
-fn finish(mut document: Document, machine: Machine, view: View<'_>) -> Document {
+fn finish(tree: Tree, machine: Machine, view: View<'_>) -> Document {
+    let Tree { mut document, ids, .. } = tree;
     let declared = if machine.entities_used() { view.dtd.text.as_str() } else { "" };
     let (source, spill) = (view.source, machine.spill.as_str());
     document.text = String::with_capacity(source.len() + declared.len() + spill.len());
@@ -66,6 +67,10 @@ fn finish(mut document: Document, machine: Machine, view: View<'_>) -> Document 
     document.spills = view.dtd.origins.iter().map(origin).collect();
     document.spills.extend_from_slice(&machine.origins);
     document.names = machine.namespaces.names;
+    for (value, owner) in ids {
+        let id = Box::from(document.slice(value.start, value.len));
+        document.ids.entry(id).or_insert(owner);
+    }
     document.names.rest();
     document.nodes.shrink_to_fit();
     document.attributes.shrink_to_fit();
@@ -79,6 +84,8 @@ pub(crate) struct Tree {
     pub(crate) document: Document,
     /// Open nodes, and their last children so far.
     open: Vec<(u32, u32)>,
+    /// Values of type ID, and the elements that have them.
+    ids: Vec<(Span, u32)>,
 }
 
 impl Default for Tree {
@@ -93,7 +100,7 @@ impl Tree {
         document.nodes.reserve_exact(nodes);
         let mut open = Vec::with_capacity(16);
         open.push((0, NONE));
-        Self { document, open }
+        Self { document, open, ids: Vec::new() }
     }
 
     /// Adds a node as the last child of the innermost open one.
@@ -140,7 +147,7 @@ impl Tree {
             let next = if count == machine.attributes.len() { NONE } else { number(all.len() + 1) };
             all.push(AttributeRecord { owner, next, qname: attribute.qname, start, len });
             if attribute.is_id {
-                self.document.ids.push((start, len, owner));
+                self.ids.push((attribute.value, owner));
             }
         }
         first

@@ -5,6 +5,7 @@
 //! child is the number after its own; previous siblings and last children are found from that. The
 //! first edit that breaks the order makes [`Links`] for all nodes, which answer from then on.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::names::{EMPTY, NameId, Names, Symbol, number};
@@ -107,8 +108,8 @@ pub struct Document {
     /// Where text behind the source comes from: (its start, its place in the source), ascending.
     pub(crate) spills: Vec<(u32, u32)>,
     pub(crate) links: Option<Vec<Links>>,
-    /// Elements with an attribute of type ID: (the value's start and length, the element).
-    pub(crate) ids: Vec<(u32, u32, u32)>,
+    /// Elements by the values of their attributes of type ID.
+    pub(crate) ids: HashMap<Box<str>, u32>,
     pub(crate) base: Option<Box<str>>,
 }
 
@@ -169,7 +170,7 @@ impl Document {
             names: Names::new(),
             spills: Vec::new(),
             links: None,
-            ids: Vec::new(),
+            ids: HashMap::new(),
             base: None,
         }
     }
@@ -217,8 +218,7 @@ impl Document {
     /// The element whose attribute of type ID (declared in the internal DTD subset) has this value.
     #[must_use]
     pub fn element_by_id(&self, id: &str) -> Option<Node<'_>> {
-        let found = self.ids.iter().find(|(start, len, _)| self.slice(*start, *len) == id)?;
-        Some(Node::new(self, found.2))
+        self.ids.get(id).map(|&index| Node::new(self, index))
     }
 
     /// All memory that the document holds outside of itself, in bytes.
@@ -234,7 +234,8 @@ impl Document {
             + held(&self.declarations)
             + held(&self.instructions)
             + held(&self.spills)
-            + held(&self.ids)
+            + self.ids.keys().map(|id| id.len()).sum::<usize>()
+            + self.ids.capacity() * size_of::<(Box<str>, u32)>()
             + self.links.as_ref().map_or(0, held)
             + self.names.heap_bytes()
             + self.base.as_ref().map_or(0, |base| base.len())

@@ -1,10 +1,13 @@
 //! What the internal subset of a document type declares.
 
+mod cursor;
+mod subset;
+
 use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::error::Fault;
-use crate::options::Options;
+use crate::options::{Doctype, Options};
 
 /// An entity that content or an attribute's value may name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +21,19 @@ pub(crate) enum Entity {
 /// One attribute of an ATTLIST.
 #[derive(Debug, Clone)]
 pub(crate) struct AttributeDefinition {
-    pub(crate) name: String,
     /// Any type but CDATA: spaces are collapsed.
     pub(crate) tokenized: bool,
     pub(crate) is_id: bool,
     /// Where the default value lies in [`Dtd::text`].
     pub(crate) default: Option<Range<usize>>,
+}
+
+/// The attributes declared for one element, by name as written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Definitions {
+    pub(crate) by_name: HashMap<String, AttributeDefinition>,
+    /// Those with a default, in the order of their declaration.
+    pub(crate) defaults: Vec<String>,
 }
 
 /// The declarations, and the texts that they bring along.
@@ -38,10 +48,37 @@ pub(crate) struct Dtd {
     pub(crate) origins: Vec<(usize, usize)>,
     pub(crate) entities: HashMap<String, Entity>,
     /// By the element's name as written.
-    pub(crate) attributes: HashMap<String, Vec<AttributeDefinition>>,
+    pub(crate) attributes: HashMap<String, Definitions>,
 }
 
-/// Looks for a document type in front of the root element and reads it as the options say.
-pub(crate) fn find(_text: &str, _start: usize, _options: &Options, _broken: Option<&Fault>) -> Dtd {
-    Dtd::default()
+/// Looks for a document type in front of the root element and reads it as the options say. What else is in
+/// front is passed over; reading tells later what is wrong with it.
+pub(crate) fn find(text: &str, start: usize, options: &Options, broken: Option<&Fault>) -> Dtd {
+    let mut dtd = Dtd::default();
+    if options.doctype == Doctype::Refuse {
+        return dtd;
+    }
+    if let Some(at) = place(text, start)
+        && let Err(fault) = subset::read(text, at, options.limits, broken, &mut dtd)
+    {
+        dtd.fault = Some(fault);
+    }
+    dtd
+}
+
+/// Where `<!DOCTYPE` stands.
+fn place(text: &str, mut at: usize) -> Option<usize> {
+    loop {
+        let rest = text.get(at..)?;
+        let trimmed = rest.trim_start_matches([' ', '\t', '\n']);
+        at = at.checked_add(rest.len().checked_sub(trimmed.len())?)?;
+        let (end, from) = match trimmed {
+            _ if trimmed.starts_with("<!DOCTYPE") => return Some(at),
+            _ if trimmed.starts_with("<!--") => ("-->", 4),
+            _ if trimmed.starts_with("<?") => ("?>", 2),
+            _ => return None,
+        };
+        let len = memchr::memmem::find(trimmed.as_bytes().get(from..)?, end.as_bytes())?;
+        at = at.checked_add(from)?.checked_add(len)?.checked_add(end.len())?;
+    }
 }

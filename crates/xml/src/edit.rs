@@ -532,7 +532,11 @@ impl Document {
         if let Some(own) = self.attributes.get_mut(index as usize) {
             *own = AttributeRecord { owner: NOBODY, next: NONE, ..gone };
         }
-        self.ids.retain(|(start, _, owner)| (*start, *owner) != (gone.start, gone.owner));
+        let value = self.slice(gone.start, gone.len);
+        if self.ids.get(value) == Some(&gone.owner) {
+            let value = value.to_owned();
+            self.ids.remove(value.as_str());
+        }
     }
 }
 

@@ -37,6 +37,7 @@ mod node;
 mod options;
 mod scan;
 mod sink;
+mod writer;
 
 pub use chars::{is_ncname, is_text};
 pub use document::{Document, NodeId};
@@ -47,3 +48,4 @@ pub use names::{NameId, XML_NAMESPACE, XMLNS_NAMESPACE};
 pub use node::{Ancestors, Attributes, Children, Descendants, Kind, Node};
 pub use options::{Doctype, Limits, Options};
 pub use sink::{Builder, Sink, send};
+pub use writer::{DoctypeIds, Encoding, WriteError, Writer, WriterOptions};

@@ -5,7 +5,7 @@
 //! (the source, behind it the texts of the DTD, behind them `spill`, which holds what had to be
 //! put together) and names of its [`Namespaces`].
 
-mod references;
+pub(crate) mod references;
 mod tags;
 mod text;
 
@@ -120,7 +120,7 @@ pub(crate) struct Machine {
     doctype_passed: bool,
     pending_end: bool,
     nodes: u32,
-    expanded: u32,
+    growth: references::Growth,
 }
 
 impl Machine {
@@ -142,7 +142,7 @@ impl Machine {
             doctype_passed: false,
             pending_end: false,
             nodes: 0,
-            expanded: 0,
+            growth: references::Growth { bytes: 0, limit: limits.entity_bytes },
         }
     }
 

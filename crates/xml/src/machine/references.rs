@@ -1,8 +1,10 @@
 //! Character and entity references, in content and in the values of attributes.
 
+use std::ops::Range;
+
 use super::{Frame, Machine, Span, Stop, View, name_end, piece};
 use crate::chars;
-use crate::dtd::Entity;
+use crate::dtd::{Dtd, Entity};
 use crate::error::XmlErrorKind;
 use crate::names::number;
 use crate::scan;
@@ -12,7 +14,7 @@ use base::limits::XML_ENTITY_DEPTH_MAX;
 pub(crate) enum Reference {
     Character(char),
     /// The entity's name lies here in the text.
-    Entity(std::ops::Range<usize>),
+    Entity(Range<usize>),
 }
 
 /// What can be wrong about a reference.
@@ -125,28 +127,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Where an internal entity's text lies; it counts towards the limit of growth.
-    fn entity(
-        &mut self,
-        view: View<'_>,
-        at: usize,
-        name: &str,
-    ) -> Result<std::ops::Range<usize>, Stop> {
-        let kind = match view.dtd.entities.get(name) {
-            Some(Entity::Internal(range)) => {
-                // Each reference counts for its own bytes too, so that empty entities can't go on for ever.
-                let grown = range.len().saturating_add(name.len()).saturating_add(2);
-                self.expanded = self.expanded.saturating_add(number(grown));
-                if self.expanded <= self.limits.entity_bytes {
-                    return Ok(range.clone());
-                }
-                return Err(self.limit("bytes of expanded entities", self.limits.entity_bytes));
-            }
-            Some(Entity::External) => XmlErrorKind::ExternalEntity(name.to_owned()),
-            Some(Entity::Unparsed) => XmlErrorKind::UnparsedEntity(name.to_owned()),
-            None => XmlErrorKind::UnknownEntity(name.to_owned()),
-        };
-        Err(self.fault(at, kind))
+    fn entity(&mut self, view: View<'_>, at: usize, name: &str) -> Result<Range<usize>, Stop> {
+        let found = lookup(view.dtd, name, &mut self.growth);
+        found.map_err(|kind| self.fault(at, kind))
     }
 
     /// An attribute's value that holds references or other white space than spaces, normalised
@@ -184,58 +167,99 @@ impl Machine {
         }
     }
 
-    /// Appends what the reference at `at` stands for, entities in entities included; where it ends.
+    /// Appends what the reference at `at` stands for; where it ends.
     fn reference_in_value(&mut self, view: View<'_>, text: &str, at: usize) -> Result<usize, Stop> {
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
-        let name = match reference {
-            Reference::Character(c) => {
-                self.spill.push(c);
-                return Ok(end);
-            }
-            Reference::Entity(name) => text.get(name).unwrap_or(""),
-        };
-        // Entities under way: (name, text left, place).
-        let mut inside: Vec<(&str, std::ops::Range<usize>)> = Vec::new();
-        let range = self.entity(view, at, name)?;
-        inside.push((name, range));
-        while let Some((name, range)) = inside.last_mut() {
-            let declared = view.dtd.text.get(..range.end).unwrap_or("");
-            let stop = scan::value(declared.as_bytes(), range.start, b'&');
-            self.spill.push_str(declared.get(range.start..stop).unwrap_or(""));
-            range.start = stop.wrapping_add(1);
-            match declared.as_bytes().get(stop) {
-                None => {
-                    inside.pop();
-                }
-                Some(b'<') => return Err(self.fault(at, XmlErrorKind::LessThanInAttribute)),
-                Some(b'&') => {
-                    let (reference, end) = read(declared, stop).map_err(|wrong| match wrong {
-                        Wrong::Short => {
-                            self.fault(at, XmlErrorKind::EntityUnbalanced((*name).to_owned()))
-                        }
-                        Wrong::Kind(kind) => self.fault(at, kind),
-                    })?;
-                    range.start = end;
-                    match reference {
-                        Reference::Character(c) => self.spill.push(c),
-                        Reference::Entity(inner) => {
-                            let inner = declared.get(inner).unwrap_or("");
-                            let range = self.entity(view, at, inner)?;
-                            if inside.iter().any(|(open, _)| *open == inner) {
-                                let kind = XmlErrorKind::EntityLoop(inner.to_owned());
-                                return Err(self.fault(at, kind));
-                            }
-                            if inside.len() >= XML_ENTITY_DEPTH_MAX as usize {
-                                let limit = XML_ENTITY_DEPTH_MAX;
-                                return Err(self.limit("entities inside one another", limit));
-                            }
-                            inside.push((inner, range));
-                        }
-                    }
-                }
-                Some(_) => self.spill.push(' '),
+        match reference {
+            Reference::Character(c) => self.spill.push(c),
+            Reference::Entity(name) => {
+                let name = text.get(name).unwrap_or("");
+                let expanded = expand(view.dtd, name, &mut self.growth, &mut self.spill);
+                expanded.map_err(|kind| self.fault(at, kind))?;
             }
         }
         Ok(end)
     }
+}
+
+/// How far entities grew so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Growth {
+    pub(crate) bytes: u32,
+    pub(crate) limit: u32,
+}
+
+/// Counts what a reference, or a default of an attribute, adds to the document.
+pub(crate) fn grow(growth: &mut Growth, bytes: usize) -> Result<(), XmlErrorKind> {
+    growth.bytes = growth.bytes.saturating_add(number(bytes));
+    if growth.bytes <= growth.limit {
+        return Ok(());
+    }
+    let what = "bytes of expanded entities and defaults";
+    Err(XmlErrorKind::Limit { what, limit: growth.limit })
+}
+
+/// Where an internal entity's text lies; it counts towards the limit of growth.
+pub(crate) fn lookup(
+    dtd: &Dtd,
+    name: &str,
+    growth: &mut Growth,
+) -> Result<Range<usize>, XmlErrorKind> {
+    match dtd.entities.get(name) {
+        Some(Entity::Internal(range)) => {
+            // A reference counts for its own bytes too, so that empty entities don't come for nothing.
+            grow(growth, range.len().saturating_add(name.len()).saturating_add(2))?;
+            Ok(range.clone())
+        }
+        Some(Entity::External) => Err(XmlErrorKind::ExternalEntity(name.to_owned())),
+        Some(Entity::Unparsed) => Err(XmlErrorKind::UnparsedEntity(name.to_owned())),
+        None => Err(XmlErrorKind::UnknownEntity(name.to_owned())),
+    }
+}
+
+/// Appends the text of the entity `name` as a part of an attribute's value (section 3.3.3): entities
+/// within are expanded, white space becomes spaces.
+pub(crate) fn expand(
+    dtd: &Dtd,
+    name: &str,
+    growth: &mut Growth,
+    out: &mut String,
+) -> Result<(), XmlErrorKind> {
+    // Entities under way: (name, what is left of the text).
+    let mut inside = vec![(name, lookup(dtd, name, growth)?)];
+    while let Some((name, left)) = inside.last_mut() {
+        let text = dtd.text.get(..left.end).unwrap_or("");
+        let stop = scan::value(text.as_bytes(), left.start, b'&');
+        out.push_str(text.get(left.start..stop).unwrap_or(""));
+        left.start = stop.wrapping_add(1);
+        match text.as_bytes().get(stop) {
+            None => {
+                inside.pop();
+            }
+            Some(b'<') => return Err(XmlErrorKind::LessThanInAttribute),
+            Some(b'&') => {
+                let (reference, end) = read(text, stop).map_err(|wrong| match wrong {
+                    Wrong::Short => XmlErrorKind::EntityUnbalanced((*name).to_owned()),
+                    Wrong::Kind(kind) => kind,
+                })?;
+                left.start = end;
+                match reference {
+                    Reference::Character(c) => out.push(c),
+                    Reference::Entity(inner) => {
+                        let inner = text.get(inner).unwrap_or("");
+                        if inside.iter().any(|(open, _)| *open == inner) {
+                            return Err(XmlErrorKind::EntityLoop(inner.to_owned()));
+                        }
+                        if inside.len() >= XML_ENTITY_DEPTH_MAX as usize {
+                            let what = "entities inside one another";
+                            return Err(XmlErrorKind::Limit { what, limit: XML_ENTITY_DEPTH_MAX });
+                        }
+                        inside.push((inner, lookup(dtd, inner, growth)?));
+                    }
+                }
+            }
+            Some(_) => out.push(' '),
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,9 @@
 //! Start tags with their attributes, and end tags.
 
-use super::{Attribute, Machine, Open, Phase, Span, Step, Stop, View, name_end, piece, skip_space};
+use super::{
+    Attribute, Machine, Open, Phase, Span, Step, Stop, View, name_end, piece, references,
+    skip_space,
+};
 use crate::chars::{self, NAME};
 use crate::error::XmlErrorKind;
 use crate::names::{EMPTY, Symbol, XML, XML_URI, XMLNS, XMLNS_URI, number};
@@ -23,11 +26,11 @@ impl Machine {
         let (raw, mut pos) = self.name(view, text, at.wrapping_add(1))?;
         self.attributes.clear();
         self.declared.clear();
+        self.raw_attributes.clear();
         let mark = self.namespaces.mark();
         let empty = match bytes.get(pos) {
             Some(b'>') => false,
             _ => {
-                self.raw_attributes.clear();
                 self.namespaces.tag();
                 let (end, empty) = self.attributes(view, text, pos)?;
                 pos = end;
@@ -35,6 +38,9 @@ impl Machine {
             }
         };
         if !view.dtd.attributes.is_empty() {
+            if bytes.get(pos) == Some(&b'>') && self.raw_attributes.is_empty() {
+                self.namespaces.tag();
+            }
             self.declared_attributes(view, raw)?;
         }
         let in_source = number(self.base(view).wrapping_add(at));
@@ -280,35 +286,36 @@ impl Machine {
     fn declared_attributes(&mut self, view: View<'_>, element: Symbol) -> Result<(), Stop> {
         let name = self.namespaces.names.str(element);
         let Some(definitions) = view.dtd.attributes.get(name) else { return Ok(()) };
-        for definition in definitions {
-            let symbol = self.namespaces.raw(&definition.name, definition.name.find(':'));
-            let given = self.raw_attributes.iter().position(|raw| raw.name == symbol);
-            match (given.and_then(|given| self.raw_attributes.get(given).copied()), given) {
-                (Some(raw), Some(index)) => {
-                    let value = match definition.tokenized {
-                        true => self.collapsed(view, raw.value),
-                        false => raw.value,
-                    };
-                    if let Some(slot) = self.raw_attributes.get_mut(index) {
-                        *slot = RawAttribute { value, is_id: definition.is_id, ..raw };
-                    }
-                }
-                _ => {
-                    let Some(default) = &definition.default else { continue };
-                    let start = number(view.source.len().wrapping_add(default.start));
-                    let value = Span { start, len: number(default.len()) };
-                    if self.raw_attributes.len() >= self.limits.attributes as usize {
-                        return Err(self.limit("attributes of one element", self.limits.attributes));
-                    }
-                    let at = self.pos;
-                    self.raw_attributes.push(RawAttribute {
-                        name: symbol,
-                        at,
-                        value,
-                        is_id: false,
-                    });
-                }
+        for index in 0..self.raw_attributes.len() {
+            let Some(&raw) = self.raw_attributes.get(index) else { break };
+            let written = self.namespaces.names.str(raw.name);
+            let Some(definition) = definitions.by_name.get(written) else { continue };
+            let value =
+                if definition.tokenized { self.collapsed(view, raw.value) } else { raw.value };
+            if let Some(slot) = self.raw_attributes.get_mut(index) {
+                *slot = RawAttribute { value, is_id: definition.is_id, ..raw };
             }
+        }
+        for name in &definitions.defaults {
+            let default = definitions.by_name.get(name).and_then(|found| found.default.clone());
+            let Some(default) = default else { continue };
+            let grown = default.len().saturating_add(name.len());
+            references::grow(&mut self.growth, grown).map_err(|kind| self.fault(self.pos, kind))?;
+            let symbol = self.namespaces.raw(name, name.find(':'));
+            if self.namespaces.repeats_raw(symbol) {
+                continue;
+            }
+            if self.raw_attributes.len() >= self.limits.attributes as usize {
+                return Err(self.limit("attributes of one element", self.limits.attributes));
+            }
+            let start = number(view.source.len().wrapping_add(default.start));
+            let value = Span { start, len: number(default.len()) };
+            self.raw_attributes.push(RawAttribute {
+                name: symbol,
+                at: self.pos,
+                value,
+                is_id: false,
+            });
         }
         Ok(())
     }

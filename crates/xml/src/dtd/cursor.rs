@@ -1,0 +1,140 @@
+//! A place in the text of declarations, and the small steps that all of them are made of.
+
+use crate::chars::{self, NAME, SPACE};
+use crate::error::{Fault, XmlErrorKind};
+
+pub(super) type Read<T = ()> = Result<T, Fault>;
+
+#[derive(Debug, Clone)]
+pub(super) struct Cursor<'t> {
+    pub(super) text: &'t str,
+    pub(super) at: usize,
+    /// In the text of a parameter entity: where the document refers to it.
+    pub(super) blame: Option<usize>,
+    pub(super) broken: Option<&'t Fault>,
+    pub(super) name_bytes: u32,
+}
+
+impl<'t> Cursor<'t> {
+    pub(super) fn rest(&self) -> &'t str {
+        self.text.get(self.at..).unwrap_or("")
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    pub(super) fn fault(&self, kind: XmlErrorKind) -> Fault {
+        Fault::new(self.blame.unwrap_or(self.at), kind)
+    }
+
+    pub(super) fn bad(&self, why: &'static str) -> Fault {
+        if self.at >= self.text.len() && self.blame.is_none() {
+            return match self.broken {
+                Some(broken) => broken.clone(),
+                None => self.fault(XmlErrorKind::UnexpectedEnd("the document type declaration")),
+            };
+        }
+        self.fault(XmlErrorKind::BadDoctype(why))
+    }
+
+    pub(super) fn eat(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
+        if found {
+            self.at = self.at.saturating_add(token.len());
+        }
+        found
+    }
+
+    pub(super) fn expect(&mut self, token: &str, why: &'static str) -> Read {
+        if self.eat(token) { Ok(()) } else { Err(self.bad(why)) }
+    }
+
+    /// Whether there was any.
+    pub(super) fn skip_space(&mut self) -> bool {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| chars::has(byte, SPACE)) {
+            self.at = self.at.saturating_add(1);
+        }
+        self.at > start
+    }
+
+    pub(super) fn space(&mut self) -> Read {
+        if self.skip_space() { Ok(()) } else { Err(self.bad("a space is missing")) }
+    }
+
+    fn token(&mut self) -> Read<&'t str> {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| chars::has(byte, NAME) || byte == b':') {
+            self.at = self.at.saturating_add(1);
+        }
+        let token = self.text.get(start..self.at).unwrap_or("");
+        if token.len() > self.name_bytes as usize {
+            let limit = self.name_bytes;
+            return Err(self.fault(XmlErrorKind::Limit { what: "bytes of a name", limit }));
+        }
+        if token.is_empty() {
+            return Err(self.bad("a name is missing"));
+        }
+        Ok(token)
+    }
+
+    fn wrong_name(&self, name: &str) -> Fault {
+        let start = self.at.saturating_sub(name.len());
+        Fault::new(self.blame.unwrap_or(start), XmlErrorKind::BadName(name.to_owned()))
+    }
+
+    /// Without a colon.
+    pub(super) fn ncname(&mut self) -> Read<&'t str> {
+        let name = self.token()?;
+        if chars::is_ncname(name) { Ok(name) } else { Err(self.wrong_name(name)) }
+    }
+
+    /// With one colon at most.
+    pub(super) fn qname(&mut self) -> Read<&'t str> {
+        let name = self.token()?;
+        let good = match name.split_once(':') {
+            Some((prefix, local)) => chars::is_ncname(prefix) && chars::is_ncname(local),
+            None => chars::is_ncname(name),
+        };
+        if good { Ok(name) } else { Err(self.wrong_name(name)) }
+    }
+
+    pub(super) fn nmtoken(&mut self) -> Read<&'t str> {
+        let token = self.token()?;
+        let good = token.chars().all(|c| c == ':' || chars::is_name_char(c));
+        if good { Ok(token) } else { Err(self.wrong_name(token)) }
+    }
+
+    /// A literal between quotes: where it lies, and its quote.
+    pub(super) fn quoted(&mut self) -> Read<(std::ops::Range<usize>, u8)> {
+        let quote = match self.peek() {
+            Some(quote @ (b'"' | b'\'')) => quote,
+            Some(_) | None => return Err(self.bad("a quoted value is missing")),
+        };
+        let start = self.at.saturating_add(1);
+        let found = memchr::memchr(quote, self.text.as_bytes().get(start..).unwrap_or(&[]));
+        let Some(len) = found else {
+            self.at = self.text.len();
+            return Err(self.bad("a quoted value doesn't end"));
+        };
+        let end = start.saturating_add(len);
+        self.at = end.saturating_add(1);
+        Ok((start..end, quote))
+    }
+
+    /// Passes over what ends with `end`; the cursor is behind its start.
+    pub(super) fn pass(&mut self, end: &str) -> Read<&'t str> {
+        let start = self.at;
+        match memchr::memmem::find(self.rest().as_bytes(), end.as_bytes()) {
+            Some(len) => {
+                self.at = start.saturating_add(len).saturating_add(end.len());
+                Ok(self.text.get(start..start.saturating_add(len)).unwrap_or(""))
+            }
+            None => {
+                self.at = self.text.len();
+                Err(self.bad("it doesn't end"))
+            }
+        }
+    }
+}

@@ -1,0 +1,514 @@
+//! Writing: pieces in, bytes out. What is pushed comes out namespace-correct: declarations that a name
+//! needs are added, prefixes that are taken are replaced. The same pieces always give the same bytes.
+
+mod encoding;
+mod escape;
+mod scope;
+
+use crate::chars;
+use crate::edit::{EditError, QNameRef, check_comment, check_instruction};
+use crate::names::{XML_NAMESPACE, XMLNS_NAMESPACE};
+use crate::node::Node;
+use crate::sink::{Sink, send};
+pub use encoding::Encoding;
+use escape::Place;
+use scope::Scope;
+
+/// How a document is written. The default is UTF-8 with a declaration, without indentation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterOptions {
+    pub encoding: Encoding,
+    /// `<?xml version="1.0" encoding="..."?>`. UTF-16 has a byte order mark with or without.
+    pub declaration: bool,
+    pub standalone: Option<bool>,
+    /// Spaces for each level; elements that hold text are left as they are.
+    pub indent: Option<u8>,
+    pub doctype: Option<DoctypeIds>,
+    /// Elements, as (namespace, local name), whose text is written as CDATA sections.
+    pub cdata_elements: Vec<(String, String)>,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self {
+            encoding: Encoding::Utf8,
+            declaration: true,
+            standalone: None,
+            indent: None,
+            doctype: None,
+            cdata_elements: Vec::new(),
+        }
+    }
+}
+
+/// Identifiers of the document type declaration; a public one needs a system one beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DoctypeIds {
+    pub public: Option<String>,
+    pub system: String,
+}
+
+/// Why a piece can't be written. Nothing of it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    #[error("`{0}` isn't a name that XML with namespaces allows")]
+    BadName(String),
+    #[error("XML 1.0 can't carry these characters, or not in this kind of node")]
+    BadText,
+    #[error("attributes and namespaces come right after the start of their element")]
+    NotInStartTag,
+    #[error("no element is open")]
+    NothingOpen,
+    #[error("`{0}` can't be written in {1}, which has no character references here")]
+    NotInEncoding(char, &'static str),
+    #[error("these identifiers can't stand in a document type declaration")]
+    BadDoctype,
+    #[error("the prefix `{0}` is declared twice on one element, or is reserved")]
+    BadDeclaration(String),
+}
+
+/// An element that was started.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    /// Where its name lies in `names`.
+    name: usize,
+    bindings: usize,
+    /// It holds text: nothing is indented in it.
+    mixed: bool,
+    has_children: bool,
+    cdata: bool,
+}
+
+#[derive(Debug)]
+struct PendingAttribute {
+    prefix: String,
+    namespace: String,
+    local: String,
+    value: String,
+}
+
+/// Makes bytes of pieces ([`Sink`]) or of a tree ([`Writer::tree`]).
+///
+/// ```
+/// use penstock_xml::{QNameRef, Sink, Writer, WriterOptions};
+///
+/// let options = WriterOptions { declaration: false, ..WriterOptions::default() };
+/// let mut writer = Writer::new(options)?;
+/// writer.start_element(QNameRef::new("m", "urn:shop", "order"))?;
+/// writer.text("a < b")?;
+/// writer.end_element()?;
+/// assert_eq!(writer.finish()?, br#"<m:order xmlns:m="urn:shop">a &lt; b</m:order>"#);
+/// # Ok::<(), penstock_xml::WriteError>(())
+/// ```
+#[derive(Debug)]
+pub struct Writer {
+    options: WriterOptions,
+    out: String,
+    started: bool,
+    doctype_due: bool,
+    open: Vec<Open>,
+    names: String,
+    scope: Scope,
+    /// The start tag that isn't written yet, because its attributes may still come.
+    pending: bool,
+    name: (String, String, String),
+    attributes: Vec<PendingAttribute>,
+    spare: Vec<PendingAttribute>,
+    in_cdata: bool,
+}
+
+impl Writer {
+    /// # Errors
+    /// [`WriteError::BadDoctype`].
+    pub fn new(options: WriterOptions) -> Result<Self, WriteError> {
+        if options.doctype.as_ref().is_some_and(|ids| !ids.are_good()) {
+            return Err(WriteError::BadDoctype);
+        }
+        let doctype_due = options.doctype.is_some();
+        Ok(Self {
+            options,
+            out: String::new(),
+            started: false,
+            doctype_due,
+            open: Vec::new(),
+            names: String::new(),
+            scope: Scope::default(),
+            pending: false,
+            name: Default::default(),
+            attributes: Vec::new(),
+            spare: Vec::new(),
+            in_cdata: false,
+        })
+    }
+
+    /// Writes a copy of `node` and all below it, of the root its children, with what is declared in its scope.
+    ///
+    /// # Errors
+    /// What the encoding can't say; names and text of a tree are good already.
+    pub fn tree(&mut self, node: Node<'_>) -> Result<(), WriteError> {
+        send(node, true, self)
+    }
+
+    /// Text that is written as it is, markup included; for `disable-output-escaping`. Whether the result is
+    /// well-formed is the caller's affair.
+    ///
+    /// # Errors
+    /// [`WriteError::BadText`], [`WriteError::NotInEncoding`].
+    pub fn raw(&mut self, text: &str) -> Result<(), WriteError> {
+        self.check_exact(text)?;
+        self.before_content()?;
+        self.mixed();
+        self.out.push_str(text);
+        Ok(())
+    }
+
+    /// How many bytes of UTF-8 wait to be taken.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.out.len()
+    }
+
+    /// The bytes made so far, so that a large output need not be held whole.
+    pub fn take(&mut self) -> Vec<u8> {
+        if std::mem::take(&mut self.in_cdata) {
+            self.out.push_str("]]>");
+        }
+        let text = std::mem::take(&mut self.out);
+        self.options.encoding.encode(text)
+    }
+
+    /// Closes what is open and answers the bytes not taken yet.
+    ///
+    /// # Errors
+    /// [`WriteError::NotInEncoding`] for names in a start tag.
+    pub fn finish(mut self) -> Result<Vec<u8>, WriteError> {
+        while !self.open.is_empty() {
+            self.end_element()?;
+        }
+        self.begin();
+        Ok(self.take())
+    }
+
+    fn begin(&mut self) {
+        if self.started {
+            return;
+        }
+        self.started = true;
+        self.options.encoding.mark(&mut self.out);
+        if self.options.declaration {
+            self.out.push_str("<?xml version=\"1.0\" encoding=\"");
+            self.out.push_str(self.options.encoding.name());
+            self.out.push('"');
+            if let Some(standalone) = self.options.standalone {
+                self.out.push_str(" standalone=\"");
+                self.out.push_str(if standalone { "yes" } else { "no" });
+                self.out.push('"');
+            }
+            self.out.push_str("?>\n");
+        }
+    }
+
+    /// Completes the start tag, and closes a CDATA section.
+    fn before_content(&mut self) -> Result<(), WriteError> {
+        self.begin();
+        if self.pending {
+            self.start_tag()?;
+            self.out.push('>');
+        }
+        if std::mem::take(&mut self.in_cdata) {
+            self.out.push_str("]]>");
+        }
+        Ok(())
+    }
+
+    fn mixed(&mut self) {
+        if let Some(open) = self.open.last_mut() {
+            open.mixed = true;
+        }
+    }
+
+    /// Breaks the line in front of a child that isn't text.
+    fn before_child(&mut self) -> Result<(), WriteError> {
+        self.before_content()?;
+        let depth = self.open.len();
+        let mixed = match self.open.last_mut() {
+            Some(open) => {
+                open.has_children = true;
+                open.mixed
+            }
+            None => !self.out.ends_with('>'),
+        };
+        self.break_line(mixed, depth);
+        Ok(())
+    }
+
+    fn break_line(&mut self, mixed: bool, depth: usize) {
+        let Some(step) = self.options.indent.filter(|_| !mixed) else { return };
+        self.out.push('\n');
+        self.out.extend(std::iter::repeat_n(' ', depth.saturating_mul(usize::from(step))));
+    }
+
+    fn document_type(&mut self) {
+        let Some(ids) = self.options.doctype.as_ref().filter(|_| self.doctype_due) else { return };
+        self.doctype_due = false;
+        self.out.push_str("<!DOCTYPE ");
+        push_name(&mut self.out, &self.name.0, &self.name.2);
+        if let Some(public) = &ids.public {
+            self.out.extend([" PUBLIC \"", public, "\""]);
+        } else {
+            self.out.push_str(" SYSTEM");
+        }
+        let quote = if ids.system.contains('"') { "'" } else { "\"" };
+        self.out.extend([" ", quote, &ids.system, quote, ">\n"]);
+    }
+
+    /// Writes the pending start tag up to its `>`.
+    fn start_tag(&mut self) -> Result<(), WriteError> {
+        self.pending = false;
+        self.scope.begin_tag();
+        let mark = self.open.last().map_or(0, |open| open.bindings);
+        self.name.0 = self.scope.element_prefix(&self.name.0, &self.name.1, mark);
+        for attribute in self.attributes.iter_mut().filter(|found| !found.namespace.is_empty()) {
+            attribute.prefix =
+                self.scope.attribute_prefix(&attribute.prefix, &attribute.namespace, mark);
+        }
+        let start = self.out.len();
+        push_name(&mut self.out, &self.name.0, &self.name.2);
+        let name = self.out.get(start..).unwrap_or("");
+        self.names.push_str(name);
+        self.out.truncate(start);
+        self.document_type();
+        self.out.push('<');
+        push_name(&mut self.out, &self.name.0, &self.name.2);
+        let encoding = self.options.encoding;
+        for (prefix, uri) in self.scope.since(mark) {
+            self.out.push_str(if prefix.is_empty() { " xmlns" } else { " xmlns:" });
+            self.out.push_str(prefix);
+            self.out.push_str("=\"");
+            escape::push(&mut self.out, uri, Place::Attribute, encoding);
+            self.out.push('"');
+        }
+        for attribute in &self.attributes {
+            self.out.push(' ');
+            push_name(&mut self.out, &attribute.prefix, &attribute.local);
+            self.out.push_str("=\"");
+            escape::push(&mut self.out, &attribute.value, Place::Attribute, encoding);
+            self.out.push('"');
+        }
+        self.spare.append(&mut self.attributes);
+        Ok(())
+    }
+
+    fn check_name(&self, name: QNameRef<'_>) -> Result<(), WriteError> {
+        if !name.is_good() {
+            return Err(WriteError::BadName(name.local.to_owned()));
+        }
+        self.options.encoding.check(name.local)?;
+        self.options.encoding.check(name.prefix)
+    }
+
+    /// Text that must come out as it is.
+    fn check_exact(&self, text: &str) -> Result<(), WriteError> {
+        if !chars::is_text(text) {
+            return Err(WriteError::BadText);
+        }
+        self.options.encoding.check(text)
+    }
+}
+
+impl Sink for Writer {
+    type Error = WriteError;
+
+    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), WriteError> {
+        self.check_name(name)?;
+        self.before_child()?;
+        let cdata = &self.options.cdata_elements;
+        let cdata = !cdata.is_empty()
+            && cdata.iter().any(|(uri, local)| uri == name.namespace && local == name.local);
+        let preserved = self.open.last().is_some_and(|open| open.mixed);
+        self.open.push(Open {
+            name: self.names.len(),
+            bindings: self.scope.mark(),
+            mixed: preserved,
+            has_children: false,
+            cdata,
+        });
+        assign(&mut self.name.0, name.prefix);
+        assign(&mut self.name.1, name.namespace);
+        assign(&mut self.name.2, name.local);
+        self.pending = true;
+        Ok(())
+    }
+
+    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), WriteError> {
+        if !self.pending {
+            return Err(WriteError::NotInStartTag);
+        }
+        let reserved = matches!(prefix, "xml" | "xmlns")
+            || matches!(uri, XML_NAMESPACE | XMLNS_NAMESPACE)
+            || (uri.is_empty() && !prefix.is_empty())
+            || !(prefix.is_empty() || chars::is_ncname(prefix));
+        if reserved {
+            return Err(WriteError::BadDeclaration(prefix.to_owned()));
+        }
+        // An element in no namespace can't stand below a default namespace of its own.
+        if prefix.is_empty() && !uri.is_empty() && self.name.1.is_empty() {
+            return Ok(());
+        }
+        self.options.encoding.check(prefix)?;
+        if !chars::is_text(uri) {
+            return Err(WriteError::BadText);
+        }
+        let mark = self.open.last().map_or(0, |open| open.bindings);
+        if self.scope.declare(prefix, uri, mark) {
+            Ok(())
+        } else {
+            Err(WriteError::BadDeclaration(prefix.to_owned()))
+        }
+    }
+
+    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), WriteError> {
+        if !self.pending {
+            return Err(WriteError::NotInStartTag);
+        }
+        self.check_name(name)?;
+        if name.namespace.is_empty() && name.local == "xmlns" {
+            return Err(WriteError::BadName(name.local.to_owned()));
+        }
+        if !chars::is_text(value) {
+            return Err(WriteError::BadText);
+        }
+        if name.namespace == XML_NAMESPACE
+            && name.local == "space"
+            && let Some(open) = self.open.last_mut()
+        {
+            open.mixed = value == "preserve";
+        }
+        let same = self.attributes.iter_mut().find(|attribute| {
+            attribute.local == name.local && attribute.namespace == name.namespace
+        });
+        if let Some(same) = same {
+            assign(&mut same.value, value);
+            return Ok(());
+        }
+        let mut next = self.spare.pop().unwrap_or_else(|| PendingAttribute {
+            prefix: String::new(),
+            namespace: String::new(),
+            local: String::new(),
+            value: String::new(),
+        });
+        assign(&mut next.prefix, name.prefix);
+        assign(&mut next.namespace, name.namespace);
+        assign(&mut next.local, name.local);
+        assign(&mut next.value, value);
+        self.attributes.push(next);
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), WriteError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if !chars::is_text(text) {
+            return Err(WriteError::BadText);
+        }
+        let encoding = self.options.encoding;
+        if self.open.last().is_some_and(|open| open.cdata) {
+            if !self.in_cdata {
+                self.before_content()?;
+                self.out.push_str("<![CDATA[");
+                self.in_cdata = true;
+            }
+            self.mixed();
+            escape::push_cdata(&mut self.out, text, encoding);
+            return Ok(());
+        }
+        self.before_content()?;
+        self.mixed();
+        escape::push(&mut self.out, text, Place::Text, encoding);
+        Ok(())
+    }
+
+    fn comment(&mut self, text: &str) -> Result<(), WriteError> {
+        check_comment(text).map_err(|_: EditError| WriteError::BadText)?;
+        self.check_exact(text)?;
+        self.before_child()?;
+        self.out.extend(["<!--", text, "-->"]);
+        Ok(())
+    }
+
+    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), WriteError> {
+        check_instruction(target, data).map_err(|error| match error {
+            EditError::BadName => WriteError::BadName(target.to_owned()),
+            EditError::StrangeNode
+            | EditError::WrongKind(_)
+            | EditError::Cycle
+            | EditError::BadText
+            | EditError::TooLarge => WriteError::BadText,
+        })?;
+        self.check_exact(target)?;
+        self.check_exact(data)?;
+        self.before_child()?;
+        self.out.extend(["<?", target, if data.is_empty() { "" } else { " " }, data, "?>"]);
+        Ok(())
+    }
+
+    fn end_element(&mut self) -> Result<(), WriteError> {
+        if self.pending {
+            self.begin();
+            self.start_tag()?;
+            self.out.push_str("/>");
+        } else {
+            self.before_content()?;
+            let open = self.open.last().copied().ok_or(WriteError::NothingOpen)?;
+            if open.has_children {
+                self.break_line(open.mixed, self.open.len().saturating_sub(1));
+            }
+            self.out.extend(["</", self.names.get(open.name..).unwrap_or(""), ">"]);
+        }
+        if let Some(open) = self.open.pop() {
+            self.names.truncate(open.name);
+            self.scope.leave(open.bindings);
+        }
+        if self.open.is_empty() && self.options.indent.is_some() {
+            self.out.push('\n');
+        }
+        Ok(())
+    }
+}
+
+fn push_name(out: &mut String, prefix: &str, local: &str) {
+    if !prefix.is_empty() {
+        out.push_str(prefix);
+        out.push(':');
+    }
+    out.push_str(local);
+}
+
+fn assign(slot: &mut String, value: &str) {
+    slot.clear();
+    slot.push_str(value);
+}
+
+impl DoctypeIds {
+    /// Section 2.3, productions 11 to 13.
+    fn are_good(&self) -> bool {
+        let public = self.public.as_deref().unwrap_or("");
+        let is_public = |c: char| c.is_ascii_alphanumeric() || " -'()+,./:=?;!*#@$_%\n".contains(c);
+        public.chars().all(is_public)
+            && chars::is_text(&self.system)
+            && !(self.system.contains('"') && self.system.contains('\''))
+    }
+}
+
+impl crate::Document {
+    /// The whole document as bytes, by `options`.
+    ///
+    /// # Errors
+    /// What the encoding can't say.
+    pub fn write(&self, options: WriterOptions) -> Result<Vec<u8>, WriteError> {
+        let mut writer = Writer::new(options)?;
+        writer.tree(self.root())?;
+        writer.finish()
+    }
+}

@@ -1,0 +1,73 @@
+//! The encodings that can be written.
+
+use super::WriteError;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Encoding {
+    #[default]
+    Utf8,
+    /// Little end first, with a byte order mark.
+    Utf16,
+    UsAscii,
+    Iso8859_1,
+}
+
+impl Encoding {
+    /// The encoding of that name, in any case; none if it can't be written.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name.to_ascii_uppercase().as_str() {
+            "UTF-8" | "UTF8" => Some(Self::Utf8),
+            "UTF-16" => Some(Self::Utf16),
+            "US-ASCII" | "ASCII" => Some(Self::UsAscii),
+            "ISO-8859-1" | "LATIN1" => Some(Self::Iso8859_1),
+            _ => None,
+        }
+    }
+
+    /// As the declaration says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 => "UTF-8",
+            Self::Utf16 => "UTF-16",
+            Self::UsAscii => "US-ASCII",
+            Self::Iso8859_1 => "ISO-8859-1",
+        }
+    }
+
+    /// Whether it can say `c` without a character reference.
+    #[inline]
+    pub(super) fn has(self, c: char) -> bool {
+        match self {
+            Self::Utf8 | Self::Utf16 => true,
+            Self::UsAscii => c.is_ascii(),
+            Self::Iso8859_1 => u32::from(c) < 0x100,
+        }
+    }
+
+    pub(super) fn check(self, text: &str) -> Result<(), WriteError> {
+        match text.chars().find(|&c| !self.has(c)) {
+            Some(c) if !text.is_ascii() => Err(WriteError::NotInEncoding(c, self.name())),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    pub(super) fn mark(self, out: &mut String) {
+        match self {
+            Self::Utf16 => out.push('\u{FEFF}'),
+            Self::Utf8 | Self::UsAscii | Self::Iso8859_1 => {}
+        }
+    }
+
+    /// All of `text` is in the encoding.
+    pub(super) fn encode(self, text: String) -> Vec<u8> {
+        match self {
+            Self::Utf8 | Self::UsAscii => text.into_bytes(),
+            Self::Utf16 => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+            Self::Iso8859_1 => {
+                text.chars().map(|c| u8::try_from(u32::from(c)).unwrap_or(b'?')).collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The prefixes in scope while writing, and which of them a name may use.
+
+use std::collections::HashMap;
+
+/// So many bindings are looked through sooner than found by hash.
+const FEW: usize = 12;
+
+#[derive(Debug, Clone)]
+struct Binding {
+    prefix: String,
+    uri: String,
+}
+
+/// A stack of declarations; elements remember how high it was.
+#[derive(Debug, Default)]
+pub(super) struct Scope {
+    bindings: Vec<Binding>,
+    /// Popped ones, whose strings are used again.
+    spare: Vec<Binding>,
+    /// Once there are many: by prefix and by URI, their places in the stack, ascending.
+    prefixes: HashMap<String, Vec<usize>>,
+    uris: HashMap<String, Vec<usize>>,
+    indexed: bool,
+    /// Prefixes that names of the tag under way use already: they can't be declared anew in it.
+    locked: Vec<String>,
+    made: u32,
+}
+
+impl Scope {
+    pub(super) fn mark(&self) -> usize {
+        self.bindings.len()
+    }
+
+    pub(super) fn since(&self, mark: usize) -> impl Iterator<Item = (&str, &str)> {
+        let fresh = self.bindings.get(mark..).unwrap_or(&[]);
+        fresh.iter().map(|binding| (binding.prefix.as_str(), binding.uri.as_str()))
+    }
+
+    pub(super) fn leave(&mut self, mark: usize) {
+        while self.bindings.len() > mark {
+            let Some(binding) = self.bindings.pop() else { break };
+            if self.indexed {
+                forget(&mut self.prefixes, &binding.prefix);
+                forget(&mut self.uris, &binding.uri);
+            }
+            self.spare.push(binding);
+        }
+    }
+
+    /// False: the prefix is declared otherwise since `mark`. What is in scope already isn't repeated.
+    pub(super) fn declare(&mut self, prefix: &str, uri: &str, mark: usize) -> bool {
+        match self.find(prefix) {
+            Some((_, bound)) if bound == uri => true,
+            Some((at, _)) if at >= mark => false,
+            None if prefix.is_empty() && uri.is_empty() => true,
+            Some(_) | None => {
+                self.push(prefix, uri);
+                true
+            }
+        }
+    }
+
+    pub(super) fn begin_tag(&mut self) {
+        self.locked.clear();
+    }
+
+    /// The prefix for an element that wants `prefix`; declared if need be.
+    pub(super) fn element_prefix(&mut self, prefix: &str, uri: &str, mark: usize) -> String {
+        if uri == crate::XML_NAMESPACE {
+            return "xml".to_owned();
+        }
+        let found = if self.declare(prefix, uri, mark) {
+            prefix.to_owned()
+        } else {
+            self.usable(uri, true).unwrap_or_else(|| self.invent(uri))
+        };
+        self.locked.push(found.clone());
+        found
+    }
+
+    /// The same for an attribute in a namespace: it can't do without a prefix.
+    pub(super) fn attribute_prefix(&mut self, prefix: &str, uri: &str, mark: usize) -> String {
+        if uri == crate::XML_NAMESPACE {
+            return "xml".to_owned();
+        }
+        let bound = self.find(prefix).map(|(_, bound)| bound);
+        if !prefix.is_empty() && (bound == Some(uri)) {
+            self.locked.push(prefix.to_owned());
+            return prefix.to_owned();
+        }
+        let found = self.usable(uri, false).unwrap_or_else(|| {
+            let free = !prefix.is_empty() && !self.locked.iter().any(|locked| locked == prefix);
+            if free && self.declare(prefix, uri, mark) {
+                prefix.to_owned()
+            } else {
+                self.invent(uri)
+            }
+        });
+        self.locked.push(found.clone());
+        found
+    }
+
+    /// A prefix in scope that is bound to `uri`.
+    fn usable(&self, uri: &str, allow_default: bool) -> Option<String> {
+        let fits = |at: usize| {
+            let binding = self.bindings.get(at)?;
+            let seen = self.find(&binding.prefix).is_some_and(|(visible, _)| visible == at);
+            let good = binding.uri == uri && seen && (allow_default || !binding.prefix.is_empty());
+            good.then(|| binding.prefix.clone())
+        };
+        if self.indexed {
+            self.uris.get(uri)?.iter().rev().take(FEW).find_map(|&at| fits(at))
+        } else {
+            (0..self.bindings.len()).rev().find_map(fits)
+        }
+    }
+
+    fn invent(&mut self, uri: &str) -> String {
+        loop {
+            let prefix = format!("ns{}", self.made);
+            self.made = self.made.wrapping_add(1);
+            if self.find(&prefix).is_none() {
+                self.push(&prefix, uri);
+                return prefix;
+            }
+        }
+    }
+
+    fn find(&self, prefix: &str) -> Option<(usize, &str)> {
+        let at = if self.indexed {
+            *self.prefixes.get(prefix)?.last()?
+        } else {
+            self.bindings.iter().rposition(|binding| binding.prefix == prefix)?
+        };
+        self.bindings.get(at).map(|binding| (at, binding.uri.as_str()))
+    }
+
+    fn push(&mut self, prefix: &str, uri: &str) {
+        let mut binding = self
+            .spare
+            .pop()
+            .unwrap_or_else(|| Binding { prefix: String::new(), uri: String::new() });
+        super::assign(&mut binding.prefix, prefix);
+        super::assign(&mut binding.uri, uri);
+        self.bindings.push(binding);
+        let from = if self.indexed { self.bindings.len().saturating_sub(1) } else { 0 };
+        self.indexed |= self.bindings.len() > FEW;
+        if !self.indexed {
+            return;
+        }
+        for (at, binding) in self.bindings.iter().enumerate().skip(from) {
+            self.prefixes.entry(binding.prefix.clone()).or_default().push(at);
+            self.uris.entry(binding.uri.clone()).or_default().push(at);
+        }
+    }
+}
+
+fn forget(index: &mut HashMap<String, Vec<usize>>, key: &str) {
+    if let Some(places) = index.get_mut(key) {
+        places.pop();
+        if places.is_empty() {
+            index.remove(key);
+        }
+    }
+}
