@@ -248,6 +248,29 @@ pub const XML_DECLARATIONS_MAX: u32 = 4_096;
 const _: () = assert!(XML_BYTES_CEILING < 1 << 28, "a length has to fit in 28 bits");
 const _: () = assert!(XML_BYTES_MAX <= XML_BYTES_CEILING, "the default has to be allowed");
 
+// --- JSON and expressions -----------------------------------------------------------------------
+
+/// Deepest nesting of JSON in a message body. Deeper: refused. Reading it uses no recursion; jackson's default is 1,000.
+pub const JSON_TREE_DEPTH_MAX: usize = 1_000;
+/// Most values and member names in one JSON body, 16 bytes each. More: refused.
+pub const JSON_NODES_MAX: usize = 2_000_000;
+/// Most steps in one JSONPath. More: refused at load.
+pub const JSONPATH_STEPS_MAX: usize = 64;
+/// Most values that one evaluation of a JSONPath or an expression may look at or make. More: the evaluation fails.
+pub const EXPRESSION_VISITS_MAX: u64 = 4_000_000;
+/// Deepest nesting of parentheses, filters and calls in an expression or a template. Deeper: refused at load.
+pub const EXPRESSION_DEPTH_MAX: usize = 32;
+/// Longest expression or JSONPath, in bytes. Longer: refused at load.
+pub const EXPRESSION_BYTES_MAX: usize = 64 * KIB as usize;
+/// Memory that one compiled pattern (`=~ /re/`) may take, in bytes. More: refused at load.
+pub const PATTERN_BYTES_MAX: usize = MIB as usize;
+/// Longest template, in bytes. Longer: refused at load.
+pub const PAYLOAD_TEMPLATE_BYTES_MAX: usize = MIB as usize;
+/// Largest text that a template or an expression may make, in bytes. More: the evaluation fails.
+pub const MADE_BYTES_MAX: usize = 4 * BODY_BYTES_MAX as usize;
+/// Most instructions that one run of a template may take, loops counted. More: the run fails.
+pub const TEMPLATE_INSTRUCTIONS_MAX: u64 = 1_000_000;
+
 const _: () =
     assert!(2 * CONNECT_MS_MAX < RESPONSE_HEAD_MS_MAX, "a retried connect must fit in the wait");
 const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES_MAX, "a buffer grows to the largest head");

@@ -1,1 +1,26 @@
-//! The expression engine.
+//! Expressions and templates over a message: JSONPath, Synapse expressions, references, payload templates.
+//!
+//! Life of a request: authorise -> throttle -> **mediate**. Reads a compiled [`jsonpath::Path`] or template and
+//! the message; answers values and bytes. Everything is parsed and compiled at load.
+//!
+//! Architecture invariant: no clock, no files, no sockets; every evaluation is bounded by `base::limits`,
+//! whatever the document; nothing recurses on the depth of a document.
+
+pub mod json;
+pub mod jsonpath;
+pub mod synapse;
+pub mod template;
+
+mod cursor;
+mod encode;
+mod error;
+mod expression;
+mod pattern;
+mod scope;
+mod value;
+
+pub use error::{CompileError, EvalError};
+pub use expression::Expression;
+pub use scope::{BodyUse, ParameterKind, PropertyScope, Scope};
+pub use synapse::SynapseExpression;
+pub use value::Value;

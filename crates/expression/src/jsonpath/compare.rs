@@ -1,0 +1,177 @@
+//! The relational operators over values.
+
+use std::cmp::Ordering;
+
+use super::evaluate::{Answer, Run};
+use super::filter::Operator;
+use crate::Value;
+use crate::json::{Kind, Ref};
+
+/// Whether `left operator right`; a missing side (`None`) satisfies the negations alone.
+pub(super) fn holds(
+    run: &mut Run<'_, '_>,
+    left: Option<&Value<'_>>,
+    operator: Operator,
+    right: Option<&Value<'_>>,
+) -> Answer<bool> {
+    let (Some(left), Some(right)) = (left, right) else {
+        return Ok(match operator {
+            Operator::NotEqual | Operator::SameTypeNotEqual => true,
+            Operator::NotIn | Operator::NoneOf => false,
+            Operator::Equal | Operator::SameTypeEqual | Operator::Less | Operator::LessOrEqual => {
+                false
+            }
+            Operator::Greater | Operator::GreaterOrEqual | Operator::Matches | Operator::In => {
+                false
+            }
+            Operator::Contains | Operator::All | Operator::Size | Operator::SubsetOf => false,
+            Operator::AnyOf => false,
+        });
+    };
+    match operator {
+        Operator::Equal => equal(run, left, right),
+        Operator::NotEqual => Ok(!equal(run, left, right)?),
+        Operator::SameTypeEqual => Ok(same_type(left, right) && equal(run, left, right)?),
+        Operator::SameTypeNotEqual => Ok(!(same_type(left, right) && equal(run, left, right)?)),
+        Operator::Less => Ok(order(left, right).is_some_and(Ordering::is_lt)),
+        Operator::LessOrEqual => Ok(order(left, right).is_some_and(Ordering::is_le)),
+        Operator::Greater => Ok(order(left, right).is_some_and(Ordering::is_gt)),
+        Operator::GreaterOrEqual => Ok(order(left, right).is_some_and(Ordering::is_ge)),
+        Operator::Matches => Ok(false),
+        Operator::In => is_in(run, left, right),
+        Operator::NotIn => Ok(!is_in(run, left, right)?),
+        Operator::Contains => contains(run, left, right),
+        Operator::All => each(run, right, left, true),
+        Operator::SubsetOf => each(run, left, right, true),
+        Operator::AnyOf => each(run, left, right, false),
+        Operator::NoneOf => match (array(left), array(right)) {
+            (Some(_), Some(_)) => Ok(!each(run, left, right, false)?),
+            (_, _) => Ok(false),
+        },
+        Operator::Size => {
+            let wanted = right.number();
+            Ok(size(left).is_some_and(|size| wanted == Some(size as f64)))
+        }
+    }
+}
+
+/// Elements of an array, members of an object, characters of a string.
+pub(super) fn size(value: &Value<'_>) -> Option<usize> {
+    match value {
+        Value::Text(text) => Some(text.encode_utf16().count()),
+        Value::Json(_) | Value::Made(_) => {
+            let json = value.json()?;
+            match json.kind() {
+                Kind::Array | Kind::Object => Some(json.len()),
+                Kind::String => Some(json.string()?.encode_utf16().count()),
+                Kind::Null | Kind::Boolean | Kind::Number => None,
+            }
+        }
+        Value::Integer(_) | Value::Double(_) | Value::Boolean(_) | Value::Null => None,
+    }
+}
+
+fn array<'v>(value: &'v Value<'_>) -> Option<Ref<'v>> {
+    value.json().filter(|json| json.kind() == Kind::Array)
+}
+
+fn same_type(left: &Value<'_>, right: &Value<'_>) -> bool {
+    let kind = |value: &Value<'_>| match value {
+        Value::Json(_) | Value::Made(_) => value.json().map(Ref::kind),
+        Value::Text(_) => Some(Kind::String),
+        Value::Integer(_) | Value::Double(_) => Some(Kind::Number),
+        Value::Boolean(_) => Some(Kind::Boolean),
+        Value::Null => Some(Kind::Null),
+    };
+    kind(left) == kind(right)
+}
+
+fn is_in(run: &mut Run<'_, '_>, value: &Value<'_>, list: &Value<'_>) -> Answer<bool> {
+    let Some(list) = array(list) else { return Ok(false) };
+    for element in list.elements() {
+        if equal(run, value, &Value::Json(element).plain())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn contains(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) -> Answer<bool> {
+    if let (Value::Text(text), Value::Text(part)) = (left, right) {
+        run.visit(text.len() as u64 / 8)?;
+        return Ok(text.contains(part.as_ref()));
+    }
+    is_in(run, right, left)
+}
+
+/// Whether all (or one) of `some`'s elements are in `list`.
+fn each(run: &mut Run<'_, '_>, some: &Value<'_>, list: &Value<'_>, all: bool) -> Answer<bool> {
+    let (Some(elements), Some(_)) = (array(some), array(list)) else { return Ok(false) };
+    for element in elements.elements() {
+        if is_in(run, &Value::Json(element).plain(), list)? != all {
+            return Ok(!all);
+        }
+    }
+    Ok(all)
+}
+
+/// Numbers with numbers, strings with strings; nothing else has an order.
+fn order(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
+    match (left, right) {
+        (Value::Text(one), Value::Text(other)) => Some(one.as_ref().cmp(other.as_ref())),
+        (Value::Integer(one), Value::Integer(other)) => Some(one.cmp(other)),
+        (Value::Integer(_) | Value::Double(_), Value::Integer(_) | Value::Double(_)) => {
+            left.number()?.partial_cmp(&right.number()?)
+        }
+        (_, _) => None,
+    }
+}
+
+/// Equality: a number equals a string that spells it; objects in any order of their members.
+pub(super) fn equal(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) -> Answer<bool> {
+    run.visit(1)?;
+    if let (Some(one), Some(other)) = (left.json(), right.json()) {
+        return same_json(run, one, other);
+    }
+    Ok(match (left, right) {
+        (Value::Null, Value::Null) => true,
+        (Value::Boolean(one), Value::Boolean(other)) => one == other,
+        (Value::Text(one), Value::Text(other)) => one == other,
+        (Value::Text(text), number @ (Value::Integer(_) | Value::Double(_)))
+        | (number @ (Value::Integer(_) | Value::Double(_)), Value::Text(text)) => {
+            text.parse().ok() == number.number()
+        }
+        (_, _) => order(left, right).is_some_and(Ordering::is_eq),
+    })
+}
+
+/// Deep equality without recursion.
+fn same_json(run: &mut Run<'_, '_>, one: Ref<'_>, other: Ref<'_>) -> Answer<bool> {
+    let mut pairs = vec![(one, other)];
+    while let Some((one, other)) = pairs.pop() {
+        run.visit(1)?;
+        if one.kind() != other.kind() || one.len() != other.len() {
+            return Ok(false);
+        }
+        match one.kind() {
+            Kind::Array => pairs.extend(one.elements().zip(other.elements())),
+            Kind::Object => {
+                run.visit(one.len() as u64 * other.len() as u64)?;
+                for (name, value) in one.members() {
+                    let Some(twin) = other.get(&name) else { return Ok(false) };
+                    pairs.push((value, twin));
+                }
+            }
+            Kind::String if one.string() != other.string() => return Ok(false),
+            Kind::Number => {
+                let (one, other) = (Value::Json(one).plain(), Value::Json(other).plain());
+                if order(&one, &other) != Some(Ordering::Equal) {
+                    return Ok(false);
+                }
+            }
+            Kind::Boolean if one.boolean() != other.boolean() => return Ok(false),
+            Kind::String | Kind::Boolean | Kind::Null => {}
+        }
+    }
+    Ok(true)
+}

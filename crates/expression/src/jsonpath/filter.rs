@@ -1,0 +1,359 @@
+//! `[?(...)]`: its grammar, and what it holds for.
+
+use regex::Regex;
+
+use super::Path;
+use super::compare;
+use super::compile::{self, Outer};
+use super::evaluate::{Answer, Run};
+use crate::cursor::{Compiled, Cursor};
+use crate::json::{Document, Ref};
+use crate::{EvalError, Value, pattern};
+
+/// A condition.
+#[derive(Clone)]
+pub(super) enum Test {
+    Any(Vec<Self>),
+    All(Vec<Self>),
+    Not(Box<Self>),
+    /// The path leads somewhere, be it to `null`; any other operand is true by its truth.
+    Holds(Operand),
+    Compare(Operand, Operator, Operand),
+    /// `true` wants an empty array, object or string, `false` one that isn't.
+    Empty(Operand, bool),
+}
+
+/// What is compared.
+#[derive(Clone)]
+pub(super) enum Operand {
+    Path {
+        path: Path,
+        from_root: bool,
+    },
+    Literal(Value<'static>),
+    Pattern(Regex),
+    /// The host language's n-th expression.
+    Slot(usize),
+}
+
+/// Jayway's relational operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Equal,
+    NotEqual,
+    SameTypeEqual,
+    SameTypeNotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Matches,
+    In,
+    NotIn,
+    Contains,
+    All,
+    Size,
+    SubsetOf,
+    AnyOf,
+    NoneOf,
+}
+
+const SYMBOLS: &[(&str, Operator)] = &[
+    ("===", Operator::SameTypeEqual),
+    ("!==", Operator::SameTypeNotEqual),
+    ("==", Operator::Equal),
+    ("!=", Operator::NotEqual),
+    ("<=", Operator::LessOrEqual),
+    (">=", Operator::GreaterOrEqual),
+    ("=~", Operator::Matches),
+    ("<", Operator::Less),
+    (">", Operator::Greater),
+];
+
+const WORDS: &[(&str, Operator)] = &[
+    ("in", Operator::In),
+    ("nin", Operator::NotIn),
+    ("contains", Operator::Contains),
+    ("all", Operator::All),
+    ("size", Operator::Size),
+    ("subsetof", Operator::SubsetOf),
+    ("anyof", Operator::AnyOf),
+    ("noneof", Operator::NoneOf),
+];
+
+/// Alternatives joined by `||`.
+pub(super) fn test<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Test> {
+    cursor.enter()?;
+    let mut any = vec![all(cursor, outer)?];
+    while cursor.eat_spaced("||") || matches!(outer, Outer::Host(_)) && cursor.eat_word("or") {
+        any.push(all(cursor, outer)?);
+    }
+    cursor.leave();
+    Ok(single(any, Test::Any))
+}
+
+fn all<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Test> {
+    let mut all = vec![unary(cursor, outer)?];
+    while cursor.eat_spaced("&&") || matches!(outer, Outer::Host(_)) && cursor.eat_word("and") {
+        all.push(unary(cursor, outer)?);
+    }
+    Ok(single(all, Test::All))
+}
+
+fn single(mut tests: Vec<Test>, wrap: fn(Vec<Test>) -> Test) -> Test {
+    match (tests.pop(), tests.is_empty()) {
+        (Some(only), true) => only,
+        (last, _) => {
+            tests.extend(last);
+            wrap(tests)
+        }
+    }
+}
+
+fn unary<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Test> {
+    cursor.space();
+    if cursor.rest().starts_with('!') && !cursor.rest().starts_with("!=") {
+        cursor.bump();
+        cursor.enter()?;
+        let inner = unary(cursor, outer)?;
+        cursor.leave();
+        return Ok(Test::Not(Box::new(inner)));
+    }
+    if cursor.eat("(") {
+        let inner = test(cursor, outer)?;
+        cursor.expect(")")?;
+        return Ok(inner);
+    }
+    let left = operand(cursor, outer)?;
+    cursor.space();
+    if let Some((symbol, operator)) =
+        SYMBOLS.iter().find(|(symbol, _)| cursor.rest().starts_with(symbol))
+    {
+        cursor.at += symbol.len();
+        return Ok(Test::Compare(left, *operator, operand(cursor, outer)?));
+    }
+    let word = cursor.name_ahead().to_ascii_lowercase();
+    if word == "empty" {
+        cursor.name();
+        cursor.space();
+        let wanted = match cursor.name() {
+            "true" => true,
+            "false" => false,
+            _ => return Err(cursor.error("`true` or `false` expected after `empty`")),
+        };
+        return Ok(Test::Empty(left, wanted));
+    }
+    let hosted = matches!(outer, Outer::Host(_)) && matches!(word.as_str(), "and" | "or");
+    match WORDS.iter().find(|(known, _)| *known == word) {
+        Some((_, operator)) => {
+            cursor.name();
+            Ok(Test::Compare(left, *operator, operand(cursor, outer)?))
+        }
+        None if word.is_empty() || hosted => Ok(Test::Holds(left)),
+        None => Err(cursor.error(format!("unknown operator `{word}`"))),
+    }
+}
+
+/// A path, a literal, a pattern, or what the host language reads.
+pub(super) fn operand<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Operand> {
+    cursor.space();
+    if let Some((path, from_root)) = compile::inner(cursor, outer)? {
+        return Ok(Operand::Path { path, from_root });
+    }
+    if let Some(text) = cursor.quoted()? {
+        return Ok(Operand::Literal(Value::Text(text.into())));
+    }
+    match cursor.peek() {
+        Some('/') => return regex(cursor).map(Operand::Pattern),
+        Some('[' | '{') => return json(cursor),
+        Some('-' | '0'..='9') => return number(cursor),
+        Some(_) | None => {}
+    }
+    let word = cursor.name_ahead();
+    let literal = match word {
+        "true" => Value::Boolean(true),
+        "false" => Value::Boolean(false),
+        "null" => Value::Null,
+        _ => {
+            let slot = outer.operand(cursor)?;
+            return slot.map(Operand::Slot).ok_or_else(|| {
+                cursor.error("a path (`@` or `$`), a string, a number, a list, `true`, `false` or `null` expected")
+            });
+        }
+    };
+    cursor.name();
+    Ok(Operand::Literal(literal))
+}
+
+fn number(cursor: &mut Cursor<'_>) -> Compiled<Operand> {
+    let start = cursor.at;
+    cursor.eat("-");
+    if cursor.unsigned_number().is_empty() {
+        return Err(cursor.error("a number expected"));
+    }
+    let text = cursor.source().get(start..cursor.at).unwrap_or_default();
+    Ok(Operand::Literal(crate::value::number(text)))
+}
+
+/// A list or an object as JSON; strings in single quotes are understood.
+fn json(cursor: &mut Cursor<'_>) -> Compiled<Operand> {
+    let start = cursor.clone();
+    let mut text = Vec::new();
+    let mut depth = 0_usize;
+    loop {
+        if let Some(string) = cursor.quoted()? {
+            crate::json::push_quoted(&mut text, &string);
+            continue;
+        }
+        let next = cursor.bump().ok_or_else(|| start.error("a list that has no end"))?;
+        text.extend_from_slice(next.encode_utf8(&mut [0; 4]).as_bytes());
+        match next {
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    let read = Document::parse(&text).map_err(|error| start.error(error.kind.to_string()))?;
+    Ok(Operand::Literal(Value::Made(Box::new(read.into_owned()))))
+}
+
+/// `/pattern/flags`; a slash inside is escaped.
+fn regex(cursor: &mut Cursor<'_>) -> Compiled<Regex> {
+    let start = cursor.clone();
+    cursor.bump();
+    let mut source = String::new();
+    loop {
+        match cursor.bump() {
+            Some('/') => break,
+            Some('\\') if cursor.peek() == Some('/') => {}
+            Some('\\') => {
+                source.push('\\');
+                source.extend(cursor.bump());
+            }
+            Some(next) => source.push(next),
+            None => return Err(start.error("a pattern that has no end")),
+        }
+    }
+    let flags = cursor.name();
+    pattern::whole(&source, flags).map_err(|message| start.error(message))
+}
+
+impl Test {
+    /// Whether the condition holds for `current`.
+    pub(super) fn holds<'d>(&self, run: &mut Run<'_, 'd>, current: Ref<'d>) -> Answer<bool> {
+        run.visit(1)?;
+        match self {
+            Self::Any(tests) => {
+                for test in tests {
+                    if test.holds(run, current)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Self::All(tests) => {
+                for test in tests {
+                    if !test.holds(run, current)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Self::Not(test) => Ok(!test.holds(run, current)?),
+            Self::Holds(operand) => {
+                let found = operand.value(run, current)?;
+                Ok(match operand {
+                    Operand::Path { .. } => found.is_some(),
+                    Operand::Literal(_) | Operand::Pattern(_) | Operand::Slot(_) => {
+                        found.is_some_and(|value| value.truth())
+                    }
+                })
+            }
+            Self::Compare(left, Operator::Matches, right) => matches(run, left, right, current),
+            Self::Compare(left, operator, right) => {
+                let left = left.value(run, current)?;
+                let right = right.value(run, current)?;
+                compare::holds(run, left.as_ref(), *operator, right.as_ref())
+            }
+            Self::Empty(operand, wanted) => {
+                let value = operand.value(run, current)?;
+                Ok(value
+                    .and_then(|value| compare::size(&value))
+                    .is_some_and(|size| (size == 0) == *wanted))
+            }
+        }
+    }
+}
+
+impl Operand {
+    /// The operand's value; `None` when its path leads nowhere.
+    pub(super) fn value<'d>(
+        &self,
+        run: &mut Run<'_, 'd>,
+        current: Ref<'d>,
+    ) -> Answer<Option<Value<'d>>> {
+        match self {
+            Self::Path { path, from_root } => {
+                let from = if *from_root { run.root } else { current };
+                match run.path(path, from) {
+                    Ok(found) => Ok(Some(found.into_value().plain())),
+                    Err(EvalError::Limit(what)) => Err(EvalError::Limit(what)),
+                    Err(_) => Ok(None),
+                }
+            }
+            Self::Literal(value) => Ok(Some(value.clone())),
+            Self::Pattern(pattern) => Ok(Some(Value::Text(pattern.as_str().to_owned().into()))),
+            Self::Slot(slot) => {
+                let value = run.slot(*slot);
+                run.visit(value.as_ref().map_or(0, super::evaluate::copied))?;
+                Ok(value)
+            }
+        }
+    }
+}
+
+/// The whole text must match. Of an array, one element.
+fn matches<'d>(
+    run: &mut Run<'_, 'd>,
+    left: &Operand,
+    right: &Operand,
+    current: Ref<'d>,
+) -> Answer<bool> {
+    let (subject, compiled) = match (left, right) {
+        (subject, Operand::Pattern(pattern)) | (Operand::Pattern(pattern), subject) => {
+            (subject, Some(pattern.clone()))
+        }
+        (subject, _) => (subject, None),
+    };
+    let compiled = match compiled {
+        Some(compiled) => compiled,
+        None => {
+            let Some(text) = right.value(run, current)? else { return Ok(false) };
+            let text = text.text().into_owned();
+            let (source, flags) = text
+                .strip_prefix('/')
+                .and_then(|text| text.rsplit_once('/'))
+                .unwrap_or((text.as_str(), ""));
+            run.visit(source.len() as u64 * 100)?;
+            let Ok(compiled) = pattern::whole(source, flags) else { return Ok(false) };
+            compiled
+        }
+    };
+    let Some(subject) = subject.value(run, current)? else { return Ok(false) };
+    let texts: Vec<_> = match subject.json() {
+        Some(json) if json.kind() == crate::json::Kind::Array => {
+            json.elements().map(|element| Value::Json(element).text().into_owned()).collect()
+        }
+        Some(_) | None => vec![subject.text().into_owned()],
+    };
+    for text in &texts {
+        run.visit(text.len() as u64 / 8 + 1)?;
+        if !subject.is_null() && compiled.is_match(text) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,576 @@
+//! `value?built_in(arguments)`.
+
+use super::evaluate::{Step, Stop, fault, is_number, printed};
+use crate::json::{self, Builder, Document, Kind, Ref};
+use crate::{Value, encode, pattern};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BuiltIn {
+    UpperCase,
+    LowerCase,
+    CapFirst,
+    UncapFirst,
+    Capitalize,
+    Trim,
+    Length,
+    Size,
+    HasContent,
+    Default,
+    C,
+    String,
+    Number,
+    Join,
+    Split,
+    Replace,
+    Matches,
+    Substring,
+    IndexOf,
+    LastIndexOf,
+    Contains,
+    StartsWith,
+    EndsWith,
+    Html,
+    Xml,
+    JsonString,
+    Url,
+    First,
+    Last,
+    Keys,
+    Values,
+    Reverse,
+    Sort,
+    SeqContains,
+    Int,
+    Round,
+    Floor,
+    Ceiling,
+    Abs,
+    Boolean,
+    EvalJson,
+    IsString,
+    IsNumber,
+    IsBoolean,
+    IsSequence,
+    IsHash,
+    Then,
+}
+
+/// Name, built-in, fewest and most arguments.
+#[rustfmt::skip]
+const TABLE: &[(&str, BuiltIn, usize, usize)] = &[
+    ("upper_case",    BuiltIn::UpperCase,   0, 0),
+    ("lower_case",    BuiltIn::LowerCase,   0, 0),
+    ("cap_first",     BuiltIn::CapFirst,    0, 0),
+    ("uncap_first",   BuiltIn::UncapFirst,  0, 0),
+    ("capitalize",    BuiltIn::Capitalize,  0, 0),
+    ("trim",          BuiltIn::Trim,        0, 0),
+    ("length",        BuiltIn::Length,      0, 0),
+    ("size",          BuiltIn::Size,        0, 0),
+    ("has_content",   BuiltIn::HasContent,  0, 0),
+    ("default",       BuiltIn::Default,     1, 1),
+    ("c",             BuiltIn::C,           0, 0),
+    ("string",        BuiltIn::String,      0, 2),
+    ("number",        BuiltIn::Number,      0, 0),
+    ("join",          BuiltIn::Join,        1, 3),
+    ("split",         BuiltIn::Split,       1, 2),
+    ("replace",       BuiltIn::Replace,     2, 3),
+    ("matches",       BuiltIn::Matches,     1, 2),
+    ("substring",     BuiltIn::Substring,   1, 2),
+    ("index_of",      BuiltIn::IndexOf,     1, 2),
+    ("last_index_of", BuiltIn::LastIndexOf, 1, 1),
+    ("contains",      BuiltIn::Contains,    1, 1),
+    ("starts_with",   BuiltIn::StartsWith,  1, 1),
+    ("ends_with",     BuiltIn::EndsWith,    1, 1),
+    ("html",          BuiltIn::Html,        0, 0),
+    ("xml",           BuiltIn::Xml,         0, 0),
+    ("json_string",   BuiltIn::JsonString,  0, 0),
+    ("js_string",     BuiltIn::JsonString,  0, 0),
+    ("url",           BuiltIn::Url,         0, 1),
+    ("first",         BuiltIn::First,       0, 0),
+    ("last",          BuiltIn::Last,        0, 0),
+    ("keys",          BuiltIn::Keys,        0, 0),
+    ("values",        BuiltIn::Values,      0, 0),
+    ("reverse",       BuiltIn::Reverse,     0, 0),
+    ("sort",          BuiltIn::Sort,        0, 0),
+    ("seq_contains",  BuiltIn::SeqContains, 1, 1),
+    ("int",           BuiltIn::Int,         0, 0),
+    ("round",         BuiltIn::Round,       0, 0),
+    ("floor",         BuiltIn::Floor,       0, 0),
+    ("ceiling",       BuiltIn::Ceiling,     0, 0),
+    ("abs",           BuiltIn::Abs,         0, 0),
+    ("boolean",       BuiltIn::Boolean,     0, 0),
+    ("eval_json",     BuiltIn::EvalJson,    0, 0),
+    ("is_string",     BuiltIn::IsString,    0, 0),
+    ("is_number",     BuiltIn::IsNumber,    0, 0),
+    ("is_boolean",    BuiltIn::IsBoolean,   0, 0),
+    ("is_sequence",   BuiltIn::IsSequence,  0, 0),
+    ("is_enumerable", BuiltIn::IsSequence,  0, 0),
+    ("is_hash",       BuiltIn::IsHash,      0, 0),
+    ("is_hash_ex",    BuiltIn::IsHash,      0, 0),
+    ("then",          BuiltIn::Then,        2, 2),
+];
+
+impl BuiltIn {
+    pub(super) fn find(name: &str) -> Option<Self> {
+        TABLE.iter().find(|row| row.0 == name).map(|row| row.1)
+    }
+
+    pub(super) fn takes(self, count: usize) -> bool {
+        TABLE.iter().any(|row| row.1 == self && (row.2..=row.3).contains(&count))
+    }
+
+    /// Whether a missing value is one of its cases.
+    pub(super) fn forgives(self) -> bool {
+        matches!(self, Self::HasContent | Self::Default)
+    }
+
+    fn name(self) -> &'static str {
+        TABLE.iter().find(|row| row.1 == self).map_or("built-in", |row| row.0)
+    }
+}
+
+/// What reading all of the value costs, in instructions.
+pub(super) fn cost(value: &Value<'_>) -> usize {
+    match value {
+        Value::Json(json) => json.raw().len() / 64,
+        Value::Made(document) => document.text().len() / 64,
+        Value::Text(text) => text.len() / 64,
+        Value::Integer(_) | Value::Double(_) | Value::Boolean(_) | Value::Null => 0,
+    }
+}
+
+/// One application.
+struct Use<'a, 's> {
+    built_in: BuiltIn,
+    value: Value<'s>,
+    given: &'a [Value<'s>],
+    at: usize,
+}
+
+pub(super) fn apply<'s>(
+    built_in: BuiltIn,
+    value: Value<'s>,
+    given: &[Value<'s>],
+    at: usize,
+) -> Step<Value<'s>> {
+    let made = Use { built_in, value: value.plain(), given, at }.apply()?;
+    if let Value::Text(text) = &made
+        && text.len() > base::limits::MADE_BYTES_MAX
+    {
+        return Err(Stop::Limit("40 MiB of text"));
+    }
+    Ok(made)
+}
+
+fn text<'s>(made: impl Into<String>) -> Step<Value<'s>> {
+    Ok(Value::Text(made.into().into()))
+}
+
+fn whole<'s>(of: usize) -> Value<'s> {
+    Value::Integer(i64::try_from(of).unwrap_or(i64::MAX))
+}
+
+impl<'s> Use<'_, 's> {
+    fn apply(self) -> Step<Value<'s>> {
+        match self.built_in {
+            BuiltIn::UpperCase => text(self.text()?.to_uppercase()),
+            BuiltIn::LowerCase => text(self.text()?.to_lowercase()),
+            BuiltIn::CapFirst => {
+                text(first_letter(self.text()?, |first| first.to_uppercase().collect()))
+            }
+            BuiltIn::UncapFirst => {
+                text(first_letter(self.text()?, |first| first.to_lowercase().collect()))
+            }
+            BuiltIn::Capitalize => {
+                let words = self.text()?.split_inclusive(' ');
+                text(
+                    words
+                        .map(|word| {
+                            first_letter(&word.to_lowercase(), |first| {
+                                first.to_uppercase().collect()
+                            })
+                        })
+                        .collect::<String>(),
+                )
+            }
+            BuiltIn::Trim => text(self.text()?.trim()),
+            BuiltIn::Length => Ok(whole(self.text()?.chars().count())),
+            BuiltIn::Size => match self.value.json() {
+                Some(json) => Ok(whole(json.len())),
+                None => fault(self.at, "`?size` wants a sequence or a hash"),
+            },
+            BuiltIn::HasContent => Ok(Value::Boolean(match &self.value {
+                Value::Null => false,
+                Value::Text(text) => !text.is_empty(),
+                Value::Json(_) | Value::Made(_) => {
+                    self.value.json().is_some_and(|json| !json.is_empty())
+                }
+                Value::Integer(_) | Value::Double(_) | Value::Boolean(_) => true,
+            })),
+            BuiltIn::Default if self.value.is_null() => self.argument(0).cloned(),
+            BuiltIn::Default => Ok(self.value),
+            BuiltIn::C | BuiltIn::String => self.string(),
+            BuiltIn::Number => self.number(),
+            BuiltIn::Join => self.join(),
+            BuiltIn::Split => self.split(),
+            BuiltIn::Replace => self.replace(),
+            BuiltIn::Matches => Ok(Value::Boolean(self.pattern(true)?.is_match(self.text()?))),
+            BuiltIn::Substring => self.substring(),
+            BuiltIn::IndexOf => {
+                let subject = self.text()?;
+                let from = if self.given.len() > 1 { self.place(1)? } else { 0 };
+                let start = subject.char_indices().nth(from).map_or(subject.len(), |(at, _)| at);
+                let rest = subject.get(start..).unwrap_or_default();
+                let found = rest.find(self.text_argument(0)?).map(|found| start + found);
+                Ok(index(subject, found))
+            }
+            BuiltIn::LastIndexOf => {
+                Ok(index(self.text()?, self.text()?.rfind(self.text_argument(0)?)))
+            }
+            BuiltIn::Contains => Ok(Value::Boolean(self.text()?.contains(self.text_argument(0)?))),
+            BuiltIn::StartsWith => {
+                Ok(Value::Boolean(self.text()?.starts_with(self.text_argument(0)?)))
+            }
+            BuiltIn::EndsWith => Ok(Value::Boolean(self.text()?.ends_with(self.text_argument(0)?))),
+            BuiltIn::Html | BuiltIn::Xml => self.markup(),
+            BuiltIn::JsonString => {
+                let mut made = Vec::new();
+                json::push_string_body(&mut made, &printed(&self.value));
+                text(String::from_utf8(made).unwrap_or_default())
+            }
+            BuiltIn::Url => text(encode::url(&printed(&self.value))),
+            BuiltIn::First => self.element(false),
+            BuiltIn::Last => self.element(true),
+            BuiltIn::Keys | BuiltIn::Values => self.names(),
+            BuiltIn::Reverse => self.rebuilt(|elements| elements.reverse()),
+            BuiltIn::Sort => {
+                self.rebuilt(|elements| elements.sort_by(|one, other| order(*one, *other)))
+            }
+            BuiltIn::SeqContains => {
+                let (array, wanted) = (self.array()?, self.argument(0)?);
+                let same = |element: Ref<'_>| {
+                    let element = Value::Json(element).plain();
+                    is_number(&element) == is_number(wanted)
+                        && printed(&element) == printed(&wanted.clone().plain())
+                };
+                Ok(Value::Boolean(array.elements().any(same)))
+            }
+            BuiltIn::Int => self.rounded(f64::trunc),
+            BuiltIn::Round => self.rounded(|number| (number + 0.5).floor()),
+            BuiltIn::Floor => self.rounded(f64::floor),
+            BuiltIn::Ceiling => self.rounded(f64::ceil),
+            BuiltIn::Abs => match self.value {
+                Value::Integer(number) => Ok(Value::Integer(number.saturating_abs())),
+                Value::Double(number) => Ok(Value::Double(number.abs())),
+                _ => fault(self.at, "`?abs` wants a number"),
+            },
+            BuiltIn::Boolean => match self.text()? {
+                "true" => Ok(Value::Boolean(true)),
+                "false" => Ok(Value::Boolean(false)),
+                _ => fault(self.at, "`?boolean` wants `true` or `false`"),
+            },
+            BuiltIn::EvalJson => match Document::parse(self.text()?.as_bytes()) {
+                Ok(document) => Ok(Value::Made(Box::new(document.into_owned())).plain()),
+                Err(error) => fault(self.at, format!("`?eval_json` was given no JSON: {error}")),
+            },
+            BuiltIn::IsString => Ok(Value::Boolean(matches!(self.value, Value::Text(_)))),
+            BuiltIn::IsNumber => Ok(Value::Boolean(is_number(&self.value))),
+            BuiltIn::IsBoolean => Ok(Value::Boolean(matches!(self.value, Value::Boolean(_)))),
+            BuiltIn::IsSequence => Ok(Value::Boolean(self.kind() == Some(Kind::Array))),
+            BuiltIn::IsHash => Ok(Value::Boolean(self.kind() == Some(Kind::Object))),
+            BuiltIn::Then => match self.value {
+                Value::Boolean(truth) => self.argument(usize::from(!truth)).cloned(),
+                _ => fault(self.at, "`?then` wants a boolean"),
+            },
+        }
+    }
+
+    fn wrong<T>(&self, wants: &str) -> Step<T> {
+        fault(self.at, format!("`?{}` wants {wants}", self.built_in.name()))
+    }
+
+    fn text(&self) -> Step<&str> {
+        match &self.value {
+            Value::Text(text) => Ok(text),
+            _ => self.wrong("a string"),
+        }
+    }
+
+    fn argument(&self, place: usize) -> Step<&Value<'s>> {
+        match self.given.get(place) {
+            Some(value) => Ok(value),
+            None => self.wrong("another argument"),
+        }
+    }
+
+    fn text_argument(&self, place: usize) -> Step<&str> {
+        match self.argument(place)? {
+            Value::Text(text) => Ok(text),
+            _ => self.wrong("a string as argument"),
+        }
+    }
+
+    fn place(&self, place: usize) -> Step<usize> {
+        match self.argument(place)? {
+            Value::Integer(whole) => Ok(usize::try_from(*whole).unwrap_or(0)),
+            _ => self.wrong("a whole number as argument"),
+        }
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        self.value.json().map(Ref::kind)
+    }
+
+    fn array(&self) -> Step<Ref<'_>> {
+        match self.value.json().filter(|json| json.kind() == Kind::Array) {
+            Some(array) => Ok(array),
+            None => self.wrong("a sequence"),
+        }
+    }
+
+    /// `?c` and `?string`; of a boolean, `?string("yes", "no")`.
+    fn string(self) -> Step<Value<'s>> {
+        match (&self.value, self.given.len()) {
+            (Value::Boolean(truth), 2) => text(printed(self.argument(usize::from(!*truth))?)),
+            (_, 0) => text(printed(&self.value)),
+            (Value::Integer(_) | Value::Double(_), 1) => {
+                let number = self.value.number().unwrap_or_default();
+                match formatted(number, self.text_argument(0)?) {
+                    Some(made) => text(made),
+                    None => self.wrong("a form of 0, #, `.` and `,`, or `computer`"),
+                }
+            }
+            (_, _) => self.wrong("no such arguments here"),
+        }
+    }
+
+    fn number(self) -> Step<Value<'s>> {
+        if is_number(&self.value) {
+            return Ok(self.value);
+        }
+        match self.text()?.trim().parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(crate::value::number(self.text()?.trim())),
+            Ok(_) | Err(_) => self.wrong("a string that spells a number"),
+        }
+    }
+
+    fn join(&self) -> Step<Value<'s>> {
+        let array = self.array()?;
+        let parts: Vec<String> =
+            array.elements().map(|element| printed(&Value::Json(element).plain())).collect();
+        if parts.is_empty() && self.given.len() > 1 {
+            return text(self.text_argument(1)?);
+        }
+        let separator = self.text_argument(0)?;
+        if separator.len().saturating_mul(parts.len()) > base::limits::MADE_BYTES_MAX {
+            return Err(Stop::Limit("40 MiB of text"));
+        }
+        let end =
+            if self.given.len() > 2 && !parts.is_empty() { self.text_argument(2)? } else { "" };
+        text(parts.join(separator) + end)
+    }
+
+    fn pattern(&self, whole: bool) -> Step<regex::Regex> {
+        let flags: String = self
+            .flags(if whole { 1 } else { 2 })?
+            .chars()
+            .filter(|flag| "ims".contains(*flag))
+            .collect();
+        let source = self.text_argument(0)?;
+        let compiled =
+            if whole { pattern::whole(source, &flags) } else { pattern::compile(source, &flags) };
+        compiled.or_else(|message| fault(self.at, message))
+    }
+
+    fn flags(&self, place: usize) -> Step<&str> {
+        if self.given.len() > place { self.text_argument(place) } else { Ok("") }
+    }
+
+    fn split(&self) -> Step<Value<'s>> {
+        let subject = self.text()?;
+        let mut builder = Builder::new();
+        builder.begin_array();
+        if self.flags(1)?.contains('r') {
+            let flags: String =
+                self.flags(1)?.chars().filter(|flag| "ims".contains(*flag)).collect();
+            let pattern = pattern::compile(self.text_argument(0)?, &flags)
+                .or_else(|message| fault(self.at, message))?;
+            for part in pattern.split(subject) {
+                builder.string(part);
+            }
+        } else {
+            let by = self.text_argument(0)?;
+            if by.is_empty() {
+                return self.wrong("something to split by");
+            }
+            for part in subject.split(by) {
+                builder.string(part);
+            }
+        }
+        Ok(Value::Made(Box::new(builder.finish())))
+    }
+
+    fn replace(&self) -> Step<Value<'s>> {
+        let (subject, old, new) = (self.text()?, self.text_argument(0)?, self.text_argument(1)?);
+        let flags = self.flags(2)?;
+        let most = subject.len().saturating_add(1).saturating_mul(new.len().saturating_add(1));
+        if most > base::limits::MADE_BYTES_MAX * 16 {
+            return Err(Stop::Limit("40 MiB of text"));
+        }
+        if flags.contains('r') {
+            let pattern = self.pattern(false)?;
+            return text(if flags.contains('f') {
+                pattern.replace(subject, new)
+            } else {
+                pattern.replace_all(subject, new)
+            });
+        }
+        text(if flags.contains('f') {
+            subject.replacen(old, new, 1)
+        } else {
+            subject.replace(old, new)
+        })
+    }
+
+    fn substring(&self) -> Step<Value<'s>> {
+        let subject = self.text()?;
+        let length = subject.chars().count();
+        let from = self.place(0)?;
+        let to = if self.given.len() > 1 { self.place(1)? } else { length };
+        if from > to || to > length {
+            return self.wrong("places inside the string");
+        }
+        text(subject.chars().skip(from).take(to - from).collect::<String>())
+    }
+
+    fn markup(&self) -> Step<Value<'s>> {
+        let mut made = String::new();
+        for character in printed(&self.value).chars() {
+            match character {
+                '&' => made.push_str("&amp;"),
+                '<' => made.push_str("&lt;"),
+                '>' => made.push_str("&gt;"),
+                '"' => made.push_str("&quot;"),
+                '\'' if self.built_in == BuiltIn::Xml => made.push_str("&apos;"),
+                '\'' => made.push_str("&#39;"),
+                other => made.push(other),
+            }
+        }
+        text(made)
+    }
+
+    fn element(&self, last: bool) -> Step<Value<'s>> {
+        let of = |array: Ref<'_>| if last { array.len().checked_sub(1) } else { Some(0) };
+        match &self.value {
+            Value::Json(json) if json.kind() == Kind::Array => {
+                Ok(of(*json).and_then(|place| json.at(place)).map_or(Value::Null, Value::Json))
+            }
+            _ => {
+                let array = self.array()?;
+                let found = of(array).and_then(|place| array.at(place));
+                Ok(found.map_or(Value::Null, |value| Value::Json(value).into_owned()))
+            }
+        }
+    }
+
+    fn names(&self) -> Step<Value<'s>> {
+        let Some(object) = self.value.json().filter(|json| json.kind() == Kind::Object) else {
+            return self.wrong("a hash");
+        };
+        let mut builder = Builder::new();
+        builder.begin_array();
+        for (name, value) in object.members() {
+            if self.built_in == BuiltIn::Keys {
+                builder.string(&name)
+            } else {
+                builder.embed(value)
+            };
+        }
+        Ok(Value::Made(Box::new(builder.finish())))
+    }
+
+    fn rebuilt(&self, change: impl Fn(&mut Vec<Ref<'_>>)) -> Step<Value<'s>> {
+        let mut elements: Vec<_> = self.array()?.elements().collect();
+        change(&mut elements);
+        let mut builder = Builder::new();
+        builder.begin_array();
+        for element in elements.into_iter() {
+            builder.embed(element);
+        }
+        Ok(Value::Made(Box::new(builder.finish())))
+    }
+
+    fn rounded(&self, by: fn(f64) -> f64) -> Step<Value<'s>> {
+        match self.value {
+            Value::Integer(number) => Ok(Value::Integer(number)),
+            Value::Double(number) => Ok(crate::value::number(&format!("{:.0}", by(number)))),
+            _ => self.wrong("a number"),
+        }
+    }
+}
+
+fn first_letter(text: &str, change: impl Fn(char) -> String) -> String {
+    let start = text.len() - text.trim_start().len();
+    let (lead, rest) = text.split_at_checked(start).unwrap_or_default();
+    let mut letters = rest.chars();
+    letters.next().map_or_else(
+        || lead.to_owned(),
+        |first| format!("{lead}{}{}", change(first), letters.as_str()),
+    )
+}
+
+/// The place of a byte offset, in characters; -1 for none.
+fn index<'s>(subject: &str, found: Option<usize>) -> Value<'s> {
+    found.map_or(Value::Integer(-1), |at| {
+        whole(subject.get(..at).unwrap_or_default().chars().count())
+    })
+}
+
+/// Numbers by size, all else by text.
+fn order(one: Ref<'_>, other: Ref<'_>) -> std::cmp::Ordering {
+    let (one, other) = (Value::Json(one).plain(), Value::Json(other).plain());
+    match (one.number(), other.number()) {
+        (Some(one), Some(other)) => one.total_cmp(&other),
+        (_, _) => one.text().cmp(&other.text()),
+    }
+}
+
+/// `0.00`, `#,##0.##` and their like; `computer`.
+fn formatted(number: f64, form: &str) -> Option<String> {
+    if form == "computer" {
+        return Some(printed(&Value::Double(number)));
+    }
+    if form.is_empty() || !form.chars().all(|next| "0#.,".contains(next)) || form.len() > 40 {
+        return None;
+    }
+    let (front, back) = form.split_once('.').unwrap_or((form, ""));
+    let fewest = back.matches('0').count();
+    let spelt = format!("{:.*}", back.len(), number.abs());
+    let (digits, fraction) = spelt.split_once('.').unwrap_or((&spelt, ""));
+    let mut fraction = fraction.to_owned();
+    while fraction.len() > fewest && fraction.ends_with('0') {
+        fraction.pop();
+    }
+    let width = front.matches('0').count();
+    let digits = if width == 0 {
+        digits.trim_start_matches('0').to_owned()
+    } else {
+        format!("{digits:0>width$}")
+    };
+    let group = front.rfind(',').map(|comma| front.len() - comma - 1).filter(|group| *group > 0);
+    let mut made = String::from(if number < 0.0 { "-" } else { "" });
+    for (place, digit) in digits.chars().enumerate() {
+        if let Some(group) = group
+            && place > 0
+            && (digits.len() - place).is_multiple_of(group)
+        {
+            made.push(',');
+        }
+        made.push(digit);
+    }
+    if !fraction.is_empty() {
+        made.push('.');
+        made.push_str(&fraction);
+    }
+    Some(made)
+}

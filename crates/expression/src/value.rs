@@ -1,0 +1,215 @@
+//! What an evaluation answers.
+
+use std::borrow::Cow;
+
+use crate::json::{self, Builder, Document, Kind, Ref};
+
+/// A value: of a document where it stands, or made by the evaluation.
+#[derive(Clone, Debug)]
+pub enum Value<'v> {
+    /// A value of a document, of any kind.
+    Json(Ref<'v>),
+    /// A JSON value that the evaluation made.
+    Made(Box<Document<'static>>),
+    /// A text.
+    Text(Cow<'v, str>),
+    /// A whole number.
+    Integer(i64),
+    /// Any other number.
+    Double(f64),
+    /// True or false.
+    Boolean(bool),
+    /// JSON's `null`, and what isn't there.
+    Null,
+}
+
+impl<'v> Value<'v> {
+    /// A JSON scalar becomes the plain value it stands for; all else stays.
+    #[must_use]
+    pub fn plain(self) -> Self {
+        let value = match self {
+            Self::Json(value) => value,
+            Self::Made(ref document) => {
+                return match Value::Json(document.root()).plain() {
+                    Value::Text(text) => Self::Text(Cow::Owned(text.into_owned())),
+                    Value::Integer(number) => Self::Integer(number),
+                    Value::Double(number) => Self::Double(number),
+                    Value::Boolean(truth) => Self::Boolean(truth),
+                    Value::Null => Self::Null,
+                    Value::Json(_) | Value::Made(_) => self,
+                };
+            }
+            Self::Text(_) | Self::Integer(_) | Self::Double(_) | Self::Boolean(_) | Self::Null => {
+                return self;
+            }
+        };
+        match value.kind() {
+            Kind::Null => Self::Null,
+            Kind::Boolean => Self::Boolean(value.boolean() == Some(true)),
+            Kind::String => Self::Text(value.string().unwrap_or_default()),
+            Kind::Number => number(value.raw()),
+            Kind::Array | Kind::Object => self,
+        }
+    }
+
+    /// The value as JSON, when it is an array or an object or stands in a document.
+    #[must_use]
+    pub fn json(&self) -> Option<Ref<'_>> {
+        match self {
+            Self::Json(value) => Some(*value),
+            Self::Made(document) => Some(document.root()),
+            Self::Text(_) | Self::Integer(_) | Self::Double(_) | Self::Boolean(_) | Self::Null => {
+                None
+            }
+        }
+    }
+
+    /// The value as text: strings without quotes, numbers as they were spelt, arrays and objects as JSON, `null`
+    /// and what isn't there as nothing, XML nodes as their string value (the first one's).
+    #[must_use]
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Json(value) => json_text(*value),
+            Self::Made(document) => json_text(document.root()),
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Integer(number) => Cow::Owned(number.to_string()),
+            Self::Double(number) => Cow::Owned(double_text(*number)),
+            Self::Boolean(truth) => Cow::Borrowed(if *truth { "true" } else { "false" }),
+            Self::Null => Cow::Borrowed(""),
+        }
+    }
+
+    /// The value as a number: a text that spells one, too.
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Integer(number) => Some(*number as f64),
+            Self::Double(number) => Some(*number),
+            Self::Json(_) | Self::Made(_) | Self::Text(_) => self.text().trim().parse().ok(),
+            Self::Boolean(_) | Self::Null => None,
+        }
+    }
+
+    /// True for the boolean, and for the text `true` in any case, as Java reads it.
+    #[must_use]
+    pub fn truth(&self) -> bool {
+        match self {
+            Self::Boolean(truth) => *truth,
+            Self::Json(_) | Self::Made(_) | Self::Text(_) => {
+                self.text().eq_ignore_ascii_case("true")
+            }
+            Self::Integer(_) | Self::Double(_) | Self::Null => false,
+        }
+    }
+
+    /// Appends the value as JSON: what stands in a document as the bytes that it was read from.
+    pub fn push_json(&self, into: &mut Vec<u8>) {
+        match self {
+            Self::Json(value) => into.extend_from_slice(value.raw().as_bytes()),
+            Self::Made(document) => into.extend_from_slice(document.text().as_bytes()),
+            Self::Text(text) => json::push_quoted(into, text),
+            Self::Integer(_) | Self::Boolean(_) => into.extend_from_slice(self.text().as_bytes()),
+            Self::Double(number) if number.is_finite() => {
+                into.extend_from_slice(self.text().as_bytes());
+            }
+            Self::Double(_) | Self::Null => into.extend_from_slice(b"null"),
+        }
+    }
+
+    /// The value as JSON text.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut bytes = Vec::new();
+        self.push_json(&mut bytes);
+        String::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// Adds the value to a document under construction.
+    pub fn build(&self, into: &mut Builder) {
+        match self {
+            Self::Json(value) => into.embed(*value),
+            Self::Made(document) => into.embed(document.root()),
+            Self::Integer(_) => into.number(&self.text()),
+            Self::Double(number) if number.is_finite() => into.number(&self.text()),
+            Self::Boolean(truth) => into.boolean(*truth),
+            Self::Double(_) | Self::Null => into.null(),
+            Self::Text(_) => into.string(&self.text()),
+        };
+    }
+
+    /// An array of `values`.
+    #[must_use]
+    pub fn array(values: &[Value<'_>]) -> Value<'static> {
+        let mut builder = Builder::new();
+        builder.begin_array();
+        for value in values {
+            value.build(&mut builder);
+        }
+        Value::Made(Box::new(builder.finish()))
+    }
+
+    /// Whether it is JSON's `null`, or nothing.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Json(value) => value.is_null(),
+            Self::Made(document) => document.root().is_null(),
+            Self::Text(_) | Self::Integer(_) | Self::Double(_) | Self::Boolean(_) => false,
+        }
+    }
+
+    /// The same value with what it borrows copied; XML nodes become text.
+    #[must_use]
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Self::Json(value) => {
+                let mut builder = Builder::new();
+                builder.embed(value);
+                Value::Made(Box::new(builder.finish()))
+            }
+            Self::Made(document) => Value::Made(document),
+            Self::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Self::Integer(number) => Value::Integer(number),
+            Self::Double(number) => Value::Double(number),
+            Self::Boolean(truth) => Value::Boolean(truth),
+            Self::Null => Value::Null,
+        }
+    }
+}
+
+fn json_text(value: Ref<'_>) -> Cow<'_, str> {
+    match value.kind() {
+        Kind::String => value.string().unwrap_or_default(),
+        Kind::Null => Cow::Borrowed(""),
+        Kind::Boolean | Kind::Number | Kind::Array | Kind::Object => Cow::Borrowed(value.raw()),
+    }
+}
+
+/// The number that `text` spells: whole when it has neither point nor exponent and fits.
+pub(crate) fn number(text: &str) -> Value<'static> {
+    match text.parse::<i64>() {
+        Ok(whole) => Value::Integer(whole),
+        Err(_) => Value::Double(text.parse().unwrap_or(f64::NAN)),
+    }
+}
+
+/// As Java's `Double.toString`: always a point, an exponent below 10^-3 and from 10^7 on.
+pub(crate) fn double_text(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    let size = number.abs();
+    if size == 0.0 || (1e-3..1e7).contains(&size) {
+        return format!("{number:?}");
+    }
+    let spelt = format!("{number:E}");
+    match spelt.split_once('E') {
+        Some((digits, _)) if digits.contains('.') => spelt,
+        Some((digits, exponent)) => format!("{digits}.0E{exponent}"),
+        None => spelt,
+    }
+}

@@ -1,0 +1,83 @@
+//! Synapse expressions, against the cases in `cases/synapse.txt`.
+
+mod common;
+
+use common::Message;
+use penstock_expression::synapse::{Mode, SynapseExpression};
+use penstock_expression::{BodyUse, Scope};
+
+const CASES: &str = include_str!("cases/synapse.txt");
+const PAYLOAD: &str = r#"{"name":"Ann","age":30,"tags":["a","b","c"],"price":12.50,"zero":0,"none":null,"ok":true,"items":[{"p":5,"n":"x"},{"p":15,"n":"y"},{"p":25,"n":"z"}],"o":{"k-1":"v"}}"#;
+const AROUND: &str = r#"{"headers":{"pick":"z","X-Y":"hy"},"vars":{"i":1,"j":3,"limit":20,"key":"name","obj":{"a":[1,2,3]},"text":"{\"in\":\"side\"}"},"synapse":{"uri":"/a"},"axis2":{"HTTP_SC":200},"query":{"q":"7"},"path":{"id":"42"},"function":{"f":"fn"},"configs":{"env":"test"},"registry":{"conf:/x":"{\"r\":1}","conf:/x#p":"pv"},"secrets":{"db":"s3cret"}}"#;
+
+#[test]
+fn every_expression_answers_what_its_case_says() {
+    let message = Message::new(PAYLOAD, AROUND);
+    let (mut mode, mut count, mut wrong) = (Mode::Compatible, 0, Vec::new());
+    for (line, case) in CASES.lines().enumerate() {
+        match case {
+            "strict" => mode = Mode::Strict,
+            "compatible" => mode = Mode::Compatible,
+            case if case.is_empty() || case.starts_with('#') => {}
+            case => {
+                count += 1;
+                wrong.extend(check(&message, mode, case).map(|why| format!("{}: {why}", line + 1)));
+            }
+        }
+    }
+    assert!(count > 200, "{count} cases were read");
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn check(scope: &dyn Scope, mode: Mode, case: &str) -> Option<String> {
+    let (source, arrow, expect) = [" => ", " !! ", " ?? "]
+        .iter()
+        .find_map(|arrow| case.split_once(arrow).map(|(source, expect)| (source, *arrow, expect)))
+        .expect("a case has an arrow");
+    let compiled = SynapseExpression::compile(source, mode);
+    let told = match &compiled {
+        Err(error) => ("!!", error.to_string()),
+        Ok(expression) => match expression.evaluate(scope) {
+            Ok(value) => ("=>", value.text().into_owned()),
+            Err(error) => ("??", error.to_string()),
+        },
+    };
+    let fine = told.0 == arrow.trim()
+        && if told.0 == "=>" { told.1 == expect } else { told.1.contains(expect) };
+    (!fine).then(|| format!("{case}\n    told {told:?}"))
+}
+
+#[test]
+fn the_need_of_the_body_is_known_before_evaluation() {
+    for (source, expect) in [
+        ("vars.x", BodyUse::Untouched),
+        ("headers.a + configs.b", BodyUse::Untouched),
+        ("exists(payload.x)", BodyUse::Read),
+        ("vars.x[?(@.y == payload.z)]", BodyUse::Read),
+        ("$", BodyUse::Read),
+        ("xpath('//a')", BodyUse::Read),
+        ("true ? 1 : payload.a", BodyUse::Read),
+    ] {
+        let compiled = SynapseExpression::compile(source, Mode::Compatible).unwrap();
+        assert_eq!(compiled.body_use(), expect, "{source}");
+    }
+}
+
+#[test]
+fn an_expression_nested_or_chained_without_end_is_refused() {
+    for source in [
+        "(".repeat(1_000_000),
+        "(".repeat(60_000),
+        "[".repeat(60_000),
+        "not(".repeat(15_000),
+        "true and ".repeat(7_000),
+        "1 + ".repeat(15_000) + "1",
+        "1 < ".repeat(15_000) + "1",
+        "true ? ".repeat(9_000),
+        "payload[".repeat(8_000),
+        format!("payload{}", ".a".repeat(30_000)),
+    ] {
+        let told = SynapseExpression::compile(&source, Mode::Compatible);
+        assert!(told.is_err(), "{}", &source[..10]);
+    }
+}

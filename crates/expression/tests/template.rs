@@ -1,0 +1,134 @@
+//! Payload templates and the FreeMarker subset, against the cases in `cases/template.txt`.
+
+mod common;
+
+use common::Message;
+use penstock_expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
+use penstock_expression::{BodyUse, Expression, Scope};
+
+const CASES: &str = include_str!("cases/template.txt");
+const PAYLOAD: &str = r#"{"name":"Ann","n":12.50,"list":["a","b<&"],"empty":[],"none":null,"ok":true,"obj":{"p":1,"q":"z"},"items":[{"p":5},{"p":15}],"size":"1024B","o":{"k": "v\n", "e":[]},"t":"say \"hi\"\\ \u0001"}"#;
+const AROUND: &str = r#"{"headers":{"host":"h","X-Y":"hy","n":"42","j":"{\"a\":1}","q":"{broken","x":"<b/>"},"synapse":{"uri":"/a"},"axis2":{"HTTP_SC":200},"vars":{"v":7}}"#;
+const ARGUMENTS: [&str; 11] = [
+    "json-eval($.list)",
+    "json-eval($.size)",
+    "json-eval($.n)",
+    "json-eval($.o)",
+    "json-eval($.t)",
+    "json-eval($.nothing)",
+    "$trp:n",
+    "$trp:n",
+    "$trp:j",
+    "$trp:q",
+    "get-property('transport', 'x')",
+];
+/// The argument, from 1, that is `literal="true"`.
+const LITERAL: usize = 8;
+
+#[test]
+fn every_template_makes_what_its_case_says() {
+    let message = Message::new(PAYLOAD, AROUND);
+    let (mut count, mut wrong) = (0, Vec::new());
+    for (line, case) in CASES.lines().enumerate() {
+        if !case.is_empty() && !case.starts_with('#') {
+            count += 1;
+            wrong.extend(check(&message, case).map(|why| format!("{}: {why}", line + 1)));
+        }
+    }
+    assert!(count > 130, "{count} cases were read");
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn check(scope: &dyn Scope, case: &str) -> Option<String> {
+    let (language, rest) = case.split_once(" | ").expect("a case names its language");
+    let (template, expect, fails) = match (rest.split_once(" => "), rest.split_once(" !! ")) {
+        (_, Some((template, expect))) => (template, expect, true),
+        (Some((template, expect)), None) => (template, expect, false),
+        (None, None) => panic!("{case} has no arrow"),
+    };
+    // JSON cases hold `\n` as an escape of their own.
+    let lines = |text: &str| {
+        if language == "json" && !fails { text.to_owned() } else { text.replace("\\n", "\n") }
+    };
+    let told = fill(scope, language, &lines(template));
+    let expect = if expect.contains("json_string") || expect.starts_with("{\"name\"") {
+        expect.to_owned()
+    } else {
+        lines(expect)
+    };
+    let fine = match &told {
+        Ok(made) => !fails && *made == expect,
+        Err(error) => fails && error.contains(&expect),
+    };
+    (!fine).then(|| format!("{case}\n    told {told:?}"))
+}
+
+fn fill(scope: &dyn Scope, language: &str, template: &str) -> Result<String, String> {
+    let arguments = ARGUMENTS.iter().map(|source| Expression::compile(source).unwrap());
+    let mut made = Vec::new();
+    if language == "ftl" {
+        let compiled = FreeMarker::compile(template, arguments.collect())
+            .map_err(|error| error.to_string())?;
+        compiled.render(scope, &mut made).map_err(|error| error.to_string())?;
+    } else {
+        let media = match language {
+            "json" | "escape" => MediaType::Json,
+            "xml" => MediaType::Xml,
+            _ => MediaType::Text,
+        };
+        let settings = Settings { escape_xml: language == "escape", ..Settings::new(media) };
+        let arguments = arguments.enumerate().map(|(place, expression)| Argument {
+            literal: place + 1 == LITERAL,
+            ..Argument::new(expression)
+        });
+        let compiled = PayloadTemplate::compile(template, arguments.collect(), settings);
+        compiled
+            .map_err(|error| error.to_string())?
+            .render(scope, &mut made)
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(String::from_utf8(made).unwrap())
+}
+
+#[test]
+fn a_template_knows_whether_it_reads_the_body() {
+    let of = |source: &str| vec![Expression::compile(source).unwrap()];
+    for (template, argument, expect) in [
+        ("x", "json-eval($.a)", BodyUse::Untouched),
+        ("$1", "json-eval($.a)", BodyUse::Read),
+        ("$1", "$ctx:a", BodyUse::Untouched),
+        ("${payload.a}", "$ctx:a", BodyUse::Read),
+        ("${vars.a}", "$ctx:a", BodyUse::Untouched),
+    ] {
+        let arguments = of(argument).into_iter().map(Argument::new).collect();
+        let compiled =
+            PayloadTemplate::compile(template, arguments, Settings::new(MediaType::Text));
+        assert_eq!(compiled.unwrap().body_use(), expect, "{template} {argument}");
+    }
+    assert_eq!(FreeMarker::compile("${ctx.a}", vec![]).unwrap().body_use(), BodyUse::Untouched);
+    assert_eq!(FreeMarker::compile("${payload.a}", vec![]).unwrap().body_use(), BodyUse::Read);
+}
+
+#[test]
+fn a_template_without_end_stops_at_its_limits() {
+    let message = Message::new(PAYLOAD, AROUND);
+    for template in [
+        "<#list 1..1000000000 as i>x</#list>",
+        "<#list 1..3000 as i><#list 1..3000 as j>x</#list></#list>",
+        "<#assign x = \"abcdefgh\"><#list 1..60 as i><#assign x = x + x></#list>${x}",
+        "<#assign x = [1,2]><#list 1..60 as i><#assign x = x + x></#list>${x?size}",
+        "<#assign x = \"aaaaaaaaaaaaaaaa\"><#list 1..9 as i><#assign x = x?replace(\"a\", \"aaaaaaaaaaaaaaaa\")></#list>${x}",
+    ] {
+        assert!(fill(&message, "ftl", template).is_err(), "{template}");
+    }
+    for template in [
+        "<#if true>".repeat(80_000),
+        format!("${{{}1", "(".repeat(60_000)),
+        format!("${{{}1}}", "-".repeat(60_000)),
+        format!("${{1{}}}", "+1".repeat(20_000)),
+        format!("${{a{}}}", ".b".repeat(20_000)),
+        format!("${{{}}}", "[".repeat(20_000)),
+    ] {
+        assert!(fill(&message, "ftl", &template).is_err(), "{}", &template[..12]);
+    }
+}
