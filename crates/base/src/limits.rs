@@ -248,6 +248,19 @@ pub const XML_DECLARATIONS_MAX: u32 = 4_096;
 const _: () = assert!(XML_BYTES_CEILING < 1 << 28, "a length has to fit in 28 bits");
 const _: () = assert!(XML_BYTES_MAX <= XML_BYTES_CEILING, "the default has to be allowed");
 
+// --- xpath --------------------------------------------------------------------------------------
+
+/// Longest XPath expression, in bytes. Longer: refused at load.
+pub const XPATH_BYTES_MAX: usize = 64 * KIB as usize;
+/// Deepest nesting of parentheses, predicates and arguments in an XPath expression, and most
+/// comparisons chained without them. Deeper: refused at load. Proven against a 2 MiB stack by a test.
+pub const XPATH_DEPTH_MAX: usize = 64;
+/// Most steps of one evaluation of an XPath expression, about one per node that it looks at, unless
+/// the caller says otherwise. More: the evaluation fails. About a second's work.
+pub const XPATH_STEPS_MAX: u64 = 100_000_000;
+/// Most nodes in one node-set, 24 bytes each. More: the evaluation fails.
+pub const XPATH_NODES_MAX: usize = 4_000_000;
+
 // --- JSON and expressions -----------------------------------------------------------------------
 
 /// Deepest nesting of JSON in a message body. Deeper: refused. Reading it uses no recursion; jackson's default is 1,000.
