@@ -63,6 +63,10 @@ pub(crate) fn is_name_char(c: char) -> bool {
 /// Whether `text` is a name without colon (Namespaces in XML 1.0, production 4).
 #[must_use]
 pub fn is_ncname(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if bytes.iter().all(|&byte| byte.is_ascii() && has(byte, NAME)) {
+        return bytes.first().is_some_and(|&byte| has(byte, NAME_START));
+    }
     let mut chars = text.chars();
     chars.next().is_some_and(is_name_start) && chars.all(is_name_char)
 }

@@ -35,6 +35,7 @@ mod names;
 mod namespaces;
 mod node;
 mod options;
+pub mod reader;
 mod scan;
 mod sink;
 mod writer;

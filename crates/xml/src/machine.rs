@@ -6,7 +6,7 @@
 //! put together) and names of its [`Namespaces`].
 
 pub(crate) mod references;
-mod tags;
+pub(crate) mod tags;
 mod text;
 
 use crate::chars::{self, NAME, SPACE};

@@ -48,7 +48,7 @@ pub struct DoctypeIds {
     pub system: String,
 }
 
-/// Why a piece can't be written. Nothing of it was.
+/// Why a piece can't be written. Nothing of it was, but the start tag before it may be complete now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     #[error("`{0}` isn't a name that XML with namespaces allows")]
@@ -267,19 +267,20 @@ impl Writer {
         self.pending = false;
         self.scope.begin_tag();
         let mark = self.open.last().map_or(0, |open| open.bindings);
-        self.name.0 = self.scope.element_prefix(&self.name.0, &self.name.1, mark);
-        for attribute in self.attributes.iter_mut().filter(|found| !found.namespace.is_empty()) {
-            attribute.prefix =
-                self.scope.attribute_prefix(&attribute.prefix, &attribute.namespace, mark);
+        self.scope.element_prefix(&mut self.name.0, &self.name.1, mark);
+        let mut spaced = self.attributes.iter_mut().filter(|found| !found.namespace.is_empty());
+        if let Some(first) = spaced.next() {
+            self.scope.lock(&self.name.0);
+            for attribute in std::iter::once(first).chain(spaced) {
+                let PendingAttribute { prefix, namespace, .. } = attribute;
+                self.scope.attribute_prefix(prefix, namespace, mark);
+            }
         }
-        let start = self.out.len();
-        push_name(&mut self.out, &self.name.0, &self.name.2);
-        let name = self.out.get(start..).unwrap_or("");
-        self.names.push_str(name);
-        self.out.truncate(start);
         self.document_type();
         self.out.push('<');
+        let start = self.out.len();
         push_name(&mut self.out, &self.name.0, &self.name.2);
+        self.names.push_str(self.out.get(start..).unwrap_or(""));
         let encoding = self.options.encoding;
         for (prefix, uri) in self.scope.since(mark) {
             self.out.push_str(if prefix.is_empty() { " xmlns" } else { " xmlns:" });
@@ -409,11 +410,11 @@ impl Sink for Writer {
         if text.is_empty() {
             return Ok(());
         }
-        if !chars::is_text(text) {
-            return Err(WriteError::BadText);
-        }
         let encoding = self.options.encoding;
         if self.open.last().is_some_and(|open| open.cdata) {
+            if !chars::is_text(text) {
+                return Err(WriteError::BadText);
+            }
             if !self.in_cdata {
                 self.before_content()?;
                 self.out.push_str("<![CDATA[");
@@ -425,8 +426,11 @@ impl Sink for Writer {
         }
         self.before_content()?;
         self.mixed();
-        escape::push(&mut self.out, text, Place::Text, encoding);
-        Ok(())
+        if escape::push(&mut self.out, text, Place::Text, encoding) {
+            Ok(())
+        } else {
+            Err(WriteError::BadText)
+        }
     }
 
     fn comment(&mut self, text: &str) -> Result<(), WriteError> {

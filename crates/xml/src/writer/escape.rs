@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::Encoding;
+use crate::chars;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
@@ -10,12 +11,19 @@ pub(super) enum Place {
     Attribute,
 }
 
-/// Spelt otherwise: bit 0 in text, bit 1 in values. Line feeds and tabs in values would be normalised away
-/// when read, carriage returns everywhere.
+/// Spelt otherwise: bit 0 in text, bit 1 in values; bit 2: perhaps not allowed at all. Line feeds and tabs
+/// in values would be normalised away when read, carriage returns everywhere.
 const SPECIAL: [u8; 256] = special();
+const SUSPECT: u8 = 4;
 
 const fn special() -> [u8; 256] {
     let mut table = [0; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        table[control] = SUSPECT;
+        control += 1;
+    }
+    table[0xEF] = SUSPECT;
     table[b'&' as usize] = 3;
     table[b'<' as usize] = 3;
     table[b'>' as usize] = 1;
@@ -26,19 +34,29 @@ const fn special() -> [u8; 256] {
     table
 }
 
-pub(super) fn push(out: &mut String, text: &str, place: Place, encoding: Encoding) {
+/// False, and nothing is written, when XML doesn't allow a character of `text`.
+pub(super) fn push(out: &mut String, text: &str, place: Place, encoding: Encoding) -> bool {
+    let before = out.len();
     let whole = matches!(encoding, Encoding::Utf8 | Encoding::Utf16) || text.is_ascii();
     let mask = match place {
-        Place::Text => 1,
-        Place::Attribute => 2,
+        Place::Text => 1 | SUSPECT,
+        Place::Attribute => 2 | SUSPECT,
     };
     let mut from = 0usize;
     let bytes = text.as_bytes();
-    let is_special = |byte: u8| SPECIAL.get(usize::from(byte)).is_some_and(|bits| bits & mask != 0);
+    let special = |byte: u8| SPECIAL.get(usize::from(byte)).map_or(0, |bits| bits & mask);
     let plain = |from: usize, to: usize| text.get(from..to).unwrap_or("");
     for (at, &byte) in bytes.iter().enumerate() {
-        if !is_special(byte) {
+        let bits = special(byte);
+        if bits == 0 {
             continue;
+        }
+        if bits & SUSPECT != 0 {
+            if text.get(at..).and_then(|rest| rest.chars().next()).is_some_and(chars::is_char) {
+                continue;
+            }
+            out.truncate(before);
+            return false;
         }
         push_plain(out, plain(from, at), whole, encoding);
         out.push_str(match byte {
@@ -53,6 +71,7 @@ pub(super) fn push(out: &mut String, text: &str, place: Place, encoding: Encodin
         from = at.wrapping_add(1);
     }
     push_plain(out, plain(from, bytes.len()), whole, encoding);
+    true
 }
 
 fn push_plain(out: &mut String, text: &str, whole: bool, encoding: Encoding) {

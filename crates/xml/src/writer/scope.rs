@@ -64,40 +64,36 @@ impl Scope {
         self.locked.clear();
     }
 
-    /// The prefix for an element that wants `prefix`; declared if need be.
-    pub(super) fn element_prefix(&mut self, prefix: &str, uri: &str, mark: usize) -> String {
+    /// Makes `prefix` one that an element in `uri` may have; declared if need be.
+    pub(super) fn element_prefix(&mut self, prefix: &mut String, uri: &str, mark: usize) {
         if uri == crate::XML_NAMESPACE {
-            return "xml".to_owned();
+            super::assign(prefix, "xml");
+        } else if !self.declare(prefix, uri, mark) {
+            *prefix = self.usable(uri, true).unwrap_or_else(|| self.invent(uri));
         }
-        let found = if self.declare(prefix, uri, mark) {
-            prefix.to_owned()
-        } else {
-            self.usable(uri, true).unwrap_or_else(|| self.invent(uri))
-        };
-        self.locked.push(found.clone());
-        found
     }
 
     /// The same for an attribute in a namespace: it can't do without a prefix.
-    pub(super) fn attribute_prefix(&mut self, prefix: &str, uri: &str, mark: usize) -> String {
+    pub(super) fn attribute_prefix(&mut self, prefix: &mut String, uri: &str, mark: usize) {
         if uri == crate::XML_NAMESPACE {
-            return "xml".to_owned();
+            super::assign(prefix, "xml");
+            return;
         }
-        let bound = self.find(prefix).map(|(_, bound)| bound);
-        if !prefix.is_empty() && (bound == Some(uri)) {
-            self.locked.push(prefix.to_owned());
-            return prefix.to_owned();
-        }
-        let found = self.usable(uri, false).unwrap_or_else(|| {
+        let bound = self.find(prefix).is_some_and(|(_, bound)| bound == uri);
+        if prefix.is_empty() || !bound {
             let free = !prefix.is_empty() && !self.locked.iter().any(|locked| locked == prefix);
-            if free && self.declare(prefix, uri, mark) {
-                prefix.to_owned()
-            } else {
-                self.invent(uri)
+            if let Some(found) = self.usable(uri, false) {
+                *prefix = found;
+            } else if !(free && self.declare(prefix, uri, mark)) {
+                *prefix = self.invent(uri);
             }
-        });
-        self.locked.push(found.clone());
-        found
+        }
+        self.lock(prefix);
+    }
+
+    /// A name of the tag under way uses `prefix`.
+    pub(super) fn lock(&mut self, prefix: &str) {
+        self.locked.push(prefix.to_owned());
     }
 
     /// A prefix in scope that is bound to `uri`.
