@@ -97,13 +97,16 @@ pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
 /// Most connections waiting in the kernel's accept queue of one listener.
 pub const ACCEPT_BACKLOG: i32 = 4_096;
 /// Most concurrent HTTP/2 streams of one connection. Source: RFC 9113 section 6.5.2 recommends at least 100.
-pub const H2_STREAMS_MAX: u32 = 256;
+pub const H2_STREAMS_MAX: u32 = 128;
 /// Bytes of one HTTP/2 stream's body that may be on their way to us unread. More: the client waits.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 256 * KIB;
-/// The same for all streams of one HTTP/2 connection: what a connection can make us hold.
+/// The same for all streams of one HTTP/2 connection: what its uploads can make us hold.
 pub const H2_CONNECTION_WINDOW_BYTES: u32 = MIB;
 /// Bytes of one HTTP/2 stream's answer held for sending. More: the backend waits.
 pub const H2_SEND_BUFFER_BYTES: usize = 64 * KIB as usize;
+/// The same for all streams of one HTTP/2 connection together, give or take a piece. More: they wait
+/// until its socket has taken all of it.
+pub const H2_CONNECTION_SEND_BYTES: usize = MIB as usize;
 /// Most HTTP/2 streams that we reset and still remember. More: the oldest are forgotten.
 pub const H2_RESET_STREAMS_MAX: usize = 64;
 /// Most HTTP/2 streams that a client may reset before we came to read them. More: the connection is

@@ -1,5 +1,8 @@
 //! One HTTP/2 connection of a client, with every limit that the protocol leaves to the server.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ::h2::server::{self, SendResponse};
 use ::h2::{Error, RecvStream};
 use base::limits;
@@ -15,6 +18,7 @@ pub type Accepted = (Parts, RecvStream, SendResponse<Bytes>);
 /// The server's side of a connection. See the module's note on who drives it.
 pub struct Connection {
     inner: server::Connection<Rewind, Bytes>,
+    held: Arc<AtomicBool>,
 }
 
 impl Connection {
@@ -24,8 +28,10 @@ impl Connection {
     /// # Errors
     /// The socket's, or a peer that doesn't speak HTTP/2.
     pub async fn handshake(stream: Stream, read: Bytes) -> Result<Self, Error> {
-        let inner = builder().handshake(Rewind::new(read, stream)).await?;
-        Ok(Self { inner })
+        let stream = Rewind::new(read, stream);
+        let held = stream.held();
+        let inner = builder().handshake(stream).await?;
+        Ok(Self { inner, held })
     }
 
     /// The next request. Drives all streams of the connection meanwhile. None: the connection is
@@ -42,6 +48,12 @@ impl Connection {
     /// to be called until it gives none.
     pub fn graceful_shutdown(&mut self) {
         self.inner.graceful_shutdown();
+    }
+
+    /// Whether frames wait for the client to read. Asked after [`Self::accept`] had nothing to give:
+    /// if none do, all that was handed over before is on its way.
+    pub fn is_held_up(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
     }
 
     /// Whether no stream is open: such a connection may be closed when it idled long enough.

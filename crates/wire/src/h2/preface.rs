@@ -3,6 +3,8 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
@@ -39,11 +41,23 @@ pub fn is_preface_prefix(bytes: &[u8]) -> PrefaceMatch {
 pub struct Rewind {
     read: Bytes,
     stream: Stream,
+    held: Arc<AtomicBool>,
 }
 
 impl Rewind {
     pub fn new(read: Bytes, stream: Stream) -> Self {
-        Self { read, stream }
+        Self { read, stream, held: Arc::default() }
+    }
+
+    /// Whether the last bytes that were to be written still wait for the peer to read. The h2 crate
+    /// keeps the stream to itself, so whoever wants to know takes this along before.
+    pub(super) fn held(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.held)
+    }
+
+    fn note<T>(&self, outcome: Poll<T>) -> Poll<T> {
+        self.held.store(outcome.is_pending(), Ordering::Relaxed);
+        outcome
     }
 }
 
@@ -69,7 +83,9 @@ impl AsyncWrite for Rewind {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, buf)
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(cx, buf);
+        this.note(written)
     }
 
     fn poll_write_vectored(
@@ -77,7 +93,9 @@ impl AsyncWrite for Rewind {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, bufs)
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, bufs);
+        this.note(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -85,7 +103,9 @@ impl AsyncWrite for Rewind {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        let this = self.get_mut();
+        let flushed = Pin::new(&mut this.stream).poll_flush(cx);
+        this.note(flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -14,6 +14,7 @@ use wire::http1::{Parsed, Refusal, write};
 
 use super::Opened;
 use super::caller::{Caller, Respond};
+use super::outbox::Outbox;
 use crate::account::Record;
 use crate::call::Call;
 use crate::flow::{BodyError, Http1Source, Source};
@@ -50,7 +51,8 @@ pub(super) async fn answer(opened: Opened, (parts, body, respond): Accepted) {
             Err(Fault::Malformed { status, reason })
         }
     };
-    let mut exchange = Exchange { worker, call: &call, caller, is_head: parts.method == "HEAD" };
+    let (outbox, is_head) = (&opened.0.outbox, parts.method == "HEAD");
+    let mut exchange = Exchange { worker, outbox, call: &call, caller, is_head };
     let fault = match replied {
         Ok(Reply::Upstream(answer)) => exchange.deliver(answer, &mut record).await.err(),
         Ok(Reply::Local(local)) => {
@@ -103,6 +105,8 @@ async fn unless_reset<T>(
 /// One stream with an answer under way.
 struct Exchange<'a> {
     worker: &'a Worker,
+    /// Frames of all streams of the connection.
+    outbox: &'a Outbox,
     call: &'a Call,
     caller: Caller<'a>,
     /// The answer has no body, whatever it says of its length. Known even of a malformed head.
@@ -163,7 +167,7 @@ impl Exchange<'_> {
         let stall_ms = worker.compiled().live.stall_ms;
         self.caller.watch.set(worker.coarse_us() + u64::from(stall_ms) * 1_000);
         let sent = poll_fn(|cx| {
-            let run = poll_down(cx, &mut body, &mut out, &mut record.sent);
+            let run = poll_down(cx, &mut body, &mut out, self.outbox, &mut record.sent);
             if run.is_pending() && self.caller.watch.poll_expired(cx) {
                 return Poll::Ready(Err(Ended::Caller));
             }
@@ -211,6 +215,7 @@ impl Exchange<'_> {
         let response =
             head.parse(text, self.call.head.method()).and_then(|_| h2::response_parts(&head, text));
         self.worker.give_back_response_head(head);
+        self.outbox.add(text.len());
         Ok(self.caller.respond.borrow_mut().send_response(response?, is_all).ok())
     }
 
@@ -228,14 +233,31 @@ impl Exchange<'_> {
         match moved.and(trailers.map_err(|_| Ended::Upstream)) {
             Ok(Some(Some(trailers))) => out.trailers(trailers).map_err(|_| Ended::Caller),
             Ok(Some(None) | None) => out.finish().map_err(|_| Ended::Caller),
-            Err(ended) => {
-                out.reset(match ended {
-                    Ended::Upstream => Reason::INTERNAL_ERROR,
-                    Ended::Caller => Reason::CANCEL,
-                });
-                Err(ended)
+            Err(Ended::Upstream) => {
+                self.caller.watch.set(self.worker.coarse_us() + stall_us);
+                self.until_sent(&mut out).await;
+                out.reset(Reason::INTERNAL_ERROR);
+                Err(Ended::Upstream)
+            }
+            Err(Ended::Caller) => {
+                out.reset(Reason::CANCEL);
+                Err(Ended::Caller)
             }
         }
+    }
+
+    /// Waits until what was handed over is on its way, so that a reset does not take it back: a head
+    /// and the beginning of a body say more than a reset alone. Not longer than the watch says, and
+    /// not for a caller that is gone.
+    async fn until_sent(&self, out: &mut Outgoing) {
+        let mark = self.outbox.mark();
+        poll_fn(|cx| {
+            if out.poll_reset(cx).is_ready() || self.caller.watch.poll_expired(cx) {
+                return Poll::Ready(());
+            }
+            self.outbox.poll_sent(cx, mark)
+        })
+        .await;
     }
 
     fn poll_pump(
@@ -256,7 +278,7 @@ impl Exchange<'_> {
             stream: &mut answer.lease.stream,
             buffers: &self.worker.buffers,
         };
-        if let Poll::Ready(ended) = poll_down(cx, &mut source, out, &mut record.sent) {
+        if let Poll::Ready(ended) = poll_down(cx, &mut source, out, self.outbox, &mut record.sent) {
             return Poll::Ready(ended);
         }
         moved |= record.sent != before;
@@ -271,15 +293,18 @@ impl Exchange<'_> {
     }
 }
 
-/// Moves payload from `source` to the caller, as far as its window allows. Ready at the end of the
+/// Moves payload from `source` to the caller, as far as its window and the connection allow. Ready at the end of the
 /// source, when the end of the stream is still to be sent.
 fn poll_down<S: Source>(
     cx: &mut Context<'_>,
     source: &mut S,
     out: &mut Outgoing,
+    outbox: &Outbox,
     sent: &mut u64,
 ) -> Poll<Result<(), Ended>> {
     loop {
+        // First, so that a stream that has to wait reads nothing that it would then have to hold.
+        ready!(outbox.poll_room(cx));
         ready!(source.poll_fill(cx)).map_err(|_| Ended::Upstream)?;
         let data = source.data();
         if data.is_empty() {
@@ -289,6 +314,7 @@ fn poll_down<S: Source>(
         let piece = Bytes::copy_from_slice(data.get(..room).unwrap_or(data));
         let count = piece.len();
         out.send(piece).map_err(|_| Ended::Caller)?;
+        outbox.add(count);
         source.consume(count);
         *sent = sent.saturating_add(count as u64);
     }

@@ -8,6 +8,7 @@
 
 mod answer;
 mod caller;
+mod outbox;
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -19,6 +20,8 @@ use base::limits::DRAIN_MS_MAX;
 use bytes::Bytes;
 use wire::h2::{Accepted, Connection};
 use wire::stream::Stream;
+
+use outbox::Outbox;
 
 use super::Open;
 use crate::call::Peer;
@@ -42,6 +45,7 @@ pub(super) async fn serve(open: Open, stream: Stream, read: Bytes, peer: Rc<Peer
         secure,
         watch,
         streams: Cell::new(0),
+        outbox: Outbox::default(),
         leaving: Cell::new(false),
     });
     shared.rest();
@@ -70,6 +74,7 @@ struct Shared {
     /// Runs while no stream is being answered; each stream has one of its own.
     watch: Rc<Watch>,
     streams: Cell<usize>,
+    outbox: Outbox,
     /// The caller was told to open no more streams.
     leaving: Cell<bool>,
 }
@@ -96,6 +101,9 @@ impl Shared {
                 // The streams were told; there is no one else to tell.
                 Some(Err(_)) | None => Event::Ended,
             });
+        }
+        if !connection.is_held_up() {
+            self.outbox.emptied();
         }
         if self.worker().draining.get() && !self.leaving.get() {
             return Poll::Ready(Event::Leave);

@@ -149,6 +149,52 @@ async fn many_streams_share_a_connection() {
 }
 
 #[tokio::test]
+async fn uploads_that_nobody_reads_are_held_to_the_connections_window() {
+    const STREAMS: usize = 8;
+    let window_bytes = limits::H2_CONNECTION_WINDOW_BYTES as usize;
+    let stream_bytes = limits::H2_STREAM_WINDOW_BYTES as usize;
+    assert!(STREAMS * stream_bytes > window_bytes, "the streams' windows alone would allow more");
+    let (listener, address) = listen().await;
+    let server = tokio::spawn(async move {
+        let mut connection = serve_clear(&listener).await;
+        let mut unread = Vec::new();
+        while let Some(Ok(accepted)) = connection.accept().await {
+            unread.push(accepted);
+        }
+    });
+    let client = client_over(TcpStream::connect(address).await.unwrap()).await;
+    let mut uploads = Vec::new();
+    for _ in 0..STREAMS {
+        let request = Request::post("http://a.test/").body(()).unwrap();
+        let mut client = client.clone().ready().await.unwrap();
+        let (response, mut upload) = client.send_request(request, false).unwrap();
+        upload.reserve_capacity(stream_bytes);
+        uploads.push((response, upload));
+    }
+    let mut sent = 0;
+    // Whoever has room sends; what is granted is never more than the connection's window.
+    while sent < window_bytes {
+        let room = std::future::poll_fn(|cx| {
+            let ready = uploads.iter_mut().find_map(|(_, upload)| match upload.poll_capacity(cx) {
+                std::task::Poll::Ready(room) => {
+                    let room = room.unwrap().unwrap();
+                    upload.send_data(Bytes::from(vec![b'x'; room]), false).unwrap();
+                    Some(room)
+                }
+                std::task::Poll::Pending => None,
+            });
+            ready.map_or(std::task::Poll::Pending, std::task::Poll::Ready)
+        });
+        sent += room.await;
+    }
+    assert_eq!(sent, window_bytes);
+    for (_, upload) in &uploads {
+        assert_eq!(upload.capacity(), 0, "nobody may send more");
+    }
+    server.abort();
+}
+
+#[tokio::test]
 async fn a_cut_answer_is_reset_and_the_connection_lives_on() {
     let (listener, address) = listen().await;
     tokio::spawn(async move { echo_all(serve_clear(&listener).await).await });
