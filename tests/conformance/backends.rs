@@ -131,6 +131,27 @@ fn a_truncated_answer_ends_the_callers_connection() {
     );
 }
 
+#[test]
+fn an_answer_that_the_connections_end_would_frame_is_cut_when_it_breaks_off() {
+    for (sent, is_whole) in
+        [("4\r\nhalf\r\n", false), ("4\r\nhalf\r\nx\r\n", false), ("4\r\nhalf\r\n0\r\n\r\n", true)]
+    {
+        let upstream = Upstream::by_hand();
+        let gateway = gateway(&upstream);
+        for mut client in [gateway.connect(), gateway.connect_tls()] {
+            client.send("GET /a/x HTTP/1.0\r\nHost: me\r\n\r\n");
+            let mut visit = upstream.accept();
+            visit.request();
+            visit.send(format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{sent}"));
+            let got = client.read_head();
+            assert_eq!((got.status, got.header("content-length")), (200, None));
+            visit.close();
+            assert_eq!(client.read_until_close(), "half", "{sent:?}");
+            assert_eq!(client.was_cut(), !is_whole, "{sent:?}");
+        }
+    }
+}
+
 /// After this answer to `request`, is the backend's connection used for the next request?
 #[track_caller]
 fn check_reuse(request: &str, sent: &str, expect: bool) {

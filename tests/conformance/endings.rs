@@ -117,6 +117,23 @@ fn a_caller_that_leaves_closes_its_backend_and_is_recorded_as_499() {
 }
 
 #[test]
+fn a_caller_that_closes_while_its_backend_is_silent_is_taken_to_have_left() {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    for request in [GET, "POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\n\r\nhi"] {
+        let mut client = gateway.connect();
+        client.send(request);
+        let mut visit = upstream.accept();
+        visit.request();
+        drop(client);
+        visit.expect_close();
+    }
+    gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 2);
+    gateway.wait_for_metric("penstock_connections", "", 0);
+    assert_eq!(gateway.metric("penstock_faults_total", "blame=\"upstream\""), 0);
+}
+
+#[test]
 fn a_caller_that_leaves_within_an_answer_closes_its_backend() {
     let upstream = Upstream::by_hand();
     let gateway = gateway(&upstream);

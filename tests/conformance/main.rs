@@ -12,6 +12,7 @@ mod following;
 mod framing;
 mod keeping;
 mod living;
+mod logging;
 mod paths;
 mod routing;
 mod tokens;

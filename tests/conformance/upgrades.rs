@@ -122,6 +122,28 @@ fn a_101_that_nobody_asked_for_or_to_another_protocol_is_a_protocol_violation() 
     visit.expect_close();
 }
 
+#[test]
+fn a_handshake_that_declares_a_body_is_an_ordinary_request() {
+    let upstream = Upstream::by_hand();
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    for (framing, body) in [
+        ("Content-Length: 2\r\n", "hi"),
+        ("Content-Length: 0\r\n", ""),
+        ("Transfer-Encoding: chunked\r\n", "2\r\nhi\r\n0\r\n\r\n"),
+    ] {
+        let mut client = gateway.connect();
+        ask(&mut client, "websocket", framing);
+        client.send(body);
+        let mut visit = upstream.accept();
+        let request = visit.request();
+        let passed = ["upgrade", "connection"].map(|name| request.header(name));
+        assert_eq!(passed, [None, None], "{framing:?}");
+        visit.send(SWITCHING);
+        assert_eq!(client.read().verdict(), "500 101506", "{framing:?}");
+        visit.expect_close();
+    }
+}
+
 /// What of `Upgrade` reaches the backend.
 #[track_caller]
 fn check_passed(listed: &[&str], protocol: &str, expect: Option<&str>) {

@@ -79,6 +79,12 @@ impl Client {
         String::from_utf8_lossy(&self.0.rest()).into_owned()
     }
 
+    /// Whether the gateway ended the connection so that nobody takes what came for all there is.
+    #[must_use]
+    pub fn was_cut(&self) -> bool {
+        self.0.socket.is_broken()
+    }
+
     /// The gateway closes, and says nothing before that.
     #[track_caller]
     pub fn expect_close(&mut self) {

@@ -56,6 +56,8 @@ impl Identity {
 pub struct Socket {
     tcp: TcpStream,
     tls: Option<Tls>,
+    /// It ended otherwise than by the other side saying so.
+    broken: bool,
 }
 
 #[derive(Debug)]
@@ -74,7 +76,7 @@ impl Socket {
         tcp.set_read_timeout(Some(PATIENCE)).unwrap();
         tcp.set_write_timeout(Some(PATIENCE)).unwrap();
         tcp.set_nodelay(true).unwrap();
-        Self { tcp, tls: None }
+        Self { tcp, tls: None, broken: false }
     }
 
     pub(crate) fn tls_client(self, config: Arc<ClientConfig>, host: &str) -> Self {
@@ -156,9 +158,17 @@ impl Socket {
             Some(Tls::Server(stream)) => stream.read(buf),
         };
         match read {
-            Err(error) if is_end(error.kind()) => Ok(0),
+            Err(error) if is_end(error.kind()) => {
+                self.broken = true;
+                Ok(0)
+            }
             other => other,
         }
+    }
+
+    /// Whether it ended by a reset, or over TLS without a farewell: bytes may be missing.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     pub(crate) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {

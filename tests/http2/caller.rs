@@ -66,6 +66,20 @@ impl Caller {
         Self::connect_to(gateway.http())
     }
 
+    /// In clear; no window of its own ever holds the gateway up.
+    pub(crate) fn connect_with_windows(gateway: &Gateway, bytes: u32) -> Self {
+        wait(async {
+            let tcp = TcpStream::connect(gateway.http()).await.unwrap();
+            let (streams, connection) = h2::client::Builder::new()
+                .initial_window_size(bytes)
+                .initial_connection_window_size(bytes)
+                .handshake(tcp)
+                .await
+                .unwrap();
+            Self { streams, ended: RUNTIME.spawn(connection), scheme: "http" }
+        })
+    }
+
     pub(crate) fn connect_to(address: SocketAddr) -> Self {
         wait(async {
             let tcp = TcpStream::connect(address).await.unwrap();

@@ -90,6 +90,32 @@ fn an_answer_that_breaks_off_is_never_taken_for_a_whole_one() {
 }
 
 #[test]
+fn what_came_before_an_answer_broke_off_arrives() {
+    const LENGTH: usize = 256 * 1024;
+    for said in [5, LENGTH - 1] {
+        let upstream = Upstream::answering(move |_| {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
+            Answer::bytes([head.as_bytes(), &vec![b'x'; said]].concat()).then_close()
+        });
+        let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+        let caller = Caller::connect(&gateway);
+        for _ in 0..20 {
+            let exchange = caller.start(caller.request("GET /a/b", &[]), true).unwrap();
+            let mut begun = exchange.begun();
+            let mut got = 0;
+            let failure = loop {
+                match wait(next(&mut begun.down)).expect("no end") {
+                    Ok(piece) => got += piece.len(),
+                    Err(error) => break error.reason(),
+                }
+            };
+            assert_eq!((begun.status, got), (200, said));
+            assert_eq!(failure, Some(Reason::INTERNAL_ERROR));
+        }
+    }
+}
+
+#[test]
 fn an_answer_that_ends_with_the_connection_is_whole() {
     let upstream =
         Upstream::answering(|_| Answer::bytes("HTTP/1.1 200 OK\r\n\r\nall of it").then_close());

@@ -6,4 +6,6 @@ mod caller;
 mod connections;
 mod endings;
 mod exchanges;
+mod line;
+mod panics;
 mod streaming;

@@ -140,8 +140,26 @@ fn a_caller_that_does_not_read_holds_the_backend_up_and_no_other_stream() {
 }
 
 #[test]
+fn answers_beyond_what_a_connection_may_hold_wait_for_the_socket_and_arrive_whole() {
+    const STREAMS: usize = 24;
+    const LENGTH: usize = 1 << 20;
+    let upstream = Upstream::answering(|_| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
+        Answer::bytes([head.as_bytes(), &vec![b'x'; LENGTH]].concat())
+    });
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    let caller = Caller::connect_with_windows(&gateway, (2 * STREAMS * LENGTH) as u32);
+    let exchanges: Vec<_> = (0..STREAMS)
+        .map(|_| caller.start(caller.request("GET /a/b", &[]), true).unwrap())
+        .collect();
+    for exchange in exchanges {
+        assert_eq!(exchange.answer().body.len(), LENGTH);
+    }
+}
+
+#[test]
 fn many_streams_share_a_connection() {
-    const STREAMS: usize = 200;
+    const STREAMS: usize = 100;
     let upstream = Upstream::answering(|request| {
         Answer::ok(&format!("{} {}", request.target(), request.text()))
     });

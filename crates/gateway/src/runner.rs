@@ -174,13 +174,7 @@ async fn accept(
 
 /// Serves what waits in the kernel's queue: those callers were told that they are connected.
 fn take_the_rest(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol: &Protocol) {
-    loop {
-        let (tcp, from) = match listener.accept() {
-            Ok(accepted) => accepted,
-            // That one is gone; others wait behind it.
-            Err(error) if is_about_one_connection(&error) => continue,
-            Err(_) => return,
-        };
+    for (tcp, from) in waiting(|| listener.accept()) {
         if tcp.set_nonblocking(true).is_err() {
             continue;
         }
@@ -189,6 +183,19 @@ fn take_the_rest(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol
             tokio::task::spawn_local(serving);
         }
     }
+}
+
+/// What `accept` gives until the queue is empty. A connection that is gone is left out; others wait
+/// behind it.
+fn waiting<T>(mut accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item = T> {
+    std::iter::from_fn(move || {
+        loop {
+            match accept() {
+                Err(error) if is_about_one_connection(&error) => {}
+                accepted => return accepted.ok(),
+            }
+        }
+    })
 }
 
 fn is_about_one_connection(error: &io::Error) -> bool {
@@ -241,6 +248,16 @@ fn quota_cpus(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_accept_queue_goes_on_after_an_aborted_connection() {
+        use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+        let mut queue =
+            [Ok(1), Err(ConnectionAborted), Ok(2), Err(Interrupted), Ok(3), Err(WouldBlock), Ok(4)]
+                .into_iter();
+        let taken = waiting(|| queue.next().unwrap_or(Err(WouldBlock)).map_err(io::Error::from));
+        assert_eq!(taken.collect::<Vec<_>>(), [1, 2, 3]);
+    }
 
     #[test]
     fn a_cgroup_quota_counts_as_cpus_rounded_up() {

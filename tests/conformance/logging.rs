@@ -1,0 +1,36 @@
+//! The access log, line by line.
+
+use harness::{Gateway, Upstream, api};
+use model::AccessLog;
+use serde_json::Value;
+
+#[test]
+fn a_refused_head_is_logged_with_the_callers_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let upstream = Upstream::refusing();
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
+        .settings(|settings| settings.access_log = AccessLog::File(file.clone()))
+        .start();
+    let heads = [
+        ("GET /a/x HTTP/1.1\r\nHost: me\r\nno colon\r\n\r\n".to_owned(), 400),
+        (format!("GET /{} HTTP/1.1\r\nHost: me\r\n\r\n", "x".repeat(17 * 1024)), 414),
+        (format!("GET / HTTP/1.1\r\nHost: me\r\n{}\r\n", "X-Many: 1\r\n".repeat(200)), 431),
+        ("GET / HTTP/3.0\r\nHost: me\r\n\r\n".to_owned(), 505),
+    ];
+    for (head, status) in &heads {
+        let mut client = gateway.connect();
+        assert_eq!(client.offer(head).read().status, *status);
+        client.half_close().expect_close();
+    }
+    assert!(gateway.drain(), "nothing is under way");
+    let lines = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let seen: Vec<_> =
+        lines.iter().map(|line| (line["client"].as_str(), line["status"].as_u64())).collect();
+    let expect: Vec<_> =
+        heads.iter().map(|(_, status)| (Some("127.0.0.1"), Some(*status))).collect();
+    assert_eq!(seen, expect.iter().map(|(c, s)| (*c, s.map(u64::from))).collect::<Vec<_>>());
+    let whole = lines.iter().map(Value::to_string).collect::<String>();
+    assert!(!whole.contains("no colon") && !whole.contains("xxx"), "nothing of a refused head");
+}
