@@ -1,1 +1,55 @@
-//! The xpath engine.
+//! XPath 1.0: an expression's text in, values and nodes of an [`xml::Document`] out.
+//!
+//! The second of the engines: stands on `xml`, and xslt, Synapse's expressions and the mediators stand
+//! on it. Reads the text of an expression once ([`Expression::compile`]), then trees, as often as one
+//! likes; answers node-sets in document order, strings, numbers and booleans as the recommendation
+//! defines them. Variables, extension functions and namespaces are the caller's ([`StaticContext`],
+//! [`Environment`]); [`synapse`] comes in by that door.
+//!
+//! ```
+//! use xpath::{Context, Expression, Nothing};
+//!
+//! let document = xml::Document::parse(b"<orders><order><symbol>IBM</symbol></order></orders>")?;
+//! let symbol = Expression::compile("//order[1]/symbol", &Nothing)?;
+//! assert_eq!(symbol.evaluate_string(Context::new(document.root()), &mut Nothing)?, "IBM");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Architecture invariant: an evaluation is bounded in steps, in nodes and in depth
+//! (`base::limits::XPATH_*`), and never recurses on the depth of a document.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+
+mod axis;
+mod compare;
+mod context;
+mod core;
+mod error;
+mod evaluate;
+mod expression;
+mod functions;
+mod item;
+mod lexer;
+mod name;
+mod number;
+mod parser;
+mod path;
+mod pattern;
+mod plan;
+mod scan;
+mod sink;
+pub mod synapse;
+mod test;
+mod value;
+mod walk;
+
+pub use context::{Context, Environment, FunctionId, Nothing, StaticContext, VariableId};
+pub use error::{CompileError, EvalError};
+pub use expression::Expression;
+pub use functions::core_functions;
+pub use item::{Item, NodeSet};
+pub use name::ExpandedName;
+pub use number::{number_to_string, round, string_to_number};
+pub use pattern::{Alternative, Matched, Pattern};
+pub use plan::Type;
+pub use value::Value;

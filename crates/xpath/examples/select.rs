@@ -1,0 +1,39 @@
+//! `select FILE EXPRESSION...`: prints what each expression answers on the file.
+
+use std::process::ExitCode;
+
+use xpath::{Context, Expression, Nothing, Value};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().map(|file| select(&file, arguments)) {
+        Some(Ok(())) => ExitCode::SUCCESS,
+        Some(Err(error)) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+        None => {
+            eprintln!("usage: select FILE EXPRESSION...");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn select(
+    file: &str,
+    expressions: impl Iterator<Item = String>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let bytes = std::fs::read(file)?;
+    let document = xml::Document::parse(&bytes)?;
+    for text in expressions {
+        let expression = Expression::compile(&text, &Nothing)?;
+        match expression.evaluate(Context::new(document.root()), &mut Nothing)? {
+            Value::NodeSet(nodes) => {
+                println!("{} nodes", nodes.len());
+                nodes.iter().for_each(|item| println!("{item:?} {}", item.string_value()));
+            }
+            other => println!("{other:?}"),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,379 @@
+//! Running a plan: one function per type that is asked for, so that a path in a condition stops at its
+//! first node and a text is borrowed where it stands.
+
+use std::borrow::Cow;
+
+use crate::compare::{compare_numbers, compare_strings, compare_values};
+use crate::context::{Context, Environment};
+use crate::error::EvalError;
+use crate::item::{Item, NodeSet};
+use crate::number::{number_to_string, string_to_number};
+use crate::plan::{Arithmetic, Comparison, Expr, Type};
+use crate::sink::{Exists, First, Holds, Operand, Sink};
+use crate::value::{Value, is_true};
+
+pub(crate) type Outcome<T> = Result<T, EvalError>;
+
+/// One evaluation.
+pub(crate) struct Run<'a, 'd> {
+    pub(crate) environment: &'a mut dyn Environment<'d>,
+    budget: u64,
+    left: u64,
+}
+
+impl<'a, 'd> Run<'a, 'd> {
+    pub(crate) fn new(environment: &'a mut dyn Environment<'d>) -> Self {
+        let budget = environment.steps_left();
+        Self { environment, budget, left: budget }
+    }
+
+    /// Tells the environment what was used.
+    pub(crate) fn finish(self) {
+        self.environment.steps_taken(self.budget - self.left);
+    }
+
+    #[inline]
+    pub(crate) fn spend(&mut self, steps: u64) -> Outcome<()> {
+        match self.left.checked_sub(steps) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                self.left = 0;
+                Err(EvalError::Steps(self.budget))
+            }
+        }
+    }
+
+    /// Work on text: a step per 64 bytes.
+    pub(crate) fn spend_bytes(&mut self, bytes: usize) -> Outcome<()> {
+        self.spend(u64::try_from(bytes / 64).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn value(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Value<'d>> {
+        match expr {
+            Expr::Variable(id) => {
+                self.spend(1)?;
+                self.environment.variable(*id)
+            }
+            Expr::Extension(id, arguments) => {
+                self.spend(1)?;
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(self.value(argument, context)?);
+                }
+                self.environment.call(*id, &context, values)
+            }
+            other => match other.value_type() {
+                Type::NodeSet => self.nodes(expr, context).map(Value::NodeSet),
+                Type::String => {
+                    self.string(expr, context).map(|text| Value::String(text.into_owned()))
+                }
+                Type::Number => self.number(expr, context).map(Value::Number),
+                Type::Boolean => self.boolean(expr, context).map(Value::Boolean),
+                Type::Unknown => self.inner(expr, context),
+            },
+        }
+    }
+
+    /// A path that is nothing but a primary expression.
+    fn inner(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Value<'d>> {
+        match expr {
+            Expr::Path(_) => self.nodes(expr, context).map(Value::NodeSet),
+            _ => Ok(Value::Boolean(false)),
+        }
+    }
+
+    pub(crate) fn boolean(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<bool> {
+        match expr {
+            Expr::Or(all) => {
+                for one in all {
+                    if self.boolean(one, context)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Expr::And(all) => {
+                for one in all {
+                    if !self.boolean(one, context)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Expr::Compare(comparison, sides) => {
+                self.compare(*comparison, &sides.0, &sides.1, context)
+            }
+            Expr::Path(_) | Expr::Union(_) => self.exists(expr, context),
+            Expr::Literal(text) => Ok(!text.is_empty()),
+            Expr::Number(_) | Expr::Arithmetic(..) | Expr::Negate(..) => {
+                self.number(expr, context).map(is_true)
+            }
+            Expr::Core(core, arguments) => match core.answers() {
+                Type::Boolean => self.core_boolean(*core, arguments, context),
+                Type::Number => self.core_number(*core, arguments, context).map(is_true),
+                Type::String => {
+                    self.core_string(*core, arguments, context).map(|text| !text.is_empty())
+                }
+                Type::NodeSet | Type::Unknown => self.exists(expr, context),
+            },
+            Expr::Variable(_) | Expr::Extension(..) => {
+                self.value(expr, context).map(|value| value.boolean())
+            }
+        }
+    }
+
+    pub(crate) fn number(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<f64> {
+        match expr {
+            Expr::Number(number) => Ok(*number),
+            Expr::Literal(text) => Ok(string_to_number(text)),
+            Expr::Or(_) | Expr::And(_) | Expr::Compare(..) => {
+                self.boolean(expr, context).map(|value| f64::from(u8::from(value)))
+            }
+            Expr::Arithmetic(first, rest) => {
+                let mut total = self.number(first, context)?;
+                for (operator, operand) in rest {
+                    total = calculate(*operator, total, self.number(operand, context)?);
+                }
+                Ok(total)
+            }
+            Expr::Negate(inner, negative) => {
+                let number = self.number(inner, context)?;
+                Ok(if *negative { -number } else { number })
+            }
+            Expr::Path(_) | Expr::Union(_) => {
+                self.string(expr, context).map(|text| string_to_number(&text))
+            }
+            Expr::Core(core, arguments) => match core.answers() {
+                Type::Number => self.core_number(*core, arguments, context),
+                Type::Boolean => {
+                    let value = self.core_boolean(*core, arguments, context)?;
+                    Ok(f64::from(u8::from(value)))
+                }
+                Type::String | Type::NodeSet | Type::Unknown => {
+                    self.string(expr, context).map(|text| string_to_number(&text))
+                }
+            },
+            Expr::Variable(_) | Expr::Extension(..) => {
+                self.value(expr, context).map(|value| value.number())
+            }
+        }
+    }
+
+    pub(crate) fn string<'e>(
+        &mut self,
+        expr: &'e Expr,
+        context: Context<'d>,
+    ) -> Outcome<Cow<'e, str>>
+    where
+        'd: 'e,
+    {
+        match expr {
+            Expr::Literal(text) => Ok(Cow::Borrowed(text)),
+            Expr::Number(_) | Expr::Arithmetic(..) | Expr::Negate(..) => {
+                self.number(expr, context).map(number_to_string)
+            }
+            Expr::Or(_) | Expr::And(_) | Expr::Compare(..) => {
+                self.boolean(expr, context).map(truth)
+            }
+            Expr::Path(_) | Expr::Union(_) => {
+                let first = self.first(expr, context)?;
+                self.text_of(first)
+            }
+            Expr::Core(core, arguments) => match core.answers() {
+                Type::String => self.core_string(*core, arguments, context),
+                Type::Number => self.core_number(*core, arguments, context).map(number_to_string),
+                Type::Boolean => self.core_boolean(*core, arguments, context).map(truth),
+                Type::NodeSet | Type::Unknown => {
+                    let first = self.first(expr, context)?;
+                    self.text_of(first)
+                }
+            },
+            Expr::Variable(_) | Expr::Extension(..) => match self.value(expr, context)? {
+                Value::NodeSet(nodes) => self.text_of(nodes.first()),
+                other => Ok(Cow::Owned(other.into_string())),
+            },
+        }
+    }
+
+    pub(crate) fn text_of(&mut self, item: Option<Item<'d>>) -> Outcome<Cow<'d, str>> {
+        let text = item.map_or(Cow::Borrowed(""), Item::string_value);
+        self.spend_bytes(text.len())?;
+        Ok(text)
+    }
+
+    pub(crate) fn nodes(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<NodeSet<'d>> {
+        match expr {
+            Expr::Path(path) => {
+                let mut items = Vec::new();
+                self.path(path, context, &mut items)?;
+                Ok(NodeSet::from_ordered(items))
+            }
+            Expr::Union(all) => {
+                let mut items = Vec::new();
+                for one in all {
+                    items.extend(self.nodes(one, context)?);
+                    self.check_size(items.len())?;
+                }
+                self.sort(&mut items)?;
+                Ok(NodeSet::from_ordered(items))
+            }
+            Expr::Core(core, arguments) if core.answers() == Type::NodeSet => {
+                self.id(arguments, context)
+            }
+            Expr::Variable(_) | Expr::Extension(..) => {
+                self.value(expr, context)?.into_nodes("the value")
+            }
+            Expr::Number(_)
+            | Expr::Literal(_)
+            | Expr::Or(_)
+            | Expr::And(_)
+            | Expr::Compare(..)
+            | Expr::Arithmetic(..)
+            | Expr::Negate(..)
+            | Expr::Core(..) => self.value(expr, context)?.into_nodes("the value"),
+        }
+    }
+
+    /// The first node in document order.
+    pub(crate) fn first(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Option<Item<'d>>> {
+        let mut first = First::default();
+        self.feed(expr, context, &mut first)?;
+        Ok(first.item)
+    }
+
+    fn exists(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<bool> {
+        let mut exists = Exists::default();
+        self.feed(expr, context, &mut exists)?;
+        Ok(exists.found)
+    }
+
+    /// Gives the nodes to the sink until it has enough.
+    pub(crate) fn feed(
+        &mut self,
+        expr: &Expr,
+        context: Context<'d>,
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<()> {
+        match expr {
+            Expr::Path(path) => self.path(path, context, sink).map(drop),
+            Expr::Union(all) if sink.any_order() => {
+                let mut unsorted = Unsorted { sink, wants: true };
+                for one in all {
+                    self.feed(one, context, &mut unsorted)?;
+                    if !unsorted.wants {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            other => {
+                let nodes = self.nodes(other, context)?;
+                sink.begin(true);
+                for item in nodes {
+                    if !sink.take(item) {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn compare(
+        &mut self,
+        comparison: Comparison,
+        left: &Expr,
+        right: &Expr,
+        context: Context<'d>,
+    ) -> Outcome<bool> {
+        match (left.value_type(), right.value_type()) {
+            (Type::NodeSet, Type::String | Type::Number) => {
+                self.compare_nodes(comparison, left, right, context)
+            }
+            (Type::String | Type::Number, Type::NodeSet) => {
+                self.compare_nodes(comparison.turned(), right, left, context)
+            }
+            (Type::Number, Type::Number | Type::String) | (Type::String, Type::Number) => {
+                let left = self.number(left, context)?;
+                Ok(compare_numbers(comparison, left, self.number(right, context)?))
+            }
+            (Type::String, Type::String) => {
+                let left = self.string(left, context)?;
+                let right = self.string(right, context)?;
+                Ok(compare_strings(comparison, &left, &right))
+            }
+            _ => {
+                let left = self.value(left, context)?;
+                let right = self.value(right, context)?;
+                self.spend_on(&left)?;
+                self.spend_on(&right)?;
+                Ok(compare_values(comparison, &left, &right))
+            }
+        }
+    }
+
+    fn spend_on(&mut self, value: &Value<'d>) -> Outcome<()> {
+        match value {
+            Value::NodeSet(nodes) => self.spend(nodes.len() as u64),
+            Value::String(_) | Value::Number(_) | Value::Boolean(_) => Ok(()),
+        }
+    }
+
+    fn compare_nodes(
+        &mut self,
+        comparison: Comparison,
+        nodes: &Expr,
+        other: &Expr,
+        context: Context<'d>,
+    ) -> Outcome<bool> {
+        let operand = match other.value_type() {
+            Type::String if comparison.is_equality() => Operand::Text(self.string(other, context)?),
+            Type::String | Type::Number | Type::Boolean | Type::NodeSet | Type::Unknown => {
+                Operand::Number(self.number(other, context)?)
+            }
+        };
+        let mut holds = Holds { comparison, operand, found: false, bytes: 0 };
+        self.feed(nodes, context, &mut holds)?;
+        self.spend_bytes(holds.bytes)?;
+        Ok(holds.found)
+    }
+}
+
+/// Passes on from one member of a union: in order within it, not among all.
+struct Unsorted<'s, 'd> {
+    sink: &'s mut dyn Sink<'d>,
+    wants: bool,
+}
+
+impl<'d> Sink<'d> for Unsorted<'_, 'd> {
+    fn any_order(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, _: bool) {
+        self.sink.begin(false);
+    }
+
+    fn take(&mut self, item: Item<'d>) -> bool {
+        self.wants = self.sink.take(item);
+        self.wants
+    }
+}
+
+fn truth(value: bool) -> Cow<'static, str> {
+    Cow::Borrowed(if value { "true" } else { "false" })
+}
+
+/// IEEE 754; `mod` keeps the sign of the dividend: section 3.5.
+fn calculate(operator: Arithmetic, left: f64, right: f64) -> f64 {
+    match operator {
+        Arithmetic::Add => left + right,
+        Arithmetic::Subtract => left - right,
+        Arithmetic::Multiply => left * right,
+        Arithmetic::Divide => left / right,
+        Arithmetic::Modulo => left % right,
+    }
+}

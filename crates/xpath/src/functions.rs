@@ -1,0 +1,144 @@
+//! The core function library as a table: XPath 1.0 section 4.
+
+use crate::plan::Type;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Core {
+    Last,
+    Position,
+    Count,
+    Id,
+    LocalName,
+    NamespaceUri,
+    Name,
+    String,
+    Concat,
+    StartsWith,
+    Contains,
+    SubstringBefore,
+    SubstringAfter,
+    Substring,
+    StringLength,
+    NormalizeSpace,
+    Translate,
+    Boolean,
+    Not,
+    True,
+    False,
+    Lang,
+    Number,
+    Sum,
+    Floor,
+    Ceiling,
+    Round,
+}
+
+/// As many arguments as the caller likes.
+const ANY: usize = usize::MAX;
+
+struct Row {
+    name: &'static str,
+    core: Core,
+    least: usize,
+    most: usize,
+    answers: Type,
+}
+
+const fn row(name: &'static str, core: Core, least: usize, most: usize, answers: Type) -> Row {
+    Row { name, core, least, most, answers }
+}
+
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
+    // section 4.1
+    row("last",             Core::Last,            0, 0,   Type::Number),
+    row("position",         Core::Position,        0, 0,   Type::Number),
+    row("count",            Core::Count,           1, 1,   Type::Number),
+    row("id",               Core::Id,              1, 1,   Type::NodeSet),
+    row("local-name",       Core::LocalName,       0, 1,   Type::String),
+    row("namespace-uri",    Core::NamespaceUri,    0, 1,   Type::String),
+    row("name",             Core::Name,            0, 1,   Type::String),
+    // section 4.2
+    row("string",           Core::String,          0, 1,   Type::String),
+    row("concat",           Core::Concat,          2, ANY, Type::String),
+    row("starts-with",      Core::StartsWith,      2, 2,   Type::Boolean),
+    row("contains",         Core::Contains,        2, 2,   Type::Boolean),
+    row("substring-before", Core::SubstringBefore, 2, 2,   Type::String),
+    row("substring-after",  Core::SubstringAfter,  2, 2,   Type::String),
+    row("substring",        Core::Substring,       2, 3,   Type::String),
+    row("string-length",    Core::StringLength,    0, 1,   Type::Number),
+    row("normalize-space",  Core::NormalizeSpace,  0, 1,   Type::String),
+    row("translate",        Core::Translate,       3, 3,   Type::String),
+    // section 4.3
+    row("boolean",          Core::Boolean,         1, 1,   Type::Boolean),
+    row("not",              Core::Not,             1, 1,   Type::Boolean),
+    row("true",             Core::True,            0, 0,   Type::Boolean),
+    row("false",            Core::False,           0, 0,   Type::Boolean),
+    row("lang",             Core::Lang,            1, 1,   Type::Boolean),
+    // section 4.4
+    row("number",           Core::Number,          0, 1,   Type::Number),
+    row("sum",              Core::Sum,             1, 1,   Type::Number),
+    row("floor",            Core::Floor,           1, 1,   Type::Number),
+    row("ceiling",          Core::Ceiling,         1, 1,   Type::Number),
+    row("round",            Core::Round,           1, 1,   Type::Number),
+];
+
+impl Core {
+    /// The function of that name, or what is wrong with the number of arguments.
+    pub(crate) fn named(name: &str, arguments: usize) -> Option<Result<Self, String>> {
+        let row = TABLE.iter().find(|row| row.name == name)?;
+        if (row.least..=row.most).contains(&arguments) {
+            return Some(Ok(row.core));
+        }
+        let wants = match (row.least, row.most) {
+            (least, ANY) => format!("at least {least} arguments"),
+            (1, 1) => "1 argument".to_owned(),
+            (least, most) if least == most => format!("{least} arguments"),
+            (least, most) => format!("{least} to {most} arguments"),
+        };
+        Some(Err(format!("{name}() takes {wants}, not {arguments}")))
+    }
+
+    pub(crate) fn answers(self) -> Type {
+        TABLE.iter().find(|row| row.core == self).map_or(Type::Unknown, |row| row.answers)
+    }
+}
+
+/// The names of the core functions, in the recommendation's order.
+pub fn core_functions() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|row| row.name)
+}
+
+impl Core {
+    /// Whether it looks at the context node with so many arguments.
+    pub(crate) fn reads_context(self, arguments: usize) -> bool {
+        match self {
+            Self::Id | Self::Lang => true,
+            Self::LocalName
+            | Self::NamespaceUri
+            | Self::Name
+            | Self::String
+            | Self::StringLength
+            | Self::NormalizeSpace
+            | Self::Number => arguments == 0,
+            Self::Last
+            | Self::Position
+            | Self::Count
+            | Self::Concat
+            | Self::StartsWith
+            | Self::Contains
+            | Self::SubstringBefore
+            | Self::SubstringAfter
+            | Self::Substring
+            | Self::Translate
+            | Self::Boolean
+            | Self::Not
+            | Self::True
+            | Self::False
+            | Self::Sum
+            | Self::Floor
+            | Self::Ceiling
+            | Self::Round => false,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Nodes as XPath sees them: those of the tree, and namespace nodes, which only XPath has.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use xml::{Kind, Node};
+
+/// A node of the tree or a namespace node, which is an element and a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Item<'d> {
+    node: Node<'d>,
+    /// 0: the node itself. Else one more than the place among the element's namespaces in scope.
+    namespace: u32,
+}
+
+impl<'d> From<Node<'d>> for Item<'d> {
+    fn from(node: Node<'d>) -> Self {
+        Self { node, namespace: 0 }
+    }
+}
+
+impl<'d> Item<'d> {
+    pub(crate) fn namespace_node(element: Node<'d>, place: u32) -> Self {
+        Self { node: element, namespace: place.saturating_add(1) }
+    }
+
+    /// The node of the tree; none for a namespace node.
+    #[must_use]
+    pub fn node(self) -> Option<Node<'d>> {
+        (self.namespace == 0).then_some(self.node)
+    }
+
+    /// The node itself, or the element that a namespace node belongs to.
+    #[must_use]
+    pub fn holder(self) -> Node<'d> {
+        self.node
+    }
+
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        if self.namespace == 0 { self.node.kind() } else { Kind::Namespace }
+    }
+
+    /// Of a namespace node: the prefix and the URI.
+    #[must_use]
+    pub fn binding(self) -> Option<(&'d str, &'d str)> {
+        let place = usize::try_from(self.namespace.checked_sub(1)?).ok()?;
+        self.node.namespaces_in_scope().nth(place)
+    }
+
+    #[must_use]
+    pub fn parent(self) -> Option<Self> {
+        if self.namespace == 0 {
+            self.node.parent().map(Self::from)
+        } else {
+            Some(self.node.into())
+        }
+    }
+
+    /// Section 5: what `string()` makes of the node.
+    #[must_use]
+    pub fn string_value(self) -> Cow<'d, str> {
+        match self.binding() {
+            Some((_, uri)) => Cow::Borrowed(uri),
+            None => self.node.string_value(),
+        }
+    }
+
+    /// The local part of the expanded name; empty for nodes without one.
+    #[must_use]
+    pub fn local_name(self) -> &'d str {
+        self.binding().map_or_else(|| self.node.local_name(), |(prefix, _)| prefix)
+    }
+
+    /// The namespace of the expanded name; empty for none.
+    #[must_use]
+    pub fn namespace_uri(self) -> &'d str {
+        if self.namespace == 0 { self.node.namespace() } else { "" }
+    }
+
+    /// The name as it is written, with its prefix.
+    #[must_use]
+    pub fn qualified_name(self) -> Cow<'d, str> {
+        let local = self.local_name();
+        let prefix = if self.namespace == 0 { self.node.prefix() } else { "" };
+        if prefix.is_empty() {
+            Cow::Borrowed(local)
+        } else {
+            Cow::Owned([prefix, ":", local].concat())
+        }
+    }
+
+    /// Section 5: a node before its namespace nodes, these before its attributes, these before its
+    /// children.
+    #[must_use]
+    pub fn document_order(self, other: Self) -> Ordering {
+        match (self.namespace, other.namespace) {
+            (0, 0) => self.node.document_order(other.node),
+            (mine, theirs) if self.node == other.node => mine.cmp(&theirs),
+            (0, _) if self.is_attribute_of(other) => Ordering::Greater,
+            (_, 0) if other.is_attribute_of(self) => Ordering::Less,
+            _ => self.node.document_order(other.node),
+        }
+    }
+
+    fn is_attribute_of(self, other: Self) -> bool {
+        self.kind() == Kind::Attribute && self.node.parent() == Some(other.node)
+    }
+}
+
+/// Nodes without duplicates, in document order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeSet<'d> {
+    items: Vec<Item<'d>>,
+}
+
+impl<'d> NodeSet<'d> {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the nodes in any order, with duplicates.
+    #[must_use]
+    pub fn from_unordered(mut items: Vec<Item<'d>>) -> Self {
+        put_in_order(&mut items);
+        Self { items }
+    }
+
+    pub(crate) fn from_ordered(items: Vec<Item<'d>>) -> Self {
+        Self { items }
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    #[must_use]
+    pub fn first(&self) -> Option<Item<'d>> {
+        self.items.first().copied()
+    }
+
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<Item<'d>> {
+        self.items.get(index).copied()
+    }
+
+    #[must_use]
+    pub fn contains(&self, item: Item<'d>) -> bool {
+        self.items.binary_search_by(|known| known.document_order(item)).is_ok()
+    }
+
+    pub fn iter(&self) -> std::iter::Copied<std::slice::Iter<'_, Item<'d>>> {
+        self.items.iter().copied()
+    }
+
+    #[must_use]
+    pub fn into_items(self) -> Vec<Item<'d>> {
+        self.items
+    }
+
+    #[must_use]
+    pub fn items(&self) -> &[Item<'d>] {
+        &self.items
+    }
+}
+
+impl<'d> From<Node<'d>> for NodeSet<'d> {
+    fn from(node: Node<'d>) -> Self {
+        Self { items: vec![node.into()] }
+    }
+}
+
+impl<'d> From<Item<'d>> for NodeSet<'d> {
+    fn from(item: Item<'d>) -> Self {
+        Self { items: vec![item] }
+    }
+}
+
+impl<'d> IntoIterator for NodeSet<'d> {
+    type Item = Item<'d>;
+    type IntoIter = std::vec::IntoIter<Item<'d>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.into_iter()
+    }
+}
+
+impl<'s, 'd> IntoIterator for &'s NodeSet<'d> {
+    type Item = Item<'d>;
+    type IntoIter = std::iter::Copied<std::slice::Iter<'s, Item<'d>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Document order without duplicates. What is in order already, or just the wrong way round, costs one
+/// look.
+pub(crate) fn put_in_order(items: &mut Vec<Item<'_>>) {
+    let goes = |wanted: Ordering| {
+        move |pair: &[Item<'_>]| match pair {
+            [one, other] => one.document_order(*other) == wanted,
+            _ => true,
+        }
+    };
+    if items.windows(2).all(goes(Ordering::Less)) {
+        return;
+    }
+    if items.windows(2).all(goes(Ordering::Greater)) {
+        items.reverse();
+        return;
+    }
+    items.sort_by(|one, other| one.document_order(*other));
+    items.dedup();
+}

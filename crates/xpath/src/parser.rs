@@ -1,0 +1,478 @@
+//! Tokens to a plan: XPath 1.0 section 3, from the loosest binding operator to the tightest. Names,
+//! variables and functions are resolved on the way.
+//!
+//! It recurses on parentheses, predicates and arguments, at most `XPATH_DEPTH_MAX` deep; chains of
+//! operators are lists.
+
+use base::limits;
+
+use crate::axis::Axis;
+use crate::context::StaticContext;
+use crate::error::CompileError;
+use crate::functions::Core;
+use crate::lexer::{NodeType, Operator, Token, Written, tokens};
+use crate::name::{ExpandedName, Name};
+use crate::plan::{self, Arithmetic, Comparison, Expr, Path, Predicate, Start, Step, Test, Type};
+
+type Parsed<T> = Result<T, CompileError>;
+
+pub(crate) struct Parser<'t> {
+    tokens: Vec<(Token<'t>, usize)>,
+    next: usize,
+    end: usize,
+    depth: usize,
+    /// Comparisons that follow another at once.
+    chained: usize,
+    names: &'t dyn StaticContext,
+}
+
+/// Compiles a whole expression.
+pub(crate) fn expression(text: &str, names: &dyn StaticContext) -> Parsed<Expr> {
+    let mut parser = Parser::new(text, names)?;
+    let expr = parser.expr()?;
+    parser.finish()?;
+    Ok(expr)
+}
+
+fn step_to_anything() -> Step {
+    Step { axis: Axis::DescendantOrSelf, test: Test::Node, predicates: Vec::new() }
+}
+
+impl<'t> Parser<'t> {
+    pub(crate) fn new(text: &'t str, names: &'t dyn StaticContext) -> Parsed<Self> {
+        if text.len() > limits::XPATH_BYTES_MAX {
+            let most = limits::XPATH_BYTES_MAX;
+            let message = format!("it is {} bytes long, {most} are allowed", text.len());
+            return Err(CompileError::new(most, message));
+        }
+        Ok(Self { tokens: tokens(text)?, next: 0, end: text.len(), depth: 0, chained: 0, names })
+    }
+
+    pub(crate) fn finish(&self) -> Parsed<()> {
+        if self.peek().is_some() { self.fail("an operator is missing before this") } else { Ok(()) }
+    }
+
+    pub(crate) fn peek(&self) -> Option<Token<'t>> {
+        self.tokens.get(self.next).map(|(token, _)| *token)
+    }
+
+    pub(crate) fn place(&self) -> usize {
+        self.tokens.get(self.next).map_or(self.end, |(_, place)| *place)
+    }
+
+    pub(crate) fn advance(&mut self) {
+        self.next += 1;
+    }
+
+    pub(crate) fn eat(&mut self, token: Token<'static>) -> bool {
+        let found = self.peek() == Some(token);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub(crate) fn eat_operator(&mut self, operator: Operator) -> bool {
+        self.eat(Token::Operator(operator))
+    }
+
+    pub(crate) fn fail<T>(&self, message: impl Into<String>) -> Parsed<T> {
+        Err(CompileError::new(self.place(), message))
+    }
+
+    fn deeper(&mut self) -> Parsed<()> {
+        self.depth += 1;
+        if self.depth > limits::XPATH_DEPTH_MAX {
+            let most = limits::XPATH_DEPTH_MAX;
+            return self.fail(format!("it is nested more than {most} deep"));
+        }
+        Ok(())
+    }
+
+    /// Comparisons nest to the left: `a = b = c` is `(a = b) = c`, so all but a chain's first count.
+    fn link(&mut self, links: &mut usize) -> Parsed<()> {
+        self.chained += usize::from(*links > 0);
+        *links += 1;
+        if self.chained > limits::XPATH_DEPTH_MAX {
+            let most = limits::XPATH_DEPTH_MAX;
+            return self.fail(format!("it chains more than {most} comparisons"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn expr(&mut self) -> Parsed<Expr> {
+        self.deeper()?;
+        let expr = self.or_expr()?;
+        self.depth -= 1;
+        Ok(expr)
+    }
+
+    fn or_expr(&mut self) -> Parsed<Expr> {
+        let mut all = vec![self.and_expr()?];
+        while self.eat_operator(Operator::Or) {
+            all.push(self.and_expr()?);
+        }
+        Ok(only(all, Expr::Or))
+    }
+
+    fn and_expr(&mut self) -> Parsed<Expr> {
+        let mut all = vec![self.equality()?];
+        while self.eat_operator(Operator::And) {
+            all.push(self.equality()?);
+        }
+        Ok(only(all, Expr::And))
+    }
+
+    fn equality(&mut self) -> Parsed<Expr> {
+        let mut left = self.relation()?;
+        let mut links = 0;
+        while let Some(Token::Operator(operator)) = self.peek() {
+            let comparison = match operator {
+                Operator::Equal => Comparison::Equal,
+                Operator::NotEqual => Comparison::NotEqual,
+                _ => break,
+            };
+            self.advance();
+            self.link(&mut links)?;
+            left = Expr::Compare(comparison, Box::new((left, self.relation()?)));
+        }
+        Ok(left)
+    }
+
+    fn relation(&mut self) -> Parsed<Expr> {
+        let mut left = self.sum()?;
+        let mut links = 0;
+        while let Some(Token::Operator(operator)) = self.peek() {
+            let comparison = match operator {
+                Operator::Less => Comparison::Less,
+                Operator::LessOrEqual => Comparison::LessOrEqual,
+                Operator::Greater => Comparison::Greater,
+                Operator::GreaterOrEqual => Comparison::GreaterOrEqual,
+                _ => break,
+            };
+            self.advance();
+            self.link(&mut links)?;
+            left = Expr::Compare(comparison, Box::new((left, self.sum()?)));
+        }
+        Ok(left)
+    }
+
+    fn sum(&mut self) -> Parsed<Expr> {
+        let first = self.product()?;
+        let mut rest = Vec::new();
+        while let Some(Token::Operator(operator)) = self.peek() {
+            let arithmetic = match operator {
+                Operator::Plus => Arithmetic::Add,
+                Operator::Minus => Arithmetic::Subtract,
+                _ => break,
+            };
+            self.advance();
+            rest.push((arithmetic, self.product()?));
+        }
+        Ok(chain(first, rest))
+    }
+
+    fn product(&mut self) -> Parsed<Expr> {
+        let first = self.unary()?;
+        let mut rest = Vec::new();
+        while let Some(Token::Operator(operator)) = self.peek() {
+            let arithmetic = match operator {
+                Operator::Multiply => Arithmetic::Multiply,
+                Operator::Div => Arithmetic::Divide,
+                Operator::Mod => Arithmetic::Modulo,
+                _ => break,
+            };
+            self.advance();
+            rest.push((arithmetic, self.unary()?));
+        }
+        Ok(chain(first, rest))
+    }
+
+    fn unary(&mut self) -> Parsed<Expr> {
+        let mut signs = 0usize;
+        while self.eat_operator(Operator::Minus) {
+            signs += 1;
+        }
+        let expr = self.union()?;
+        Ok(if signs == 0 { expr } else { Expr::Negate(Box::new(expr), signs % 2 == 1) })
+    }
+
+    fn union(&mut self) -> Parsed<Expr> {
+        let place = self.place();
+        let mut all = vec![self.path()?];
+        while self.eat_operator(Operator::Union) {
+            all.push(self.path()?);
+        }
+        if all.len() > 1 {
+            for one in &all {
+                node_set(one, place, "what `|` unites")?;
+            }
+        }
+        Ok(only(all, Expr::Union))
+    }
+
+    /// Productions 19 and 1: a location path, or a filter expression with or without one.
+    fn path(&mut self) -> Parsed<Expr> {
+        let place = self.place();
+        let Some(token) = self.peek() else {
+            return self.fail("the expression ends where an operand has to follow");
+        };
+        let mut steps = Vec::new();
+        let start = match token {
+            Token::Operator(Operator::Slash) => {
+                self.advance();
+                if !self.at_step() {
+                    return Ok(path(Start::Root, steps));
+                }
+                self.steps(&mut steps)?;
+                Start::Root
+            }
+            Token::Operator(Operator::DoubleSlash) => {
+                self.advance();
+                steps.push(step_to_anything());
+                self.steps(&mut steps)?;
+                Start::Root
+            }
+            _ if self.at_step() => {
+                self.steps(&mut steps)?;
+                Start::Context
+            }
+            _ => {
+                let primary = self.primary()?;
+                let predicates = self.predicates()?;
+                let goes_on = match self.peek() {
+                    Some(Token::Operator(Operator::Slash)) => true,
+                    Some(Token::Operator(Operator::DoubleSlash)) => {
+                        steps.push(step_to_anything());
+                        true
+                    }
+                    Some(_) | None => false,
+                };
+                if goes_on || !predicates.is_empty() {
+                    node_set(&primary, place, "what a predicate or `/` follows")?;
+                }
+                if goes_on {
+                    self.advance();
+                    self.steps(&mut steps)?;
+                } else if predicates.is_empty() {
+                    return Ok(primary);
+                }
+                Start::Filter(primary, predicates)
+            }
+        };
+        Ok(path(start, steps))
+    }
+
+    pub(crate) fn at_step(&self) -> bool {
+        matches!(
+            self.peek(),
+            Some(
+                Token::Dot
+                    | Token::DoubleDot
+                    | Token::At
+                    | Token::Axis(_)
+                    | Token::AnyName
+                    | Token::AnyOf(_)
+                    | Token::Name(_)
+                    | Token::NodeType(_)
+            )
+        )
+    }
+
+    fn steps(&mut self, steps: &mut Vec<Step>) -> Parsed<()> {
+        loop {
+            steps.push(self.step()?);
+            if self.eat_operator(Operator::DoubleSlash) {
+                steps.push(step_to_anything());
+            } else if !self.eat_operator(Operator::Slash) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn step(&mut self) -> Parsed<Step> {
+        let abbreviated = match self.peek() {
+            Some(Token::Dot) => Some(Axis::SelfAxis),
+            Some(Token::DoubleDot) => Some(Axis::Parent),
+            Some(_) | None => None,
+        };
+        if let Some(axis) = abbreviated {
+            self.advance();
+            return Ok(Step { axis, test: Test::Node, predicates: Vec::new() });
+        }
+        let axis = match self.peek() {
+            Some(Token::At) => Axis::Attribute,
+            Some(Token::Axis(axis)) => axis,
+            Some(_) | None => Axis::Child,
+        };
+        if matches!(self.peek(), Some(Token::At | Token::Axis(_))) {
+            self.advance();
+        }
+        let test = self.test()?;
+        let predicates = self.predicates()?;
+        Ok(Step { axis, test, predicates })
+    }
+
+    pub(crate) fn test(&mut self) -> Parsed<Test> {
+        let place = self.place();
+        let Some(token) = self.peek() else {
+            return self.fail("the expression ends where a step has to follow");
+        };
+        self.advance();
+        match token {
+            Token::AnyName => Ok(Test::Principal),
+            Token::AnyOf(prefix) => {
+                Ok(Test::Namespace(self.namespace(prefix, place)?.into_boxed_str()))
+            }
+            Token::Name(written) => Ok(Test::Name(Name::new(self.expand(written, place)?))),
+            Token::NodeType(node_type) => self.node_type(node_type),
+            _ => Err(CompileError::new(place, "a step has to follow: a name, `*`, or a node test")),
+        }
+    }
+
+    fn node_type(&mut self, node_type: NodeType) -> Parsed<Test> {
+        self.expect(Token::Open, "`(`")?;
+        let test = match node_type {
+            NodeType::Node => Test::Node,
+            NodeType::Text => Test::Text,
+            NodeType::Comment => Test::Comment,
+            NodeType::Instruction => match self.peek() {
+                Some(Token::Literal(target)) => {
+                    self.advance();
+                    Test::Instruction(Some(target.into()))
+                }
+                Some(_) | None => Test::Instruction(None),
+            },
+        };
+        self.expect(Token::Close, "`)`")?;
+        Ok(test)
+    }
+
+    fn expect(&mut self, token: Token<'static>, shown: &str) -> Parsed<()> {
+        if self.eat(token) { Ok(()) } else { self.fail(format!("{shown} is missing")) }
+    }
+
+    pub(crate) fn predicates(&mut self) -> Parsed<Vec<Predicate>> {
+        let mut all = Vec::new();
+        while self.eat(Token::OpenBracket) {
+            let expr = self.expr()?;
+            self.expect(Token::CloseBracket, "`]`")?;
+            all.push(Predicate::of(expr));
+        }
+        Ok(all)
+    }
+
+    fn namespace(&self, prefix: &str, place: usize) -> Parsed<String> {
+        if prefix == "xml" {
+            return Ok(xml::XML_NAMESPACE.to_owned());
+        }
+        self.names.namespace(prefix).ok_or_else(|| {
+            CompileError::new(place, format!("no namespace is bound to the prefix `{prefix}`"))
+        })
+    }
+
+    /// No prefix means no namespace, whatever the default one is: section 2.3.
+    fn expand(&self, written: Written<'_>, place: usize) -> Parsed<ExpandedName> {
+        let namespace = match written.prefix {
+            "" => String::new(),
+            prefix => self.namespace(prefix, place)?,
+        };
+        Ok(ExpandedName { namespace, local: written.local.to_owned() })
+    }
+
+    pub(crate) fn primary(&mut self) -> Parsed<Expr> {
+        let place = self.place();
+        let Some(token) = self.peek() else {
+            return self.fail("the expression ends where an operand has to follow");
+        };
+        self.advance();
+        match token {
+            Token::Number(number) => Ok(Expr::Number(number)),
+            Token::Literal(text) => Ok(Expr::Literal(text.into())),
+            Token::Variable(written) => {
+                let name = self.expand(written, place)?;
+                let id = self.names.variable(&name);
+                id.map(Expr::Variable).ok_or_else(|| {
+                    CompileError::new(place, format!("the variable `${name}` isn't known here"))
+                })
+            }
+            Token::Open => {
+                let expr = self.expr()?;
+                self.expect(Token::Close, "`)`")?;
+                Ok(expr)
+            }
+            Token::Function(written) => self.call(written, place),
+            _ => Err(CompileError::new(place, "an operand has to stand here")),
+        }
+    }
+
+    fn call(&mut self, written: Written<'_>, place: usize) -> Parsed<Expr> {
+        let arguments = self.arguments()?;
+        if written.prefix.is_empty()
+            && let Some(core) = Core::named(written.local, arguments.len())
+        {
+            let core = core.map_err(|message| CompileError::new(place, message))?;
+            if let (Core::Count | Core::Sum, Some(nodes)) = (core, arguments.first()) {
+                node_set(nodes, place, "the argument")?;
+            }
+            if let (Core::Name | Core::LocalName | Core::NamespaceUri, Some(nodes)) =
+                (core, arguments.first())
+            {
+                node_set(nodes, place, "the argument")?;
+            }
+            return Ok(Expr::Core(core, arguments));
+        }
+        let name = self.expand(written, place)?;
+        match self.names.function(&name, arguments.len()) {
+            Some(id) => Ok(Expr::Extension(id, arguments)),
+            None => {
+                let count = arguments.len();
+                let message = format!("there is no function `{name}` with {count} arguments");
+                Err(CompileError::new(place, message))
+            }
+        }
+    }
+
+    fn arguments(&mut self) -> Parsed<Vec<Expr>> {
+        self.expect(Token::Open, "`(`")?;
+        let mut all = Vec::new();
+        if self.eat(Token::Close) {
+            return Ok(all);
+        }
+        loop {
+            all.push(self.expr()?);
+            if self.eat(Token::Close) {
+                return Ok(all);
+            }
+            self.expect(Token::Comma, "`,` or `)`")?;
+        }
+    }
+}
+
+fn path(start: Start, steps: Vec<Step>) -> Expr {
+    Expr::Path(Box::new(Path { start, segments: plan::segments(steps) }))
+}
+
+fn only(mut all: Vec<Expr>, several: fn(Vec<Expr>) -> Expr) -> Expr {
+    match (all.len(), all.pop()) {
+        (1, Some(one)) => one,
+        (_, last) => {
+            all.extend(last);
+            several(all)
+        }
+    }
+}
+
+fn chain(first: Expr, rest: Vec<(Arithmetic, Expr)>) -> Expr {
+    if rest.is_empty() { first } else { Expr::Arithmetic(Box::new(first), rest) }
+}
+
+/// Refuses what can't be a node-set: section 3.3, "nothing becomes a node-set".
+fn node_set(expr: &Expr, place: usize, what: &str) -> Parsed<()> {
+    match expr.value_type() {
+        Type::NodeSet | Type::Unknown => Ok(()),
+        Type::String | Type::Number | Type::Boolean => {
+            Err(CompileError::new(place, format!("{what} has to be a node-set")))
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Paths: a start, then segment after segment, each over a set in document order without duplicates.
+//!
+//! Between segments duplicates go, so the cost of a path is the number of its steps times the size of
+//! the document at most squared, whatever tricks it plays; the last segment feeds its sink directly
+//! where order allows, or where the sink doesn't mind.
+
+use base::limits;
+use xml::Kind;
+
+use crate::axis::Axis;
+use crate::context::Context;
+use crate::error::EvalError;
+use crate::evaluate::{Outcome, Run};
+use crate::item::{Item, put_in_order};
+use crate::plan::{Path, Predicate, Segment, Start, Step, Test, Type};
+use crate::sink::Sink;
+use crate::value::Value;
+use crate::walk::Walk;
+
+/// What is known of a set's nodes among each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Single,
+    /// None is below another.
+    Flat,
+    Any,
+}
+
+/// The nodes that a segment starts from.
+enum Set<'d> {
+    One(Item<'d>),
+    Many(Vec<Item<'d>>),
+}
+
+impl<'d> Set<'d> {
+    fn items(&self) -> &[Item<'d>] {
+        match self {
+            Self::One(item) => std::slice::from_ref(item),
+            Self::Many(items) => items,
+        }
+    }
+
+    fn shape(&self, shape: Shape) -> Shape {
+        if self.items().len() <= 1 { Shape::Single } else { shape }
+    }
+}
+
+/// Whether a segment's nodes come in order and once from a set of that shape, and what shape they have.
+fn passes(segment: &Segment, from: Shape) -> (bool, Shape) {
+    match segment {
+        Segment::Scan(scan) => {
+            let below_only = scan.deep == 0 && scan.attribute && scan.steps.len() == 1;
+            let shape = if scan.deep == 0 { Shape::Flat } else { Shape::Any };
+            (from != Shape::Any || below_only, shape)
+        }
+        Segment::Step(step) => match step.axis {
+            Axis::SelfAxis => (true, from),
+            Axis::Attribute | Axis::Namespace => (true, Shape::Flat),
+            Axis::Child => (from != Shape::Any, Shape::Flat),
+            Axis::Descendant | Axis::DescendantOrSelf => (from != Shape::Any, Shape::Any),
+            Axis::Parent => (from == Shape::Single, Shape::Any),
+            Axis::FollowingSibling => (from == Shape::Single, Shape::Flat),
+            Axis::Following => (from == Shape::Single, Shape::Any),
+            Axis::PrecedingSibling => (false, Shape::Flat),
+            Axis::Ancestor | Axis::AncestorOrSelf | Axis::Preceding => (false, Shape::Any),
+        },
+    }
+}
+
+impl<'d> Run<'_, 'd> {
+    /// Gives the path's nodes to the sink; false when it has enough.
+    pub(crate) fn path(
+        &mut self,
+        path: &Path,
+        context: Context<'d>,
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
+        let mut set = match &path.start {
+            Start::Context => Set::One(context.item),
+            Start::Root => Set::One(context.item.holder().document().root().into()),
+            Start::Filter(expr, predicates) => {
+                let mut items = self.nodes(expr, context)?.into_items();
+                self.filter(&mut items, predicates)?;
+                Set::Many(items)
+            }
+        };
+        let mut shape = set.shape(Shape::Any);
+        let Some((last, before)) = path.segments.split_last() else {
+            return Ok(give(set.items(), sink));
+        };
+        for segment in before {
+            let (sorted, next) = passes(segment, shape);
+            let mut items = Vec::new();
+            self.segment(segment, set.items(), &mut items)?;
+            if !sorted {
+                self.sort(&mut items)?;
+            }
+            set = Set::Many(items);
+            shape = set.shape(next);
+        }
+        let (sorted, _) = passes(last, shape);
+        if sorted || sink.any_order() {
+            sink.begin(sorted);
+            return self.segment(last, set.items(), sink);
+        }
+        let mut items = Vec::new();
+        self.segment(last, set.items(), &mut items)?;
+        self.sort(&mut items)?;
+        Ok(give(&items, sink))
+    }
+
+    fn segment(
+        &mut self,
+        segment: &Segment,
+        items: &[Item<'d>],
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
+        let whole_subtrees = items.len() > 1 && takes_whole_subtrees(segment);
+        let mut covered: Option<Item<'d>> = None;
+        for item in items {
+            self.spend(1)?;
+            if covered.is_some_and(|last| item.document_order(last).is_le()) {
+                continue;
+            }
+            let wants = if whole_subtrees {
+                let mut noting = Noting { sink, last: *item };
+                let wants = self.from_one(segment, *item, &mut noting)?;
+                covered = Some(noting.last);
+                wants
+            } else {
+                self.from_one(segment, *item, sink)?
+            };
+            if !wants {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn from_one(
+        &mut self,
+        segment: &Segment,
+        item: Item<'d>,
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
+        match (segment, item.node()) {
+            (Segment::Scan(scan), Some(node)) => self.scan(scan, node, sink),
+            (Segment::Scan(_), None) => Ok(true),
+            (Segment::Step(step), _) => self.step(step, item, sink),
+        }
+    }
+
+    /// One step from one node, in the axis's order.
+    pub(crate) fn step(
+        &mut self,
+        step: &Step,
+        from: Item<'d>,
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
+        let Step { axis, test, predicates } = step;
+        let sized = predicates.iter().any(|p| matches!(p, Predicate::Sized(_) | Predicate::Last));
+        if let (Axis::Child, [Predicate::Last]) = (axis, predicates.as_slice()) {
+            return self.last_child(test, from, sink);
+        }
+        if !sized && predicates.len() <= COUNTS {
+            return self.walk(*axis, test, predicates, from, sink);
+        }
+        let mut items = Vec::new();
+        self.walk(*axis, test, &[], from, &mut items)?;
+        self.filter(&mut items, predicates)?;
+        Ok(give(&items, sink))
+    }
+
+    /// `child::test[last()]`, from the end.
+    fn last_child(
+        &mut self,
+        test: &Test,
+        from: Item<'d>,
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
+        let Some(node) = from.node() else { return Ok(true) };
+        let ready = test.ready(node.document());
+        let mut next = node.last_child();
+        while let Some(child) = next {
+            self.spend(1)?;
+            if ready.passes(child, Kind::Element) {
+                return Ok(sink.take(child.into()));
+            }
+            next = child.previous_sibling();
+        }
+        Ok(true)
+    }
+
+    /// Along an axis, with the predicates that don't ask for the size.
+    fn walk(
+        &mut self,
+        axis: Axis,
+        test: &Test,
+        predicates: &[Predicate],
+        from: Item<'d>,
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
+        let ready = test.ready(from.holder().document());
+        if ready.is_never() && axis != Axis::Namespace && from.kind() != Kind::Namespace {
+            return Ok(true);
+        }
+        let principal = match axis {
+            Axis::Attribute => Kind::Attribute,
+            Axis::Namespace => Kind::Namespace,
+            _ => Kind::Element,
+        };
+        let mut counts = [0usize; COUNTS];
+        for item in Walk::new(axis, from) {
+            self.spend(1)?;
+            let passes = match item.node() {
+                Some(node) => ready.passes(node, principal),
+                None => passes_namespace(test, principal, item),
+            };
+            if !passes {
+                continue;
+            }
+            match self.count(predicates, &mut counts, item)? {
+                Verdict::Fails => {}
+                Verdict::FailsForAll => return Ok(true),
+                Verdict::Passes => {
+                    if !sink.take(item) {
+                        return Ok(false);
+                    }
+                    if is_spent(predicates, &counts) {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Judges a node by predicates that count those that came before it.
+    pub(crate) fn count(
+        &mut self,
+        predicates: &[Predicate],
+        counts: &mut [usize],
+        item: Item<'d>,
+    ) -> Outcome<Verdict> {
+        for (predicate, count) in predicates.iter().zip(counts) {
+            *count += 1;
+            if let Predicate::At(wanted) = predicate {
+                // Counts are far below 2^53.
+                let position = *count as f64;
+                if position > *wanted {
+                    return Ok(Verdict::FailsForAll);
+                }
+                if position < *wanted {
+                    return Ok(Verdict::Fails);
+                }
+            } else if !self.holds(predicate, Context { item, position: *count, size: 0 })? {
+                return Ok(Verdict::Fails);
+            }
+        }
+        Ok(Verdict::Passes)
+    }
+
+    /// Whether a predicate holds at a position.
+    pub(crate) fn holds(&mut self, predicate: &Predicate, context: Context<'d>) -> Outcome<bool> {
+        let at = |number: f64| number == context.position as f64;
+        match predicate {
+            Predicate::At(number) => Ok(at(*number)),
+            Predicate::Last => Ok(context.position == context.size),
+            Predicate::Plain(expr) => self.boolean(expr, context),
+            Predicate::Positional(expr) | Predicate::Sized(expr) => match expr.value_type() {
+                Type::Number => self.number(expr, context).map(at),
+                Type::Unknown => Ok(match self.value(expr, context)? {
+                    Value::Number(number) => at(number),
+                    other => other.boolean(),
+                }),
+                Type::NodeSet | Type::String | Type::Boolean => self.boolean(expr, context),
+            },
+        }
+    }
+
+    /// Keeps what passes the predicates, one after the other: section 2.4.
+    pub(crate) fn filter(
+        &mut self,
+        items: &mut Vec<Item<'d>>,
+        predicates: &[Predicate],
+    ) -> Outcome<()> {
+        for predicate in predicates {
+            let size = items.len();
+            let mut kept = Vec::new();
+            for (index, item) in items.iter().enumerate() {
+                self.spend(1)?;
+                if self.holds(predicate, Context { item: *item, position: index + 1, size })? {
+                    kept.push(*item);
+                }
+            }
+            *items = kept;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sort(&mut self, items: &mut Vec<Item<'d>>) -> Outcome<()> {
+        self.check_size(items.len())?;
+        self.spend(items.len() as u64)?;
+        put_in_order(items);
+        Ok(())
+    }
+
+    pub(crate) fn check_size(&self, len: usize) -> Outcome<()> {
+        let most = limits::XPATH_NODES_MAX;
+        if len > most { Err(EvalError::Nodes(most)) } else { Ok(()) }
+    }
+}
+
+/// Most predicates that are counted on the way; steps with more keep their nodes first.
+const COUNTS: usize = 4;
+
+/// What predicates say of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Passes,
+    Fails,
+    /// And of all that come after it on this axis.
+    FailsForAll,
+}
+
+/// Whether the only position that one of the predicates lets through has been.
+fn is_spent(predicates: &[Predicate], counts: &[usize]) -> bool {
+    predicates.iter().zip(counts).any(|(predicate, count)| match predicate {
+        Predicate::At(wanted) => *count as f64 >= *wanted,
+        Predicate::Last | Predicate::Plain(_) | Predicate::Positional(_) | Predicate::Sized(_) => {
+            false
+        }
+    })
+}
+
+fn passes_namespace(test: &Test, principal: Kind, item: Item<'_>) -> bool {
+    match principal {
+        Kind::Namespace => test.passes_namespace(item),
+        _ => matches!(test, Test::Node),
+    }
+}
+
+/// Whether a node below another gives nothing that the other didn't: then it is passed over.
+fn takes_whole_subtrees(segment: &Segment) -> bool {
+    match segment {
+        Segment::Scan(scan) => match scan.steps.as_slice() {
+            [step] => scan.deep == 1 && step.predicates.iter().all(Predicate::is_plain),
+            _ => false,
+        },
+        Segment::Step(step) => {
+            matches!(step.axis, Axis::Descendant | Axis::DescendantOrSelf)
+                && step.predicates.iter().all(Predicate::is_plain)
+        }
+    }
+}
+
+/// Passes on, and notes the last node.
+struct Noting<'s, 'd> {
+    sink: &'s mut dyn Sink<'d>,
+    last: Item<'d>,
+}
+
+impl<'d> Sink<'d> for Noting<'_, 'd> {
+    fn any_order(&self) -> bool {
+        self.sink.any_order()
+    }
+
+    fn take(&mut self, item: Item<'d>) -> bool {
+        self.last = item;
+        self.sink.take(item)
+    }
+}
+
+fn give<'d>(items: &[Item<'d>], sink: &mut dyn Sink<'d>) -> bool {
+    sink.begin(true);
+    items.iter().all(|item| sink.take(*item))
+}

@@ -1,0 +1,427 @@
+//! Match patterns: XSLT 1.0 section 5.2, with the default priorities of section 5.5.
+//!
+//! A pattern is matched from its right end: the node against the last step, its parent against the one
+//! before, and so on. Where `//` stands, what is to the left of it may sit higher up; the lowest place
+//! that fits is as good as any, so a match looks at each ancestor once per step at most.
+
+use xml::{Kind, Node};
+
+use crate::axis::Axis;
+use crate::context::{Context, Environment, StaticContext};
+use crate::error::{CompileError, EvalError};
+use crate::evaluate::{Outcome, Run};
+use crate::functions::Core;
+use crate::item::Item;
+use crate::lexer::{Operator, Token};
+use crate::name::ExpandedName;
+use crate::parser::Parser;
+use crate::plan::{Expr, Predicate, Step, Test};
+use crate::sink::Sink;
+
+/// A compiled pattern: alternatives between `|`.
+#[derive(Debug)]
+pub struct Pattern {
+    text: Box<str>,
+    alternatives: Vec<Alternative>,
+}
+
+/// One alternative of a pattern.
+#[derive(Debug)]
+pub struct Alternative {
+    anchor: Anchor,
+    /// Whether `//` stands before each, from left to right.
+    steps: Vec<(bool, Step)>,
+    priority: f64,
+    matched: Matched,
+}
+
+/// What an alternative can match at all, for tables that are asked before it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Matched {
+    Root,
+    Element(ExpandedName),
+    /// Any element, or any of one namespace.
+    AnyElement,
+    Attribute(ExpandedName),
+    /// Any attribute, or any of one namespace.
+    AnyAttribute,
+    Text,
+    Comment,
+    /// With that target, or with any.
+    Instruction(Option<String>),
+    /// `node()`: elements, text, comments and processing instructions.
+    AnyChild,
+    /// `id()` and `key()`.
+    Anything,
+}
+
+#[derive(Debug)]
+enum Anchor {
+    Anywhere,
+    Root,
+    /// `id()` or `key()`: the nodes that it answers.
+    Nodes(Expr),
+}
+
+impl std::fmt::Display for Pattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Pattern {
+    /// Compiles a pattern. `key()` has to be known to `names` as a function of two arguments; its call
+    /// answers the node-set that a node has to be in.
+    ///
+    /// # Errors
+    /// With the place: what isn't a pattern, and as `Expression::compile`.
+    pub fn compile(text: &str, names: &dyn StaticContext) -> Result<Self, CompileError> {
+        let mut parser = Parser::new(text, names)?;
+        let mut alternatives = vec![parser.alternative()?];
+        while parser.eat_operator(Operator::Union) {
+            alternatives.push(parser.alternative()?);
+        }
+        parser.finish()?;
+        Ok(Self { text: text.into(), alternatives })
+    }
+
+    #[must_use]
+    pub fn alternatives(&self) -> &[Alternative] {
+        &self.alternatives
+    }
+
+    /// Gives the alternatives away: XSLT takes each for a rule of its own.
+    #[must_use]
+    pub fn into_alternatives(self) -> Vec<Alternative> {
+        self.alternatives
+    }
+
+    /// Whether any alternative matches the node.
+    ///
+    /// # Errors
+    /// As [`Alternative::matches`].
+    pub fn matches<'d>(
+        &self,
+        item: impl Into<Item<'d>>,
+        environment: &mut dyn Environment<'d>,
+    ) -> Result<bool, EvalError> {
+        let item = item.into();
+        for alternative in &self.alternatives {
+            if alternative.matches(item, environment)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Parser<'_> {
+    fn alternative(&mut self) -> Result<Alternative, CompileError> {
+        let mut steps = Vec::new();
+        let mut deep = false;
+        let anchor = match self.peek() {
+            Some(Token::Operator(Operator::Slash)) => {
+                self.advance();
+                if !self.at_step() {
+                    return Ok(Alternative::of(Anchor::Root, steps));
+                }
+                Anchor::Root
+            }
+            Some(Token::Operator(Operator::DoubleSlash)) => {
+                self.advance();
+                deep = true;
+                Anchor::Root
+            }
+            Some(Token::Function(_)) => {
+                let nodes = Anchor::Nodes(self.id_or_key()?);
+                match self.separator() {
+                    Some(slashes) => deep = slashes,
+                    None => return Ok(Alternative::of(nodes, steps)),
+                }
+                nodes
+            }
+            Some(_) | None => Anchor::Anywhere,
+        };
+        loop {
+            steps.push((deep, self.step_pattern()?));
+            match self.separator() {
+                Some(slashes) => deep = slashes,
+                None => return Ok(Alternative::of(anchor, steps)),
+            }
+        }
+    }
+
+    /// `/`: false, `//`: true.
+    fn separator(&mut self) -> Option<bool> {
+        if self.eat_operator(Operator::DoubleSlash) {
+            Some(true)
+        } else {
+            self.eat_operator(Operator::Slash).then_some(false)
+        }
+    }
+
+    fn id_or_key(&mut self) -> Result<Expr, CompileError> {
+        let place = self.place();
+        let is_key = matches!(
+            self.peek(), Some(Token::Function(name)) if name.prefix.is_empty() && name.local == "key"
+        );
+        let call = self.primary()?;
+        let literals = |arguments: &[Expr]| arguments.iter().all(|a| matches!(a, Expr::Literal(_)));
+        match &call {
+            Expr::Core(Core::Id, arguments) if literals(arguments) => Ok(call),
+            Expr::Extension(_, arguments) if is_key && literals(arguments) => Ok(call),
+            _ => {
+                let message = "a pattern may only begin with id('...') or key('...', '...')";
+                Err(CompileError::new(place, message))
+            }
+        }
+    }
+
+    fn step_pattern(&mut self) -> Result<Step, CompileError> {
+        let axis = match self.peek() {
+            Some(Token::At | Token::Axis(Axis::Attribute)) => {
+                self.advance();
+                Axis::Attribute
+            }
+            Some(Token::Axis(Axis::Child)) => {
+                self.advance();
+                Axis::Child
+            }
+            Some(Token::Axis(_) | Token::Dot | Token::DoubleDot) => {
+                return self.fail("a pattern has child and attribute steps only");
+            }
+            Some(_) | None => Axis::Child,
+        };
+        let test = self.test()?;
+        Ok(Step { axis, test, predicates: self.predicates()? })
+    }
+}
+
+impl Alternative {
+    fn of(anchor: Anchor, steps: Vec<(bool, Step)>) -> Self {
+        let priority = default_priority(&anchor, &steps);
+        let matched = match (steps.last(), &anchor) {
+            (Some((_, step)), _) => matched(step),
+            (None, Anchor::Root) => Matched::Root,
+            (None, Anchor::Nodes(_) | Anchor::Anywhere) => Matched::Anything,
+        };
+        Self { anchor, steps, priority, matched }
+    }
+
+    /// The priority of a rule that gives none: XSLT 1.0 section 5.5.
+    #[must_use]
+    pub fn priority(&self) -> f64 {
+        self.priority
+    }
+
+    #[must_use]
+    pub fn matched(&self) -> &Matched {
+        &self.matched
+    }
+
+    /// Whether all that there is to check is in [`Alternative::matched`], whose names are whole.
+    #[must_use]
+    pub fn is_plain_name(&self) -> bool {
+        matches!(self.matched, Matched::Element(_) | Matched::Attribute(_)) && self.priority == 0.0
+    }
+
+    /// Whether the node matches.
+    ///
+    /// # Errors
+    /// Those of the predicates, and of `key()`.
+    pub fn matches<'d>(
+        &self,
+        item: Item<'d>,
+        environment: &mut dyn Environment<'d>,
+    ) -> Result<bool, EvalError> {
+        let mut run = Run::new(environment);
+        let outcome = run.matches(self, item);
+        run.finish();
+        outcome
+    }
+}
+
+fn default_priority(anchor: &Anchor, steps: &[(bool, Step)]) -> f64 {
+    let (Anchor::Anywhere, [(_, step)]) = (anchor, steps) else { return 0.5 };
+    if !step.predicates.is_empty() {
+        return 0.5;
+    }
+    match &step.test {
+        Test::Name(_) | Test::Instruction(Some(_)) => 0.0,
+        Test::Namespace(_) => -0.25,
+        Test::Node | Test::Principal | Test::Text | Test::Comment | Test::Instruction(None) => -0.5,
+    }
+}
+
+fn matched(step: &Step) -> Matched {
+    let attribute = step.axis == Axis::Attribute;
+    match &step.test {
+        Test::Name(name) if attribute => Matched::Attribute(name.expanded.clone()),
+        Test::Name(name) => Matched::Element(name.expanded.clone()),
+        Test::Node | Test::Principal | Test::Namespace(_) if attribute => Matched::AnyAttribute,
+        Test::Principal | Test::Namespace(_) => Matched::AnyElement,
+        Test::Node => Matched::AnyChild,
+        Test::Text => Matched::Text,
+        Test::Comment => Matched::Comment,
+        Test::Instruction(target) => Matched::Instruction(target.as_deref().map(str::to_owned)),
+    }
+}
+
+/// Is this node among those that come?
+struct Seek<'d> {
+    wanted: Item<'d>,
+    found: bool,
+}
+
+impl<'d> Sink<'d> for Seek<'d> {
+    fn any_order(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, item: Item<'d>) -> bool {
+        self.found = item == self.wanted;
+        !self.found
+    }
+}
+
+impl<'d> Run<'_, 'd> {
+    fn matches(&mut self, pattern: &Alternative, item: Item<'d>) -> Outcome<bool> {
+        // The node that the next step to the left has to match, and where it may match instead.
+        let mut node = Some(item);
+        let mut left = pattern.steps.len();
+        let mut higher: Option<(usize, Item<'d>)> = None;
+        loop {
+            self.spend(1)?;
+            let step = left.checked_sub(1).and_then(|index| pattern.steps.get(index));
+            let fits = match (node, step) {
+                (Some(node), Some((_, step))) => self.fits_pattern(step, node)?,
+                (None, Some(_)) => false,
+                (at, None) if self.anchored(pattern, at)? => return Ok(true),
+                (_, None) => false,
+            };
+            if let (true, Some((deep, _))) = (fits, step) {
+                left -= 1;
+                node = node.and_then(Item::parent);
+                if *deep {
+                    higher = node.map(|node| (left, node));
+                }
+                continue;
+            }
+            let Some((again, from)) = higher else { return Ok(false) };
+            let Some(above) = from.parent() else { return Ok(false) };
+            higher = Some((again, above));
+            left = again;
+            node = Some(above);
+        }
+    }
+
+    /// `at` is the parent of what matched the leftmost step, or the node itself where there are no steps.
+    fn anchored(&mut self, pattern: &Alternative, at: Option<Item<'d>>) -> Outcome<bool> {
+        match (&pattern.anchor, at) {
+            (Anchor::Anywhere, _) => Ok(true),
+            (_, None) => Ok(false),
+            (Anchor::Root, Some(at)) => Ok(at.kind() == Kind::Root),
+            (Anchor::Nodes(expr), Some(at)) => {
+                let context = Context::new(at);
+                let mut seek = Seek { wanted: at, found: false };
+                self.feed(expr, context, &mut seek)?;
+                Ok(seek.found)
+            }
+        }
+    }
+
+    fn fits_pattern(&mut self, step: &Step, item: Item<'d>) -> Outcome<bool> {
+        let Some(node) = item.node() else { return Ok(false) };
+        if !passes(step, node) {
+            return Ok(false);
+        }
+        match step.predicates.as_slice() {
+            [] => Ok(true),
+            all if all.iter().all(Predicate::is_plain) => self.all_fit(all, node),
+            [Predicate::At(wanted), rest @ ..] if rest.iter().all(Predicate::is_plain) => {
+                Ok(self.is_nth(step, node, *wanted)? && self.all_fit(rest, node)?)
+            }
+            [Predicate::Last, rest @ ..] if rest.iter().all(Predicate::is_plain) => {
+                Ok(self.is_last_sibling(step, node)? && self.all_fit(rest, node)?)
+            }
+            _ => {
+                let Some(parent) = item.parent() else { return Ok(false) };
+                let mut seek = Seek { wanted: item, found: false };
+                self.step(step, parent, &mut seek)?;
+                Ok(seek.found)
+            }
+        }
+    }
+
+    fn all_fit(&mut self, predicates: &[Predicate], node: Node<'d>) -> Outcome<bool> {
+        for predicate in predicates {
+            if !self.holds(predicate, Context::new(node))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Counts back, as far as it takes to know.
+    fn is_nth(&mut self, step: &Step, node: Node<'d>, wanted: f64) -> Outcome<bool> {
+        let mut position = 1.0;
+        if step.axis == Axis::Attribute {
+            let before = node.parent().into_iter().flat_map(Node::attributes);
+            for _ in before.take_while(|one| *one != node).filter(|one| passes(step, *one)) {
+                position += 1.0;
+            }
+            return Ok(position == wanted);
+        }
+        let mut next = node.previous_sibling();
+        while let (Some(sibling), true) = (next, position <= wanted) {
+            self.spend(1)?;
+            if passes(step, sibling) {
+                position += 1.0;
+            }
+            next = sibling.previous_sibling();
+        }
+        Ok(position == wanted)
+    }
+
+    fn is_last_sibling(&mut self, step: &Step, node: Node<'d>) -> Outcome<bool> {
+        if step.axis == Axis::Attribute {
+            let all = node.parent().into_iter().flat_map(Node::attributes);
+            return Ok(all.filter(|one| passes(step, *one)).last() == Some(node));
+        }
+        let mut next = node.next_sibling();
+        while let Some(sibling) = next {
+            self.spend(1)?;
+            if passes(step, sibling) {
+                return Ok(false);
+            }
+            next = sibling.next_sibling();
+        }
+        Ok(true)
+    }
+}
+
+/// Kind and name alone. Names are compared as text: one comparison is cheaper than a look-up.
+fn passes(step: &Step, node: Node<'_>) -> bool {
+    let principal = if step.axis == Axis::Attribute { Kind::Attribute } else { Kind::Element };
+    let kind = node.kind();
+    match &step.test {
+        Test::Name(name) => {
+            kind == principal
+                && node.local_name() == name.expanded.local
+                && node.namespace() == name.expanded.namespace
+        }
+        Test::Principal => kind == principal,
+        Test::Namespace(uri) => kind == principal && node.namespace() == &**uri,
+        Test::Node => match step.axis {
+            Axis::Attribute => kind == Kind::Attribute,
+            _ => !matches!(kind, Kind::Attribute | Kind::Root | Kind::Namespace),
+        },
+        Test::Text => kind == Kind::Text && principal == Kind::Element,
+        Test::Comment => kind == Kind::Comment && principal == Kind::Element,
+        Test::Instruction(target) => {
+            kind == Kind::ProcessingInstruction
+                && principal == Kind::Element
+                && target.as_deref().is_none_or(|target| node.local_name() == target)
+        }
+    }
+}

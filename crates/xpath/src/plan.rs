@@ -1,0 +1,354 @@
+//! What an expression is compiled to: a typed tree in which every name, variable and function is
+//! resolved, and every path is cut into segments that are fit to run.
+
+use crate::axis::Axis;
+use crate::context::{FunctionId, VariableId};
+use crate::functions::Core;
+use crate::name::Name;
+
+/// What is known of a value before it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    NodeSet,
+    String,
+    Number,
+    Boolean,
+    /// A variable's or an extension function's: known when it is evaluated.
+    Unknown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+}
+
+#[derive(Debug)]
+pub(crate) enum Expr {
+    Number(f64),
+    Literal(Box<str>),
+    Variable(VariableId),
+    Or(Vec<Expr>),
+    And(Vec<Expr>),
+    Compare(Comparison, Box<(Expr, Expr)>),
+    Arithmetic(Box<Expr>, Vec<(Arithmetic, Expr)>),
+    /// With the count of signs; an even one still makes a number.
+    Negate(Box<Expr>, bool),
+    Union(Vec<Expr>),
+    Path(Box<Path>),
+    Core(Core, Vec<Expr>),
+    Extension(FunctionId, Vec<Expr>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) start: Start,
+    pub(crate) segments: Vec<Segment>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Start {
+    Context,
+    Root,
+    Filter(Expr, Vec<Predicate>),
+}
+
+#[derive(Debug)]
+pub(crate) enum Segment {
+    Scan(Scan),
+    Step(Step),
+}
+
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) axis: Axis,
+    pub(crate) test: Test,
+    pub(crate) predicates: Vec<Predicate>,
+}
+
+/// Steps that only go down, done in one walk over the tree: see `scan.rs`.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) steps: Vec<ScanStep>,
+    /// Bit i: step i looks at all depths (`//` stands before it).
+    pub(crate) deep: u32,
+    /// The last step is along the attribute axis.
+    pub(crate) attribute: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct ScanStep {
+    pub(crate) test: Test,
+    /// Where its counted predicates' counts begin among the scan's.
+    pub(crate) first_counter: usize,
+    pub(crate) predicates: Vec<Predicate>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Test {
+    /// `node()`
+    Node,
+    /// `*`
+    Principal,
+    /// `prefix:*`, with the namespace
+    Namespace(Box<str>),
+    Name(Name),
+    Text,
+    Comment,
+    Instruction(Option<Box<str>>),
+}
+
+/// A predicate by what it needs to know.
+#[derive(Debug)]
+pub(crate) enum Predicate {
+    /// `[3]`, `[position() = 3]`
+    At(f64),
+    /// `[last()]`, `[position() = last()]`
+    Last,
+    /// Never a number, and asks neither position nor size.
+    Plain(Expr),
+    /// May be a number or ask the position, but not the size.
+    Positional(Expr),
+    /// Asks the size.
+    Sized(Expr),
+}
+
+impl Predicate {
+    pub(crate) fn of(expr: Expr) -> Self {
+        if let Some(predicate) = position_equals(&expr) {
+            return predicate;
+        }
+        match &expr {
+            Expr::Number(number) => Self::At(*number),
+            Expr::Core(Core::Last, _) => Self::Last,
+            other if other.asks(Core::Last) => Self::Sized(expr),
+            other if other.asks(Core::Position) => Self::Positional(expr),
+            other => match other.value_type() {
+                Type::Number | Type::Unknown => Self::Positional(expr),
+                Type::NodeSet | Type::String | Type::Boolean => Self::Plain(expr),
+            },
+        }
+    }
+
+    /// Whether it needs to know how many nodes came before.
+    pub(crate) fn counts(&self) -> bool {
+        matches!(self, Self::At(_) | Self::Positional(_))
+    }
+
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+}
+
+/// `position() = 3` and `position() = last()`, either way round.
+fn position_equals(expr: &Expr) -> Option<Predicate> {
+    let Expr::Compare(Comparison::Equal, sides) = expr else { return None };
+    match &**sides {
+        (Expr::Core(Core::Position, _), Expr::Number(number))
+        | (Expr::Number(number), Expr::Core(Core::Position, _)) => Some(Predicate::At(*number)),
+        (Expr::Core(Core::Position, _), Expr::Core(Core::Last, _))
+        | (Expr::Core(Core::Last, _), Expr::Core(Core::Position, _)) => Some(Predicate::Last),
+        _ => None,
+    }
+}
+
+impl Expr {
+    pub(crate) fn value_type(&self) -> Type {
+        match self {
+            Self::Number(_) | Self::Arithmetic(..) | Self::Negate(..) => Type::Number,
+            Self::Literal(_) => Type::String,
+            Self::Or(_) | Self::And(_) | Self::Compare(..) => Type::Boolean,
+            Self::Union(_) => Type::NodeSet,
+            Self::Path(path) => match &path.start {
+                Start::Filter(inner, predicates)
+                    if predicates.is_empty() && path.segments.is_empty() =>
+                {
+                    inner.value_type()
+                }
+                Start::Filter(..) | Start::Context | Start::Root => Type::NodeSet,
+            },
+            Self::Core(core, _) => core.answers(),
+            Self::Variable(_) | Self::Extension(..) => Type::Unknown,
+        }
+    }
+
+    /// Calls `seen` for this expression and all inside it; `inner` tells whether those with a context
+    /// of their own, which predicates are, are looked into.
+    pub(crate) fn visit<'e>(&'e self, inner: bool, seen: &mut dyn FnMut(&'e Self)) {
+        seen(self);
+        match self {
+            Self::Number(_) | Self::Literal(_) | Self::Variable(_) => {}
+            Self::Or(all) | Self::And(all) | Self::Union(all) => {
+                all.iter().for_each(|one| one.visit(inner, seen));
+            }
+            Self::Core(_, all) | Self::Extension(_, all) => {
+                all.iter().for_each(|one| one.visit(inner, seen));
+            }
+            Self::Compare(_, sides) => {
+                sides.0.visit(inner, seen);
+                sides.1.visit(inner, seen);
+            }
+            Self::Arithmetic(first, rest) => {
+                first.visit(inner, seen);
+                rest.iter().for_each(|(_, one)| one.visit(inner, seen));
+            }
+            Self::Negate(one, _) => one.visit(inner, seen),
+            Self::Path(path) => path.visit(inner, seen),
+        }
+    }
+
+    fn asks(&self, what: Core) -> bool {
+        let mut found = false;
+        self.visit(false, &mut |expr| {
+            found |= matches!(expr, Self::Core(core, _) if *core == what)
+                || matches!(expr, Self::Extension(..));
+        });
+        found
+    }
+}
+
+impl Path {
+    fn visit<'e>(&'e self, inner: bool, seen: &mut dyn FnMut(&'e Expr)) {
+        if let Start::Filter(expr, predicates) = &self.start {
+            expr.visit(inner, seen);
+            visit_predicates(predicates, inner, seen);
+        }
+        for segment in &self.segments {
+            match segment {
+                Segment::Step(step) => visit_predicates(&step.predicates, inner, seen),
+                Segment::Scan(scan) => {
+                    for step in &scan.steps {
+                        visit_predicates(&step.predicates, inner, seen);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn visit_predicates<'e>(predicates: &'e [Predicate], inner: bool, seen: &mut dyn FnMut(&'e Expr)) {
+    if !inner {
+        return;
+    }
+    for predicate in predicates {
+        match predicate {
+            Predicate::At(_) | Predicate::Last => {}
+            Predicate::Plain(expr) | Predicate::Positional(expr) | Predicate::Sized(expr) => {
+                expr.visit(inner, seen);
+            }
+        }
+    }
+}
+
+/// Most steps of one scan: their states have to fit in a word.
+const SCAN_STEPS_MAX: usize = 30;
+/// Most positions that one scan counts; paths with more are cut.
+pub(crate) const COUNTERS_MAX: usize = 2;
+
+/// Cuts a path's steps into segments: runs of downward steps become scans.
+pub(crate) fn segments(steps: Vec<Step>) -> Vec<Segment> {
+    let mut cut = Cutter { done: Vec::new(), scan: None, counters: 0, slashes: false };
+    for step in steps {
+        cut.add(step);
+    }
+    cut.close();
+    cut.done
+}
+
+struct Cutter {
+    done: Vec<Segment>,
+    scan: Option<Scan>,
+    counters: usize,
+    /// A `//` is waiting for the step that it stands before.
+    slashes: bool,
+}
+
+impl Cutter {
+    fn add(&mut self, step: Step) {
+        let bare = step.predicates.is_empty() && matches!(step.test, Test::Node);
+        match step.axis {
+            Axis::SelfAxis if bare => {}
+            Axis::DescendantOrSelf if bare => self.slashes = true,
+            Axis::Child | Axis::Attribute if scannable(&step) => self.down(step, false),
+            Axis::Descendant if step.predicates.iter().all(Predicate::is_plain) => {
+                self.down(step, true);
+            }
+            Axis::Child
+            | Axis::Attribute
+            | Axis::Descendant
+            | Axis::DescendantOrSelf
+            | Axis::SelfAxis
+            | Axis::Ancestor
+            | Axis::AncestorOrSelf
+            | Axis::Following
+            | Axis::FollowingSibling
+            | Axis::Namespace
+            | Axis::Parent
+            | Axis::Preceding
+            | Axis::PrecedingSibling => {
+                self.close();
+                self.done.push(Segment::Step(step));
+            }
+        }
+    }
+
+    fn down(&mut self, step: Step, deep: bool) {
+        let counters = step.predicates.iter().filter(|p| p.counts()).count();
+        let full = self.scan.as_ref().is_some_and(|scan| scan.steps.len() >= SCAN_STEPS_MAX);
+        if full || self.counters + counters > COUNTERS_MAX {
+            let slashes = std::mem::take(&mut self.slashes);
+            self.close();
+            self.slashes = slashes;
+        }
+        let first_counter = self.counters;
+        self.counters += counters;
+        let deep = std::mem::take(&mut self.slashes) || deep;
+        let scan =
+            self.scan.get_or_insert_with(|| Scan { steps: Vec::new(), deep: 0, attribute: false });
+        scan.deep |= u32::from(deep) << scan.steps.len();
+        scan.attribute = step.axis == Axis::Attribute;
+        let closes = scan.attribute;
+        scan.steps.push(ScanStep { test: step.test, first_counter, predicates: step.predicates });
+        if closes {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        self.done.extend(self.scan.take().map(Segment::Scan));
+        self.counters = 0;
+        if std::mem::take(&mut self.slashes) {
+            self.done.push(Segment::Step(Step {
+                axis: Axis::DescendantOrSelf,
+                test: Test::Node,
+                predicates: Vec::new(),
+            }));
+        }
+    }
+}
+
+/// Whether a walk knows each predicate's answer when it meets the node: sizes it doesn't know, but
+/// whether a node is the last of its test among its siblings it can see.
+fn scannable(step: &Step) -> bool {
+    let known = |(index, predicate): (usize, &Predicate)| match predicate {
+        Predicate::At(_) | Predicate::Plain(_) | Predicate::Positional(_) => true,
+        Predicate::Last => index == 0 && step.axis == Axis::Child,
+        Predicate::Sized(_) => false,
+    };
+    step.predicates.iter().enumerate().all(known)
+        && step.predicates.iter().filter(|p| p.counts()).count() <= COUNTERS_MAX
+        && (step.axis == Axis::Child || step.predicates.iter().all(Predicate::is_plain))
+}

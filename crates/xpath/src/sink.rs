@@ -1,0 +1,141 @@
+//! Where a path's nodes go: each sink says after each node whether it wants more.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use crate::compare::{compare_numbers, compare_strings};
+use crate::item::Item;
+use crate::number::string_to_number;
+use crate::plan::Comparison;
+
+/// Takes nodes. `sorted` is told first: whether they come in document order without duplicates.
+pub(crate) trait Sink<'d> {
+    /// Whether nodes in any order, some twice, will do. Then nothing is sorted for it.
+    fn any_order(&self) -> bool;
+
+    fn begin(&mut self, sorted: bool) {
+        let _ = sorted;
+    }
+
+    /// Takes one node; false: the answer is known.
+    fn take(&mut self, item: Item<'d>) -> bool;
+}
+
+/// Is there one?
+#[derive(Default)]
+pub(crate) struct Exists {
+    pub(crate) found: bool,
+}
+
+impl<'d> Sink<'d> for Exists {
+    fn any_order(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, _: Item<'d>) -> bool {
+        self.found = true;
+        false
+    }
+}
+
+/// The first in document order.
+#[derive(Default)]
+pub(crate) struct First<'d> {
+    pub(crate) item: Option<Item<'d>>,
+    sorted: bool,
+}
+
+impl<'d> Sink<'d> for First<'d> {
+    fn any_order(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, sorted: bool) {
+        self.sorted = sorted;
+    }
+
+    fn take(&mut self, item: Item<'d>) -> bool {
+        if self.item.is_none_or(|first| item.document_order(first) == Ordering::Less) {
+            self.item = Some(item);
+        }
+        !self.sorted
+    }
+}
+
+impl<'d> Sink<'d> for Vec<Item<'d>> {
+    fn any_order(&self) -> bool {
+        false
+    }
+
+    fn take(&mut self, item: Item<'d>) -> bool {
+        self.push(item);
+        true
+    }
+}
+
+/// How many?
+#[derive(Default)]
+pub(crate) struct Count {
+    pub(crate) nodes: usize,
+}
+
+impl<'d> Sink<'d> for Count {
+    fn any_order(&self) -> bool {
+        false
+    }
+
+    fn take(&mut self, _: Item<'d>) -> bool {
+        self.nodes += 1;
+        true
+    }
+}
+
+/// The sum of their numbers: section 4.4.
+#[derive(Default)]
+pub(crate) struct Sum {
+    pub(crate) total: f64,
+}
+
+impl<'d> Sink<'d> for Sum {
+    fn any_order(&self) -> bool {
+        false
+    }
+
+    fn take(&mut self, item: Item<'d>) -> bool {
+        self.total += string_to_number(&item.string_value());
+        !self.total.is_nan()
+    }
+}
+
+/// What nodes are compared with.
+pub(crate) enum Operand<'a> {
+    Text(Cow<'a, str>),
+    Number(f64),
+}
+
+/// Does the comparison hold of any? Section 3.4.
+pub(crate) struct Holds<'a> {
+    pub(crate) comparison: Comparison,
+    pub(crate) operand: Operand<'a>,
+    pub(crate) found: bool,
+    /// Bytes of text that were compared: work that the caller accounts for.
+    pub(crate) bytes: usize,
+}
+
+impl<'d> Sink<'d> for Holds<'_> {
+    fn any_order(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, item: Item<'d>) -> bool {
+        let text = item.string_value();
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.found = match &self.operand {
+            Operand::Text(operand) => compare_strings(self.comparison, &text, operand),
+            Operand::Number(operand) => {
+                compare_numbers(self.comparison, string_to_number(&text), *operand)
+            }
+        };
+        !self.found
+    }
+}

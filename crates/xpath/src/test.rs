@@ -1,0 +1,70 @@
+//! Node tests made ready for one document: XPath 1.0 section 2.3.
+
+use xml::{Document, Kind, NameId, Node};
+
+use crate::item::Item;
+use crate::plan::Test;
+
+/// A test in which the name is the document's number for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ready<'a> {
+    /// No node of this document can pass.
+    Never,
+    Node,
+    Principal,
+    Namespace(&'a str),
+    Name(NameId),
+    Text,
+    Comment,
+    Instruction(Option<&'a str>),
+}
+
+impl Test {
+    pub(crate) fn ready(&self, document: &Document) -> Ready<'_> {
+        match self {
+            Self::Node => Ready::Node,
+            Self::Principal => Ready::Principal,
+            Self::Namespace(uri) => Ready::Namespace(uri),
+            Self::Name(name) => name.id(document).map_or(Ready::Never, Ready::Name),
+            Self::Text => Ready::Text,
+            Self::Comment => Ready::Comment,
+            Self::Instruction(target) => Ready::Instruction(target.as_deref()),
+        }
+    }
+
+    /// On a namespace node, whose principal type is its own.
+    pub(crate) fn passes_namespace(&self, item: Item<'_>) -> bool {
+        match self {
+            Self::Node | Self::Principal => true,
+            Self::Name(name) => {
+                name.expanded.namespace.is_empty() && name.expanded.local == item.local_name()
+            }
+            Self::Namespace(_) | Self::Text | Self::Comment | Self::Instruction(_) => false,
+        }
+    }
+}
+
+impl Ready<'_> {
+    /// Of a node of the tree; `principal` is the axis's principal node type.
+    #[inline]
+    pub(crate) fn passes(self, node: Node<'_>, principal: Kind) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Node => true,
+            Self::Name(id) => node.name() == id && node.kind() == principal,
+            Self::Principal => node.kind() == principal,
+            Self::Namespace(uri) => node.kind() == principal && node.namespace() == uri,
+            Self::Text => node.kind() == Kind::Text,
+            Self::Comment => node.kind() == Kind::Comment,
+            Self::Instruction(target) => {
+                node.kind() == Kind::ProcessingInstruction
+                    && target.is_none_or(|target| node.local_name() == target)
+            }
+        }
+    }
+
+    /// Whether only elements can pass, so that other kinds needn't be looked at.
+    pub(crate) fn is_never(self) -> bool {
+        matches!(self, Self::Never)
+    }
+}

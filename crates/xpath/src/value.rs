@@ -1,0 +1,87 @@
+//! The four types and how each becomes the others: XPath 1.0 sections 1, 4.2, 4.3 and 4.4.
+
+use std::borrow::Cow;
+
+use crate::error::EvalError;
+use crate::item::{Item, NodeSet};
+use crate::number::{number_to_string, string_to_number};
+use crate::plan::Type;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value<'d> {
+    NodeSet(NodeSet<'d>),
+    String(String),
+    Number(f64),
+    Boolean(bool),
+}
+
+impl<'d> Value<'d> {
+    /// Section 4.2, `string()`.
+    #[must_use]
+    pub fn string(&self) -> Cow<'_, str> {
+        match self {
+            Self::NodeSet(nodes) => nodes.first().map_or(Cow::Borrowed(""), Item::string_value),
+            Self::String(text) => Cow::Borrowed(text),
+            Self::Number(number) => number_to_string(*number),
+            Self::Boolean(value) => Cow::Borrowed(if *value { "true" } else { "false" }),
+        }
+    }
+
+    #[must_use]
+    pub fn into_string(self) -> String {
+        match self {
+            Self::String(text) => text,
+            other => other.string().into_owned(),
+        }
+    }
+
+    /// Section 4.4, `number()`.
+    #[must_use]
+    pub fn number(&self) -> f64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Boolean(value) => f64::from(u8::from(*value)),
+            Self::String(text) => string_to_number(text),
+            Self::NodeSet(_) => string_to_number(&self.string()),
+        }
+    }
+
+    /// Section 4.3, `boolean()`.
+    #[must_use]
+    pub fn boolean(&self) -> bool {
+        match self {
+            Self::NodeSet(nodes) => !nodes.is_empty(),
+            Self::String(text) => !text.is_empty(),
+            Self::Number(number) => is_true(*number),
+            Self::Boolean(value) => *value,
+        }
+    }
+
+    #[must_use]
+    pub fn value_type(&self) -> Type {
+        match self {
+            Self::NodeSet(_) => Type::NodeSet,
+            Self::String(_) => Type::String,
+            Self::Number(_) => Type::Number,
+            Self::Boolean(_) => Type::Boolean,
+        }
+    }
+
+    /// The nodes.
+    ///
+    /// # Errors
+    /// [`EvalError::NotANodeSet`] of any other type: nothing becomes a node-set. `what` names the value.
+    pub fn into_nodes(self, what: &'static str) -> Result<NodeSet<'d>, EvalError> {
+        let found = match self {
+            Self::NodeSet(nodes) => return Ok(nodes),
+            Self::String(_) => "string",
+            Self::Number(_) => "number",
+            Self::Boolean(_) => "boolean",
+        };
+        Err(EvalError::NotANodeSet { what, found })
+    }
+}
+
+pub(crate) fn is_true(number: f64) -> bool {
+    number != 0.0 && !number.is_nan()
+}

@@ -1,0 +1,145 @@
+//! The nodes of an axis, one after the other, in the axis's own order: XPath 1.0 section 2.2.
+
+use xml::{Ancestors, Attributes, Children, Descendants, Kind, Node};
+
+use crate::axis::Axis;
+use crate::item::Item;
+
+pub(crate) enum Walk<'d> {
+    One(Option<Item<'d>>),
+    Children(Children<'d>),
+    Descendants(Option<Node<'d>>, Descendants<'d>),
+    Ancestors(Option<Item<'d>>, Option<Item<'d>>, Ancestors<'d>),
+    Onward(Option<Node<'d>>),
+    Back(Option<Node<'d>>),
+    Following(Option<Node<'d>>),
+    Preceding { at: Node<'d>, above: Option<Node<'d>> },
+    Attributes(Attributes<'d>),
+    Namespaces { element: Node<'d>, place: u32, count: u32 },
+    Nothing,
+}
+
+impl<'d> Walk<'d> {
+    pub(crate) fn new(axis: Axis, item: Item<'d>) -> Self {
+        let Some(node) = item.node() else { return Self::of_namespace_node(axis, item) };
+        match axis {
+            Axis::SelfAxis => Self::One(Some(item)),
+            Axis::Parent => Self::One(item.parent()),
+            Axis::Child => Self::Children(node.children()),
+            Axis::Attribute => Self::Attributes(node.attributes()),
+            Axis::Descendant => Self::Descendants(None, node.descendants()),
+            Axis::DescendantOrSelf => Self::Descendants(Some(node), node.descendants()),
+            Axis::Ancestor => Self::Ancestors(None, None, node.ancestors()),
+            Axis::AncestorOrSelf => Self::Ancestors(None, Some(item), node.ancestors()),
+            Axis::FollowingSibling => Self::Onward(node.next_sibling()),
+            Axis::PrecedingSibling => Self::Back(node.previous_sibling()),
+            Axis::Following => Self::Following(first_following(node)),
+            Axis::Preceding => {
+                let at = if node.kind() == Kind::Attribute { node.parent() } else { Some(node) };
+                at.map_or(Self::Nothing, |at| Self::Preceding { at, above: at.parent() })
+            }
+            Axis::Namespace => {
+                let count = if node.is_element() { node.namespaces_in_scope().count() } else { 0 };
+                let count = u32::try_from(count).unwrap_or(u32::MAX);
+                Self::Namespaces { element: node, place: 0, count }
+            }
+        }
+    }
+
+    /// A namespace node has a parent and nothing below; what follows and precedes it is seen from its
+    /// place between the element and the element's first child.
+    fn of_namespace_node(axis: Axis, item: Item<'d>) -> Self {
+        let element = item.holder();
+        match axis {
+            Axis::SelfAxis | Axis::DescendantOrSelf => Self::One(Some(item)),
+            Axis::Parent => Self::One(item.parent()),
+            Axis::Ancestor => Self::Ancestors(None, item.parent(), element.ancestors()),
+            Axis::AncestorOrSelf => Self::Ancestors(Some(item), item.parent(), element.ancestors()),
+            Axis::Following => {
+                Self::Following(element.first_child().or_else(|| next_outside(element)))
+            }
+            Axis::Preceding => Self::Preceding { at: element, above: element.parent() },
+            Axis::Child
+            | Axis::Attribute
+            | Axis::Descendant
+            | Axis::FollowingSibling
+            | Axis::PrecedingSibling
+            | Axis::Namespace => Self::Nothing,
+        }
+    }
+}
+
+impl<'d> Iterator for Walk<'d> {
+    type Item = Item<'d>;
+
+    fn next(&mut self) -> Option<Item<'d>> {
+        match self {
+            Self::One(item) => item.take(),
+            Self::Children(children) => children.next().map(Item::from),
+            Self::Descendants(top, below) => top.take().or_else(|| below.next()).map(Item::from),
+            Self::Ancestors(first, second, above) => {
+                first.take().or_else(|| second.take()).or_else(|| above.next().map(Item::from))
+            }
+            Self::Onward(next) => {
+                let node = (*next)?;
+                *next = node.next_sibling();
+                Some(node.into())
+            }
+            Self::Back(next) => {
+                let node = (*next)?;
+                *next = node.previous_sibling();
+                Some(node.into())
+            }
+            Self::Following(next) => {
+                let node = (*next)?;
+                *next = node.first_child().or_else(|| next_outside(node));
+                Some(node.into())
+            }
+            Self::Preceding { at, above } => preceding(at, above).map(Item::from),
+            Self::Attributes(attributes) => attributes.next().map(Item::from),
+            Self::Namespaces { element, place, count } => {
+                let this = (*place < *count).then_some(*place)?;
+                *place += 1;
+                Some(Item::namespace_node(*element, this))
+            }
+            Self::Nothing => None,
+        }
+    }
+}
+
+/// The first node after all that is below `node`; an attribute has its element's children after it.
+fn first_following(node: Node<'_>) -> Option<Node<'_>> {
+    if node.kind() == Kind::Attribute {
+        let element = node.parent()?;
+        return element.first_child().or_else(|| next_outside(element));
+    }
+    next_outside(node)
+}
+
+/// The next sibling of the node, or of its nearest ancestor that has one.
+fn next_outside(mut node: Node<'_>) -> Option<Node<'_>> {
+    loop {
+        if let Some(next) = node.next_sibling() {
+            return Some(next);
+        }
+        node = node.parent()?;
+    }
+}
+
+/// One step back in document order; `above` is the nearest ancestor that is still to be left out.
+fn preceding<'d>(at: &mut Node<'d>, above: &mut Option<Node<'d>>) -> Option<Node<'d>> {
+    loop {
+        if let Some(mut before) = at.previous_sibling() {
+            while let Some(last) = before.last_child() {
+                before = last;
+            }
+            *at = before;
+            return Some(before);
+        }
+        *at = at.parent()?;
+        if Some(*at) != *above {
+            return Some(*at);
+        }
+        *above = at.parent();
+    }
+}
