@@ -16,6 +16,8 @@ mod encode;
 mod error;
 mod expression;
 mod pattern;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod properties;
 mod scope;
 mod value;
 

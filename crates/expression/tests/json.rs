@@ -1,4 +1,5 @@
 //! The JSON reader: what RFC 8259 allows and refuses, and that it agrees with serde_json.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use penstock_expression::json::{Builder, Document, Duplicates, Kind, Limits, Ref};
 use proptest::prelude::*;

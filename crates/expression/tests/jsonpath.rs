@@ -1,4 +1,5 @@
 //! JSONPath, against the cases in `cases/jsonpath.txt`.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use penstock_expression::json::Document;
 use penstock_expression::jsonpath::{Options, Path};

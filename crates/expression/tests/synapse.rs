@@ -1,4 +1,5 @@
 //! Synapse expressions, against the cases in `cases/synapse.txt`.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 

@@ -1,0 +1,74 @@
+//! One type over all languages.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::Message;
+use penstock_expression::{BodyUse, Expression};
+
+const AROUND: &str = r#"{"headers":{"X-Y":"hy"},"vars":{"v":{"a":1}},"synapse":{"uri.var.id":"7"},"axis2":{"HTTP_SC":200},"client":{"c":"cc"},"operation":{"o":"oo"},"function":{"f":"ff"},"system":{"s":"ss"},"environment":{"e":"ee"},"registry":{"r":"rr"},"query":{"q":"qq"}}"#;
+
+#[test]
+fn each_language_is_told_by_its_spelling() {
+    use BodyUse::{Read, Untouched};
+    for (source, body, expect) in [
+        ("json-eval($.a[0])", Read, "1.50"),
+        ("json-eval($.missing)", Read, ""),
+        ("json-eval($..a)", Read, "[[1.50]]"),
+        ("${payload.a[0]}", Read, "1.50"),
+        ("${vars.v.a}", Untouched, "1"),
+        ("$ctx:uri.var.id", Untouched, "7"),
+        ("get-property('uri.var.id')", Untouched, "7"),
+        (" get-property( \"default\" , 'uri.var.id' ) ", Untouched, "7"),
+        ("$axis2:HTTP_SC", Untouched, "200"),
+        ("get-property('axis2','HTTP_SC')", Untouched, "200"),
+        ("$axis2-client:c", Untouched, "cc"),
+        ("get-property('axis2-client','c')", Untouched, "cc"),
+        ("$operation:o", Untouched, "oo"),
+        ("$func:f", Untouched, "ff"),
+        ("$sys:s", Untouched, "ss"),
+        ("get-property('system','s')", Untouched, "ss"),
+        ("$env:e", Untouched, "ee"),
+        ("get-property('registry','r')", Untouched, "rr"),
+        ("$trp:x-y", Untouched, "hy"),
+        ("get-property('transport','X-Y')", Untouched, "hy"),
+        ("$url:q", Untouched, "qq"),
+        ("$var:v", Untouched, "{\"a\":1}"),
+        ("$ctx:missing", Untouched, ""),
+        ("$trp:missing", Untouched, ""),
+    ] {
+        let message = Message::new(r#"{"a":[1.50]}"#, AROUND);
+        let expression = Expression::compile(source).unwrap();
+        assert_eq!(expression.body_use(), body, "{source}");
+        assert_eq!(expression.text(&message).unwrap(), expect, "{source}");
+        assert_eq!(expression.to_string(), source);
+    }
+    let message = Message::new("null", "{}");
+    assert_eq!(Expression::literal("$ctx:x").text(&message).unwrap(), "$ctx:x");
+    for source in [
+        "//a",
+        "$ctx:a/b",
+        "concat(get-property('x'), 'y')",
+        "get-property($x)",
+        "get-property('x') = 'y'",
+    ] {
+        let expression = Expression::compile(source).unwrap();
+        assert_eq!(expression.body_use(), Read, "{source}");
+        assert!(expression.text(&message).is_err(), "{source} is left to the host's XPath");
+    }
+}
+
+#[test]
+fn an_error_at_load_has_its_place() {
+    for (source, expect) in [
+        ("", "1:1: an expression is empty"),
+        ("json-eval($.a[)", "1:15: "),
+        ("  json-eval($.)", "1:15: "),
+        ("json-eval($.a", "1:14: `)` expected"),
+        ("${payload.}", "1:11: "),
+        ("get-property('nowhere', 'x')", "1:1: `nowhere` is no scope"),
+    ] {
+        let told = Expression::compile(source).unwrap_err().to_string();
+        assert!(told.starts_with(expect), "{source}: {told}");
+    }
+}
