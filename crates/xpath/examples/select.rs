@@ -32,7 +32,9 @@ fn select(
                 println!("{} nodes", nodes.len());
                 nodes.iter().for_each(|item| println!("{item:?} {}", item.string_value()));
             }
-            other => println!("{other:?}"),
+            scalar @ (Value::String(_) | Value::Number(_) | Value::Boolean(_)) => {
+                println!("{scalar:?}");
+            }
         }
     }
     Ok(())

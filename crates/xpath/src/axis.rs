@@ -1,5 +1,7 @@
 //! The thirteen axes as data: XPath 1.0 section 2.2.
 
+use xml::Kind;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Axis {
     Ancestor,
@@ -14,7 +16,7 @@ pub(crate) enum Axis {
     Parent,
     Preceding,
     PrecedingSibling,
-    SelfAxis,
+    Itself,
 }
 
 const NAMES: &[(&str, Axis)] = &[
@@ -30,11 +32,30 @@ const NAMES: &[(&str, Axis)] = &[
     ("parent", Axis::Parent),
     ("preceding", Axis::Preceding),
     ("preceding-sibling", Axis::PrecedingSibling),
-    ("self", Axis::SelfAxis),
+    ("self", Axis::Itself),
 ];
 
 impl Axis {
     pub(crate) fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, axis)| *axis)
+    }
+
+    /// The kind of node that names and `*` stand for: section 2.3.
+    pub(crate) fn principal(self) -> Kind {
+        match self {
+            Self::Attribute => Kind::Attribute,
+            Self::Namespace => Kind::Namespace,
+            Self::Ancestor
+            | Self::AncestorOrSelf
+            | Self::Child
+            | Self::Descendant
+            | Self::DescendantOrSelf
+            | Self::Following
+            | Self::FollowingSibling
+            | Self::Parent
+            | Self::Preceding
+            | Self::PrecedingSibling
+            | Self::Itself => Kind::Element,
+        }
     }
 }

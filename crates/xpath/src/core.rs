@@ -194,7 +194,9 @@ impl<'d> Run<'_, 'd> {
                         self.find_ids(&text, context, &mut found)?;
                     }
                 }
-                other => self.find_ids(&other.string(), context, &mut found)?,
+                scalar @ (Value::String(_) | Value::Number(_) | Value::Boolean(_)) => {
+                    self.find_ids(&scalar.string(), context, &mut found)?;
+                }
             }
         } else {
             let text = self.string(argument, context)?;

@@ -65,23 +65,23 @@ impl<'a, 'd> Run<'a, 'd> {
                 }
                 self.environment.call(*id, &context, values)
             }
-            other => match other.value_type() {
-                Type::NodeSet => self.nodes(expr, context).map(Value::NodeSet),
+            Expr::Path(_) | Expr::Union(_) => self.nodes(expr, context).map(Value::NodeSet),
+            Expr::Literal(text) => Ok(Value::String(text.to_string())),
+            Expr::Number(_) | Expr::Arithmetic(..) | Expr::Negate(..) => {
+                self.number(expr, context).map(Value::Number)
+            }
+            Expr::Or(_) | Expr::And(_) | Expr::Compare(..) => {
+                self.boolean(expr, context).map(Value::Boolean)
+            }
+            Expr::Core(core, arguments) => match core.answers() {
                 Type::String => {
-                    self.string(expr, context).map(|text| Value::String(text.into_owned()))
+                    let text = self.core_string(*core, arguments, context)?;
+                    Ok(Value::String(text.into_owned()))
                 }
-                Type::Number => self.number(expr, context).map(Value::Number),
-                Type::Boolean => self.boolean(expr, context).map(Value::Boolean),
-                Type::Unknown => self.inner(expr, context),
+                Type::Number => self.core_number(*core, arguments, context).map(Value::Number),
+                Type::Boolean => self.core_boolean(*core, arguments, context).map(Value::Boolean),
+                Type::NodeSet | Type::Unknown => self.id(arguments, context).map(Value::NodeSet),
             },
-        }
-    }
-
-    /// A path that is nothing but a primary expression.
-    fn inner(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Value<'d>> {
-        match expr {
-            Expr::Path(_) => self.nodes(expr, context).map(Value::NodeSet),
-            _ => Ok(Value::Boolean(false)),
         }
     }
 
@@ -193,7 +193,9 @@ impl<'a, 'd> Run<'a, 'd> {
             },
             Expr::Variable(_) | Expr::Extension(..) => match self.value(expr, context)? {
                 Value::NodeSet(nodes) => self.text_of(nodes.first()),
-                other => Ok(Cow::Owned(other.into_string())),
+                scalar @ (Value::String(_) | Value::Number(_) | Value::Boolean(_)) => {
+                    Ok(Cow::Owned(scalar.into_string()))
+                }
             },
         }
     }
@@ -257,29 +259,27 @@ impl<'a, 'd> Run<'a, 'd> {
         context: Context<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<()> {
-        match expr {
-            Expr::Path(path) => self.path(path, context, sink).map(drop),
-            Expr::Union(all) if sink.any_order() => {
-                let mut unsorted = Unsorted { sink, wants: true };
-                for one in all {
-                    self.feed(one, context, &mut unsorted)?;
-                    if !unsorted.wants {
-                        break;
-                    }
+        if let Expr::Path(path) = expr {
+            return self.path(path, context, sink).map(drop);
+        }
+        if let (Expr::Union(all), true) = (expr, sink.any_order()) {
+            let mut unsorted = Unsorted { sink, wants: true };
+            for one in all {
+                self.feed(one, context, &mut unsorted)?;
+                if !unsorted.wants {
+                    break;
                 }
-                Ok(())
             }
-            other => {
-                let nodes = self.nodes(other, context)?;
-                sink.begin(true);
-                for item in nodes {
-                    if !sink.take(item) {
-                        break;
-                    }
-                }
-                Ok(())
+            return Ok(());
+        }
+        let nodes = self.nodes(expr, context)?;
+        sink.begin(true);
+        for item in nodes {
+            if !sink.take(item) {
+                break;
             }
         }
+        Ok(())
     }
 
     fn compare(

@@ -34,6 +34,22 @@ pub(crate) fn expression(text: &str, names: &dyn StaticContext) -> Parsed<Expr> 
     Ok(expr)
 }
 
+const EQUALITIES: &[(Operator, Comparison)] =
+    &[(Operator::Equal, Comparison::Equal), (Operator::NotEqual, Comparison::NotEqual)];
+const RELATIONS: &[(Operator, Comparison)] = &[
+    (Operator::Less, Comparison::Less),
+    (Operator::LessOrEqual, Comparison::LessOrEqual),
+    (Operator::Greater, Comparison::Greater),
+    (Operator::GreaterOrEqual, Comparison::GreaterOrEqual),
+];
+const SUMS: &[(Operator, Arithmetic)] =
+    &[(Operator::Plus, Arithmetic::Add), (Operator::Minus, Arithmetic::Subtract)];
+const PRODUCTS: &[(Operator, Arithmetic)] = &[
+    (Operator::Multiply, Arithmetic::Multiply),
+    (Operator::Div, Arithmetic::Divide),
+    (Operator::Mod, Arithmetic::Modulo),
+];
+
 fn step_to_anything() -> Step {
     Step { axis: Axis::DescendantOrSelf, test: Test::Node, predicates: Vec::new() }
 }
@@ -126,13 +142,7 @@ impl<'t> Parser<'t> {
     fn equality(&mut self) -> Parsed<Expr> {
         let mut left = self.relation()?;
         let mut links = 0;
-        while let Some(Token::Operator(operator)) = self.peek() {
-            let comparison = match operator {
-                Operator::Equal => Comparison::Equal,
-                Operator::NotEqual => Comparison::NotEqual,
-                _ => break,
-            };
-            self.advance();
+        while let Some(comparison) = self.one_of(EQUALITIES) {
             self.link(&mut links)?;
             left = Expr::Compare(comparison, Box::new((left, self.relation()?)));
         }
@@ -142,15 +152,7 @@ impl<'t> Parser<'t> {
     fn relation(&mut self) -> Parsed<Expr> {
         let mut left = self.sum()?;
         let mut links = 0;
-        while let Some(Token::Operator(operator)) = self.peek() {
-            let comparison = match operator {
-                Operator::Less => Comparison::Less,
-                Operator::LessOrEqual => Comparison::LessOrEqual,
-                Operator::Greater => Comparison::Greater,
-                Operator::GreaterOrEqual => Comparison::GreaterOrEqual,
-                _ => break,
-            };
-            self.advance();
+        while let Some(comparison) = self.one_of(RELATIONS) {
             self.link(&mut links)?;
             left = Expr::Compare(comparison, Box::new((left, self.sum()?)));
         }
@@ -160,14 +162,8 @@ impl<'t> Parser<'t> {
     fn sum(&mut self) -> Parsed<Expr> {
         let first = self.product()?;
         let mut rest = Vec::new();
-        while let Some(Token::Operator(operator)) = self.peek() {
-            let arithmetic = match operator {
-                Operator::Plus => Arithmetic::Add,
-                Operator::Minus => Arithmetic::Subtract,
-                _ => break,
-            };
-            self.advance();
-            rest.push((arithmetic, self.product()?));
+        while let Some(operator) = self.one_of(SUMS) {
+            rest.push((operator, self.product()?));
         }
         Ok(chain(first, rest))
     }
@@ -175,17 +171,21 @@ impl<'t> Parser<'t> {
     fn product(&mut self) -> Parsed<Expr> {
         let first = self.unary()?;
         let mut rest = Vec::new();
-        while let Some(Token::Operator(operator)) = self.peek() {
-            let arithmetic = match operator {
-                Operator::Multiply => Arithmetic::Multiply,
-                Operator::Div => Arithmetic::Divide,
-                Operator::Mod => Arithmetic::Modulo,
-                _ => break,
-            };
-            self.advance();
-            rest.push((arithmetic, self.unary()?));
+        while let Some(operator) = self.one_of(PRODUCTS) {
+            rest.push((operator, self.unary()?));
         }
         Ok(chain(first, rest))
+    }
+
+    /// Takes the next token if it is an operator of the table.
+    fn one_of<T: Copy>(&mut self, table: &[(Operator, T)]) -> Option<T> {
+        let found = table.iter().find(|(operator, _)| {
+            self.peek().is_some_and(|token| token == Token::Operator(*operator))
+        });
+        found.map(|(_, meaning)| {
+            self.advance();
+            *meaning
+        })
     }
 
     fn unary(&mut self) -> Parsed<Expr> {
@@ -233,11 +233,27 @@ impl<'t> Parser<'t> {
                 self.steps(&mut steps)?;
                 Start::Root
             }
-            _ if self.at_step() => {
+            Token::Operator(_) => return self.fail("an operand has to stand before this"),
+            Token::Dot
+            | Token::DoubleDot
+            | Token::At
+            | Token::Axis(_)
+            | Token::AnyName
+            | Token::AnyOf(_)
+            | Token::Name(_)
+            | Token::NodeType(_) => {
                 self.steps(&mut steps)?;
                 Start::Context
             }
-            _ => {
+            Token::Open
+            | Token::Close
+            | Token::OpenBracket
+            | Token::CloseBracket
+            | Token::Comma
+            | Token::Number(_)
+            | Token::Literal(_)
+            | Token::Variable(_)
+            | Token::Function(_) => {
                 let primary = self.primary()?;
                 let predicates = self.predicates()?;
                 let goes_on = match self.peek() {
@@ -292,7 +308,7 @@ impl<'t> Parser<'t> {
 
     fn step(&mut self) -> Parsed<Step> {
         let abbreviated = match self.peek() {
-            Some(Token::Dot) => Some(Axis::SelfAxis),
+            Some(Token::Dot) => Some(Axis::Itself),
             Some(Token::DoubleDot) => Some(Axis::Parent),
             Some(_) | None => None,
         };
@@ -326,7 +342,22 @@ impl<'t> Parser<'t> {
             }
             Token::Name(written) => Ok(Test::Name(Name::new(self.expand(written, place)?))),
             Token::NodeType(node_type) => self.node_type(node_type),
-            _ => Err(CompileError::new(place, "a step has to follow: a name, `*`, or a node test")),
+            Token::Open
+            | Token::Close
+            | Token::OpenBracket
+            | Token::CloseBracket
+            | Token::Dot
+            | Token::DoubleDot
+            | Token::At
+            | Token::Comma
+            | Token::Operator(_)
+            | Token::Number(_)
+            | Token::Literal(_)
+            | Token::Variable(_)
+            | Token::Function(_)
+            | Token::Axis(_) => {
+                Err(CompileError::new(place, "a step has to follow: a name, `*`, or a node test"))
+            }
         }
     }
 
@@ -402,7 +433,19 @@ impl<'t> Parser<'t> {
                 Ok(expr)
             }
             Token::Function(written) => self.call(written, place),
-            _ => Err(CompileError::new(place, "an operand has to stand here")),
+            Token::Close
+            | Token::OpenBracket
+            | Token::CloseBracket
+            | Token::Dot
+            | Token::DoubleDot
+            | Token::At
+            | Token::Comma
+            | Token::Operator(_)
+            | Token::AnyName
+            | Token::AnyOf(_)
+            | Token::Name(_)
+            | Token::NodeType(_)
+            | Token::Axis(_) => Err(CompileError::new(place, "an operand has to stand here")),
         }
     }
 

@@ -54,7 +54,7 @@ fn passes(segment: &Segment, from: Shape) -> (bool, Shape) {
             (from != Shape::Any || below_only, shape)
         }
         Segment::Step(step) => match step.axis {
-            Axis::SelfAxis => (true, from),
+            Axis::Itself => (true, from),
             Axis::Attribute | Axis::Namespace => (true, Shape::Flat),
             Axis::Child => (from != Shape::Any, Shape::Flat),
             Axis::Descendant | Axis::DescendantOrSelf => (from != Shape::Any, Shape::Any),
@@ -124,11 +124,11 @@ impl<'d> Run<'_, 'd> {
             }
             let wants = if whole_subtrees {
                 let mut noting = Noting { sink, last: *item };
-                let wants = self.from_one(segment, *item, &mut noting)?;
+                let wants = self.segment_from(segment, *item, &mut noting)?;
                 covered = Some(noting.last);
                 wants
             } else {
-                self.from_one(segment, *item, sink)?
+                self.segment_from(segment, *item, sink)?
             };
             if !wants {
                 return Ok(false);
@@ -137,7 +137,7 @@ impl<'d> Run<'_, 'd> {
         Ok(true)
     }
 
-    fn from_one(
+    fn segment_from(
         &mut self,
         segment: &Segment,
         item: Item<'d>,
@@ -204,11 +204,7 @@ impl<'d> Run<'_, 'd> {
         if ready.is_never() && axis != Axis::Namespace && from.kind() != Kind::Namespace {
             return Ok(true);
         }
-        let principal = match axis {
-            Axis::Attribute => Kind::Attribute,
-            Axis::Namespace => Kind::Namespace,
-            _ => Kind::Element,
-        };
+        let principal = axis.principal();
         let mut counts = [0usize; COUNTS];
         for item in Walk::new(axis, from) {
             self.spend(1)?;
@@ -271,7 +267,9 @@ impl<'d> Run<'_, 'd> {
                 Type::Number => self.number(expr, context).map(at),
                 Type::Unknown => Ok(match self.value(expr, context)? {
                     Value::Number(number) => at(number),
-                    other => other.boolean(),
+                    other @ (Value::NodeSet(_) | Value::String(_) | Value::Boolean(_)) => {
+                        other.boolean()
+                    }
                 }),
                 Type::NodeSet | Type::String | Type::Boolean => self.boolean(expr, context),
             },
@@ -334,9 +332,10 @@ fn is_spent(predicates: &[Predicate], counts: &[usize]) -> bool {
 }
 
 fn passes_namespace(test: &Test, principal: Kind, item: Item<'_>) -> bool {
-    match principal {
-        Kind::Namespace => test.passes_namespace(item),
-        _ => matches!(test, Test::Node),
+    if principal == Kind::Namespace {
+        test.passes_namespace(item)
+    } else {
+        matches!(test, Test::Node)
     }
 }
 

@@ -167,14 +167,13 @@ impl Parser<'_> {
         );
         let call = self.primary()?;
         let literals = |arguments: &[Expr]| arguments.iter().all(|a| matches!(a, Expr::Literal(_)));
-        match &call {
-            Expr::Core(Core::Id, arguments) if literals(arguments) => Ok(call),
-            Expr::Extension(_, arguments) if is_key && literals(arguments) => Ok(call),
-            _ => {
-                let message = "a pattern may only begin with id('...') or key('...', '...')";
-                Err(CompileError::new(place, message))
-            }
+        let allowed = matches!(&call, Expr::Core(Core::Id, arguments) if literals(arguments))
+            || matches!(&call, Expr::Extension(_, arguments) if is_key && literals(arguments));
+        if allowed {
+            return Ok(call);
         }
+        let message = "a pattern may only begin with id('...') or key('...', '...')";
+        Err(CompileError::new(place, message))
     }
 
     fn step_pattern(&mut self) -> Result<Step, CompileError> {
@@ -402,7 +401,7 @@ impl<'d> Run<'_, 'd> {
 
 /// Kind and name alone. Names are compared as text: one comparison is cheaper than a look-up.
 fn passes(step: &Step, node: Node<'_>) -> bool {
-    let principal = if step.axis == Axis::Attribute { Kind::Attribute } else { Kind::Element };
+    let principal = step.axis.principal();
     let kind = node.kind();
     match &step.test {
         Test::Name(name) => {
@@ -412,10 +411,8 @@ fn passes(step: &Step, node: Node<'_>) -> bool {
         }
         Test::Principal => kind == principal,
         Test::Namespace(uri) => kind == principal && node.namespace() == &**uri,
-        Test::Node => match step.axis {
-            Axis::Attribute => kind == Kind::Attribute,
-            _ => !matches!(kind, Kind::Attribute | Kind::Root | Kind::Namespace),
-        },
+        Test::Node if principal == Kind::Attribute => kind == principal,
+        Test::Node => !matches!(kind, Kind::Attribute | Kind::Root | Kind::Namespace),
         Test::Text => kind == Kind::Text && principal == Kind::Element,
         Test::Comment => kind == Kind::Comment && principal == Kind::Element,
         Test::Instruction(target) => {

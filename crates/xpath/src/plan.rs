@@ -41,16 +41,16 @@ pub(crate) enum Expr {
     Number(f64),
     Literal(Box<str>),
     Variable(VariableId),
-    Or(Vec<Expr>),
-    And(Vec<Expr>),
-    Compare(Comparison, Box<(Expr, Expr)>),
-    Arithmetic(Box<Expr>, Vec<(Arithmetic, Expr)>),
+    Or(Vec<Self>),
+    And(Vec<Self>),
+    Compare(Comparison, Box<(Self, Self)>),
+    Arithmetic(Box<Self>, Vec<(Arithmetic, Self)>),
     /// With the count of signs; an even one still makes a number.
-    Negate(Box<Expr>, bool),
-    Union(Vec<Expr>),
+    Negate(Box<Self>, bool),
+    Union(Vec<Self>),
     Path(Box<Path>),
-    Core(Core, Vec<Expr>),
-    Extension(FunctionId, Vec<Expr>),
+    Core(Core, Vec<Self>),
+    Extension(FunctionId, Vec<Self>),
 }
 
 #[derive(Debug)]
@@ -131,16 +131,17 @@ impl Predicate {
         if let Some(predicate) = position_equals(&expr) {
             return predicate;
         }
-        match &expr {
-            Expr::Number(number) => Self::At(*number),
-            Expr::Core(Core::Last, _) => Self::Last,
-            other if other.asks(Core::Last) => Self::Sized(expr),
-            other if other.asks(Core::Position) => Self::Positional(expr),
-            other => match other.value_type() {
-                Type::Number | Type::Unknown => Self::Positional(expr),
-                Type::NodeSet | Type::String | Type::Boolean => Self::Plain(expr),
-            },
+        if let Expr::Number(number) = expr {
+            return Self::At(number);
         }
+        if matches!(expr, Expr::Core(Core::Last, _)) {
+            return Self::Last;
+        }
+        if expr.asks(Core::Last) {
+            return Self::Sized(expr);
+        }
+        let number = matches!(expr.value_type(), Type::Number | Type::Unknown);
+        if number || expr.asks(Core::Position) { Self::Positional(expr) } else { Self::Plain(expr) }
     }
 
     /// Whether it needs to know how many nodes came before.
@@ -280,7 +281,7 @@ impl Cutter {
     fn add(&mut self, step: Step) {
         let bare = step.predicates.is_empty() && matches!(step.test, Test::Node);
         match step.axis {
-            Axis::SelfAxis if bare => {}
+            Axis::Itself if bare => {}
             Axis::DescendantOrSelf if bare => self.slashes = true,
             Axis::Child | Axis::Attribute if scannable(&step) => self.down(step, false),
             Axis::Descendant if step.predicates.iter().all(Predicate::is_plain) => {
@@ -290,7 +291,7 @@ impl Cutter {
             | Axis::Attribute
             | Axis::Descendant
             | Axis::DescendantOrSelf
-            | Axis::SelfAxis
+            | Axis::Itself
             | Axis::Ancestor
             | Axis::AncestorOrSelf
             | Axis::Following

@@ -31,7 +31,7 @@ impl<'d> Value<'d> {
     pub fn into_string(self) -> String {
         match self {
             Self::String(text) => text,
-            other => other.string().into_owned(),
+            Self::NodeSet(_) | Self::Number(_) | Self::Boolean(_) => self.string().into_owned(),
         }
     }
 

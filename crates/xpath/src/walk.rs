@@ -23,7 +23,7 @@ impl<'d> Walk<'d> {
     pub(crate) fn new(axis: Axis, item: Item<'d>) -> Self {
         let Some(node) = item.node() else { return Self::of_namespace_node(axis, item) };
         match axis {
-            Axis::SelfAxis => Self::One(Some(item)),
+            Axis::Itself => Self::One(Some(item)),
             Axis::Parent => Self::One(item.parent()),
             Axis::Child => Self::Children(node.children()),
             Axis::Attribute => Self::Attributes(node.attributes()),
@@ -51,7 +51,7 @@ impl<'d> Walk<'d> {
     fn of_namespace_node(axis: Axis, item: Item<'d>) -> Self {
         let element = item.holder();
         match axis {
-            Axis::SelfAxis | Axis::DescendantOrSelf => Self::One(Some(item)),
+            Axis::Itself | Axis::DescendantOrSelf => Self::One(Some(item)),
             Axis::Parent => Self::One(item.parent()),
             Axis::Ancestor => Self::Ancestors(None, item.parent(), element.ancestors()),
             Axis::AncestorOrSelf => Self::Ancestors(Some(item), item.parent(), element.ancestors()),
