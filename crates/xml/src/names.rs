@@ -50,8 +50,48 @@ pub(crate) struct Pair {
 /// outside can prepare names that collide. Few things need no table: they are looked through.
 #[derive(Debug, Clone, Default)]
 struct Slots {
-    keys: RandomState,
     table: Vec<u32>,
+}
+
+/// What is hashed here.
+trait Keyed {
+    /// By multiplication with the upper half folded in, from a key that nobody outside knows.
+    fn hash(&self, key: u64) -> u64;
+}
+
+#[inline]
+fn mix(hash: u64, word: u64) -> u64 {
+    let product = u128::from(hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
+    let bytes = product.to_le_bytes();
+    let half = |from: usize| {
+        let half = bytes.get(from..).and_then(<[u8]>::first_chunk::<8>);
+        half.map_or(0, |half| u64::from_le_bytes(*half))
+    };
+    half(0) ^ half(8)
+}
+
+impl Keyed for str {
+    fn hash(&self, key: u64) -> u64 {
+        let (words, rest) = self.as_bytes().as_chunks::<8>();
+        let mut hash = mix(key, self.len() as u64);
+        for word in words {
+            hash = mix(hash, u64::from_le_bytes(*word) ^ key.rotate_left(32));
+        }
+        let tail = rest.iter().fold(0, |tail, &byte| (tail << 8) | u64::from(byte));
+        mix(hash, tail ^ key.rotate_left(16))
+    }
+}
+
+impl Keyed for Pair {
+    fn hash(&self, key: u64) -> u64 {
+        mix(key, (u64::from(self.uri) << 32) | u64::from(self.local))
+    }
+}
+
+impl Keyed for QName {
+    fn hash(&self, key: u64) -> u64 {
+        mix(key, (u64::from(self.prefix) << 32) | u64::from(self.name.0))
+    }
 }
 
 /// So many things are looked through sooner than hashed.
@@ -60,8 +100,9 @@ const FEW: usize = 8;
 const FEW_AT_REST: usize = 64;
 
 impl Slots {
-    fn find<T: std::hash::Hash + ?Sized>(
+    fn find<T: Keyed + ?Sized>(
         &self,
+        key: u64,
         wanted: &T,
         len: usize,
         same: impl Fn(u32) -> bool,
@@ -69,7 +110,7 @@ impl Slots {
         let Some(mask) = self.table.len().checked_sub(1) else {
             return (0..number(len)).find(|&id| same(id));
         };
-        let mut at = self.start(wanted) & mask;
+        let mut at = start(wanted.hash(key)) & mask;
         loop {
             match self.table.get(at) {
                 Some(&u32::MAX) | None => return None,
@@ -79,25 +120,21 @@ impl Slots {
         }
     }
 
-    fn start<T: std::hash::Hash + ?Sized>(&self, thing: &T) -> usize {
-        usize::try_from(self.keys.hash_one(thing) & u64::from(u32::MAX)).unwrap_or(0)
-    }
-
-    /// Takes up the last of `len` things.
-    fn insert<T: std::hash::Hash>(&mut self, len: usize, thing: impl Fn(u32) -> T) {
+    /// Takes up the last of `len` things, of which `hash` is known.
+    fn insert(&mut self, len: usize, hash: impl Fn(u32) -> u64) {
         if self.table.is_empty() && len <= FEW {
             return;
         }
         let from = if len.saturating_mul(3) >= self.table.len().saturating_mul(2) {
             self.table.clear();
-            self.table.resize(len.saturating_mul(2).next_power_of_two().max(32), u32::MAX);
+            self.table.resize(len.saturating_mul(2).next_power_of_two().max(64), u32::MAX);
             0
         } else {
             number(len).saturating_sub(1)
         };
         let mask = self.table.len().wrapping_sub(1);
         for id in from..number(len) {
-            let mut at = self.start(&thing(id)) & mask;
+            let mut at = start(hash(id)) & mask;
             while self.table.get(at).is_some_and(|&slot| slot != u32::MAX) {
                 at = at.wrapping_add(1) & mask;
             }
@@ -114,11 +151,17 @@ impl Slots {
     }
 }
 
+#[inline]
+fn start(hash: u64) -> usize {
+    usize::try_from(hash & u64::from(u32::MAX)).unwrap_or(0)
+}
+
 const FIXED: [&str; 5] = ["", "xml", "xmlns", XML_NAMESPACE, XMLNS_NAMESPACE];
 
 /// The tables.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
+    key: u64,
     text: String,
     ends: Vec<u32>,
     symbol_slots: Slots,
@@ -130,14 +173,18 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn new() -> Self {
-        let none = Pair { uri: EMPTY, local: EMPTY };
+        let mut pairs = Vec::with_capacity(16);
+        pairs.push(Pair { uri: EMPTY, local: EMPTY });
+        let mut qnames = Vec::with_capacity(16);
+        qnames.push(QName { prefix: EMPTY, name: NameId::NONE });
         Self {
-            text: String::new(),
-            ends: Vec::new(),
+            key: RandomState::new().hash_one(0u8),
+            text: String::with_capacity(256),
+            ends: Vec::with_capacity(32),
             symbol_slots: Slots::default(),
-            pairs: vec![none],
+            pairs,
             pair_slots: Slots::default(),
-            qnames: vec![QName { prefix: EMPTY, name: NameId::NONE }],
+            qnames,
             qname_slots: Slots::default(),
         }
     }
@@ -153,7 +200,7 @@ impl Names {
 
     pub(crate) fn find_symbol(&self, text: &str) -> Option<Symbol> {
         let len = self.symbols_len();
-        self.symbol_slots.find(text, len, |id| self.str(id) == text)
+        self.symbol_slots.find(self.key, text, len, |id| self.str(id) == text)
     }
 
     pub(crate) fn symbol(&mut self, text: &str) -> Symbol {
@@ -165,14 +212,15 @@ impl Names {
         self.ends.push(number(self.text.len()));
         let len = self.symbols_len();
         let (text, ends) = (&self.text, &self.ends);
-        self.symbol_slots.insert(len, |id| dynamic(text, ends, id));
+        let key = self.key;
+        self.symbol_slots.insert(len, |id| dynamic(text, ends, id).hash(key));
         id
     }
 
     pub(crate) fn find_name(&self, uri: Symbol, local: Symbol) -> Option<NameId> {
         let pair = Pair { uri, local };
         let same = |id: u32| self.pairs.get(id as usize) == Some(&pair);
-        self.pair_slots.find(&pair, self.pairs.len(), same).map(NameId)
+        self.pair_slots.find(self.key, &pair, self.pairs.len(), same).map(NameId)
     }
 
     pub(crate) fn name(&mut self, uri: Symbol, local: Symbol) -> NameId {
@@ -182,7 +230,8 @@ impl Names {
         let id = number(self.pairs.len());
         self.pairs.push(Pair { uri, local });
         let pairs = &self.pairs;
-        self.pair_slots.insert(pairs.len(), |id| pair(pairs, id));
+        let key = self.key;
+        self.pair_slots.insert(pairs.len(), |id| pair(pairs, id).hash(key));
         NameId(id)
     }
 
@@ -190,13 +239,14 @@ impl Names {
         let wanted = QName { prefix, name };
         let qnames = &self.qnames;
         let same = |id: u32| qname(qnames, id) == wanted;
-        if let Some(found) = self.qname_slots.find(&wanted, qnames.len(), same) {
+        if let Some(found) = self.qname_slots.find(self.key, &wanted, qnames.len(), same) {
             return found;
         }
         let id = number(self.qnames.len());
         self.qnames.push(wanted);
         let qnames = &self.qnames;
-        self.qname_slots.insert(qnames.len(), |id| qname(qnames, id));
+        let key = self.key;
+        self.qname_slots.insert(qnames.len(), |id| qname(qnames, id).hash(key));
         id
     }
 

@@ -54,7 +54,7 @@ pub(crate) struct Mark {
 
 impl Namespaces {
     pub(crate) fn new() -> Self {
-        let mut bound = vec![UNBOUND; 8];
+        let mut bound = vec![UNBOUND; 32];
         for (prefix, uri) in [(EMPTY, EMPTY), (XML, XML_URI)] {
             if let Some(slot) = bound.get_mut(prefix as usize) {
                 *slot = uri;
@@ -102,7 +102,7 @@ impl Namespaces {
             None => (EMPTY, symbol),
         };
         if self.raws.len() <= index {
-            self.raws.resize(index.saturating_add(1), UNSPLIT);
+            self.raws.resize(index.saturating_add(8), UNSPLIT);
         }
         if let Some(raw) = self.raws.get_mut(index) {
             *raw = Raw { prefix, local, ..UNSPLIT };
