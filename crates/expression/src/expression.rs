@@ -1,12 +1,13 @@
 //! One type over all languages that a configuration may write.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::cursor::Cursor;
 use crate::jsonpath::Path;
 use crate::scope::{BodyUse, ParameterKind, PropertyScope, Scope};
 use crate::synapse::{Mode, SynapseExpression};
-use crate::{CompileError, EvalError, Value};
+use crate::{CompileError, EvalError, Value, xpath_on};
 
 /// An expression of any of the languages, compiled once.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ enum Language {
     Variable(Box<str>),
     JsonPath(Box<Path>),
     Synapse(Box<SynapseExpression>),
-    Xpath(Box<str>),
+    Xpath(Arc<xpath::synapse::SynapseExpression>),
 }
 
 const SCOPES: &[(&str, PropertyScope)] = &[
@@ -65,15 +66,19 @@ impl Expression {
     /// # Errors
     /// What that language doesn't allow, with its place.
     pub fn compile(source: &str) -> Result<Self, CompileError> {
-        Self::compile_with(source, Mode::Compatible)
+        Self::compile_with(source, Mode::Compatible, &[])
     }
 
-    /// As [`Expression::compile`], Synapse expressions in `mode`.
+    /// As [`Expression::compile`], Synapse expressions in `mode`, XPath with the (prefix, URI) pairs in scope.
     ///
     /// # Errors
     /// As [`Expression::compile`].
-    pub fn compile_with(source: &str, mode: Mode) -> Result<Self, CompileError> {
-        Ok(Self { source: source.into(), language: language(source, mode)? })
+    pub fn compile_with(
+        source: &str,
+        mode: Mode,
+        namespaces: &[(String, String)],
+    ) -> Result<Self, CompileError> {
+        Ok(Self { source: source.into(), language: language(source, mode, namespaces)? })
     }
 
     /// What it needs of the body.
@@ -84,7 +89,8 @@ impl Expression {
                 BodyUse::Untouched
             }
             Language::Parameter(..) | Language::Variable(_) => BodyUse::Untouched,
-            Language::JsonPath(_) | Language::Xpath(_) => BodyUse::Read,
+            Language::JsonPath(_) => BodyUse::Read,
+            Language::Xpath(path) => xpath_on::body_use(path),
             Language::Synapse(expression) => expression.body_use(),
         }
     }
@@ -108,8 +114,21 @@ impl Expression {
                 path.evaluate(json)?.into_value()
             }
             Language::Synapse(expression) => expression.evaluate(scope)?,
-            Language::Xpath(path) => scope.xpath(path)?,
+            Language::Xpath(path) => xpath_on::value(xpath_on::evaluate(path, scope)?),
         })
+    }
+
+    /// The nodes that an XPath selects, in document order; namespace nodes are left out.
+    ///
+    /// # Errors
+    /// [`EvalError::Type`] when it is no XPath or selects no nodes; else as [`Expression::evaluate`].
+    pub fn nodes<'s>(&'s self, scope: &'s dyn Scope) -> Result<Vec<xml::Node<'s>>, EvalError> {
+        if let Language::Xpath(path) = &self.language
+            && let xpath::Value::NodeSet(nodes) = xpath_on::evaluate(path, scope)?
+        {
+            return Ok(nodes.iter().filter_map(xpath::Item::node).collect());
+        }
+        Err(EvalError::Type(format!("`{}` selects no nodes", self.source)))
     }
 
     /// The expression's text; what is missing is empty.
@@ -131,7 +150,11 @@ impl fmt::Display for Expression {
     }
 }
 
-fn language(source: &str, mode: Mode) -> Result<Language, CompileError> {
+fn language(
+    source: &str,
+    mode: Mode,
+    namespaces: &[(String, String)],
+) -> Result<Language, CompileError> {
     let text = source.trim();
     let at = source.len() - source.trim_start().len();
     if text.starts_with("${") {
@@ -156,7 +179,8 @@ fn language(source: &str, mode: Mode) -> Result<Language, CompileError> {
     if text.is_empty() {
         return Err(CompileError::new(source, 0, "an expression is empty"));
     }
-    Ok(Language::Xpath(text.into()))
+    let path = xpath_on::compile(text, namespaces).map_err(|error| error.within(source, at))?;
+    Ok(Language::Xpath(Arc::new(path)))
 }
 
 /// `$ctx:name` and its like, when nothing else follows the name.

@@ -82,12 +82,12 @@ pub trait Scope {
     fn secret(&self, _alias: &str) -> Option<Cow<'_, str>> {
         None
     }
-    /// The value of an XPath expression over the body, as text.
+    /// The body as XML; `None` when it is none.
     ///
     /// # Errors
-    /// The body is no XML, or the expression fails.
-    fn xpath(&self, _path: &str) -> Result<Value<'_>, EvalError> {
-        Err(EvalError::Body("the body is no XML".to_owned()))
+    /// [`EvalError::Body`] when the body calls itself XML and isn't.
+    fn xml(&self) -> Result<Option<&xml::Document>, EvalError> {
+        Ok(None)
     }
     /// Milliseconds since the Unix epoch, from the caller's `base::Clock`.
     fn unix_ms(&self) -> i64;

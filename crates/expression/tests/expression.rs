@@ -4,7 +4,8 @@
 mod common;
 
 use common::Message;
-use penstock_expression::{BodyUse, Expression};
+use penstock_expression::synapse::Mode;
+use penstock_expression::{BodyUse, EvalError, Expression, PropertyScope, Scope, Value};
 
 const AROUND: &str = r#"{"headers":{"X-Y":"hy"},"vars":{"v":{"a":1}},"synapse":{"uri.var.id":"7"},"axis2":{"HTTP_SC":200},"client":{"c":"cc"},"operation":{"o":"oo"},"function":{"f":"ff"},"system":{"s":"ss"},"environment":{"e":"ee"},"registry":{"r":"rr"},"query":{"q":"qq"}}"#;
 
@@ -45,17 +46,50 @@ fn each_language_is_told_by_its_spelling() {
     }
     let message = Message::new("null", "{}");
     assert_eq!(Expression::literal("$ctx:x").text(&message).unwrap(), "$ctx:x");
-    for source in [
-        "//a",
-        "$ctx:a/b",
-        "concat(get-property('x'), 'y')",
-        "get-property($x)",
-        "get-property('x') = 'y'",
-    ] {
-        let expression = Expression::compile(source).unwrap();
-        assert_eq!(expression.body_use(), Read, "{source}");
-        assert!(expression.text(&message).is_err(), "{source} is left to the host's XPath");
+}
+
+struct Soap(xml::Document);
+
+impl Scope for Soap {
+    fn xml(&self) -> Result<Option<&xml::Document>, EvalError> {
+        Ok(Some(&self.0))
     }
+    fn property(&self, _scope: PropertyScope, name: &str) -> Option<Value<'_>> {
+        (name == "x").then_some(Value::Integer(7))
+    }
+    fn unix_ms(&self) -> i64 {
+        0
+    }
+}
+
+#[test]
+fn what_looks_like_no_other_language_is_xpath() {
+    use BodyUse::{Read, Untouched};
+    let document = b"<o:a xmlns:o='urn:o'><b c='1'>x</b><b>y</b></o:a>";
+    let soap = Soap(xml::Document::parse(document).unwrap());
+    let namespaces = [("p".to_owned(), "urn:o".to_owned())];
+    for (source, body, expect) in [
+        ("//b[1]", Read, "x"),
+        ("//b", Read, "xy"),
+        ("/p:a/b/@c", Read, "1"),
+        ("count(//b) + 0.5", Read, "2.5"),
+        ("count(//b)", Read, "2"),
+        ("//b = 'y'", Read, "true"),
+        ("$body//b[2]", Read, "y"),
+        ("concat(get-property('x'), 'y')", Untouched, "7y"),
+        ("$ctx:x + 1", Untouched, "8"),
+        ("${xpath('//b[2]')}", Read, "y"),
+    ] {
+        let expression = Expression::compile_with(source, Mode::Compatible, &namespaces).unwrap();
+        assert_eq!(expression.body_use(), body, "{source}");
+        let told = expression.text(&soap);
+        assert_eq!(told.unwrap(), expect, "{source}");
+    }
+    let nodes = Expression::compile("//b").unwrap();
+    assert_eq!(nodes.nodes(&soap).unwrap().len(), 2);
+    assert!(Expression::compile("json-eval($)").unwrap().nodes(&soap).is_err());
+    let json = Message::new("{}", "{}");
+    assert!(nodes.text(&json).unwrap_err().to_string().contains("no XML"));
 }
 
 #[test]
@@ -66,6 +100,8 @@ fn an_error_at_load_has_its_place() {
         ("  json-eval($.)", "1:15: "),
         ("json-eval($.a", "1:14: `)` expected"),
         ("${payload.}", "1:11: "),
+        ("//a[", "1:5: "),
+        ("unknown:a", "1:"),
         ("get-property('nowhere', 'x')", "1:1: `nowhere` is no scope"),
     ] {
         let told = Expression::compile(source).unwrap_err().to_string();

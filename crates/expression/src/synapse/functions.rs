@@ -148,7 +148,11 @@ pub(super) fn call<'s>(
     let given = Given { function, values };
     match function {
         Function::Now => Ok(Value::Integer(scope.unix_ms())),
-        Function::Xpath => scope.xpath(given.text(0)?),
+        Function::Xpath => {
+            let compiled = crate::xpath_on::compile(given.text(0)?, &[]);
+            let compiled = compiled.map_err(|error| EvalError::Type(error.to_string()))?;
+            Ok(crate::xpath_on::value(crate::xpath_on::evaluate(&compiled, scope)?))
+        }
         Function::Registry => {
             let (path, property) = (given.text(0)?, given.values.get(1).map(Value::text));
             let found = scope.registry(path, property.as_deref());

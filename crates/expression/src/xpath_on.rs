@@ -1,0 +1,101 @@
+//! XPath over a [`Scope`], through the xpath crate's Synapse door.
+
+use std::sync::LazyLock;
+
+use xpath::synapse::{self, Message, SynapseExpression};
+
+use crate::scope::{BodyUse, ParameterKind, PropertyScope, Scope};
+use crate::{CompileError, EvalError, Value};
+
+/// Where an expression stands that reads no body.
+static NOTHING: LazyLock<xml::Document> = LazyLock::new(xml::Document::new);
+
+/// Compiles `text` with the (prefix, URI) pairs in scope.
+pub(crate) fn compile(
+    text: &str,
+    namespaces: &[(String, String)],
+) -> Result<SynapseExpression, CompileError> {
+    SynapseExpression::compile(text, namespaces)
+        .map_err(|error| CompileError::new(text, error.offset, error.message))
+}
+
+pub(crate) fn body_use(expression: &SynapseExpression) -> BodyUse {
+    if expression.reads_body() { BodyUse::Read } else { BodyUse::Untouched }
+}
+
+/// The answer as the xpath crate has it.
+pub(crate) fn evaluate<'s>(
+    expression: &SynapseExpression,
+    scope: &'s dyn Scope,
+) -> Result<xpath::Value<'s>, EvalError> {
+    let document = if expression.reads_body() {
+        scope.xml()?.ok_or_else(|| EvalError::Body("the body is no XML".to_owned()))?
+    } else {
+        &NOTHING
+    };
+    let mut bridge = Bridge { scope, document };
+    expression.evaluate(document.root(), &mut bridge).map_err(|error| match error {
+        xpath::EvalError::Steps(_) | xpath::EvalError::Nodes(_) => {
+            EvalError::Limit("the steps of an XPath")
+        }
+        xpath::EvalError::NotANodeSet { .. }
+        | xpath::EvalError::NoVariable(_)
+        | xpath::EvalError::NoFunction(_)
+        | xpath::EvalError::Caller(_) => EvalError::Type(error.to_string()),
+    })
+}
+
+/// The answer as a value: of nodes their texts, one after the other.
+pub(crate) fn value(found: xpath::Value<'_>) -> Value<'static> {
+    match found {
+        xpath::Value::NodeSet(nodes) => {
+            let texts: String = nodes.iter().map(|item| item.string_value()).collect();
+            Value::Text(texts.into())
+        }
+        xpath::Value::String(text) => Value::Text(text.into()),
+        xpath::Value::Number(number) => {
+            let spelt = xpath::number_to_string(number).to_string();
+            let whole = spelt.parse().map(Value::Integer);
+            whole.unwrap_or(Value::Double(number))
+        }
+        xpath::Value::Boolean(truth) => Value::Boolean(truth),
+    }
+}
+
+struct Bridge<'s> {
+    scope: &'s dyn Scope,
+    document: &'s xml::Document,
+}
+
+impl<'s> Message<'s> for Bridge<'s> {
+    fn property(&mut self, scope: synapse::Scope, name: &str) -> Option<xpath::Value<'s>> {
+        let of = |scope| self.scope.property(scope, name);
+        let found = match scope {
+            synapse::Scope::Synapse => of(PropertyScope::Synapse),
+            synapse::Scope::Transport => self.scope.header(name).map(Value::Text),
+            synapse::Scope::Axis2 => of(PropertyScope::Axis2),
+            synapse::Scope::Axis2Client => of(PropertyScope::Axis2Client),
+            synapse::Scope::Operation => of(PropertyScope::Operation),
+            synapse::Scope::Url => {
+                self.scope.parameter(ParameterKind::Query, name).map(Value::Text)
+            }
+            synapse::Scope::Function => of(PropertyScope::Function),
+            synapse::Scope::System => of(PropertyScope::System),
+            synapse::Scope::Environment => of(PropertyScope::Environment),
+            synapse::Scope::Variable => self.scope.variable(name),
+            synapse::Scope::Registry => of(PropertyScope::Registry),
+        };
+        found.map(|value| match value.plain() {
+            Value::Boolean(truth) => xpath::Value::Boolean(truth),
+            Value::Integer(number) => xpath::Value::Number(number as f64),
+            Value::Double(number) => xpath::Value::Number(number),
+            other @ (Value::Json(_) | Value::Made(_) | Value::Text(_) | Value::Null) => {
+                xpath::Value::String(other.text().into_owned())
+            }
+        })
+    }
+
+    fn document(&mut self) -> Option<&'s xml::Document> {
+        Some(self.document)
+    }
+}
