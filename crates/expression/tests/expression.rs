@@ -5,6 +5,7 @@ mod common;
 
 use common::Message;
 use penstock_expression::synapse::Mode;
+use penstock_expression::template::{Argument, MediaType, PayloadTemplate, Settings};
 use penstock_expression::{BodyUse, EvalError, Expression, PropertyScope, Scope, Value};
 
 const AROUND: &str = r#"{"headers":{"X-Y":"hy"},"vars":{"v":{"a":1}},"synapse":{"uri.var.id":"7"},"axis2":{"HTTP_SC":200},"client":{"c":"cc"},"operation":{"o":"oo"},"function":{"f":"ff"},"system":{"s":"ss"},"environment":{"e":"ee"},"registry":{"r":"rr"},"query":{"q":"qq"}}"#;
@@ -88,6 +89,17 @@ fn what_looks_like_no_other_language_is_xpath() {
     let nodes = Expression::compile("//b").unwrap();
     assert_eq!(nodes.nodes(&soap).unwrap().len(), 2);
     assert!(Expression::compile("json-eval($)").unwrap().nodes(&soap).is_err());
+    for (markup, expect) in [
+        (true, "<r><b xmlns:o=\"urn:o\" c=\"1\">x</b><b xmlns:o=\"urn:o\">y</b></r>"),
+        (false, "<r>xy</r>"),
+    ] {
+        let argument = Argument { markup, ..Argument::new(nodes.clone()) };
+        let settings = Settings::new(MediaType::Xml);
+        let template = PayloadTemplate::compile("<r>$1</r>", vec![argument], settings).unwrap();
+        let mut made = Vec::new();
+        template.render(&soap, &mut made).unwrap();
+        assert_eq!(String::from_utf8(made).unwrap(), expect);
+    }
     let json = Message::new("{}", "{}");
     assert!(nodes.text(&json).unwrap_err().to_string().contains("no XML"));
 }

@@ -36,7 +36,7 @@ pub struct Argument {
     pub expression: Expression,
     /// `literal="true"`: whatever it looks like, it is a text.
     pub literal: bool,
-    /// The expression's text is XML (it selects nodes), and goes into XML as markup.
+    /// The expression is an XPath that selects nodes, and they go into XML as markup. Elsewhere: their texts.
     pub markup: bool,
 }
 
@@ -156,7 +156,10 @@ impl PayloadTemplate {
             match segment {
                 Segment::Text(text) => into.extend_from_slice(text.as_bytes()),
                 Segment::Argument(index, place) => {
-                    if let Some(argument) = self.arguments.get(*index) {
+                    let Some(argument) = self.arguments.get(*index) else { continue };
+                    if argument.markup && !argument.literal && *place == Place::XmlText {
+                        push_nodes(into, &argument.expression.nodes(scope)?)?;
+                    } else {
                         let value = present(argument.expression.evaluate(scope))?;
                         self.push(into, &value, *place, Some(argument));
                     }
@@ -194,9 +197,6 @@ impl PayloadTemplate {
                 xml_text::push_escaped_markup(into, &made);
             }
             Place::JsonString => push_json_string(into, value),
-            Place::XmlText if !literal && argument.is_some_and(|argument| argument.markup) => {
-                into.extend_from_slice(value.text().as_bytes());
-            }
             Place::XmlText => match value.json().filter(|_| !literal) {
                 Some(json) => xml_text::push_json(into, json),
                 None => xml_text::push_escaped(into, &value.text(), false),
@@ -212,6 +212,25 @@ fn present(found: Result<Value<'_>, EvalError>) -> Result<Value<'_>, EvalError> 
         Err(EvalError::Missing(_)) => Ok(Value::Null),
         found => found,
     }
+}
+
+/// The nodes as XML, with the namespace declarations that they need; attributes as their text.
+fn push_nodes(into: &mut Vec<u8>, nodes: &[xml::Node<'_>]) -> Result<(), EvalError> {
+    for node in nodes {
+        if node.kind() == xml::Kind::Attribute {
+            xml_text::push_escaped(into, &node.string_value(), false);
+            continue;
+        }
+        let options = xml::WriterOptions { declaration: false, ..xml::WriterOptions::default() };
+        let mut writer =
+            xml::Writer::new(options).map_err(|error| EvalError::Body(error.to_string()))?;
+        writer.tree(*node).map_err(|error| EvalError::Body(error.to_string()))?;
+        into.extend_from_slice(&writer.take());
+        if into.len() > limits::MADE_BYTES_MAX {
+            return Err(EvalError::Limit("40 MiB of text"));
+        }
+    }
+    Ok(())
 }
 
 fn push_json_value(into: &mut Vec<u8>, value: &Value<'_>, literal: bool) {
