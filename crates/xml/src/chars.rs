@@ -8,19 +8,22 @@ pub(crate) const SPACE: u8 = 4;
 /// and is looked at closely by [`is_name_char`]. The colon has none: it separates the prefix.
 const CLASSES: [u8; 256] = classes();
 
+#[expect(clippy::indexing_slicing, reason = "a byte is below 256, and the compiler runs this")]
 const fn classes() -> [u8; 256] {
     let mut table = [0; 256];
-    let mut byte = 0usize;
-    while byte < 256 {
-        table[byte] = match byte as u8 {
+    let mut byte = 0u8;
+    loop {
+        table[byte as usize] = match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80..=0xFF => NAME | NAME_START,
             b'0'..=b'9' | b'-' | b'.' => NAME,
             b' ' | b'\t' | b'\n' | b'\r' => SPACE,
             _ => 0,
         };
+        if byte == u8::MAX {
+            return table;
+        }
         byte += 1;
     }
-    table
 }
 
 #[inline]

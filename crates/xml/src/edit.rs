@@ -37,7 +37,7 @@ impl<'n> QNameRef<'n> {
             && (self.prefix == "xml") == (self.namespace == XML_NAMESPACE)
             && self.prefix != "xmlns"
             && self.namespace != XMLNS_NAMESPACE
-            && !(self.namespace.is_empty() && !self.prefix.is_empty())
+            && (self.prefix.is_empty() || !self.namespace.is_empty())
     }
 }
 
@@ -255,7 +255,9 @@ impl Document {
         let Some(name) = self.name_id(namespace, local) else { return Ok(false) };
         let mut all = crate::Node::new(self, owner).attributes();
         let found = all.find(|attribute| attribute.name() == name).map(crate::Node::index);
-        found.map(|index| self.unchain(index & !ATTRIBUTE));
+        if let Some(index) = found {
+            self.unchain(index & !ATTRIBUTE);
+        }
         Ok(found.is_some())
     }
 
@@ -346,18 +348,15 @@ impl Document {
 
     fn element_index(&self, id: NodeId) -> Edit<u32> {
         let index = self.index_of(id)?;
-        match self.kind_of(index) {
-            Kind::Element => Ok(index),
-            kind => Err(EditError::WrongKind(kind)),
-        }
+        let kind = self.kind_of(index);
+        if kind == Kind::Element { Ok(index) } else { Err(EditError::WrongKind(kind)) }
     }
 
     fn holder(&self, id: NodeId) -> Edit<u32> {
         let index = self.index_of(id)?;
-        match self.kind_of(index) {
-            Kind::Element | Kind::Root => Ok(index),
-            kind => Err(EditError::WrongKind(kind)),
-        }
+        let kind = self.kind_of(index);
+        let holds = matches!(kind, Kind::Element | Kind::Root);
+        if holds { Ok(index) } else { Err(EditError::WrongKind(kind)) }
     }
 
     /// The node to be put below `parent`.

@@ -35,6 +35,8 @@ mod names;
 mod namespaces;
 mod node;
 mod options;
+#[cfg(feature = "fuzzing")]
+pub mod properties;
 pub mod reader;
 mod scan;
 mod sink;

@@ -25,8 +25,8 @@ const UNSPLIT: Raw =
 /// Elements and attributes read a missing prefix differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
-    Element = 0,
-    Attribute = 1,
+    Element,
+    Attribute,
 }
 
 /// The state of scopes; `mark` and `leave` bracket an element.
@@ -149,7 +149,12 @@ impl Namespaces {
     #[inline]
     pub(crate) fn resolve(&mut self, symbol: Symbol, used: Use) -> Result<u32, Symbol> {
         let Some(raw) = self.raws.get_mut(symbol as usize) else { return Err(symbol) };
-        let (environment, known) = raw.resolved[used as usize];
+        let [as_element, as_attribute] = &mut raw.resolved;
+        let resolved = match used {
+            Use::Element => as_element,
+            Use::Attribute => as_attribute,
+        };
+        let (environment, known) = *resolved;
         if environment == self.environment {
             return Ok(known);
         }
@@ -164,7 +169,7 @@ impl Namespaces {
         };
         let name = self.names.name(uri, local);
         let qname = self.names.qname(prefix, name);
-        raw.resolved[used as usize] = (self.environment, qname);
+        *resolved = (self.environment, qname);
         Ok(qname)
     }
 

@@ -296,7 +296,7 @@ impl<'d> Node<'d> {
     pub fn lookup_namespace(self, prefix: &str) -> Option<&'d str> {
         let holder = if self.is_element() { self } else { self.parent()? };
         let names = &self.document.names;
-        let Some(symbol) = names.find_symbol(prefix) else { return None };
+        let symbol = names.find_symbol(prefix)?;
         self.document.namespace_of(holder.index, symbol).map(|uri| names.str(uri))
     }
 

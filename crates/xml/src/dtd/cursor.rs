@@ -108,9 +108,8 @@ impl<'t> Cursor<'t> {
 
     /// A literal between quotes: where it lies, and its quote.
     pub(super) fn quoted(&mut self) -> Read<(std::ops::Range<usize>, u8)> {
-        let quote = match self.peek() {
-            Some(quote @ (b'"' | b'\'')) => quote,
-            Some(_) | None => return Err(self.bad("a quoted value is missing")),
+        let Some(quote @ (b'"' | b'\'')) = self.peek() else {
+            return Err(self.bad("a quoted value is missing"));
         };
         let start = self.at.saturating_add(1);
         let found = memchr::memchr(quote, self.text.as_bytes().get(start..).unwrap_or(&[]));

@@ -16,6 +16,7 @@ pub(super) enum Place {
 const SPECIAL: [u8; 256] = special();
 const SUSPECT: u8 = 4;
 
+#[expect(clippy::indexing_slicing, reason = "a byte is below 256, and the compiler runs this")]
 const fn special() -> [u8; 256] {
     let mut table = [0; 256];
     let mut control = 0;
