@@ -47,21 +47,23 @@ impl<'d> Set<'d> {
 
 /// Whether a segment's nodes come in order and once from a set of that shape, and what shape they have.
 fn passes(segment: &Segment, from: Shape) -> (bool, Shape) {
+    let single = from == Shape::Single;
+    let apart = from != Shape::Any;
+    let below = if apart { Shape::Flat } else { Shape::Any };
+    let beside = if single { Shape::Flat } else { Shape::Any };
     match segment {
         Segment::Scan(scan) => {
-            let below_only = scan.deep == 0 && scan.attribute && scan.steps.len() == 1;
-            let shape = if scan.deep == 0 { Shape::Flat } else { Shape::Any };
-            (from != Shape::Any || below_only, shape)
+            let attributes_only = scan.deep == 0 && scan.attribute && scan.steps.len() == 1;
+            (apart || attributes_only, if scan.deep == 0 { below } else { Shape::Any })
         }
         Segment::Step(step) => match step.axis {
             Axis::Itself => (true, from),
             Axis::Attribute | Axis::Namespace => (true, Shape::Flat),
-            Axis::Child => (from != Shape::Any, Shape::Flat),
-            Axis::Descendant | Axis::DescendantOrSelf => (from != Shape::Any, Shape::Any),
-            Axis::Parent => (from == Shape::Single, Shape::Any),
-            Axis::FollowingSibling => (from == Shape::Single, Shape::Flat),
-            Axis::Following => (from == Shape::Single, Shape::Any),
-            Axis::PrecedingSibling => (false, Shape::Flat),
+            Axis::Child => (apart, below),
+            Axis::Descendant | Axis::DescendantOrSelf => (apart, Shape::Any),
+            Axis::FollowingSibling => (single, beside),
+            Axis::PrecedingSibling => (false, beside),
+            Axis::Parent | Axis::Following => (single, Shape::Any),
             Axis::Ancestor | Axis::AncestorOrSelf | Axis::Preceding => (false, Shape::Any),
         },
     }
@@ -86,6 +88,7 @@ impl<'d> Run<'_, 'd> {
         };
         let mut shape = set.shape(Shape::Any);
         let Some((last, before)) = path.segments.split_last() else {
+            sink.begin(true);
             return Ok(give(set.items(), sink));
         };
         for segment in before {
@@ -106,6 +109,7 @@ impl<'d> Run<'_, 'd> {
         let mut items = Vec::new();
         self.segment(last, set.items(), &mut items)?;
         self.sort(&mut items)?;
+        sink.begin(true);
         Ok(give(&items, sink))
     }
 
@@ -119,7 +123,8 @@ impl<'d> Run<'_, 'd> {
         let mut covered: Option<Item<'d>> = None;
         for item in items {
             self.spend(1)?;
-            if covered.is_some_and(|last| item.document_order(last).is_le()) {
+            let below = |last| item.document_order(last).is_le() && is_child(*item);
+            if covered.is_some_and(below) {
                 continue;
             }
             let wants = if whole_subtrees {
@@ -312,6 +317,11 @@ impl<'d> Run<'_, 'd> {
 /// Most predicates that are counted on the way; steps with more keep their nodes first.
 const COUNTS: usize = 4;
 
+/// Attributes and namespace nodes are on nobody's descendant axis, but on their own.
+fn is_child(item: Item<'_>) -> bool {
+    !matches!(item.kind(), Kind::Attribute | Kind::Namespace)
+}
+
 /// What predicates say of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -371,6 +381,5 @@ impl<'d> Sink<'d> for Noting<'_, 'd> {
 }
 
 fn give<'d>(items: &[Item<'d>], sink: &mut dyn Sink<'d>) -> bool {
-    sink.begin(true);
     items.iter().all(|item| sink.take(*item))
 }
