@@ -1,6 +1,8 @@
 //! Readers that have to agree: ours with libxml2's `xmllint`, the events with the tree, and what is
 //! written with what is read again. Over documents made by a generator that always makes the same ones.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::process::Command;
 
 use penstock_xml::reader::{Event, Reader};

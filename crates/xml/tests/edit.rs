@@ -1,5 +1,7 @@
 //! Changing trees, and writing them.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use penstock_xml::{
     Builder, DoctypeIds, Document, EditError, Encoding, Kind, Node, NodeId, QNameRef, Sink,
     WriteError, Writer, WriterOptions,

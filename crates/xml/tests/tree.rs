@@ -1,5 +1,7 @@
 //! Reading a tree: navigation, names, values, namespaces, positions and order.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use penstock_xml::{Document, Kind, Node};
 
 const SAMPLE: &str = "<?xml version='1.0'?><!--c--><a x='1' p:y='2' xmlns:p='urn:p' xmlns='urn:d'>\n \
