@@ -241,11 +241,11 @@ pub const XML_ATTRIBUTES_MAX: u32 = 1_024;
 pub const XML_NAME_BYTES_MAX: u32 = 8 * KIB;
 /// Most nodes of an XML document, attributes included. More: refused.
 pub const XML_NODES_MAX: u32 = 16_777_216;
-/// Most bytes that all entity references of one XML document may grow to. More: refused ("billion laughs").
-pub const XML_ENTITY_BYTES_MAX: u32 = 64 * KIB;
+/// Most bytes that entity references and default attributes may add to one XML document. More: refused ("billion laughs").
+pub const XML_ENTITY_BYTES_MAX: u32 = MIB;
 /// Most entity references inside one another. More: refused.
 pub const XML_ENTITY_DEPTH_MAX: u32 = 20;
-/// Most declarations in the internal subset of an XML document. More: refused.
+/// Most declarations, attributes counted each, in the internal subset of an XML document. More: refused.
 pub const XML_DECLARATIONS_MAX: u32 = 4_096;
 
 const _: () = assert!(XML_BYTES_CEILING < 1 << 28, "a length has to fit in 28 bits");
