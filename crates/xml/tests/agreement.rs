@@ -18,7 +18,7 @@ impl Chance {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
+        usize::try_from(self.0 % limit as u64).unwrap()
     }
 }
 
