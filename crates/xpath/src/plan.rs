@@ -94,6 +94,8 @@ pub(crate) struct ScanStep {
     pub(crate) test: Test,
     /// Where its counted predicates' counts begin among the scan's.
     pub(crate) first_counter: usize,
+    /// The position that its only predicate asks for.
+    pub(crate) exactly: Option<u32>,
     pub(crate) predicates: Vec<Predicate>,
 }
 
@@ -322,7 +324,12 @@ impl Cutter {
         scan.deep |= u32::from(deep) << scan.steps.len();
         scan.attribute = step.axis == Axis::Attribute;
         let closes = scan.attribute;
-        scan.steps.push(ScanStep { test: step.test, first_counter, predicates: step.predicates });
+        scan.steps.push(ScanStep {
+            test: step.test,
+            first_counter,
+            exactly: exactly(&step.predicates),
+            predicates: step.predicates,
+        });
         if closes {
             self.close();
         }
@@ -338,6 +345,14 @@ impl Cutter {
                 predicates: Vec::new(),
             }));
         }
+    }
+}
+
+fn exactly(predicates: &[Predicate]) -> Option<u32> {
+    match predicates {
+        // Saturates: no node has so many siblings. A fraction or 0 is left to the general way.
+        [Predicate::At(wanted)] if *wanted >= 1.0 && wanted.fract() == 0.0 => Some(*wanted as u32),
+        _ => None,
     }
 }
 

@@ -42,16 +42,9 @@ impl<'d> Frames<'d> {
         self.len += 1;
     }
 
-    fn pop(&mut self) {
-        self.len = self.len.saturating_sub(1);
-        if self.len >= INLINE {
-            self.far.pop();
-        }
-    }
-
-    fn top(&mut self) -> Option<&mut Frame<'d>> {
-        let index = self.len.checked_sub(1)?;
-        if index < INLINE { self.near.get_mut(index) } else { self.far.last_mut() }
+    fn pop(&mut self) -> Option<Frame<'d>> {
+        self.len = self.len.checked_sub(1)?;
+        self.near.get(self.len).copied().or_else(|| self.far.pop())
     }
 }
 
@@ -97,7 +90,28 @@ struct Scanning<'p> {
     last: usize,
     /// The bit of a last step along the attribute axis.
     attribute_bit: u32,
+    /// The bits of the steps whose tests pass nothing but elements.
+    element_bits: u32,
+    /// The bit of the last step if it looks at children alone: then nothing comes below them.
+    closing_bit: u32,
 }
+
+impl Scanning<'_> {
+    /// The node, or the first of its later siblings, that a step of `bits` may match by its kind.
+    fn fit<'d>(&self, bits: u32, mut node: Option<Node<'d>>, looked: &mut u64) -> Option<Node<'d>> {
+        *looked += 1;
+        if bits & !self.element_bits == 0 {
+            while let Some(other) = node.filter(|node| !node.is_element()) {
+                *looked += 1;
+                node = other.next_sibling();
+            }
+        }
+        node
+    }
+}
+
+/// After how many nodes a walk accounts for them.
+const SPEND_AT: u64 = 256;
 
 impl<'d> Run<'_, 'd> {
     /// Gives the sink what the scan finds below `start`, in document order; false when it has enough.
@@ -107,35 +121,116 @@ impl<'d> Run<'_, 'd> {
         start: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
+        if let ([step], false) = (scan.steps.as_slice(), scan.attribute) {
+            let ready = step.test.ready(start.document());
+            if ready.is_never() {
+                return Ok(true);
+            }
+            if scan.deep == 0 {
+                return self.children(step, ready, start, sink);
+            }
+            if plain(step) {
+                return self.descendants(step, ready, start, sink);
+            }
+        }
+        if let ([first, second], 1, false) = (scan.steps.as_slice(), scan.deep, sink.any_order())
+            && plain(first)
+        {
+            return self.two_steps(first, second, scan.attribute, start, sink);
+        }
         let Some(last) = scan.steps.len().checked_sub(1) else { return Ok(true) };
         let Some(tests) = Tests::of(scan, start) else { return Ok(true) };
         let attribute_bit = if scan.attribute { 1 << last } else { 0 };
-        let scanning = Scanning { scan, tests, last, attribute_bit };
-        if !scan.attribute && last == 0 && scan.deep == 1 && plain(scan.steps.first()) {
-            return self.descendants(&scanning, start, sink);
+        let principal =
+            |bits: u32, index: usize| bits | (u32::from(tests.get(index).is_principal()) << index);
+        let element_bits = (0..=last).fold(0, principal);
+        let closing_bit = (1 << last) & !attribute_bit & !scan.deep;
+        let closing_bit = if closing_bit == 0 { u32::MAX } else { closing_bit };
+        let scanning = Scanning { scan, tests, last, attribute_bit, element_bits, closing_bit };
+        self.scan_steps(&scanning, start, sink)
+    }
+
+    /// `//one/two` for those who want all nodes: first all of the one, then of each the other, and in
+    /// order only if nodes of the first step stood in one another.
+    fn two_steps(
+        &mut self,
+        first: &ScanStep,
+        second: &ScanStep,
+        attribute: bool,
+        start: Node<'d>,
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
+        let document = start.document();
+        let (one, two) = (first.test.ready(document), second.test.ready(document));
+        if one.is_never() || two.is_never() {
+            return Ok(true);
         }
+        let (mut above, mut found) = (Vec::new(), Vec::new());
+        self.descendants(first, one, start, &mut above)?;
+        for node in above.iter().filter_map(|item| item.node()) {
+            if attribute {
+                self.attributes(second, two, node, &mut found)?;
+            } else {
+                self.children(second, two, node, &mut found)?;
+            }
+        }
+        self.sort(&mut found)?;
+        Ok(found.into_iter().all(|item| sink.take(item)))
+    }
+
+    fn scan_steps(
+        &mut self,
+        scanning: &Scanning<'_>,
+        start: Node<'d>,
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
         let mut frames = Frames { near: [IDLE; INLINE], far: Vec::new(), len: 0 };
-        if !self.enter(&scanning, start, 1, &mut frames, sink)? {
+        let mut frame = IDLE;
+        if !self.enter(scanning, start, 1, &mut frame, sink)? {
             return Ok(false);
         }
-        while let Some(frame) = frames.top() {
+        let mut looked = 0u64;
+        loop {
             let Some(node) = frame.next else {
-                frames.pop();
+                match frames.pop() {
+                    Some(above) => frame = above,
+                    None => break,
+                }
                 continue;
             };
-            frame.next = node.next_sibling();
-            self.spend(1)?;
-            let (found, below) = self.meet(&scanning, node, frame)?;
+            frame.next = scanning.fit(frame.bits, node.next_sibling(), &mut looked);
+            let (found, below) = self.meet(scanning, node, &mut frame)?;
             if found && !sink.take(node.into()) {
                 return Ok(false);
             }
-            if below != 0
-                && node.is_element()
-                && !self.enter(&scanning, node, below, &mut frames, sink)?
-            {
-                return Ok(false);
+            if below == scanning.closing_bit {
+                let test = scanning.tests.get(scanning.last);
+                if let Some(step) = scanning.scan.steps.get(scanning.last)
+                    && !self.children(step, test, node, sink)?
+                {
+                    return Ok(false);
+                }
+            } else if below != 0 && node.is_element() {
+                let above = frame;
+                if !self.enter(scanning, node, below, &mut frame, sink)? {
+                    return Ok(false);
+                }
+                let first = scanning.fit(below, frame.next, &mut looked);
+                if frame.bits == 0 || first.is_none() {
+                    frame = above;
+                } else {
+                    // A frame that has nothing left is not come back to.
+                    if above.next.is_some() {
+                        frames.push(above);
+                    }
+                    frame.next = first;
+                }
+            }
+            if looked > SPEND_AT {
+                self.spend(std::mem::take(&mut looked))?;
             }
         }
+        self.spend(looked)?;
         Ok(true)
     }
 
@@ -157,9 +252,18 @@ impl<'d> Run<'_, 'd> {
                 continue;
             }
             let Some(step) = scanning.scan.steps.get(place) else { continue };
-            if step.predicates.is_empty()
-                || self.fits(scanning, place, step, node, &mut frame.counts)?
+            let fits = if step.predicates.is_empty() {
+                true
+            } else if let (Some(wanted), Some(count)) =
+                (step.exactly, frame.counts.get_mut(step.first_counter))
             {
+                *count += 1;
+                *count == wanted
+            } else {
+                !step.is_spent(&frame.counts)
+                    && self.fits(scanning.tests.get(place), step, node, &mut frame.counts)?
+            };
+            if fits {
                 if place == scanning.last {
                     found = true;
                 } else {
@@ -172,8 +276,7 @@ impl<'d> Run<'_, 'd> {
 
     fn fits(
         &mut self,
-        scanning: &Scanning<'_>,
-        place: usize,
+        test: Ready<'_>,
         step: &ScanStep,
         node: Node<'d>,
         counts: &mut [u32; COUNTERS_MAX],
@@ -189,7 +292,7 @@ impl<'d> Run<'_, 'd> {
                 slot += 1;
             }
             let holds = match predicate {
-                Predicate::Last => self.is_last(scanning.tests.get(place), node)?,
+                Predicate::Last => self.is_last(test, node)?,
                 Predicate::At(_)
                 | Predicate::Plain(_)
                 | Predicate::Positional(_)
@@ -218,32 +321,43 @@ impl<'d> Run<'_, 'd> {
         Ok(true)
     }
 
-    /// Goes down to the children of `node`, and gives its attributes when they are asked for.
+    /// Gives the attributes of `node` when they are asked for, and makes `frame` that of its children, or
+    /// one without bits if they can't match anything.
     fn enter(
         &mut self,
         scanning: &Scanning<'_>,
         node: Node<'d>,
         bits: u32,
-        frames: &mut Frames<'d>,
+        frame: &mut Frame<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
-        if bits & scanning.attribute_bit != 0 && !self.attributes(scanning, node, sink)? {
+        if bits & scanning.attribute_bit != 0 && !self.attributes_of(scanning, node, sink)? {
             return Ok(false);
         }
+        *frame = IDLE;
         if bits & !(scanning.attribute_bit & !scanning.scan.deep) != 0 {
-            frames.push(Frame { next: node.first_child(), bits, counts: [0; COUNTERS_MAX] });
+            *frame = Frame { next: node.first_child(), bits, counts: [0; COUNTERS_MAX] };
         }
         Ok(true)
     }
 
-    fn attributes(
+    fn attributes_of(
         &mut self,
         scanning: &Scanning<'_>,
         node: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
         let Some(step) = scanning.scan.steps.get(scanning.last) else { return Ok(true) };
-        let test = scanning.tests.get(scanning.last);
+        self.attributes(step, scanning.tests.get(scanning.last), node, sink)
+    }
+
+    fn attributes(
+        &mut self,
+        step: &ScanStep,
+        test: Ready<'_>,
+        node: Node<'d>,
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
         for attribute in node.attributes() {
             self.spend(1)?;
             if test.passes(attribute, Kind::Attribute)
@@ -259,21 +373,67 @@ impl<'d> Run<'_, 'd> {
     /// `//test`: all nodes below, without bookkeeping.
     fn descendants(
         &mut self,
-        scanning: &Scanning<'_>,
+        step: &ScanStep,
+        test: Ready<'_>,
         start: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
-        let Some(step) = scanning.scan.steps.first() else { return Ok(true) };
-        let test = scanning.tests.get(0);
+        let mut looked = 0u64;
         for node in start.descendants() {
-            self.spend(1)?;
-            if test.passes(node, Kind::Element)
-                && self.all_hold(step, node)?
-                && !sink.take(node.into())
-            {
+            looked += 1;
+            let passes = match test {
+                Ready::Name(number) => node.name().index() == number as usize && node.is_element(),
+                other => other.passes(node, Kind::Element),
+            };
+            if passes {
+                self.spend(std::mem::take(&mut looked))?;
+                if self.all_hold(step, node)? && !sink.take(node.into()) {
+                    return Ok(false);
+                }
+            }
+        }
+        self.spend(looked)?;
+        Ok(true)
+    }
+
+    /// `test` alone: the children.
+    fn children(
+        &mut self,
+        step: &ScanStep,
+        test: Ready<'_>,
+        start: Node<'d>,
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
+        let mut counts = [0; COUNTERS_MAX];
+        let mut position = 0;
+        let mut looked = 1u64;
+        for node in start.children() {
+            looked += 1;
+            if !test.passes(node, Kind::Element) {
+                continue;
+            }
+            if let Some(wanted) = step.exactly {
+                position += 1;
+                if position < wanted {
+                    continue;
+                }
+                self.spend(looked)?;
+                return Ok(position != wanted || sink.take(node.into()));
+            }
+            if !step.predicates.is_empty() {
+                self.spend(std::mem::take(&mut looked))?;
+                if step.is_spent(&counts) {
+                    return Ok(true);
+                }
+                if !self.fits(test, step, node, &mut counts)? {
+                    continue;
+                }
+            }
+            if !sink.take(node.into()) {
                 return Ok(false);
             }
         }
+        self.spend(looked)?;
         Ok(true)
     }
 
@@ -287,6 +447,21 @@ impl<'d> Run<'_, 'd> {
     }
 }
 
-fn plain(step: Option<&ScanStep>) -> bool {
-    step.is_some_and(|step| step.predicates.iter().all(Predicate::is_plain))
+fn plain(step: &ScanStep) -> bool {
+    step.predicates.iter().all(Predicate::is_plain)
+}
+
+impl ScanStep {
+    /// Whether the only position that one of its predicates lets through has been.
+    fn is_spent(&self, counts: &[u32; COUNTERS_MAX]) -> bool {
+        let counted = self.predicates.iter().filter(|predicate| predicate.counts());
+        let mut counted = counted.zip(counts.iter().skip(self.first_counter));
+        counted.any(|(predicate, count)| match predicate {
+            Predicate::At(wanted) => f64::from(*count) >= *wanted,
+            Predicate::Last
+            | Predicate::Plain(_)
+            | Predicate::Positional(_)
+            | Predicate::Sized(_) => false,
+        })
+    }
 }

@@ -1,6 +1,6 @@
 //! Node tests made ready for one document: XPath 1.0 section 2.3.
 
-use xml::{Document, Kind, NameId, Node};
+use xml::{Document, Kind, Node};
 
 use crate::item::Item;
 use crate::plan::Test;
@@ -13,7 +13,8 @@ pub(crate) enum Ready<'a> {
     Node,
     Principal,
     Namespace(&'a str),
-    Name(NameId),
+    /// With the document's number of the name.
+    Name(u32),
     Text,
     Comment,
     Instruction(Option<&'a str>),
@@ -25,7 +26,7 @@ impl Test {
             Self::Node => Ready::Node,
             Self::Principal => Ready::Principal,
             Self::Namespace(uri) => Ready::Namespace(uri),
-            Self::Name(name) => name.id(document).map_or(Ready::Never, Ready::Name),
+            Self::Name(name) => name.number(document).map_or(Ready::Never, Ready::Name),
             Self::Text => Ready::Text,
             Self::Comment => Ready::Comment,
             Self::Instruction(target) => Ready::Instruction(target.as_deref()),
@@ -51,7 +52,9 @@ impl Ready<'_> {
         match self {
             Self::Never => false,
             Self::Node => true,
-            Self::Name(id) => node.name() == id && node.kind() == principal,
+            Self::Name(number) => {
+                node.kind() == principal && node.name().index() == number as usize
+            }
             Self::Principal => node.kind() == principal,
             Self::Namespace(uri) => node.kind() == principal && node.namespace() == uri,
             Self::Text => node.kind() == Kind::Text,
@@ -63,7 +66,11 @@ impl Ready<'_> {
         }
     }
 
-    /// Whether only elements can pass, so that other kinds needn't be looked at.
+    /// Whether only nodes of the principal kind can pass, so that others needn't be looked at.
+    pub(crate) fn is_principal(self) -> bool {
+        matches!(self, Self::Never | Self::Name(_) | Self::Principal | Self::Namespace(_))
+    }
+
     pub(crate) fn is_never(self) -> bool {
         matches!(self, Self::Never)
     }

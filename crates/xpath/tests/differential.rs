@@ -29,7 +29,7 @@ impl StaticContext for Prefixes {
     }
 }
 
-const DOCUMENTS: u64 = 200;
+const DOCUMENTS: u64 = 100;
 const EXPRESSIONS: usize = 120;
 
 #[test]
