@@ -66,7 +66,7 @@ impl Taken {
 
 #[test]
 fn a_full_line_is_303001_and_suspends_nobody() {
-    let mut taken = Taken::new(base::limits::CONFIGURED_MS_MAX);
+    let mut taken = Taken::new(base::limits::RESPONSE_HEAD_MS_MAX / 2);
     for _ in 0..UPSTREAM_WAITERS_MAX {
         taken.ask();
     }

@@ -148,7 +148,8 @@ fn answers_beyond_what_a_connection_may_hold_wait_for_the_socket_and_arrive_whol
         Answer::bytes([head.as_bytes(), &vec![b'x'; LENGTH]].concat())
     });
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
-    let caller = Caller::connect_with_windows(&gateway, (2 * STREAMS * LENGTH) as u32);
+    let caller =
+        Caller::connect_with_windows(&gateway, u32::try_from(2 * STREAMS * LENGTH).unwrap());
     let exchanges: Vec<_> = (0..STREAMS)
         .map(|_| caller.start(caller.request("GET /a/b", &[]), true).unwrap())
         .collect();
