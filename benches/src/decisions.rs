@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use base::{Entropy, Method, Now};
+use gateway::measured::Account;
 use jose::{Algorithm, Header, KeySet, SigningKey};
 use model::{
     Api, ApiState, Endpoint, Issuer, LoadedApi, Operation, Scheme, ScopeRule, Security, Snapshot,
@@ -44,14 +45,18 @@ pub(super) fn token_cache_hit(times: usize) {
     }
 }
 
-/// Route, token, scope and choice of the endpoint set: all that is decided before anything is forwarded.
+/// Route, token, scope and choice of the endpoint set: all that is decided before anything is forwarded; and the record
+/// of it, opened and closed, with its counters and the three times that it reads the clock.
 pub(super) fn pure_pipeline(times: usize) {
     let snapshot = snapshot();
-    let routes = Routes::compile(&snapshot, None);
+    let routes = Arc::new(Routes::compile(&snapshot, None));
+    let account = Account::of(Arc::clone(&routes));
     let (credentials, mut cache) = warm(&snapshot.issuers);
     for credential in credentials.iter().cycle().take(times) {
+        let mut record = account.open();
         let found = routes.find(black_box(HOST), Method::Get, black_box(PATH), false);
         let Ok(found) = found else { panic!("no such operation") };
+        account.found(&mut record, found.api, found.operation);
         let api = &found.api.api;
         let Some(operation) = api.operations.get(found.operation) else {
             panic!("no such operation")
@@ -61,7 +66,10 @@ pub(super) fn pure_pipeline(times: usize) {
         assert_eq!(authorise::grant(&caller, rule), Ok(()));
         let upstream = authorise::upstream(api, operation, Some(caller.key_type));
         assert_eq!(black_box(upstream), Ok(0));
+        account.close(record, 200, 1_024);
     }
+    let found = routes.find(HOST, Method::Get, PATH, false).expect("it was found before");
+    assert_eq!(account.closed(found.api), times as u64);
 }
 
 fn known(

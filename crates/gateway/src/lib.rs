@@ -17,6 +17,8 @@ mod flow;
 mod forward;
 mod listen;
 mod local;
+#[doc(hidden)]
+pub mod measured;
 mod pipeline;
 mod respond;
 mod runner;

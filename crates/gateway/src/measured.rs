@@ -1,0 +1,84 @@
+//! A door for `benches`: what the pipeline does beside its decisions, without a socket.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::{SystemClock, limits};
+use model::FaultStatus;
+use stages::{ApiRoutes, Routes};
+use tokio::sync::mpsc::channel;
+use wire::tls::ClientTls;
+
+use crate::account::{AccessLines, Record};
+use crate::call::Call;
+use crate::compiled::{Compiled, Live};
+use crate::worker::Worker;
+
+/// One worker's account. Nothing listens.
+pub struct Account {
+    worker: Worker,
+    call: Call,
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Account").finish_non_exhaustive()
+    }
+}
+
+impl Account {
+    /// Of a worker that serves `routes`, the access log off.
+    #[must_use]
+    pub fn of(routes: Arc<Routes>) -> Self {
+        let live = Arc::new(Live {
+            fault_status: FaultStatus::Wso2,
+            connect_ms: limits::CONNECT_MS_MAX,
+            head_ms: limits::HEAD_MS_MAX,
+            idle_ms: limits::IDLE_CLIENT_MS_MAX,
+            stall_ms: limits::STALL_MS_MAX,
+            connections_max: limits::CLIENT_CONNECTIONS_MAX,
+            drain_s: limits::DRAIN_S_DEFAULT,
+            trusted_proxies: Vec::new(),
+            client_tls: ClientTls::insecure(),
+        });
+        let (unknown_kids, _) = channel(1);
+        let lines = AccessLines::default();
+        let clock = SystemClock::default();
+        let worker = Worker::new(0, clock, Compiled { routes, live }, lines, unknown_kids);
+        Self { worker, call: Call::default() }
+    }
+
+    /// Opens the record of a request. Its time is read here.
+    #[must_use]
+    pub fn open(&self) -> Opened {
+        Opened(Record::open(self.worker.now_us()))
+    }
+
+    /// Notes what the route found, as `pipeline::answer` does.
+    pub fn found(&self, opened: &mut Opened, api: &Arc<ApiRoutes>, operation: usize) {
+        let local = self.worker.locals.of(api, &self.worker.pools);
+        opened.0.api = Some(Rc::clone(&local));
+        opened.0.operation = Some(operation);
+    }
+
+    /// Closes the record: its counters, and its time.
+    pub fn close(&self, opened: Opened, status: u16, sent: u64) {
+        let Opened(mut record) = opened;
+        record.upstream_us = Some(self.worker.now_us().saturating_sub(record.started_us));
+        record.status = status;
+        record.sent = sent;
+        self.worker.close(record, &self.call);
+    }
+
+    /// How many records of this API were closed.
+    #[must_use]
+    pub fn closed(&self, api: &Arc<ApiRoutes>) -> u64 {
+        let local = self.worker.locals.of(api, &self.worker.pools);
+        let figures = local.counters.figures("", "", 0);
+        figures.latency.count()
+    }
+}
+
+/// A request's record while it is under way.
+#[derive(Debug)]
+pub struct Opened(Record);
