@@ -36,6 +36,8 @@ mod parser;
 mod path;
 mod pattern;
 mod plan;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod properties;
 mod scan;
 mod sink;
 pub mod synapse;

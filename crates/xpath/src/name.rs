@@ -47,9 +47,8 @@ impl Name {
     pub(crate) fn number(&self, document: &Document) -> Option<u32> {
         let serial = serial(document);
         let known = self.known.load(Ordering::Relaxed);
-        let number = (known & u64::from(u32::MAX)) as u32;
         if known >> 32 == serial && known != 0 {
-            return Some(number);
+            return u32::try_from(known & u64::from(u32::MAX)).ok();
         }
         let id = document.name_id(&self.expanded.namespace, &self.expanded.local)?;
         let number = u32::try_from(id.index()).ok()?;

@@ -24,6 +24,8 @@ pub(crate) struct Parser<'t> {
     /// Comparisons that follow another at once.
     chained: usize,
     names: &'t dyn StaticContext,
+    /// Whether downward steps become scans.
+    scans: bool,
 }
 
 /// Compiles a whole expression.
@@ -50,6 +52,16 @@ const PRODUCTS: &[(Operator, Arithmetic)] = &[
     (Operator::Mod, Arithmetic::Modulo),
 ];
 
+/// The same as it is written, without scans: what the reference evaluator of the properties walks.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn as_written(text: &str, names: &dyn StaticContext) -> Parsed<Expr> {
+    let mut parser = Parser::new(text, names)?;
+    parser.scans = false;
+    let expr = parser.expr()?;
+    parser.finish()?;
+    Ok(expr)
+}
+
 fn step_to_anything() -> Step {
     Step { axis: Axis::DescendantOrSelf, test: Test::Node, predicates: Vec::new() }
 }
@@ -61,7 +73,15 @@ impl<'t> Parser<'t> {
             let message = format!("it is {} bytes long, {most} are allowed", text.len());
             return Err(CompileError::new(most, message));
         }
-        Ok(Self { tokens: tokens(text)?, next: 0, end: text.len(), depth: 0, chained: 0, names })
+        Ok(Self {
+            tokens: tokens(text)?,
+            next: 0,
+            end: text.len(),
+            depth: 0,
+            chained: 0,
+            names,
+            scans: true,
+        })
     }
 
     pub(crate) fn finish(&self) -> Parsed<()> {
@@ -222,7 +242,7 @@ impl<'t> Parser<'t> {
             Token::Operator(Operator::Slash) => {
                 self.advance();
                 if !self.at_step() {
-                    return Ok(path(Start::Root, steps));
+                    return Ok(self.to_path(Start::Root, steps));
                 }
                 self.steps(&mut steps)?;
                 Start::Root
@@ -276,7 +296,16 @@ impl<'t> Parser<'t> {
                 Start::Filter(primary, predicates)
             }
         };
-        Ok(path(start, steps))
+        Ok(self.to_path(start, steps))
+    }
+
+    fn to_path(&self, start: Start, steps: Vec<Step>) -> Expr {
+        let segments = if self.scans {
+            plan::segments(steps)
+        } else {
+            steps.into_iter().map(plan::Segment::Step).collect()
+        };
+        Expr::Path(Box::new(Path { start, segments }))
     }
 
     pub(crate) fn at_step(&self) -> bool {
@@ -490,10 +519,6 @@ impl<'t> Parser<'t> {
             self.expect(Token::Comma, "`,` or `)`")?;
         }
     }
-}
-
-fn path(start: Start, steps: Vec<Step>) -> Expr {
-    Expr::Path(Box::new(Path { start, segments: plan::segments(steps) }))
 }
 
 fn only(mut all: Vec<Expr>, several: fn(Vec<Expr>) -> Expr) -> Expr {

@@ -348,13 +348,16 @@ impl Cutter {
     }
 }
 
+/// A whole position; others, which no node has, are left to the general way.
 fn exactly(predicates: &[Predicate]) -> Option<u32> {
     match predicates {
-        // Saturates: no node has so many siblings. A fraction or 0 is left to the general way.
-        [Predicate::At(wanted)] if *wanted >= 1.0 && wanted.fract() == 0.0 => Some(*wanted as u32),
+        [Predicate::At(wanted)] => (1..=POSITIONS_AT_ONCE).find(|n| f64::from(*n) == *wanted),
         _ => None,
     }
 }
+
+/// The positions that are counted the short way.
+const POSITIONS_AT_ONCE: u32 = 1_000;
 
 /// Whether a walk knows each predicate's answer when it meets the node: sizes it doesn't know, but
 /// whether a node is the last of its test among its siblings it can see.

@@ -383,7 +383,13 @@ impl<'d> Run<'_, 'd> {
             looked += 1;
             let passes = match test {
                 Ready::Name(number) => node.name().index() == number as usize && node.is_element(),
-                other => other.passes(node, Kind::Element),
+                Ready::Never
+                | Ready::Node
+                | Ready::Principal
+                | Ready::Namespace(_)
+                | Ready::Text
+                | Ready::Comment
+                | Ready::Instruction(_) => test.passes(node, Kind::Element),
             };
             if passes {
                 self.spend(std::mem::take(&mut looked))?;

@@ -10,6 +10,8 @@
 //!   sorting. Sets are therefore compared without their order, which `reference.rs` checks, and
 //!   expressions that depend on the order of such sets are left out.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 #[allow(dead_code, unreachable_pub, reason = "the crate's own module, shared with the fuzz target")]
 #[path = "../src/properties/generate.rs"]
 mod generate;

@@ -2,7 +2,7 @@
 //! an `id` of its own, so that whoever prints its attributes says which it is.
 
 /// Where choices come from: bytes first, then a sequence that a seed begins, or nothing but zeros.
-pub struct Dice {
+pub(crate) struct Dice {
     bytes: Vec<u8>,
     at: usize,
     state: u64,
@@ -12,7 +12,7 @@ pub struct Dice {
 
 impl Dice {
     /// The same choices for the same seed.
-    pub fn seeded(seed: u64) -> Self {
+    pub(crate) fn seeded(seed: u64) -> Self {
         Self {
             bytes: Vec::new(),
             at: 0,
@@ -22,12 +22,12 @@ impl Dice {
     }
 
     /// The bytes' choices, then always the first.
-    pub fn of_bytes(bytes: &[u8]) -> Self {
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         Self { bytes: bytes.to_vec(), at: 0, state: 0, predicates: 0 }
     }
 
     /// A number below `sides`.
-    pub fn roll(&mut self, sides: usize) -> usize {
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
         if let Some(byte) = self.bytes.get(self.at) {
             self.at += 1;
             return usize::from(*byte) % sides;
@@ -48,7 +48,7 @@ const NAMES: &[&str] = &["a", "a", "b", "b", "c", "p:a", "q:b"];
 const WORDS: &[&str] = &["x", "y", "12", "-3.5", " 7 ", "IBM", "one two", "0", "5."];
 
 /// A document of a few dozen nodes of all kinds. `p` and `q` are bound to `urn:p` and `urn:q`.
-pub fn document(dice: &mut Dice) -> String {
+pub(crate) fn document(dice: &mut Dice) -> String {
     let mut out = String::from("<r xmlns:p=\"urn:p\" xmlns:q=\"urn:q\" id=\"i0\">");
     let mut count = 0;
     content(dice, 0, &mut count, &mut out);
@@ -90,7 +90,7 @@ fn element(dice: &mut Dice, depth: usize, count: &mut usize, out: &mut String) {
 }
 
 /// An expression that XPath 1.0 allows on such a document, with `p` and `q` bound.
-pub fn expression(dice: &mut Dice) -> String {
+pub(crate) fn expression(dice: &mut Dice) -> String {
     match dice.roll(4) {
         0 => scalar(dice, 3),
         _ => path(dice, 3),

@@ -1,0 +1,116 @@
+//! XPath as Synapse extends it.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use xml::Document;
+use xpath::Value;
+use xpath::synapse::{Message, Scope, SynapseExpression};
+
+const SOAP: &[u8] = b"<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Header>\
+<routing xmlns='http://someuri'>xadmin</routing></e:Header><e:Body><order><symbol>IBM</symbol></order></e:Body></e:Envelope>";
+
+struct Call<'d>(&'d Document);
+
+impl<'d> Message<'d> for Call<'d> {
+    fn property(&mut self, scope: Scope, name: &str) -> Option<Value<'d>> {
+        match (scope, name) {
+            (Scope::Synapse, "uri.var.id") => Some(Value::String("42".to_owned())),
+            (Scope::Synapse, "limit") => Some(Value::Number(3.0)),
+            (Scope::Synapse, "node") => Some(Value::NodeSet(self.0.element()?.into())),
+            (Scope::Transport, "Content-Type") => Some(Value::String("text/xml".to_owned())),
+            (Scope::Axis2, "HTTP_METHOD") => Some(Value::String("POST".to_owned())),
+            (Scope::Url, "q") => Some(Value::String("a b".to_owned())),
+            (Scope::Function, "p") => Some(Value::Boolean(true)),
+            (Scope::System, "home") => Some(Value::String("/opt".to_owned())),
+            _ => None,
+        }
+    }
+
+    fn document(&mut self) -> Option<&'d Document> {
+        Some(self.0)
+    }
+}
+
+fn answer(text: &str, bytes: &[u8]) -> String {
+    let namespaces = [("t".to_owned(), "http://someuri".to_owned())];
+    let expression = match SynapseExpression::compile(text, &namespaces) {
+        Ok(expression) => expression,
+        Err(error) => return format!("! {}", error.message),
+    };
+    let document = Document::parse(bytes).unwrap();
+    match expression.evaluate(document.root(), &mut Call(&document)) {
+        Ok(value) => value.into_string(),
+        Err(error) => format!("!! {error}"),
+    }
+}
+
+#[test]
+fn variables_and_functions_have_the_messages_values() {
+    #[rustfmt::skip]
+    let cases = [
+        ("$ctx:uri.var.id",                         "42"),
+        ("$ctx:uri.var.id + 1",                     "43"),
+        ("$ctx:limit > 2",                          "true"),
+        ("$ctx:missing",                            ""),
+        ("$ctx:node//symbol",                       "IBM"),
+        ("$trp:Content-Type",                       "text/xml"),
+        ("$axis2:HTTP_METHOD = 'POST'",             "true"),
+        ("$url:q",                                  "a b"),
+        ("$func:p",                                 "true"),
+        ("$sys:home",                               "/opt"),
+        ("$body/order/symbol",                      "IBM"),
+        ("$body/*[1]/symbol",                       "IBM"),
+        ("$header/t:routing",                       "xadmin"),
+        ("name($env)",                              "e:Envelope"),
+        ("get-property('limit')",                   "3"),
+        ("get-property('transport', 'Content-Type')", "text/xml"),
+        ("get-property('axis2', 'HTTP_METHOD')",    "POST"),
+        ("get-property('default', 'limit')",        "3"),
+        ("get-property('nowhere', 'x')",            "!! get-property() knows no scope `nowhere`"),
+        ("base64Encode('Penstock')",                "UGVuc3RvY2s="),
+        ("base64Encode('\u{e9}', 'ISO-8859-1')",     "6Q=="),
+        ("base64Encode('\u{e9}', 'UTF-8')",          "w6k="),
+        ("base64Decode('UGVuc3RvY2s=')",            "Penstock"),
+        ("base64Decode('6Q==', 'ISO-8859-1')",      "\u{e9}"),
+        ("base64Encode('x', 'EBCDIC')",             "!! the character set `EBCDIC` isn't known; use UTF-8"),
+        ("url-encode('a b&c=\u{e9}*-_.~')",          "a+b%26c%3D%C3%A9*-_.%7E"),
+        ("concat(get-property('limit'), '/', //symbol)", "3/IBM"),
+        ("$nowhere",                                "! the variable `$nowhere` isn't known here"),
+        ("$xyz:a",                                  "! no namespace is bound to the prefix `xyz`"),
+        ("get-property()",                          "! there is no function `get-property` with 0 arguments"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(answer(text, SOAP), expected, "{text}");
+    }
+    assert!(answer("base64Decode('*')", SOAP).starts_with("!! base64Decode() can't read"));
+}
+
+#[test]
+fn a_message_without_envelope_is_a_body() {
+    let plain = b"<order><symbol>SUN</symbol></order>";
+    assert_eq!(answer("$body/order/symbol", plain), "SUN");
+    assert_eq!(answer("count($header)", plain), "0");
+    assert_eq!(answer("count($env)", plain), "1");
+}
+
+#[test]
+fn the_body_is_read_only_where_an_expression_asks_for_it() {
+    #[rustfmt::skip]
+    let cases = [
+        ("$trp:routing",                      false),
+        ("get-property('a') = 'b'",           false),
+        ("concat($ctx:a, 'x')",               false),
+        ("//order",                           true),
+        ("$body/*",                           true),
+        ("string()",                          true),
+        ("$ctx:node/a",                       false),
+        ("$ctx:node[../x = //y]",             true),
+    ];
+    for (text, reads) in cases {
+        let expression = SynapseExpression::compile(text, &[]).unwrap();
+        assert_eq!(expression.reads_body(), reads, "{text}");
+    }
+    let expression = SynapseExpression::compile("$trp:a = $ctx:b", &[]).unwrap();
+    let properties: Vec<_> = expression.properties().collect();
+    assert_eq!(properties, [(Scope::Transport, "a"), (Scope::Synapse, "b")]);
+}
