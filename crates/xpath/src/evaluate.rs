@@ -211,6 +211,7 @@ impl<'a, 'd> Run<'a, 'd> {
             Expr::Path(path) => {
                 let mut items = Vec::new();
                 self.path(path, context, &mut items)?;
+                self.check_size(items.len())?;
                 Ok(NodeSet::from_ordered(items))
             }
             Expr::Union(all) => {

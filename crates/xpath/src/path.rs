@@ -95,6 +95,7 @@ impl<'d> Run<'_, 'd> {
             let (sorted, next) = passes(segment, shape);
             let mut items = Vec::new();
             self.segment(segment, set.items(), &mut items)?;
+            self.check_size(items.len())?;
             if !sorted {
                 self.sort(&mut items)?;
             }
@@ -172,6 +173,7 @@ impl<'d> Run<'_, 'd> {
         }
         let mut items = Vec::new();
         self.walk(*axis, test, &[], from, &mut items)?;
+        self.check_size(items.len())?;
         self.filter(&mut items, predicates)?;
         Ok(give(&items, sink))
     }

@@ -65,10 +65,17 @@ fn any_text(text: &str) {
 }
 
 fn check(text: &str, expression: &str) {
-    let document = Document::parse(text.as_bytes()).expect("what is generated is well-formed");
+    check_on(
+        &Document::parse(text.as_bytes()).expect("what is generated is well-formed"),
+        expression,
+    );
+}
+
+fn check_on(document: &Document, expression: &str) {
+    let text = document.root().string_value();
     let context = Context::new(document.root());
     let written = parser::as_written(expression, &Prefixes).expect("what is generated is XPath");
-    let expected = Reference::new(&document).value(&written, context);
+    let expected = Reference::new(document).value(&written, context);
     let compiled = Expression::compile(expression, &Prefixes).expect("what is generated is XPath");
     let found = compiled.evaluate(context, &mut Nothing).expect("it is small");
     assert!(same(&found, &expected), "{text}\n{expression}\n{found:?}\n{expected:?}");
@@ -93,6 +100,8 @@ fn same(one: &Value<'_>, other: &Value<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use xml::Node;
+
     use super::*;
 
     #[test]
@@ -103,6 +112,41 @@ mod tests {
             for _ in 0..12 {
                 check(&document, &generate::expression(&mut dice));
             }
+        }
+    }
+
+    #[test]
+    fn it_agrees_on_edited_documents_too() {
+        for seed in 1..20 {
+            let mut dice = Dice::seeded(seed);
+            let mut document = Document::parse(generate::document(&mut dice).as_bytes()).unwrap();
+            for _ in 0..6 {
+                shuffle(&mut dice, &mut document);
+            }
+            for _ in 0..12 {
+                check_on(&document, &generate::expression(&mut dice));
+            }
+        }
+    }
+
+    /// Moves one node to before another.
+    fn shuffle(dice: &mut Dice, document: &mut Document) {
+        let all: Vec<xml::NodeId> = document.root().descendants().skip(1).map(Node::id).collect();
+        if all.is_empty() {
+            return;
+        }
+        let (one, other) = (all[dice.roll(all.len())], all[dice.roll(all.len())]);
+        // Refused where it would put a node inside itself.
+        let _ = document.insert_before(other, one);
+    }
+
+    #[test]
+    fn any_bytes_keep_the_property() {
+        let mut dice = Dice::seeded(7);
+        for _ in 0..150 {
+            let bytes: Vec<u8> =
+                (0..dice.roll(60)).map(|_| u8::try_from(dice.roll(256)).unwrap()).collect();
+            agreement(&bytes);
         }
     }
 

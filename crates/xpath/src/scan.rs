@@ -167,6 +167,7 @@ impl<'d> Run<'_, 'd> {
         }
         let (mut above, mut found) = (Vec::new(), Vec::new());
         self.descendants(first, one, start, &mut above)?;
+        self.check_size(above.len())?;
         for node in above.iter().filter_map(|item| item.node()) {
             if attribute {
                 self.attributes(second, two, node, &mut found)?;

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use base::limits;
+
 use crate::compare::{compare_numbers, compare_strings};
 use crate::item::Item;
 use crate::number::string_to_number;
@@ -67,9 +69,10 @@ impl<'d> Sink<'d> for Vec<Item<'d>> {
         false
     }
 
+    /// Stops one past the most that is allowed: then whoever collected says so.
     fn take(&mut self, item: Item<'d>) -> bool {
         self.push(item);
-        true
+        self.len() <= limits::XPATH_NODES_MAX
     }
 }
 

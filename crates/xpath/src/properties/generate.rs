@@ -12,6 +12,7 @@ pub(crate) struct Dice {
 
 impl Dice {
     /// The same choices for the same seed.
+    #[cfg(test)]
     pub(crate) fn seeded(seed: u64) -> Self {
         Self {
             bytes: Vec::new(),
