@@ -73,20 +73,23 @@ impl<'p> Tests<'p> {
         Some(if far.is_empty() { Self::Near(near) } else { Self::Far(far) })
     }
 
-    #[inline]
-    fn get(&self, index: usize) -> Ready<'p> {
-        let all: &[Ready<'p>] = match self {
+    fn all(&self) -> &[Ready<'p>] {
+        match self {
             Self::Near(near) => near,
             Self::Far(far) => far,
-        };
-        all.get(index).copied().unwrap_or(Ready::Never)
+        }
     }
+}
+
+#[inline]
+fn test_of<'p>(tests: &[Ready<'p>], index: usize) -> Ready<'p> {
+    tests.get(index).copied().unwrap_or(Ready::Never)
 }
 
 /// A scan at work on one document.
 struct Scanning<'p> {
     scan: &'p Scan,
-    tests: Tests<'p>,
+    tests: &'p [Ready<'p>],
     last: usize,
     /// The bit of a last step along the attribute axis.
     attribute_bit: u32,
@@ -140,9 +143,11 @@ impl<'d> Run<'_, 'd> {
         }
         let Some(last) = scan.steps.len().checked_sub(1) else { return Ok(true) };
         let Some(tests) = Tests::of(scan, start) else { return Ok(true) };
+        let tests = tests.all();
         let attribute_bit = if scan.attribute { 1 << last } else { 0 };
-        let principal =
-            |bits: u32, index: usize| bits | (u32::from(tests.get(index).is_principal()) << index);
+        let principal = |bits: u32, index: usize| {
+            bits | (u32::from(test_of(tests, index).is_principal()) << index)
+        };
         let element_bits = (0..=last).fold(0, principal);
         let closing_bit = (1 << last) & !attribute_bit & !scan.deep;
         let closing_bit = if closing_bit == 0 { u32::MAX } else { closing_bit };
@@ -205,7 +210,7 @@ impl<'d> Run<'_, 'd> {
                 return Ok(false);
             }
             if below == scanning.closing_bit {
-                let test = scanning.tests.get(scanning.last);
+                let test = test_of(scanning.tests, scanning.last);
                 if let Some(step) = scanning.scan.steps.get(scanning.last)
                     && !self.children(step, test, node, sink)?
                 {
@@ -236,6 +241,7 @@ impl<'d> Run<'_, 'd> {
     }
 
     /// Which of the frame's steps the node matches: whether the last one, and what its children may.
+    #[inline]
     fn meet(
         &mut self,
         scanning: &Scanning<'_>,
@@ -249,7 +255,7 @@ impl<'d> Run<'_, 'd> {
             let index = open.trailing_zeros();
             open &= open - 1;
             let place = index as usize;
-            if !scanning.tests.get(place).passes(node, Kind::Element) {
+            if !test_of(scanning.tests, place).passes(node, Kind::Element) {
                 continue;
             }
             let Some(step) = scanning.scan.steps.get(place) else { continue };
@@ -262,7 +268,7 @@ impl<'d> Run<'_, 'd> {
                 *count == wanted
             } else {
                 !step.is_spent(&frame.counts)
-                    && self.fits(scanning.tests.get(place), step, node, &mut frame.counts)?
+                    && self.fits(test_of(scanning.tests, place), step, node, &mut frame.counts)?
             };
             if fits {
                 if place == scanning.last {
@@ -349,7 +355,7 @@ impl<'d> Run<'_, 'd> {
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
         let Some(step) = scanning.scan.steps.get(scanning.last) else { return Ok(true) };
-        self.attributes(step, scanning.tests.get(scanning.last), node, sink)
+        self.attributes(step, test_of(scanning.tests, scanning.last), node, sink)
     }
 
     fn attributes(
