@@ -110,3 +110,24 @@ fn rank(node: Node<'_>) -> usize {
     }
     rank
 }
+
+/// Section 4.1: ids come from the document type's declarations; a node-set argument is each node's text.
+#[test]
+fn id_finds_elements_by_declared_ids() {
+    let text = b"<!DOCTYPE r [<!ATTLIST e id ID #IMPLIED>]><r><e id='a'/><e id='b'>a c</e><e id='c'>b</e></r>";
+    let options = xml::Options { doctype: xml::Doctype::ReadInternal, ..xml::Options::default() };
+    let document = Document::parse_with(text, &options).unwrap();
+    let cases = [
+        ("id('b')", "/r[1]/e[2]"),
+        ("id(' c  a c ')", "/r[1]/e[1] /r[1]/e[3]"),
+        ("id('x')", ""),
+        ("id(/r/e)", "/r[1]/e[1] /r[1]/e[2] /r[1]/e[3]"),
+        ("id(id('b'))/@id", "/r[1]/e[1]/@id /r[1]/e[3]/@id"),
+        ("id('a') | id('b')[2]", "/r[1]/e[1]"),
+        ("id(string(//e[@id = 'c']))/@id", "/r[1]/e[2]/@id"),
+        ("count(id(5))", "0"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(answer(&document, text), expected, "{text}");
+    }
+}
