@@ -189,15 +189,9 @@ impl ChunkedDecoder {
     fn finish_trailers(&mut self) -> Result<(), Refusal> {
         let section = std::mem::take(&mut self.trailers);
         scan::trailers(&section, self.side)?;
-        let mut headers = [httparse::EMPTY_HEADER; limits::HEADER_FIELDS_MAX];
         let malformed = self.side.refuse(400, "trailer section is malformed");
-        let Ok(httparse::Status::Complete((len, found))) =
-            httparse::parse_headers(&section, &mut headers)
-        else {
-            return Err(malformed);
-        };
         let mut fields = Fields::default();
-        fields.lay_out(&section, 0, len, found).ok_or(malformed)?;
+        fields.read(&section, 0).ok_or(malformed)?;
         for field in fields.list().iter().filter(|field| field.known == Known::Other) {
             let start = self.trailers.len();
             write::field(&mut self.trailers, field.name.of(&section), field.value.of(&section));

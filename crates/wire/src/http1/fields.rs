@@ -1,8 +1,8 @@
-//! Field lines as offsets, what stands between them, and the fields that speak about the connection.
+//! Field lines as offsets, and the fields that speak about the connection.
 
 use base::limits;
 
-use super::{Known, KnownSet, Refusal, Side, Span, Version, known, scan};
+use super::{Known, KnownSet, Refusal, Side, Span, Version, known, lanes, scan};
 
 /// One field line of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,20 +96,20 @@ impl Fields {
         self.list.iter().find(|field| field.name.of(buf).eq_ignore_ascii_case(name))
     }
 
-    /// The second scan: takes over what `httparse` found from `start` on, and checks all that stands
-    /// between: each name begins where the line before ended, a colon follows it at once, and lines
-    /// end with CRLF. `None` unless the head ends at `end` with an empty line.
-    pub(super) fn lay_out(
-        &mut self,
-        buf: &[u8],
-        start: usize,
-        end: usize,
-        found: &[httparse::Header<'_>],
-    ) -> Option<()> {
+    /// Reads the field lines from `start` up to the empty line, and answers where that ends. `None`
+    /// when it is not there or anything is misspelt: `scan` knows which.
+    #[inline]
+    pub(super) fn read(&mut self, buf: &[u8], start: usize) -> Option<usize> {
         let mut at = start;
-        self.list.reserve(found.len());
-        for (place, header) in found.iter().enumerate() {
-            let (field, next) = lay_out_line(buf, at, header)?;
+        loop {
+            if let Some([b'\r', ending]) = buf.get(at..)?.first_chunk() {
+                return if *ending == b'\n' { at.checked_add(2) } else { None };
+            }
+            let place = self.list.len();
+            if place == limits::HEADER_FIELDS_MAX {
+                return None;
+            }
+            let (field, next) = field_line(buf, at)?;
             if self.seen.contains(field.known) {
                 self.repeated = self.repeated.with(field.known);
             } else {
@@ -119,8 +119,6 @@ impl Fields {
             self.list.push(field);
             at = next;
         }
-        let closing = buf.get(at..end)?;
-        (closing == b"\r\n").then_some(())
     }
 
     /// Reads the Connection fields, and marks those that they name as hop-by-hop.
@@ -175,7 +173,7 @@ impl Fields {
             options.keep_alive = true;
         } else if name.eq_ignore_ascii_case(b"upgrade") {
             options.upgrade = true;
-        } else if !scan::is_token(name) {
+        } else if !lanes::is_token(name) {
             return Err(side.refuse(400, "connection option is not a token"));
         } else if matches!(Known::of(name), Known::Host | Known::ContentLength) {
             return Err(side.refuse(400, "connection option names a field that must stay"));
@@ -199,43 +197,29 @@ impl Fields {
     }
 }
 
-/// Checks one field line that has to start at `start`. Answers it and where the next line starts.
+/// Reads the field line at `start`. Answers it and where the next line starts.
+/// Source: RFC 9112 section 5.
 #[inline]
-fn lay_out_line(buf: &[u8], start: usize, header: &httparse::Header<'_>) -> Option<(Field, usize)> {
-    let name = header.name.as_bytes();
+fn field_line(buf: &[u8], start: usize) -> Option<(Field, usize)> {
     let line = buf.get(start..)?;
-    let (before_colon, rest) = line.split_at_checked(name.len())?;
-    if name.is_empty() || !std::ptr::eq(before_colon.as_ptr(), name.as_ptr()) {
+    let (name, [b':', after_colon @ ..]) = line.split_at_checked(lanes::name_len(line)?)? else {
+        return None;
+    };
+    let known = Known::of(name);
+    if !known.is_spelt_exactly() && !lanes::is_token(name) {
         return None;
     }
-    let [b':', after_colon @ ..] = rest else { return None };
-    let colon = start.checked_add(name.len())?;
-    let value_start = match header.value {
-        [] => colon.checked_add(1)?,
-        value => colon.checked_add(1)?.checked_add(offset(after_colon, value)?)?,
+    let value_end = lanes::value_end(after_colon, 0)?;
+    let (value, [b'\r', b'\n', ..]) = after_colon.split_at_checked(value_end)? else {
+        return None;
     };
-    let value_end = value_start.checked_add(header.value.len())?;
-    let next = line_end(buf, value_end)?;
-    let known = Known::of(name);
-    let (name, value) = (Span::new(start, colon)?, Span::new(value_start, value_end)?);
+    let without_lead = scan::trim_start(value);
+    let lead = value.len() - without_lead.len();
+    let value = scan::trim_end(without_lead);
+    let colon = start.checked_add(name.len())?;
+    let value_start = colon.checked_add(1)?.checked_add(lead)?;
+    let next = colon.checked_add(value_end)?.checked_add(b":\r\n".len())?;
+    let value = Span::new(value_start, value_start.checked_add(value.len())?)?;
+    let name = Span::new(start, colon)?;
     Some((Field { name, value, known, hop: known.is_hop_by_hop() }, next))
-}
-
-/// Where the line after `at` starts, when nothing but white space stands before its CRLF.
-#[inline]
-fn line_end(buf: &[u8], at: usize) -> Option<usize> {
-    let rest = buf.get(at..)?;
-    if let [b'\r', b'\n', ..] = rest {
-        return at.checked_add(2);
-    }
-    let spaces = rest.iter().take_while(|&&byte| matches!(byte, b' ' | b'\t')).count();
-    let end = at.checked_add(spaces)?.checked_add(2)?;
-    (rest.get(spaces..)?.first_chunk() == Some(b"\r\n")).then_some(end)
-}
-
-/// Where `part`, a piece of `whole`, starts in it. `None` when it is no piece of it.
-#[inline]
-pub(super) fn offset(whole: &[u8], part: &[u8]) -> Option<usize> {
-    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
-    (start.checked_add(part.len())? <= whole.len()).then_some(start)
 }

@@ -4,7 +4,7 @@
 //! Source: RFC 9112 section 6.
 
 use super::fields::Fields;
-use super::{Known, Refusal, Side, Version, scan};
+use super::{Known, Refusal, Side, Version, lanes, scan};
 
 /// Where a request's body ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ fn chunked(value: &[u8], side: Side) -> Result<BodyFraming, Refusal> {
     }
     let codings = || value.split(|&byte| byte == b',').map(scan::trim);
     let is_unknown = codings().any(|coding| !coding.eq_ignore_ascii_case(b"chunked"));
-    if is_unknown && codings().all(scan::is_token) {
+    if is_unknown && codings().all(lanes::is_token) {
         return Err(side.refuse(501, "transfer coding is not supported"));
     }
     Err(side.refuse(400, "transfer-encoding is not exactly `chunked`"))

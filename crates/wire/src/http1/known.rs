@@ -77,6 +77,11 @@ impl Known {
         classify(name)
     }
 
+    /// Whether a name without control characters that was classified so can only be a token.
+    pub(super) const fn is_spelt_exactly(self) -> bool {
+        !matches!(self, Self::Other | Self::XForwarded | Self::XJwtAssertion)
+    }
+
     /// Whether the field speaks about this connection only, and is never forwarded.
     /// Source: RFC 9110 section 7.6.1.
     #[must_use]

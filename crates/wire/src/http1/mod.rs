@@ -5,9 +5,9 @@
 //! **forward** writes the next head with [`write`] from those offsets, and reads the backend's
 //! [`ResponseHead`]. Chunked bodies pass through [`ChunkedDecoder`].
 //!
-//! A head is read twice. `httparse` finds the tokens; a second scan refuses what it forgives. When
-//! the two do not end in a plain, complete head, [`scan`] reads the bytes once more, strictly from
-//! left to right, and says which: unfinished, or refused and why.
+//! A head is read several bytes at a time ([`lanes`]), which finds a plain, complete head or nothing.
+//! If nothing, [`scan`] reads the bytes once more, one by one from left to right, and says which:
+//! unfinished, or refused and why. Both accept the same heads, and no head that `httparse` refuses.
 //!
 //! Architecture invariant: the answer depends on the bytes alone, never on how they were cut into
 //! reads. What is wrong in the spelling is told at the first byte that shows it; what is wrong in
@@ -19,6 +19,7 @@ mod chunked;
 mod fields;
 mod framing;
 mod known;
+mod lanes;
 #[doc(hidden)]
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;

@@ -1,13 +1,11 @@
 //! A request head: parsed once, read by every stage through offsets.
 
-use std::mem::MaybeUninit;
-
 use base::{Method, limits};
 
-use super::fields::{Fields, Options, offset};
+use super::fields::{Fields, Options};
 use super::framing::{self, BodyFraming};
 use super::target::{self, Path, Target};
-use super::{Field, Known, Parsed, Refusal, Side, Span, Upgrade, Version, scan};
+use super::{Field, Known, Parsed, Refusal, Side, Span, Upgrade, Version, lanes, scan};
 
 /// The head of a request. Keep it and parse the next one into it: its memory is reused.
 ///
@@ -60,7 +58,7 @@ impl RequestHead {
     /// `METHOD_BYTES_MAX`, or an unknown transfer coding. 505: a version other than 1.0 and 1.1.
     pub fn parse(&mut self, buf: &[u8]) -> Result<Parsed, Refusal> {
         self.clear();
-        if self.first_scan(buf).is_none() {
+        if self.read(buf).is_none() {
             self.clear();
             return match scan::request(buf)? {
                 None => Ok(Parsed::Partial),
@@ -195,46 +193,38 @@ impl RequestHead {
         self.expects_continue = false;
     }
 
-    /// `None` unless `buf` starts with a complete head without a flaw in its spelling.
-    fn first_scan(&mut self, buf: &[u8]) -> Option<()> {
+    /// The fast way: `None` unless `buf` starts with a complete head without a flaw in its spelling.
+    fn read(&mut self, buf: &[u8]) -> Option<()> {
         let buf = buf.get(..limits::HEAD_BYTES_MAX as usize).unwrap_or(buf);
-        let mut headers = [const { MaybeUninit::uninit() }; limits::HEADER_FIELDS_MAX];
-        let mut found = httparse::Request::new(&mut []);
-        let len = match found.parse_with_uninit_headers(buf, &mut headers) {
-            Ok(httparse::Status::Complete(len)) => len,
-            Ok(httparse::Status::Partial) | Err(_) => return None,
-        };
-        let line_end = self.lay_out_line(buf, &found)?;
-        self.fields.lay_out(buf, line_end, len, found.headers)?;
-        self.len = len;
+        let fields = self.request_line(buf)?;
+        self.len = self.fields.read(buf, fields)?;
         Some(())
     }
 
-    /// Checks the request line, which has to start at 0, and answers where it ends.
-    fn lay_out_line(&mut self, buf: &[u8], found: &httparse::Request<'_, '_>) -> Option<usize> {
-        let method = found.method?.as_bytes();
-        let target = found.path?.as_bytes();
-        let target_start = method.len().checked_add(1)?;
-        let target_end = target_start.checked_add(target.len())?;
-        let (version, tail) = match found.version? {
-            0 => (Version::Http10, b" HTTP/1.0\r\n"),
-            1 => (Version::Http11, b" HTTP/1.1\r\n"),
+    /// Reads the request line, which starts at 0, and answers where it ends.
+    fn request_line(&mut self, buf: &[u8]) -> Option<usize> {
+        let method_len = lanes::token_len(buf.get(..=limits::METHOD_BYTES_MAX).unwrap_or(buf));
+        let (method, [b' ', after_method @ ..]) = buf.split_at_checked(method_len)? else {
+            return None;
+        };
+        let target_len = memchr::memchr(b' ', after_method)?;
+        let (target, after_target) = after_method.split_at_checked(target_len)?;
+        self.version = match after_target.first_chunk()? {
+            b" HTTP/1.1\r\n" => Version::Http11,
+            b" HTTP/1.0\r\n" => Version::Http10,
             _ => return None,
         };
-        let line_end = target_end.checked_add(tail.len())?;
-        let well_placed = offset(buf, method)? == 0
-            && offset(buf, target)? == target_start
-            && buf.get(target_end..line_end)? == tail;
         let within_limits = (1..=limits::METHOD_BYTES_MAX).contains(&method.len())
             && (1..=limits::TARGET_BYTES_MAX as usize).contains(&target.len());
-        if !well_placed || !within_limits || has_forbidden_byte(target) {
+        if !within_limits || lanes::has_forbidden_target_byte(target) {
             return None;
         }
+        let target_start = method.len().checked_add(1)?;
+        let target_end = target_start.checked_add(target.len())?;
         self.method = Method::from_bytes(method);
         self.method_span = Span::new(0, method.len())?;
         self.whole_target = Span::new(target_start, target_end)?;
-        self.version = version;
-        Some(line_end)
+        target_end.checked_add(b" HTTP/1.1\r\n".len())
     }
 
     /// Judges the meaning of a well spelt head.
@@ -286,10 +276,4 @@ impl RequestHead {
         self.expects_continue = true;
         Ok(())
     }
-}
-
-/// Written without early exit so that the compiler makes vector instructions of it; the same set as
-/// `scan::is_target_byte`, which a test checks.
-fn has_forbidden_byte(target: &[u8]) -> bool {
-    target.iter().fold(false, |bad, &byte| bad | (byte <= b' ') | (byte == b'#') | (byte >= 0x7f))
 }

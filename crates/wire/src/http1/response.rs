@@ -1,12 +1,10 @@
 //! A response head. A backend is trusted as little as a caller: whatever is wrong is 502.
 
-use std::mem::MaybeUninit;
-
 use base::{Method, limits};
 
-use super::fields::{Fields, Options, offset};
+use super::fields::{Fields, Options};
 use super::framing::{self, BodyFraming, ResponseFraming};
-use super::{Field, Known, Parsed, Refusal, Side, Span, Upgrade, Version, scan};
+use super::{Field, Known, Parsed, Refusal, Side, Span, Upgrade, Version, lanes, scan};
 
 /// The head of a response. Keep it and parse the next one into it: its memory is reused.
 /// As with [`super::RequestHead`], methods that take a `buf` want the one that was parsed.
@@ -32,7 +30,7 @@ impl ResponseHead {
     /// outside 100 to 599, or a 1xx that announces a body.
     pub fn parse(&mut self, buf: &[u8], for_method: Method) -> Result<Parsed, Refusal> {
         self.clear();
-        if self.first_scan(buf).is_none() {
+        if self.read(buf).is_none() {
             self.clear();
             return match scan::response(buf)? {
                 None => Ok(Parsed::Partial),
@@ -126,37 +124,21 @@ impl ResponseHead {
         self.is_clean = false;
     }
 
-    /// `None` unless `buf` starts with a complete head without a flaw in its spelling.
-    fn first_scan(&mut self, buf: &[u8]) -> Option<()> {
+    /// The fast way: `None` unless `buf` starts with a complete head without a flaw in its spelling.
+    fn read(&mut self, buf: &[u8]) -> Option<()> {
         let buf = buf.get(..limits::RESPONSE_HEAD_BYTES_MAX as usize).unwrap_or(buf);
-        let mut headers = [const { MaybeUninit::uninit() }; limits::HEADER_FIELDS_MAX];
-        let mut found = httparse::Response::new(&mut []);
-        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-            &mut found,
-            buf,
-            &mut headers,
-        );
-        let len = match parsed {
-            Ok(httparse::Status::Complete(len)) => len,
-            Ok(httparse::Status::Partial) | Err(_) => return None,
-        };
-        let line_end = match found.headers.first() {
-            Some(first) => offset(buf, first.name.as_bytes())?,
-            None => len.checked_sub(2)?,
-        };
-        self.lay_out_line(buf.get(..line_end)?)?;
-        self.fields.lay_out(buf, line_end, len, found.headers)?;
-        self.len = len;
+        let fields = self.status_line(buf)?;
+        self.len = self.fields.read(buf, fields)?;
         Some(())
     }
 
-    /// Checks the status line, its CRLF included. `httparse` has seen that the reason has no
-    /// control characters, and a line that ended early shows in where the fields begin.
-    fn lay_out_line(&mut self, line: &[u8]) -> Option<()> {
-        let (version, rest) = line.split_first_chunk::<9>()?;
+    /// Reads the status line, which starts at 0, and answers where it ends.
+    fn status_line(&mut self, buf: &[u8]) -> Option<usize> {
+        const REASON_AT: usize = b"HTTP/1.1 200 ".len();
+        let (version, rest) = buf.split_first_chunk::<9>()?;
         self.version = match version {
-            b"HTTP/1.0 " => Version::Http10,
             b"HTTP/1.1 " => Version::Http11,
+            b"HTTP/1.0 " => Version::Http10,
             _ => return None,
         };
         let [hundreds @ b'1'..=b'5', tens @ b'0'..=b'9', ones @ b'0'..=b'9', rest @ ..] = rest
@@ -165,15 +147,15 @@ impl ResponseHead {
         };
         let digit = |byte: &u8| u16::from(byte & 0x0f);
         self.status = digit(hundreds) * 100 + digit(tens) * 10 + digit(ones);
-        match rest {
-            b"\r\n" => Some(()),
-            [b' ', reason @ .., b'\r', b'\n'] => {
-                const REASON_AT: usize = b"HTTP/1.1 200 ".len();
-                self.reason = Span::new(REASON_AT, REASON_AT.checked_add(reason.len())?)?;
-                Some(())
+        let end = match rest {
+            [b' ', ..] => {
+                let end = lanes::value_end(buf, REASON_AT)?;
+                self.reason = Span::new(REASON_AT, end)?;
+                end
             }
-            _ => None,
-        }
+            _ => REASON_AT - 1,
+        };
+        (buf.get(end..)?.first_chunk() == Some(b"\r\n")).then(|| end + 2)
     }
 
     /// Judges the meaning of a well spelt head. Source: RFC 9112 section 6.3.

@@ -1,6 +1,6 @@
-//! The grammar of heads, read byte by byte from left to right. It is the slow and plain second
-//! opinion beside `httparse`: asked when a head is not simply complete, it says whether more bytes
-//! could still make it valid, or which byte made that impossible.
+//! The grammar of heads, read byte by byte from left to right: slow, plain, and the judge. Asked when
+//! the fast way did not find a complete head, it says whether more bytes could still make it valid,
+//! or which byte made that impossible.
 //!
 //! Architecture invariant: the answer for a prefix is never taken back by the bytes that follow, and
 //! it accepts exactly what the fast way accepts (`properties`).
@@ -205,11 +205,6 @@ pub(super) const fn is_tchar(byte: u8) -> bool {
         | b'|' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z')
 }
 
-/// Whether `bytes` are one token.
-pub(super) fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|&byte| is_tchar(byte))
-}
-
 /// A field value: visible characters, space, tab and obs-text. Source: RFC 9110 section 5.5.
 pub(super) const fn is_value_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
@@ -221,8 +216,21 @@ pub(super) const fn is_target_byte(byte: u8) -> bool {
 }
 
 /// Without the spaces and tabs around it.
-pub(super) fn trim(mut bytes: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = bytes {
+pub(super) fn trim(bytes: &[u8]) -> &[u8] {
+    trim_end(trim_start(bytes))
+}
+
+#[inline]
+pub(super) fn trim_start(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+#[inline]
+pub(super) fn trim_end(mut bytes: &[u8]) -> &[u8] {
+    while let [rest @ .., b' ' | b'\t'] = bytes {
         bytes = rest;
     }
     bytes

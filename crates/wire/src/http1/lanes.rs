@@ -1,0 +1,187 @@
+//! Bytes looked at several at a time: where a token, a target or a field value ends.
+//!
+//! Architecture invariant: each answers what a loop over the predicate in `scan` would, which the
+//! tests below and `properties` check.
+
+use super::scan;
+
+/// The length of the token at the start of `bytes`; may be 0, and all of them.
+#[inline]
+pub(super) fn token_len(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|&&byte| is_tchar(byte)).count()
+}
+
+/// The length of what may be a field name: up to the first colon, without a control character or a
+/// space before it. `None` when there is no colon or something else comes first.
+#[inline]
+pub(super) fn name_len(line: &[u8]) -> Option<usize> {
+    let found = first(
+        line,
+        |word| below(word, b'!') | equal(word, b':'),
+        |byte| is_control(byte) || matches!(byte, b' ' | b':'),
+    )?;
+    (line.get(found) == Some(&b':')).then_some(found)
+}
+
+/// Whether `bytes` are one token.
+pub(super) fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && token_len(bytes) == bytes.len()
+}
+
+/// Where the first byte stands, at `from` or after it, that no field value can have. `None` when
+/// the bytes end before.
+#[inline]
+pub(super) fn value_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        let found = first_control(bytes.get(at..)?)?;
+        at = at.checked_add(found)?;
+        if bytes.get(at) != Some(&b'\t') {
+            return Some(at);
+        }
+        at = at.checked_add(1)?;
+    }
+}
+
+/// Whether a byte of `target` may not stand in a request target. Written without early exit so that
+/// the compiler makes vector instructions of it.
+pub(super) fn has_forbidden_target_byte(target: &[u8]) -> bool {
+    target.iter().fold(false, |bad, &byte| bad | (byte <= b' ') | (byte == b'#') | (byte >= 0x7f))
+}
+
+/// Words looked at one by one before whole blocks: as long as most values are.
+const WORDS_FIRST: usize = 4;
+const BLOCK: usize = 64;
+
+/// Where the first byte below a space, or DEL, stands.
+#[inline]
+fn first_control(bytes: &[u8]) -> Option<usize> {
+    let in_word = |word| below(word, b' ');
+    let Some((words, mut rest)) = bytes.split_first_chunk::<{ WORDS_FIRST * WORD }>() else {
+        return first(bytes, in_word, is_control);
+    };
+    if let Some(found) = first(words, in_word, is_control) {
+        return Some(found);
+    }
+    while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
+        if block.iter().fold(false, |found, &byte| found | is_control(byte)) {
+            break;
+        }
+        rest = after;
+    }
+    Some(bytes.len() - rest.len() + first(rest, in_word, is_control)?)
+}
+
+#[inline]
+const fn is_control(byte: u8) -> bool {
+    byte < b' ' || byte == 0x7f
+}
+
+// --- eight bytes in a word ----------------------------------------------------------------------
+
+const WORD: usize = 8;
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = ONES * 0x80;
+
+/// Where the first byte stands that is wanted: in a word, told by its high bit in what `in_word`
+/// answers; behind the last whole word, by `alone`.
+#[inline]
+fn first(bytes: &[u8], in_word: impl Fn(u64) -> u64, alone: impl Fn(u8) -> bool) -> Option<usize> {
+    let (words, rest) = bytes.as_chunks::<WORD>();
+    for (index, word) in words.iter().enumerate() {
+        let found = in_word(u64::from_le_bytes(*word));
+        if found != 0 {
+            return Some(index * WORD + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let found = rest.iter().position(|&byte| alone(byte))?;
+    Some(bytes.len() - rest.len() + found)
+}
+
+/// The high bit of each byte that is below `floor` (at most 0x7f), or DEL. The sums stay within
+/// their bytes, so each is judged alone.
+#[inline]
+const fn below(word: u64, floor: u8) -> u64 {
+    let seven = word & !HIGH;
+    let reaches = seven + ONES * (0x80 - floor as u64);
+    let is_delete = seven + ONES;
+    (!reaches | is_delete) & !word & HIGH
+}
+
+/// The high bit of each byte that is `wanted`.
+#[inline]
+const fn equal(word: u64, wanted: u8) -> u64 {
+    let distance = word ^ (ONES * wanted as u64);
+    !(((distance & !HIGH) + !HIGH) | distance) & HIGH
+}
+
+#[inline]
+fn is_tchar(byte: u8) -> bool {
+    TCHARS.get(usize::from(byte)).copied().unwrap_or_default()
+}
+
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "evaluated by the compiler, which would refuse"
+)]
+const TCHARS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = scan::is_tchar(byte as u8);
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte, at every place of texts around the sizes of a word and of a block.
+    #[test]
+    fn the_first_byte_that_ends_a_value_is_found_wherever_it_stands() {
+        for len in [1, 7, 8, 9, 31, 32, 33, 64, 95, 96, 97, 130, 161] {
+            for place in 0..len {
+                for byte in 0..=u8::MAX {
+                    let mut text = vec![b'x'; len];
+                    *text.get_mut(place).expect("the place is within") = byte;
+                    let expect = text.iter().position(|&byte| !scan::is_value_byte(byte));
+                    assert_eq!(value_end(&text, 0), expect, "{byte:#x} at {place} of {len}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_in_a_word_do_not_disturb_each_other() {
+        for pair in 0..=u16::MAX {
+            for place in 0..7 {
+                let mut text = *b"abcdefgh!";
+                if let Some(two) = text.get_mut(place..place + 2) {
+                    two.copy_from_slice(&pair.to_le_bytes());
+                }
+                let expect = text.iter().position(|&byte| !scan::is_value_byte(byte));
+                assert_eq!(value_end(&text, 0), expect, "{text:x?}");
+                let stops = |&byte: &u8| byte <= b' ' || matches!(byte, b':' | 0x7f);
+                let name = text.iter().position(stops).filter(|&at| text.get(at) == Some(&b':'));
+                assert_eq!(name_len(&text), name, "{text:x?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_byte_is_judged_as_the_plain_scan_judges_it() {
+        for byte in 0..=u8::MAX {
+            assert_eq!(is_token(&[byte]), scan::is_tchar(byte), "{byte:#x}");
+            assert_eq!(
+                has_forbidden_target_byte(&[byte]),
+                !scan::is_target_byte(byte),
+                "{byte:#x}"
+            );
+        }
+        assert!(!is_token(b""));
+        assert_eq!(token_len(b"content-type: x"), 12);
+    }
+}
