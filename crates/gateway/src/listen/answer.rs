@@ -93,6 +93,7 @@ impl Connection<'_> {
         record: &mut Record,
     ) -> bool {
         let mut text = self.worker.buffers.text();
+        text.extend_from_slice(self.take_interim(false));
         write_local(&mut text, call, local, record);
         connection_field(&mut text, call, keep);
         write::end(&mut text);

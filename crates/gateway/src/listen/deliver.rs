@@ -34,7 +34,11 @@ impl Connection<'_> {
             && !self.worker.draining.get()
             && framing != Framing::Close
             && (answer.head.status() < 400 || !overtaken);
-        let text = self.response_head(call, &answer, framing, keep, record);
+        let interim = self.take_interim(wants_more(&answer));
+        let mut text = self.response_head(call, &answer, framing, keep, record);
+        if !interim.is_empty() {
+            text.splice(..0, interim.iter().copied());
+        }
         let head_len = answer.head.len();
         answer.reader.buffer.consume(head_len);
         answer.reader.start_response(answer.head.framing());

@@ -242,6 +242,14 @@ impl Connection<'_> {
         false
     }
 
+    /// What of a `100 Continue` has to go before a final head: the rest of one that is partly written,
+    /// or a whole one where the body is still `wanted`. From here on none is written beside the answer.
+    pub(super) fn take_interim(&mut self, wanted: bool) -> &'static [u8] {
+        let left = std::mem::take(&mut self.interim);
+        let begun = left.len() < CONTINUE.len();
+        if begun || wanted { left } else { &[] }
+    }
+
     /// Whether the caller's body was read to its end.
     pub(super) fn body_is_done(&self) -> bool {
         self.reader.is_done() && self.interim.is_empty()
