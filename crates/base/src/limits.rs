@@ -283,7 +283,7 @@ pub const PATTERN_BYTES_MAX: usize = MIB as usize;
 /// Longest template, in bytes. Longer: refused at load.
 pub const PAYLOAD_TEMPLATE_BYTES_MAX: usize = MIB as usize;
 /// Largest text that a template or an expression may make, in bytes. More: the evaluation fails.
-pub const MADE_BYTES_MAX: usize = 4 * BODY_BYTES_MAX as usize;
+pub const MADE_BYTES_MAX: usize = 40 * MIB as usize;
 /// Most instructions that one run of a template may take, loops counted. More: the run fails.
 pub const TEMPLATE_INSTRUCTIONS_MAX: u64 = 1_000_000;
 
