@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod check;
+mod engines;
 mod gateway;
 mod readme;
 mod streaming;

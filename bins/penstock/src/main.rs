@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{check, echo, gateway, lab, token, up};
+use commands::{check, echo, expression, gateway, json, lab, token, up, xml};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -37,6 +37,11 @@ enum Command {
     Echo(echo::Arguments),
     #[command(subcommand)]
     Lab(lab::Command),
+    #[command(subcommand)]
+    Xml(xml::Command),
+    #[command(subcommand)]
+    Json(json::Command),
+    Expression(expression::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +52,9 @@ fn main() -> ExitCode {
         Command::Token(command) => token::run(command),
         Command::Echo(arguments) => echo::run(&arguments),
         Command::Lab(command) => lab::run(command),
+        Command::Xml(command) => xml::run(command),
+        Command::Json(command) => json::run(command),
+        Command::Expression(arguments) => expression::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,7 +7,7 @@ use clap::Args;
 use formats::openapi::Defaults;
 use model::{Diagnostic, Severity};
 
-use super::say;
+use super::{counted, say};
 use crate::failure::Failure;
 
 /// Check API descriptions and configuration files
@@ -64,9 +64,4 @@ fn look(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
     files += checked.files;
     diagnostics.extend(checked.diagnostics);
     (files, diagnostics)
-}
-
-fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }

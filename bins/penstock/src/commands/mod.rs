@@ -1,13 +1,18 @@
-//! One module for each command, and what several of them share: [`serving`], [`signals`], [`say`].
+//! One module for each command, and what several of them share: [`serving`], [`signals`],
+//! [`source`], [`say`].
 
 pub(crate) mod check;
 pub(crate) mod echo;
+pub(crate) mod expression;
 pub(crate) mod gateway;
+pub(crate) mod json;
 pub(crate) mod lab;
 pub(crate) mod serving;
 pub(crate) mod signals;
+pub(crate) mod source;
 pub(crate) mod token;
 pub(crate) mod up;
+pub(crate) mod xml;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -32,4 +37,10 @@ pub(crate) fn deliver(out: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// `1 file`, `2 files`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }

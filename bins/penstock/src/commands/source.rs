@@ -1,0 +1,209 @@
+//! What the engines' commands read, and how they say what is wrong with it: file:line:column and a
+//! sentence on stderr, then the line itself, then a caret below the column.
+//!
+//! A file is read whole, up to a limit; `-` is stdin. What is shown of it never holds control
+//! characters, so that a file can't speak to the terminal.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::path::Path;
+
+use expression::json::JsonError;
+use xml::{Position, XmlError};
+
+use crate::failure::Failure;
+
+/// Most characters of a line that are shown; of a longer one those around the column.
+const SHOWN_CHARS_MAX: usize = 160;
+
+/// A file, or stdin.
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Source {
+    pub(crate) fn read(file: &Path, bytes_max: u32) -> Result<Self, Failure> {
+        let read = if is_stdin(file) {
+            bounded(io::stdin().lock(), bytes_max)
+        } else {
+            File::open(file).and_then(|file| bounded(file, bytes_max))
+        };
+        let bytes = read.map_err(|error| Failure::file("read", file, &error))?;
+        let name = file.display().to_string();
+        if bytes.len() > bytes_max as usize {
+            return Err(Failure::Unable(format!(
+                "{name} is larger than {bytes_max} bytes, the most that is read here"
+            )));
+        }
+        Ok(Self { name, bytes })
+    }
+
+    pub(crate) fn refused_xml(&self, error: &XmlError) -> Failure {
+        let place = Position { line: error.line, column: error.column };
+        // Section 2.11: these, too, end a line of XML.
+        let text = self.xml_text().replace("\r\n", "\n").replace('\r', "\n");
+        complain(&self.name, &text, place, &error.kind)
+    }
+
+    pub(crate) fn refused_json(&self, error: &JsonError) -> Failure {
+        let place = Position { line: error.line, column: error.column };
+        complain(&self.name, &String::from_utf8_lossy(&self.bytes), place, error.kind)
+    }
+
+    /// The characters of an XML document, without byte order mark. Only for people's eyes when the
+    /// reader refused it: what can't be decoded is replaced.
+    pub(crate) fn xml_text(&self) -> Cow<'_, str> {
+        let head = self.bytes.get(..128).unwrap_or(&self.bytes);
+        let units = |unit: fn([u8; 2]) -> u16| {
+            let pairs = self.bytes.chunks_exact(2);
+            let units: Vec<u16> = pairs.map(|pair| unit([pair[0], pair[1]])).collect();
+            Cow::Owned(String::from_utf16_lossy(&units))
+        };
+        let text = match head {
+            [0xFE, 0xFF, ..] | [0, _, ..] => units(u16::from_be_bytes),
+            [0xFF, 0xFE, ..] | [_, 0, ..] => units(u16::from_le_bytes),
+            _ if has_one_byte_encoding(head) => {
+                Cow::Owned(self.bytes.iter().copied().map(char::from).collect())
+            }
+            _ => String::from_utf8_lossy(&self.bytes),
+        };
+        match text.strip_prefix('\u{FEFF}') {
+            Some(rest) => Cow::Owned(rest.to_owned()),
+            None => text,
+        }
+    }
+}
+
+fn has_one_byte_encoding(head: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let declaration = head.split("?>").next().unwrap_or_default();
+    declaration.starts_with("<?xml")
+        && ["8859-1", "latin1", "1252"].iter().any(|name| declaration.contains(name))
+}
+
+fn bounded(from: impl Read, bytes_max: u32) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(u64::from(bytes_max) + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// Refuses to read stdin twice.
+pub(crate) fn stdin_once<'f>(files: impl IntoIterator<Item = &'f Path>) -> Result<(), Failure> {
+    if files.into_iter().filter(|file| is_stdin(file)).count() > 1 {
+        return Err(Failure::Usage("`-` is stdin, which can be read once only".to_owned()));
+    }
+    Ok(())
+}
+
+/// Says what is wrong with an expression of the command line.
+pub(crate) fn complain_of_expression(text: &str, place: Position, what: impl Display) -> Failure {
+    complain("expression", text, place, what)
+}
+
+/// Says what is wrong at a place of `text`, which came from the file `name`.
+pub(crate) fn complain(name: &str, text: &str, place: Position, what: impl Display) -> Failure {
+    let what: String = what.to_string().chars().map(shown).collect();
+    let (line, caret) = excerpt(text, place);
+    let told = format!("{name}:{place}: {what}\n{line}\n{caret}\n");
+    // Whoever closed stderr doesn't want to know.
+    drop(io::stderr().lock().write_all(told.as_bytes()));
+    Failure::Told
+}
+
+/// The line of that place, and the line with the caret.
+fn excerpt(text: &str, place: Position) -> (String, String) {
+    let line = text.split('\n').nth((place.line as usize).saturating_sub(1)).unwrap_or_default();
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let before = (place.column as usize).saturating_sub(1);
+    let long = line.chars().nth(SHOWN_CHARS_MAX).is_some();
+    let cut = if long { before.saturating_sub(SHOWN_CHARS_MAX / 2) } else { 0 };
+    let mark = |is_cut: bool| if is_cut { "..." } else { "" };
+    let goes_on = line.chars().nth(cut + SHOWN_CHARS_MAX).is_some();
+    let part = || line.chars().skip(cut).take(SHOWN_CHARS_MAX).map(shown);
+    let blank = |c: char| if c == '\t' { '\t' } else { ' ' };
+    let spaces: String =
+        part().chain(std::iter::repeat(' ')).take(before - cut).map(blank).collect();
+    let excerpt = format!("{}{}{}", mark(cut > 0), part().collect::<String>(), mark(goes_on));
+    (excerpt, format!("{}{spaces}^", if cut > 0 { "   " } else { "" }))
+}
+
+/// Control characters, and those that change the direction of a line, are replaced.
+fn shown(c: char) -> char {
+    let turns =
+        matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    if c != '\t' && (c.is_control() || turns || c == '\u{FEFF}') { '\u{FFFD}' } else { c }
+}
+
+/// Writes a result to stdout. Whoever reads it may stop reading: that is no failure.
+pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Unable(format!("cannot write to stdout: {error}")))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, line: u32, column: u32, expect: (&str, &str)) {
+        let (shown, caret) = excerpt(text, Position { line, column });
+        assert_eq!((shown.as_str(), caret.as_str()), expect);
+    }
+
+    #[test]
+    fn the_caret_stands_below_the_column() {
+        check("ab\ncde\n", 2, 3, ("cde", "  ^"));
+        check("\tä\tx\r\n", 1, 4, ("\tä\tx", "\t \t^"));
+        check("ab", 1, 3, ("ab", "  ^"));
+        check("ab\n", 2, 1, ("", "^"));
+        check("", 7, 9, ("", "        ^"));
+        check("a\u{1b}[31mb\u{202e}", 1, 2, ("a\u{fffd}[31mb\u{fffd}", " ^"));
+    }
+
+    #[test]
+    fn of_a_long_line_the_part_around_the_column_is_shown() {
+        let line = format!("{}!{}", "a".repeat(1_000), "b".repeat(1_000));
+        let (shown, caret) = excerpt(&line, Position { line: 1, column: 1_001 });
+        assert_eq!(shown, format!("...{}!{}...", "a".repeat(80), "b".repeat(79)));
+        assert_eq!(shown.find('!'), caret.find('^'));
+        let (shown, caret) = excerpt(&line, Position { line: 1, column: 2_001 });
+        assert_eq!(shown, format!("...{}", "b".repeat(81)));
+        assert_eq!(caret.len(), shown.len());
+    }
+
+    #[test]
+    fn stdin_is_read_once() {
+        let two = [Path::new("-"), Path::new("a"), Path::new("-")];
+        assert!(matches!(stdin_once(two), Err(Failure::Usage(_))));
+        assert_eq!(stdin_once([Path::new("-"), Path::new("./-")]), Ok(()));
+    }
+
+    #[test]
+    fn a_document_is_shown_in_its_encoding() {
+        let check = |bytes: &[u8], text: &str| {
+            let source = Source { name: String::new(), bytes: bytes.to_vec() };
+            assert_eq!(source.xml_text(), text);
+        };
+        check(b"\xEF\xBB\xBF<a/>", "<a/>");
+        check(b"\xFF\xFE<\0\xE9\0", "<é");
+        check(b"\0<\0a", "<a");
+        check(
+            b"<?xml version='1.0' encoding='ISO-8859-1'?>\xE9",
+            "<?xml version='1.0' encoding='ISO-8859-1'?>é",
+        );
+        check(b"<a>\xE9", "<a>\u{FFFD}");
+        check(b"", "");
+    }
+}

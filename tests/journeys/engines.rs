@@ -1,0 +1,251 @@
+//! `penstock xml`, `json` and `expression`: results on stdout, diagnostics with a caret on stderr.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+use base::limits;
+use harness::{Files, penstock};
+
+const ORDERS: &str = "<?xml version=\"1.0\"?>\n<s:orders xmlns:s=\"urn:shop\"><order id=\"1\"><symbol>IBM</symbol></order>\
+                      <!--c--><s:order id=\"2\"><symbol>a &lt; b</symbol></s:order><?p d?></s:orders>\n";
+
+/// Arguments, stdout, part of stderr (empty: all of it is), exit code.
+type Row = (&'static [&'static str], &'static str, &'static str, i32);
+
+/// A folder with the files that the rows name.
+fn folder() -> Files {
+    let files = Files::new();
+    files.write("orders.xml", ORDERS);
+    files.write("broken.xml", "<a>\n\t<b>é</c>\n</a>\n");
+    files.write("returns.xml", "<a>\r<b>\r\n<c&/></b></a>");
+    files.write("doctype.xml", "<!DOCTYPE a [<!ENTITY e 'in'>]><a>&e;</a>");
+    files.write("outside.xml", "<!DOCTYPE a [<!ENTITY e SYSTEM 'orders.xml'>]><a>&e;</a>");
+    files.write(
+        "order.json",
+        "{\"items\":[{\"sku\":\"a\",\"price\":1.50},\n {\"sku\":\"b\",\"price\":20}]}\n",
+    );
+    files.write("broken.json", "{\"a\":\n  [1,,2]}");
+    files.write("headers.txt", "X-Tenant: other\r\n\r\nx-tenant:  acme \r\nHost: me:80\r\n");
+    files.write("headers.json", "{\"X-Tenant\": \"acme\", \"Age\": 7}");
+    files.write("bad-headers.txt", "Host: me\nGET / HTTP/1.1\n");
+    files.write("deep-headers.json", "{\"Host\":\n [1]}");
+    files.write("vars.json", "{\"suffix\": \"-eu\", \"n\": 3, \"of\": {\"a\": [1]}}");
+    files.write("list.json", "\n [1]");
+    files
+}
+
+fn start(files: &Files, arguments: &[&str]) -> Child {
+    Command::new(penstock())
+        .args(arguments)
+        .current_dir(files.folder())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[track_caller]
+fn check(rows: &[Row]) {
+    check_with("", rows);
+}
+
+#[track_caller]
+fn check_with(stdin: &str, rows: &[Row]) {
+    let files = folder();
+    for &(arguments, stdout, stderr, code) in rows {
+        let mut child = start(&files, arguments);
+        // A command that reads no stdin may have ended already.
+        drop(child.stdin.take().unwrap().write_all(stdin.as_bytes()));
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        let found = (String::from_utf8(output.stdout).unwrap(), output.status.code());
+        assert_eq!((found.0.as_str(), found.1), (stdout, Some(code)), "{arguments:?}: {told}");
+        assert!(told.contains(stderr), "{arguments:?}: no {stderr:?} in\n{told}");
+        assert!(!stderr.is_empty() || told.is_empty(), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+#[rustfmt::skip]
+fn xml_check_tells_the_problem_of_every_file_below_its_line() {
+    check(&[
+        (&["xml", "check", "orders.xml"], "1 file, 0 errors\n", "", 0),
+        (&["xml", "check", "broken.xml"], "1 file, 1 error\n",
+         "broken.xml:2:6: `</c>` doesn't close `<b>`; write `</b>`\n\t<b>é</c>\n\t    ^\n", 1),
+        (&["xml", "check", "returns.xml"], "1 file, 1 error\n", "\n<c&/></b></a>\n  ^\n", 1),
+        (&["xml", "check", "doctype.xml"], "1 file, 0 errors\n", "", 0),
+        (&["xml", "check", "outside.xml"], "1 file, 1 error\n", "nothing outside the document is ever read", 1),
+        (&["xml", "check", "none.xml", "broken.xml", "orders.xml"], "3 files, 2 errors\n",
+         "penstock: cannot read none.xml: No such file or directory (os error 2)\nbroken.xml:2:6: ", 1),
+        (&["xml", "check", "apis"], "1 file, 1 error\n", "penstock: cannot read apis: Is a directory", 1),
+        (&["xml", "check"], "", "Usage: penstock xml check <FILE>...", 2),
+        (&["xml", "check", "-", "-"], "", "penstock: `-` is stdin, which can be read once only\n", 2),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn xml_select_prints_nodes_a_line_each_and_other_values_as_text() {
+    check(&[
+        (&["xml", "select", "//symbol/..", "orders.xml"],
+         "<order xmlns:s=\"urn:shop\" id=\"1\"><symbol>IBM</symbol></order>\n\
+          <s:order xmlns:s=\"urn:shop\" id=\"2\"><symbol>a &lt; b</symbol></s:order>\n", "", 0),
+        (&["xml", "select", "/", "doctype.xml"], "<a>in</a>\n", "", 0),
+        (&["xml", "select", "//comment()|//processing-instruction()", "orders.xml"], "<!--c-->\n<?p d?>\n", "", 0),
+        (&["xml", "select", "//@id|//text()", "orders.xml"], "1\nIBM\n2\na < b\n", "", 0),
+        (&["xml", "select", "/*/namespace::s", "orders.xml"], "urn:shop\n", "", 0),
+        (&["xml", "select", "//nothing", "orders.xml"], "", "", 0),
+        (&["xml", "select", "string(//symbol[2])", "orders.xml"], "\n", "", 0),
+        (&["xml", "select", "count(//symbol) div 4", "orders.xml"], "0.5\n", "", 0),
+        (&["xml", "select", "--", "-count(//symbol)", "orders.xml"], "-2\n", "", 0),
+        (&["xml", "select", "//symbol = 'IBM'", "orders.xml"], "true\n", "", 0),
+        (&["xml", "select", "count(//p:order)", "orders.xml", "--ns", "p=urn:shop", "--ns", "q=u"], "1\n", "", 0),
+        (&["xml", "select", "concat($a, $p:b, '!')", "orders.xml", "--var", "a=1=2", "--ns", "p=u", "--var", "p:b="],
+         "1=2!\n", "", 0),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn xml_select_tells_what_is_wrong_with_expression_file_and_arguments() {
+    check(&[
+        (&["xml", "select", "//a[", "orders.xml"], "", "expression:1:5: the expression ends where an operand has to follow\n//a[\n    ^\n", 1),
+        (&["xml", "select", "//é/p:a", "orders.xml"], "", "expression:1:5: no namespace is bound to the prefix `p`\n//é/p:a\n    ^\n", 1),
+        (&["xml", "select", "1 + $no", "orders.xml"], "", "expression:1:5: the variable `$no` isn't known here\n1 + $no\n    ^\n", 1),
+        (&["xml", "select", "1 +\n $no", "orders.xml"], "", "expression:2:2: the variable `$no` isn't known here\n $no\n ^\n", 1),
+        (&["xml", "select", "//b", "broken.xml"], "", "broken.xml:2:6: ", 1),
+        (&["xml", "select", "//b", "none.xml"], "", "penstock: cannot read none.xml: ", 1),
+        (&["xml", "select", "//b"], "", "Usage: penstock xml select", 2),
+        (&["xml", "select", "//b", "orders.xml", "--ns", "b"], "", "write prefix=URI", 2),
+        (&["xml", "select", "//b", "orders.xml", "--ns", "b=u", "--ns", "b=v"], "", "--ns b is given twice", 2),
+        (&["xml", "select", "//b", "orders.xml", "--var", "p:b=u"], "", "add --ns p=URI", 2),
+        (&["xml", "transform", "sheet.xsl", "orders.xml"], "", "unrecognized subcommand", 2),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn json_select_prints_the_value_of_a_definite_path_and_a_list_of_any_other() {
+    check(&[
+        (&["json", "select", "$.items[0].price", "order.json"], "1.50\n", "", 0),
+        (&["json", "select", "$.items[1].sku", "order.json"], "\"b\"\n", "", 0),
+        (&["json", "select", "$..price", "order.json"], "[1.50,20]\n", "", 0),
+        (&["json", "select", "$.items[?(@.price > 99)]", "order.json"], "[]\n", "", 0),
+        (&["json", "select", "$.items.nope", "order.json"], "", "expression:1:1: ", 1),
+        (&["json", "select", "$.items[", "order.json"], "", "\n$.items[\n        ^\n", 1),
+        (&["json", "select", "$.a", "broken.json"], "", "broken.json:2:6: a value expected\n  [1,,2]}\n     ^\n", 1),
+        (&["json", "select", "$.a", "none.json"], "", "penstock: cannot read none.json: ", 1),
+        (&["json", "select", "$.a"], "", "Usage: penstock json select", 2),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn expression_evaluates_every_language_over_payload_headers_and_variables() {
+    check(&[
+        (&["expression", "${payload.items[0].price * 2}", "--payload", "order.json"], "3.0\n", "", 0),
+        (&["expression", "${payload.items[1]}", "--payload", "order.json"], "{\"sku\":\"b\",\"price\":20}\n", "", 0),
+        (&["expression", "json-eval($.items[?(@.price < 10)].sku)", "--payload", "order.json"], "[\"a\"]\n", "", 0),
+        (&["expression", "//symbol[. = 'IBM']", "--payload", "orders.xml"], "IBM\n", "", 0),
+        (&["expression", "$trp:X-Tenant", "--headers", "headers.txt"], "acme\n", "", 0),
+        (&["expression", "${headers.Host}", "--headers", "headers.txt"], "me:80\n", "", 0),
+        (&["expression", "${headers[\"X-Tenant\"] + vars.suffix}", "--headers", "headers.json", "--vars", "vars.json"],
+         "acme-eu\n", "", 0),
+        (&["expression", "$trp:Age", "--headers", "headers.json"], "7\n", "", 0),
+        (&["expression", "${vars.n + vars.of.a[0]}", "--vars", "vars.json"], "4\n", "", 0),
+        (&["expression", "$ctx:nothing"], "\n", "", 0),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn expression_tells_what_is_wrong_with_the_expression_and_its_files() {
+    check(&[
+        (&["expression", "${1 +"], "", "expression:1:6: an expression expected\n${1 +\n     ^\n", 1),
+        (&["expression", "json-eval($.é[)"], "", "\njson-eval($.é[)\n              ^\n", 1),
+        (&["expression", "//a:b"], "", "expression:1:3: no namespace is bound to the prefix `a`\n//a:b\n  ^\n", 1),
+        (&["expression", "json-eval($.a)"], "", "expression:1:1: the body is no JSON; give one with --payload FILE\n", 1),
+        (&["expression", "json-eval($.a)", "--payload", "orders.xml"], "", "expression:1:1: the body is no JSON\n", 1),
+        (&["expression", "json-eval($.nope)", "--payload", "order.json"], "", "expression:1:1: ", 1),
+        (&["expression", "${payload.a}", "--payload", "broken.json"], "", "broken.json:2:6: ", 1),
+        (&["expression", "//a", "--payload", "broken.xml"], "", "broken.xml:2:6: ", 1),
+        // As the gateway reads a message: unlike `xml select`.
+        (&["expression", "//a", "--payload", "doctype.xml"], "", "doctype.xml:1:1: document type declarations are refused", 1),
+        (&["expression", "$trp:a", "--headers", "bad-headers.txt"], "",
+         "bad-headers.txt:2:1: `name: value` is expected\nGET / HTTP/1.1\n^\n", 1),
+        (&["expression", "$trp:a", "--headers", "deep-headers.json"], "", "deep-headers.json:2:2: ", 1),
+        (&["expression", "$var:a", "--vars", "list.json"], "", "list.json:2:2: an object is expected", 1),
+        (&["expression", "1", "--payload", "none.json"], "", "penstock: cannot read none.json: ", 1),
+        (&["expression", "1", "--payload", "-", "--vars", "-"], "", "which can be read once only", 2),
+        (&["expression"], "", "Usage: penstock expression", 2),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_dash_is_stdin() {
+    check_with(ORDERS, &[
+        (&["xml", "check", "orders.xml", "-"], "2 files, 0 errors\n", "", 0),
+        (&["xml", "select", "count(//symbol)", "-"], "2\n", "", 0),
+        (&["expression", "count(//symbol)", "--payload", "-"], "2\n", "", 0),
+        (&["json", "select", "$.a", "-"], "", "-:1:1: ", 1),
+    ]);
+    check_with("{\"a\": [1 ]}", &[
+        (&["json", "select", "$.a", "-"], "[1 ]\n", "", 0),
+        (&["expression", "${payload.a[0]}", "--payload", "-"], "1\n", "", 0),
+        (&["expression", "${vars.a[0]}", "--vars", "-"], "1\n", "", 0),
+        (&["xml", "check", "-"], "1 file, 1 error\n", "-:1:1: ", 1),
+    ]);
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_no_failure_but_a_full_disk_is() {
+    let files = folder();
+    files.write("long.xml", &format!("<a>{}</a>", "<b/>".repeat(50_000)));
+    let mut child = start(&files, &["xml", "select", "//b", "long.xml"]);
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+    let output = Command::new(penstock())
+        .args(["json", "select", "$.items", "order.json"])
+        .current_dir(files.folder())
+        .stdout(OpenOptions::new().write(true).open("/dev/full").unwrap())
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.starts_with("penstock: cannot write to stdout: "), "{told}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_file_above_the_limit_is_refused_and_another_encoding_is_shown_as_text() {
+    let files = folder();
+    let body = u64::from(limits::BODY_BYTES_MAX);
+    File::create(files.path("large.json")).unwrap().set_len(body + 1).unwrap();
+    let utf16: Vec<u8> = "\u{FEFF}<a>é</b>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(files.path("wide.xml"), utf16).unwrap();
+    for (arguments, stderr) in [
+        (["json", "select", "$", "large.json"], "large.json is larger than 10485760 bytes"),
+        (["xml", "select", "/", "wide.xml"], "\n<a>é</b>\n    ^\n"),
+    ] {
+        let output = start(&files, &arguments).wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(stderr) && output.status.code() == Some(1), "{told}");
+    }
+}
+
+#[test]
+fn each_command_teaches_with_an_example() {
+    let files = folder();
+    for arguments in
+        [&["xml", "check"][..], &["xml", "select"], &["json", "select"], &["expression"]]
+    {
+        let asked: Vec<&str> = arguments.iter().copied().chain(["--help"]).collect();
+        let output = start(&files, &asked).wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let example = format!("Examples:\n  penstock {} ", arguments.join(" "));
+        assert!(output.status.success() && text.contains(&example), "{text}");
+    }
+}
