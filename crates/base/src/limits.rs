@@ -264,6 +264,23 @@ pub const XPATH_STEPS_MAX: u64 = 100_000_000;
 /// Most nodes in one node-set, 24 bytes each. More: the evaluation fails.
 pub const XPATH_NODES_MAX: usize = 4_000_000;
 
+// --- xslt ---------------------------------------------------------------------------------------
+
+/// Most sheets that one stylesheet includes and imports, itself counted. More: refused at load.
+pub const XSLT_SHEETS_MAX: usize = 256;
+/// Deepest chain of sheets that include and import one another. Deeper: refused at load.
+pub const XSLT_SHEETS_DEPTH_MAX: usize = 32;
+/// Deepest nesting of elements in a template. Deeper: refused at load. Proven against a 2 MiB stack by a test.
+pub const XSLT_NESTING_MAX: usize = 128;
+/// Most templates and loops inside one another in a run. Deeper: the run fails. They live on the heap; libxslt's default is 3,000.
+pub const XSLT_DEPTH_MAX: usize = 10_000;
+/// Most steps of one run: operations, and steps of its expressions. More: the run fails. About a second's work.
+pub const XSLT_STEPS_MAX: u64 = 100_000_000;
+/// Most bytes that one run may make: output, result-tree fragments and values of variables. More: the run fails.
+pub const XSLT_MADE_BYTES_MAX: usize = 64 * MIB as usize;
+/// Most global variables that wait for one another through templates. More: the run fails. Each takes stack; proven against 2 MiB by a test.
+pub const XSLT_GLOBALS_DEPTH_MAX: usize = 4;
+
 // --- JSON and expressions -----------------------------------------------------------------------
 
 /// Deepest nesting of JSON in a message body. Deeper: refused. Reading it uses no recursion; jackson's default is 1,000.

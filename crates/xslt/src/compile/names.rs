@@ -1,0 +1,192 @@
+//! Names, expressions, patterns and attribute value templates of a sheet.
+
+use xml::{Node, Position};
+use xpath::{ExpandedName, Expression, FunctionId, Pattern, StaticContext, VariableId};
+
+use super::{Compiled, Compiler};
+use crate::error::CompileError;
+use crate::functions;
+use crate::load::place;
+use crate::program::{Avt, GLOBAL, Name, Op};
+
+/// What an expression in the sheet may use.
+struct Names<'c, 't> {
+    compiler: &'c Compiler<'t>,
+    node: Node<'t>,
+}
+
+impl StaticContext for Names<'_, '_> {
+    fn namespace(&self, prefix: &str) -> Option<String> {
+        let uri = self.node.lookup_namespace(prefix)?;
+        (!uri.is_empty()).then(|| uri.to_owned())
+    }
+
+    fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
+        let local = self.compiler.scope.iter().rev().find(|(known, _)| known == name);
+        if let Some((_, slot)) = local {
+            return Some(VariableId(*slot));
+        }
+        self.compiler.global_names.get(name).map(|(index, _)| VariableId(index | GLOBAL))
+    }
+
+    fn function(&self, name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
+        functions::find(name, arguments)
+    }
+}
+
+impl<'t> Compiler<'t> {
+    pub(super) fn emit(&mut self, op: Op) -> usize {
+        self.ops.push(op);
+        self.places.push(self.place.clone());
+        self.ops.len().saturating_sub(1)
+    }
+
+    pub(super) fn refuse(&self, node: Node<'_>, message: impl Into<String>) -> CompileError {
+        place(node, &self.uri).refuse(message)
+    }
+
+    pub(super) fn required(&self, node: Node<'t>, attribute: &str) -> Compiled<&'t str> {
+        node.attribute("", attribute).ok_or_else(|| {
+            self.refuse(node, format!("`xsl:{}` needs `{attribute}`", node.local_name()))
+        })
+    }
+
+    /// An error in the expression of an attribute, at its own place where that can be told.
+    fn wrong(&self, node: Node<'t>, attribute: &str, error: &xpath::CompileError) -> CompileError {
+        let found = node.attributes().find(|a| a.local_name() == attribute);
+        let Some(found) = found.filter(|a| a.text().contains(|c: char| c != '\n')) else {
+            return self.refuse(node, error.message.clone());
+        };
+        let mut place = place(found, &self.uri);
+        let within = Position::of(found.text(), error.offset);
+        if within.line == 1 && place.line > 0 {
+            place.column = place.column.saturating_add(within.column).saturating_sub(1);
+        }
+        place.refuse(format!("in `{}`: {}", found.text(), error.message))
+    }
+
+    pub(super) fn expression(&self, node: Node<'t>, attribute: &str) -> Compiled<Expression> {
+        let text = self.required(node, attribute)?;
+        self.compile_text(node, attribute, text)
+    }
+
+    pub(super) fn compile_text(
+        &self,
+        node: Node<'t>,
+        attribute: &str,
+        text: &str,
+    ) -> Compiled<Expression> {
+        let names = Names { compiler: self, node };
+        Expression::compile(text, &names).map_err(|error| self.wrong(node, attribute, &error))
+    }
+
+    pub(super) fn pattern(&self, node: Node<'t>, text: &str) -> Compiled<Pattern> {
+        let names = Names { compiler: self, node };
+        Pattern::compile(text, &names).map_err(|error| self.wrong(node, "match", &error))
+    }
+
+    /// Section 2.4: without a prefix, in no namespace.
+    pub(super) fn expand(&self, node: Node<'t>, text: &str) -> Compiled<ExpandedName> {
+        let name = self.result_name(node, text.trim(), false)?;
+        Ok(ExpandedName::new(name.namespace, name.local))
+    }
+
+    pub(super) fn expanded(&self, node: Node<'t>, attribute: &str) -> Compiled<ExpandedName> {
+        let text = self.required(node, attribute)?;
+        self.expand(node, text)
+    }
+
+    pub(super) fn optional_name(
+        &self,
+        node: Node<'t>,
+        attribute: &str,
+    ) -> Compiled<Option<ExpandedName>> {
+        match node.attribute("", attribute) {
+            Some(text) => self.expand(node, text).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn result_name(&self, node: Node<'t>, text: &str, default: bool) -> Compiled<Name> {
+        let (prefix, local) = text.split_once(':').unwrap_or(("", text));
+        let good = xml::is_ncname(local) && (!text.contains(':') || xml::is_ncname(prefix));
+        if !good {
+            return Err(self.refuse(node, format!("`{text}` isn't a name")));
+        }
+        let namespace = if prefix.is_empty() && !default {
+            ""
+        } else {
+            let found = node.lookup_namespace(prefix);
+            found
+                .ok_or_else(|| self.refuse(node, format!("the prefix `{prefix}` isn't declared")))?
+        };
+        Ok(Name {
+            prefix: prefix.to_owned(),
+            namespace: namespace.to_owned(),
+            local: local.to_owned(),
+        })
+    }
+
+    /// Section 7.6.2.
+    pub(super) fn template_text(
+        &self,
+        node: Node<'t>,
+        attribute: &str,
+        text: &str,
+    ) -> Compiled<Avt> {
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            let (before, from) = rest.split_at(at);
+            plain.push_str(before);
+            if let Some(after) = from.strip_prefix("{{") {
+                plain.push('{');
+                rest = after;
+            } else if let Some(after) = from.strip_prefix("}}") {
+                plain.push('}');
+                rest = after;
+            } else if let Some(after) = from.strip_prefix('{') {
+                let end = end_of_expression(after).ok_or_else(|| {
+                    self.refuse(node, format!("in `{text}`: `{{` isn't closed by `}}`"))
+                })?;
+                let (inside, after) = after.split_at(end);
+                if !plain.is_empty() {
+                    parts.push(Avt::Text(std::mem::take(&mut plain)));
+                }
+                parts.push(Avt::Expression(self.compile_text(node, attribute, inside)?));
+                rest = after.strip_prefix('}').unwrap_or(after);
+            } else {
+                return Err(self.refuse(node, format!("in `{text}`: write `}}}}` for a `}}`")));
+            }
+        }
+        plain.push_str(rest);
+        if parts.is_empty() {
+            return Ok(Avt::Text(plain));
+        }
+        if !plain.is_empty() {
+            parts.push(Avt::Text(plain));
+        }
+        if parts.len() == 1
+            && let Some(only) = parts.pop()
+        {
+            return Ok(only);
+        }
+        Ok(Avt::Parts(parts))
+    }
+}
+
+/// Where the `}` is that ends the expression; those in literals don't.
+fn end_of_expression(text: &str) -> Option<usize> {
+    let mut quote = None;
+    for (at, c) in text.char_indices() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if c == '}' => return Some(at),
+            None if matches!(c, '"' | '\'') => quote = Some(c),
+            None => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,180 @@
+//! `format-number()`: section 12.3, the patterns of JDK 1.1's DecimalFormat.
+
+use crate::program::Symbols;
+
+/// One side of the `;` in a pattern.
+#[derive(Debug, Default)]
+struct Picture {
+    prefix: String,
+    suffix: String,
+    integers_least: usize,
+    fractions_least: usize,
+    fractions_most: usize,
+    /// Digits between grouping separators; 0 for none.
+    group: usize,
+    factor: f64,
+}
+
+/// # Errors
+/// A sentence about what is wrong with the pattern.
+pub(crate) fn format(number: f64, pattern: &str, symbols: &Symbols) -> Result<String, String> {
+    if number.is_nan() {
+        return Ok(symbols.nan.clone());
+    }
+    let (positive, negative) = match pattern.split_once(symbols.separator) {
+        Some((positive, negative)) => (positive, Some(negative)),
+        None => (pattern, None),
+    };
+    let mut picture = parse(positive, symbols)?;
+    let digits = if number.is_infinite() {
+        symbols.infinity.clone()
+    } else {
+        digits(number.abs() * picture.factor, &picture, symbols)
+    };
+    let is_zero = !number.is_infinite() && !digits.chars().any(|c| is_nonzero(c, symbols));
+    if number < 0.0 && !is_zero {
+        match negative {
+            Some(negative) => {
+                let other = parse(negative, symbols)?;
+                (picture.prefix, picture.suffix) = (other.prefix, other.suffix);
+            }
+            None => picture.prefix.insert(0, symbols.minus),
+        }
+    }
+    Ok([picture.prefix, digits, picture.suffix].concat())
+}
+
+fn is_nonzero(c: char, symbols: &Symbols) -> bool {
+    c != symbols.zero && c != symbols.decimal && c != symbols.grouping
+}
+
+fn parse(pattern: &str, symbols: &Symbols) -> Result<Picture, String> {
+    let mut picture = Picture { factor: 1.0, ..Picture::default() };
+    let (mut in_number, mut after, mut fraction) = (false, false, false);
+    let mut grouped: Option<usize> = None;
+    let mut quoted = false;
+    let mut any = false;
+    for c in pattern.chars() {
+        if c == '\'' {
+            quoted = !quoted;
+            continue;
+        }
+        let active = c == symbols.digit
+            || c == symbols.zero
+            || c == symbols.decimal
+            || c == symbols.grouping;
+        if active && !quoted {
+            if after {
+                return Err(format!("the pattern `{pattern}` has digits behind its suffix"));
+            }
+            in_number = true;
+            any |= c == symbols.digit || c == symbols.zero;
+            if c == symbols.decimal && fraction {
+                return Err(format!("the pattern `{pattern}` has two decimal separators"));
+            } else if c == symbols.decimal {
+                fraction = true;
+            } else if c == symbols.grouping {
+                if fraction {
+                    return Err(format!("the pattern `{pattern}` groups the fraction"));
+                }
+                grouped = Some(0);
+            } else if fraction {
+                picture.fractions_most = picture.fractions_most.saturating_add(1);
+                if c == symbols.zero {
+                    if picture.fractions_least.saturating_add(1) != picture.fractions_most {
+                        return Err(format!("the pattern `{pattern}` has a zero behind a digit"));
+                    }
+                    picture.fractions_least = picture.fractions_most;
+                }
+            } else {
+                grouped = grouped.map(|count| count.saturating_add(1));
+                if c == symbols.zero {
+                    picture.integers_least = picture.integers_least.saturating_add(1);
+                } else if picture.integers_least > 0 {
+                    return Err(format!("the pattern `{pattern}` has a digit behind a zero"));
+                }
+            }
+            continue;
+        }
+        if !quoted && c == symbols.percent {
+            picture.factor = 100.0;
+        } else if !quoted && c == symbols.per_mille {
+            picture.factor = 1000.0;
+        }
+        after |= in_number;
+        if after { picture.suffix.push(c) } else { picture.prefix.push(c) }
+    }
+    if !any {
+        return Err(format!("the pattern `{pattern}` has no digits"));
+    }
+    picture.group = grouped.unwrap_or(0);
+    if picture.integers_least == 0 && picture.fractions_most == 0 {
+        picture.integers_least = 1;
+    }
+    Ok(picture)
+}
+
+fn digits(number: f64, picture: &Picture, symbols: &Symbols) -> String {
+    let text = rounded(number, picture.fractions_most);
+    let (integer, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let integer = integer.trim_start_matches('0');
+    let missing = picture.integers_least.saturating_sub(integer.len());
+    let integer = ["0".repeat(missing).as_str(), integer].concat();
+    let mut out = String::new();
+    for (at, c) in integer.chars().enumerate() {
+        let left = integer.len().saturating_sub(at);
+        if at > 0 && left.checked_rem(picture.group) == Some(0) {
+            out.push(symbols.grouping);
+        }
+        out.push(shown(c, symbols));
+    }
+    let mut fraction = fraction;
+    while fraction.len() > picture.fractions_least && fraction.ends_with('0') {
+        fraction = fraction.strip_suffix('0').unwrap_or("");
+    }
+    if !fraction.is_empty() {
+        out.push(symbols.decimal);
+        out.extend(fraction.chars().map(|c| shown(c, symbols)));
+    }
+    if out.is_empty() {
+        out.push(symbols.zero);
+    }
+    out
+}
+
+/// Halves go to the even neighbour, as DecimalFormat has it; the number's own digits decide.
+fn rounded(number: f64, fractions: usize) -> String {
+    let shortest = number.to_string();
+    let (integer, fraction) = shortest.split_once('.').unwrap_or((&shortest, ""));
+    if fraction.len() <= fractions {
+        let zeros = "0".repeat(fractions.saturating_sub(fraction.len()));
+        return format!("{integer}.{fraction}{zeros}");
+    }
+    let (kept, cut) = fraction.split_at(fractions);
+    let mut all: Vec<u8> = integer.bytes().chain(kept.bytes()).collect();
+    let odd = all.last().is_some_and(|digit| digit % 2 == 1);
+    let half = cut.starts_with('5') && cut.bytes().skip(1).all(|b| b == b'0');
+    if cut.as_bytes().first().is_some_and(|&b| b >= b'5') && (!half || odd) {
+        let mut carry = true;
+        for digit in all.iter_mut().rev() {
+            if *digit == b'9' {
+                *digit = b'0';
+            } else {
+                *digit = digit.saturating_add(1);
+                carry = false;
+                break;
+            }
+        }
+        if carry {
+            all.insert(0, b'1');
+        }
+    }
+    let point = all.len().saturating_sub(fractions);
+    let (integer, fraction) = all.split_at(point);
+    [String::from_utf8_lossy(integer), ".".into(), String::from_utf8_lossy(fraction)].concat()
+}
+
+fn shown(digit: char, symbols: &Symbols) -> char {
+    let value = digit.to_digit(10).unwrap_or(0);
+    char::from_u32(u32::from(symbols.zero).saturating_add(value)).unwrap_or(digit)
+}

@@ -1,0 +1,145 @@
+//! Where a run puts what it makes: bytes, a fragment, or text that becomes a value.
+
+use xml::{Builder, Kind, Node, QNameRef, Sink, WriteError, Writer, send};
+use xpath::Item;
+
+pub(crate) enum Output {
+    Writer(Box<Writer>),
+    Tree(Box<Builder>),
+    /// Of a text that is collected: elements can't stand in it.
+    Text(String),
+    /// Of the output method `text`: of elements, only the text in them counts.
+    Plain(String),
+}
+
+type Outcome = Result<(), String>;
+
+const ELEMENT_IN_TEXT: &str =
+    "elements can't stand in attributes, comments and processing instructions";
+
+fn say(error: &impl ToString) -> String {
+    error.to_string()
+}
+
+impl Output {
+    pub(crate) fn text(&mut self, text: &str) -> Outcome {
+        match self {
+            Self::Writer(writer) => writer.text(text).map_err(|e| say(&e)),
+            Self::Tree(builder) => builder.text(text).map_err(|e| say(&e)),
+            Self::Text(out) | Self::Plain(out) => {
+                out.push_str(text);
+                Ok(())
+            }
+        }
+    }
+
+    /// Text with `disable-output-escaping`; in a fragment it is text: section 16.4.
+    pub(crate) fn raw(&mut self, text: &str) -> Outcome {
+        match self {
+            Self::Writer(writer) if !text.is_empty() => writer.raw(text).map_err(|e| say(&e)),
+            Self::Writer(_) | Self::Tree(_) | Self::Text(_) | Self::Plain(_) => self.text(text),
+        }
+    }
+
+    pub(crate) fn start(&mut self, name: QNameRef<'_>) -> Outcome {
+        match self {
+            Self::Writer(writer) => writer.start_element(name).map_err(|e| say(&e)),
+            Self::Tree(builder) => builder.start_element(name).map_err(|e| say(&e)),
+            Self::Text(_) => Err(ELEMENT_IN_TEXT.to_owned()),
+            Self::Plain(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn end(&mut self) -> Outcome {
+        match self {
+            Self::Writer(writer) => writer.end_element().map_err(|e| say(&e)),
+            Self::Tree(builder) => builder.end_element().map_err(|e| say(&e)),
+            Self::Text(_) | Self::Plain(_) => Ok(()),
+        }
+    }
+
+    /// A declaration that the element has otherwise already is left out: section 7.3.
+    pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) -> Outcome {
+        match self {
+            Self::Writer(writer) => match writer.namespace(prefix, uri) {
+                Err(WriteError::BadDeclaration(_) | WriteError::NotInStartTag) => Ok(()),
+                other => other.map_err(|e| say(&e)),
+            },
+            Self::Tree(builder) => match builder.namespace(prefix, uri) {
+                Err(xml::EditError::WrongKind(_) | xml::EditError::BadName) => Ok(()),
+                other => other.map_err(|e| say(&e)),
+            },
+            Self::Text(_) | Self::Plain(_) => Ok(()),
+        }
+    }
+
+    /// An attribute that comes too late is left out, the recovery of section 7.1.3.
+    pub(crate) fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Outcome {
+        match self {
+            Self::Writer(writer) => match writer.attribute(name, value) {
+                Err(WriteError::NotInStartTag) => Ok(()),
+                other => other.map_err(|e| say(&e)),
+            },
+            Self::Tree(builder) => match builder.attribute(name, value) {
+                Err(xml::EditError::WrongKind(_)) => Ok(()),
+                other => other.map_err(|e| say(&e)),
+            },
+            Self::Text(_) => Err(ELEMENT_IN_TEXT.to_owned()),
+            Self::Plain(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn comment(&mut self, text: &str) -> Outcome {
+        match self {
+            Self::Writer(writer) => writer.comment(text).map_err(|e| say(&e)),
+            Self::Tree(builder) => builder.comment(text).map_err(|e| say(&e)),
+            Self::Text(_) => Err(ELEMENT_IN_TEXT.to_owned()),
+            Self::Plain(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn instruction(&mut self, target: &str, data: &str) -> Outcome {
+        match self {
+            Self::Writer(out) => out.processing_instruction(target, data).map_err(|e| say(&e)),
+            Self::Tree(out) => out.processing_instruction(target, data).map_err(|e| say(&e)),
+            Self::Text(_) => Err(ELEMENT_IN_TEXT.to_owned()),
+            Self::Plain(_) => Ok(()),
+        }
+    }
+
+    /// A copy of a node and all below it: section 11.3.
+    pub(crate) fn copy(&mut self, item: Item<'_>) -> Outcome {
+        let Some(node) = item.node() else {
+            return item.binding().map_or(Ok(()), |(prefix, uri)| self.namespace(prefix, uri));
+        };
+        match node.kind() {
+            Kind::Attribute => self.attribute(node.qname_ref(), node.text()),
+            Kind::Text => self.text(node.text()),
+            Kind::Comment => self.comment(node.text()),
+            Kind::ProcessingInstruction => self.instruction(node.local_name(), node.text()),
+            Kind::Root | Kind::Element | Kind::Namespace => self.copy_tree(node),
+        }
+    }
+
+    fn copy_tree(&mut self, node: Node<'_>) -> Outcome {
+        match self {
+            Self::Writer(writer) if node.kind() == Kind::Root => node
+                .children()
+                .try_for_each(|child| send(child, true, &mut **writer))
+                .map_err(|e| say(&e)),
+            Self::Tree(builder) if node.kind() == Kind::Root => node
+                .children()
+                .try_for_each(|child| send(child, true, &mut **builder))
+                .map_err(|e| say(&e)),
+            Self::Writer(writer) => send(node, true, &mut **writer).map_err(|e| say(&e)),
+            Self::Tree(builder) => send(node, true, &mut **builder).map_err(|e| say(&e)),
+            Self::Text(_) if node.descendants().any(Node::is_element) || node.is_element() => {
+                Err(ELEMENT_IN_TEXT.to_owned())
+            }
+            Self::Text(out) | Self::Plain(out) => {
+                node.write_string_value(out);
+                Ok(())
+            }
+        }
+    }
+}

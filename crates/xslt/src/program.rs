@@ -1,0 +1,277 @@
+//! What a sheet is compiled to: one list of operations with jumps, and tables beside it.
+
+use std::collections::HashMap;
+
+use xml::WriterOptions;
+use xpath::{Alternative, ExpandedName, Expression, Pattern};
+
+use crate::error::Place;
+use crate::rules::Modes;
+
+/// Marks the number of a variable as one of the whole sheet.
+pub(crate) const GLOBAL: u32 = 1 << 31;
+/// The address where a run ends.
+pub(crate) const HALT: usize = 0;
+
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) ops: Vec<Op>,
+    /// Where each operation stands in the sheets.
+    pub(crate) places: Vec<Place>,
+    pub(crate) templates: Vec<Template>,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) modes: Modes,
+    pub(crate) globals: Vec<Global>,
+    pub(crate) sets: Vec<Block>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) formats: HashMap<ExpandedName, Symbols>,
+    pub(crate) spaces: Spaces,
+    pub(crate) output: OutputSpec,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// XML, or HTML when the document element says so.
+    Unsaid,
+    Xml,
+    Text,
+}
+
+#[derive(Debug)]
+pub(crate) struct OutputSpec {
+    pub(crate) method: Method,
+    pub(crate) writer: WriterOptions,
+}
+
+/// Code with room for variables.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Block {
+    pub(crate) start: usize,
+    pub(crate) slots: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Template {
+    pub(crate) block: Block,
+    /// The import precedences that `apply-imports` looks at: from, and below.
+    pub(crate) imports: (u32, u32),
+}
+
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) pattern: Alternative,
+    pub(crate) template: usize,
+    pub(crate) mode: u32,
+    pub(crate) precedence: u32,
+    pub(crate) priority: f64,
+    /// Kind and name are all there is to check.
+    pub(crate) always: bool,
+}
+
+/// A variable or parameter of the whole sheet; its value is what its block leaves in slot 0.
+#[derive(Debug)]
+pub(crate) struct Global {
+    pub(crate) name: ExpandedName,
+    pub(crate) block: Block,
+    pub(crate) is_param: bool,
+    /// Others that it reads itself.
+    pub(crate) needs: Vec<u32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: ExpandedName,
+    pub(crate) pattern: Pattern,
+    pub(crate) value: Expression,
+}
+
+/// `xsl:decimal-format`: section 12.3.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Symbols {
+    pub(crate) decimal: char,
+    pub(crate) grouping: char,
+    pub(crate) percent: char,
+    pub(crate) per_mille: char,
+    pub(crate) zero: char,
+    pub(crate) digit: char,
+    pub(crate) separator: char,
+    pub(crate) minus: char,
+    pub(crate) infinity: String,
+    pub(crate) nan: String,
+}
+
+impl Default for Symbols {
+    fn default() -> Self {
+        Self {
+            decimal: '.',
+            grouping: ',',
+            percent: '%',
+            per_mille: '\u{2030}',
+            zero: '0',
+            digit: '#',
+            separator: ';',
+            minus: '-',
+            infinity: "Infinity".to_owned(),
+            nan: "NaN".to_owned(),
+        }
+    }
+}
+
+/// Which elements of a source lose text that is white space: section 3.4.
+#[derive(Debug, Default)]
+pub(crate) struct Spaces {
+    /// The best first.
+    pub(crate) tests: Vec<SpaceTest>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SpaceTest {
+    /// None: any.
+    pub(crate) namespace: Option<String>,
+    pub(crate) local: Option<String>,
+    pub(crate) strip: bool,
+    pub(crate) precedence: u32,
+}
+
+impl SpaceTest {
+    pub(crate) fn priority(&self) -> u8 {
+        match (&self.namespace, &self.local) {
+            (_, Some(_)) => 2,
+            (Some(_), None) => 1,
+            (None, None) => 0,
+        }
+    }
+}
+
+impl Spaces {
+    pub(crate) fn strips(&self, namespace: &str, local: &str) -> bool {
+        let fits = |test: &&SpaceTest| {
+            test.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+                && test.local.as_deref().is_none_or(|wanted| wanted == local)
+        };
+        self.tests.iter().find(fits).is_some_and(|test| test.strip)
+    }
+}
+
+/// A name for the result.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Name {
+    pub(crate) prefix: String,
+    pub(crate) namespace: String,
+    pub(crate) local: String,
+}
+
+impl Name {
+    pub(crate) fn as_ref(&self) -> xml::QNameRef<'_> {
+        xml::QNameRef::new(&self.prefix, &self.namespace, &self.local)
+    }
+}
+
+/// An attribute value template: section 7.6.2.
+#[derive(Debug)]
+pub(crate) enum Avt {
+    Text(String),
+    Expression(Expression),
+    Parts(Vec<Self>),
+}
+
+/// The name of what `xsl:element` and `xsl:attribute` make.
+#[derive(Debug)]
+pub(crate) enum ResultName {
+    Fixed(Name),
+    Made {
+        name: Avt,
+        namespace: Option<Avt>,
+        /// Prefixes in scope; the empty one only for elements.
+        scope: Vec<(String, String)>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Literal {
+    pub(crate) name: Name,
+    pub(crate) namespaces: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sort {
+    pub(crate) select: Option<Expression>,
+    pub(crate) data_type: Avt,
+    pub(crate) order: Avt,
+    pub(crate) case_order: Avt,
+}
+
+#[derive(Debug)]
+pub(crate) struct ApplyOp {
+    /// None: the children.
+    pub(crate) select: Option<Expression>,
+    pub(crate) mode: u32,
+    pub(crate) sorts: Vec<Sort>,
+    pub(crate) passes: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct LoopOp {
+    pub(crate) select: Expression,
+    pub(crate) sorts: Vec<Sort>,
+    /// Where it goes on when there is nothing to do.
+    pub(crate) end: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Op {
+    Halt,
+    Return,
+    Jump(usize),
+    JumpUnless(Expression, usize),
+    Text(String),
+    RawText(String),
+    ValueOf {
+        select: Expression,
+        raw: bool,
+    },
+    CopyOf(Expression),
+    /// Ends the copy at once, at that address, where the node has no content.
+    Copy(usize),
+    EndCopy,
+    Literal(Box<Literal>),
+    Attribute(Box<(Name, Avt)>),
+    Element(Box<ResultName>),
+    EndElement,
+    /// Text is collected up to one of the following.
+    Collect,
+    EndAttribute(Box<ResultName>),
+    EndComment,
+    EndInstruction(Avt),
+    EndMessage {
+        terminate: bool,
+    },
+    /// A result-tree fragment is built up to one of the following.
+    Build,
+    EndBuild(u32),
+    EndBuildPass(u32),
+    Set(u32, Expression),
+    SetText(u32, String),
+    /// When a value was passed under that name, it is put into the slot and the default jumped over.
+    Param {
+        name: u32,
+        slot: u32,
+        end: usize,
+    },
+    BeginPass,
+    Pass(u32, Expression),
+    PassText(u32, String),
+    Apply(Box<ApplyOp>),
+    ApplyImports,
+    Call {
+        template: usize,
+        passes: bool,
+    },
+    CallSet {
+        set: usize,
+        in_copy: bool,
+    },
+    ForEach(Box<LoopOp>),
+    Next,
+    Fail(String),
+}

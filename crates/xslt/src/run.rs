@@ -1,0 +1,227 @@
+//! Running a program: a loop over its operations, with a stack of its own for templates and loops.
+
+mod call;
+mod environment;
+mod machine;
+mod sort;
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use base::limits;
+use xml::{Document, Node, Writer};
+use xpath::{Context, ExpandedName, Item, Value};
+
+use crate::error::{Place, TransformError};
+use crate::load::Resolver;
+use crate::output::Output;
+use crate::pool::Pool;
+use crate::program::{Method, Program};
+use machine::Machine;
+
+/// Values for the parameters of a sheet, by name: `local` or `{namespace}local`.
+#[derive(Debug, Clone, Default)]
+pub struct Params {
+    values: BTreeMap<ExpandedName, Param>,
+}
+
+#[derive(Debug, Clone)]
+enum Param {
+    String(String),
+    Number(f64),
+    Boolean(bool),
+}
+
+impl Params {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[must_use]
+    pub fn string(self, name: &str, value: &str) -> Self {
+        self.with(name, Param::String(value.to_owned()))
+    }
+
+    #[must_use]
+    pub fn number(self, name: &str, value: f64) -> Self {
+        self.with(name, Param::Number(value))
+    }
+
+    #[must_use]
+    pub fn boolean(self, name: &str, value: bool) -> Self {
+        self.with(name, Param::Boolean(value))
+    }
+
+    fn with(mut self, name: &str, value: Param) -> Self {
+        let split = name.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+        let (namespace, local) = split.unwrap_or(("", name));
+        self.values.insert(ExpandedName::new(namespace, local), value);
+        self
+    }
+
+    fn value<'d>(&self, name: &ExpandedName) -> Option<Value<'d>> {
+        Some(match self.values.get(name)? {
+            Param::String(text) => Value::String(text.clone()),
+            Param::Number(number) => Value::Number(*number),
+            Param::Boolean(value) => Value::Boolean(*value),
+        })
+    }
+}
+
+/// What went wrong, and the operation at which it did once that is known.
+pub(crate) struct Failure {
+    message: String,
+    place: Option<Place>,
+}
+
+pub(crate) type Ran<T = ()> = Result<T, Failure>;
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self { message, place: None }
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Self {
+        message.to_owned().into()
+    }
+}
+
+impl From<xpath::EvalError> for Failure {
+    fn from(error: xpath::EvalError) -> Self {
+        error.to_string().into()
+    }
+}
+
+/// A value of the whole sheet.
+#[derive(Debug, Clone)]
+enum Known<'d> {
+    Not,
+    /// It is being found out.
+    Soon,
+    Value(Value<'d>),
+}
+
+/// Nodes by the values of a key, for one document.
+type Index<'d> = Rc<HashMap<String, Vec<Item<'d>>>>;
+
+/// What lasts as long as a run.
+pub(crate) struct World<'d> {
+    program: &'d Program,
+    main: &'d Document,
+    source: Node<'d>,
+    pool: &'d Pool,
+    resolver: &'d dyn Resolver,
+    globals: Vec<Known<'d>>,
+    globals_depth: usize,
+    keys: HashMap<(ExpandedName, Node<'d>), Index<'d>>,
+    documents: HashMap<String, &'d Document>,
+    ids: HashMap<Item<'d>, usize>,
+    /// The list of rules for each name of the source, by mode; [`UNASKED`] until it was looked up.
+    lists: Vec<Vec<u32>>,
+    steps: u64,
+    made: usize,
+}
+
+const UNASKED: u32 = u32::MAX;
+
+impl<'d> World<'d> {
+    /// Counts what was made, in bytes.
+    fn made(&mut self, bytes: usize) -> Ran {
+        self.made = self.made.saturating_add(bytes);
+        if self.made > limits::XSLT_MADE_BYTES_MAX {
+            let most = limits::XSLT_MADE_BYTES_MAX;
+            return Err(format!("the run was stopped when it had made {most} bytes").into());
+        }
+        Ok(())
+    }
+
+    fn keep(&self, document: Document) -> Ran<&'d Document> {
+        self.pool.add(document).ok_or_else(|| "too many documents".into())
+    }
+}
+
+pub(crate) fn transform(
+    program: &Program,
+    main: &Document,
+    source: &Document,
+    params: &Params,
+    resolver: &dyn Resolver,
+    pool: &Pool,
+) -> Result<Vec<u8>, TransformError> {
+    run(program, main, source, params, resolver, pool).map_err(|failure| {
+        let Place { line, column, uri } = failure.place.unwrap_or_default();
+        TransformError { line, column, uri, message: failure.message }
+    })
+}
+
+fn run<'d>(
+    program: &'d Program,
+    main: &'d Document,
+    source: &'d Document,
+    params: &Params,
+    resolver: &'d dyn Resolver,
+    pool: &'d Pool,
+) -> Ran<Vec<u8>> {
+    let source = if program.spaces.tests.iter().any(|test| test.strip) {
+        let copy = crate::space::stripped(source, &program.spaces);
+        let copy = copy.map_err(|error| Failure::from(error.to_string()))?;
+        pool.add(copy).ok_or("too many documents")?
+    } else {
+        source
+    };
+    let given = |global: &crate::program::Global| {
+        let value = if global.is_param { params.value(&global.name) } else { None };
+        value.map_or(Known::Not, Known::Value)
+    };
+    let mut world = World {
+        program,
+        main,
+        source: source.root(),
+        pool,
+        resolver,
+        globals: program.globals.iter().map(given).collect(),
+        globals_depth: 0,
+        keys: HashMap::new(),
+        documents: HashMap::new(),
+        ids: HashMap::new(),
+        lists: Vec::new(),
+        steps: limits::XSLT_STEPS_MAX,
+        made: 0,
+    };
+    let output = match program.output.method {
+        Method::Text => Output::Plain(String::new()),
+        Method::Xml | Method::Unsaid => {
+            let writer = Writer::new(program.output.writer.clone());
+            Output::Writer(Box::new(writer.map_err(|error| Failure::from(error.to_string()))?))
+        }
+    };
+    let mut machine = Machine::new(&mut world, Context::new(source.root()), output);
+    machine.start_at_root()?;
+    match machine.into_output() {
+        Output::Writer(writer) => writer.finish().map_err(|error| Failure::from(error.to_string())),
+        Output::Plain(text) => encoded(text, program.output.writer.encoding),
+        Output::Tree(_) | Output::Text(_) => Err("the output isn't complete".into()),
+    }
+}
+
+/// The output method `text`: section 16.3.
+fn encoded(text: String, encoding: xml::Encoding) -> Ran<Vec<u8>> {
+    let cant = |c: char| Failure::from(format!("`{c}` can't be said in {}", encoding.name()));
+    match encoding {
+        xml::Encoding::Utf8 => Ok(text.into_bytes()),
+        xml::Encoding::Utf16 => {
+            let marked = std::iter::once(0xFEFF).chain(text.encode_utf16());
+            Ok(marked.flat_map(u16::to_le_bytes).collect())
+        }
+        xml::Encoding::UsAscii => match text.chars().find(|c| !c.is_ascii()) {
+            Some(c) => Err(cant(c)),
+            None => Ok(text.into_bytes()),
+        },
+        xml::Encoding::Iso8859_1 => {
+            text.chars().map(|c| u8::try_from(u32::from(c)).map_err(|_| cant(c))).collect()
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! What expressions ask for while they are evaluated: variables, and the functions of section 12.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use base::limits;
+use xml::{Document, Kind};
+use xpath::{
+    Context, Environment, EvalError, ExpandedName, FunctionId, Item, NodeSet, Value, VariableId,
+};
+
+use super::machine::Machine;
+use super::{Failure, Index, Known, World};
+use crate::functions::{self, Function};
+use crate::output::Output;
+use crate::program::GLOBAL;
+
+pub(super) struct Env<'r, 'd> {
+    pub(super) world: &'r mut World<'d>,
+    pub(super) locals: &'r [Value<'d>],
+    pub(super) current: Item<'d>,
+}
+
+type Answer<T> = Result<T, EvalError>;
+
+fn fail<T>(message: impl Into<String>) -> Answer<T> {
+    Err(EvalError::Caller(message.into()))
+}
+
+impl<'d> Environment<'d> for Env<'_, 'd> {
+    fn variable(&mut self, VariableId(id): VariableId) -> Answer<Value<'d>> {
+        if id & GLOBAL != 0 {
+            return self.world.global(id & !GLOBAL);
+        }
+        self.locals.get(id as usize).cloned().ok_or(EvalError::NoVariable(id))
+    }
+
+    fn call(
+        &mut self,
+        id: FunctionId,
+        context: &Context<'d>,
+        arguments: Vec<Value<'d>>,
+    ) -> Answer<Value<'d>> {
+        let function = functions::function(id).ok_or(EvalError::NoFunction(id.0))?;
+        let mut given = arguments.into_iter();
+        let mut next = || given.next();
+        match function {
+            Function::Current => Ok(Value::NodeSet(NodeSet::from(self.current))),
+            Function::Key => {
+                let name = next().map(Value::into_string).unwrap_or_default();
+                self.world.key(&name, next(), context.item).map(Value::NodeSet)
+            }
+            Function::Document => {
+                let (what, base) = (next(), next());
+                self.world.document(what, base).map(Value::NodeSet)
+            }
+            Function::GenerateId => {
+                let nodes = match next() {
+                    Some(value) => value.into_nodes("the argument of generate-id()")?,
+                    None => NodeSet::from(context.item),
+                };
+                Ok(Value::String(nodes.first().map_or(String::new(), |item| self.world.id(item))))
+            }
+            Function::FormatNumber => {
+                let number = next().map_or(f64::NAN, |value| value.number());
+                let pattern = next().map(Value::into_string).unwrap_or_default();
+                let name = next().map(Value::into_string);
+                self.world.format(number, &pattern, name.as_deref()).map(Value::String)
+            }
+            Function::SystemProperty => {
+                let name = next().map(Value::into_string).unwrap_or_default();
+                Ok(system_property(&self.world.named(&name)?))
+            }
+            Function::CanInstruct => {
+                let name = next().map(Value::into_string).unwrap_or_default();
+                let name = self.world.named(&name)?;
+                let ours = name.namespace == crate::load::XSL;
+                Ok(Value::Boolean(ours && crate::compile::is_instruction(&name.local)))
+            }
+            Function::CanCall => {
+                let name = next().map(Value::into_string).unwrap_or_default();
+                let name = self.world.named(&name)?;
+                Ok(Value::Boolean(functions::exists(&name.namespace, &name.local)))
+            }
+            Function::NodeSet => match next() {
+                Some(Value::NodeSet(nodes)) => Ok(Value::NodeSet(nodes)),
+                Some(other) => {
+                    let text = other.into_string();
+                    self.world.text_node(&text).map(Value::NodeSet)
+                }
+                None => fail("node-set() takes an argument"),
+            },
+            Function::ObjectType => Ok(Value::String(
+                match next() {
+                    Some(Value::NodeSet(_)) | None => "node-set",
+                    Some(Value::String(_)) => "string",
+                    Some(Value::Number(_)) => "number",
+                    Some(Value::Boolean(_)) => "boolean",
+                }
+                .to_owned(),
+            )),
+        }
+    }
+
+    fn steps_left(&self) -> u64 {
+        self.world.steps
+    }
+
+    fn steps_taken(&mut self, steps: u64) {
+        self.world.steps = self.world.steps.saturating_sub(steps);
+    }
+}
+
+/// Section 12.4.
+fn system_property(name: &ExpandedName) -> Value<'static> {
+    match (name.namespace.as_str(), name.local.as_str()) {
+        (crate::load::XSL, "version") => Value::Number(1.0),
+        (crate::load::XSL, "vendor") => Value::String("Penstock".to_owned()),
+        _ => Value::String(String::new()),
+    }
+}
+
+impl From<Failure> for EvalError {
+    fn from(failure: Failure) -> Self {
+        Self::Caller(match failure.place {
+            Some(place) => format!("line {}: {}", place.line, failure.message),
+            None => failure.message,
+        })
+    }
+}
+
+impl<'d> World<'d> {
+    /// A name in a string; prefixes are those of the main sheet's outermost element.
+    fn named(&self, text: &str) -> Answer<ExpandedName> {
+        let Some((prefix, local)) = text.trim().split_once(':') else {
+            return Ok(ExpandedName::new("", text.trim()));
+        };
+        match self.main.element().and_then(|sheet| sheet.lookup_namespace(prefix)) {
+            Some(uri) => Ok(ExpandedName::new(uri, local)),
+            None => fail(format!("the main sheet doesn't declare the prefix of `{text}`")),
+        }
+    }
+
+    /// The value of a global variable, and of those that it needs before it.
+    fn global(&mut self, index: u32) -> Answer<Value<'d>> {
+        let mut waiting = vec![index];
+        while let Some(index) = waiting.last().copied() {
+            let Some(known) = self.globals.get(index as usize) else {
+                return Err(EvalError::NoVariable(index));
+            };
+            let program = self.program;
+            let Some(global) = program.globals.get(index as usize) else {
+                return Err(EvalError::NoVariable(index));
+            };
+            match known {
+                Known::Value(value) if waiting.len() == 1 => return Ok(value.clone()),
+                Known::Value(_) => {
+                    waiting.pop();
+                }
+                Known::Soon => return fail(format!("the variable `{}` needs itself", global.name)),
+                Known::Not => {
+                    let unknown = |id: &&u32| {
+                        matches!(self.globals.get(**id as usize), Some(Known::Not | Known::Soon))
+                    };
+                    match global.needs.iter().find(unknown) {
+                        Some(need) if waiting.contains(need) => {
+                            return fail(format!("the variable `{}` needs itself", global.name));
+                        }
+                        Some(need) => waiting.push(*need),
+                        None => self.find_out(index, global.block)?,
+                    }
+                }
+            }
+        }
+        Err(EvalError::NoVariable(index))
+    }
+
+    fn find_out(&mut self, index: u32, block: crate::program::Block) -> Answer<()> {
+        if self.globals_depth >= limits::XSLT_GLOBALS_DEPTH_MAX {
+            return fail("global variables need one another through templates too deeply");
+        }
+        self.globals_depth = self.globals_depth.saturating_add(1);
+        if let Some(known) = self.globals.get_mut(index as usize) {
+            *known = Known::Soon;
+        }
+        let context = Context::new(self.source);
+        let output = Output::Text(String::new());
+        let value = Machine::new(self, context, output).value_of_block(block)?;
+        if let Some(known) = self.globals.get_mut(index as usize) {
+            *known = Known::Value(value);
+        }
+        self.globals_depth = self.globals_depth.saturating_sub(1);
+        Ok(())
+    }
+
+    /// Section 12.2.
+    fn key(
+        &mut self,
+        name: &str,
+        value: Option<Value<'d>>,
+        context: Item<'d>,
+    ) -> Answer<NodeSet<'d>> {
+        let name = self.named(name)?;
+        let holder = context.holder();
+        let root = holder.ancestors().last().unwrap_or(holder);
+        let index = self.index(&name, root)?;
+        let mut found: Vec<Item<'d>> = Vec::new();
+        match value {
+            Some(Value::NodeSet(nodes)) => {
+                for node in &nodes {
+                    found.extend(index.get(&*node.string_value()).into_iter().flatten());
+                }
+            }
+            Some(other) => found.extend(index.get(&other.into_string()).into_iter().flatten()),
+            None => {}
+        }
+        Ok(NodeSet::from_unordered(found))
+    }
+
+    fn index(&mut self, name: &ExpandedName, root: xml::Node<'d>) -> Answer<Index<'d>> {
+        if let Some(index) = self.keys.get(&(name.clone(), root)) {
+            return Ok(Rc::clone(index));
+        }
+        let program = self.program;
+        if !program.keys.iter().any(|key| key.name == *name) {
+            return fail(format!("there is no key `{name}`"));
+        }
+        let mut index: HashMap<String, Vec<Item<'d>>> = HashMap::new();
+        let nodes = std::iter::once(root).chain(root.descendants());
+        for node in nodes.flat_map(|node| std::iter::once(node).chain(node.attributes())) {
+            for key in program.keys.iter().filter(|key| key.name == *name) {
+                let item = Item::from(node);
+                let mut env = Env { world: self, locals: &[], current: item };
+                if !key.pattern.matches(item, &mut env)? {
+                    continue;
+                }
+                match key.value.evaluate(Context::new(item), &mut env)? {
+                    Value::NodeSet(values) => {
+                        for value in &values {
+                            let value = value.string_value().into_owned();
+                            index.entry(value).or_default().push(item);
+                        }
+                    }
+                    other @ (Value::String(_) | Value::Number(_) | Value::Boolean(_)) => {
+                        index.entry(other.into_string()).or_default().push(item)
+                    }
+                }
+            }
+        }
+        let index = Rc::new(index);
+        self.keys.insert((name.clone(), root), Rc::clone(&index));
+        Ok(index)
+    }
+
+    /// Section 12.1.
+    fn document(
+        &mut self,
+        what: Option<Value<'d>>,
+        base: Option<Value<'d>>,
+    ) -> Answer<NodeSet<'d>> {
+        let base = match base {
+            Some(base) => {
+                let first = base.into_nodes("the second argument of document()")?.first();
+                first.and_then(|item| item.holder().document().base_uri()).unwrap_or("").to_owned()
+            }
+            None => String::new(),
+        };
+        let mut found = Vec::new();
+        match what {
+            Some(Value::NodeSet(nodes)) => {
+                for item in &nodes {
+                    let own = item.holder().document().base_uri().unwrap_or("");
+                    let base = if base.is_empty() { own } else { &base };
+                    found.push(self.one_document(&item.string_value(), base)?);
+                }
+            }
+            Some(other) => found.push(self.one_document(&other.into_string(), &base)?),
+            None => {}
+        }
+        Ok(NodeSet::from_unordered(found))
+    }
+
+    fn one_document(&mut self, href: &str, base: &str) -> Answer<Item<'d>> {
+        if href.is_empty() {
+            return Ok(self.main.root().into());
+        }
+        let asked = [base, "\n", href].concat();
+        if let Some(known) = self.documents.get(&asked) {
+            return Ok(known.root().into());
+        }
+        let read = self.resolver.read(href, base).map_err(EvalError::Caller)?;
+        if let Some(known) = self.documents.get(&read.uri).copied() {
+            self.documents.insert(asked, known);
+            return Ok(known.root().into());
+        }
+        let options = xml::Options { base_uri: Some(read.uri.clone()), ..Default::default() };
+        let document = Document::parse_with(&read.bytes, &options)
+            .map_err(|error| EvalError::Caller(format!("{}: {error}", read.uri)))?;
+        let document = if self.program.spaces.tests.iter().any(|test| test.strip) {
+            crate::space::stripped(&document, &self.program.spaces)
+                .map_err(|error| EvalError::Caller(error.to_string()))?
+        } else {
+            document
+        };
+        self.made(read.bytes.len())?;
+        let document = self.keep(document)?;
+        self.documents.insert(asked, document);
+        self.documents.insert(read.uri, document);
+        Ok(document.root().into())
+    }
+
+    /// Section 12.4, `generate-id()`: numbers in the order of asking.
+    fn id(&mut self, item: Item<'d>) -> String {
+        let next = self.ids.len().saturating_add(1);
+        format!("id{}", self.ids.entry(item).or_insert(next))
+    }
+
+    fn format(&self, number: f64, pattern: &str, name: Option<&str>) -> Answer<String> {
+        let name = match name {
+            Some(name) => self.named(name)?,
+            None => ExpandedName::default(),
+        };
+        let default;
+        let symbols = match self.program.formats.get(&name) {
+            Some(symbols) => symbols,
+            None if name.local.is_empty() => {
+                default = crate::program::Symbols::default();
+                &default
+            }
+            None => return fail(format!("there is no decimal format `{name}`")),
+        };
+        crate::format::format(number, pattern, symbols).map_err(EvalError::Caller)
+    }
+
+    fn text_node(&mut self, text: &str) -> Answer<NodeSet<'d>> {
+        let mut builder = xml::Builder::new();
+        xml::Sink::text(&mut builder, text)
+            .map_err(|error| EvalError::Caller(error.to_string()))?;
+        self.made(text.len().saturating_add(256))?;
+        let document = self.keep(builder.finish())?;
+        let text = document.root().first_child().filter(|node| node.kind() == Kind::Text);
+        Ok(text.map_or_else(NodeSet::new, NodeSet::from))
+    }
+}

@@ -1,0 +1,53 @@
+//! Reads `data/sections.cases`: `=== name`, a sheet, `--- source`, `--- expected`. A sheet that isn't
+//! whole is the inside of an `xsl:stylesheet`.
+
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) sheet: String,
+    pub(crate) source: String,
+    pub(crate) expected: String,
+}
+
+const XSL: &str = "xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"";
+
+pub(crate) fn sheet(text: &str) -> String {
+    if text.contains(XSL) {
+        return text.to_owned();
+    }
+    format!("<xsl:stylesheet version=\"1.0\" {XSL}>{text}</xsl:stylesheet>")
+}
+
+pub(crate) fn all() -> Vec<Case> {
+    let text = include_str!("../data/sections.cases");
+    let cases = text.split("=== ").skip(1).map(|case| {
+        let (name, rest) = case.split_once('\n').unwrap();
+        let parts: Vec<&str> = rest.split("\n--- ").collect();
+        let [given, source, expected] = parts.as_slice() else { panic!("{name}: three parts") };
+        Case {
+            name: name.to_owned(),
+            sheet: sheet(given),
+            source: (*source).to_owned(),
+            expected: expected.trim_end_matches('\n').to_owned(),
+        }
+    });
+    cases.collect()
+}
+
+pub(crate) fn transform(sheet: &str, source: &str) -> Result<String, String> {
+    let sheet = xslt::Stylesheet::compile(sheet.as_bytes(), &xslt::Refuse);
+    let sheet = sheet.map_err(|error| error.to_string())?;
+    let source = xml::Document::parse(source.as_bytes()).unwrap();
+    let mut out = Vec::new();
+    let done = sheet.transform(&source, &xslt::Params::new(), &mut out);
+    done.map_err(|error| error.to_string())?;
+    Ok(bare(&String::from_utf8(out).unwrap()))
+}
+
+/// Without the declaration and the line feed at the end, which are matters of taste.
+pub(crate) fn bare(text: &str) -> String {
+    let rest = match text.strip_prefix("<?xml") {
+        Some(rest) => rest.split_once("?>").map_or("", |(_, rest)| rest),
+        None => text,
+    };
+    rest.trim_matches('\n').to_owned()
+}

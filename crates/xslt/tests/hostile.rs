@@ -1,0 +1,153 @@
+//! What is refused at load and what is stopped in a run, on a stack of 2 MiB.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[allow(dead_code, reason = "shared with the sections, which read all of it")]
+mod cases;
+
+use cases::{all, sheet, transform};
+
+const STACK_BYTES: usize = 2 << 20;
+
+/// The error of a sheet over `<a><b/></a>`, on a small stack.
+fn error_of(text: &str) -> String {
+    let text = sheet(text);
+    let run = move || transform(&text, "<a><b/></a>").unwrap_err();
+    std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap().join().unwrap()
+}
+
+#[track_caller]
+fn check(rows: &[(&str, &str)]) {
+    for (text, expected) in rows {
+        let error = error_of(text);
+        assert!(error.contains(expected), "{text}\n  wanted {expected}\n  got {error}");
+    }
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name_and_place() {
+    check(&[
+        (
+            "<xsl:template match='/'>\n<xsl:number/></xsl:template>",
+            "line 2, column 1: not supported yet: xsl:number",
+        ),
+        ("<xsl:output method='html'/>", "not supported yet: the output method html"),
+        (
+            "<xsl:template match='/'><xsl:for-each-group select='a'/></xsl:template>",
+            "xsl:for-each-group",
+        ),
+        ("<xsl:function name='f'/>", "xsl:function"),
+        ("<xsl:template match='/' as='x'/>", "has no attribute `as`"),
+        ("<xsl:template match='/'><xsl:value-of select='a[' /></xsl:template>", "line 1"),
+        ("<xsl:template match='/'><xsl:value-of select='$no'/></xsl:template>", "no"),
+        (
+            "<xsl:template match='/'><xsl:value-of select='upper-case(a)'/></xsl:template>",
+            "upper-case",
+        ),
+        (
+            "<xsl:template match='/'><xsl:call-template name='no'/></xsl:template>",
+            "no template named `no`",
+        ),
+        ("<xsl:import href='other.xslt'/>", "`other.xslt` isn't read"),
+        ("<xsl:template match='/'><html/></xsl:template>", "output method html"),
+        ("<xsl:template match='/'><a b='{c'/></xsl:template>", "isn't closed"),
+    ]);
+}
+
+#[test]
+fn nothing_outside_is_read() {
+    check(&[(
+        "<xsl:template match='/'><xsl:copy-of select=\"document('file:///etc/passwd')\"/></xsl:template>",
+        "`file:///etc/passwd` isn't read",
+    )]);
+}
+
+#[test]
+fn endless_and_exponential_sheets_are_stopped() {
+    check(&[
+        ("<xsl:template match='*'><xsl:apply-templates select='.'/></xsl:template>", "without end"),
+        (
+            "<xsl:template name='t' match='/'><xsl:call-template name='t'/></xsl:template>",
+            "without end",
+        ),
+        (
+            "<xsl:template name='t' match='/'><x><xsl:if test='1'><xsl:for-each select='.'><xsl:call-template name='t'/></xsl:for-each></xsl:if></x></xsl:template>",
+            "without end",
+        ),
+        (
+            "<xsl:template name='t' match='/'><xsl:variable name='v'><xsl:call-template name='t'/></xsl:variable></xsl:template>",
+            "without end",
+        ),
+        (
+            "<xsl:variable name='a' select='$b'/><xsl:variable name='b' select='$a'/><xsl:template match='/'><xsl:value-of select='$a'/></xsl:template>",
+            "needs itself",
+        ),
+        (
+            "<xsl:variable name='a'><xsl:call-template name='t'/></xsl:variable><xsl:template name='t'><xsl:value-of select='$a'/></xsl:template><xsl:template match='/'><xsl:value-of select='$a'/></xsl:template>",
+            "needs itself",
+        ),
+        (
+            "<xsl:template name='t' match='/'><xsl:param name='s' select=\"'0123456789'\"/><xsl:call-template name='t'><xsl:with-param name='s' select='concat($s, $s)'/></xsl:call-template></xsl:template>",
+            "bytes",
+        ),
+        (
+            "<xsl:template match='/'><xsl:call-template name='t'><xsl:with-param name='n' select='60'/></xsl:call-template></xsl:template><xsl:template name='t'><xsl:param name='n'/><xsl:if test='$n &gt; 0'><x>0123456789</x><xsl:call-template name='t'><xsl:with-param name='n' select='$n - 1'/></xsl:call-template><xsl:call-template name='t'><xsl:with-param name='n' select='$n - 1'/></xsl:call-template></xsl:if></xsl:template>",
+            "was stopped",
+        ),
+    ]);
+}
+
+#[test]
+fn elements_of_a_sheet_nested_too_deeply_are_refused_and_the_deepest_allowed_run() {
+    let nested = |levels: usize| {
+        let open = "<xsl:if test='1'>".repeat(levels);
+        let close = "</xsl:if>".repeat(levels);
+        format!("<xsl:template match='/'>{open}<o/>{close}</xsl:template>")
+    };
+    check(&[(nested(base::limits::XSLT_NESTING_MAX).as_str(), "inside one another")]);
+    let good = sheet(&nested(base::limits::XSLT_NESTING_MAX - 2));
+    let run = move || transform(&good, "<a/>");
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap();
+    assert_eq!(thread.join().unwrap().as_deref(), Ok("<o/>"));
+}
+
+#[test]
+fn global_variables_that_need_one_another_through_templates_stay_within_the_stack() {
+    let deep = |levels: usize| {
+        let mut text = String::new();
+        let (open, close) = ("(".repeat(40), ")".repeat(40));
+        for at in 0..levels {
+            let next = at + 1;
+            text += &format!(
+                "<xsl:variable name='v{at}'><xsl:call-template name='t{at}'/></xsl:variable>\
+                 <xsl:template name='t{at}'><xsl:value-of select='{open}$v{next} + 1{close}'/></xsl:template>"
+            );
+        }
+        format!(
+            "{text}<xsl:variable name='v{levels}' select='0'/>\
+             <xsl:template match='/'><o><xsl:value-of select='$v0'/></o></xsl:template>"
+        )
+    };
+    let most = base::limits::XSLT_GLOBALS_DEPTH_MAX;
+    check(&[(deep(most + 1).as_str(), "too deeply")]);
+    let good = sheet(&deep(most - 1));
+    let run = move || transform(&good, "<a/>");
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap();
+    assert_eq!(thread.join().unwrap(), Ok(format!("<o>{}</o>", most - 1)));
+}
+
+#[test]
+fn a_document_as_deep_as_may_be_is_copied_on_a_small_stack() {
+    let text = all().into_iter().find(|case| case.name.starts_with("7.5")).unwrap().sheet;
+    let depth = base::limits::XML_DEPTH_MAX as usize - 1;
+    let source = format!("{}{}", "<a>".repeat(depth), "</a>".repeat(depth));
+    let run = move || transform(&text, &source).map(|out| out.matches("<a").count());
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap();
+    assert_eq!(thread.join().unwrap(), Ok(depth));
+}
+
+#[test]
+fn a_sheet_is_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<xslt::Stylesheet>();
+}
