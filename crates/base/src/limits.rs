@@ -278,7 +278,7 @@ pub const XSLT_DEPTH_MAX: usize = 10_000;
 pub const XSLT_STEPS_MAX: u64 = 100_000_000;
 /// Most bytes that one run may make: output, result-tree fragments and values of variables. More: the run fails.
 pub const XSLT_MADE_BYTES_MAX: usize = 64 * MIB as usize;
-/// Most global variables that wait for one another through templates. More: the run fails. Each takes stack; proven against 2 MiB by a test.
+/// Most global variables that wait for one another through templates, and most keys through their values. More: the run fails. Each takes stack; proven against 2 MiB by a test.
 pub const XSLT_GLOBALS_DEPTH_MAX: usize = 4;
 
 // --- JSON and expressions -----------------------------------------------------------------------

@@ -117,6 +117,8 @@ pub(crate) struct World<'d> {
     globals: Vec<Known<'d>>,
     globals_depth: usize,
     keys: HashMap<(ExpandedName, Node<'d>), Index<'d>>,
+    /// Keys whose nodes are being looked for.
+    keys_depth: usize,
     documents: HashMap<String, &'d Document>,
     ids: HashMap<Item<'d>, usize>,
     /// The list of rules for each name of the source, by mode; [`UNASKED`] until it was looked up.
@@ -185,6 +187,7 @@ fn run<'d>(
         globals: program.globals.iter().map(given).collect(),
         globals_depth: 0,
         keys: HashMap::new(),
+        keys_depth: 0,
         documents: HashMap::new(),
         ids: HashMap::new(),
         lists: Vec::new(),

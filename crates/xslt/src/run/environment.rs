@@ -225,6 +225,10 @@ impl<'d> World<'d> {
         if !program.keys.iter().any(|key| key.name == *name) {
             return fail(format!("there is no key `{name}`"));
         }
+        if self.keys_depth >= limits::XSLT_GLOBALS_DEPTH_MAX {
+            return fail(format!("the key `{name}` needs itself, or others too deeply"));
+        }
+        self.keys_depth = self.keys_depth.saturating_add(1);
         let mut index: HashMap<String, Vec<Item<'d>>> = HashMap::new();
         let nodes = std::iter::once(root).chain(root.descendants());
         for node in nodes.flat_map(|node| std::iter::once(node).chain(node.attributes())) {
@@ -247,6 +251,7 @@ impl<'d> World<'d> {
                 }
             }
         }
+        self.keys_depth = self.keys_depth.saturating_sub(1);
         let index = Rc::new(index);
         self.keys.insert((name.clone(), root), Rc::clone(&index));
         Ok(index)

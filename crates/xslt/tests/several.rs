@@ -1,0 +1,114 @@
+//! Sheets of several files, documents that a caller gives, messages and parameters.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[allow(dead_code, reason = "shared with the sections, which read all of it")]
+mod cases;
+
+use std::sync::Mutex;
+
+use cases::{bare, sheet};
+use xslt::{Params, Resolved, Resolver, Stylesheet};
+
+/// Files by name, and what was said.
+struct Files(&'static [(&'static str, &'static str)], Mutex<Vec<String>>);
+
+impl Resolver for Files {
+    fn read(&self, href: &str, _base: &str) -> Result<Resolved, String> {
+        let found = self.0.iter().find(|(name, _)| *name == href);
+        let (name, text) = found.ok_or_else(|| format!("no file {href}"))?;
+        let text = if name.ends_with("xsl") { sheet(text) } else { (*text).to_owned() };
+        Ok(Resolved { bytes: text.into_bytes(), uri: href.to_owned() })
+    }
+
+    fn message(&self, text: &str) {
+        self.1.lock().unwrap().push(text.to_owned());
+    }
+}
+
+fn run(main: &str, files: &Files, params: &Params) -> Result<String, String> {
+    let sheet = Stylesheet::compile(sheet(main).as_bytes(), files).map_err(|e| e.to_string())?;
+    let source = xml::Document::parse(b"<a><b/><c/></a>").unwrap();
+    let mut out = Vec::new();
+    let done = sheet.transform_with(&source, params, files, &mut out);
+    done.map_err(|error| error.to_string())?;
+    Ok(bare(&String::from_utf8(out).unwrap()))
+}
+
+#[track_caller]
+fn check(main: &str, files: &'static [(&'static str, &'static str)], expected: Result<&str, &str>) {
+    let got = run(main, &Files(files, Mutex::new(Vec::new())), &Params::new());
+    match expected {
+        Ok(expected) => assert_eq!(got.as_deref(), Ok(expected)),
+        Err(expected) => assert!(got.clone().unwrap_err().contains(expected), "{got:?}"),
+    }
+}
+
+const LOW: (&str, &str) = (
+    "low.xsl",
+    "<xsl:variable name='v' select='1'/><xsl:template match='b'>low<xsl:value-of select='$v'/></xsl:template>\
+     <xsl:template match='c' priority='9'>low-c</xsl:template>",
+);
+
+#[test]
+fn what_imports_wins_over_what_is_imported_and_apply_imports_goes_back_to_it() {
+    check(
+        "<xsl:import href='low.xsl'/><xsl:variable name='v' select='2'/>\
+         <xsl:template match='/'><o><xsl:apply-templates select='a/*'/></o></xsl:template>\
+         <xsl:template match='b'>[<xsl:apply-imports/>]</xsl:template>\
+         <xsl:template match='c'>high-c</xsl:template>",
+        &[LOW],
+        Ok("<o>[low2]high-c</o>"),
+    );
+}
+
+#[test]
+fn what_is_included_counts_as_written_here() {
+    check(
+        "<xsl:template match='/'><o><xsl:apply-templates select='a/*'/></o></xsl:template>\
+         <xsl:template match='c'>first</xsl:template><xsl:include href='low.xsl'/>",
+        &[LOW],
+        Ok("<o>low1low-c</o>"),
+    );
+}
+
+#[test]
+fn sheets_that_include_themselves_or_are_missing_are_refused() {
+    check(
+        "<xsl:include href='x.xsl'/>",
+        &[("x.xsl", "<xsl:include href='x.xsl'/>")],
+        Err("itself"),
+    );
+    check("<xsl:import href='y.xsl'/>", &[], Err("no file y.xsl"));
+    check("<xsl:import href='z.xsl'/>", &[("z.xsl", "<xsl:nothing/>")], Err("z.xsl: line 1"));
+}
+
+#[test]
+fn documents_come_from_the_caller_and_each_once() {
+    check(
+        "<xsl:template match='/'><o><xsl:value-of select=\"document('d.xml')/d\"/>\
+         <xsl:value-of select=\"count(document('d.xml') | document('d.xml'))\"/></o></xsl:template>",
+        &[("d.xml", "<d>x</d>")],
+        Ok("<o>x1</o>"),
+    );
+}
+
+#[test]
+fn messages_are_told_and_end_the_run_when_they_say_so() {
+    let files = Files(&[], Mutex::new(Vec::new()));
+    let main = "<xsl:template match='/'><o/><xsl:message>one</xsl:message>\
+                <xsl:message terminate='yes'>two</xsl:message></xsl:template>";
+    let error = run(main, &files, &Params::new()).unwrap_err();
+    assert!(error.contains("ended by xsl:message: two"), "{error}");
+    assert_eq!(*files.1.lock().unwrap(), ["one", "two"]);
+}
+
+#[test]
+fn parameters_of_the_sheet_take_the_values_given_and_variables_do_not() {
+    let files = Files(&[], Mutex::new(Vec::new()));
+    let main = "<xsl:param name='p' select='1'/><xsl:param name='q' select='2'/>\
+                <xsl:variable name='v' select='3'/><xsl:template match='/'>\
+                <o><xsl:value-of select=\"concat($p, $q, $v)\"/></o></xsl:template>";
+    let params = Params::new().string("p", "given").string("v", "not").number("w", 1.0);
+    assert_eq!(run(main, &files, &params).as_deref(), Ok("<o>given23</o>"));
+}
