@@ -114,6 +114,9 @@ impl<'t> Loader<'t> {
             own.push(Top { node: root, uri: uri.to_owned(), precedence: 0, low: 0 });
             return Ok(());
         }
+        if root.attribute("", "version").is_none() {
+            return Err(refuse(root, "`version` is missing; write version=\"1.0\"".to_owned()));
+        }
         self.chain.push(uri.to_owned());
         for node in root.children() {
             let include = is_xsl(node, "include");

@@ -28,6 +28,10 @@ fn check(rows: &[(&str, &str)]) {
 fn what_is_not_supported_is_refused_by_name_and_place() {
     check(&[
         (
+            "<xsl:stylesheet xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"/>",
+            "`version` is missing",
+        ),
+        (
             "<xsl:template match='/'>\n<xsl:number/></xsl:template>",
             "line 2, column 1: not supported yet: xsl:number",
         ),
