@@ -263,6 +263,8 @@ pub const XPATH_DEPTH_MAX: usize = 64;
 pub const XPATH_STEPS_MAX: u64 = 100_000_000;
 /// Most nodes in one node-set, 24 bytes each. More: the evaluation fails.
 pub const XPATH_NODES_MAX: usize = 4_000_000;
+/// Longest text that `concat` makes in an XPath expression, in bytes. Longer: the evaluation fails.
+pub const XPATH_TEXT_BYTES_MAX: usize = 64 * MIB as usize;
 
 // --- xslt ---------------------------------------------------------------------------------------
 

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use base::limits;
 use xml::XML_NAMESPACE;
 
 use crate::context::Context;
+use crate::error::EvalError;
 use crate::evaluate::{Outcome, Run};
 use crate::functions::Core;
 use crate::item::{Item, NodeSet};
@@ -100,6 +102,10 @@ impl<'d> Run<'_, 'd> {
                 let mut text = String::new();
                 for one in all {
                     let part = self.string(one, context)?;
+                    let len = text.len() + part.len();
+                    if len > limits::XPATH_TEXT_BYTES_MAX {
+                        return Err(EvalError::Text(limits::XPATH_TEXT_BYTES_MAX));
+                    }
                     text.push_str(&part);
                 }
                 self.spend_bytes(text.len())?;

@@ -23,6 +23,8 @@ pub enum EvalError {
     Steps(u64),
     #[error("a node-set grew past {0} nodes; narrow the path")]
     Nodes(usize),
+    #[error("`concat` would make a text of more than {0} bytes")]
+    Text(usize),
     #[error("{what} has to be a node-set, and is a {found}")]
     NotANodeSet { what: &'static str, found: &'static str },
     #[error("variable number {0} has no value here")]

@@ -51,6 +51,17 @@ fn an_evaluation_stops_at_its_budget() {
 }
 
 #[test]
+fn a_text_put_together_is_refused_before_it_is_longer_than_its_limit() {
+    let document = Document::parse(format!("<r>{}</r>", "x".repeat(1 << 20)).as_bytes()).unwrap();
+    let parts = limits::XPATH_TEXT_BYTES_MAX >> 20;
+    let concat = |count: usize| format!("string-length(concat(''{}))", ",/r".repeat(count));
+    let whole = evaluate(&concat(parts), &document, limits::XPATH_STEPS_MAX);
+    assert_eq!(whole, Ok(Value::Number(limits::XPATH_TEXT_BYTES_MAX as f64)));
+    let over = evaluate(&concat(parts + 1), &document, limits::XPATH_STEPS_MAX);
+    assert_eq!(over, Err(EvalError::Text(limits::XPATH_TEXT_BYTES_MAX)));
+}
+
+#[test]
 fn what_was_spent_is_told() {
     struct Told(u64);
     impl Environment<'_> for Told {
