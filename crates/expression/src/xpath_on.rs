@@ -35,9 +35,7 @@ pub(crate) fn evaluate<'s>(
     };
     let mut bridge = Bridge { scope, document };
     expression.evaluate(document.root(), &mut bridge).map_err(|error| match error {
-        xpath::EvalError::Steps(_)
-        | xpath::EvalError::Nodes(_)
-        | xpath::EvalError::Text(_) => {
+        xpath::EvalError::Steps(_) | xpath::EvalError::Nodes(_) | xpath::EvalError::Text(_) => {
             EvalError::Limit("the steps, nodes or text of an XPath")
         }
         xpath::EvalError::NotANodeSet { .. }

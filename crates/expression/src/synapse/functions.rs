@@ -170,6 +170,14 @@ pub(super) fn call<'s>(
 }
 
 impl<'s> Given<'s> {
+    /// The character set that may follow the text: UTF-8, the only one that is spoken.
+    fn charset(&self) -> Result<(), EvalError> {
+        if self.values.len() < 2 || self.text(1)?.eq_ignore_ascii_case("utf-8") {
+            return Ok(());
+        }
+        Err(self.wrong("`UTF-8`, the only character set here"))
+    }
+
     fn call(&self) -> Answer<'s> {
         match self.function {
             Function::Length => self.length(),
@@ -192,13 +200,19 @@ impl<'s> Given<'s> {
             Function::Log => Ok(Value::Double(self.number(0)?.ln())),
             Function::Pow => Ok(Value::Double(self.number(0)?.powf(self.number(1)?))),
             Function::FormatDateTime => self.format_date_time(),
-            Function::Base64Encode => text(encode::base64(self.text(0)?.as_bytes())),
+            Function::Base64Encode => {
+                self.charset()?;
+                text(encode::base64(self.text(0)?.as_bytes()))
+            }
             Function::Base64Decode => {
                 let decoded =
                     encode::base64_decode(self.text(0)?).ok_or_else(|| self.wrong("base64"))?;
                 text(String::from_utf8_lossy(&decoded).into_owned())
             }
-            Function::UrlEncode => text(encode::url(self.text(0)?)),
+            Function::UrlEncode => {
+                self.charset()?;
+                text(encode::url(self.text(0)?))
+            }
             Function::UrlDecode => text(
                 encode::url_decode(self.text(0)?)
                     .ok_or_else(|| self.wrong("a URL-encoded text"))?,
