@@ -3,6 +3,7 @@
 mod declare;
 mod instruction;
 mod names;
+mod number;
 mod tables;
 
 use std::collections::HashMap;

@@ -26,6 +26,7 @@ mod error;
 mod format;
 mod functions;
 mod load;
+mod numbering;
 mod output;
 mod pool;
 mod program;

@@ -218,6 +218,31 @@ pub(crate) struct LoopOp {
     pub(crate) end: usize,
 }
 
+/// Which nodes `xsl:number` counts: section 7.7.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Single,
+    Multiple,
+    Any,
+}
+
+#[derive(Debug)]
+pub(crate) struct NumberOp {
+    pub(crate) value: Option<Expression>,
+    pub(crate) level: Level,
+    pub(crate) count: Option<Pattern>,
+    pub(crate) from: Option<Pattern>,
+    pub(crate) format: Option<Avt>,
+    pub(crate) lang: Option<Avt>,
+    pub(crate) letter_value: Option<Avt>,
+    pub(crate) separator: Option<Avt>,
+    pub(crate) size: Option<Avt>,
+    /// The count of a node stays what it is for the whole run.
+    pub(crate) remembers: bool,
+    /// By which the counts of this instruction are told from those of others.
+    pub(crate) number: usize,
+}
+
 #[derive(Debug)]
 pub(crate) enum Op {
     Halt,
@@ -231,6 +256,7 @@ pub(crate) enum Op {
         raw: bool,
     },
     CopyOf(Expression),
+    Number(Box<NumberOp>),
     /// Ends the copy at once, at that address, where the node has no content.
     Copy(usize),
     EndCopy,

@@ -3,6 +3,7 @@
 mod call;
 mod environment;
 mod machine;
+mod number;
 mod sort;
 
 use std::collections::{BTreeMap, HashMap};
@@ -121,6 +122,8 @@ pub(crate) struct World<'d> {
     keys_depth: usize,
     documents: HashMap<String, &'d Document>,
     ids: HashMap<Item<'d>, usize>,
+    /// What `xsl:number` counted, by instruction and node.
+    counts: HashMap<(usize, Item<'d>), u64>,
     /// The list of rules for each name of the source, by mode; [`UNASKED`] until it was looked up.
     lists: Vec<Vec<u32>>,
     steps: u64,
@@ -190,6 +193,7 @@ fn run<'d>(
         keys_depth: 0,
         documents: HashMap::new(),
         ids: HashMap::new(),
+        counts: HashMap::new(),
         lists: Vec::new(),
         steps: limits::XSLT_STEPS_MAX,
         made: 0,

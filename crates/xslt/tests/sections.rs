@@ -3,6 +3,8 @@
 //! Cases marked `libxslt differs` aren't asked of xsltproc 1.1.35:
 //! - 7.1.1: it keeps a namespace that the literal element itself excludes.
 //! - 7.4: it refuses hyphens in comments, which may be put apart.
+//! - 7.7: it writes values below one as zero; erratum 24 has them as `string()` makes them.
+//! - 7.7.1: it knows no letters but Latin's, and `grouping-size` is no template to it.
 //! - 12.4: its `xsl:version` is the string `1.0`; the recommendation has a number.
 //! - 15: it doesn't see `xsl:extension-element-prefixes` of a literal element, or the fallback in it.
 

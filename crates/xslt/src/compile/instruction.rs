@@ -61,9 +61,6 @@ impl<'t> Compiler<'t> {
         let Some(row) = tables::find(name) else { return self.unknown(node) };
         match row.stands {
             Stands::Body => {}
-            Stands::Refused => {
-                return Err(self.refuse(node, format!("not supported yet: xsl:{name}")));
-            }
             Stands::Top | Stands::Inside => {
                 return Err(self.refuse(node, format!("`xsl:{name}` can't stand here")));
             }
@@ -95,6 +92,7 @@ impl<'t> Compiler<'t> {
                 Ok(())
             }
             "text" => self.text(node),
+            "number" => self.number(node),
             "copy-of" => {
                 self.check_empty(node)?;
                 let select = self.expression(node, "select")?;

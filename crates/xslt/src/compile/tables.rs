@@ -12,8 +12,6 @@ pub(crate) enum Stands {
     Body,
     /// In one certain element, which looks after it.
     Inside,
-    /// Named by the recommendation, and not supported.
-    Refused,
 }
 
 pub(crate) struct Row {
@@ -26,7 +24,7 @@ const fn row(name: &'static str, stands: Stands, attributes: &'static [&'static 
     Row { name, stands, attributes }
 }
 
-use Stands::{Body, Inside, Refused, Top};
+use Stands::{Body, Inside, Top};
 
 /// Source: XSLT 1.0 appendix B.
 #[rustfmt::skip]
@@ -51,7 +49,8 @@ pub(crate) const ELEMENTS: &[Row] = &[
     row("key", Top, &["name", "match", "use"]),
     row("message", Body, &["terminate"]),
     row("namespace-alias", Top, &["stylesheet-prefix", "result-prefix"]),
-    row("number", Refused, &[]),
+    row("number", Body, &["level", "count", "from", "value", "format", "lang", "letter-value",
+        "grouping-separator", "grouping-size"]),
     row("otherwise", Inside, &[]),
     row("output", Top, &["method", "version", "encoding", "omit-xml-declaration", "standalone",
         "doctype-public", "doctype-system", "cdata-section-elements", "indent", "media-type"]),

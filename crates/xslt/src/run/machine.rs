@@ -135,7 +135,7 @@ impl<'w, 'd> Machine<'w, 'd> {
         })
     }
 
-    fn spend(&mut self) -> Ran {
+    pub(super) fn spend(&mut self) -> Ran {
         match self.world.steps.checked_sub(1) {
             Some(left) => {
                 self.world.steps = left;
@@ -176,6 +176,7 @@ impl<'w, 'd> Machine<'w, 'd> {
                 self.output.raw(&text)?;
             }
             Op::CopyOf(select) => return self.copy_of(select),
+            Op::Number(number) => return self.number(number),
             Op::Copy(end) => return self.copy(*end),
             Op::EndCopy => {
                 if self.now.context.item.kind() == Kind::Element {

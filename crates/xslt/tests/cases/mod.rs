@@ -1,5 +1,5 @@
-//! Reads `data/sections.cases`: `=== name`, a sheet, `--- source`, `--- expected`. A sheet that isn't
-//! whole is the inside of an `xsl:stylesheet`.
+//! Reads `data/*.cases`: `=== name`, a sheet, `--- source`, `--- expected`. A sheet that isn't whole is the
+//! inside of an `xsl:stylesheet`.
 
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -10,6 +10,9 @@ pub(crate) struct Case {
 
 const XSL: &str = "xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"";
 
+const FILES: &[&str] =
+    &[include_str!("../data/sections.cases"), include_str!("../data/number.cases")];
+
 pub(crate) fn sheet(text: &str) -> String {
     if text.contains(XSL) {
         return text.to_owned();
@@ -18,8 +21,7 @@ pub(crate) fn sheet(text: &str) -> String {
 }
 
 pub(crate) fn all() -> Vec<Case> {
-    let text = include_str!("../data/sections.cases");
-    let cases = text.split("=== ").skip(1).map(|case| {
+    let cases = FILES.iter().flat_map(|text| text.split("=== ").skip(1)).map(|case| {
         let (name, rest) = case.split_once('\n').unwrap();
         let parts: Vec<&str> = rest.split("\n--- ").collect();
         let [given, source, expected] = parts.as_slice() else { panic!("{name}: three parts") };
