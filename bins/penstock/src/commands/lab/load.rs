@@ -1,22 +1,15 @@
-//! `penstock lab`: load, and the payloads for it.
+//! `penstock lab load`: one measurement.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Args};
 use lab::load::{self, LoadError, Progress, Trust};
-use lab::payload::{self, Shape};
+use lab::payload::Shape;
 
-use super::{deliver, say};
+use crate::commands::{deliver, say};
 use crate::failure::Failure;
-
-/// Measure a gateway, or any HTTP server
-#[derive(Subcommand)]
-pub(crate) enum Command {
-    Load(Box<Load>),
-    Payload(Payload),
-}
 
 /// Put load on a URL and report latency, throughput and errors
 ///
@@ -74,33 +67,7 @@ pub(crate) struct Load {
     json: Option<PathBuf>,
 }
 
-/// Make a payload of an exact size
-#[derive(Args)]
-#[command(after_help = "Example:
-  penstock lab payload --bytes 1024 --shape array --out 1KiB.json")]
-pub(crate) struct Payload {
-    /// Size in bytes
-    #[arg(long, value_name = "N")]
-    bytes: usize,
-    /// array, simple or object
-    #[arg(long, value_name = "S")]
-    shape: Shape,
-    /// [default: stdout]
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-}
-
-pub(crate) fn run(command: Command) -> Result<(), Failure> {
-    match command {
-        Command::Load(load) => run_load(*load),
-        Command::Payload(asked) => {
-            let made = payload::make(asked.shape, asked.bytes).map_err(Failure::Usage)?;
-            deliver(asked.out.as_deref(), &made)
-        }
-    }
-}
-
-fn run_load(asked: Load) -> Result<(), Failure> {
+pub(crate) fn run(asked: Load) -> Result<(), Failure> {
     let json = asked.json.clone();
     let report = load::run(&options(asked), &mut show).map_err(|error| match error {
         LoadError::Usage(message) => Failure::Usage(message),
@@ -162,7 +129,7 @@ fn show(progress: &Progress) {
 }
 
 /// `10s`, `500ms`, `2m`.
-fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit_ms = match text.get(digits.len()..).unwrap_or_default() {
         "ms" => 1.0,

@@ -1,0 +1,22 @@
+//! `penstock lab`: one file per subcommand.
+
+use clap::Subcommand;
+
+use crate::failure::Failure;
+
+mod load;
+mod payload;
+
+/// Measure a gateway, or any HTTP server
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Load(Box<load::Load>),
+    Payload(payload::Payload),
+}
+
+pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Load(asked) => load::run(*asked),
+        Command::Payload(asked) => payload::run(&asked),
+    }
+}
