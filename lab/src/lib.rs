@@ -13,3 +13,4 @@ pub mod echo;
 pub mod load;
 mod machine;
 pub mod payload;
+pub mod result;
