@@ -4,9 +4,11 @@ mod declare;
 mod instruction;
 mod names;
 mod number;
+mod output;
 mod tables;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use xml::{Document, Node};
 use xpath::{ExpandedName, Pattern, VariableId};
@@ -15,7 +17,7 @@ use crate::error::{CompileError, Place};
 use crate::load::{Loader, Resolver, Top, is_xsl};
 use crate::pool::Pool;
 use crate::program::{
-    Block, GLOBAL, Global, Key, Method, Op, OutputSpec, Program, Rule, Spaces, Symbols, Template,
+    Block, GLOBAL, Global, Key, Op, OutputSpec, Program, Rule, Spaces, Symbols, Template,
 };
 use crate::rules::Modes;
 
@@ -41,6 +43,7 @@ pub(crate) struct Compiler<'t> {
     formats: HashMap<ExpandedName, (Symbols, u32)>,
     spaces: Spaces,
     output: OutputSpec,
+    said: output::Said,
     aliases: HashMap<String, (String, String)>,
     /// Local variables in scope, and their slots.
     scope: Vec<(ExpandedName, u32)>,
@@ -74,7 +77,8 @@ pub(crate) fn compile(
         key_names: Vec::new(),
         formats: HashMap::new(),
         spaces: Spaces::default(),
-        output: OutputSpec { method: Method::Unsaid, writer: xml::WriterOptions::default() },
+        output: OutputSpec::default(),
+        said: output::Said::default(),
         aliases: HashMap::new(),
         scope: Vec::new(),
         slots: 0,
@@ -294,7 +298,7 @@ impl<'t> Compiler<'t> {
             keys: self.keys,
             formats: self.formats.into_iter().map(|(name, (symbols, _))| (name, symbols)).collect(),
             spaces: self.spaces,
-            output: self.output,
+            output: Arc::new(self.output),
         }
     }
 }

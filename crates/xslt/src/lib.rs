@@ -25,6 +25,7 @@ mod compile;
 mod error;
 mod format;
 mod functions;
+mod html;
 mod load;
 mod numbering;
 mod output;
@@ -33,6 +34,7 @@ mod program;
 mod rules;
 mod run;
 mod space;
+mod undecided;
 
 pub use error::{CompileError, TransformError};
 pub use load::{Refuse, Resolved, Resolver};
@@ -77,6 +79,13 @@ impl Stylesheet {
         out: &mut Vec<u8>,
     ) -> Result<(), TransformError> {
         self.transform_with(source, params, &Refuse, out)
+    }
+
+    /// The media type of what it makes: `media-type` of `xsl:output`, or what the method has by default. A
+    /// sheet without a method is taken for XML here, though its results may turn out to be HTML.
+    #[must_use]
+    pub fn media_type(&self) -> &str {
+        self.program.output.media_type()
     }
 
     /// As [`Stylesheet::transform`]; `document()` and messages go to `resolver`.

@@ -3,8 +3,14 @@
 use xml::{Builder, Kind, Node, QNameRef, Sink, WriteError, Writer, send};
 use xpath::Item;
 
+use crate::html::HtmlWriter;
+use crate::undecided::Undecided;
+
 pub(crate) enum Output {
     Writer(Box<Writer>),
+    Html(Box<HtmlWriter>),
+    /// Of no method yet: the first element or text decides.
+    Undecided(Box<Undecided>),
     Tree(Box<Builder>),
     /// Of a text that is collected: elements can't stand in it.
     Text(String),
@@ -25,6 +31,14 @@ impl Output {
     pub(crate) fn text(&mut self, text: &str) -> Outcome {
         match self {
             Self::Writer(writer) => writer.text(text).map_err(|e| say(&e)),
+            Self::Html(writer) => writer.text(text).map_err(|e| say(&e)),
+            Self::Undecided(wait) => {
+                if wait.takes_text(text) {
+                    Ok(())
+                } else {
+                    self.decided(false)?.text(text)
+                }
+            }
             Self::Tree(builder) => builder.text(text).map_err(|e| say(&e)),
             Self::Text(out) | Self::Plain(out) => {
                 out.push_str(text);
@@ -36,14 +50,19 @@ impl Output {
     /// Text with `disable-output-escaping`; in a fragment it is text: section 16.4.
     pub(crate) fn raw(&mut self, text: &str) -> Outcome {
         match self {
-            Self::Writer(writer) if !text.is_empty() => writer.raw(text).map_err(|e| say(&e)),
-            Self::Writer(_) | Self::Tree(_) | Self::Text(_) | Self::Plain(_) => self.text(text),
+            _ if text.is_empty() => Ok(()),
+            Self::Writer(writer) => writer.raw(text).map_err(|e| say(&e)),
+            Self::Html(writer) => writer.raw(text).map_err(|e| say(&e)),
+            Self::Undecided(_) => self.decided(false)?.raw(text),
+            Self::Tree(_) | Self::Text(_) | Self::Plain(_) => self.text(text),
         }
     }
 
     pub(crate) fn start(&mut self, name: QNameRef<'_>) -> Outcome {
         match self {
             Self::Writer(writer) => writer.start_element(name).map_err(|e| say(&e)),
+            Self::Html(writer) => writer.start_element(name).map_err(|e| say(&e)),
+            Self::Undecided(_) => self.decided(is_html(name))?.start(name),
             Self::Tree(builder) => builder.start_element(name).map_err(|e| say(&e)),
             Self::Text(_) => Err(ELEMENT_IN_TEXT.to_owned()),
             Self::Plain(_) => Ok(()),
@@ -53,8 +72,9 @@ impl Output {
     pub(crate) fn end(&mut self) -> Outcome {
         match self {
             Self::Writer(writer) => writer.end_element().map_err(|e| say(&e)),
+            Self::Html(writer) => writer.end_element().map_err(|e| say(&e)),
             Self::Tree(builder) => builder.end_element().map_err(|e| say(&e)),
-            Self::Text(_) | Self::Plain(_) => Ok(()),
+            Self::Text(_) | Self::Plain(_) | Self::Undecided(_) => Ok(()),
         }
     }
 
@@ -65,11 +85,15 @@ impl Output {
                 Err(WriteError::BadDeclaration(_) | WriteError::NotInStartTag) => Ok(()),
                 other => other.map_err(|e| say(&e)),
             },
+            Self::Html(writer) => match writer.namespace(prefix, uri) {
+                Err(WriteError::BadDeclaration(_) | WriteError::NotInStartTag) => Ok(()),
+                other => other.map_err(|e| say(&e)),
+            },
             Self::Tree(builder) => match builder.namespace(prefix, uri) {
                 Err(xml::EditError::WrongKind(_) | xml::EditError::BadName) => Ok(()),
                 other => other.map_err(|e| say(&e)),
             },
-            Self::Text(_) | Self::Plain(_) => Ok(()),
+            Self::Text(_) | Self::Plain(_) | Self::Undecided(_) => Ok(()),
         }
     }
 
@@ -80,18 +104,27 @@ impl Output {
                 Err(WriteError::NotInStartTag) => Ok(()),
                 other => other.map_err(|e| say(&e)),
             },
+            Self::Html(writer) => match writer.attribute(name, value) {
+                Err(WriteError::NotInStartTag) => Ok(()),
+                other => other.map_err(|e| say(&e)),
+            },
             Self::Tree(builder) => match builder.attribute(name, value) {
                 Err(xml::EditError::WrongKind(_)) => Ok(()),
                 other => other.map_err(|e| say(&e)),
             },
             Self::Text(_) => Err(ELEMENT_IN_TEXT.to_owned()),
-            Self::Plain(_) => Ok(()),
+            Self::Plain(_) | Self::Undecided(_) => Ok(()),
         }
     }
 
     pub(crate) fn comment(&mut self, text: &str) -> Outcome {
         match self {
             Self::Writer(writer) => writer.comment(text).map_err(|e| say(&e)),
+            Self::Html(writer) => writer.comment(text).map_err(|e| say(&e)),
+            Self::Undecided(wait) => {
+                wait.comment(text);
+                Ok(())
+            }
             Self::Tree(builder) => builder.comment(text).map_err(|e| say(&e)),
             Self::Text(_) => Err(ELEMENT_IN_TEXT.to_owned()),
             Self::Plain(_) => Ok(()),
@@ -101,6 +134,11 @@ impl Output {
     pub(crate) fn instruction(&mut self, target: &str, data: &str) -> Outcome {
         match self {
             Self::Writer(out) => out.processing_instruction(target, data).map_err(|e| say(&e)),
+            Self::Html(out) => out.processing_instruction(target, data).map_err(|e| say(&e)),
+            Self::Undecided(wait) => {
+                wait.instruction(target, data);
+                Ok(())
+            }
             Self::Tree(out) => out.processing_instruction(target, data).map_err(|e| say(&e)),
             Self::Text(_) => Err(ELEMENT_IN_TEXT.to_owned()),
             Self::Plain(_) => Ok(()),
@@ -123,16 +161,13 @@ impl Output {
 
     fn copy_tree(&mut self, node: Node<'_>) -> Outcome {
         match self {
-            Self::Writer(writer) if node.kind() == Kind::Root => node
-                .children()
-                .try_for_each(|child| send(child, true, &mut **writer))
-                .map_err(|e| say(&e)),
-            Self::Tree(builder) if node.kind() == Kind::Root => node
-                .children()
-                .try_for_each(|child| send(child, true, &mut **builder))
-                .map_err(|e| say(&e)),
-            Self::Writer(writer) => send(node, true, &mut **writer).map_err(|e| say(&e)),
-            Self::Tree(builder) => send(node, true, &mut **builder).map_err(|e| say(&e)),
+            Self::Undecided(_) if node.kind() == Kind::Root => {
+                node.children().try_for_each(|child| self.copy(child.into()))
+            }
+            Self::Undecided(_) => self.decided(is_html(node.qname_ref()))?.copy_tree(node),
+            Self::Writer(writer) => copy_into(node, &mut **writer),
+            Self::Html(writer) => copy_into(node, &mut **writer),
+            Self::Tree(builder) => copy_into(node, &mut **builder),
             Self::Text(_) if node.descendants().any(Node::is_element) || node.is_element() => {
                 Err(ELEMENT_IN_TEXT.to_owned())
             }
@@ -142,4 +177,27 @@ impl Output {
             }
         }
     }
+
+    /// Becomes a writer of HTML or of XML, if it was undecided.
+    pub(crate) fn decided(&mut self, html: bool) -> Result<&mut Self, String> {
+        if let Self::Undecided(wait) = self {
+            *self = std::mem::take(&mut **wait).decide(html)?;
+        }
+        Ok(self)
+    }
+}
+
+fn copy_into<S: Sink>(node: Node<'_>, sink: &mut S) -> Outcome
+where
+    S::Error: ToString,
+{
+    if node.kind() == Kind::Root {
+        return node.children().try_for_each(|child| send(child, true, sink)).map_err(|e| say(&e));
+    }
+    send(node, true, sink).map_err(|e| say(&e))
+}
+
+/// Section 16: the document element whose result is HTML when the sheet says nothing else.
+fn is_html(name: QNameRef<'_>) -> bool {
+    name.namespace.is_empty() && name.local.eq_ignore_ascii_case("html")
 }

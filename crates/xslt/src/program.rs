@@ -1,11 +1,13 @@
 //! What a sheet is compiled to: one list of operations with jumps, and tables beside it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use xml::WriterOptions;
 use xpath::{Alternative, ExpandedName, Expression, Pattern};
 
 use crate::error::Place;
+use crate::html::HtmlOptions;
 use crate::rules::Modes;
 
 /// Marks the number of a variable as one of the whole sheet.
@@ -26,21 +28,39 @@ pub(crate) struct Program {
     pub(crate) keys: Vec<Key>,
     pub(crate) formats: HashMap<ExpandedName, Symbols>,
     pub(crate) spaces: Spaces,
-    pub(crate) output: OutputSpec,
+    pub(crate) output: Arc<OutputSpec>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Method {
     /// XML, or HTML when the document element says so.
+    #[default]
     Unsaid,
     Xml,
+    Html,
     Text,
 }
 
-#[derive(Debug)]
+/// What all `xsl:output` together say: section 16.
+#[derive(Debug, Default)]
 pub(crate) struct OutputSpec {
     pub(crate) method: Method,
+    /// For XML; the encoding is also that of the other methods.
     pub(crate) writer: WriterOptions,
+    pub(crate) html: Arc<HtmlOptions>,
+    pub(crate) media_type: Option<String>,
+}
+
+impl OutputSpec {
+    /// Section 16: `media-type`, or what its method has by default.
+    pub(crate) fn media_type(&self) -> &str {
+        let default = match self.method {
+            Method::Unsaid | Method::Xml => "text/xml",
+            Method::Html => "text/html",
+            Method::Text => "text/plain",
+        };
+        self.media_type.as_deref().unwrap_or(default)
+    }
 }
 
 /// Code with room for variables.

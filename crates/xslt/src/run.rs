@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use base::limits;
-use xml::{Document, Node, Writer};
+use xml::{Document, Node};
 use xpath::{Context, ExpandedName, Item, Value};
 
 use crate::error::{Place, TransformError};
 use crate::load::Resolver;
 use crate::output::Output;
 use crate::pool::Pool;
-use crate::program::{Method, Program};
+use crate::program::Program;
 use machine::Machine;
 
 /// Values for the parameters of a sheet, by name: `local` or `{namespace}local`.
@@ -198,19 +198,21 @@ fn run<'d>(
         steps: limits::XSLT_STEPS_MAX,
         made: 0,
     };
-    let output = match program.output.method {
-        Method::Text => Output::Plain(String::new()),
-        Method::Xml | Method::Unsaid => {
-            let writer = Writer::new(program.output.writer.clone());
-            Output::Writer(Box::new(writer.map_err(|error| Failure::from(error.to_string()))?))
-        }
-    };
+    let output = crate::undecided::output(&program.output)?;
     let mut machine = Machine::new(&mut world, Context::new(source.root()), output);
     machine.start_at_root()?;
-    match machine.into_output() {
+    let mut output = machine.into_output();
+    output.decided(false)?;
+    match output {
+        Output::Html(writer) => {
+            let text = writer.finish().map_err(|error| Failure::from(error.to_string()))?;
+            encoded(text, program.output.writer.encoding)
+        }
         Output::Writer(writer) => writer.finish().map_err(|error| Failure::from(error.to_string())),
         Output::Plain(text) => encoded(text, program.output.writer.encoding),
-        Output::Tree(_) | Output::Text(_) => Err("the output isn't complete".into()),
+        Output::Tree(_) | Output::Text(_) | Output::Undecided(_) => {
+            Err("the output isn't complete".into())
+        }
     }
 }
 

@@ -6,6 +6,9 @@
 //! - 7.7: it writes values below one as zero; erratum 24 has them as `string()` makes them.
 //! - 7.7.1: it knows no letters but Latin's, and `grouping-size` is no template to it.
 //! - 12.4: its `xsl:version` is the string `1.0`; the recommendation has a number.
+//! - 16.2: it writes `&lt;` in HTML's values, where
+//!   `<` may stand; doesn't say another `media-type` in the head; writes elements of a namespace as HTML; and
+//!   breaks lines elsewhere, which is free.
 //! - 15: it doesn't see `xsl:extension-element-prefixes` of a literal element, or the fallback in it.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]

@@ -112,3 +112,20 @@ fn parameters_of_the_sheet_take_the_values_given_and_variables_do_not() {
     let params = Params::new().string("p", "given").string("v", "not").number("w", 1.0);
     assert_eq!(run(main, &files, &params).as_deref(), Ok("<o>given23</o>"));
 }
+
+#[test]
+fn the_media_type_is_what_the_sheet_says_or_that_of_its_method() {
+    for (output, expected) in [
+        ("", "text/xml"),
+        ("<xsl:output method='xml'/>", "text/xml"),
+        ("<xsl:output method='html'/>", "text/html"),
+        ("<xsl:output method='text'/>", "text/plain"),
+        (
+            "<xsl:output media-type='application/soap+xml'/><xsl:output method='xml'/>",
+            "application/soap+xml",
+        ),
+    ] {
+        let compiled = Stylesheet::compile(sheet(output).as_bytes(), &xslt::Refuse).unwrap();
+        assert_eq!(compiled.media_type(), expected, "{output}");
+    }
+}

@@ -1,12 +1,12 @@
 //! What the top of a sheet declares, before any code is compiled.
 
-use xml::{DoctypeIds, Encoding, Node};
+use xml::Node;
 use xpath::ExpandedName;
 
 use super::tables::{self, Stands};
 use super::{Compiled, Compiler, is_top_level};
 use crate::load::{Top, XSL, is_xsl};
-use crate::program::{Block, Global, Method, SpaceTest, Symbols, Template};
+use crate::program::{Block, Global, SpaceTest, Symbols, Template};
 
 impl<'t> Compiler<'t> {
     pub(super) fn declare_all(&mut self) -> Compiled {
@@ -23,6 +23,7 @@ impl<'t> Compiler<'t> {
                 self.templates.push(Template { block: Block::default(), imports: (0, 0) });
             }
         }
+        self.output_said()?;
         // Stable: of equals the later declaration is the better one.
         self.spaces.tests.reverse();
         let rank = |test: &SpaceTest| std::cmp::Reverse((test.precedence, test.priority()));
@@ -104,58 +105,6 @@ impl<'t> Compiler<'t> {
         self.global_names.insert(name.clone(), (index, top.precedence));
         self.globals.push(Global { name, block: Block::default(), is_param, needs: Vec::new() });
         Ok(())
-    }
-
-    /// Sheets come with ascending precedence, so the last word is the best.
-    fn declare_output(&mut self, node: Node<'t>) -> Compiled {
-        self.check_empty(node)?;
-        match node.attribute("", "method") {
-            Some("xml") => self.output.method = Method::Xml,
-            Some("text") => self.output.method = Method::Text,
-            Some(other) => {
-                return Err(
-                    self.refuse(node, format!("not supported yet: the output method {other}"))
-                );
-            }
-            None => {}
-        }
-        if let Some(version) = node.attribute("", "version")
-            && version != "1.0"
-        {
-            return Err(self.refuse(node, format!("not supported: output of version {version}")));
-        }
-        if let Some(name) = node.attribute("", "encoding") {
-            let found = Encoding::named(name);
-            self.output.writer.encoding = found.ok_or_else(|| {
-                let ways = "write UTF-8, UTF-16, ISO-8859-1 or US-ASCII";
-                self.refuse(node, format!("not supported: the encoding {name}; {ways}"))
-            })?;
-        }
-        if let Some(omit) = self.yes_no(node, "omit-xml-declaration")? {
-            self.output.writer.declaration = !omit;
-        }
-        if let Some(standalone) = self.yes_no(node, "standalone")? {
-            self.output.writer.standalone = Some(standalone);
-        }
-        if let Some(indent) = self.yes_no(node, "indent")? {
-            self.output.writer.indent = indent.then_some(2);
-        }
-        let public = node.attribute("", "doctype-public");
-        if let Some(system) = node.attribute("", "doctype-system") {
-            let kept = self.output.writer.doctype.take().and_then(|ids| ids.public);
-            let public = public.map(str::to_owned).or(kept);
-            self.output.writer.doctype = Some(DoctypeIds { public, system: system.to_owned() });
-        } else if let Some(public) = public
-            && let Some(ids) = &mut self.output.writer.doctype
-        {
-            ids.public = Some(public.to_owned());
-        }
-        for text in node.attribute("", "cdata-section-elements").unwrap_or("").split_whitespace() {
-            let name = self.result_name(node, text, true)?;
-            self.output.writer.cdata_elements.push((name.namespace, name.local));
-        }
-        let bad = xml::Writer::new(self.output.writer.clone()).err();
-        bad.map_or(Ok(()), |error| Err(self.refuse(node, error.to_string())))
     }
 
     fn declare_spaces(&mut self, top: &Top<'t>) -> Compiled {

@@ -9,7 +9,7 @@ use xpath::{Context, Expression, Item, NodeSet, Value};
 use super::environment::Env;
 use super::{Failure, Ran, World};
 use crate::output::Output;
-use crate::program::{Avt, Block, HALT, Method, Op, ResultName};
+use crate::program::{Avt, Block, HALT, Op, ResultName};
 
 pub(super) type Passed<'d> = Option<Rc<Vec<(u32, Value<'d>)>>>;
 
@@ -54,7 +54,6 @@ pub(crate) struct Machine<'w, 'd> {
     /// The last is the one in use.
     outputs: Vec<Output>,
     output: Output,
-    started: bool,
 }
 
 impl<'w, 'd> Machine<'w, 'd> {
@@ -68,7 +67,6 @@ impl<'w, 'd> Machine<'w, 'd> {
             passing: Vec::new(),
             outputs: Vec::new(),
             output,
-            started: false,
         }
     }
 
@@ -206,11 +204,13 @@ impl<'w, 'd> Machine<'w, 'd> {
             Op::EndAttribute(name) => return self.attribute(name),
             Op::EndComment => {
                 let text = self.collected()?;
+                self.world.made(NODE_BYTES)?;
                 self.output.comment(&hyphens_apart(&text))?;
             }
             Op::EndInstruction(name) => {
                 let text = self.collected()?.replace("?>", "? >");
                 let target = self.avt(name)?;
+                self.world.made(target.len().saturating_add(NODE_BYTES))?;
                 self.output.instruction(&target, text.trim_start())?;
             }
             Op::EndMessage { terminate } => {
@@ -360,14 +360,6 @@ impl<'w, 'd> Machine<'w, 'd> {
 
     fn start(&mut self, name: xml::QNameRef<'_>) -> Ran {
         self.world.made(name.local.len().saturating_mul(2).saturating_add(16))?;
-        if !self.started && self.outputs.is_empty() && matches!(self.output, Output::Writer(_)) {
-            self.started = true;
-            let html = name.namespace.is_empty() && name.local.eq_ignore_ascii_case("html");
-            if html && self.world.program.output.method == Method::Unsaid {
-                let way = "say what you want with xsl:output method=\"xml\"";
-                return Err(format!("not supported yet: the output method html; {way}").into());
-            }
-        }
         self.output.start(name)?;
         Ok(())
     }
@@ -384,18 +376,22 @@ impl<'w, 'd> Machine<'w, 'd> {
     fn collected(&mut self) -> Ran<String> {
         match self.close()? {
             Output::Text(text) => Ok(text),
-            Output::Writer(_) | Output::Tree(_) | Output::Plain(_) => {
-                Err("the program collects no text here".into())
-            }
+            Output::Writer(_)
+            | Output::Html(_)
+            | Output::Undecided(_)
+            | Output::Tree(_)
+            | Output::Plain(_) => Err("the program collects no text here".into()),
         }
     }
 
     fn built(&mut self) -> Ran<&'d xml::Document> {
         match self.close()? {
             Output::Tree(builder) => self.world.keep(builder.finish()),
-            Output::Writer(_) | Output::Text(_) | Output::Plain(_) => {
-                Err("the program builds no fragment here".into())
-            }
+            Output::Writer(_)
+            | Output::Html(_)
+            | Output::Undecided(_)
+            | Output::Text(_)
+            | Output::Plain(_) => Err("the program builds no fragment here".into()),
         }
     }
 
@@ -494,6 +490,9 @@ impl<'w, 'd> Machine<'w, 'd> {
         Ok((prefix.to_owned(), uri, local.to_owned()))
     }
 }
+
+/// What a comment or an instruction counts for, besides its text.
+const NODE_BYTES: usize = 32;
 
 /// Section 7.4: a space between hyphens, and behind one at the end.
 fn hyphens_apart(text: &str) -> String {

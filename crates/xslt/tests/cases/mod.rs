@@ -10,8 +10,11 @@ pub(crate) struct Case {
 
 const XSL: &str = "xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"";
 
-const FILES: &[&str] =
-    &[include_str!("../data/sections.cases"), include_str!("../data/number.cases")];
+const FILES: &[&str] = &[
+    include_str!("../data/sections.cases"),
+    include_str!("../data/number.cases"),
+    include_str!("../data/html.cases"),
+];
 
 pub(crate) fn sheet(text: &str) -> String {
     if text.contains(XSL) {

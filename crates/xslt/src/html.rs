@@ -1,0 +1,450 @@
+//! The output method `html`: section 16.2. Elements without a namespace are written as HTML, others as XML.
+
+mod names;
+
+use std::sync::Arc;
+
+use xml::{Encoding, QNameRef, Sink, WriteError, is_ncname, is_text};
+
+use names::Nature;
+pub(crate) use names::is_html_version;
+
+/// What `xsl:output` says for HTML.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HtmlOptions {
+    pub(crate) encoding: Encoding,
+    pub(crate) indent: bool,
+    pub(crate) media_type: String,
+    pub(crate) public: Option<String>,
+    pub(crate) system: Option<String>,
+}
+
+/// Makes HTML of pieces.
+#[derive(Debug)]
+pub(crate) struct HtmlWriter {
+    options: Arc<HtmlOptions>,
+    out: String,
+    open: Vec<Open>,
+    /// The names of what is open, as written.
+    names: String,
+    /// Prefixes in scope, the nearest last.
+    bindings: Vec<(String, String)>,
+    /// The start tag that isn't written yet, because its attributes may still come.
+    pending: Option<Tag>,
+    doctype_due: bool,
+    /// What was written last ended a block, so that a line may break here.
+    after_block: bool,
+    /// Numbers the prefixes that are made up.
+    made: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    name: usize,
+    bindings: usize,
+    nature: Nature,
+    /// White space counts, here and below.
+    keeps_space: bool,
+}
+
+#[derive(Debug)]
+struct Tag {
+    prefix: String,
+    namespace: String,
+    local: String,
+    attributes: Vec<Attribute>,
+}
+
+#[derive(Debug)]
+struct Attribute {
+    prefix: String,
+    namespace: String,
+    local: String,
+    value: String,
+}
+
+type Wrote = Result<(), WriteError>;
+
+impl HtmlWriter {
+    pub(crate) fn new(options: Arc<HtmlOptions>) -> Self {
+        let doctype_due = options.public.is_some() || options.system.is_some();
+        Self {
+            options,
+            out: String::new(),
+            open: Vec::new(),
+            names: String::new(),
+            bindings: Vec::new(),
+            pending: None,
+            doctype_due,
+            after_block: false,
+            made: 0,
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Result<String, WriteError> {
+        while !self.open.is_empty() {
+            self.end_element()?;
+        }
+        if self.options.indent && !self.out.ends_with('\n') {
+            self.out.push('\n');
+        }
+        Ok(self.out)
+    }
+
+    pub(crate) fn raw(&mut self, text: &str) -> Wrote {
+        self.check_exact(text)?;
+        self.before_content()?;
+        self.after_block = false;
+        self.out.push_str(text);
+        Ok(())
+    }
+
+    fn has(&self, c: char) -> bool {
+        match self.options.encoding {
+            Encoding::Utf8 | Encoding::Utf16 => true,
+            Encoding::UsAscii => c.is_ascii(),
+            Encoding::Iso8859_1 => u32::from(c) < 0x100,
+        }
+    }
+
+    /// Text that has to come out as it is.
+    fn check_exact(&self, text: &str) -> Wrote {
+        if !is_text(text) {
+            return Err(WriteError::BadText);
+        }
+        match text.chars().find(|c| !self.has(*c)) {
+            Some(c) => Err(WriteError::NotInEncoding(c, self.options.encoding.name())),
+            None => Ok(()),
+        }
+    }
+
+    fn keeps_space(&self) -> bool {
+        self.open.last().is_some_and(|open| open.keeps_space)
+    }
+
+    fn break_line(&mut self) {
+        let breaks = self.options.indent && !self.keeps_space();
+        if breaks && !self.out.is_empty() && !self.out.ends_with('\n') {
+            self.out.push('\n');
+        }
+    }
+
+    fn before_content(&mut self) -> Wrote {
+        match self.pending.take() {
+            Some(tag) => self.begin(tag, false),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a start tag; of an empty one that is XML, the end too.
+    fn begin(&mut self, mut tag: Tag, empty: bool) -> Wrote {
+        let Some(mut open) = self.open.last().copied() else { return Err(WriteError::NothingOpen) };
+        if open.nature == Nature::Void && self.is_second_meta(&tag) {
+            return Ok(());
+        }
+        self.bind(&mut tag, open.bindings);
+        self.document_type(&tag);
+        self.out.push('<');
+        open.name = self.names.len();
+        let start = self.out.len();
+        push_name(&mut self.out, &tag.prefix, &tag.local);
+        self.names.push_str(self.out.get(start..).unwrap_or(""));
+        if let Some(last) = self.open.last_mut() {
+            *last = open;
+        }
+        self.declarations(open.bindings);
+        for attribute in &tag.attributes {
+            self.attribute_of(&tag, attribute);
+        }
+        self.out.push_str(if empty && open.nature == Nature::Foreign { "/>" } else { ">" });
+        self.after_block = open.nature.is_block();
+        if open.nature == Nature::Head {
+            self.meta();
+        }
+        Ok(())
+    }
+
+    fn meta(&mut self) {
+        self.break_line();
+        let HtmlOptions { media_type, encoding, .. } = &*self.options;
+        let name = encoding.name();
+        let parts = ["<meta http-equiv=\"Content-Type\" content=\"", media_type, "; charset="];
+        self.out.extend(parts);
+        self.out.extend([name, "\">"]);
+        self.after_block = true;
+    }
+
+    /// The sheet's own word about type and encoding gives way to the one that was written.
+    fn is_second_meta(&self, tag: &Tag) -> bool {
+        let above = self.open.len().checked_sub(2).and_then(|at| self.open.get(at));
+        let says = |attribute: &Attribute| {
+            attribute.local.eq_ignore_ascii_case("http-equiv")
+                && attribute.value.eq_ignore_ascii_case("content-type")
+        };
+        above.is_some_and(|open| open.nature == Nature::Head)
+            && tag.local.eq_ignore_ascii_case("meta")
+            && tag.attributes.iter().any(says)
+    }
+
+    /// Sees to it that prefixes mean what the names need.
+    fn bind(&mut self, tag: &mut Tag, mark: usize) {
+        tag.prefix = self.prefix_for(&tag.prefix, &tag.namespace, true, mark);
+        for attribute in &mut tag.attributes {
+            if !attribute.namespace.is_empty() {
+                attribute.prefix =
+                    self.prefix_for(&attribute.prefix, &attribute.namespace, false, mark);
+            }
+        }
+    }
+
+    fn prefix_for(&mut self, wanted: &str, uri: &str, element: bool, mark: usize) -> String {
+        if uri == xml::XML_NAMESPACE {
+            return "xml".to_owned();
+        }
+        let wanted = if uri.is_empty() { "" } else { wanted };
+        let usable = element || !wanted.is_empty();
+        let bound = self.bound(wanted);
+        if usable && bound.map_or(uri.is_empty(), |(_, bound)| bound == uri) {
+            return wanted.to_owned();
+        }
+        if usable && bound.is_none_or(|(at, _)| at < mark) {
+            self.bindings.push((wanted.to_owned(), uri.to_owned()));
+            return wanted.to_owned();
+        }
+        loop {
+            let prefix = format!("ns{}", self.made);
+            self.made = self.made.wrapping_add(1);
+            if self.bound(&prefix).is_none() {
+                self.bindings.push((prefix.clone(), uri.to_owned()));
+                return prefix;
+            }
+        }
+    }
+
+    fn bound(&self, prefix: &str) -> Option<(usize, &str)> {
+        let at = self.bindings.iter().rposition(|(known, _)| known == prefix)?;
+        self.bindings.get(at).map(|(_, uri)| (at, uri.as_str()))
+    }
+
+    fn declarations(&mut self, mark: usize) {
+        let fresh = self.bindings.get(mark..).unwrap_or(&[]).to_vec();
+        for (prefix, uri) in fresh {
+            self.out.push_str(if prefix.is_empty() { " xmlns" } else { " xmlns:" });
+            self.out.extend([prefix.as_str(), "=\""]);
+            self.value(&uri, false);
+            self.out.push('"');
+        }
+    }
+
+    fn document_type(&mut self, tag: &Tag) {
+        if !std::mem::take(&mut self.doctype_due) {
+            return;
+        }
+        let HtmlOptions { public, system, .. } = &*self.options;
+        let name = if tag.local.eq_ignore_ascii_case("html") { &tag.local } else { "html" };
+        self.out.extend(["<!DOCTYPE ", name]);
+        match public {
+            Some(public) => self.out.extend([" PUBLIC \"", public, "\""]),
+            None => self.out.push_str(" SYSTEM"),
+        }
+        if let Some(system) = system {
+            let quote = if system.contains('"') { "'" } else { "\"" };
+            self.out.extend([" ", quote, system, quote]);
+        }
+        self.out.push_str(">\n");
+    }
+
+    fn attribute_of(&mut self, tag: &Tag, attribute: &Attribute) {
+        self.out.push(' ');
+        push_name(&mut self.out, &attribute.prefix, &attribute.local);
+        let ours = tag.namespace.is_empty() && attribute.namespace.is_empty();
+        if ours && names::is_minimized(&attribute.local, &attribute.value) {
+            return;
+        }
+        self.out.push_str("=\"");
+        if ours && names::is_uri(&tag.local, &attribute.local) {
+            self.value(&names::escaped_uri(&attribute.value), true);
+        } else {
+            self.value(&attribute.value, ours);
+        }
+        self.out.push('"');
+    }
+
+    /// An attribute's value. In HTML `<` may stand in it, and so may `&` in front of `{`.
+    fn value(&mut self, text: &str, html: bool) {
+        let mut rest = text.chars().peekable();
+        while let Some(c) = rest.next() {
+            match c {
+                '&' if html && rest.peek() == Some(&'{') => self.out.push('&'),
+                '&' => self.out.push_str("&amp;"),
+                '"' => self.out.push_str("&quot;"),
+                '<' if !html => self.out.push_str("&lt;"),
+                '\n' | '\t' | '\r' if !html => self.reference(c),
+                c if !self.has(c) => self.reference(c),
+                c => self.out.push(c),
+            }
+        }
+    }
+
+    fn reference(&mut self, c: char) {
+        self.out.push_str(&format!("&#{};", u32::from(c)));
+    }
+}
+
+impl Sink for HtmlWriter {
+    type Error = WriteError;
+
+    fn start_element(&mut self, name: QNameRef<'_>) -> Wrote {
+        if !is_ncname(name.local) || !(name.prefix.is_empty() || is_ncname(name.prefix)) {
+            return Err(WriteError::BadName(name.local.to_owned()));
+        }
+        self.check_exact(name.local)?;
+        self.check_exact(name.prefix)?;
+        self.before_content()?;
+        let nature = Nature::of(name.namespace, name.local);
+        if nature.is_block() {
+            self.break_line();
+        }
+        let above = self.keeps_space();
+        self.open.push(Open {
+            name: self.names.len(),
+            bindings: self.bindings.len(),
+            nature,
+            keeps_space: above || names::keeps_space(nature, name.local),
+        });
+        self.pending = Some(Tag {
+            prefix: name.prefix.to_owned(),
+            namespace: name.namespace.to_owned(),
+            local: name.local.to_owned(),
+            attributes: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn namespace(&mut self, prefix: &str, uri: &str) -> Wrote {
+        let bad = || WriteError::BadDeclaration(prefix.to_owned());
+        let Some(tag) = &self.pending else { return Err(WriteError::NotInStartTag) };
+        if prefix == "xml" || prefix == "xmlns" || (uri.is_empty() && !prefix.is_empty()) {
+            return Err(bad());
+        }
+        if prefix.is_empty() && tag.prefix.is_empty() && uri != tag.namespace {
+            // The element itself is in no namespace, or another: its name decides.
+            return Err(bad());
+        }
+        let mark = self.open.last().map_or(0, |open| open.bindings);
+        match self.bound(prefix) {
+            Some((_, known)) if known == uri => Ok(()),
+            Some((at, _)) if at >= mark => Err(bad()),
+            None if uri.is_empty() => Ok(()),
+            Some(_) | None => {
+                self.bindings.push((prefix.to_owned(), uri.to_owned()));
+                Ok(())
+            }
+        }
+    }
+
+    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Wrote {
+        if !is_text(value) {
+            return Err(WriteError::BadText);
+        }
+        if !is_ncname(name.local) {
+            return Err(WriteError::BadName(name.local.to_owned()));
+        }
+        self.check_exact(name.local)?;
+        let Some(tag) = &mut self.pending else { return Err(WriteError::NotInStartTag) };
+        let known = tag.attributes.iter_mut().find(|attribute| {
+            attribute.local == name.local && attribute.namespace == name.namespace
+        });
+        if let Some(known) = known {
+            value.clone_into(&mut known.value);
+            return Ok(());
+        }
+        tag.attributes.push(Attribute {
+            prefix: name.prefix.to_owned(),
+            namespace: name.namespace.to_owned(),
+            local: name.local.to_owned(),
+            value: value.to_owned(),
+        });
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) -> Wrote {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if !is_text(text) {
+            return Err(WriteError::BadText);
+        }
+        self.before_content()?;
+        self.after_block = false;
+        if self.open.last().is_some_and(|open| open.nature == Nature::Raw) {
+            self.check_exact(text)?;
+            self.out.push_str(text);
+            return Ok(());
+        }
+        for c in text.chars() {
+            match c {
+                '&' => self.out.push_str("&amp;"),
+                '<' => self.out.push_str("&lt;"),
+                '>' => self.out.push_str("&gt;"),
+                c if !self.has(c) => self.reference(c),
+                c => self.out.push(c),
+            }
+        }
+        Ok(())
+    }
+
+    fn comment(&mut self, text: &str) -> Wrote {
+        if text.contains("--") || text.ends_with('-') {
+            return Err(WriteError::BadText);
+        }
+        self.check_exact(text)?;
+        self.before_content()?;
+        self.out.extend(["<!--", text, "-->"]);
+        Ok(())
+    }
+
+    fn processing_instruction(&mut self, target: &str, data: &str) -> Wrote {
+        if !is_ncname(target) || target.eq_ignore_ascii_case("xml") {
+            return Err(WriteError::BadName(target.to_owned()));
+        }
+        if data.contains('>') {
+            return Err(WriteError::BadText);
+        }
+        self.check_exact(target)?;
+        self.check_exact(data)?;
+        self.before_content()?;
+        self.out.extend(["<?", target, if data.is_empty() { "" } else { " " }, data, ">"]);
+        Ok(())
+    }
+
+    fn end_element(&mut self) -> Wrote {
+        let Some(open) = self.open.last().copied() else { return Err(WriteError::NothingOpen) };
+        let pending = self.pending.take();
+        let empty = pending.is_some();
+        if let Some(tag) = pending {
+            self.begin(tag, true)?;
+        }
+        let open = self.open.pop().unwrap_or(open);
+        let nature = open.nature;
+        let done = nature == Nature::Void || (empty && nature == Nature::Foreign);
+        if !done {
+            let breaks = self.after_block && !open.keeps_space;
+            if nature.is_block() && breaks && (!empty || nature == Nature::Head) {
+                self.break_line();
+            }
+            self.out.extend(["</", self.names.get(open.name..).unwrap_or(""), ">"]);
+        }
+        self.names.truncate(open.name);
+        self.bindings.truncate(open.bindings);
+        self.after_block = nature.is_block();
+        Ok(())
+    }
+}
+
+fn push_name(out: &mut String, prefix: &str, local: &str) {
+    if !prefix.is_empty() {
+        out.extend([prefix, ":"]);
+    }
+    out.push_str(local);
+}

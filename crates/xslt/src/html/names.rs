@@ -1,0 +1,120 @@
+//! What HTML's element and attribute names mean to one who writes it. Source: HTML 4.01, with what HTML 5 added.
+
+/// How an element is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nature {
+    /// In a namespace: as XML.
+    Foreign,
+    /// Without an end tag.
+    Void,
+    /// `script` and `style`: text isn't escaped.
+    Raw,
+    /// The encoding is said at its beginning.
+    Head,
+    /// White space around its tags isn't shown.
+    Block,
+    Inline,
+}
+
+#[rustfmt::skip]
+const VOID: &[&str] = &[
+    "area", "base", "basefont", "br", "col", "embed", "frame", "hr", "img", "input", "isindex", "link",
+    "meta", "param", "source", "track", "wbr",
+];
+
+#[rustfmt::skip]
+const BLOCKS: &[&str] = &[
+    "address", "article", "aside", "blockquote", "body", "caption", "center", "colgroup", "dd", "dir",
+    "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "frameset", "h1", "h2", "h3",
+    "h4", "h5", "h6", "header", "html", "legend", "li", "main", "menu", "nav", "noframes", "noscript",
+    "ol", "optgroup", "option", "p", "pre", "section", "table", "tbody", "td", "tfoot", "th", "thead",
+    "title", "tr", "ul",
+];
+
+/// Attributes whose only value is their name.
+#[rustfmt::skip]
+const BOOLEANS: &[&str] = &[
+    "async", "autofocus", "autoplay", "checked", "compact", "controls", "declare", "default", "defer",
+    "disabled", "formnovalidate", "hidden", "ismap", "loop", "multiple", "muted", "nohref", "noresize",
+    "noshade", "novalidate", "nowrap", "open", "readonly", "required", "reversed", "selected",
+];
+
+const URIS: &[&str] = &[
+    "action",
+    "background",
+    "cite",
+    "classid",
+    "codebase",
+    "formaction",
+    "href",
+    "longdesc",
+    "poster",
+    "profile",
+    "src",
+    "usemap",
+];
+
+fn lists(names: &[&str], name: &str) -> bool {
+    names.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+impl Nature {
+    pub(super) fn of(namespace: &str, local: &str) -> Self {
+        if !namespace.is_empty() {
+            Self::Foreign
+        } else if lists(VOID, local) {
+            Self::Void
+        } else if lists(&["script", "style"], local) {
+            Self::Raw
+        } else if local.eq_ignore_ascii_case("head") {
+            Self::Head
+        } else if lists(BLOCKS, local) {
+            Self::Block
+        } else {
+            Self::Inline
+        }
+    }
+
+    /// Lines may break around its tags.
+    pub(super) fn is_block(self) -> bool {
+        match self {
+            Self::Head | Self::Block => true,
+            Self::Foreign | Self::Void | Self::Raw | Self::Inline => false,
+        }
+    }
+}
+
+pub(super) fn keeps_space(nature: Nature, local: &str) -> bool {
+    nature == Nature::Raw || lists(&["pre", "textarea"], local)
+}
+
+/// Section 16.2: boolean attributes in minimized form.
+pub(super) fn is_minimized(attribute: &str, value: &str) -> bool {
+    (value.is_empty() || value.eq_ignore_ascii_case(attribute)) && lists(BOOLEANS, attribute)
+}
+
+pub(super) fn is_uri(element: &str, attribute: &str) -> bool {
+    let data = element.eq_ignore_ascii_case("object") && attribute.eq_ignore_ascii_case("data");
+    data || lists(URIS, attribute)
+}
+
+/// What isn't ASCII, as its UTF-8 bytes in hexadecimal. Source: HTML 4.01 section B.2.1.
+pub(super) fn escaped_uri(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii() {
+            out.push(c);
+            continue;
+        }
+        let mut bytes = [0; 4];
+        for byte in c.encode_utf8(&mut bytes).bytes() {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// Versions of HTML that are written alike.
+pub(crate) fn is_html_version(version: &str) -> bool {
+    ["3.2", "4", "4.0", "4.01", "5", "5.0"].contains(&version)
+}
