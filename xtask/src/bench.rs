@@ -10,6 +10,7 @@ mod change;
 mod chapters;
 mod configs;
 mod edits;
+mod engines;
 mod ground;
 mod load;
 mod process;
@@ -53,6 +54,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
         changes: options.number("--changes", change::CHANGES)?,
     };
     let profile = options.text("--profile").unwrap_or("release");
+    if options.rest == ["engines"] {
+        println!("{}", engines::run(root, &options, effort.rounds)?);
+        return Ok(());
+    }
     if !options.rest.is_empty() {
         return read_chapters(root, profile, &options.rest, &effort);
     }
@@ -76,7 +81,8 @@ fn read_chapters(root: &Path, profile: &str, names: &[String], effort: &Effort) 
     let chosen = names
         .iter()
         .map(|name| {
-            known(name).ok_or_else(|| format!("no chapter {name}; there are {}", all.join(", ")))
+            known(name)
+                .ok_or_else(|| format!("no chapter {name}; there are engines, {}", all.join(", ")))
         })
         .collect::<Result<Vec<_>, _>>()?;
     let ground = Ground::prepare(root, profile)?;

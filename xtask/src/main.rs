@@ -33,7 +33,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "limits", what: "write docs/limits.md from base::limits", run: limits::run },
     Command {
         name: "bench",
-        what: "[--quick] [--cells TEXT,..] [--targets TEXT,..] [--seconds N] [--rounds N]: CPU per request beside peers; or latency, workers, start, memory, change [--changes N]",
+        what: "[--quick] [--cells TEXT,..] [--targets TEXT,..] [--seconds N] [--rounds N]: CPU per request beside peers; or latency, workers, start, memory, change [--changes N], engines",
         run: bench::run,
     },
     Command {

@@ -1,0 +1,85 @@
+//! JSONPath, Synapse expressions and the payload template; libxml2 has nothing to compare with, so these have
+//! budgets in nanoseconds.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::hint::black_box;
+
+use expression::json::{Document, Ref};
+use expression::jsonpath::Path;
+use expression::synapse::{Mode, SynapseExpression};
+use expression::template::{Argument, MediaType, PayloadTemplate, Settings};
+use expression::{EvalError, Expression, Scope};
+
+use crate::{Answer, documents, least_ns};
+
+/// A body that is read when it is asked for.
+struct Message<'s> {
+    bytes: &'s [u8],
+    json: OnceCell<Document<'s>>,
+}
+
+impl<'s> Message<'s> {
+    fn new(bytes: &'s [u8]) -> Self {
+        Self { bytes, json: OnceCell::new() }
+    }
+}
+
+impl Scope for Message<'_> {
+    fn json(&self) -> Result<Option<Ref<'_>>, EvalError> {
+        if self.json.get().is_none() {
+            let read =
+                Document::parse(self.bytes).map_err(|error| EvalError::Body(error.to_string()))?;
+            _ = self.json.set(read);
+        }
+        Ok(self.json.get().map(Document::root))
+    }
+
+    fn header(&self, _name: &str) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed("silver"))
+    }
+
+    fn unix_ms(&self) -> i64 {
+        0
+    }
+}
+
+/// A path on a parsed document of 1 KiB.
+pub(crate) fn jsonpath(path: &str) -> Answer {
+    let order = documents::order();
+    let document = Document::parse(order.as_bytes())?;
+    let path = Path::compile(path)?;
+    let found = path.evaluate(document.root())?;
+    let witness = format!("{found:?}").len();
+    let ns = least_ns(|| drop(black_box(path.evaluate(black_box(document.root())))));
+    Ok(format!("{ns:.0}\t{witness}"))
+}
+
+/// A Synapse expression on a parsed document of 1 KiB.
+pub(crate) fn synapse(source: &str) -> Answer {
+    let order = documents::order();
+    let message = Message::new(order.as_bytes());
+    message.json()?;
+    let compiled = SynapseExpression::compile(source, Mode::Compatible)?;
+    let witness = format!("{:?}", compiled.evaluate(&message)?).len();
+    let ns = least_ns(|| drop(black_box(compiled.evaluate(black_box(&message)))));
+    Ok(format!("{ns:.0}\t{witness}"))
+}
+
+/// The published mediation over the array payload, bytes to bytes.
+pub(crate) fn template(size: usize) -> Answer {
+    let body = documents::array_payload(size);
+    let arguments = ["json-eval($.payload)", "json-eval($.size)"]
+        .map(|source| Expression::compile(source).map(Argument::new));
+    let arguments = arguments.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let format = r#"{"payload":$1,"size":"$2"}"#;
+    let template = PayloadTemplate::compile(format, arguments, Settings::new(MediaType::Json))?;
+    let mut out = Vec::new();
+    template.render(&Message::new(&body), &mut out)?;
+    let size = out.len();
+    let ns = least_ns(|| {
+        out.clear();
+        _ = black_box(template.render(&Message::new(black_box(&body)), &mut out));
+    });
+    Ok(format!("{ns:.0}\t{size}"))
+}

@@ -1,0 +1,69 @@
+//! XML, XPath and XSLT: the same work as in peer.c.
+
+use std::hint::black_box;
+
+use xml::Document;
+use xpath::{Context, Expression, Nothing, StaticContext, Value};
+use xslt::{Params, Refuse, Stylesheet};
+
+use crate::{Answer, least_ns};
+
+/// Bytes to a tree and the tree dropped; the witness is its number of nodes.
+pub(crate) fn read(file: &str) -> Answer {
+    let bytes = std::fs::read(file)?;
+    let nodes = Document::parse(&bytes)?.root().descendants().count();
+    let ns = least_ns(|| drop(black_box(Document::parse(black_box(&bytes)))));
+    Ok(format!("{ns:.0}\t{nodes}"))
+}
+
+/// Bytes of heap of the tree, and of the document.
+pub(crate) fn heap(file: &str) -> Answer {
+    let bytes = std::fs::read(file)?;
+    Ok(format!("{}\t{}", Document::parse(&bytes)?.heap_bytes(), bytes.len()))
+}
+
+struct Prefixes;
+
+impl StaticContext for Prefixes {
+    fn namespace(&self, prefix: &str) -> Option<String> {
+        let uri = match prefix {
+            "soapenv" => "http://schemas.xmlsoap.org/soap/envelope/",
+            "m" => "http://services.samples/xsd",
+            "t" => "http://someuri",
+            _ => return None,
+        };
+        Some(uri.to_owned())
+    }
+}
+
+/// A compiled expression on a tree, from its root; the witness is the number of nodes, or the value.
+pub(crate) fn select(file: &str, expression: &str) -> Answer {
+    let document = Document::parse(&std::fs::read(file)?)?;
+    let expression = Expression::compile(expression, &Prefixes)?;
+    let context = Context::new(document.root());
+    let witness = match expression.evaluate(context, &mut Nothing)? {
+        Value::NodeSet(nodes) => format!("{} nodes", nodes.len()),
+        Value::Number(number) => xpath::number_to_string(number).into_owned(),
+        Value::Boolean(boolean) => boolean.to_string(),
+        Value::String(text) => text,
+    };
+    let ns = least_ns(|| {
+        _ = black_box(expression.evaluate(black_box(context), &mut Nothing));
+    });
+    Ok(format!("{ns:.0}\t{witness}"))
+}
+
+/// A compiled sheet over bytes, to bytes; the witness is how many come out.
+pub(crate) fn transform(file: &str, sheet: &str) -> Answer {
+    let bytes = std::fs::read(file)?;
+    let sheet = Stylesheet::compile(&std::fs::read(sheet)?, &Refuse)?;
+    let params = Params::new();
+    let run = |bytes: &[u8]| -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+        let mut out = Vec::new();
+        sheet.transform(&Document::parse(bytes)?, &params, &mut out)?;
+        Ok(out)
+    };
+    let size = run(&bytes)?.len();
+    let ns = least_ns(|| drop(black_box(run(black_box(&bytes)))));
+    Ok(format!("{ns:.0}\t{size}"))
+}

@@ -1,0 +1,262 @@
+//! The engines beside libxml2 and libxslt: `benches/engines` and its C peer, built here, on one core each in turn,
+//! question by question, round after round, in CPU time of the thread. A ratio is taken within a round; what is told is the middle round.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use super::cells::wanted;
+use super::ground::{TARGET_CORE, read};
+use super::report::median;
+use crate::shell::{self, Options};
+use crate::workspace;
+
+const SIZES: [(&str, &str); 3] = [("1000", "1 KB"), ("10000", "10 KB"), ("100000", "100 KB")];
+const EXPRESSIONS: &str = "crates/xpath/benches-data/twenty.txt";
+const SHEET: &str = "crates/xslt/tests/data/reverse.xslt";
+
+/// Most of libxml2's and libxslt's time, or of the document's bytes, and most nanoseconds: the issue's budgets.
+const READ_MAX: f64 = 1.0 / 3.0;
+const HEAP_MAX: f64 = 3.0;
+const SELECT_MAX: f64 = 0.33;
+const TRANSFORM_MAX: f64 = 0.25;
+#[rustfmt::skip]
+const ALONE: &[(&[&str], f64)] = &[
+    (&["jsonpath", "$.order.customer.address.city"],              1_000.0),
+    (&["jsonpath", "$.items[3].name"],                            1_000.0),
+    (&["expression", "${payload.order.customer.address.city}"],   1_000.0),
+    (&["expression", "${payload.order.total > 100}"],             1_000.0),
+    (&["expression", "${headers.tier == 'silver' ? payload.order.id : 'none'}"], 1_000.0),
+    (&["template", "1024"],                                       3_000.0),
+    (&["template", "102400"],                                     200_000.0),
+];
+
+/// Builds both sides and prints the tables; `--cells` chooses among read, heap, transform, select and alone.
+///
+/// # Errors
+/// The headers of libxml2 or libxslt are missing; a side fails; the sides found different things.
+pub(super) fn run(root: &Path, options: &Options, rounds: u64) -> Result<String, String> {
+    let profile = options.text("--profile").unwrap_or("release");
+    let folder = workspace::target_dir(root).join("bench").join("engines");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let ours = build_ours(root, profile)?;
+    shell::run(Command::new(&ours).arg("documents").arg(&folder))?;
+    let mut both = Both {
+        ours: Side::start(&ours)?,
+        peer: Side::start(&build_peer(root, &folder)?)?,
+        folder,
+        rounds: rounds.max(1),
+    };
+    let mut page = String::new();
+    let chosen = |name: &str| wanted(options.text("--cells"), name);
+    if ["read", "heap", "transform"].iter().any(|name| chosen(name)) {
+        page.push_str(&documents(root, &mut both, &chosen)?);
+    }
+    if chosen("select") {
+        page.push_str(&expressions(root, &mut both)?);
+    }
+    if chosen("alone") {
+        page.push_str(&alone(&mut both)?);
+    }
+    Ok(page)
+}
+
+fn build_ours(root: &Path, profile: &str) -> Result<PathBuf, String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--quiet", "--package", "penstock-engines", "--profile", profile]);
+    shell::run(cargo.current_dir(root))?;
+    Ok(workspace::target_dir(root).join(profile).join("penstock-engines"))
+}
+
+fn build_peer(root: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let program = folder.join("peer");
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-I/usr/include/libxml2", "-o"]).arg(&program);
+    cc.arg(root.join("benches/engines/peer.c")).args(["-lexslt", "-lxslt", "-lxml2"]);
+    shell::output(&mut cc).map_err(|why| {
+        format!(
+            "{why}\nthe peer wasn't built: it needs a C compiler and the headers of libxml2 and libxslt \
+             (Debian packages gcc, libxml2-dev, libxslt1-dev)"
+        )
+    })?;
+    Ok(program)
+}
+
+/// A program that is asked and answers, one line each; it ends when its stdin does.
+struct Side {
+    questions: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    child: Child,
+}
+
+impl Side {
+    fn start(program: &Path) -> Result<Self, String> {
+        let told = |error: std::io::Error| format!("{}: {error}", program.display());
+        let mut taskset = Command::new("taskset");
+        taskset.args(["-c", TARGET_CORE]).arg(program);
+        let mut child =
+            taskset.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(told)?;
+        let answers = child.stdout.take().ok_or("a program without stdout")?;
+        Ok(Self { questions: child.stdin.take(), answers: BufReader::new(answers), child })
+    }
+
+    /// The number, and the witness.
+    fn ask(&mut self, question: &str) -> Result<(f64, String), String> {
+        let told = |error: std::io::Error| format!("{question}: {error}");
+        let questions = self.questions.as_mut().ok_or("nobody to ask")?;
+        writeln!(questions, "{question}").map_err(told)?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).map_err(told)?;
+        let understood = answer
+            .trim_end()
+            .split_once('\t')
+            .and_then(|(number, witness)| Some((number.parse().ok()?, witness.to_owned())));
+        understood.ok_or_else(|| format!("{question}: no answer"))
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.questions = None;
+        _ = self.child.wait();
+    }
+}
+
+struct Both {
+    ours: Side,
+    peer: Side,
+    folder: PathBuf,
+    rounds: u64,
+}
+
+/// What all rounds came to.
+struct Compared {
+    ours: f64,
+    peer: f64,
+    ratio: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Both {
+    fn compare(&mut self, what: &str, size: &str, with: Option<&str>) -> Result<Compared, String> {
+        let file = self.folder.join(format!("{size}.xml"));
+        let mut question = format!("{what}\t{}", file.display());
+        if let Some(word) = with {
+            question = format!("{question}\t{word}");
+        }
+        let mut samples = Vec::new();
+        for _ in 0..self.rounds {
+            let (ours, our_witness) = self.ours.ask(&question)?;
+            let (peer, witness) = self.peer.ask(&question)?;
+            if our_witness != witness {
+                return Err(format!("{question}: we found {our_witness}, the peer {witness}"));
+            }
+            samples.push((ours, peer));
+        }
+        let ratios = samples.iter().map(|(ours, peer)| ours / peer);
+        Ok(Compared {
+            ours: median(samples.iter().map(|(ours, _)| *ours).collect()),
+            peer: median(samples.iter().map(|(_, peer)| *peer).collect()),
+            ratio: median(ratios.clone().collect()),
+            least: ratios.clone().fold(f64::INFINITY, f64::min),
+            most: ratios.fold(0.0, f64::max),
+        })
+    }
+}
+
+fn verdict(value: f64, budget: f64) -> &'static str {
+    if value <= budget { "met" } else { "**missed**" }
+}
+
+/// Reading, memory, and the whole of a transformation.
+fn documents(
+    root: &Path,
+    both: &mut Both,
+    chosen: &dyn Fn(&str) -> bool,
+) -> Result<String, String> {
+    let sheet = root.join(SHEET).display().to_string();
+    let mut page = String::from(
+        "\n### Documents: buyStocks, against libxml2's `xmlReadMemory` and libxslt\n\n\
+         | what | document | Penstock µs | peer µs | of the peer's (least to most) | budget | |\n|---|--:|--:|--:|--:|--:|---|\n",
+    );
+    for (what, with, title, budget) in [
+        ("read", None, "read and drop", READ_MAX),
+        ("transform", Some(sheet.as_str()), "parse, transform, serialise", TRANSFORM_MAX),
+    ] {
+        for (size, shown) in SIZES.iter().filter(|_| chosen(what)) {
+            let Compared { ours, peer, ratio, least, most } = both.compare(what, size, with)?;
+            let (ours, peer, met) = (ours / 1e3, peer / 1e3, verdict(ratio, budget));
+            _ = writeln!(
+                page,
+                "| {title} | {shown} | {ours:.1} | {peer:.1} | {ratio:.3} ({least:.3} to {most:.3}) | {budget:.2} | {met} |"
+            );
+        }
+    }
+    if chosen("heap") {
+        page.push_str(&heaps(both)?);
+    }
+    Ok(page)
+}
+
+fn heaps(both: &mut Both) -> Result<String, String> {
+    let mut page = String::from(
+        "\n| heap of the tree | Penstock, of the document's bytes | libxml2 | budget | |\n|--:|--:|--:|--:|---|\n",
+    );
+    for (size, shown) in SIZES {
+        let Compared { ours, peer, .. } = both.compare("heap", size, None)?;
+        let file = both.folder.join(format!("{size}.xml"));
+        let bytes = read(&file)?.len() as f64;
+        let (ours, peer) = (ours / bytes, peer / bytes);
+        let met = verdict(ours, HEAP_MAX);
+        _ = writeln!(page, "| {shown} | {ours:.2} | {peer:.1} | {HEAP_MAX:.1} | {met} |");
+    }
+    Ok(page)
+}
+
+/// Twenty expressions on a parsed tree, and their sums.
+fn expressions(root: &Path, both: &mut Both) -> Result<String, String> {
+    let list = read(&root.join(EXPRESSIONS))?;
+    let mut page = format!(
+        "\n### XPath on a parsed tree, against libxml2 (ns, and the share of libxml2's; budget {SELECT_MAX})\n\n\
+         | expression | 1 KB | 10 KB | 100 KB |\n|---|--:|--:|--:|\n"
+    );
+    let mut sums = SIZES.map(|_| (0.0, 0.0));
+    let mut over = SIZES.map(|_| 0);
+    for expression in list.lines().filter(|line| !line.starts_with('#')) {
+        _ = write!(page, "| `{}` |", expression.replace('|', "\\|"));
+        for (((size, _), sum), over) in SIZES.iter().zip(&mut sums).zip(&mut over) {
+            let Compared { ours, peer, ratio, .. } =
+                both.compare("select", size, Some(expression))?;
+            *sum = (sum.0 + ours, sum.1 + peer);
+            let mark = if ratio <= SELECT_MAX { "" } else { "**" };
+            *over += i32::from(ratio > SELECT_MAX);
+            _ = write!(page, " {ours:.0} ({mark}{ratio:.2}{mark}) |");
+        }
+        page.push('\n');
+    }
+    page.push_str("| all |");
+    for ((ours, peer), over) in sums.iter().zip(over) {
+        _ = write!(page, " {:.2}, {over} over |", ours / peer);
+    }
+    page.push('\n');
+    Ok(page)
+}
+
+/// What has no peer, against its budget.
+fn alone(both: &mut Both) -> Result<String, String> {
+    let mut page = String::from(
+        "\n### JSON, on a parsed document of 1 KiB; the template from bytes to bytes\n\n| what | ns | budget | |\n|---|--:|--:|---|\n",
+    );
+    for (words, budget) in ALONE {
+        let mut times = Vec::new();
+        for _ in 0..both.rounds {
+            times.push(both.ours.ask(&words.join("\t"))?.0);
+        }
+        let time = median(times);
+        let met = verdict(time, *budget);
+        _ = writeln!(page, "| `{}` | {time:.0} | {budget:.0} | {met} |", words.join(" "));
+    }
+    Ok(page)
+}
