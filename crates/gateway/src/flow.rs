@@ -315,9 +315,10 @@ impl Outflow {
         !self.ended && self.announced == 0 && self.sent == self.text.len()
     }
 
-    /// Gives the text back for reuse.
-    pub(crate) fn into_text(self) -> Vec<u8> {
-        self.text
+    /// Gives the text back for reuse: at the end, or when all is written.
+    pub(crate) fn take_text(&mut self) -> Vec<u8> {
+        self.sent = 0;
+        std::mem::take(&mut self.text)
     }
 
     /// Moves bytes from `source` into `sink` until all is written. `Pending`: one of them waits.

@@ -27,6 +27,11 @@ impl Drop for Busy<'_> {
     }
 }
 
+/// What is lent again and again, the last given back first: that one is still in the cache. Boxed, so
+/// that a connection's future holds and moves a pointer.
+#[allow(clippy::vec_box, reason = "the boxes are what is lent")]
+type Lent<T> = Vec<Box<T>>;
+
 /// One worker.
 pub(crate) struct Worker {
     pub(crate) number: usize,
@@ -34,8 +39,8 @@ pub(crate) struct Worker {
     /// The clock as the last sweep read it: good enough for deadlines and lifetimes.
     coarse: Cell<Now>,
     pub(crate) buffers: Buffers,
-    calls: RefCell<Vec<Call>>,
-    response_heads: RefCell<Vec<ResponseHead>>,
+    calls: RefCell<Lent<Call>>,
+    response_heads: RefCell<Lent<ResponseHead>>,
     pub(crate) watches: Watches,
     compiled: RefCell<Rc<Compiled>>,
     pub(crate) locals: Locals,
@@ -126,11 +131,11 @@ impl Worker {
     }
 
     /// A call to fill in. Its memory served earlier ones.
-    pub(crate) fn call(&self) -> Call {
+    pub(crate) fn call(&self) -> Box<Call> {
         self.calls.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(crate) fn give_back_call(&self, mut call: Call) {
+    pub(crate) fn give_back_call(&self, mut call: Box<Call>) {
         let mut calls = self.calls.borrow_mut();
         if calls.len() < limits::SPARE_HEADS_MAX
             && call.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize
@@ -140,11 +145,12 @@ impl Worker {
         }
     }
 
-    pub(crate) fn response_head(&self) -> ResponseHead {
+    /// A response head to fill in. Its memory served earlier ones.
+    pub(crate) fn response_head(&self) -> Box<ResponseHead> {
         self.response_heads.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(crate) fn give_back_response_head(&self, head: ResponseHead) {
+    pub(crate) fn give_back_response_head(&self, head: Box<ResponseHead>) {
         let mut heads = self.response_heads.borrow_mut();
         if heads.len() < limits::SPARE_HEADS_MAX {
             heads.push(head);

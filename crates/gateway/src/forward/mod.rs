@@ -34,7 +34,7 @@ use pool::Freshness;
 /// A response head from a backend; its body, and perhaps the rest of the request's, still to come.
 pub(crate) struct Upstreamed {
     pub(crate) lease: Lease,
-    pub(crate) head: ResponseHead,
+    pub(crate) head: Box<ResponseHead>,
     /// The head's bytes are at the front of its buffer.
     pub(crate) reader: BodyReader,
     pub(crate) upload: Upload,
@@ -186,7 +186,7 @@ async fn attempt<C: Client>(
         flow: Outflow::new(text, framing),
         cut_short: spent_us > EARLIER_ATTEMPT_US,
         uploaded: None,
-        head: worker.response_head(),
+        head: None,
         buffer: Buffer::default(),
         interim: 0,
         stall_us: u64::from(live.stall_ms) * 1_000,
@@ -209,7 +209,8 @@ struct Exchange<'a> {
     cut_short: bool,
     /// How the upload ended; `None` while it runs.
     uploaded: Option<Upload>,
-    head: ResponseHead,
+    /// Borrowed when the first bytes of the response are there.
+    head: Option<Box<ResponseHead>>,
     buffer: Buffer,
     interim: u32,
     /// Longest wait without a byte written.
@@ -225,7 +226,11 @@ impl Exchange<'_> {
         if self.uploaded.is_none() {
             let before = self.flow.written;
             match self.flow.poll_run(cx, client, &mut self.lease.stream) {
-                Poll::Ready(Ok(())) => self.uploaded = Some(Upload::Done),
+                Poll::Ready(Ok(())) => {
+                    self.uploaded = Some(Upload::Done);
+                    // Given back before the wait, so that the next request writes into the same memory.
+                    self.worker.buffers.give_back_text(self.flow.take_text());
+                }
                 Poll::Ready(Err(FlowError::Source(error))) => {
                     return Poll::Ready(Err(body_fault(error)));
                 }
@@ -271,14 +276,16 @@ impl Exchange<'_> {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         loop {
             if !self.buffer.is_empty() {
-                match self.head.parse(self.buffer.filled(), self.method) {
+                let head = self.head.get_or_insert_with(|| self.worker.response_head());
+                match head.parse(self.buffer.filled(), self.method) {
                     Err(refusal) => return Poll::Ready(Err(self.violation(refusal.reason))),
-                    Ok(Parsed::Complete) if self.head.is_interim() => {
+                    Ok(Parsed::Complete) if head.is_interim() => {
+                        let len = head.len();
                         self.interim += 1;
                         if self.interim > INTERIM_RESPONSES_MAX {
                             return Poll::Ready(Err(self.violation("too many interim responses")));
                         }
-                        self.buffer.consume(self.head.len());
+                        self.buffer.consume(len);
                         continue;
                     }
                     Ok(Parsed::Complete) => return Poll::Ready(Ok(())),
@@ -313,20 +320,20 @@ impl Exchange<'_> {
         }
     }
 
-    fn conclude(self, outcome: Result<(), Fault>) -> Result<Upstreamed, Broken> {
+    fn conclude(mut self, outcome: Result<(), Fault>) -> Result<Upstreamed, Broken> {
         let buffers = &self.worker.buffers;
         match outcome {
             Ok(()) => {
                 let upload = match self.uploaded {
                     None => Upload::Running(self.flow),
                     Some(ended) => {
-                        buffers.give_back_text(self.flow.into_text());
+                        buffers.give_back_text(self.flow.take_text());
                         ended
                     }
                 };
                 Ok(Upstreamed {
                     lease: self.lease,
-                    head: self.head,
+                    head: self.head.unwrap_or_default(),
                     reader: BodyReader::idle(self.buffer),
                     upload,
                     authority: Rc::clone(self.authority),
@@ -343,8 +350,10 @@ impl Exchange<'_> {
                     fault,
                 };
                 buffers.give_back(self.buffer);
-                buffers.give_back_text(self.flow.into_text());
-                self.worker.give_back_response_head(self.head);
+                buffers.give_back_text(self.flow.take_text());
+                if let Some(head) = self.head {
+                    self.worker.give_back_response_head(head);
+                }
                 Err(broken)
             }
         }

@@ -184,7 +184,8 @@ impl Pool {
             return Ok(Lease { stream, reused: true, place });
         }
         let authority = self.authority();
-        let fault = match within(watch, self.connect(tls, connect_ms)).await {
+        // Boxed: this is the rare case, and takes no room in the futures of the others.
+        let fault = match within(watch, Box::pin(self.connect(tls, connect_ms))).await {
             Some(Ok(stream)) => {
                 self.opened.set(self.opened.get() + 1);
                 return Ok(Lease { stream, reused: false, place });

@@ -16,7 +16,7 @@ use crate::respond::{self, Local};
 
 impl Connection<'_> {
     /// Answers the request whose head stands in `call`.
-    pub(super) async fn serve_one(&mut self, call: Call) -> After {
+    pub(super) async fn serve_one(&mut self, call: Box<Call>) -> After {
         let worker = self.worker;
         let _busy = worker.busy();
         let compiled = worker.compiled();
@@ -49,7 +49,7 @@ impl Connection<'_> {
 
     /// Answers bytes that are no acceptable request. What they meant is unknown, so the connection
     /// ends.
-    pub(super) async fn refuse(&mut self, call: Call, fault: &Fault) -> After {
+    pub(super) async fn refuse(&mut self, fault: &Fault) -> After {
         let mut record = Record::open(self.worker.now_us());
         let statuses = self.worker.compiled().live.fault_status;
         let told = respond::tell(fault, record.allow, statuses);
@@ -57,7 +57,6 @@ impl Connection<'_> {
         let nobody = Call { peer: Rc::clone(self.peer()), ..Call::default() };
         self.send_local(&nobody, &told.local, false, &mut record).await;
         self.worker.close(record, &nobody);
-        self.worker.give_back_call(call);
         After::Linger
     }
 
@@ -112,7 +111,7 @@ impl Connection<'_> {
         })
         .await;
         record.sent = flow.written;
-        self.worker.buffers.give_back_text(flow.into_text());
+        self.worker.buffers.give_back_text(flow.take_text());
         written
     }
 }

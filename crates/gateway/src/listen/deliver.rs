@@ -25,7 +25,8 @@ impl Connection<'_> {
     ) -> After {
         record.status = answer.head.status();
         if answer.head.status() == 101 {
-            return tunnel::run(self, call, answer, record).await;
+            // Boxed, so that it takes no room in the tasks of the others.
+            return Box::pin(tunnel::run(self, call, answer, record)).await;
         }
         let framing = framing_for(call, &answer);
         let overtaken = !matches!(answer.upload, Upload::Done);
@@ -48,7 +49,7 @@ impl Connection<'_> {
         self.watch.set(self.worker.coarse_us() + stall_us);
         let ended = poll_fn(|cx| self.poll_deliver(cx, &mut answer, &mut down, stall_us)).await;
         record.sent = down.written;
-        self.worker.buffers.give_back_text(down.into_text());
+        self.worker.buffers.give_back_text(down.take_text());
         let whole = conclude(self.worker, ended, record);
         if !whole && framing == Framing::Close {
             // The connection's end is the body's: only a reset tells that this one is not whole.

@@ -59,8 +59,8 @@ pub(super) struct Http2 {
 
 /// What a connection gives when a head is asked of it.
 enum Next {
-    /// A request; its head stands in the call.
-    Request,
+    /// A request.
+    Request(Box<Call>),
     /// The preface of HTTP/2, as the very first bytes.
     Http2,
     /// The connection ended, or idled too long, between requests.
@@ -82,16 +82,15 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
     };
     let mut first = true;
     loop {
-        let mut call = worker.call();
-        let after = match connection.read_head(&mut call, first).await {
-            Ok(Next::Request) => connection.serve_one(call).await,
+        let after = match connection.read_head(first).await {
+            Ok(Next::Request(call)) => connection.serve_one(call).await,
             Ok(Next::End) => break,
             Ok(Next::Http2) => {
                 let read = Bytes::copy_from_slice(connection.reader.buffer.filled());
                 worker.buffers.give_back(connection.reader.buffer);
                 return Some(Http2 { stream: connection.stream, read });
             }
-            Err(fault) => connection.refuse(call, &fault).await,
+            Err(fault) => connection.refuse(&fault).await,
         };
         match after {
             After::Keep => first = false,
@@ -107,8 +106,8 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
 }
 
 impl Connection<'_> {
-    /// Reads one head into `call`.
-    async fn read_head(&mut self, call: &mut Call, first: bool) -> Result<Next, Fault> {
+    /// Reads one head.
+    async fn read_head(&mut self, first: bool) -> Result<Next, Fault> {
         let compiled = self.worker.compiled();
         let (head_ms, idle_ms) = (compiled.live.head_ms, compiled.live.idle_ms);
         drop(compiled);
@@ -124,10 +123,12 @@ impl Connection<'_> {
                 }
                 match self.preface(first) {
                     PrefaceMatch::Yes => return Ok(Next::Http2),
-                    PrefaceMatch::No if self.parse_head(call, &mut looked_at)? => {
-                        return Ok(Next::Request);
+                    PrefaceMatch::No => {
+                        if let Some(call) = self.parse_head(&mut looked_at)? {
+                            return Ok(Next::Request(call));
+                        }
                     }
-                    PrefaceMatch::No | PrefaceMatch::Partial => {}
+                    PrefaceMatch::Partial => {}
                 }
             }
             match self.read_more().await {
@@ -162,24 +163,27 @@ impl Connection<'_> {
         self.watch.is_expired()
     }
 
-    /// True: the head is complete and stands in `call` with its own bytes. `looked_at` bytes were not
-    /// a whole head before: they are looked at again only when a line or the buffer ends since, so
-    /// that a head sent byte by byte costs a look for each line, not for each byte.
-    fn parse_head(&mut self, call: &mut Call, looked_at: &mut usize) -> Result<bool, Fault> {
+    /// A call whose head is complete, with its own bytes. `looked_at` bytes were not a whole head
+    /// before: they are looked at again only when a line or the buffer ends since, so that a head sent
+    /// byte by byte costs a look for each line, not for each byte. The call is borrowed for the look:
+    /// a connection that waits holds none.
+    fn parse_head(&mut self, looked_at: &mut usize) -> Result<Option<Box<Call>>, Fault> {
         let buffer = &mut self.reader.buffer;
         let fresh = buffer.filled().get(*looked_at..).unwrap_or_default();
         if *looked_at > 0 && buffer.has_room() && !fresh.contains(&b'\n') {
-            return Ok(false);
+            return Ok(None);
         }
         *looked_at = buffer.filled().len();
+        let mut call = self.worker.call();
         match call.head.parse(buffer.filled()) {
             Ok(Parsed::Partial) => {
+                self.worker.give_back_call(call);
                 buffer.compact();
                 if !buffer.has_room() && !buffer.grow() {
                     let reason = "Request Header Fields Too Large";
                     return Err(Fault::Malformed { status: 431, reason });
                 }
-                Ok(false)
+                Ok(None)
             }
             Ok(Parsed::Complete) => {
                 let len = call.head.len();
@@ -188,10 +192,11 @@ impl Connection<'_> {
                 call.peer = Rc::clone(&self.peer);
                 call.secure = self.stream.is_secure();
                 buffer.consume(len);
-                self.begin_body(call);
-                Ok(true)
+                self.begin_body(&call);
+                Ok(Some(call))
             }
             Err(refusal) => {
+                self.worker.give_back_call(call);
                 Err(Fault::Malformed { status: refusal.status, reason: refusal.reason })
             }
         }

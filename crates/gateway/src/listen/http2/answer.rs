@@ -47,7 +47,7 @@ pub(super) async fn answer(opened: Opened, (parts, body, respond): Accepted) {
         }
         Err(Refusal { status, reason }) => {
             // What the head meant is unknown: nothing of it may stay.
-            call = Call { peer: Rc::clone(&opened.0.peer), ..Call::default() };
+            *call = Call { peer: Rc::clone(&opened.0.peer), ..Call::default() };
             Err(Fault::Malformed { status, reason })
         }
     };
