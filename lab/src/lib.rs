@@ -14,4 +14,5 @@ pub mod gates;
 pub mod load;
 mod machine;
 pub mod payload;
+pub mod report;
 pub mod result;

@@ -14,6 +14,7 @@
 mod conditions;
 mod figure;
 mod figures;
+pub mod measured;
 pub mod published;
 
 use std::collections::BTreeMap;
