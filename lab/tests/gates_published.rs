@@ -1,5 +1,7 @@
 //! The gates on the published tables: they name the broken rows, and no others.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use penstock_lab::gates::published::{Table, tally};
 use penstock_lab::gates::{GATES, Row};
 
@@ -10,26 +12,34 @@ const MICRO_INTEGRATOR: &[u8] = include_bytes!("../published/micro-integrator.cs
 
 #[test]
 fn five_microgateway_rows_have_errors_and_four_of_them_miss_littles_law() {
-    check(API_MICROGATEWAY, 144, "134 errors littles-law; 142 errors littles-law; 143 errors; \
-        144 errors littles-law; 145 errors littles-law");
-    let over_one_percent = rows(API_MICROGATEWAY).into_iter().filter(|(_, row)| {
-        row.error_percent.is_some_and(|percent| percent.value > 1.0)
-    });
+    check(
+        API_MICROGATEWAY,
+        144,
+        "134 errors littles-law; 142 errors littles-law; 143 errors; \
+        144 errors littles-law; 145 errors littles-law",
+    );
+    let over_one_percent = rows(API_MICROGATEWAY)
+        .into_iter()
+        .filter(|(_, row)| row.error_percent.is_some_and(|percent| percent.value > 1.0));
     assert_eq!(over_one_percent.count(), 5);
 }
 
 #[test]
 fn ten_api_manager_rows_miss_littles_law_and_three_of_them_have_errors() {
-    check(API_MANAGER, 144, "73 littles-law; 113 errors littles-law; 114 littles-law; \
+    check(
+        API_MANAGER,
+        144,
+        "73 littles-law; 113 errors littles-law; 114 littles-law; \
         116 errors littles-law; 118 littles-law; 119 littles-law; 120 errors littles-law; \
-        121 littles-law mean-out-of-bounds; 126 littles-law; 129 littles-law");
+        121 littles-law mean-out-of-bounds; 126 littles-law; 129 littles-law",
+    );
 }
 
 #[test]
 fn four_of_those_ten_are_off_by_more_than_a_tenth() {
     let off = |row: &Row| {
         let doubt = row.doubts().into_iter().find(|doubt| doubt.gate == "littles-law")?;
-        let (_, percent) = doubt.message.rsplit_once("off by ")?;
+        let (_, percent) = doubt.message.rsplit_once("at least ")?;
         percent.trim_end_matches(" %").parse::<f64>().ok()
     };
     let offs: Vec<f64> = rows(API_MANAGER).iter().filter_map(|(_, row)| off(row)).collect();
@@ -39,8 +49,12 @@ fn four_of_those_ten_are_off_by_more_than_a_tenth() {
 
 #[test]
 fn two_choreo_connect_counts_disagree_and_four_rows_miss_littles_law_beyond_their_rounding() {
-    check(CHOREO_CONNECT, 24, "2 littles-law; 8 littles-law; 9 littles-law; \
-        11 count-and-rate-disagree; 14 littles-law; 24 count-and-rate-disagree mean-out-of-bounds");
+    check(
+        CHOREO_CONNECT,
+        24,
+        "2 littles-law; 8 littles-law; 9 littles-law; \
+        11 count-and-rate-disagree; 14 littles-law; 24 count-and-rate-disagree mean-out-of-bounds",
+    );
 }
 
 #[test]
@@ -55,8 +69,10 @@ fn what_a_table_does_not_tell_is_not_said_to_be_checked() {
     assert_eq!(seen(API_MANAGER).as_deref(), Some("errors littles-law mean-out-of-bounds"));
     assert_eq!(
         seen(CHOREO_CONNECT).as_deref(),
-        Some("nothing-measured interrupted errors littles-law count-and-rate-disagree \
-              percentiles-in-order mean-out-of-bounds")
+        Some(
+            "nothing-measured interrupted errors littles-law count-and-rate-disagree \
+              percentiles-in-order mean-out-of-bounds"
+        )
     );
 }
 
@@ -92,7 +108,7 @@ fn every_gate_has_its_row_in_the_manual() {
 }
 
 fn rows(text: &[u8]) -> Vec<(u64, Row)> {
-    Table::read(text).and_then(|table| table.rows()).expect("a published table")
+    Table::read(text).and_then(|table| table.rows()).unwrap()
 }
 
 /// `expect`: line and gates of each row with a doubt, joined by `; `.

@@ -9,6 +9,9 @@ pub(crate) const BUSY_MAX: f64 = 0.85;
 pub(crate) const WAITED_MAX: f64 = 0.10;
 /// How late the 99th percentile of timed starts may be, in milliseconds.
 const LATE_P99_MS_MAX: f64 = 1.0;
+/// Lag that nobody minds, in milliseconds, and the share of the latencies' 99th percentile that it may be.
+const LAG_P99_MS_MAX: f64 = 1.0;
+const LAG_SHARE_MAX: f64 = 0.25;
 /// How many times faster the backend has to be alone.
 const BACKEND_TIMES: f64 = 2.0;
 /// What a target adds to a backend's delay is too little to judge below this share of it.
@@ -44,6 +47,17 @@ pub(super) fn late(row: &Row) -> Look {
             generator.waited * 100.0
         ));
     }
+    let p99_ms = row.percentiles_ms.iter().find(|(percent, _)| *percent >= 99.0);
+    if let Some((_, p99)) = p99_ms
+        && generator.lag_p99_ms > LAG_P99_MS_MAX
+        && generator.lag_p99_ms > LAG_SHARE_MAX * p99.value
+    {
+        return Look::Doubt(format!(
+            "generator late: it came {:.1} ms late to its own work, and the 99th percentile of {:.1} ms \
+             holds that",
+            generator.lag_p99_ms, p99.value
+        ));
+    }
     match generator.late_p99_ms {
         Some(late_ms) if late_ms > LATE_P99_MS_MAX => Look::Doubt(format!(
             "generator late: one start in a hundred was over {late_ms:.1} ms after its time"
@@ -59,7 +73,11 @@ pub(super) fn backend(row: &Row) -> Look {
     let Backend { alone_per_s, delay_ms } = backend;
     if delay_ms <= 0.0 {
         let times = alone_per_s / rate.high;
-        return if times >= BACKEND_TIMES { Look::Fine } else { Look::Doubt(slow(alone_per_s, times)) };
+        return if times >= BACKEND_TIMES {
+            Look::Fine
+        } else {
+            Look::Doubt(slow(alone_per_s, times))
+        };
     }
     let super::Pace::Closed { users, think_ms } = row.pace else { return Look::Unseen };
     let added = |per_s: f64| users * 1_000.0 / per_s - think_ms - delay_ms;

@@ -4,6 +4,8 @@ use super::{ERROR_PERCENT_MAX, Figure, Look, Pace, Row, TOLERANCE};
 
 /// Kinds of failure in which an answer came, but not the right or not the whole one.
 const WRONG_BODY: &[&str] = &["body-mismatch", "closed", "protocol"];
+/// Share of an open loop's requests that may wait for a connection.
+const QUEUED_SHARE_MAX: f64 = 0.01;
 
 pub(super) fn nothing(row: &Row) -> Look {
     match row.requests {
@@ -87,7 +89,11 @@ pub(super) fn littles_law(row: &Row) -> Look {
     Look::Doubt(format!(
         "Little's law: rate x mean latency is {:.1} users, not {users:.0}{}",
         found.value,
-        if off.is_finite() { format!(": off by {:.1} %", off * 100.0) } else { String::new() }
+        if off.is_finite() {
+            format!(": off by at least {:.1} %", off * 100.0)
+        } else {
+            String::new()
+        }
     ))
 }
 
@@ -206,6 +212,18 @@ pub(super) fn rate_reached(row: &Row) -> Look {
         "{asked_per_s:.0} requests per second were asked for, {:.0} were made",
         rate.value
     ))
+}
+
+pub(super) fn connections_busy(row: &Row) -> Look {
+    match row.queued_share {
+        None => Look::Unseen,
+        Some(share) if share <= QUEUED_SHARE_MAX => Look::Fine,
+        Some(share) => Look::Doubt(format!(
+            "{:.1} % of the requests found no connection free: the target is slower than the rate, or \
+             there are too few connections",
+            share * 100.0
+        )),
+    }
 }
 
 /// Minimum, percentiles and maximum with their names, as far as they are known.

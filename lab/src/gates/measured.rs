@@ -63,6 +63,9 @@ impl Row {
                 Figure::exact(if requests > 0.0 { 100.0 * errors / requests } else { 0.0 })
             }),
             errors_by_kind: by_kind(load),
+            queued_share: number("queued")
+                .zip(number("requests"))
+                .map(|(queued, all)| queued / all.max(1.0)),
             generator: generator(load),
             backend: None,
             ground: Ground::default(),
@@ -99,6 +102,7 @@ fn generator(load: &Value) -> Option<Generator> {
         busy: number("generator_busy")?,
         waited: number("generator_waited").unwrap_or(0.0),
         late_p99_ms: number("late_p99_ms"),
+        lag_p99_ms: number("generator_lag_p99_ms").unwrap_or(0.0),
     })
 }
 

@@ -66,6 +66,7 @@ pub const GATES: &[Gate] = &[
     gate("percentiles-in-order",    "percentiles of different measurements", figures::order),
     gate("mean-out-of-bounds",      "a mean that stalls or outliers made, or of another measurement", figures::mean_bounds),
     gate("rate-not-reached",        "constant arrivals that the generator or the target could not keep up", figures::rate_reached),
+    gate("connections-busy",        "constant arrivals that found no connection free", figures::connections_busy),
     gate("generator-saturated",     "a generator that was the limit", conditions::saturated),
     gate("generator-late",          "a generator that sent late", conditions::late),
     gate("backend-slow",            "a backend that was the limit", conditions::backend),
@@ -100,6 +101,8 @@ pub struct Row {
     pub error_percent: Option<Figure>,
     /// Failed requests by kind, as `penstock lab load` names them: `timeout`, `status-503`, ...
     pub errors_by_kind: Option<BTreeMap<String, u64>>,
+    /// Share of an open loop's requests that found no connection free, 0 to 1.
+    pub queued_share: Option<f64>,
     pub generator: Option<Generator>,
     pub backend: Option<Backend>,
     pub ground: Ground,
@@ -128,6 +131,8 @@ pub struct Generator {
     pub waited: f64,
     /// By how much the 99th percentile of starts was late, where they had a time to keep.
     pub late_p99_ms: Option<f64>,
+    /// By how much the 99th percentile of its looks at its own alarm was late.
+    pub lag_p99_ms: f64,
 }
 
 /// The backend without the target in between, under the same users, size and delay.

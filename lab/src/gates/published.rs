@@ -14,9 +14,15 @@ use super::{Figure, Pace, Row};
 const PUBLISHED_DIGITS: i32 = 2;
 /// Columns of which a table must have at least one to be worth a look.
 const NEEDED: &[&str] = &["Throughput (Requests/sec)", "Average Response Time (ms)", "Error %"];
-const PERCENTILES: &[(f64, &str)] =
-    &[(50.0, "50th"), (75.0, "75th"), (90.0, "90th"), (95.0, "95th"), (98.0, "98th"),
-      (99.0, "99th"), (99.9, "99.9th")];
+const PERCENTILES: &[(f64, &str)] = &[
+    (50.0, "50th"),
+    (75.0, "75th"),
+    (90.0, "90th"),
+    (95.0, "95th"),
+    (98.0, "98th"),
+    (99.0, "99th"),
+    (99.9, "99.9th"),
+];
 
 /// Why a table can't be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -124,6 +130,7 @@ impl Table {
             measured_s: None,
             error_percent: figure(&["Error %"]),
             errors_by_kind: None,
+            queued_share: None,
             generator: None,
             backend: None,
             ground: super::Ground::default(),
