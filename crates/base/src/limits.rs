@@ -215,10 +215,6 @@ pub const LOAD_STOP_MS: u64 = 1_000;
 pub const LOAD_SPARE_FILES: u64 = 64;
 /// Longest text that `--expect` may ask for, in bytes.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
-/// Most rows of a results table that the lab reads. More: refused.
-pub const LAB_TABLE_ROWS_MAX: usize = 100_000;
-/// Largest results table that the lab reads, in bytes. Larger: refused.
-pub const LAB_TABLE_BYTES_MAX: u64 = 64 * MIB as u64;
 
 /// Most values that the aliases of one YAML file may stand for. More: a diagnostic ("billion laughs").
 pub const YAML_COPIES_MAX: usize = 100_000;
@@ -286,6 +282,8 @@ pub const XSLT_STEPS_MAX: u64 = 100_000_000;
 pub const XSLT_MADE_BYTES_MAX: usize = 64 * MIB as usize;
 /// Most global variables that wait for one another through templates, and most keys through their values. More: the run fails. Each takes stack; proven against 2 MiB by a test.
 pub const XSLT_GLOBALS_DEPTH_MAX: usize = 4;
+/// Most compiled patterns of EXSLT's regular expressions that one run keeps, each up to `PATTERN_BYTES_MAX`. More: they are forgotten and compiled again.
+pub const XSLT_PATTERNS_MAX: usize = 16;
 
 // --- JSON and expressions -----------------------------------------------------------------------
 

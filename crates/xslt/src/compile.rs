@@ -5,10 +5,8 @@ mod instruction;
 mod names;
 mod number;
 mod output;
-mod stamps;
 mod tables;
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -52,8 +50,6 @@ pub(crate) struct Compiler<'t> {
     slots: u32,
     depth: usize,
     tops: Vec<Top<'t>>,
-    /// Names that selections ask for.
-    asked: RefCell<Vec<ExpandedName>>,
 }
 
 pub(crate) fn compile(
@@ -88,7 +84,6 @@ pub(crate) fn compile(
         slots: 0,
         depth: 0,
         tops: loader.tops,
-        asked: RefCell::default(),
     };
     compiler.declare_all()?;
     compiler.code_all()?;
@@ -290,8 +285,7 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
-    fn finish(mut self) -> Program {
-        self.stamp_all();
+    fn finish(self) -> Program {
         let modes = Modes::new(&self.rules, self.modes.len());
         Program {
             ops: self.ops,
@@ -305,7 +299,6 @@ impl<'t> Compiler<'t> {
             formats: self.formats.into_iter().map(|(name, (symbols, _))| (name, symbols)).collect(),
             spaces: self.spaces,
             output: Arc::new(self.output),
-            names: self.asked.into_inner(),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use xpath::{ExpandedName, FunctionId};
 
+use crate::exslt;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
     Current,
@@ -52,14 +54,17 @@ const TABLE: &[Row] = &[
     row("http://xml.apache.org/xalan",       "nodeset",  Function::NodeSet, 1, 1),
 ];
 
-/// The number of a function is its place in the table.
+/// The number of a function is its place in the table; those of EXSLT's modules come behind.
 pub(crate) fn find(name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
     let at = TABLE.iter().position(|row| {
         row.name == name.local
             && row.namespace == name.namespace
             && (row.least..=row.most).contains(&arguments)
-    })?;
-    u32::try_from(at).ok().map(FunctionId)
+    });
+    match at {
+        Some(at) => u32::try_from(at).ok().map(FunctionId),
+        None => exslt::find(name, arguments),
+    }
 }
 
 pub(crate) fn function(FunctionId(id): FunctionId) -> Option<Function> {
@@ -69,5 +74,6 @@ pub(crate) fn function(FunctionId(id): FunctionId) -> Option<Function> {
 /// Whether there is such a function, with any arguments.
 pub(crate) fn exists(namespace: &str, local: &str) -> bool {
     let extension = TABLE.iter().any(|row| row.name == local && row.namespace == namespace);
+    let extension = extension || exslt::exists(namespace, local);
     extension || (namespace.is_empty() && xpath::core_functions().any(|name| name == local))
 }

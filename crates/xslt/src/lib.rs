@@ -23,6 +23,7 @@
 
 mod compile;
 mod error;
+mod exslt;
 mod format;
 mod functions;
 mod html;

@@ -2,9 +2,9 @@
 
 mod call;
 mod environment;
+mod host;
 mod machine;
 mod number;
-mod select;
 mod sort;
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,12 +20,12 @@ use crate::output::Output;
 use crate::pool::Pool;
 use crate::program::Program;
 use machine::Machine;
-use select::Asked;
 
 /// Values for the parameters of a sheet, by name: `local` or `{namespace}local`.
 #[derive(Debug, Clone, Default)]
 pub struct Params {
     values: BTreeMap<ExpandedName, Param>,
+    now_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +54,14 @@ impl Params {
     #[must_use]
     pub fn boolean(self, name: &str, value: bool) -> Self {
         self.with(name, Param::Boolean(value))
+    }
+
+    /// The time, in milliseconds since the Unix epoch, that EXSLT's `date:date-time()` and its like tell in
+    /// UTC. Without it a run that asks for the time fails: there is no clock here.
+    #[must_use]
+    pub fn now_ms(mut self, now_ms: i64) -> Self {
+        self.now_ms = Some(now_ms);
+        self
     }
 
     fn with(mut self, name: &str, value: Param) -> Self {
@@ -89,12 +97,6 @@ impl From<String> for Failure {
 impl From<&str> for Failure {
     fn from(message: &str) -> Self {
         message.to_owned().into()
-    }
-}
-
-impl From<xml::WriteError> for Failure {
-    fn from(error: xml::WriteError) -> Self {
-        error.to_string().into()
     }
 }
 
@@ -134,10 +136,10 @@ pub(crate) struct World<'d> {
     counts: HashMap<(usize, Item<'d>), u64>,
     /// The list of rules for each name of the source, by mode; [`UNASKED`] until it was looked up.
     lists: Vec<Vec<u32>>,
-    /// The program's names in the source.
-    names: Vec<Asked>,
     steps: u64,
     made: usize,
+    now_ms: Option<i64>,
+    patterns: crate::exslt::Patterns,
 }
 
 const UNASKED: u32 = u32::MAX;
@@ -205,9 +207,10 @@ fn run<'d>(
         ids: HashMap::new(),
         counts: HashMap::new(),
         lists: Vec::new(),
-        names: vec![Asked::NotYet; program.names.len()],
         steps: limits::XSLT_STEPS_MAX,
         made: 0,
+        now_ms: params.now_ms,
+        patterns: crate::exslt::Patterns::default(),
     };
     let output = crate::undecided::output(&program.output)?;
     let mut machine = Machine::new(&mut world, Context::new(source.root()), output);

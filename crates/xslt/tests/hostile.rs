@@ -155,3 +155,52 @@ fn a_sheet_is_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<xslt::Stylesheet>();
 }
+
+/// A value-of over `<a><b/></a>`, with the modules' prefixes.
+fn value_of(expression: &str) -> String {
+    let select = format!("<xsl:value-of select=\"{expression}\"/>");
+    let modules = ["strings", "dates-and-times", "regular-expressions", "math"].map(|module| {
+        let prefix = &module[..1];
+        format!(" xmlns:{prefix}='http://exslt.org/{module}'")
+    });
+    format!("<xsl:template match='/'{}>{select}</xsl:template>", modules.concat())
+}
+
+#[test]
+fn functions_of_exslt_stop_at_the_limits_of_a_run() {
+    for (expression, expected) in [
+        ("s:padding(1000000000000000000)", "was stopped when it had made"),
+        ("string-length(s:padding(70000000, 'ab'))", "was stopped when it had made"),
+        ("s:replace(s:padding(3000000, 'a'), 'a', s:padding(100, 'b'))", "when it had made"),
+        ("s:tokenize(s:padding(3000000, 'a '))", "when it had made"),
+        ("r:test('aaa', '(a{1000}){1000}')", "the pattern"),
+        ("r:test('aaa', '(')", "the pattern"),
+        ("r:test('aaa', 'a', 'x')", "no flag `x`"),
+        (
+            "r:replace(s:padding(3000000, 'a'), 'a', 'g', '$&$&$&$&$&$&$&$&$&$&$&$&$&$&$&$&$&$&$&$&$&$&$&$&')",
+            "when it had made",
+        ),
+        ("d:date-time()", "no time was given"),
+        ("d:year()", "no time was given"),
+    ] {
+        let expression = expression.replace("$&", "$&amp;");
+        let error = error_of(&value_of(&expression));
+        assert!(error.contains(expected), "{expression}\n  got {error}");
+    }
+}
+
+#[test]
+fn dates_and_durations_beyond_all_measure_are_none() {
+    for expression in [
+        "d:add('9999999-12-31', 'P1D')",
+        "d:add('2000-01-01', 'P999999999999Y')",
+        "d:add('2000-01-01', '-P99999999999999999999D')",
+        "d:date('99999999999999999999-01-01')",
+        "d:duration(1 div 0)",
+        "d:add('2000-01-01', 'PT999999999999999S')",
+        "d:difference('--01', '2000')",
+    ] {
+        let made = transform(&sheet(&value_of(expression)), "<a/>");
+        assert_eq!(made.as_deref(), Ok(""), "{expression}");
+    }
+}

@@ -129,3 +129,13 @@ fn the_media_type_is_what_the_sheet_says_or_that_of_its_method() {
         assert_eq!(compiled.media_type(), expected, "{output}");
     }
 }
+
+#[test]
+fn the_time_of_a_run_is_the_one_given() {
+    let main = "<xsl:output method='text'/><xsl:template match='/' xmlns:d='http://exslt.org/dates-and-times'>\
+                <xsl:value-of select=\"concat(d:date-time(), ' ', d:day-name(), ' ', d:seconds())\"/></xsl:template>";
+    let files = Files(&[], Mutex::new(Vec::new()));
+    let params = Params::new().now_ms(1_236_262_029_250);
+    let expected = "2009-03-05T14:07:09Z Thursday 1236262029.25";
+    assert_eq!(run(main, &files, &params).as_deref(), Ok(expected));
+}

@@ -11,6 +11,7 @@ use xpath::{
 
 use super::machine::Machine;
 use super::{Failure, Index, Known, World};
+use crate::exslt;
 use crate::functions::{self, Function};
 use crate::output::Output;
 use crate::program::GLOBAL;
@@ -41,6 +42,9 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
         context: &Context<'d>,
         arguments: Vec<Value<'d>>,
     ) -> Answer<Value<'d>> {
+        if let Some(row) = exslt::row_of(id) {
+            return (row.run)(&mut exslt::Call::new(arguments, self.world));
+        }
         let function = functions::function(id).ok_or(EvalError::NoFunction(id.0))?;
         let mut given = arguments.into_iter();
         let mut next = || given.next();

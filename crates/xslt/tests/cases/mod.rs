@@ -11,9 +11,10 @@ pub(crate) struct Case {
 const XSL: &str = "xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"";
 
 const FILES: &[&str] = &[
-    include_str!("../data/sections.cases"),
-    include_str!("../data/number.cases"),
+    include_str!("../data/exslt.cases"),
     include_str!("../data/html.cases"),
+    include_str!("../data/number.cases"),
+    include_str!("../data/sections.cases"),
 ];
 
 pub(crate) fn sheet(text: &str) -> String {

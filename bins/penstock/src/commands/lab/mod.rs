@@ -4,7 +4,6 @@ use clap::Subcommand;
 
 use crate::failure::Failure;
 
-mod doubts;
 mod load;
 mod payload;
 
@@ -13,13 +12,11 @@ mod payload;
 pub(crate) enum Command {
     Load(Box<load::Load>),
     Payload(payload::Payload),
-    Doubts(doubts::Doubts),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Load(asked) => load::run(*asked),
         Command::Payload(asked) => payload::run(&asked),
-        Command::Doubts(asked) => doubts::run(&asked),
     }
 }
