@@ -10,7 +10,9 @@
 //! Architecture invariant: of our own crates only `base` and `wire` are imported here.
 
 pub mod echo;
+pub mod gates;
 pub mod load;
 mod machine;
 pub mod payload;
+pub mod report;
 pub mod result;

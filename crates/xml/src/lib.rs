@@ -51,4 +51,4 @@ pub use names::{NameId, XML_NAMESPACE, XMLNS_NAMESPACE};
 pub use node::{Ancestors, Attributes, Children, Descendants, Kind, Node};
 pub use options::{Doctype, Limits, Options};
 pub use sink::{Builder, Sink, send};
-pub use writer::{DoctypeIds, Encoding, WriteError, Writer, WriterOptions};
+pub use writer::{DoctypeIds, Encoding, Stamp, StampBuilder, WriteError, Writer, WriterOptions};

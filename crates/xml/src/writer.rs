@@ -4,6 +4,7 @@
 mod encoding;
 mod escape;
 mod scope;
+mod stamp;
 
 use crate::chars;
 use crate::edit::{EditError, QNameRef, check_comment, check_instruction};
@@ -13,6 +14,7 @@ use crate::sink::{Sink, send};
 pub use encoding::Encoding;
 use escape::Place;
 use scope::Scope;
+pub use stamp::{Stamp, StampBuilder};
 
 /// How a document is written. The default is UTF-8 with a declaration, without indentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,6 +149,20 @@ impl Writer {
     /// What the encoding can't say; names and text of a tree are good already.
     pub fn tree(&mut self, node: Node<'_>) -> Result<(), WriteError> {
         send(node, true, self)
+    }
+
+    /// Starts an element that is named as `node` is: of a document, so that its name needs no check.
+    ///
+    /// # Errors
+    /// [`WriteError::NotInEncoding`].
+    pub fn start_like(&mut self, node: Node<'_>) -> Result<(), WriteError> {
+        self.start_good(node.qname_ref())
+    }
+
+    /// How many elements are open.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.open.len()
     }
 
     /// Text that is written as it is, markup included; for `disable-output-escaping`. Whether the result is
@@ -300,6 +316,28 @@ impl Writer {
         Ok(())
     }
 
+    fn start_good(&mut self, name: QNameRef<'_>) -> Result<(), WriteError> {
+        self.options.encoding.check(name.local)?;
+        self.options.encoding.check(name.prefix)?;
+        self.before_child()?;
+        let cdata = &self.options.cdata_elements;
+        let cdata = !cdata.is_empty()
+            && cdata.iter().any(|(uri, local)| uri == name.namespace && local == name.local);
+        let preserved = self.open.last().is_some_and(|open| open.mixed);
+        self.open.push(Open {
+            name: self.names.len(),
+            bindings: self.scope.mark(),
+            mixed: preserved,
+            has_children: false,
+            cdata,
+        });
+        assign(&mut self.name.0, name.prefix);
+        assign(&mut self.name.1, name.namespace);
+        assign(&mut self.name.2, name.local);
+        self.pending = true;
+        Ok(())
+    }
+
     fn check_name(&self, name: QNameRef<'_>) -> Result<(), WriteError> {
         if !name.is_good() {
             return Err(WriteError::BadName(name.local.to_owned()));
@@ -321,24 +359,10 @@ impl Sink for Writer {
     type Error = WriteError;
 
     fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), WriteError> {
-        self.check_name(name)?;
-        self.before_child()?;
-        let cdata = &self.options.cdata_elements;
-        let cdata = !cdata.is_empty()
-            && cdata.iter().any(|(uri, local)| uri == name.namespace && local == name.local);
-        let preserved = self.open.last().is_some_and(|open| open.mixed);
-        self.open.push(Open {
-            name: self.names.len(),
-            bindings: self.scope.mark(),
-            mixed: preserved,
-            has_children: false,
-            cdata,
-        });
-        assign(&mut self.name.0, name.prefix);
-        assign(&mut self.name.1, name.namespace);
-        assign(&mut self.name.2, name.local);
-        self.pending = true;
-        Ok(())
+        if !name.is_good() {
+            return Err(WriteError::BadName(name.local.to_owned()));
+        }
+        self.start_good(name)
     }
 
     fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), WriteError> {

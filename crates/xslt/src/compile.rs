@@ -5,8 +5,10 @@ mod instruction;
 mod names;
 mod number;
 mod output;
+mod stamps;
 mod tables;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -50,6 +52,8 @@ pub(crate) struct Compiler<'t> {
     slots: u32,
     depth: usize,
     tops: Vec<Top<'t>>,
+    /// Names that selections ask for.
+    asked: RefCell<Vec<ExpandedName>>,
 }
 
 pub(crate) fn compile(
@@ -84,6 +88,7 @@ pub(crate) fn compile(
         slots: 0,
         depth: 0,
         tops: loader.tops,
+        asked: RefCell::default(),
     };
     compiler.declare_all()?;
     compiler.code_all()?;
@@ -285,7 +290,8 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
-    fn finish(self) -> Program {
+    fn finish(mut self) -> Program {
+        self.stamp_all();
         let modes = Modes::new(&self.rules, self.modes.len());
         Program {
             ops: self.ops,
@@ -299,6 +305,7 @@ impl<'t> Compiler<'t> {
             formats: self.formats.into_iter().map(|(name, (symbols, _))| (name, symbols)).collect(),
             spaces: self.spaces,
             output: Arc::new(self.output),
+            names: self.asked.into_inner(),
         }
     }
 }

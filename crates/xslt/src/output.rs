@@ -69,6 +69,26 @@ impl Output {
         }
     }
 
+    /// Starts an element with the name of a node.
+    pub(crate) fn start_like(&mut self, node: Node<'_>) -> Outcome {
+        match self {
+            Self::Writer(writer) => writer.start_like(node).map_err(|e| say(&e)),
+            Self::Html(_) | Self::Undecided(_) | Self::Tree(_) | Self::Text(_) | Self::Plain(_) => {
+                self.start(node.qname_ref())
+            }
+        }
+    }
+
+    /// How many elements are open; told for what is written only.
+    pub(crate) fn depth(&self) -> Option<usize> {
+        match self {
+            Self::Writer(writer) => Some(writer.depth()),
+            Self::Html(_) | Self::Undecided(_) | Self::Tree(_) | Self::Text(_) | Self::Plain(_) => {
+                None
+            }
+        }
+    }
+
     pub(crate) fn end(&mut self) -> Outcome {
         match self {
             Self::Writer(writer) => writer.end_element().map_err(|e| say(&e)),

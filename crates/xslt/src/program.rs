@@ -29,6 +29,8 @@ pub(crate) struct Program {
     pub(crate) formats: HashMap<ExpandedName, Symbols>,
     pub(crate) spaces: Spaces,
     pub(crate) output: Arc<OutputSpec>,
+    /// Names that selections ask for; [`Quick`] has their places.
+    pub(crate) names: Vec<ExpandedName>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -187,11 +189,37 @@ impl Name {
     }
 }
 
+/// An expression, and what it is when it is one of the common short ones.
+#[derive(Debug)]
+pub(crate) struct Select {
+    pub(crate) expression: Expression,
+    pub(crate) quick: Quick,
+}
+
+/// Expressions that need no machine of XPath's. Numbers are places in [`Program::names`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quick {
+    /// None of them.
+    No,
+    /// `.`
+    Itself,
+    /// `name`
+    Child(u32),
+    /// `@name`
+    Attribute(u32),
+    /// `node()`
+    Children,
+    /// `@*`
+    Attributes,
+    /// `@* | node()`
+    Everything,
+}
+
 /// An attribute value template: section 7.6.2.
 #[derive(Debug)]
 pub(crate) enum Avt {
     Text(String),
-    Expression(Expression),
+    Expression(Select),
     Parts(Vec<Self>),
 }
 
@@ -207,10 +235,21 @@ pub(crate) enum ResultName {
     },
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Literal {
     pub(crate) name: Name,
     pub(crate) namespaces: Vec<(String, String)>,
+}
+
+/// A run of operations that make complete elements, the first of which is `literal`.
+#[derive(Debug)]
+pub(crate) struct StampOp {
+    pub(crate) literal: Literal,
+    pub(crate) stamp: xml::Stamp,
+    /// The operations that fill its holes, in order.
+    pub(crate) holes: Vec<usize>,
+    /// Behind the run.
+    pub(crate) end: usize,
 }
 
 #[derive(Debug)]
@@ -224,7 +263,7 @@ pub(crate) struct Sort {
 #[derive(Debug)]
 pub(crate) struct ApplyOp {
     /// None: the children.
-    pub(crate) select: Option<Expression>,
+    pub(crate) select: Option<Select>,
     pub(crate) mode: u32,
     pub(crate) sorts: Vec<Sort>,
     pub(crate) passes: bool,
@@ -232,7 +271,7 @@ pub(crate) struct ApplyOp {
 
 #[derive(Debug)]
 pub(crate) struct LoopOp {
-    pub(crate) select: Expression,
+    pub(crate) select: Select,
     pub(crate) sorts: Vec<Sort>,
     /// Where it goes on when there is nothing to do.
     pub(crate) end: usize,
@@ -272,7 +311,7 @@ pub(crate) enum Op {
     Text(String),
     RawText(String),
     ValueOf {
-        select: Expression,
+        select: Select,
         raw: bool,
     },
     CopyOf(Expression),
@@ -281,6 +320,9 @@ pub(crate) enum Op {
     Copy(usize),
     EndCopy,
     Literal(Box<Literal>),
+    /// Elements that are spelt already. Where they can't be written so, its literal element is done, and
+    /// what comes after it.
+    Stamp(Box<StampOp>),
     Attribute(Box<(Name, Avt)>),
     Element(Box<ResultName>),
     EndElement,
@@ -320,4 +362,47 @@ pub(crate) enum Op {
     ForEach(Box<LoopOp>),
     Next,
     Fail(String),
+}
+
+impl Op {
+    /// The address that it may go on at, other than the next.
+    pub(crate) fn target(&self) -> Option<usize> {
+        match self {
+            Self::Jump(to) | Self::JumpUnless(_, to) | Self::Copy(to) => Some(*to),
+            Self::Param { end, .. } => Some(*end),
+            Self::ForEach(each) => Some(each.end),
+            Self::Stamp(stamp) => Some(stamp.end),
+            Self::Halt
+            | Self::Return
+            | Self::Text(_)
+            | Self::RawText(_)
+            | Self::ValueOf { .. }
+            | Self::CopyOf(_)
+            | Self::EndCopy
+            | Self::Literal(_)
+            | Self::Attribute(_)
+            | Self::Element(_)
+            | Self::EndElement
+            | Self::Collect
+            | Self::EndAttribute(_)
+            | Self::EndComment
+            | Self::EndInstruction(_)
+            | Self::EndMessage { .. }
+            | Self::Number(_)
+            | Self::Build
+            | Self::EndBuild(_)
+            | Self::EndBuildPass(_)
+            | Self::Set(..)
+            | Self::SetText(..)
+            | Self::BeginPass
+            | Self::Pass(..)
+            | Self::PassText(..)
+            | Self::Apply(_)
+            | Self::ApplyImports
+            | Self::Call { .. }
+            | Self::CallSet { .. }
+            | Self::Next
+            | Self::Fail(_) => None,
+        }
+    }
 }

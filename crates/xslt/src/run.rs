@@ -5,6 +5,7 @@ mod environment;
 mod host;
 mod machine;
 mod number;
+mod select;
 mod sort;
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,6 +21,7 @@ use crate::output::Output;
 use crate::pool::Pool;
 use crate::program::Program;
 use machine::Machine;
+use select::Asked;
 
 /// Values for the parameters of a sheet, by name: `local` or `{namespace}local`.
 #[derive(Debug, Clone, Default)]
@@ -100,6 +102,12 @@ impl From<&str> for Failure {
     }
 }
 
+impl From<xml::WriteError> for Failure {
+    fn from(error: xml::WriteError) -> Self {
+        error.to_string().into()
+    }
+}
+
 impl From<xpath::EvalError> for Failure {
     fn from(error: xpath::EvalError) -> Self {
         error.to_string().into()
@@ -136,6 +144,8 @@ pub(crate) struct World<'d> {
     counts: HashMap<(usize, Item<'d>), u64>,
     /// The list of rules for each name of the source, by mode; [`UNASKED`] until it was looked up.
     lists: Vec<Vec<u32>>,
+    /// The program's names in the source.
+    names: Vec<Asked>,
     steps: u64,
     made: usize,
     now_ms: Option<i64>,
@@ -207,6 +217,7 @@ fn run<'d>(
         ids: HashMap::new(),
         counts: HashMap::new(),
         lists: Vec::new(),
+        names: vec![Asked::NotYet; program.names.len()],
         steps: limits::XSLT_STEPS_MAX,
         made: 0,
         now_ms: params.now_ms,

@@ -46,7 +46,11 @@ impl Encoding {
         }
     }
 
+    #[inline]
     pub(super) fn check(self, text: &str) -> Result<(), WriteError> {
+        if matches!(self, Self::Utf8 | Self::Utf16) {
+            return Ok(());
+        }
         match text.chars().find(|&c| !self.has(c)) {
             Some(c) if !text.is_ascii() => Err(WriteError::NotInEncoding(c, self.name())),
             Some(_) | None => Ok(()),

@@ -60,6 +60,11 @@ impl Scope {
         }
     }
 
+    /// Whether `prefix` stands for `uri` here; an empty URI asks whether it stands for none.
+    pub(super) fn binds(&self, prefix: &str, uri: &str) -> bool {
+        self.find(prefix).map_or("", |(_, bound)| bound) == uri
+    }
+
     pub(super) fn begin_tag(&mut self) {
         self.locked.clear();
     }

@@ -86,7 +86,7 @@ impl<'t> Compiler<'t> {
             "variable" => self.variable(node),
             "value-of" => {
                 self.check_empty(node)?;
-                let select = self.expression(node, "select")?;
+                let select = self.selection(node, "select")?;
                 let raw = self.yes_no(node, "disable-output-escaping")?.unwrap_or(false);
                 self.emit(Op::ValueOf { select, raw });
                 Ok(())
@@ -232,7 +232,7 @@ impl<'t> Compiler<'t> {
     }
 
     fn for_each(&mut self, node: Node<'t>) -> Compiled {
-        let select = self.expression(node, "select")?;
+        let select = self.selection(node, "select")?;
         let sorts = self.sorts(node)?;
         let jump = self.emit(Op::ForEach(Box::new(LoopOp { select, sorts, end: 0 })));
         self.sequence(node, &["sort"])?;
@@ -268,7 +268,7 @@ impl<'t> Compiler<'t> {
 
     fn apply(&mut self, node: Node<'t>) -> Compiled {
         let select = match node.attribute("", "select") {
-            Some(_) => Some(self.expression(node, "select")?),
+            Some(_) => Some(self.selection(node, "select")?),
             None => None,
         };
         let mode = match self.optional_name(node, "mode")? {

@@ -7,7 +7,7 @@ use super::{Compiled, Compiler};
 use crate::error::CompileError;
 use crate::functions;
 use crate::load::place;
-use crate::program::{Avt, GLOBAL, Name, Op};
+use crate::program::{Avt, GLOBAL, Name, Op, Quick, Select};
 
 /// What an expression in the sheet may use.
 struct Names<'c, 't> {
@@ -78,6 +78,41 @@ impl<'t> Compiler<'t> {
     ) -> Compiled<Expression> {
         let names = Names { compiler: self, node };
         Expression::compile(text, &names).map_err(|error| self.wrong(node, attribute, &error))
+    }
+
+    pub(super) fn selection(&self, node: Node<'t>, attribute: &str) -> Compiled<Select> {
+        let text = self.required(node, attribute)?;
+        self.select_text(node, attribute, text)
+    }
+
+    fn select_text(&self, node: Node<'t>, attribute: &str, text: &str) -> Compiled<Select> {
+        let expression = self.compile_text(node, attribute, text)?;
+        Ok(Select { expression, quick: self.quick(node, text) })
+    }
+
+    /// What an expression, which is good, is among the short ones. A name alone is always a child's name.
+    fn quick(&self, node: Node<'t>, text: &str) -> Quick {
+        let plain: String = text.split([' ', '\t', '\r', '\n']).collect();
+        match plain.as_str() {
+            "." => return Quick::Itself,
+            "node()" => return Quick::Children,
+            "@*" => return Quick::Attributes,
+            "@*|node()" | "node()|@*" => return Quick::Everything,
+            _ => {}
+        }
+        let text = text.trim_matches([' ', '\t', '\r', '\n']);
+        let (attribute, name) = match text.strip_prefix('@') {
+            Some(name) => (true, name),
+            None => (false, text),
+        };
+        let Ok(name) = self.expand(node, name) else { return Quick::No };
+        let mut asked = self.asked.borrow_mut();
+        let known = asked.iter().position(|known| *known == name);
+        let Ok(place) = u32::try_from(known.unwrap_or(asked.len())) else { return Quick::No };
+        if known.is_none() {
+            asked.push(name);
+        }
+        if attribute { Quick::Attribute(place) } else { Quick::Child(place) }
     }
 
     pub(super) fn pattern(&self, node: Node<'t>, text: &str) -> Compiled<Pattern> {
@@ -154,7 +189,7 @@ impl<'t> Compiler<'t> {
                 if !plain.is_empty() {
                     parts.push(Avt::Text(std::mem::take(&mut plain)));
                 }
-                parts.push(Avt::Expression(self.compile_text(node, attribute, inside)?));
+                parts.push(Avt::Expression(self.select_text(node, attribute, inside)?));
                 rest = after.strip_prefix('}').unwrap_or(after);
             } else {
                 return Err(self.refuse(node, format!("in `{text}`: write `}}}}` for a `}}`")));

@@ -1,6 +1,6 @@
 //! Templates and loops: entering them, going from node to node, and coming back.
 
-use xml::Kind;
+use xml::{Kind, Node};
 use xpath::{Context, Item};
 
 use super::environment::Env;
@@ -12,8 +12,8 @@ impl<'d> Machine<'_, 'd> {
     pub(super) fn apply(&mut self, op: &'d ApplyOp) -> Ran {
         let passed = self.take_passed(op.passes);
         let mut items = match &op.select {
-            Some(select) => self.nodes(select)?,
-            None => children(self.now.context.item),
+            Some(select) => self.selected(select)?,
+            None => self.children(self.now.context.item),
         };
         self.sort(&mut items, &op.sorts)?;
         self.apply_items(items, op.mode, passed)
@@ -57,8 +57,9 @@ impl<'d> Machine<'_, 'd> {
             let floor = self.locals.len().min(if *next == 0 { usize::MAX } else { self.now.base });
             self.locals.truncate(floor);
             let Some(item) = items.get(*next).copied() else {
-                if let Some(Frame::Apply { back, .. }) = self.frames.pop() {
+                if let Some(Frame::Apply { back, items, .. }) = self.frames.pop() {
                     self.now = back;
+                    self.spare(items);
                     if !self.in_builtin() {
                         return Ok(());
                     }
@@ -101,13 +102,19 @@ impl<'d> Machine<'_, 'd> {
     /// Section 5.8. Answers the nodes to go on with.
     fn built_in(&mut self, item: Item<'d>) -> Ran<Option<Vec<Item<'d>>>> {
         match item.kind() {
-            Kind::Root | Kind::Element => Ok(Some(children(item))),
+            Kind::Root | Kind::Element => Ok(Some(self.children(item))),
             Kind::Text | Kind::Attribute => {
                 self.text(&item.string_value())?;
                 Ok(None)
             }
             Kind::Comment | Kind::ProcessingInstruction | Kind::Namespace => Ok(None),
         }
+    }
+
+    fn children(&mut self, item: Item<'d>) -> Vec<Item<'d>> {
+        let mut items = self.spare.pop().unwrap_or_default();
+        items.extend(item.node().into_iter().flat_map(Node::children).map(Item::from));
+        items
     }
 
     /// Section 5.6.
@@ -133,7 +140,7 @@ impl<'d> Machine<'_, 'd> {
     }
 
     pub(super) fn for_each(&mut self, each: &'d LoopOp) -> Ran {
-        let mut items = self.nodes(&each.select)?;
+        let mut items = self.selected(&each.select)?;
         self.sort(&mut items, &each.sorts)?;
         if items.is_empty() {
             self.now.pc = each.end;
@@ -157,17 +164,15 @@ impl<'d> Machine<'_, 'd> {
             return Ok(());
         }
         (self.now.context, self.now.rule) = (*context, *rule);
-        self.frames.pop();
+        if let Some(Frame::Loop { items, .. }) = self.frames.pop() {
+            self.spare(items);
+        }
         Ok(())
     }
 }
 
 /// The address that a built-in rule comes back to.
 const BUILT_IN: usize = usize::MAX;
-
-fn children(item: Item<'_>) -> Vec<Item<'_>> {
-    item.node().map(|node| node.children().map(Item::from).collect()).unwrap_or_default()
-}
 
 impl<'d> World<'d> {
     /// The template of the best rule that matches: section 5.5.

@@ -1,15 +1,16 @@
 //! The machine: where the run is, what waits for it, and one arm for each operation.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use base::limits;
-use xml::{Builder, Kind};
+use xml::{Builder, Kind, Node};
 use xpath::{Context, Expression, Item, NodeSet, Value};
 
 use super::environment::Env;
 use super::{Failure, Ran, World};
 use crate::output::Output;
-use crate::program::{Avt, Block, HALT, Op, ResultName};
+use crate::program::{Avt, Block, HALT, Literal, Op, ResultName, StampOp};
 
 pub(super) type Passed<'d> = Option<Rc<Vec<(u32, Value<'d>)>>>;
 
@@ -51,6 +52,10 @@ pub(crate) struct Machine<'w, 'd> {
     pub(super) frames: Vec<Frame<'d>>,
     pub(super) locals: Vec<Value<'d>>,
     passing: Vec<Vec<(u32, Value<'d>)>>,
+    /// Lists of nodes that are done with.
+    pub(super) spare: Vec<Vec<Item<'d>>>,
+    /// Copies of elements of the source that are being written, and how many elements were open in them.
+    copies: Vec<(Option<usize>, Node<'d>)>,
     /// The last is the one in use.
     outputs: Vec<Output>,
     output: Output,
@@ -65,6 +70,8 @@ impl<'w, 'd> Machine<'w, 'd> {
             frames: Vec::new(),
             locals: Vec::new(),
             passing: Vec::new(),
+            spare: Vec::new(),
+            copies: Vec::new(),
             outputs: Vec::new(),
             output,
         }
@@ -134,7 +141,11 @@ impl<'w, 'd> Machine<'w, 'd> {
     }
 
     pub(super) fn spend(&mut self) -> Ran {
-        match self.world.steps.checked_sub(1) {
+        self.spend_many(1)
+    }
+
+    pub(super) fn spend_many(&mut self, steps: u64) -> Ran {
+        match self.world.steps.checked_sub(steps) {
             Some(left) => {
                 self.world.steps = left;
                 Ok(())
@@ -178,13 +189,16 @@ impl<'w, 'd> Machine<'w, 'd> {
             Op::Copy(end) => return self.copy(*end),
             Op::EndCopy => {
                 if self.now.context.item.kind() == Kind::Element {
+                    self.copies.pop();
                     self.output.end()?;
                 }
             }
-            Op::Literal(literal) => {
-                self.start(literal.name.as_ref())?;
-                for (prefix, uri) in &literal.namespaces {
-                    self.output.namespace(prefix, uri)?;
+            Op::Literal(literal) => return self.literal(literal),
+            Op::Stamp(op) => {
+                if self.stamp(op)? {
+                    self.now.pc = op.end;
+                } else {
+                    return self.literal(&op.literal);
                 }
             }
             Op::Attribute(parts) => {
@@ -288,7 +302,7 @@ impl<'w, 'd> Machine<'w, 'd> {
         Ok(test.evaluate_boolean(context, &mut env)?)
     }
 
-    pub(super) fn string(&mut self, select: &'d Expression) -> Ran<std::borrow::Cow<'d, str>> {
+    pub(super) fn string_of(&mut self, select: &'d Expression) -> Ran<Cow<'d, str>> {
         let (context, mut env) = self.env();
         Ok(select.evaluate_string(context, &mut env)?)
     }
@@ -359,8 +373,13 @@ impl<'w, 'd> Machine<'w, 'd> {
     }
 
     fn start(&mut self, name: xml::QNameRef<'_>) -> Ran {
-        self.world.made(name.local.len().saturating_mul(2).saturating_add(16))?;
+        self.count_start(name)?;
         self.output.start(name)?;
+        Ok(())
+    }
+
+    fn count_start(&mut self, name: xml::QNameRef<'_>) -> Ran {
+        self.world.made(name.local.len().saturating_mul(2).saturating_add(16))?;
         Ok(())
     }
 
@@ -410,6 +429,7 @@ impl<'w, 'd> Machine<'w, 'd> {
                         })
                     });
                     self.world.made(weight)?;
+                    self.may_declare(item);
                     self.output.copy(item)?;
                 }
                 Ok(())
@@ -426,7 +446,12 @@ impl<'w, 'd> Machine<'w, 'd> {
         match (item.kind(), item.node()) {
             (Kind::Root, _) => {}
             (Kind::Element, Some(node)) => {
-                self.start(node.qname_ref())?;
+                let inherits = self.inherits(node);
+                self.start_like(node)?;
+                self.copies.push((self.output.depth(), node));
+                if inherits {
+                    return Ok(());
+                }
                 for (prefix, uri) in node.namespaces_in_scope() {
                     if prefix != "xml" {
                         self.output.namespace(prefix, uri)?;
@@ -435,11 +460,97 @@ impl<'w, 'd> Machine<'w, 'd> {
             }
             _ => {
                 self.world.made(item.node().map_or(16, |node| node.text().len()))?;
+                self.may_declare(item);
                 self.output.copy(item)?;
                 self.now.pc = end;
             }
         }
         Ok(())
+    }
+
+    /// Whether all namespaces that are in scope at a node are in scope where it is copied to: right in
+    /// the copy of its parent, and it declares none itself.
+    fn inherits(&self, node: Node<'d>) -> bool {
+        let Some((within, above)) = self.copies.last() else { return false };
+        let here = within.is_some() && *within == self.output.depth();
+        here && node.parent() == Some(*above) && node.declarations().next().is_none()
+    }
+
+    /// What isn't of the element that is being copied may bring declarations of its own into the copy.
+    fn may_declare(&mut self, item: Item<'d>) {
+        let named = match item.node() {
+            Some(node) => node.kind() == Kind::Attribute && !node.namespace().is_empty(),
+            None => true,
+        };
+        if named && let Some((depth, above)) = self.copies.last_mut() {
+            let own = item.parent().and_then(Item::node) == Some(*above);
+            *depth = depth.filter(|_| own);
+        }
+    }
+
+    /// As [`Machine::may_declare`], of an attribute that is made.
+    fn made_attribute(&mut self, name: xml::QNameRef<'_>, value: &str) -> Ran {
+        if !name.namespace.is_empty()
+            && let Some((depth, _)) = self.copies.last_mut()
+        {
+            *depth = None;
+        }
+        self.output.attribute(name, value)?;
+        Ok(())
+    }
+
+    fn start_like(&mut self, node: Node<'d>) -> Ran {
+        self.count_start(node.qname_ref())?;
+        self.output.start_like(node)?;
+        Ok(())
+    }
+
+    fn literal(&mut self, literal: &'d Literal) -> Ran {
+        self.start(literal.name.as_ref())?;
+        for (prefix, uri) in &literal.namespaces {
+            self.output.namespace(prefix, uri)?;
+        }
+        Ok(())
+    }
+
+    /// Answers false where the elements have to be made one by one.
+    fn stamp(&mut self, op: &'d StampOp) -> Ran<bool> {
+        if !matches!(self.output, Output::Writer(_)) {
+            return Ok(false);
+        }
+        let outside = Output::Text(String::new());
+        let mut output = std::mem::replace(&mut self.output, outside);
+        let Output::Writer(writer) = &mut output else { return Ok(false) };
+        let mut holes = op.holes.iter();
+        let stamped = writer.stamp(&op.stamp, || -> Ran<Cow<'d, str>> {
+            match holes.next() {
+                Some(hole) => self.fill(*hole),
+                None => Err("the program has a hole too many".into()),
+            }
+        });
+        self.output = output;
+        let stamped = stamped?;
+        if stamped {
+            self.spend_many(op.holes.len() as u64)?;
+            self.world.made(op.stamp.markup_bytes())?;
+        }
+        Ok(stamped)
+    }
+
+    /// What comes into a hole of a stamp.
+    fn fill(&mut self, hole: usize) -> Ran<Cow<'d, str>> {
+        let program = self.world.program;
+        let text = match program.ops.get(hole) {
+            Some(Op::ValueOf { select, .. }) => self.string(select),
+            Some(Op::Attribute(parts)) => self.avt(&parts.1).map(Cow::Owned),
+            Some(_) | None => Err("the program has a hole at the wrong place".into()),
+        };
+        let text = text.map_err(|failure| Failure {
+            place: failure.place.or_else(|| program.places.get(hole).cloned()),
+            ..failure
+        })?;
+        self.world.made(text.len())?;
+        Ok(text)
     }
 
     fn element(&mut self, name: &'d ResultName) -> Ran {
@@ -454,12 +565,10 @@ impl<'w, 'd> Machine<'w, 'd> {
         let value = self.collected()?;
         self.world.made(value.len())?;
         if let ResultName::Fixed(name) = name {
-            self.output.attribute(name.as_ref(), &value)?;
-            return Ok(());
+            return self.made_attribute(name.as_ref(), &value);
         }
         let (prefix, namespace, local) = self.made_name(name, false)?;
-        self.output.attribute(xml::QNameRef::new(&prefix, &namespace, &local), &value)?;
-        Ok(())
+        self.made_attribute(xml::QNameRef::new(&prefix, &namespace, &local), &value)
     }
 
     /// Sections 7.1.2 and 7.1.3: prefix, namespace and local name.

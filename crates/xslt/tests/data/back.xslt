@@ -1,5 +1,5 @@
 <xsl:stylesheet version="2.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform" xmlns:m0="http://services.samples/xsd" exclude-result-prefixes="m0">
-  <xsl:output method="xml" omit-xml-declaration="yes" indent="yes"/>
+  <xsl:output method="xml" omit-xml-declaration="no" indent="no"/>
   <xsl:template match="@* | node()">
     <xsl:copy>
       <xsl:apply-templates select="@* | node()"/>

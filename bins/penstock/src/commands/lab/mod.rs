@@ -4,6 +4,7 @@ use clap::Subcommand;
 
 use crate::failure::Failure;
 
+mod doubts;
 mod load;
 mod payload;
 
@@ -12,11 +13,13 @@ mod payload;
 pub(crate) enum Command {
     Load(Box<load::Load>),
     Payload(payload::Payload),
+    Doubts(doubts::Doubts),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Load(asked) => load::run(*asked),
         Command::Payload(asked) => payload::run(&asked),
+        Command::Doubts(asked) => doubts::run(&asked),
     }
 }

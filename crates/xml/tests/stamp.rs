@@ -1,0 +1,163 @@
+//! A stamp writes what its pieces would have written one by one, or nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::borrow::Cow;
+
+use penstock_xml::{
+    Encoding, QNameRef, Sink, Stamp, StampBuilder, WriteError, Writer, WriterOptions,
+};
+
+/// A piece of a stamp; names are `prefix:local=namespace`, holes are filled in order.
+enum Piece {
+    Start(&'static str),
+    Attribute(&'static str, Option<&'static str>),
+    Text(&'static str),
+    Hole,
+    End,
+}
+
+use Piece::{Attribute, End, Hole, Start, Text};
+
+fn name(text: &str) -> QNameRef<'_> {
+    let (name, namespace) = text.split_once('=').unwrap_or((text, ""));
+    let (prefix, local) = name.split_once(':').unwrap_or(("", name));
+    QNameRef::new(prefix, namespace, local)
+}
+
+fn stamp(pieces: &[Piece], encoding: Encoding) -> Option<Stamp> {
+    let mut builder = StampBuilder::new(encoding);
+    for piece in pieces {
+        match piece {
+            Start(text) => builder.start_element(name(text)),
+            Attribute(text, value) => builder.attribute(name(text), *value),
+            Text(text) => builder.text(text),
+            Hole => builder.text_hole(),
+            End => builder.end_element(),
+        }
+    }
+    builder.finish()
+}
+
+fn one_by_one(writer: &mut Writer, pieces: &[Piece], fill: &[&str]) -> Result<(), WriteError> {
+    let mut fill = fill.iter();
+    for piece in pieces {
+        match piece {
+            Start(text) => writer.start_element(name(text))?,
+            Attribute(text, Some(value)) => writer.attribute(name(text), value)?,
+            Attribute(text, None) => writer.attribute(name(text), fill.next().unwrap())?,
+            Text(text) => writer.text(text)?,
+            Hole => writer.text(fill.next().unwrap())?,
+            End => writer.end_element()?,
+        }
+    }
+    Ok(())
+}
+
+const AROUND: &str = "p:around=urn:p";
+
+/// Both ways in an element of the name `around`; the stamp has to be written where `written` says so.
+#[track_caller]
+fn check(around: &str, options: &WriterOptions, pieces: &[Piece], fill: &[&str], written: bool) {
+    let stamp = stamp(pieces, options.encoding).unwrap();
+    let writer = || {
+        let mut writer = Writer::new(options.clone()).unwrap();
+        writer.start_element(name(around)).unwrap();
+        writer
+    };
+    let (mut stamped, mut plain) = (writer(), writer());
+    let mut holes = fill.iter();
+    let done = stamped.stamp::<WriteError>(&stamp, || Ok(Cow::Borrowed(holes.next().unwrap())));
+    assert_eq!(done, Ok(written));
+    if written {
+        one_by_one(&mut plain, pieces, fill).unwrap();
+    }
+    stamped.text(".").unwrap();
+    plain.text(".").unwrap();
+    let (stamped, plain) = (stamped.finish().unwrap(), plain.finish().unwrap());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(text(&stamped), text(&plain));
+}
+
+const ROW: &[Piece] = &[
+    Start("p:r=urn:p"),
+    Attribute("p:a=urn:p", Some("<\"\n")),
+    Attribute("b", None),
+    Start("v"),
+    Hole,
+    Hole,
+    End,
+    Start("w"),
+    End,
+    Start("x"),
+    Text("é]]>"),
+    Hole,
+    End,
+    Text("<"),
+    End,
+    Start("y"),
+    Attribute("xml:lang=http://www.w3.org/XML/1998/namespace", None),
+    Hole,
+    End,
+];
+
+#[test]
+fn a_stamp_writes_what_its_pieces_would_write_one_by_one() {
+    for fill in [
+        ["", "", "", "", "", ""],
+        ["1", "2", "3", "4", "5", "6"],
+        ["\"", "", "<&>", "]]>", "", "\n"],
+    ] {
+        for encoding in [Encoding::Utf8, Encoding::Utf16, Encoding::UsAscii, Encoding::Iso8859_1] {
+            let options = WriterOptions { encoding, ..WriterOptions::default() };
+            check(AROUND, &options, ROW, &fill, true);
+        }
+    }
+}
+
+#[test]
+fn a_stamp_that_would_be_spelt_otherwise_is_not_written() {
+    let fill = ["1", "2", "3", "4", "5", "6"];
+    let plain = WriterOptions::default();
+    check("around", &plain, ROW, &fill, false);
+    check("p:around=urn:q", &plain, ROW, &fill, false);
+    check("around=urn:default", &plain, &[Start("r"), End], &[], false);
+    check(AROUND, &WriterOptions { indent: Some(1), ..plain.clone() }, ROW, &fill, false);
+    let cdata_elements = vec![(String::new(), "v".to_owned())];
+    check(AROUND, &WriterOptions { cdata_elements, ..plain }, ROW, &fill, false);
+    let stamp = stamp(&[Start("r"), End], Encoding::Utf8).unwrap();
+    let mut outside = Writer::new(WriterOptions::default()).unwrap();
+    let nothing = || Ok::<_, WriteError>(Cow::Borrowed(""));
+    assert_eq!(outside.stamp(&stamp, nothing), Ok(false));
+    let options = WriterOptions { encoding: Encoding::UsAscii, ..WriterOptions::default() };
+    let mut other = Writer::new(options).unwrap();
+    other.start_element(name("around")).unwrap();
+    assert_eq!(other.stamp(&stamp, nothing), Ok(false));
+}
+
+#[test]
+fn what_can_not_be_spelt_beforehand_is_no_stamp() {
+    let rows: &[(&[Piece], Encoding)] = &[
+        (&[Start("a b"), End], Encoding::Utf8),
+        (&[Start("a")], Encoding::Utf8),
+        (&[Start("a"), End, End], Encoding::Utf8),
+        (&[Start("a"), Text("\u{1}"), End], Encoding::Utf8),
+        (&[Start("é"), End], Encoding::UsAscii),
+        (&[Start("a"), Attribute("b", None), Attribute("b", None), End], Encoding::Utf8),
+        (&[Start("a"), Hole, Attribute("b", None), End], Encoding::Utf8),
+        (&[Start("a"), Attribute("xmlns", None), End], Encoding::Utf8),
+        (&[Start("p:a=urn:p"), Start("p:a=urn:q"), End, End], Encoding::Utf8),
+    ];
+    for (at, (pieces, encoding)) in rows.iter().enumerate() {
+        assert!(stamp(pieces, *encoding).is_none(), "row {at}");
+    }
+}
+
+#[test]
+fn a_character_that_xml_does_not_allow_is_refused_in_a_hole() {
+    let stamp = stamp(&[Start("a"), Hole, End], Encoding::Utf8).unwrap();
+    let mut writer = Writer::new(WriterOptions::default()).unwrap();
+    writer.start_element(name("around")).unwrap();
+    let bad = || Ok(Cow::Borrowed("\u{1}"));
+    assert_eq!(writer.stamp(&stamp, bad), Err(WriteError::BadText));
+}

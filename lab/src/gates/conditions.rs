@@ -1,0 +1,145 @@
+//! Gates on what stood around the target: generator, backend and machine.
+
+use super::{Backend, Look, Row};
+
+/// Share of a CPU from which a generator thread counts as busy all the time: with the rest go wake-ups,
+/// and waiting for them makes the target look slower than it is.
+pub(crate) const BUSY_MAX: f64 = 0.85;
+/// Share of the time that a generator thread may have waited for a CPU that others held.
+pub(crate) const WAITED_MAX: f64 = 0.10;
+/// How late the 99th percentile of timed starts may be, in milliseconds.
+const LATE_P99_MS_MAX: f64 = 1.0;
+/// Lag that nobody minds, in milliseconds, and the share of the latencies' 99th percentile that it may be.
+const LAG_P99_MS_MAX: f64 = 1.0;
+const LAG_SHARE_MAX: f64 = 0.25;
+/// How many times faster the backend has to be alone.
+const BACKEND_TIMES: f64 = 2.0;
+/// What a target adds to a backend's delay is too little to judge below this share of it.
+const DELAY_SHARE: f64 = 0.05;
+/// Share of ports or descriptors in use from which the next ones may be refused.
+const FULL: f64 = 0.90;
+/// Most that the wall clock may move against the monotonic one, in microseconds. NTP slews by at most
+/// 500 us a second; a step is what it does above 128 ms.
+const CLOCK_STEP_US_MAX: f64 = 100_000.0;
+/// Most CPU time that a hypervisor may have kept, in percent.
+const STEAL_PERCENT_MAX: f64 = 2.0;
+/// Most CPU time that bystanders may have used, in percent of all CPUs.
+const OTHER_CPU_PERCENT_MAX: f64 = 5.0;
+
+pub(super) fn saturated(row: &Row) -> Look {
+    let Some(generator) = row.generator else { return Look::Unseen };
+    if generator.busy <= BUSY_MAX {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "generator saturated: a thread of it was busy {:.0} % of the time, so it may be the limit, not \
+         the target",
+        generator.busy * 100.0
+    ))
+}
+
+pub(super) fn late(row: &Row) -> Look {
+    let Some(generator) = row.generator else { return Look::Unseen };
+    if generator.waited > WAITED_MAX {
+        return Look::Doubt(format!(
+            "generator late: a thread of it waited {:.0} % of the time for a CPU that others held; \
+             latencies hold that wait",
+            generator.waited * 100.0
+        ));
+    }
+    let p99_ms = row.percentiles_ms.iter().find(|(percent, _)| *percent >= 99.0);
+    if let Some((_, p99)) = p99_ms
+        && generator.lag_p99_ms > LAG_P99_MS_MAX
+        && generator.lag_p99_ms > LAG_SHARE_MAX * p99.value
+    {
+        return Look::Doubt(format!(
+            "generator late: it came {:.1} ms late to its own work, and the 99th percentile of {:.1} ms \
+             holds that",
+            generator.lag_p99_ms, p99.value
+        ));
+    }
+    match generator.late_p99_ms {
+        Some(late_ms) if late_ms > LATE_P99_MS_MAX => Look::Doubt(format!(
+            "generator late: one start in a hundred was over {late_ms:.1} ms after its time"
+        )),
+        Some(_) | None => Look::Fine,
+    }
+}
+
+/// Per request, and beyond the delay that both have, the backend alone may take half of what it takes
+/// through the target: without a delay, the backend alone is at least twice as fast.
+pub(super) fn backend(row: &Row) -> Look {
+    let (Some(backend), Some(rate)) = (row.backend, row.rate_per_s) else { return Look::Unseen };
+    let Backend { alone_per_s, delay_ms } = backend;
+    if delay_ms <= 0.0 {
+        let times = alone_per_s / rate.high;
+        return if times >= BACKEND_TIMES {
+            Look::Fine
+        } else {
+            Look::Doubt(slow(alone_per_s, times))
+        };
+    }
+    let super::Pace::Closed { users, think_ms } = row.pace else { return Look::Unseen };
+    let added = |per_s: f64| users * 1_000.0 / per_s - think_ms - delay_ms;
+    let (alone_ms, through_ms) = (added(alone_per_s), added(rate.value));
+    if through_ms < DELAY_SHARE * delay_ms || through_ms >= BACKEND_TIMES * alone_ms {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "backend slow: beyond its delay of {delay_ms:.0} ms it takes {alone_ms:.1} ms alone, and \
+         {through_ms:.1} ms with the target"
+    ))
+}
+
+fn slow(alone_per_s: f64, times: f64) -> String {
+    format!(
+        "backend slow: alone it answers {alone_per_s:.0} requests per second, {times:.2} times what \
+         came through the target; under {BACKEND_TIMES} it may be the limit"
+    )
+}
+
+pub(super) fn ports(row: &Row) -> Look {
+    full(row.ground.ports, "ephemeral ports", "connections may have waited or failed")
+}
+
+pub(super) fn descriptors(row: &Row) -> Look {
+    full(row.ground.descriptors, "file descriptors", "connections may have been refused")
+}
+
+fn full(used: Option<(f64, f64)>, what: &str, so: &str) -> Look {
+    let Some((used, most)) = used else { return Look::Unseen };
+    if used <= FULL * most {
+        return Look::Fine;
+    }
+    Look::Doubt(format!("{used:.0} of {most:.0} {what} were in use: {so}"))
+}
+
+pub(super) fn clock(row: &Row) -> Look {
+    let Some(step_us) = row.ground.clock_step_us else { return Look::Unseen };
+    if step_us.abs() <= CLOCK_STEP_US_MAX {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "the wall clock was moved by {:.1} ms meanwhile: logs and results of other processes do not \
+         match",
+        step_us / 1_000.0
+    ))
+}
+
+pub(super) fn steal(row: &Row) -> Look {
+    let Some(percent) = row.ground.steal_percent else { return Look::Unseen };
+    if percent <= STEAL_PERCENT_MAX {
+        return Look::Fine;
+    }
+    Look::Doubt(format!("the hypervisor kept {percent:.1} % of the CPU time for others"))
+}
+
+pub(super) fn busy(row: &Row) -> Look {
+    let Some(percent) = row.ground.other_cpu_percent else { return Look::Unseen };
+    if percent <= OTHER_CPU_PERCENT_MAX {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "processes that have no part in the measurement used {percent:.1} % of the CPU time"
+    ))
+}

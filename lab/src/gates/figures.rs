@@ -1,0 +1,269 @@
+//! Gates that need nothing but the row's own figures: they have to agree with each other.
+
+use super::{ERROR_PERCENT_MAX, Figure, Look, Pace, Row, TOLERANCE};
+
+/// Kinds of failure in which an answer came, but not the right or not the whole one.
+const WRONG_BODY: &[&str] = &["body-mismatch", "closed", "protocol"];
+/// Share of an open loop's requests that may wait for a connection.
+const QUEUED_SHARE_MAX: f64 = 0.01;
+
+pub(super) fn nothing(row: &Row) -> Look {
+    match row.requests {
+        None => Look::Unseen,
+        Some(requests) if requests > 0.0 => Look::Fine,
+        Some(_) => Look::Doubt("nothing was answered in the measured time".to_owned()),
+    }
+}
+
+pub(super) fn interrupted(row: &Row) -> Look {
+    match (row.interrupted, row.measured_s) {
+        (true, _) => {
+            Look::Doubt("interrupted: the measured time is shorter than asked for".to_owned())
+        }
+        (false, Some(_)) => Look::Fine,
+        (false, None) => Look::Unseen,
+    }
+}
+
+pub(super) fn errors(row: &Row) -> Look {
+    let Some(percent) = row.error_percent else { return Look::Unseen };
+    if percent.value <= ERROR_PERCENT_MAX {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "{} % of the requests failed{}; rate and latencies include them",
+        trimmed(percent.value),
+        kinds(row, |_| true)
+    ))
+}
+
+pub(super) fn wrong_bodies(row: &Row) -> Look {
+    let Some(by_kind) = &row.errors_by_kind else { return Look::Unseen };
+    let is_wrong = |kind: &str| WRONG_BODY.contains(&kind);
+    let wrong: u64 = by_kind.iter().filter(|(kind, _)| is_wrong(kind)).map(|(_, n)| n).sum();
+    // A connection that the server closed between two requests is no wrong body, but many are.
+    let mismatches = by_kind.get("body-mismatch").copied().unwrap_or(0);
+    if mismatches == 0 && percent_of(wrong, row) <= ERROR_PERCENT_MAX {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "{wrong} answers were not whole, or not what was expected{}",
+        kinds(row, is_wrong)
+    ))
+}
+
+pub(super) fn status_mix(row: &Row) -> Look {
+    let Some(by_kind) = &row.errors_by_kind else { return Look::Unseen };
+    let is_status = |kind: &str| kind.starts_with("status-");
+    let other: u64 = by_kind.iter().filter(|(kind, _)| is_status(kind)).map(|(_, n)| n).sum();
+    if percent_of(other, row) <= ERROR_PERCENT_MAX {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "{} % of the answers had another status than 2xx{}: refusals are cheaper than answers, so the \
+         figures are of a mix",
+        trimmed(percent_of(other, row)),
+        kinds(row, is_status)
+    ))
+}
+
+/// Little's law: users = rate x (mean + think time). Only a fixed number of users can be checked.
+pub(super) fn littles_law(row: &Row) -> Look {
+    let Pace::Closed { users, think_ms } = row.pace else { return Look::Unseen };
+    let (Some(rate), Some(mean)) = (row.rate_per_s, row.mean_ms) else { return Look::Unseen };
+    let cycle = Figure {
+        low: mean.low + think_ms,
+        value: mean.value + think_ms,
+        high: mean.high + think_ms,
+    };
+    let product = rate.times(cycle);
+    let found = Figure {
+        low: product.low / 1_000.0,
+        value: product.value / 1_000.0,
+        high: product.high / 1_000.0,
+    };
+    let off = found.off(users);
+    if off <= TOLERANCE {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "Little's law: rate x mean latency is {:.1} users, not {users:.0}{}",
+        found.value,
+        if off.is_finite() {
+            format!(": off by at least {:.1} %", off * 100.0)
+        } else {
+            String::new()
+        }
+    ))
+}
+
+pub(super) fn count_and_rate(row: &Row) -> Look {
+    let (Some(requests), Some(rate), Some(measured_s)) =
+        (row.requests, row.rate_per_s, row.measured_s)
+    else {
+        return Look::Unseen;
+    };
+    let implied = Figure {
+        low: requests / rate.high,
+        value: requests / rate.value,
+        high: requests / rate.low,
+    };
+    if implied.off(measured_s) <= TOLERANCE {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "count and rate disagree: count / rate is {:.0} s, but {measured_s:.0} s were measured",
+        implied.value
+    ))
+}
+
+/// Minimum, percentiles and maximum must not fall.
+pub(super) fn order(row: &Row) -> Look {
+    let ladder = ladder(row);
+    if ladder.len() < 2 {
+        return Look::Unseen;
+    }
+    for pair in ladder.windows(2) {
+        if let [(below, low), (above, high)] = pair
+            && low.surely_above(*high)
+        {
+            return Look::Doubt(format!(
+                "out of order: {below} is {} ms, above {above} of {} ms",
+                trimmed(low.value),
+                trimmed(high.value)
+            ));
+        }
+    }
+    Look::Fine
+}
+
+/// A mean must lie where percentiles and deviation leave it room. That it lies above the 90th percentile
+/// is possible, but then a few requests, such as those of a stall, took most of the time, and the row
+/// describes them rather than the target.
+pub(super) fn mean_bounds(row: &Row) -> Look {
+    let Some(mean) = row.mean_ms else { return Look::Unseen };
+    let at = |wanted: f64| row.percentiles_ms.iter().find(|(percent, _)| *percent >= wanted);
+    let mut seen = false;
+    if let Some((percent, high)) = at(90.0) {
+        seen = true;
+        if mean.surely_above(*high) {
+            return Look::Doubt(format!(
+                "the mean, {} ms, is above the {} percentile, {} ms: a stall or outliers made it",
+                trimmed(mean.value),
+                ordinal(*percent),
+                trimmed(high.value)
+            ));
+        }
+    }
+    let ends = [(row.min_ms, "below the minimum"), (row.max_ms, "above the maximum")];
+    for (index, (end, what)) in ends.into_iter().enumerate() {
+        let Some(end) = end else { continue };
+        seen = true;
+        let beyond = if index == 0 { end.surely_above(mean) } else { mean.surely_above(end) };
+        if beyond {
+            let (mean, end) = (trimmed(mean.value), trimmed(end.value));
+            return Look::Doubt(format!("the mean, {mean} ms, is {what}, {end} ms"));
+        }
+    }
+    for (percent, value) in &row.percentiles_ms {
+        seen = true;
+        // A share of (100 - percent) takes at least the percentile's time: Markov's inequality.
+        let least = value.low * (1.0 - percent / 100.0);
+        if mean.high < least {
+            return Look::Doubt(format!(
+                "the mean, {} ms, is too low for a {} percentile of {} ms",
+                trimmed(mean.value),
+                ordinal(*percent),
+                trimmed(value.value)
+            ));
+        }
+        if let Some(sd) = row.sd_ms
+            && strays(mean, sd, *percent, *value)
+        {
+            return Look::Doubt(format!(
+                "a {} percentile of {} ms cannot be with a mean of {} ms and a deviation of {} ms",
+                ordinal(*percent),
+                trimmed(value.value),
+                trimmed(mean.value),
+                trimmed(sd.value)
+            ));
+        }
+    }
+    if seen { Look::Fine } else { Look::Unseen }
+}
+
+/// Whether a percentile is farther from the mean than any distribution of that deviation allows. Source:
+/// Cantelli's inequality.
+fn strays(mean: Figure, sd: Figure, percent: f64, value: Figure) -> bool {
+    let share = percent / 100.0;
+    let above = sd.high * (share / (1.0 - share)).sqrt();
+    let below = sd.high * ((1.0 - share) / share).sqrt();
+    value.low > mean.high + above || value.high < mean.low - below
+}
+
+pub(super) fn rate_reached(row: &Row) -> Look {
+    let (Pace::Open { asked_per_s }, Some(rate)) = (row.pace, row.rate_per_s) else {
+        return Look::Unseen;
+    };
+    if rate.off(asked_per_s) <= TOLERANCE {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "{asked_per_s:.0} requests per second were asked for, {:.0} were made",
+        rate.value
+    ))
+}
+
+pub(super) fn connections_busy(row: &Row) -> Look {
+    match row.queued_share {
+        None => Look::Unseen,
+        Some(share) if share <= QUEUED_SHARE_MAX => Look::Fine,
+        Some(share) => Look::Doubt(format!(
+            "{:.1} % of the requests found no connection free: the target is slower than the rate, or \
+             there are too few connections",
+            share * 100.0
+        )),
+    }
+}
+
+/// Minimum, percentiles and maximum with their names, as far as they are known.
+fn ladder(row: &Row) -> Vec<(String, Figure)> {
+    let mut ladder = Vec::new();
+    ladder.extend(row.min_ms.map(|figure| ("the minimum".to_owned(), figure)));
+    let named = |(percent, figure): &(f64, Figure)| {
+        (format!("the {} percentile", ordinal(*percent)), *figure)
+    };
+    ladder.extend(row.percentiles_ms.iter().map(named));
+    ladder.extend(row.max_ms.map(|figure| ("the maximum".to_owned(), figure)));
+    ladder
+}
+
+fn percent_of(count: u64, row: &Row) -> f64 {
+    match row.requests {
+        Some(requests) if requests > 0.0 => 100.0 * count as f64 / requests,
+        // Without a total the least count is too much.
+        Some(_) | None if count > 0 => 100.0,
+        Some(_) | None => 0.0,
+    }
+}
+
+/// ` (timeout 12, status-503 3)`, or nothing where kinds are not known.
+fn kinds(row: &Row, wanted: impl Fn(&str) -> bool) -> String {
+    let Some(by_kind) = &row.errors_by_kind else { return String::new() };
+    let list: Vec<String> = by_kind
+        .iter()
+        .filter(|(kind, count)| wanted(kind) && **count > 0)
+        .map(|(kind, count)| format!("{kind} {count}"))
+        .collect();
+    if list.is_empty() { String::new() } else { format!(" ({})", list.join(", ")) }
+}
+
+fn ordinal(percent: f64) -> String {
+    format!("{percent}th")
+}
+
+/// Up to three decimals, no zeros at the end.
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,130 @@
+//! A row of our own: what `result.json`, or `penstock lab load --json`, holds.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Backend, Doubt, Figure, Generator, Ground, Pace, Row};
+use crate::result::{self, CaseResult, Shape, State};
+
+/// Percent, and the key in `load`.
+const PERCENTILES: &[(f64, &str)] = &[
+    (50.0, "p50_ms"),
+    (75.0, "p75_ms"),
+    (90.0, "p90_ms"),
+    (95.0, "p95_ms"),
+    (98.0, "p98_ms"),
+    (99.0, "p99_ms"),
+    (99.9, "p999_ms"),
+];
+/// Significant digits of our own histograms.
+const DIGITS: i32 = 3;
+
+impl Row {
+    /// The row of a case; `None` where nothing was measured.
+    #[must_use]
+    pub fn of(found: &CaseResult) -> Option<Self> {
+        match found.state {
+            State::Measured => {}
+            State::NotServed | State::Failed => return None,
+        }
+        let mut row = Self::of_load(&found.load);
+        row.label = format!("{} #{}", found.case.id, found.case.repetition);
+        row.pace = pace(&found.shape, found.case.users);
+        row.backend = found
+            .calibration
+            .map(|alone_per_s| Backend { alone_per_s, delay_ms: found.case.delay_ms as f64 });
+        row.ground = ground(&found.ground);
+        Some(row)
+    }
+
+    /// The row of one measurement by `penstock lab load`, without the ground that it stood on.
+    #[must_use]
+    pub fn of_load(load: &Value) -> Self {
+        let number = |name: &str| load.get(name).and_then(Value::as_f64);
+        let figure = |name: &str| number(name).map(Figure::exact);
+        let percentile = |&(percent, name): &(f64, &str)| {
+            figure(name).map(|value| (percent, value.bucketed(DIGITS)))
+        };
+        let users = load.pointer("/options/users").and_then(Value::as_f64);
+        Self {
+            label: String::new(),
+            pace: users.map_or(Pace::Unknown, |users| Pace::Closed { users, think_ms: 0.0 }),
+            interrupted: has_doubt(load, "interrupted"),
+            rate_per_s: figure("throughput_per_s"),
+            mean_ms: figure("mean_ms"),
+            sd_ms: figure("sd_ms"),
+            min_ms: figure("min_ms"),
+            max_ms: figure("max_ms"),
+            percentiles_ms: PERCENTILES.iter().filter_map(percentile).collect(),
+            requests: number("requests"),
+            measured_s: number("seconds"),
+            error_percent: number("requests").zip(number("errors")).map(|(requests, errors)| {
+                Figure::exact(if requests > 0.0 { 100.0 * errors / requests } else { 0.0 })
+            }),
+            errors_by_kind: by_kind(load),
+            queued_share: number("queued")
+                .zip(number("requests"))
+                .map(|(queued, all)| queued / all.max(1.0)),
+            generator: generator(load),
+            backend: None,
+            ground: Ground::default(),
+        }
+    }
+}
+
+/// The doubts about a case, as `result.json` keeps them: recomputed, whatever it says itself.
+#[must_use]
+pub fn doubts(found: &CaseResult) -> Vec<Doubt> {
+    Row::of(found).map_or_else(Vec::new, |row| row.doubts())
+}
+
+/// The same in the shape of `result.json`, for whoever writes one.
+#[must_use]
+pub fn for_result(found: &CaseResult) -> Vec<result::Doubt> {
+    let kept = |doubt: Doubt| result::Doubt { gate: doubt.gate.to_owned(), message: doubt.message };
+    doubts(found).into_iter().map(kept).collect()
+}
+
+fn pace(shape: &Shape, users: u32) -> Pace {
+    match shape {
+        Shape::Closed { think_ms } => {
+            Pace::Closed { users: f64::from(users), think_ms: *think_ms as f64 }
+        }
+        Shape::Arrivals { rate_per_s } => Pace::Open { asked_per_s: *rate_per_s },
+        Shape::Ramp { .. } => Pace::Changing,
+    }
+}
+
+fn generator(load: &Value) -> Option<Generator> {
+    let number = |name: &str| load.get(name).and_then(Value::as_f64);
+    Some(Generator {
+        busy: number("generator_busy")?,
+        waited: number("generator_waited").unwrap_or(0.0),
+        late_p99_ms: number("late_p99_ms"),
+        lag_p99_ms: number("generator_lag_p99_ms").unwrap_or(0.0),
+    })
+}
+
+fn by_kind(load: &Value) -> Option<BTreeMap<String, u64>> {
+    let kinds = load.get("errors_by_kind")?.as_object()?;
+    Some(kinds.iter().map(|(kind, count)| (kind.clone(), count.as_u64().unwrap_or(0))).collect())
+}
+
+fn ground(found: &result::Ground) -> Ground {
+    let of = |used: u64, most: u64| (most > 0).then_some((used as f64, most as f64));
+    Ground {
+        steal_percent: Some(found.steal_percent),
+        other_cpu_percent: Some(found.other_cpu_percent),
+        clock_step_us: Some(found.clock_step_us as f64),
+        ports: of(found.ports_in_use, found.ports_available),
+        descriptors: of(found.descriptors, found.descriptors_limit),
+    }
+}
+
+fn has_doubt(load: &Value, name: &str) -> bool {
+    let doubts = load.get("doubts").and_then(Value::as_array);
+    doubts.is_some_and(|doubts| {
+        doubts.iter().any(|doubt| doubt.get("name").and_then(Value::as_str) == Some(name))
+    })
+}

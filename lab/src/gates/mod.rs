@@ -1,0 +1,182 @@
+//! Validity gates: what a row of figures must satisfy before it may be called a result.
+//!
+//! One [`Row`] for every source of figures: our own `result.json` ([`measured`]), and published tables
+//! ([`published`]). Each gate of [`GATES`] looks at what the row holds and answers [`Look`]: fine, a doubt
+//! in words, or that the row has no figures for it. Which is which is told: a table without counts was not
+//! checked for them.
+//!
+//! Reads rows; answers [`Doubt`]s. Never changes a figure and never drops a row: a row with a doubt is
+//! printed with the doubt beside it, and it is the comparison that leaves it out. docs/measuring.md says
+//! what each gate means and what to do about it.
+//!
+//! Architecture invariant: pure. No file, no clock, no socket; whoever has figures hands them in.
+
+mod conditions;
+mod figure;
+mod figures;
+pub mod measured;
+pub mod published;
+
+use std::collections::BTreeMap;
+
+pub use figure::Figure;
+
+/// How far two figures that must agree may differ: 3 %.
+pub const TOLERANCE: f64 = 0.03;
+/// Share of failed requests from which a row is doubted, in percent.
+pub const ERROR_PERCENT_MAX: f64 = 0.1;
+
+/// One reason not to take a row at face value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// Name of the gate, stable, for programs.
+    pub gate: &'static str,
+    /// A sentence with the figures, for people.
+    pub message: String,
+}
+
+/// What a gate says of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// The row has no figures for this gate.
+    Unseen,
+    Fine,
+    Doubt(String),
+}
+
+/// One gate.
+pub struct Gate {
+    pub name: &'static str,
+    /// What it guards against, in one line.
+    pub guards: &'static str,
+    pub look: fn(&Row) -> Look,
+}
+
+/// Every gate, in the order in which doubts are told. docs/measuring.md has one row for each; a test holds
+/// the two together.
+#[rustfmt::skip]
+pub const GATES: &[Gate] = &[
+    gate("nothing-measured",        "not one request was answered in the measured time", figures::nothing),
+    gate("interrupted",             "the measured time was cut short", figures::interrupted),
+    gate("errors",                  "failed requests, which are in rate and latencies", figures::errors),
+    gate("wrong-bodies",            "answers that were not what was asked for, or not whole", figures::wrong_bodies),
+    gate("status-mix",              "answers with several statuses, or the wrong one", figures::status_mix),
+    gate("littles-law",             "users that idled, or figures of different times", figures::littles_law),
+    gate("count-and-rate-disagree", "a count and a rate of different times", figures::count_and_rate),
+    gate("percentiles-in-order",    "percentiles of different measurements", figures::order),
+    gate("mean-out-of-bounds",      "a mean that stalls or outliers made, or of another measurement", figures::mean_bounds),
+    gate("rate-not-reached",        "constant arrivals that the generator or the target could not keep up", figures::rate_reached),
+    gate("connections-busy",        "constant arrivals that found no connection free", figures::connections_busy),
+    gate("generator-saturated",     "a generator that was the limit", conditions::saturated),
+    gate("generator-late",          "a generator that sent late", conditions::late),
+    gate("backend-slow",            "a backend that was the limit", conditions::backend),
+    gate("ports-exhausted",         "too few ephemeral ports", conditions::ports),
+    gate("descriptors-exhausted",   "too few file descriptors", conditions::descriptors),
+    gate("clock-step",              "a wall clock that was set meanwhile", conditions::clock),
+    gate("cpu-steal",               "a hypervisor that gave the CPU to others", conditions::steal),
+    gate("machine-busy",            "other processes that used the CPU", conditions::busy),
+];
+
+const fn gate(name: &'static str, guards: &'static str, look: fn(&Row) -> Look) -> Gate {
+    Gate { name, guards, look }
+}
+
+/// What is known of one measurement. What a source does not tell is absent, and its gates stay unseen.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// How the row is told apart from its neighbours.
+    pub label: String,
+    pub pace: Pace,
+    pub interrupted: bool,
+    pub rate_per_s: Option<Figure>,
+    pub mean_ms: Option<Figure>,
+    pub sd_ms: Option<Figure>,
+    pub min_ms: Option<Figure>,
+    pub max_ms: Option<Figure>,
+    /// Percent (50 to 99.9) and value, ascending in percent.
+    pub percentiles_ms: Vec<(f64, Figure)>,
+    pub requests: Option<f64>,
+    /// The time that `requests` were counted over.
+    pub measured_s: Option<f64>,
+    pub error_percent: Option<Figure>,
+    /// Failed requests by kind, as `penstock lab load` names them: `timeout`, `status-503`, ...
+    pub errors_by_kind: Option<BTreeMap<String, u64>>,
+    /// Share of an open loop's requests that found no connection free, 0 to 1.
+    pub queued_share: Option<f64>,
+    pub generator: Option<Generator>,
+    pub backend: Option<Backend>,
+    pub ground: Ground,
+}
+
+/// Who decides when a request starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Pace {
+    /// Not told.
+    #[default]
+    Unknown,
+    /// `users`, each with one request outstanding, that pause `think_ms` between two.
+    Closed { users: f64, think_ms: f64 },
+    /// `asked_per_s` requests per second, whatever comes back.
+    Open { asked_per_s: f64 },
+    /// A number of users or a rate that changes as it goes: only the figures' own agreement counts.
+    Changing,
+}
+
+/// How the generator itself fared over the measured time, the worst of its threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Generator {
+    /// CPU time over elapsed time, 0 to 1.
+    pub busy: f64,
+    /// Time ready to run but without a CPU over elapsed time, 0 to 1.
+    pub waited: f64,
+    /// By how much the 99th percentile of starts was late, where they had a time to keep.
+    pub late_p99_ms: Option<f64>,
+    /// By how much the 99th percentile of its looks at its own alarm was late.
+    pub lag_p99_ms: f64,
+}
+
+/// The backend without the target in between, under the same users, size and delay.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Backend {
+    pub alone_per_s: f64,
+    /// What the backend was told to wait before it answers.
+    pub delay_ms: f64,
+}
+
+/// The state of the machine over the measured time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ground {
+    /// Share of CPU time that a hypervisor kept for others.
+    pub steal_percent: Option<f64>,
+    /// Share of CPU time used by processes that have no part in the measurement.
+    pub other_cpu_percent: Option<f64>,
+    /// By how much wall clock and monotonic clock drifted apart, either way.
+    pub clock_step_us: Option<f64>,
+    /// Ephemeral ports in use, and how many there are.
+    pub ports: Option<(f64, f64)>,
+    /// File descriptors in use by the generator, and how many it may have.
+    pub descriptors: Option<(f64, f64)>,
+}
+
+impl Row {
+    /// Everything that speaks against this row, in the order of [`GATES`].
+    #[must_use]
+    pub fn doubts(&self) -> Vec<Doubt> {
+        let told = GATES.iter().filter_map(|gate| match (gate.look)(self) {
+            Look::Unseen | Look::Fine => None,
+            Look::Doubt(message) => Some(Doubt { gate: gate.name, message }),
+        });
+        told.collect()
+    }
+
+    /// Names of the gates that this row has figures for.
+    pub fn seen(&self) -> impl Iterator<Item = &'static str> {
+        GATES.iter().filter(|gate| (gate.look)(self) != Look::Unseen).map(|gate| gate.name)
+    }
+}
+
+/// Requests in the system on average: rate x time spent there. Source: Little's law.
+#[must_use]
+pub fn in_flight(rate_per_s: f64, mean_ms: f64) -> f64 {
+    rate_per_s * mean_ms / 1_000.0
+}

@@ -1,0 +1,91 @@
+//! Every `result.json` below a folder.
+
+use std::path::{Path, PathBuf};
+
+use base::limits;
+
+use crate::result::CaseResult;
+
+/// One case of a results folder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The `result.json`.
+    pub file: PathBuf,
+    pub result: CaseResult,
+}
+
+/// Reads all results below `folder`, in the order of their names, numbers by value: 50 users come before
+/// 100. A link is not followed.
+///
+/// # Errors
+/// A sentence with the name: a folder or file that can't be read, a file that is no result, nothing found,
+/// or more than [`limits::LAB_TABLE_ROWS_MAX`].
+pub fn read(folder: &Path) -> Result<Vec<Found>, String> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(next) = folders.pop() {
+        let told = |error: std::io::Error| format!("{}: {error}", next.display());
+        for entry in std::fs::read_dir(&next).map_err(told)? {
+            let entry = entry.map_err(told)?;
+            let kind = entry.file_type().map_err(told)?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() && entry.file_name() == "result.json" {
+                files.push(entry.path());
+            }
+        }
+        if files.len() > limits::LAB_TABLE_ROWS_MAX {
+            let most = limits::LAB_TABLE_ROWS_MAX;
+            return Err(format!("{}: more than {most} results", folder.display()));
+        }
+    }
+    if files.is_empty() {
+        return Err(format!("{}: no result.json in it", folder.display()));
+    }
+    files.sort_by_cached_key(|file| natural(&file.to_string_lossy()));
+    files
+        .into_iter()
+        .map(|file| CaseResult::read(&file).map(|result| Found { file, result }))
+        .collect()
+}
+
+/// A key that sorts digits by their value, as `sort -V` does.
+#[must_use]
+pub fn natural(text: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        if digits > 0 {
+            let (number, after) = rest.split_at(digits);
+            parts.push(Part::Number(number.parse().unwrap_or(u64::MAX)));
+            rest = after;
+        }
+        let words = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        if words > 0 {
+            let (word, after) = rest.split_at(words);
+            parts.push(Part::Word(word.to_owned()));
+            rest = after;
+        }
+    }
+    parts
+}
+
+/// A run of digits, or of anything else.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    Number(u64),
+    Word(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_sort_by_value() {
+        let mut names = ["b/100_users", "b/50_users", "a/1000_users", "b/50_users/1", "b"];
+        names.sort_by_cached_key(|name| natural(name));
+        assert_eq!(names, ["a/1000_users", "b", "b/50_users", "b/50_users/1", "b/100_users"]);
+    }
+}

@@ -1,0 +1,265 @@
+//! The gates on measurements: broken targets on real sockets are refused for the right reason, and what
+//! can't be broken on demand is given as data.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use penstock_lab::gates::{Backend, Figure, GATES, Generator, Ground, Look, Pace, Row};
+use penstock_lab::load::{self, Options};
+
+const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"size\":\"20B\", \"a\":1";
+
+#[test]
+fn a_target_that_fails_every_fifth_request_is_refused_for_its_errors() {
+    let addr = serve(|turn| match turn % 5 {
+        0 => Answer::Bytes(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
+        _ => Answer::Bytes(GOOD),
+    });
+    let doubts = measured(addr);
+    let told = |gate: &str| message(&doubts, gate);
+    assert!(told("errors").contains("status-503"), "{doubts:?}");
+    assert!(told("status-mix").contains("another status than 2xx"), "{doubts:?}");
+    let percent: f64 = told("errors").split(' ').next().unwrap().parse().unwrap();
+    assert!((19.0..=21.0).contains(&percent), "{percent}");
+}
+
+#[test]
+fn bodies_that_end_before_their_length_are_refused_as_wrong_bodies() {
+    let addr = serve(|turn| match turn % 3 {
+        0 => Answer::Cut(&GOOD[..GOOD.len() - 5]),
+        _ => Answer::Bytes(GOOD),
+    });
+    let doubts = measured(addr);
+    assert!(message(&doubts, "wrong-bodies").contains("closed"), "{doubts:?}");
+}
+
+#[test]
+fn bodies_without_the_expected_text_are_refused_as_wrong_bodies() {
+    let addr = serve(|turn| match turn % 3 {
+        0 => Answer::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno"),
+        _ => Answer::Bytes(GOOD),
+    });
+    let doubts = measured(addr);
+    assert!(message(&doubts, "wrong-bodies").contains("body-mismatch"), "{doubts:?}");
+}
+
+#[test]
+fn a_backend_that_stalls_is_refused_for_its_timeouts_and_its_mean() {
+    // After 40 answers nothing comes: the generator's patience ends.
+    let addr = serve(|turn| if turn < 40 { Answer::Bytes(GOOD) } else { Answer::Never });
+    let doubts = measured(addr);
+    assert!(message(&doubts, "errors").contains("timeout"), "{doubts:?}");
+    assert!(message(&doubts, "mean-out-of-bounds").contains("a stall"), "{doubts:?}");
+}
+
+#[test]
+fn a_sound_target_raises_no_doubt_about_its_answers() {
+    let doubts = measured(serve(|_| Answer::Bytes(GOOD)));
+    let of_answers = ["errors", "wrong-bodies", "status-mix", "count-and-rate-disagree"];
+    assert!(!doubts.iter().any(|(gate, _)| of_answers.contains(gate)), "{doubts:?}");
+}
+
+#[test]
+fn the_row_of_a_sound_case_passes_every_gate() {
+    for gate in GATES {
+        // Constant arrivals have no number of users, and users have no rate to keep.
+        let of_rate = ["rate-not-reached", "connections-busy"].contains(&gate.name);
+        let row = if of_rate { open() } else { sound() };
+        assert_eq!((gate.look)(&row), Look::Fine, "{}", gate.name);
+    }
+}
+
+#[test]
+fn each_gate_is_broken_by_its_own_figures_alone() {
+    check("nothing-measured", |row| {
+        (row.requests, row.rate_per_s, row.mean_ms) = (Some(0.0), None, None);
+    });
+    check("interrupted", |row| row.interrupted = true);
+    check("errors", |row| row.error_percent = Some(Figure::exact(0.2)));
+    check("wrong-bodies", |row| kind(row, "body-mismatch", 1));
+    check("wrong-bodies", |row| kind(row, "closed", 101));
+    check("status-mix", |row| kind(row, "status-401", 101));
+    check("littles-law", |row| row.pace = Pace::Closed { users: 104.0, think_ms: 0.0 });
+    check("littles-law", |row| row.pace = Pace::Closed { users: 100.0, think_ms: 1.0 });
+    check("count-and-rate-disagree", |row| row.measured_s = Some(10.4));
+    check("percentiles-in-order", |row| row.percentiles_ms[0].1 = Figure::exact(11.0));
+    check("percentiles-in-order", |row| row.max_ms = Some(Figure::exact(49.0)));
+    check("mean-out-of-bounds", |row| row.percentiles_ms[1].1 = Figure::exact(9.5));
+    check("mean-out-of-bounds", |row| {
+        row.percentiles_ms[2].1 = Figure::exact(1_200.0);
+        row.max_ms = Some(Figure::exact(1_300.0));
+    });
+    check("mean-out-of-bounds", |row| row.sd_ms = Some(Figure::exact(1.0)));
+    check("generator-saturated", |row| row.generator = Some(generator(0.86, 0.0, None)));
+    check("generator-late", |row| row.generator = Some(generator(0.5, 0.11, None)));
+    check("generator-late", |row| row.generator = Some(generator(0.5, 0.0, Some(1.1))));
+    check("generator-late", |row| row.generator = Some(Generator { lag_p99_ms: 13.0, ..fine() }));
+    check("backend-slow", |row| {
+        row.backend = Some(Backend { alone_per_s: 19_999.0, delay_ms: 0.0 });
+    });
+    // 100 users at 10,000/s take 10 ms each: 4 beyond the delay, of which the backend alone takes 3.
+    check("backend-slow", |row| {
+        row.backend = Some(Backend { alone_per_s: 100_000.0 / 9.0, delay_ms: 6.0 });
+    });
+    check("ports-exhausted", |row| row.ground.ports = Some((25_500.0, 28_232.0)));
+    check("descriptors-exhausted", |row| row.ground.descriptors = Some((1_000.0, 1_024.0)));
+    check("clock-step", |row| row.ground.clock_step_us = Some(-100_001.0));
+    check("cpu-steal", |row| row.ground.steal_percent = Some(2.1));
+    check("machine-busy", |row| row.ground.other_cpu_percent = Some(5.1));
+}
+
+#[test]
+fn a_rate_that_was_not_reached_is_told() {
+    let row = Row { pace: Pace::Open { asked_per_s: 10_400.0 }, ..open() };
+    assert_eq!(names(&row), ["rate-not-reached"]);
+    assert_eq!(names(&Row { queued_share: Some(0.011), ..open() }), ["connections-busy"]);
+}
+
+#[test]
+fn a_delay_that_both_have_does_not_make_the_backend_slow() {
+    // 100 users, 500 ms: 199/s through the target, hardly more alone.
+    let row = Row {
+        rate_per_s: Some(Figure::exact(199.0)),
+        mean_ms: Some(Figure::exact(502.5)),
+        backend: Some(Backend { alone_per_s: 199.8, delay_ms: 500.0 }),
+        ..Row { pace: Pace::Closed { users: 100.0, think_ms: 0.0 }, ..Row::default() }
+    };
+    assert_eq!(names(&row), [""; 0]);
+}
+
+/// A sound case with every figure: 100 users, 10,000 requests per second, 10 s.
+fn sound() -> Row {
+    let exact = |value| Some(Figure::exact(value));
+    Row {
+        label: "a case".to_owned(),
+        pace: Pace::Closed { users: 100.0, think_ms: 0.0 },
+        interrupted: false,
+        rate_per_s: exact(10_000.0),
+        mean_ms: exact(10.0),
+        sd_ms: exact(5.0),
+        min_ms: exact(1.0),
+        max_ms: exact(90.0),
+        percentiles_ms: vec![
+            (50.0, Figure::exact(9.0)),
+            (90.0, Figure::exact(10.5)),
+            (99.0, Figure::exact(50.0)),
+        ],
+        requests: Some(100_000.0),
+        measured_s: Some(10.0),
+        error_percent: exact(0.0),
+        errors_by_kind: Some(std::collections::BTreeMap::new()),
+        generator: Some(fine()),
+        queued_share: None,
+        backend: Some(Backend { alone_per_s: 30_000.0, delay_ms: 0.0 }),
+        ground: Ground {
+            steal_percent: Some(0.0),
+            other_cpu_percent: Some(1.0),
+            clock_step_us: Some(40.0),
+            ports: Some((100.0, 28_232.0)),
+            descriptors: Some((164.0, 1_024.0)),
+        },
+    }
+}
+
+fn open() -> Row {
+    let pace = Pace::Open { asked_per_s: 10_000.0 };
+    Row { pace, queued_share: Some(0.009), ..sound() }
+}
+
+fn generator(busy: f64, waited: f64, late_p99_ms: Option<f64>) -> Generator {
+    Generator { busy, waited, late_p99_ms, lag_p99_ms: 0.2 }
+}
+
+fn fine() -> Generator {
+    generator(0.5, 0.05, Some(0.5))
+}
+
+fn kind(row: &mut Row, name: &str, count: u64) {
+    row.errors_by_kind.get_or_insert_default().insert(name.to_owned(), count);
+}
+
+#[track_caller]
+fn check(gate: &str, change: fn(&mut Row)) {
+    let mut row = sound();
+    change(&mut row);
+    assert_eq!(names(&row), [gate]);
+}
+
+fn names(row: &Row) -> Vec<&'static str> {
+    row.doubts().iter().map(|doubt| doubt.gate).collect()
+}
+
+fn message<'a>(doubts: &'a [(&'static str, String)], gate: &str) -> &'a str {
+    let found = doubts.iter().find(|(name, _)| *name == gate);
+    found.map_or_else(|| panic!("no {gate} in {doubts:?}"), |(_, message)| message)
+}
+
+/// Measures the target and asks the gates, by way of the JSON that `lab load` writes.
+fn measured(addr: SocketAddr) -> Vec<(&'static str, String)> {
+    let options = Options {
+        users: 2,
+        warm_up: Duration::ZERO,
+        duration: Duration::from_millis(400),
+        timeout: Duration::from_millis(300),
+        expect: Some("20B".to_owned()),
+        ..Options::new(format!("http://{addr}/"))
+    };
+    let report = load::run(&options, &mut |_| {}).unwrap();
+    let row = Row::of_load(&report.json());
+    row.doubts().into_iter().map(|doubt| (doubt.gate, doubt.message)).collect()
+}
+
+#[derive(Clone, Copy)]
+enum Answer {
+    Bytes(&'static [u8]),
+    /// These bytes, and the connection's end.
+    Cut(&'static [u8]),
+    Never,
+}
+
+/// A target that answers its n-th request as told, over all connections; the first has the number 0.
+fn serve(answer: fn(u64) -> Answer) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let turns = Arc::new(AtomicU64::new(0));
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let turns = Arc::clone(&turns);
+            thread::spawn(move || converse(stream, answer, &turns));
+        }
+    });
+    addr
+}
+
+fn converse(mut stream: TcpStream, answer: fn(u64) -> Answer, turns: &AtomicU64) {
+    let mut request = Vec::new();
+    let mut buffer = [0; 4_096];
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        request.extend_from_slice(&buffer[..read]);
+        if !request.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        request.clear();
+        let kept = match answer(turns.fetch_add(1, Ordering::Relaxed)) {
+            Answer::Bytes(bytes) => stream.write_all(bytes).is_ok(),
+            Answer::Cut(bytes) => stream.write_all(bytes).is_err(),
+            Answer::Never => forever(),
+        };
+        if !kept {
+            return;
+        }
+    }
+}
+
+fn forever() -> bool {
+    let (never, signal) = (Mutex::new(()), Condvar::new());
+    let guard = never.lock().unwrap();
+    drop(signal.wait_while(guard, |()| true));
+    false
+}
