@@ -37,6 +37,18 @@ pub const SPARE_BUFFERS_MAX: usize = 64;
 /// Heads and texts that a worker keeps for reuse; more are given back to the allocator. As many as
 /// requests are under way on a busy worker, for each holds one until it is answered.
 pub const SPARE_HEADS_MAX: usize = 2_048;
+/// Shortest rest of a body that goes from socket to socket by `splice(2)`, in bytes. Shorter: read and
+/// written, which two pipe calls would not repay.
+pub const SPLICE_BYTES_MIN: u64 = 32 * KIB as u64;
+/// Least that a turn of `splice(2)` should move while more is to come, in bytes. Less: the rest of the
+/// body is read and written, since each small piece pins a page of the kernel's.
+pub const SPLICE_PIECE_BYTES_MIN: usize = 4 * KIB as usize;
+/// Size asked for each pipe between two sockets, in bytes. Refused: the system's default, 64 KiB.
+pub const PIPE_BYTES: i32 = 256 * 1_024;
+/// Pipes that a worker has at work at once, two file descriptors each. More: bodies are read and written.
+pub const PIPES_MAX: usize = 256;
+/// Pipes that a worker keeps for reuse; more are closed.
+pub const SPARE_PIPES_MAX: usize = 32;
 /// Largest body a mediator may hold, in bytes. Larger: 413. An untouched body streams, without limit.
 pub const BODY_BYTES_MAX: u32 = 10 * MIB;
 

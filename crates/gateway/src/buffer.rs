@@ -4,11 +4,13 @@
 //! buffer's bytes are written once, when it is made; lending it again allocates and clears nothing.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use base::limits::{
-    BODY_BUFFER_BYTES, HEAD_BUFFER_BYTES, HEAD_BYTES_MAX, RESPONSE_HEAD_BYTES_MAX,
-    SPARE_BUFFERS_MAX, SPARE_HEADS_MAX,
+    BODY_BUFFER_BYTES, HEAD_BUFFER_BYTES, HEAD_BYTES_MAX, PIPES_MAX, RESPONSE_HEAD_BYTES_MAX,
+    SPARE_BUFFERS_MAX, SPARE_HEADS_MAX, SPARE_PIPES_MAX,
 };
+use wire::splice::Pipe;
 
 /// Filled bytes between `start` and `end`, room behind them.
 #[derive(Debug, Default)]
@@ -104,6 +106,16 @@ pub(crate) struct Buffers {
     heads: RefCell<Vec<Buffer>>,
     bodies: RefCell<Vec<Buffer>>,
     texts: RefCell<Vec<Vec<u8>>>,
+    pipes: RefCell<Vec<Pipe>>,
+    /// One more owner for each pipe that is lent.
+    pipes_lent: Rc<()>,
+}
+
+/// A pipe on loan. Dropping it closes the pipe.
+#[derive(Debug)]
+pub(crate) struct LentPipe {
+    pub(crate) pipe: Pipe,
+    _place: Rc<()>,
 }
 
 impl Buffers {
@@ -143,6 +155,24 @@ impl Buffers {
         let mut shelf = shelf.borrow_mut();
         if shelf.len() < SPARE_BUFFERS_MAX {
             shelf.push(buffer);
+        }
+    }
+
+    /// An empty pipe. None: as many as may be are at work, or the system has none to give.
+    pub(crate) fn pipe(&self) -> Option<LentPipe> {
+        if Rc::strong_count(&self.pipes_lent) > PIPES_MAX {
+            return None;
+        }
+        let spare = self.pipes.borrow_mut().pop();
+        let pipe = spare.or_else(|| Pipe::new().ok())?;
+        Some(LentPipe { pipe, _place: Rc::clone(&self.pipes_lent) })
+    }
+
+    /// Takes a pipe back. One that still holds bytes is closed, and they with it.
+    pub(crate) fn give_back_pipe(&self, lent: LentPipe) {
+        let mut pipes = self.pipes.borrow_mut();
+        if lent.pipe.held() == 0 && pipes.len() < SPARE_PIPES_MAX {
+            pipes.push(lent.pipe);
         }
     }
 

@@ -2,17 +2,20 @@
 //! bounded buffer into a connection, re-framed by us. Whatever its size, a body is never held.
 //!
 //! In the ordinary case the head that was written and the whole body that came with the other head
-//! leave in one `writev`.
+//! leave in one `writev`. The rest of a long body between two sockets in clear goes through the kernel
+//! alone ([`wire::splice`]).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use base::limits::{SPLICE_BYTES_MIN, SPLICE_PIECE_BYTES_MIN};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use wire::http1::{self, BodyFraming, ChunkedDecoder, Piece, Refusal, ResponseFraming, Side};
 use wire::stream::Stream;
 
-use crate::buffer::{Buffer, Buffers};
+use crate::buffer::{Buffer, Buffers, LentPipe};
 
 /// Why a body ended before its end.
 #[derive(Debug)]
@@ -33,6 +36,36 @@ pub(crate) trait Source {
     fn consume(&mut self, count: usize);
     /// Trailer lines, each with its CRLF, once the body is at its end.
     fn trailers(&self) -> &[u8];
+    /// What of the body is still in a socket and could go on without being read. None: nothing, too
+    /// little, or it has to be decoded.
+    fn unread(&mut self) -> Option<Unread<'_>> {
+        None
+    }
+}
+
+/// The rest of a body, still in the socket that it came by.
+pub(crate) struct Unread<'a> {
+    reader: &'a mut BodyReader,
+    tcp: &'a TcpStream,
+    buffers: &'a Buffers,
+}
+
+impl Unread<'_> {
+    /// Moves some of it into `pipe`, which is empty.
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        lent: &mut LentPipe,
+    ) -> Poll<Result<(), BodyError>> {
+        let most = usize::try_from(self.reader.unread_len()).unwrap_or(usize::MAX);
+        match ready!(lent.pipe.poll_fill(cx, self.tcp, most)) {
+            Ok(count) if count > 0 => {
+                self.reader.was_spliced(count);
+                Poll::Ready(Ok(()))
+            }
+            Ok(_) | Err(_) => Poll::Ready(Err(BodyError::Closed)),
+        }
+    }
 }
 
 /// How many payload bytes an HTTP/1.1 peer still owes, and how they are framed.
@@ -52,12 +85,17 @@ pub(crate) struct BodyReader {
     ready: usize,
     /// All payload is in `ready`.
     complete: bool,
+    /// Some of it was handed on.
+    touched: bool,
+    /// It comes in pieces too small to go on unread.
+    in_pieces: bool,
 }
 
 impl BodyReader {
     /// A connection between two bodies.
     pub(crate) fn idle(buffer: Buffer) -> Self {
-        Self { buffer, decode: Decode::Length(0), ready: 0, complete: true }
+        let decode = Decode::Length(0);
+        Self { buffer, decode, ready: 0, complete: true, touched: false, in_pieces: false }
     }
 
     /// Starts a request's body; what came with the head is in the buffer.
@@ -83,11 +121,49 @@ impl BodyReader {
         self.complete = matches!(decode, Decode::Length(0));
         self.decode = decode;
         self.ready = 0;
+        (self.touched, self.in_pieces) = (false, false);
     }
 
     /// Whether every payload byte was read and handed on.
     pub(crate) fn is_done(&self) -> bool {
         self.complete && self.ready == 0
+    }
+
+    /// Whether nothing of the body was handed on yet.
+    pub(crate) fn is_untouched(&self) -> bool {
+        !self.touched
+    }
+
+    /// Payload bytes that are not even in the buffer, where their number is known.
+    fn unread_len(&self) -> u64 {
+        match self.decode {
+            Decode::Length(left) if self.ready == 0 && self.buffer.is_empty() => left,
+            Decode::Length(_) | Decode::Chunked(_) | Decode::UntilClose => 0,
+        }
+    }
+
+    /// The rest of the body, where it is worth moving unread.
+    pub(crate) fn unread<'a>(
+        &'a mut self,
+        stream: &'a Stream,
+        buffers: &'a Buffers,
+    ) -> Option<Unread<'a>> {
+        let tcp = stream.clear()?;
+        (!self.in_pieces && self.unread_len() >= SPLICE_BYTES_MIN).then_some(Unread {
+            reader: self,
+            tcp,
+            buffers,
+        })
+    }
+
+    /// `count` more bytes of the body left its socket without being read.
+    fn was_spliced(&mut self, count: usize) {
+        if let Decode::Length(left) = &mut self.decode {
+            *left = left.saturating_sub(count as u64);
+            self.complete = *left == 0;
+            self.touched = true;
+            self.in_pieces = count < SPLICE_PIECE_BYTES_MIN;
+        }
     }
 
     /// Drops payload that is at hand already. True: that was all of the body.
@@ -109,6 +185,7 @@ impl BodyReader {
     pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.ready);
         self.ready -= count;
+        self.touched |= count > 0;
         self.buffer.consume(count);
     }
 
@@ -206,6 +283,10 @@ impl Source for Http1Source<'_> {
     fn trailers(&self) -> &[u8] {
         self.reader.trailers()
     }
+
+    fn unread(&mut self) -> Option<Unread<'_>> {
+        self.reader.unread(self.stream, self.buffers)
+    }
 }
 
 /// A body without a byte.
@@ -248,11 +329,13 @@ pub(crate) fn poll_read(
             Lend::Head(buffers) => buffers.head(),
             Lend::Body(buffers) => buffers.body(),
         };
+    } else if let Lend::Body(buffers) = lend
+        && (buffer.is_empty() || !buffer.has_room())
+    {
+        buffer.compact();
+        buffers.enlarge(buffer);
     } else if !buffer.has_room() {
         buffer.compact();
-        if let Lend::Body(buffers) = lend {
-            buffers.enlarge(buffer);
-        }
     }
     let mut room = ReadBuf::new(buffer.room());
     match Pin::new(stream).poll_read(cx, &mut room) {
@@ -300,6 +383,8 @@ pub(crate) struct Outflow {
     framing: OutFraming,
     /// The end of the body stands in `text`.
     ended: bool,
+    /// What takes payload past us.
+    pipe: Option<LentPipe>,
     /// Bytes of the message that the connection took.
     pub(crate) written: u64,
 }
@@ -307,18 +392,31 @@ pub(crate) struct Outflow {
 impl Outflow {
     /// `head`: a complete head with its empty line.
     pub(crate) fn new(head: Vec<u8>, framing: OutFraming) -> Self {
-        Self { text: head, sent: 0, announced: 0, framing, ended: false, written: 0 }
+        let (sent, announced, written) = (0, 0, 0);
+        Self { text: head, sent, announced, framing, ended: false, pipe: None, written }
     }
 
     /// Whether all that the source gave is written, so that the next move is the source's.
     pub(crate) fn waits_for_source(&self) -> bool {
-        !self.ended && self.announced == 0 && self.sent == self.text.len()
+        !self.ended && self.is_all_written() && self.piped() == 0
     }
 
-    /// Gives the text back for reuse: at the end, or when all is written.
-    pub(crate) fn take_text(&mut self) -> Vec<u8> {
+    /// Whether neither text nor announced payload is left to write.
+    fn is_all_written(&self) -> bool {
+        self.announced == 0 && self.sent == self.text.len()
+    }
+
+    fn piped(&self) -> usize {
+        self.pipe.as_ref().map_or(0, |lent| lent.pipe.held())
+    }
+
+    /// Gives back what was lent: at the end, or when all is written.
+    pub(crate) fn give_back(&mut self, buffers: &Buffers) {
         self.sent = 0;
-        std::mem::take(&mut self.text)
+        buffers.give_back_text(std::mem::take(&mut self.text));
+        if let Some(pipe) = self.pipe.take() {
+            buffers.give_back_pipe(pipe);
+        }
     }
 
     /// Moves bytes from `source` into `sink` until all is written. `Pending`: one of them waits.
@@ -329,6 +427,13 @@ impl Outflow {
         sink: &mut Stream,
     ) -> Poll<Result<(), FlowError>> {
         loop {
+            if !self.ended
+                && self.is_all_written()
+                && let Some(socket) = sink.clear()
+                && ready!(self.poll_splice(cx, source, socket))?
+            {
+                continue;
+            }
             let waits =
                 !self.ended && self.announced == 0 && self.poll_announce(cx, source)?.is_pending();
             let text = self.text.get(self.sent..).unwrap_or_default();
@@ -345,6 +450,35 @@ impl Outflow {
                 Ok(count) => self.advance(count, source),
                 Err(error) => return Poll::Ready(Err(FlowError::Sink(error))),
             }
+        }
+    }
+
+    /// Moves a part of a long body from socket to socket. False: there is nothing to move this way.
+    fn poll_splice<S: Source>(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut S,
+        sink: &TcpStream,
+    ) -> Poll<Result<bool, FlowError>> {
+        if self.piped() == 0 {
+            let Some(mut unread) = source.unread().filter(|_| self.framing == OutFraming::Plain)
+            else {
+                return Poll::Ready(Ok(false));
+            };
+            if self.pipe.is_none() {
+                self.pipe = unread.buffers.pipe();
+            }
+            let Some(pipe) = &mut self.pipe else { return Poll::Ready(Ok(false)) };
+            ready!(unread.poll_fill(cx, pipe)).map_err(FlowError::Source)?;
+        }
+        let Some(lent) = &mut self.pipe else { return Poll::Ready(Ok(false)) };
+        match ready!(lent.pipe.poll_drain(cx, sink)) {
+            Ok(0) => Poll::Ready(Err(FlowError::Sink(io::ErrorKind::WriteZero.into()))),
+            Ok(count) => {
+                self.written = self.written.saturating_add(count as u64);
+                Poll::Ready(Ok(true))
+            }
+            Err(error) => Poll::Ready(Err(FlowError::Sink(error))),
         }
     }
 

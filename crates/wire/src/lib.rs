@@ -16,5 +16,6 @@
 pub mod client;
 pub mod h2;
 pub mod http1;
+pub mod splice;
 pub mod stream;
 pub mod tls;

@@ -34,6 +34,15 @@ impl Stream {
         }
     }
 
+    /// The socket, when its bytes are the stream's own.
+    #[inline]
+    pub fn clear(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Clear(tcp) => Some(tcp),
+            Self::Tls(_) => None,
+        }
+    }
+
     #[inline]
     pub fn is_secure(&self) -> bool {
         matches!(self, Self::Tls(_))

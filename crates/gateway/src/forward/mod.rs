@@ -229,7 +229,7 @@ impl Exchange<'_> {
                 Poll::Ready(Ok(())) => {
                     self.uploaded = Some(Upload::Done);
                     // Given back before the wait, so that the next request writes into the same memory.
-                    self.worker.buffers.give_back_text(self.flow.take_text());
+                    self.flow.give_back(&self.worker.buffers);
                 }
                 Poll::Ready(Err(FlowError::Source(error))) => {
                     return Poll::Ready(Err(body_fault(error)));
@@ -299,7 +299,7 @@ impl Exchange<'_> {
                     }
                 }
             }
-            let lend = Lend::Body(&self.worker.buffers);
+            let lend = Lend::Head(&self.worker.buffers);
             match poll_read(cx, &mut self.lease.stream, &mut self.buffer, lend) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(count)) if count > 0 => {}
@@ -327,7 +327,7 @@ impl Exchange<'_> {
                 let upload = match self.uploaded {
                     None => Upload::Running(self.flow),
                     Some(ended) => {
-                        buffers.give_back_text(self.flow.take_text());
+                        self.flow.give_back(buffers);
                         ended
                     }
                 };
@@ -350,7 +350,7 @@ impl Exchange<'_> {
                     fault,
                 };
                 buffers.give_back(self.buffer);
-                buffers.give_back_text(self.flow.take_text());
+                self.flow.give_back(buffers);
                 if let Some(head) = self.head {
                     self.worker.give_back_response_head(head);
                 }

@@ -111,7 +111,7 @@ impl Connection<'_> {
         })
         .await;
         record.sent = flow.written;
-        self.worker.buffers.give_back_text(flow.take_text());
+        flow.give_back(&self.worker.buffers);
         written
     }
 }

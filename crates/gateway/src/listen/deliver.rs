@@ -49,7 +49,7 @@ impl Connection<'_> {
         self.watch.set(self.worker.coarse_us() + stall_us);
         let ended = poll_fn(|cx| self.poll_deliver(cx, &mut answer, &mut down, stall_us)).await;
         record.sent = down.written;
-        self.worker.buffers.give_back_text(down.take_text());
+        down.give_back(&self.worker.buffers);
         let whole = conclude(self.worker, ended, record);
         if !whole && framing == Framing::Close {
             // The connection's end is the body's: only a reset tells that this one is not whole.

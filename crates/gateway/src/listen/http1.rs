@@ -11,12 +11,12 @@ use bytes::Bytes;
 use model::Fault;
 use tokio::io::AsyncWrite;
 use wire::h2::{PrefaceMatch, is_preface_prefix};
-use wire::http1::{BodyFraming, Parsed};
+use wire::http1::Parsed;
 use wire::stream::Stream;
 
 use crate::buffer::Buffer;
 use crate::call::{Call, Client, Peer};
-use crate::flow::{BodyError, BodyReader, Http1Source, Lend, Source, poll_read};
+use crate::flow::{BodyError, BodyReader, Http1Source, Lend, Source, Unread, poll_read};
 use crate::watch::Watch;
 use crate::worker::Worker;
 
@@ -34,8 +34,6 @@ pub(super) struct Connection<'w> {
     ended: bool,
     /// It did, and nothing that it sent is left: the answer under way is the last.
     pub(super) half_closed: bool,
-    /// Something of the body was handed on.
-    touched: bool,
 }
 
 /// What becomes of a connection after an answer.
@@ -78,7 +76,6 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
         interim: &[],
         ended: false,
         half_closed: false,
-        touched: false,
     };
     let mut first = true;
     loop {
@@ -203,16 +200,9 @@ impl Connection<'_> {
     }
 
     fn begin_body(&mut self, call: &Call) {
-        let framing = call.head.framing();
-        self.reader.start_request(framing);
-        self.touched = false;
+        self.reader.start_request(call.head.framing());
         let waits = call.head.expects_continue() && self.reader.buffer.is_empty();
         self.interim = if waits { CONTINUE } else { &[] };
-        if let BodyFraming::Length(bytes) = framing
-            && bytes > self.reader.buffer.filled().len() as u64
-        {
-            self.worker.buffers.enlarge(&mut self.reader.buffer);
-        }
     }
 
     /// One read. Ready with an error kind `TimedOut` when the watch's time is up.
@@ -311,12 +301,18 @@ impl Source for Connection<'_> {
     }
 
     fn consume(&mut self, count: usize) {
-        self.touched = true;
         self.reader.consume(count);
     }
 
     fn trailers(&self) -> &[u8] {
         self.reader.trailers()
+    }
+
+    fn unread(&mut self) -> Option<Unread<'_>> {
+        if !self.interim.is_empty() {
+            return None;
+        }
+        self.reader.unread(&self.stream, &self.worker.buffers)
     }
 }
 
@@ -345,7 +341,7 @@ impl Client for Connection<'_> {
     }
 
     fn is_untouched(&self) -> bool {
-        !self.touched
+        self.reader.is_untouched()
     }
 
     fn watch(&self) -> &Watch {
