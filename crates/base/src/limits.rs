@@ -227,6 +227,10 @@ pub const LOAD_STOP_MS: u64 = 1_000;
 pub const LOAD_SPARE_FILES: u64 = 64;
 /// Longest text that `--expect` may ask for, in bytes.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
+/// Most rows of a results table that the lab reads. More: refused.
+pub const LAB_TABLE_ROWS_MAX: usize = 100_000;
+/// Largest results table that the lab reads, in bytes. Larger: refused.
+pub const LAB_TABLE_BYTES_MAX: u64 = 64 * MIB as u64;
 
 /// Most values that the aliases of one YAML file may stand for. More: a diagnostic ("billion laughs").
 pub const YAML_COPIES_MAX: usize = 100_000;
