@@ -7,3 +7,7 @@
 //! Architecture invariant: the page asks nothing of the network, and no figure is told without its doubts.
 
 pub mod folder;
+pub mod summary;
+mod view;
+
+pub use view::View;

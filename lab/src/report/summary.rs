@@ -1,0 +1,382 @@
+//! `summary.csv` and `summary.md`: the published columns in the published order and wording, then ours.
+//!
+//! The published columns hold what the published pipeline would have made of the same run (whole
+//! milliseconds, two significant digits), so that a row can be laid beside a published one. The same
+//! columns with exact figures follow, marked `exact`, then what only we know, then the doubts.
+//!
+//! Source: reference/scenarios.md sections 4 and 6.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Write};
+
+use super::view::{View, size, trimmed};
+use crate::result::{CaseResult, State};
+
+/// What stands where there is no figure, as in the published tables.
+const ABSENT: &str = "N/A";
+const MIB: f64 = 1_024.0 * 1_024.0;
+
+/// A column: its name, `{}` for the target's name, and its cell.
+type Column = (&'static str, fn(&View) -> Option<String>);
+
+/// The published columns, in their order.
+#[rustfmt::skip]
+const PUBLISHED: &[Column] = &[
+    ("Scenario Name", |view| Some(view.result().case.scenario.clone())),
+    ("Heap Size", |view| view.result().case.heap.clone()),
+    ("Concurrent Users", |view| Some(view.result().case.users.to_string())),
+    ("Message Size (Bytes)", |view| Some(view.result().case.payload_bytes.to_string())),
+    ("Back-end Service Delay (ms)", |view| Some(view.result().case.delay_ms.to_string())),
+    ("Label", |_| Some("HTTP Request".to_owned())),
+    ("# Samples", |view| quantised(view, "samples")),
+    ("Error Count", |view| quantised(view, "errors")),
+    ("Error %", |view| quantised(view, "error_percent")),
+    ("Throughput (Requests/sec)", |view| quantised(view, "throughput_per_s")),
+    ("Average Response Time (ms)", |view| quantised(view, "mean_ms")),
+    ("Average Users in the System", |view| quantised(view, "users")),
+    ("Standard Deviation of Response Time (ms)", |view| quantised(view, "sd_ms")),
+    ("Minimum Response Time (ms)", |view| quantised(view, "min_ms")),
+    ("Maximum Response Time (ms)", |view| quantised(view, "max_ms")),
+    ("75th Percentile of Response Time (ms)", |view| quantised(view, "p75_ms")),
+    ("90th Percentile of Response Time (ms)", |view| quantised(view, "p90_ms")),
+    ("95th Percentile of Response Time (ms)", |view| quantised(view, "p95_ms")),
+    ("98th Percentile of Response Time (ms)", |view| quantised(view, "p98_ms")),
+    ("99th Percentile of Response Time (ms)", |view| quantised(view, "p99_ms")),
+    ("99.9th Percentile of Response Time (ms)", |view| quantised(view, "p999_ms")),
+    ("Received (KB/sec)", |view| quantised(view, "received_kb_per_s")),
+    ("Sent (KB/sec)", |view| quantised(view, "sent_kb_per_s")),
+    ("{} GC Throughput (%)", |view| gc(view, |gc| Some(gc.throughput_percent))),
+    ("{} Memory Footprint (M)", |view| gc(view, |gc| Some(gc.footprint_bytes as f64 / MIB))),
+    ("Average {} Memory Footprint After Full GC (M)",
+        |view| gc(view, |gc| Some(gc.footprint_after_full_mean_bytes? / MIB))),
+    ("Standard Deviation of {} Memory Footprint After Full GC (M)",
+        |view| gc(view, |gc| Some(gc.footprint_after_full_sd_bytes? / MIB))),
+];
+
+/// The same run, not quantised, and what only we know.
+#[rustfmt::skip]
+const OURS: &[Column] = &[
+    ("Target", |view| Some(view.target())),
+    ("Repetition", |view| Some(view.result().case.repetition.to_string())),
+    ("Requests, exact", |view| exact(view, "requests")),
+    ("Errors, exact", |view| exact(view, "errors")),
+    ("Throughput, exact (Requests/sec)", |view| exact(view, "throughput_per_s")),
+    ("Average Response Time, exact (ms)", |view| exact(view, "mean_ms")),
+    ("Users by Little's law", |view| exact(view, "users_by_littles_law")),
+    ("Standard Deviation, exact (ms)", |view| exact(view, "sd_ms")),
+    ("Minimum, exact (ms)", |view| exact(view, "min_ms")),
+    ("Maximum, exact (ms)", |view| exact(view, "max_ms")),
+    ("50th Percentile, exact (ms)", |view| exact(view, "p50_ms")),
+    ("75th Percentile, exact (ms)", |view| exact(view, "p75_ms")),
+    ("90th Percentile, exact (ms)", |view| exact(view, "p90_ms")),
+    ("95th Percentile, exact (ms)", |view| exact(view, "p95_ms")),
+    ("98th Percentile, exact (ms)", |view| exact(view, "p98_ms")),
+    ("99th Percentile, exact (ms)", |view| exact(view, "p99_ms")),
+    ("99.9th Percentile, exact (ms)", |view| exact(view, "p999_ms")),
+    ("Target CPU, user (us/request)", |view| used(view.result().target_use?.cpu_user_us)),
+    ("Target CPU, system (us/request)", |view| used(view.result().target_use?.cpu_system_us)),
+    ("Target RSS, mean (MiB)", |view| used(view.result().target_use?.rss_mean_bytes as f64 / MIB)),
+    ("Target RSS, peak (MiB)", |view| used(view.result().target_use?.rss_peak_bytes as f64 / MIB)),
+    ("Target threads", |view| used(view.result().target_use?.threads as f64)),
+    ("Target voluntary context switches per request", |view| used(view.result().target_use?.voluntary_switches)),
+    ("Target involuntary context switches per request", |view| used(view.result().target_use?.involuntary_switches)),
+    ("Backend CPU, user (us/request)", |view| used(view.result().backend_use?.cpu_user_us)),
+    ("Backend CPU, system (us/request)", |view| used(view.result().backend_use?.cpu_system_us)),
+    ("Generator CPU (us/request)", |view| exact(view, "generator_cpu_us_per_request")),
+    ("Load average, 1 minute", |view| used(view.result().load_average[0])),
+    ("Load average, 5 minutes", |view| used(view.result().load_average[1])),
+    ("Load average, 15 minutes", |view| used(view.result().load_average[2])),
+    ("Backend alone (Requests/sec)", |view| used(view.result().calibration?)),
+    ("Doubts", |view| Some(view.beside())),
+];
+
+/// Columns of the Choreo Connect tables, in their order.
+#[rustfmt::skip]
+const CHOREO: &[Column] = &[
+    ("Concurrent Users", |view| Some(view.result().case.users.to_string())),
+    ("Message Size (Bytes)", |view| Some(size(view.result().case.payload_bytes))),
+    ("Total requests", |view| quantised(view, "samples")),
+    ("Average Response Time (ms)", |view| Some(trimmed(view.quantised("mean_ms")?, 0))),
+    ("Throughput (Requests/sec)", |view| Some(trimmed(view.quantised("throughput_per_s")?, 1))),
+    ("Error %", |view| quantised(view, "error_percent")),
+    ("Error Count", |view| quantised(view, "errors")),
+    ("Little's law verification", littles_law_of_printed),
+    ("90th Percentile of Response Time (ms)", |view| quantised(view, "p90_ms")),
+    ("95th Percentile of Response Time (ms)", |view| quantised(view, "p95_ms")),
+    ("99th Percentile of Response Time (ms)", |view| quantised(view, "p99_ms")),
+    ("Target", |view| Some(view.target())),
+    ("Doubts", |view| Some(view.beside())),
+];
+
+/// The columns that published Markdown shows.
+const MARKDOWN: &[&str] = &[
+    "Scenario Name",
+    "Heap Size",
+    "Concurrent Users",
+    "Message Size (Bytes)",
+    "Back-end Service Delay (ms)",
+    "Error %",
+    "Throughput (Requests/sec)",
+    "Average Response Time (ms)",
+    "Standard Deviation of Response Time (ms)",
+    "99th Percentile of Response Time (ms)",
+    "{} GC Throughput (%)",
+    "Average {} Memory Footprint After Full GC (M)",
+];
+/// Ours beside them.
+const MARKDOWN_OURS: &[&str] = &[
+    "Target",
+    "Repetition",
+    "Throughput, exact (Requests/sec)",
+    "Average Response Time, exact (ms)",
+    "99th Percentile, exact (ms)",
+    "Target CPU, user (us/request)",
+    "Target CPU, system (us/request)",
+    "Target RSS, peak (MiB)",
+    "Doubts",
+];
+
+/// `summary.csv`. Lines end as published ones do, in CR LF.
+#[must_use]
+pub fn csv(views: &[View]) -> String {
+    let columns: Vec<&Column> = PUBLISHED.iter().chain(OURS).collect();
+    as_csv(&columns, views)
+}
+
+/// The table in the shape of Choreo Connect's.
+#[must_use]
+pub fn choreo_csv(views: &[View]) -> String {
+    as_csv(&CHOREO.iter().collect::<Vec<_>>(), views)
+}
+
+/// `summary.md`: the published columns with ours beside them, the Choreo Connect shape, and the ground that
+/// it all stands on.
+#[must_use]
+pub fn markdown(views: &[View]) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_markdown(&mut out, views);
+    out
+}
+
+fn write_markdown(out: &mut String, views: &[View]) -> fmt::Result {
+    let suites: BTreeSet<&str> = views.iter().map(|view| view.result().suite.as_str()).collect();
+    writeln!(out, "# Results: {}\n", suites.into_iter().collect::<Vec<_>>().join(", "))?;
+    writeln!(out, "{}\n", counts(views))?;
+    let named = |names: &[&str]| -> Vec<&Column> {
+        let all = || PUBLISHED.iter().chain(OURS);
+        names.iter().filter_map(|name| all().find(|(column, _)| column == name)).collect()
+    };
+    let columns: Vec<&Column> =
+        named(MARKDOWN).into_iter().chain(named(MARKDOWN_OURS)).collect();
+    writeln!(
+        out,
+        "The first {} columns are those of WSO2's published tables, made as they make them: whole \
+         milliseconds, two significant digits. The others are ours, exact.\n",
+        MARKDOWN.len()
+    )?;
+    as_markdown(out, &columns, views)?;
+    writeln!(out, "\n## In the shape of Choreo Connect's tables\n")?;
+    as_markdown(out, &CHOREO.iter().collect::<Vec<_>>(), views)?;
+    writeln!(out, "\n## Measured on\n")?;
+    let machines: BTreeSet<String> =
+        views.iter().flat_map(|view| ground(view.result())).collect();
+    machines.iter().try_for_each(|line| writeln!(out, "- {line}"))
+}
+
+/// How many rows there are, and how many may be believed.
+#[must_use]
+pub fn counts(views: &[View]) -> String {
+    let of = |state: State| views.iter().filter(|view| view.result().state == state).count();
+    let sound = views.iter().filter(|view| view.is_sound()).count();
+    let measured = of(State::Measured);
+    format!(
+        "{} cases: {measured} measured, {} of them with doubts, {} not served, {} failed.",
+        views.len(),
+        measured - sound,
+        of(State::NotServed),
+        of(State::Failed)
+    )
+}
+
+/// The machine and the programs, one line each.
+#[must_use]
+pub fn ground(result: &CaseResult) -> Vec<String> {
+    let machine = &result.machine;
+    let memory = size(machine.memory_bytes);
+    let mut lines =
+        vec![format!("{}, {} CPUs, {memory}, {}", machine.cpu, machine.cores, machine.kernel)];
+    lines.extend(machine.limits.iter().cloned());
+    let versions = &result.versions;
+    lines.extend(versions.iter().map(|program| format!("{} {}", program.name, program.version)));
+    lines
+}
+
+fn as_csv(columns: &[&Column], views: &[View]) -> String {
+    let mut writer =
+        csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    let app = app(views);
+    let names = columns.iter().map(|(name, _)| name.replace("{}", &app));
+    // Writing to a Vec cannot fail, and all records have as many cells as the names.
+    let _ = writer.write_record(names);
+    for view in views {
+        let _ = writer.write_record(columns.iter().map(|column| cell(column, view)));
+    }
+    writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+fn as_markdown(out: &mut String, columns: &[&Column], views: &[View]) -> fmt::Result {
+    let app = app(views);
+    let names: Vec<String> =
+        columns.iter().map(|(name, _)| escaped(&name.replace("{}", &app))).collect();
+    writeln!(out, "| {} |", names.join(" | "))?;
+    writeln!(out, "|{}", "---|".repeat(columns.len()))?;
+    for view in views {
+        let cells: Vec<String> =
+            columns.iter().map(|column| escaped(&cell(column, view))).collect();
+        writeln!(out, "| {} |", cells.join(" | "))?;
+    }
+    Ok(())
+}
+
+fn cell((name, of): &Column, view: &View) -> String {
+    let absent = if *name == "Doubts" { String::new() } else { ABSENT.to_owned() };
+    of(view).unwrap_or(absent)
+}
+
+/// What `{}` stands for: the target where there is one, since published tables have one product each.
+fn app(views: &[View]) -> String {
+    let mut targets: BTreeSet<&str> = BTreeSet::new();
+    targets.extend(views.iter().map(|view| view.result().case.target.as_str()));
+    match (targets.len(), targets.first()) {
+        (1, Some(target)) => (*target).to_owned(),
+        _ => "Target".to_owned(),
+    }
+}
+
+fn escaped(cell: &str) -> String {
+    cell.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ")
+}
+
+/// What the published tables print: at most two decimals.
+fn quantised(view: &View, name: &str) -> Option<String> {
+    view.quantised(name).map(|value| trimmed(value, 2))
+}
+
+fn exact(view: &View, name: &str) -> Option<String> {
+    view.exact(name).and_then(used)
+}
+
+fn used(value: f64) -> Option<String> {
+    Some(trimmed(value, 3))
+}
+
+fn gc(view: &View, of: fn(&crate::result::Gc) -> Option<f64>) -> Option<String> {
+    view.result().gc.as_ref().and_then(of).map(|value| trimmed(value, 3))
+}
+
+/// As the tables were made: from the figures that are printed, so that readers can check it.
+fn littles_law_of_printed(view: &View) -> Option<String> {
+    let rate: f64 = trimmed(view.quantised("throughput_per_s")?, 1).parse().ok()?;
+    let mean: f64 = trimmed(view.quantised("mean_ms")?, 0).parse().ok()?;
+    Some(trimmed(rate * mean / 1_000.0, 4))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+    use crate::gates::published::Table;
+    use crate::report::folder::Found;
+    use crate::result::tests::sample;
+    use crate::result::{Gc, State};
+    use serde_json::json;
+
+    /// The header of the published file, and of Choreo Connect's.
+    const API_MANAGER: &str = include_str!("../../published/api-manager.csv");
+    const CHOREO_CONNECT: &str = include_str!("../../published/choreo-connect-1cpu.csv");
+
+    #[test]
+    fn the_published_columns_stand_in_the_published_order() {
+        let csv = csv(&[view(sound())]);
+        let ours: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+        let published = API_MANAGER.lines().next().unwrap().replace("WSO2 API Manager", "penstock");
+        let places: Vec<usize> = published
+            .split(',')
+            .map(|name| ours.iter().position(|column| *column == name).unwrap())
+            .collect();
+        assert!(places.is_sorted(), "{places:?}");
+        let header = CHOREO_CONNECT.lines().next().unwrap().trim();
+        assert!(choreo_csv(&[view(sound())]).starts_with(header));
+    }
+
+    #[test]
+    fn cells_are_quantised_first_and_exact_later() {
+        let csv = csv(&[view(sound())]);
+        assert!(csv.ends_with("\r\n"));
+        check(&csv, "Throughput (Requests/sec)", "1000.5");
+        check(&csv, "Throughput, exact (Requests/sec)", "1000.123");
+        check(&csv, "99th Percentile of Response Time (ms)", "12");
+        check(&csv, "99th Percentile, exact (ms)", "12.345");
+        check(&csv, "Average Users in the System", "10");
+        check(&csv, "penstock GC Throughput (%)", "94.26");
+        check(&csv, "Average penstock Memory Footprint After Full GC (M)", "2");
+        check(&csv, "Target", "penstock workers=2");
+        check(&csv, "Doubts", "");
+        let choreo = choreo_csv(&[view(sound())]);
+        check(&choreo, "Message Size (Bytes)", "1KiB");
+        check(&choreo, "Little's law verification", "10.005");
+    }
+
+    #[test]
+    fn a_doubt_stands_beside_its_row_and_a_case_without_figures_says_why() {
+        let mut doubted = sound();
+        doubted.load["errors"] = json!(100);
+        let unserved =
+            CaseResult { state: State::NotServed, reason: Some("no | TLS".to_owned()), ..sound() };
+        let views = [view(doubted), view(unserved)];
+        let csv = csv(&views);
+        let table = Table::read(csv.as_bytes()).unwrap();
+        let beside = |index: usize| table.cell(&table.records[index], &["Doubts"]).unwrap();
+        assert!(beside(0).starts_with("errors: 1 % of the requests failed"), "{}", beside(0));
+        assert_eq!(beside(1), "not served: no | TLS");
+        let markdown = markdown(&views);
+        assert!(markdown.contains("not served: no \\| TLS |"), "{markdown}");
+        assert!(markdown.contains("2 cases: 1 measured, 1 of them with doubts, 1 not served"));
+        assert!(markdown.contains("- a CPU, 2 CPUs"));
+    }
+
+    #[track_caller]
+    fn check(csv: &str, column: &str, expect: &str) {
+        let table = Table::read(csv.as_bytes()).unwrap();
+        let cell = table.cell(&table.records[0], &[column]).unwrap_or_default();
+        assert_eq!(cell, expect, "{column}");
+    }
+
+    fn view(result: CaseResult) -> View {
+        View::new(Found { file: "result.json".into(), result })
+    }
+
+    pub(crate) fn sound() -> CaseResult {
+        let load = json!({
+            "requests": 10_000, "errors": 0, "seconds": 9.998_77, "throughput_per_s": 1_000.123,
+            "mean_ms": 10.0, "p99_ms": 12.345,
+            "quantised": {
+                "samples": 10_000, "errors": 0, "error_percent": 0.0, "throughput_per_s": 1_000.5,
+                "mean_ms": 10.2, "users": 10, "p99_ms": 12,
+            },
+        });
+        let gc = Some(Gc {
+            collector: "G1".to_owned(),
+            throughput_percent: 94.26,
+            footprint_bytes: 1 << 22,
+            footprint_after_full_mean_bytes: Some(2.0 * MIB),
+            footprint_after_full_sd_bytes: None,
+            pauses: 1,
+            full_collections: 1,
+            pause_total_ms: 1.0,
+            pause_max_ms: 1.0,
+        });
+        CaseResult { load, gc, ..sample() }
+    }
+}
