@@ -9,6 +9,7 @@
 //!
 //! Architecture invariant: of our own crates only `base` and `wire` are imported here.
 
+pub mod compare;
 pub mod echo;
 pub mod gates;
 pub mod load;

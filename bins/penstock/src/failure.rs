@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Unable(String),
     /// Everything has been said already: exit 1.
     Told,
+    /// Everything has been said already, and the answer is an exit code of the command's own.
+    Verdict(u8),
 }
 
 impl Failure {
@@ -38,6 +40,7 @@ impl Failure {
                 ExitCode::FAILURE
             }
             Self::Told => ExitCode::FAILURE,
+            Self::Verdict(code) => ExitCode::from(code),
         }
     }
 }

@@ -229,6 +229,14 @@ pub const LOAD_SPARE_FILES: u64 = 64;
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
 /// Most rows of a results table that the lab reads. More: refused.
 pub const LAB_TABLE_ROWS_MAX: usize = 100_000;
+/// Times that a comparison draws its repetitions again to see how far its ratio can be trusted.
+pub const LAB_BOOTSTRAP_DRAWS: usize = 10_000;
+/// Most measurements of one search for a target's knee. More are not made: it ends with what it knows.
+pub const LAB_KNEE_PROBES_MAX: usize = 40;
+/// Largest histogram log that a report reads for its heat map, in bytes. Larger: the chart says so.
+pub const LAB_HLOG_BYTES_MAX: u64 = 256 * MIB as u64;
+/// Most charts with a histogram of their own in one report. More cases: the first ones, and it says so.
+pub const LAB_HISTOGRAM_CHARTS_MAX: usize = 24;
 /// Largest results table that the lab reads, in bytes. Larger: refused.
 pub const LAB_TABLE_BYTES_MAX: u64 = 64 * MIB as u64;
 

@@ -167,8 +167,7 @@ fn write_markdown(out: &mut String, views: &[View]) -> fmt::Result {
         let all = || PUBLISHED.iter().chain(OURS);
         names.iter().filter_map(|name| all().find(|(column, _)| column == name)).collect()
     };
-    let columns: Vec<&Column> =
-        named(MARKDOWN).into_iter().chain(named(MARKDOWN_OURS)).collect();
+    let columns: Vec<&Column> = named(MARKDOWN).into_iter().chain(named(MARKDOWN_OURS)).collect();
     writeln!(
         out,
         "The first {} columns are those of WSO2's published tables, made as they make them: whole \
@@ -179,8 +178,7 @@ fn write_markdown(out: &mut String, views: &[View]) -> fmt::Result {
     writeln!(out, "\n## In the shape of Choreo Connect's tables\n")?;
     as_markdown(out, &CHOREO.iter().collect::<Vec<_>>(), views)?;
     writeln!(out, "\n## Measured on\n")?;
-    let machines: BTreeSet<String> =
-        views.iter().flat_map(|view| ground(view.result())).collect();
+    let machines: BTreeSet<String> = views.iter().flat_map(|view| ground(view.result())).collect();
     machines.iter().try_for_each(|line| writeln!(out, "- {line}"))
 }
 
@@ -222,7 +220,10 @@ fn as_csv(columns: &[&Column], views: &[View]) -> String {
     for view in views {
         let _ = writer.write_record(columns.iter().map(|column| cell(column, view)));
     }
-    writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    writer
+        .into_inner()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
 }
 
 fn as_markdown(out: &mut String, columns: &[&Column], views: &[View]) -> fmt::Result {

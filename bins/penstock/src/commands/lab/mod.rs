@@ -4,6 +4,7 @@ use clap::Subcommand;
 
 use crate::failure::Failure;
 
+mod compare;
 mod doubts;
 mod load;
 mod payload;
@@ -14,6 +15,7 @@ pub(crate) enum Command {
     Load(Box<load::Load>),
     Payload(payload::Payload),
     Doubts(doubts::Doubts),
+    Compare(compare::Compare),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
@@ -21,5 +23,6 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Load(asked) => load::run(*asked),
         Command::Payload(asked) => payload::run(&asked),
         Command::Doubts(asked) => doubts::run(&asked),
+        Command::Compare(asked) => compare::run(&asked),
     }
 }

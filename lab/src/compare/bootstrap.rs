@@ -1,0 +1,256 @@
+//! How far a ratio can be trusted: a bootstrap over repetitions.
+//!
+//! Repetitions are drawn again with replacement many times, and the spread of the ratios that this gives
+//! is the interval. Few repetitions look more alike than they are, so it is stretched by what Student's
+//! distribution asks of so few, as Hesterberg proposes ("What Teachers Should Know About the Bootstrap",
+//! 2015, section 4.1, the expanded percentile interval, here on the logarithm of the ratio).
+//!
+//! Architecture invariant: the same figures and the same seed give the same interval, on any machine.
+
+use base::limits;
+
+/// How sure the interval is to hold the true ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confidence {
+    Percent90,
+    Percent95,
+    Percent99,
+}
+
+/// A ratio with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    pub low: f64,
+    pub ratio: f64,
+    pub high: f64,
+}
+
+/// The repetitions of one case on both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Samples {
+    /// A and B took turns: each pair shares its hour.
+    Pairs(Vec<(f64, f64)>),
+    Apart(Vec<f64>, Vec<f64>),
+}
+
+/// B over A: the ratio of their geometric means. `None` with fewer than two repetitions on a side, or a
+/// figure that isn't above zero.
+#[must_use]
+pub fn ratio(samples: &Samples, confidence: Confidence, seed: u64) -> Option<Ratio> {
+    let logs = Logs::of(samples)?;
+    let mut draws = Draws(seed);
+    let mut found: Vec<f64> =
+        (0..limits::LAB_BOOTSTRAP_DRAWS).map(|_| logs.again(&mut draws)).collect();
+    found.sort_by(f64::total_cmp);
+    let tail = confidence.tail();
+    let at = |share: f64| {
+        let place = (share * (found.len().saturating_sub(1)) as f64).round();
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "0 to the length"
+        )]
+        found.get(place as usize).copied()
+    };
+    let (middle, stretch) = (logs.middle(), confidence.stretch(logs.freedom()));
+    let low = middle + (at(tail)? - middle) * stretch;
+    let high = middle + (at(1.0 - tail)? - middle) * stretch;
+    Some(Ratio { low: low.exp(), ratio: middle.exp(), high: high.exp() })
+}
+
+impl Ratio {
+    /// The smallest effect that could have been told from chance, as a share of A: half the interval.
+    #[must_use]
+    pub fn smallest_effect(&self) -> f64 {
+        (self.high / self.low).sqrt() - 1.0
+    }
+}
+
+enum Logs {
+    Pairs(Vec<f64>),
+    Apart(Vec<f64>, Vec<f64>),
+}
+
+impl Logs {
+    fn of(samples: &Samples) -> Option<Self> {
+        let good = |value: f64| value.is_finite() && value > 0.0;
+        match samples {
+            Samples::Pairs(pairs) => {
+                let sound = pairs.len() > 1 && pairs.iter().all(|&(a, b)| good(a) && good(b));
+                sound.then(|| Self::Pairs(pairs.iter().map(|(a, b)| (b / a).ln()).collect()))
+            }
+            Samples::Apart(a, b) => {
+                let sound = |side: &[f64]| side.len() > 1 && side.iter().all(|&value| good(value));
+                let logs = |side: &[f64]| side.iter().map(|value| value.ln()).collect();
+                (sound(a) && sound(b)).then(|| Self::Apart(logs(a), logs(b)))
+            }
+        }
+    }
+
+    fn middle(&self) -> f64 {
+        match self {
+            Self::Pairs(logs) => mean(logs),
+            Self::Apart(a, b) => mean(b) - mean(a),
+        }
+    }
+
+    fn again(&self, draws: &mut Draws) -> f64 {
+        match self {
+            Self::Pairs(logs) => draws.mean(logs),
+            Self::Apart(a, b) => {
+                let a = draws.mean(a);
+                draws.mean(b) - a
+            }
+        }
+    }
+
+    /// Degrees of freedom; of two sides the smaller's, which errs on the careful side.
+    fn freedom(&self) -> usize {
+        match self {
+            Self::Pairs(logs) => logs.len() - 1,
+            Self::Apart(a, b) => a.len().min(b.len()) - 1,
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+impl Confidence {
+    /// # Errors
+    /// A sentence for the user, for anything but 90, 95 and 99.
+    pub fn of_percent(percent: u32) -> Result<Self, String> {
+        match percent {
+            90 => Ok(Self::Percent90),
+            95 => Ok(Self::Percent95),
+            99 => Ok(Self::Percent99),
+            _ => Err(format!("confidence: 90, 95 or 99, not {percent}")),
+        }
+    }
+
+    #[must_use]
+    pub fn percent(self) -> u32 {
+        match self {
+            Self::Percent90 => 90,
+            Self::Percent95 => 95,
+            Self::Percent99 => 99,
+        }
+    }
+
+    /// What lies beyond the interval on each side.
+    fn tail(self) -> f64 {
+        (100 - self.percent()) as f64 / 200.0
+    }
+
+    fn stretch(self, freedom: usize) -> f64 {
+        let (normal, table) = match self {
+            Self::Percent90 => (1.644_854, &STUDENT_90),
+            Self::Percent95 => (1.959_964, &STUDENT_95),
+            Self::Percent99 => (2.575_829, &STUDENT_99),
+        };
+        let student = table.get(freedom.saturating_sub(1)).copied().unwrap_or(normal);
+        let count = freedom as f64 + 1.0;
+        student / normal * (count / freedom as f64).sqrt()
+    }
+}
+
+/// Two-sided quantiles of Student's distribution for 1 to 30 degrees of freedom.
+#[rustfmt::skip]
+const STUDENT_90: [f64; 30] = [
+    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753,
+    1.746, 1.740, 1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697,
+];
+#[rustfmt::skip]
+const STUDENT_95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+#[rustfmt::skip]
+const STUDENT_99: [f64; 30] = [
+    63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947,
+    2.921, 2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779, 2.771, 2.763, 2.756, 2.750,
+];
+
+/// Numbers as if by chance, the same for the same seed. Source: Steele, Lea and Flood, "Fast Splittable
+/// Pseudorandom Number Generators", 2014 (SplitMix64).
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// The mean of as many values as there are, each drawn from all of them.
+    fn mean(&mut self, values: &[f64]) -> f64 {
+        let count = values.len() as u128;
+        let sum: f64 = (0..values.len())
+            .filter_map(|_| {
+                let place = (u128::from(self.next()) * count) >> 64;
+                usize::try_from(place).ok().and_then(|place| values.get(place))
+            })
+            .sum();
+        sum / values.len() as f64
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_interval() {
+        let samples = Samples::Apart(vec![100.0, 103.0, 98.0], vec![110.0, 108.0, 113.0]);
+        let of = |seed| ratio(&samples, Confidence::Percent95, seed).unwrap();
+        assert_eq!(of(1), of(1));
+        assert!((of(1).ratio - of(2).ratio).abs() < 1e-12);
+        assert!(of(1).low < of(1).ratio && of(1).ratio < of(1).high);
+    }
+
+    #[test]
+    fn pairs_see_what_drift_hides_from_sides_apart() {
+        let pairs = vec![(100.0, 103.0), (120.0, 123.5), (140.0, 144.4), (160.0, 164.6)];
+        let apart = Samples::Apart(
+            pairs.iter().map(|pair| pair.0).collect(),
+            pairs.iter().map(|pair| pair.1).collect(),
+        );
+        let paired = ratio(&Samples::Pairs(pairs), Confidence::Percent95, 1).unwrap();
+        let apart = ratio(&apart, Confidence::Percent95, 1).unwrap();
+        assert!(paired.low > 1.0 && apart.low < 1.0, "{paired:?} {apart:?}");
+        assert!(paired.smallest_effect() < 0.01 && apart.smallest_effect() > 0.2);
+    }
+
+    #[test]
+    fn intervals_hold_the_true_ratio_about_as_often_as_they_say() {
+        let mut draws = Draws(7);
+        // Sums of twelve uniform numbers: normal enough, with a deviation of 5 % of the mean.
+        let mut noisy = |mean: f64| {
+            let sum: f64 = (0..12).map(|_| draws.next() as f64 / u64::MAX as f64).sum();
+            mean * (1.0 + 0.05 * (sum - 6.0))
+        };
+        for count in [3, 5] {
+            let mut held = 0;
+            for seed in 0..60 {
+                let a = (0..count).map(|_| noisy(100.0)).collect();
+                let b = (0..count).map(|_| noisy(110.0)).collect();
+                let found = ratio(&Samples::Apart(a, b), Confidence::Percent95, seed).unwrap();
+                held += u32::from(found.low <= 1.1 && 1.1 <= found.high);
+            }
+            assert!((54..=60).contains(&held), "{held} of 60 with {count} repetitions");
+        }
+    }
+
+    #[test]
+    fn too_few_or_senseless_figures_give_no_ratio() {
+        let none = |samples| assert_eq!(ratio(&samples, Confidence::Percent95, 1), None);
+        none(Samples::Pairs(vec![(1.0, 1.0)]));
+        none(Samples::Apart(vec![1.0], vec![1.0, 2.0]));
+        none(Samples::Apart(vec![1.0, 0.0], vec![1.0, 2.0]));
+        none(Samples::Pairs(vec![(1.0, 1.0), (1.0, f64::NAN)]));
+    }
+}

@@ -1,0 +1,355 @@
+//! Two sides, case by case: faster, slower, the same, or not to be told.
+//!
+//! Reads results of both sides; answers a [`Comparison`] per case and metric with the ratio B over A, its
+//! interval, and the smallest effect that so many repetitions could have told from chance. A row with a
+//! doubt doesn't enter: its case has fewer repetitions, or can't be told. Where A and B took turns,
+//! repetitions are compared in pairs; where they did not, that is told, since what drifted meanwhile is
+//! in the ratio.
+//!
+//! Architecture invariant: no verdict from a doubted row, and none from a single repetition.
+
+mod bootstrap;
+mod thresholds;
+
+use std::collections::BTreeMap;
+
+pub use bootstrap::{Confidence, Ratio, Samples, ratio};
+pub use thresholds::{CaseThreshold, Metric, Thresholds, WITHIN_PERCENT};
+
+use crate::report::View;
+use crate::report::folder::natural;
+
+/// What a case comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// B is better, and chance does not explain it.
+    Faster,
+    /// B is worse, and chance does not explain it.
+    Slower,
+    /// The whole interval lies within the bound.
+    Same,
+    /// The interval holds both.
+    CannotTell,
+    /// There is nothing to compare: missing, doubted, or measured once.
+    Broken,
+}
+
+/// One case and metric.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    pub case: String,
+    pub metric: Metric,
+    pub verdict: Verdict,
+    /// B over A; `None` where broken.
+    pub ratio: Option<Ratio>,
+    /// The bound for "the same", as a share.
+    pub within: f64,
+    /// Repetitions that entered, of A and B.
+    pub repetitions: (usize, usize),
+    /// Rows that had a doubt and did not enter, of A and B.
+    pub doubted: (usize, usize),
+    /// A and B took turns.
+    pub interleaved: bool,
+    /// Why it is broken, or which doubts kept rows out.
+    pub note: String,
+}
+
+/// How all cases come out together, for CI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing got worse, and everything could be told.
+    Fine,
+    /// At least one case got worse.
+    Regression,
+    /// Nothing is known to have got worse, but at least one case could not be told.
+    Unknown,
+}
+
+/// One side: its results, and the target of them that is meant, where the sides are two targets.
+pub struct Side<'a> {
+    pub views: &'a [View],
+    pub target: Option<&'a str>,
+}
+
+/// Compares every case that either side has.
+///
+/// # Errors
+/// A sentence where thresholds are out of range, or neither side has a case.
+pub fn compare(a: &Side<'_>, b: &Side<'_>, told: &Thresholds) -> Result<Vec<Comparison>, String> {
+    told.check()?;
+    let confidence = told.confidence()?;
+    let by_target = a.target.is_some() && b.target.is_some();
+    let mut cases: BTreeMap<String, [Vec<&View>; 2]> = BTreeMap::new();
+    for (index, side) in [a, b].into_iter().enumerate() {
+        for view in side.of_target() {
+            let found = cases.entry(key(view, !by_target)).or_default();
+            found.get_mut(index).into_iter().for_each(|views| views.push(view));
+        }
+    }
+    if cases.is_empty() {
+        return Err("neither side has a case of that target".to_owned());
+    }
+    let mut cases: Vec<_> = cases.into_iter().collect();
+    cases.sort_by_cached_key(|(case, _)| natural(case));
+    let mut found = Vec::new();
+    for (case, [a, b]) in &cases {
+        for &metric in &told.metrics {
+            found.push(judge(case, metric, (a, b), (told.within(case), confidence, told.seed)));
+        }
+    }
+    Ok(found)
+}
+
+/// All cases together.
+#[must_use]
+pub fn outcome(found: &[Comparison]) -> Outcome {
+    let any = |wanted: &[Verdict]| found.iter().any(|one| wanted.contains(&one.verdict));
+    if any(&[Verdict::Slower]) {
+        Outcome::Regression
+    } else if any(&[Verdict::CannotTell, Verdict::Broken]) {
+        Outcome::Unknown
+    } else {
+        Outcome::Fine
+    }
+}
+
+impl<'a> Side<'a> {
+    fn of_target(&self) -> impl Iterator<Item = &'a View> {
+        let target = self.target.map(str::to_owned);
+        self.views.iter().filter(move |view| {
+            let is =
+                |target: &String| view.result().case.target == *target || view.target() == *target;
+            target.as_ref().is_none_or(is)
+        })
+    }
+}
+
+/// What a case is called, with its target unless the sides are two of them.
+fn key(view: &View, with_target: bool) -> String {
+    let case = &view.result().case;
+    let mut parts = vec![case.scenario.clone()];
+    parts.extend(with_target.then(|| view.target()));
+    parts.extend(case.heap.as_ref().map(|heap| format!("{heap} heap")));
+    parts.push(format!("{} users", case.users));
+    parts.push(format!("{}B", case.payload_bytes));
+    parts.push(format!("{} ms", case.delay_ms));
+    parts.join(", ")
+}
+
+fn judge(
+    case: &str,
+    metric: Metric,
+    (a, b): (&[&View], &[&View]),
+    (within, confidence, seed): (f64, Confidence, u64),
+) -> Comparison {
+    let (sound_a, sound_b) = (entering(a, metric), entering(b, metric));
+    let interleaved = took_turns(&sound_a, &sound_b);
+    let samples = if interleaved { pairs(&sound_a, &sound_b) } else { apart(&sound_a, &sound_b) };
+    let ratio = ratio(&samples, confidence, seed);
+    let verdict = ratio.map_or(Verdict::Broken, |ratio| verdict(ratio, metric, within));
+    Comparison {
+        case: case.to_owned(),
+        metric,
+        verdict,
+        ratio,
+        within,
+        repetitions: (sound_a.len(), sound_b.len()),
+        doubted: (doubted(a), doubted(b)),
+        interleaved,
+        note: note((a, sound_a.len()), (b, sound_b.len())),
+    }
+}
+
+/// In the metric's own direction: a latency that grew is slower.
+fn verdict(ratio: Ratio, metric: Metric, within: f64) -> Verdict {
+    let Ratio { low, high, .. } = ratio;
+    if low >= 1.0 - within && high <= 1.0 + within {
+        return Verdict::Same;
+    }
+    match (low > 1.0, high < 1.0) {
+        (true, _) if metric.more_is_better() => Verdict::Faster,
+        (_, true) if metric.more_is_better() => Verdict::Slower,
+        (true, _) => Verdict::Slower,
+        (_, true) => Verdict::Faster,
+        (false, false) => Verdict::CannotTell,
+    }
+}
+
+/// A repetition's begin, number and figure.
+struct Entry<'a> {
+    started: &'a str,
+    repetition: u32,
+    figure: f64,
+}
+
+fn entering<'a>(views: &[&'a View], metric: Metric) -> Vec<Entry<'a>> {
+    let mut entries: Vec<Entry<'a>> = views
+        .iter()
+        .filter(|view| view.is_sound())
+        .filter_map(|view| {
+            let figure = match metric {
+                Metric::Throughput => view.exact("throughput_per_s"),
+                Metric::Mean => view.exact("mean_ms"),
+                Metric::P50 => view.exact("p50_ms"),
+                Metric::P99 => view.exact("p99_ms"),
+                Metric::Cpu => view.cpu_us(),
+            }?;
+            let result = view.result();
+            Some(Entry { started: &result.started, repetition: result.case.repetition, figure })
+        })
+        .collect();
+    entries.sort_by(|one, other| one.started.cmp(other.started));
+    entries
+}
+
+/// Whether each repetition of B came between the same of A and the next, or the other way round. RFC 3339
+/// in UTC sorts as text.
+fn took_turns(a: &[Entry<'_>], b: &[Entry<'_>]) -> bool {
+    let same = |a: &[Entry<'_>], b: &[Entry<'_>]| {
+        let numbers = |side: &[Entry<'_>]| side.iter().map(|e| e.repetition).collect::<Vec<_>>();
+        let (mut a, mut b) = (numbers(a), numbers(b));
+        a.sort_unstable();
+        b.sort_unstable();
+        // Twice the same number: settings of a sweep, or several runs, that nothing pairs.
+        a == b && a.windows(2).all(|pair| pair.first() != pair.last())
+    };
+    let (Some(a0), Some(a1), Some(b0), Some(b1)) = (a.first(), a.last(), b.first(), b.last())
+    else {
+        return false;
+    };
+    same(a, b) && a0.started < b1.started && b0.started < a1.started
+}
+
+fn pairs(a: &[Entry<'_>], b: &[Entry<'_>]) -> Samples {
+    let partner = |entry: &Entry<'_>| {
+        let other = b.iter().find(|other| other.repetition == entry.repetition)?;
+        Some((entry.figure, other.figure))
+    };
+    Samples::Pairs(a.iter().filter_map(partner).collect())
+}
+
+fn apart(a: &[Entry<'_>], b: &[Entry<'_>]) -> Samples {
+    let figures = |side: &[Entry<'_>]| side.iter().map(|entry| entry.figure).collect();
+    Samples::Apart(figures(a), figures(b))
+}
+
+fn doubted(views: &[&View]) -> usize {
+    views.iter().filter(|view| !view.is_sound()).count()
+}
+
+fn note((a, entered_a): (&[&View], usize), (b, entered_b): (&[&View], usize)) -> String {
+    let mut notes = Vec::new();
+    for (name, views, entered) in [("A", a, entered_a), ("B", b, entered_b)] {
+        if views.is_empty() {
+            notes.push(format!("{name} has no such case"));
+        } else if entered < 2 {
+            notes.push(format!("{name} has {entered} usable of {} repetitions", views.len()));
+        }
+        let kept_out = views.iter().filter(|view| !view.is_sound());
+        notes.extend(
+            kept_out.map(|view| {
+                format!("{name} #{}: {}", view.result().case.repetition, view.beside())
+            }),
+        );
+    }
+    notes.join("; ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::report::folder::Found;
+    use crate::result::CaseResult;
+    use crate::result::tests::sample;
+
+    const STEADY: &[f64] = &[1_000.0, 1_004.0, 998.0, 1_001.0];
+
+    #[test]
+    fn verdicts_follow_the_interval_and_the_bound() {
+        check(STEADY, &[1_200.0, 1_198.0, 1_203.0, 1_205.0], Verdict::Faster, Outcome::Fine);
+        check(STEADY, &[900.0, 905.0, 898.0, 902.0], Verdict::Slower, Outcome::Regression);
+        check(STEADY, &[1_002.0, 999.0, 1_000.0, 1_003.0], Verdict::Same, Outcome::Fine);
+        check(STEADY, &[700.0, 1_400.0, 900.0, 1_100.0], Verdict::CannotTell, Outcome::Unknown);
+        check(STEADY, &[1_000.0], Verdict::Broken, Outcome::Unknown);
+        check(STEADY, &[], Verdict::Broken, Outcome::Unknown);
+    }
+
+    #[test]
+    fn a_latency_that_grew_is_slower() {
+        let told = Thresholds { metrics: vec![Metric::Mean, Metric::Cpu], ..Thresholds::default() };
+        let (a, b) = (side("a", STEADY, 0), side("b", &[900.0, 905.0, 898.0, 902.0], 0));
+        let found = compare(&all(&a), &all(&b), &told);
+        let verdicts: Vec<Verdict> = found.unwrap().iter().map(|one| one.verdict).collect();
+        // The mean of a closed loop grows as its rate falls; the CPU time is the same in all.
+        assert_eq!(verdicts, [Verdict::Slower, Verdict::Same]);
+    }
+
+    #[test]
+    fn rows_with_doubts_do_not_enter_and_are_named() {
+        let mut b = side("b", &[900.0, 905.0, 898.0, 902.0], 0);
+        for view in &mut b[..3] {
+            view.found.result.load["errors"] = json!(500);
+            *view = View::new(view.found.clone());
+        }
+        let one = compare(&all(&side("a", STEADY, 0)), &all(&b), &Thresholds::default()).unwrap();
+        assert_eq!((one[0].verdict, one[0].doubted), (Verdict::Broken, (0, 3)));
+        assert!(one[0].note.contains("B has 1 usable of 4 repetitions; B #1: errors: "));
+    }
+
+    #[test]
+    fn sides_that_took_turns_are_compared_in_pairs() {
+        let of = |offset| {
+            let (a, b) = (side("a", STEADY, 0), side("b", STEADY, offset));
+            compare(&all(&a), &all(&b), &Thresholds::default()).unwrap()[0].interleaved
+        };
+        assert!(of(1));
+        assert!(!of(100));
+    }
+
+    #[test]
+    fn two_targets_of_one_run_are_two_sides() {
+        let mut views = side("nginx", STEADY, 0);
+        views.extend(side("penstock", &[1_200.0, 1_198.0, 1_203.0, 1_205.0], 1));
+        for view in &mut views {
+            view.found.result.case.target = view.result().suite.clone();
+        }
+        let of = |target| Side { views: &views, target: Some(target) };
+        let found = compare(&of("nginx"), &of("penstock"), &Thresholds::default()).unwrap();
+        assert_eq!((found.len(), found[0].verdict), (1, Verdict::Faster));
+        assert_eq!(found[0].case, "passthrough, 4G heap, 10 users, 1024B, 0 ms");
+        assert!(compare(&of("none"), &of("none"), &Thresholds::default()).is_err());
+    }
+
+    #[track_caller]
+    fn check(a: &[f64], b: &[f64], verdict: Verdict, expect: Outcome) {
+        let (a, b) = (side("a", a, 0), side("b", b, 100));
+        let found = compare(&all(&a), &all(&b), &Thresholds::default()).unwrap();
+        assert_eq!((found[0].verdict, outcome(&found)), (verdict, expect), "{found:?}");
+    }
+
+    fn all(views: &[View]) -> Side<'_> {
+        Side { views, target: None }
+    }
+
+    /// A run of ten users with these rates; it begins `offset_s` seconds into the hour, and repeats every two.
+    fn side(suite: &str, rates: &[f64], offset_s: usize) -> Vec<View> {
+        let result = |(index, rate): (usize, &f64)| {
+            let mean_ms = 10_000.0 / rate;
+            let second = offset_s + 2 * index;
+            let mut case = sample().case;
+            case.repetition = u32::try_from(index).unwrap() + 1;
+            let load = json!({
+                "requests": rate * 10.0, "errors": 0, "seconds": 10.0, "throughput_per_s": rate,
+                "mean_ms": mean_ms,
+            });
+            let started = format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60);
+            let suite = suite.to_owned();
+            let result = CaseResult { case, load, started, suite, ..sample() };
+            View::new(Found { file: "result.json".into(), result })
+        };
+        rates.iter().enumerate().map(result).collect()
+    }
+}

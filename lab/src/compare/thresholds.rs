@@ -1,0 +1,155 @@
+//! What counts as the same, and what to compare with: a TOML file that CI keeps.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::bootstrap::Confidence;
+
+/// How far two figures may differ and still be called the same, unless told otherwise, in percent.
+pub const WITHIN_PERCENT: f64 = 3.0;
+
+/// The file: every key may be left out.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Thresholds {
+    /// Folder of results that A is, unless the command line says. Relative to the file.
+    pub baseline: Option<PathBuf>,
+    /// What is compared.
+    pub metrics: Vec<Metric>,
+    /// Interval within which both are the same.
+    pub within_percent: f64,
+    /// 90, 95 or 99.
+    pub confidence_percent: u32,
+    pub seed: u64,
+    /// Other bounds for some cases; the first that fits counts.
+    #[serde(rename = "case")]
+    pub cases: Vec<CaseThreshold>,
+}
+
+/// `[[case]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseThreshold {
+    /// Text that the case's name holds, such as `10240B`.
+    pub contains: String,
+    pub within_percent: f64,
+}
+
+/// A figure that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    Throughput,
+    Mean,
+    P50,
+    P99,
+    /// CPU time of the target per request.
+    Cpu,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            baseline: None,
+            metrics: vec![Metric::Throughput],
+            within_percent: WITHIN_PERCENT,
+            confidence_percent: Confidence::Percent95.percent(),
+            seed: 1,
+            cases: Vec::new(),
+        }
+    }
+}
+
+impl Thresholds {
+    /// # Errors
+    /// What is wrong, with line and column.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let found: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        found.check()?;
+        Ok(found)
+    }
+
+    /// # Errors
+    /// A sentence for the first figure out of its range.
+    pub fn check(&self) -> Result<(), String> {
+        Confidence::of_percent(self.confidence_percent)?;
+        let all = self.cases.iter().map(|case| case.within_percent);
+        for percent in all.chain([self.within_percent]) {
+            if !(percent > 0.0 && percent < 100.0) {
+                return Err(format!("within_percent: above 0 and below 100, not {percent}"));
+            }
+        }
+        if self.metrics.is_empty() {
+            return Err("metrics: at least one".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The bound for a case, as a share.
+    #[must_use]
+    pub fn within(&self, case: &str) -> f64 {
+        let of_case = self.cases.iter().find(|one| case.contains(&one.contains));
+        of_case.map_or(self.within_percent, |one| one.within_percent) / 100.0
+    }
+
+    /// # Errors
+    /// A sentence, as from [`Self::check`].
+    pub fn confidence(&self) -> Result<Confidence, String> {
+        Confidence::of_percent(self.confidence_percent)
+    }
+}
+
+impl Metric {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// Whether more of it is better.
+    #[must_use]
+    pub fn more_is_better(self) -> bool {
+        match self {
+            Self::Throughput => true,
+            Self::Mean | Self::P50 | Self::P99 | Self::Cpu => false,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_sets_what_it_names() {
+        let found = Thresholds::parse(
+            "baseline = \"results/main\"\nmetrics = [\"throughput\", \"cpu\"]\nwithin_percent = 2.0\n\
+             [[case]]\ncontains = \"10240B\"\nwithin_percent = 5.0\n",
+        )
+        .unwrap();
+        assert_eq!(found.metrics, [Metric::Throughput, Metric::Cpu]);
+        assert_eq!((found.within("a/1024B"), found.within("a/10240B")), (0.02, 0.05));
+        assert_eq!(found.confidence_percent, 95);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_place() {
+        for (text, expect) in [
+            ("within = 2\n", "line 1, column 1"),
+            ("metrics = [\"speed\"]", "unknown variant `speed`"),
+            ("metrics = []", "metrics: at least one"),
+            ("within_percent = 0.0", "within_percent: above 0"),
+            ("confidence_percent = 94", "confidence: 90, 95 or 99, not 94"),
+        ] {
+            let refusal = Thresholds::parse(text).unwrap_err();
+            assert!(refusal.contains(expect), "{refusal}");
+        }
+    }
+}
