@@ -5,6 +5,7 @@
 //! (the source, behind it the texts of the DTD, behind them `spill`, which holds what had to be
 //! put together) and names of its [`Namespaces`].
 
+mod quick;
 pub(crate) mod references;
 pub(crate) mod tags;
 mod text;
@@ -171,6 +172,16 @@ impl Machine {
 
     #[inline]
     fn content(&mut self, view: View<'_>) -> Result<Step, Stop> {
+        if self.frames.is_empty()
+            && let Some(step) = self.quick(view)
+        {
+            return Ok(step);
+        }
+        self.careful(view)
+    }
+
+    #[inline(never)]
+    fn careful(&mut self, view: View<'_>) -> Result<Step, Stop> {
         loop {
             let text = self.text(view);
             let bytes = text.as_bytes();

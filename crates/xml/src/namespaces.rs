@@ -1,6 +1,7 @@
 //! Which namespace each prefix stands for, while reading: asking takes one look, whatever the depth.
 
-use crate::names::{EMPTY, NameId, Names, Symbol, XML, XML_URI};
+use crate::names::{EMPTY, NameId, Names, Symbol, XML, XML_URI, number};
+use crate::scan::{Closed, WINDOW};
 
 const UNBOUND: u32 = u32::MAX;
 /// Environments count from 1; 0 is of none.
@@ -17,10 +18,20 @@ struct Raw {
     tag: u32,
     /// As element and as attribute: the environment in which it was resolved last, and to what.
     resolved: [(u32, u32); 2],
+    closed: Closed,
+    /// Bytes of the name.
+    len: u32,
 }
 
-const UNSPLIT: Raw =
-    Raw { prefix: UNBOUND, local: EMPTY, next: EMPTY, tag: 0, resolved: [(NO_ENVIRONMENT, 0); 2] };
+const UNSPLIT: Raw = Raw {
+    prefix: UNBOUND,
+    local: EMPTY,
+    next: EMPTY,
+    tag: 0,
+    resolved: [(NO_ENVIRONMENT, 0); 2],
+    closed: Closed::NEVER,
+    len: 0,
+};
 
 /// Elements and attributes read a missing prefix differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +99,27 @@ impl Namespaces {
         self.last = symbol;
     }
 
+    /// The name that most likely comes next, if it does, with `>` behind it, and is resolved as an element's: its
+    /// symbol, length and qualified name.
+    #[inline]
+    pub(crate) fn foreseen(&mut self, window: &[u8; WINDOW]) -> Option<(Symbol, usize, u32)> {
+        let guess = self.guess();
+        let raw = self.raws.get(guess as usize)?;
+        let [(environment, qname), _] = raw.resolved;
+        if !raw.closed.fits(window) || environment != self.environment {
+            return None;
+        }
+        self.last = guess;
+        Some((guess, raw.len as usize, qname))
+    }
+
+    /// The length of the name `symbol`, if `window` begins with it and `>`.
+    #[inline]
+    pub(crate) fn fits(&self, symbol: Symbol, window: &[u8; WINDOW]) -> Option<usize> {
+        let raw = self.raws.get(symbol as usize)?;
+        raw.closed.fits(window).then_some(raw.len as usize)
+    }
+
     /// Takes up a written name; `colon` is where its colon stands.
     pub(crate) fn raw(&mut self, written: &str, colon: Option<usize>) -> Symbol {
         let symbol = self.names.symbol(written);
@@ -105,7 +137,8 @@ impl Namespaces {
             self.raws.resize(index.saturating_add(8), UNSPLIT);
         }
         if let Some(raw) = self.raws.get_mut(index) {
-            *raw = Raw { prefix, local, ..UNSPLIT };
+            let (closed, len) = (Closed::new(written), number(written.len()));
+            *raw = Raw { prefix, local, closed, len, ..UNSPLIT };
         }
         symbol
     }
@@ -116,7 +149,7 @@ impl Namespaces {
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark { undo: crate::names::number(self.undo.len()), environment: self.environment }
+        Mark { undo: number(self.undo.len()), environment: self.environment }
     }
 
     pub(crate) fn leave(&mut self, mark: Mark) {

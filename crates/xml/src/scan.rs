@@ -61,3 +61,39 @@ pub(crate) fn value(bytes: &[u8], at: usize, quote: u8) -> usize {
         |byte| byte == quote || matches!(byte, b'<' | b'&' | b'\n' | b'\t'),
     )
 }
+
+/// Bytes that a [`Closed`] looks at.
+pub(crate) const WINDOW: usize = 16;
+
+/// A name and the `>` behind it as one number, to be compared at once with what stands in a document.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Closed {
+    word: u128,
+    /// The bytes that count; none for what fits nothing.
+    mask: u128,
+}
+
+impl Closed {
+    /// Fits nothing.
+    pub(crate) const NEVER: Self = Self { word: 1, mask: 0 };
+
+    /// Longer names than 15 bytes fit nothing.
+    pub(crate) fn new(name: &str) -> Self {
+        let mut window = [0; WINDOW];
+        let mut mask = [0; WINDOW];
+        let written = name.bytes().chain([b'>']);
+        if name.len() >= WINDOW {
+            return Self::NEVER;
+        }
+        for ((slot, mask), byte) in window.iter_mut().zip(&mut mask).zip(written) {
+            (*slot, *mask) = (byte, 0xFF);
+        }
+        Self { word: u128::from_le_bytes(window), mask: u128::from_le_bytes(mask) }
+    }
+
+    /// Whether `window` begins with the name and `>`.
+    #[inline]
+    pub(crate) fn fits(self, window: &[u8; WINDOW]) -> bool {
+        u128::from_le_bytes(*window) & self.mask == self.word
+    }
+}
