@@ -6,8 +6,9 @@ use crate::document::{
 };
 use crate::error::{Fault, XmlError};
 use crate::input::Input;
+use crate::machine::quick::Take;
 use crate::machine::{Machine, Span, Step, Stop, View};
-use crate::names::{EMPTY, Symbol, number};
+use crate::names::{EMPTY, Names, Symbol, number};
 use crate::options::Options;
 
 impl Document {
@@ -34,11 +35,14 @@ impl Document {
 fn read(input: &Input<'_>, options: &Options) -> Result<Document, Fault> {
     let view = input.view();
     let mut machine = Machine::new(options.limits, input.start());
-    let mut tree = Tree::with_capacity(memchr::memchr_iter(b'<', view.source.as_bytes()).count());
+    // Each tag may have a text before it, and every second one or more makes no node.
+    let tags = memchr::memchr_iter(b'<', view.source.as_bytes()).count();
+    let mut tree = Tree::for_reading(tags.saturating_add(tags / 2).saturating_add(8));
     loop {
+        machine.run(view, &mut tree);
         match machine.step(view) {
             Ok(Step::Start { qname, at }) => tree.start(&machine, qname, at),
-            Ok(Step::End) => drop(tree.end()),
+            Ok(Step::End) => drop(tree.leave()),
             Ok(Step::Text(span)) => tree.leaf(TEXT, span),
             Ok(Step::Comment(span)) => tree.leaf(COMMENT, span),
             Ok(Step::Instruction { target, data, at }) => {
@@ -79,6 +83,24 @@ fn finish(tree: Tree, machine: Machine, view: View<'_>) -> Document {
     document
 }
 
+impl Take for Tree {
+    #[inline]
+    fn element(&mut self, qname: u32, at: u32) {
+        let index = self.push(at, ELEMENT | (qname << VALUE_SHIFT));
+        self.enter(index);
+    }
+
+    #[inline]
+    fn text(&mut self, span: Span) {
+        self.leaf(TEXT, span);
+    }
+
+    #[inline]
+    fn end(&mut self) {
+        self.leave();
+    }
+}
+
 /// A document that grows in document order.
 pub(crate) struct Tree {
     pub(crate) document: Document,
@@ -90,14 +112,17 @@ pub(crate) struct Tree {
 
 impl Default for Tree {
     fn default() -> Self {
-        Self::with_capacity(0)
+        Self::of(Document::new())
     }
 }
 
 impl Tree {
-    pub(crate) fn with_capacity(nodes: usize) -> Self {
-        let mut document = Document::new();
-        document.nodes.reserve_exact(nodes);
+    /// The names are those of the machine, in the end.
+    fn for_reading(nodes: usize) -> Self {
+        Self::of(Document::with_capacity(nodes, Names::none()))
+    }
+
+    fn of(document: Document) -> Self {
         let mut open = Vec::with_capacity(16);
         open.push((0, NONE));
         Self { document, open, ids: Vec::new() }
@@ -118,7 +143,6 @@ impl Tree {
         index
     }
 
-    #[inline]
     fn start(&mut self, machine: &Machine, qname: u32, at: u32) {
         let mut record = (at, ELEMENT | (qname << VALUE_SHIFT));
         if !machine.attributes.is_empty() || !machine.declared.is_empty() {
@@ -169,13 +193,14 @@ impl Tree {
         first
     }
 
+    #[inline]
     pub(crate) fn enter(&mut self, index: u32) {
         self.open.push((index, NONE));
     }
 
     /// Whether there was an element to be closed.
     #[inline]
-    pub(crate) fn end(&mut self) -> bool {
+    pub(crate) fn leave(&mut self) -> bool {
         let is_element = self.open.len() > 1;
         if is_element {
             self.open.pop();

@@ -9,6 +9,10 @@ pub(crate) struct Declaration<'t> {
     pub(crate) end: usize,
 }
 
+/// What most documents begin with, and where the encoding stands in it.
+const USUAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+const USUAL_ENCODING: std::ops::Range<usize> = 30..35;
+
 /// None if `text` doesn't begin with one.
 pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
     const START: &str = "<?xml";
@@ -16,6 +20,10 @@ pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
         || !text.get(START.len()..).unwrap_or("").starts_with([' ', '\t', '\n', '\r', '?'])
     {
         return Ok(None);
+    }
+    if text.starts_with(USUAL) {
+        let encoding = text.get(USUAL_ENCODING);
+        return Ok(Some(Declaration { encoding, end: USUAL.len() }));
     }
     let bad = |at: usize, why| Fault::new(at, XmlErrorKind::BadDeclaration(why));
     let mut at = START.len();
@@ -86,4 +94,18 @@ fn is_version(value: &str) -> bool {
 fn is_encoding_name(value: &str) -> bool {
     value.starts_with(|c: char| c.is_ascii_alphabetic())
         && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_declaration_is_read_as_any_other() {
+        let spaced = USUAL.replace(" encoding", "  encoding");
+        let careful = read(&spaced).unwrap().unwrap();
+        let quick = read(USUAL).unwrap().unwrap();
+        assert_eq!((quick.encoding, quick.end + 1), (careful.encoding, careful.end));
+        assert_eq!(quick.encoding, Some("UTF-8"));
+    }
 }

@@ -158,16 +158,22 @@ impl Document {
     /// A document that holds its root and nothing else.
     #[must_use]
     pub fn new() -> Self {
+        Self::with_capacity(1, Names::new())
+    }
+
+    pub(crate) fn with_capacity(capacity: usize, names: Names) -> Self {
+        let mut nodes = Vec::with_capacity(capacity);
+        nodes.push(Self::NOTHING);
         Self {
             serial: next_serial(),
             text: String::new(),
             source_len: 0,
-            nodes: vec![Self::NOTHING],
+            nodes,
             attributes: Vec::new(),
             tags: Vec::new(),
             declarations: Vec::new(),
             instructions: Vec::new(),
-            names: Names::new(),
+            names,
             spills: Vec::new(),
             links: None,
             ids: HashMap::new(),

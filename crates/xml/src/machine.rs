@@ -5,7 +5,7 @@
 //! (the source, behind it the texts of the DTD, behind them `spill`, which holds what had to be
 //! put together) and names of its [`Namespaces`].
 
-mod quick;
+pub(crate) mod quick;
 pub(crate) mod references;
 pub(crate) mod tags;
 mod text;
@@ -172,10 +172,9 @@ impl Machine {
 
     #[inline]
     fn content(&mut self, view: View<'_>) -> Result<Step, Stop> {
-        if self.frames.is_empty()
-            && let Some(step) = self.quick(view)
-        {
-            return Ok(step);
+        let mut step = None;
+        if self.frames.is_empty() && self.quick(view, &mut step).is_some() {
+            return step.ok_or(Stop::More);
         }
         self.careful(view)
     }
@@ -282,6 +281,7 @@ impl Machine {
         self.fault(self.pos, XmlErrorKind::Unclosed(open.to_owned()))
     }
 
+    #[inline]
     fn close(&mut self) -> Step {
         if let Some(open) = self.open.pop() {
             self.namespaces.leave(open.mark);

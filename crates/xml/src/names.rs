@@ -94,23 +94,28 @@ impl Keyed for QName {
     }
 }
 
-/// So many things are looked through sooner than hashed.
-const FEW: usize = 8;
+/// So many pairs of numbers are looked through sooner than hashed.
+const FEW: usize = 16;
+const TABLE_MIN: usize = 64;
 /// A table of so few isn't kept once the document is read.
 const FEW_AT_REST: usize = 64;
 
 impl Slots {
-    fn find<T: Keyed + ?Sized>(
+    /// For what is told apart by hash from the first one on.
+    fn hashed() -> Self {
+        Self { table: vec![u32::MAX; TABLE_MIN] }
+    }
+
+    fn find(
         &self,
-        key: u64,
-        wanted: &T,
+        hash: impl FnOnce() -> u64,
         len: usize,
         same: impl Fn(u32) -> bool,
     ) -> Option<u32> {
         let Some(mask) = self.table.len().checked_sub(1) else {
             return (0..number(len)).find(|&id| same(id));
         };
-        let mut at = start(wanted.hash(key)) & mask;
+        let mut at = start(hash()) & mask;
         loop {
             match self.table.get(at) {
                 Some(&u32::MAX) | None => return None,
@@ -125,22 +130,26 @@ impl Slots {
         if self.table.is_empty() && len <= FEW {
             return;
         }
-        let from = if len.saturating_mul(3) >= self.table.len().saturating_mul(2) {
+        let mut from = number(len).saturating_sub(1);
+        if len.saturating_mul(3) >= self.table.len().saturating_mul(2) {
             self.table.clear();
-            self.table.resize(len.saturating_mul(2).next_power_of_two().max(64), u32::MAX);
-            0
-        } else {
-            number(len).saturating_sub(1)
-        };
-        let mask = self.table.len().wrapping_sub(1);
+            let slots = len.saturating_mul(2).next_power_of_two().max(TABLE_MIN);
+            self.table.resize(slots, u32::MAX);
+            from = 0;
+        }
         for id in from..number(len) {
-            let mut at = start(hash(id)) & mask;
-            while self.table.get(at).is_some_and(|&slot| slot != u32::MAX) {
-                at = at.wrapping_add(1) & mask;
-            }
-            if let Some(slot) = self.table.get_mut(at) {
-                *slot = id;
-            }
+            self.place(id, hash(id));
+        }
+    }
+
+    fn place(&mut self, id: u32, hash: u64) {
+        let mask = self.table.len().wrapping_sub(1);
+        let mut at = start(hash) & mask;
+        while self.table.get(at).is_some_and(|&slot| slot != u32::MAX) {
+            at = at.wrapping_add(1) & mask;
+        }
+        if let Some(slot) = self.table.get_mut(at) {
+            *slot = id;
         }
     }
 
@@ -181,10 +190,23 @@ impl Names {
             key: RandomState::new().hash_one(0u8),
             text: String::with_capacity(256),
             ends: Vec::with_capacity(32),
-            symbol_slots: Slots::default(),
+            symbol_slots: Slots::hashed(),
             pairs,
-            pair_slots: Slots::default(),
             qnames,
+            ..Self::none()
+        }
+    }
+
+    /// Holds the place of the tables that are still being made.
+    pub(crate) fn none() -> Self {
+        Self {
+            key: 0,
+            text: String::new(),
+            ends: Vec::new(),
+            symbol_slots: Slots::default(),
+            pairs: Vec::new(),
+            pair_slots: Slots::default(),
+            qnames: Vec::new(),
             qname_slots: Slots::default(),
         }
     }
@@ -199,8 +221,12 @@ impl Names {
     }
 
     pub(crate) fn find_symbol(&self, text: &str) -> Option<Symbol> {
-        let len = self.symbols_len();
-        self.symbol_slots.find(self.key, text, len, |id| self.str(id) == text)
+        if let Some(fixed) = FIXED.iter().position(|fixed| *fixed == text) {
+            return Some(number(fixed));
+        }
+        let same = |index: u32| own(&self.text, &self.ends, index as usize) == text;
+        let found = self.symbol_slots.find(|| text.hash(self.key), self.ends.len(), same)?;
+        Some(found.saturating_add(number(FIXED.len())))
     }
 
     pub(crate) fn symbol(&mut self, text: &str) -> Symbol {
@@ -210,17 +236,16 @@ impl Names {
         let id = number(self.symbols_len());
         self.text.push_str(text);
         self.ends.push(number(self.text.len()));
-        let len = self.symbols_len();
-        let (text, ends) = (&self.text, &self.ends);
-        let key = self.key;
-        self.symbol_slots.insert(len, |id| dynamic(text, ends, id).hash(key));
+        let (text, ends, key) = (&self.text, &self.ends, self.key);
+        let hash = |index: u32| own(text, ends, index as usize).hash(key);
+        self.symbol_slots.insert(ends.len(), hash);
         id
     }
 
     pub(crate) fn find_name(&self, uri: Symbol, local: Symbol) -> Option<NameId> {
         let pair = Pair { uri, local };
         let same = |id: u32| self.pairs.get(id as usize) == Some(&pair);
-        self.pair_slots.find(self.key, &pair, self.pairs.len(), same).map(NameId)
+        self.pair_slots.find(|| pair.hash(self.key), self.pairs.len(), same).map(NameId)
     }
 
     pub(crate) fn name(&mut self, uri: Symbol, local: Symbol) -> NameId {
@@ -239,7 +264,7 @@ impl Names {
         let wanted = QName { prefix, name };
         let qnames = &self.qnames;
         let same = |id: u32| qname(qnames, id) == wanted;
-        if let Some(found) = self.qname_slots.find(self.key, &wanted, qnames.len(), same) {
+        if let Some(found) = self.qname_slots.find(|| wanted.hash(self.key), qnames.len(), same) {
             return found;
         }
         let id = number(self.qnames.len());
@@ -266,7 +291,7 @@ impl Names {
 
     /// Gives back what only reading needs.
     pub(crate) fn rest(&mut self) {
-        self.symbol_slots.rest(self.symbols_len());
+        self.symbol_slots.rest(self.ends.len());
         self.pair_slots.rest(self.pairs.len());
         self.qname_slots.rest(self.qnames.len());
         self.text.shrink_to_fit();
@@ -288,9 +313,15 @@ impl Names {
 
 #[inline]
 fn dynamic<'t>(text: &'t str, ends: &[u32], symbol: Symbol) -> &'t str {
-    let Some(index) = (symbol as usize).checked_sub(FIXED.len()) else {
-        return FIXED.get(symbol as usize).copied().unwrap_or("");
-    };
+    match (symbol as usize).checked_sub(FIXED.len()) {
+        Some(index) => own(text, ends, index),
+        None => FIXED.get(symbol as usize).copied().unwrap_or(""),
+    }
+}
+
+/// The string of that number among those that aren't fixed.
+#[inline]
+fn own<'t>(text: &'t str, ends: &[u32], index: usize) -> &'t str {
     let end = ends.get(index).copied().unwrap_or(0) as usize;
     let start = match index.checked_sub(1) {
         Some(before) => ends.get(before).copied().unwrap_or(0) as usize,

@@ -80,15 +80,14 @@ impl Closed {
     /// Longer names than 15 bytes fit nothing.
     pub(crate) fn new(name: &str) -> Self {
         let mut window = [0; WINDOW];
-        let mut mask = [0; WINDOW];
-        let written = name.bytes().chain([b'>']);
-        if name.len() >= WINDOW {
+        let Some((start, rest)) = window.split_at_mut_checked(name.len()) else {
             return Self::NEVER;
-        }
-        for ((slot, mask), byte) in window.iter_mut().zip(&mut mask).zip(written) {
-            (*slot, *mask) = (byte, 0xFF);
-        }
-        Self { word: u128::from_le_bytes(window), mask: u128::from_le_bytes(mask) }
+        };
+        let Some(close) = rest.first_mut() else { return Self::NEVER };
+        start.copy_from_slice(name.as_bytes());
+        *close = b'>';
+        let left = crate::names::number(rest.len()).wrapping_sub(1).wrapping_mul(8);
+        Self { word: u128::from_le_bytes(window), mask: u128::MAX.wrapping_shr(left) }
     }
 
     /// Whether `window` begins with the name and `>`.

@@ -197,7 +197,7 @@ impl Sink for Builder {
 
     fn end_element(&mut self) -> Result<(), EditError> {
         (self.fresh, self.text) = (NONE, NONE);
-        if self.tree.end() { Ok(()) } else { Err(EditError::WrongKind(Kind::Root)) }
+        if self.tree.leave() { Ok(()) } else { Err(EditError::WrongKind(Kind::Root)) }
     }
 }
 

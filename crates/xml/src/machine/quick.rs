@@ -1,24 +1,61 @@
 //! What most of a document is made of, done with few instructions: tags without attributes whose name was foreseen,
 //! their end tags, and plain text. Whatever else comes is left untouched to the careful way, which knows it all.
 
-use super::{Machine, Open, Span, Step, View};
+use super::{Machine, Open, Phase, Span, Step, View};
 use crate::names::number;
 use crate::scan::{self, WINDOW};
 
-impl Machine {
-    /// The next step, where it is one of the simple ones in the source itself.
+/// Takes the simple steps.
+pub(crate) trait Take {
+    /// An element without attributes and declarations.
+    fn element(&mut self, qname: u32, at: u32);
+    fn text(&mut self, span: Span);
+    fn end(&mut self);
+}
+
+impl Take for Option<Step> {
     #[inline]
-    pub(super) fn quick(&mut self, view: View<'_>) -> Option<Step> {
+    fn element(&mut self, qname: u32, at: u32) {
+        *self = Some(Step::Start { qname, at });
+    }
+
+    #[inline]
+    fn text(&mut self, span: Span) {
+        *self = Some(Step::Text(span));
+    }
+
+    #[inline]
+    fn end(&mut self) {
+        *self = Some(Step::End);
+    }
+}
+
+impl Machine {
+    /// As many steps as are simple.
+    #[inline]
+    pub(crate) fn run<T: Take>(&mut self, view: View<'_>, to: &mut T) {
+        let is_between = self.frames.is_empty() && !self.pending_end;
+        while is_between && self.phase == Phase::Content && self.quick(view, to).is_some() {}
+    }
+
+    /// The next step, if it is one of the simple ones in the source itself.
+    #[inline]
+    pub(super) fn quick<T: Take>(&mut self, view: View<'_>, to: &mut T) -> Option<()> {
         let rest = view.source.as_bytes().get(self.pos..)?;
         match rest.split_first_chunk::<1>()? {
-            ([b'<'], [b'/', name @ ..]) => self.quick_end(name.first_chunk()?),
-            ([b'<'], name) => self.quick_start(view, name.first_chunk()?),
-            _ => self.quick_text(rest),
+            ([b'<'], [b'/', name @ ..]) => self.quick_end(name.first_chunk()?, to),
+            ([b'<'], name) => self.quick_start(view, name.first_chunk()?, to),
+            _ => self.quick_text(rest, to),
         }
     }
 
     #[inline]
-    fn quick_start(&mut self, view: View<'_>, name: &[u8; WINDOW]) -> Option<Step> {
+    fn quick_start<T: Take>(
+        &mut self,
+        view: View<'_>,
+        name: &[u8; WINDOW],
+        to: &mut T,
+    ) -> Option<()> {
         let is_full =
             self.open.len() >= self.limits.depth as usize || self.nodes >= self.limits.nodes;
         if is_full || !view.dtd.attributes.is_empty() {
@@ -31,18 +68,21 @@ impl Machine {
         self.nodes = self.nodes.wrapping_add(1);
         self.open.push(Open { raw, mark: self.namespaces.mark() });
         self.pos = self.pos.wrapping_add(len).wrapping_add("<>".len());
-        Some(Step::Start { qname, at })
+        to.element(qname, at);
+        Some(())
     }
 
     #[inline]
-    fn quick_end(&mut self, name: &[u8; WINDOW]) -> Option<Step> {
+    fn quick_end<T: Take>(&mut self, name: &[u8; WINDOW], to: &mut T) -> Option<()> {
         let len = self.namespaces.fits(self.open.last()?.raw, name)?;
         self.pos = self.pos.wrapping_add(len).wrapping_add("</>".len());
-        Some(self.close())
+        self.close();
+        to.end();
+        Some(())
     }
 
     #[inline]
-    fn quick_text(&mut self, rest: &[u8]) -> Option<Step> {
+    fn quick_text<T: Take>(&mut self, rest: &[u8], to: &mut T) -> Option<()> {
         let len = scan::text(rest, 0);
         let is_plain = matches!(rest.get(len..), Some([b'<', after, ..]) if *after != b'!');
         if !is_plain || self.nodes >= self.limits.nodes {
@@ -51,6 +91,7 @@ impl Machine {
         let span = Span { start: number(self.pos), len: number(len) };
         self.nodes = self.nodes.wrapping_add(1);
         self.pos = self.pos.wrapping_add(len);
-        Some(Step::Text(span))
+        to.text(span);
+        Some(())
     }
 }
