@@ -4,6 +4,7 @@ use crate::document::{
     AttributeRecord, COMMENT, Declaration, Document, ELEMENT, Instruction, NOBODY, NONE, PI,
     Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
 };
+use crate::dtd::Entity;
 use crate::error::{Fault, XmlError};
 use crate::input::Input;
 use crate::machine::quick::Take;
@@ -74,6 +75,11 @@ fn finish(tree: Tree, machine: Machine, view: View<'_>) -> Document {
     for (value, owner) in ids {
         let id = Box::from(document.slice(value.start, value.len));
         document.ids.entry(id).or_insert(owner);
+    }
+    for (name, entity) in &view.dtd.entities {
+        if let Entity::Unparsed(system) = entity {
+            document.unparsed.insert(name.as_str().into(), system.as_str().into());
+        }
     }
     document.names.rest();
     document.nodes.shrink_to_fit();

@@ -110,6 +110,8 @@ pub struct Document {
     pub(crate) links: Option<Vec<Links>>,
     /// Elements by the values of their attributes of type ID.
     pub(crate) ids: HashMap<Box<str>, u32>,
+    /// System identifiers of unparsed entities, by name.
+    pub(crate) unparsed: HashMap<Box<str>, Box<str>>,
     pub(crate) base: Option<Box<str>>,
 }
 
@@ -141,6 +143,7 @@ impl Clone for Document {
             spills: self.spills.clone(),
             links: self.links.clone(),
             ids: self.ids.clone(),
+            unparsed: self.unparsed.clone(),
             base: self.base.clone(),
         }
     }
@@ -177,6 +180,7 @@ impl Document {
             spills: Vec::new(),
             links: None,
             ids: HashMap::new(),
+            unparsed: HashMap::new(),
             base: None,
         }
     }
@@ -227,6 +231,12 @@ impl Document {
         self.ids.get(id).map(|&index| Node::new(self, index))
     }
 
+    /// The system identifier of an unparsed entity that the internal DTD subset declares, as it is written there.
+    #[must_use]
+    pub fn unparsed_entity(&self, name: &str) -> Option<&str> {
+        self.unparsed.get(name).map(|uri| &**uri)
+    }
+
     /// All memory that the document holds outside of itself, in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
@@ -242,6 +252,8 @@ impl Document {
             + held(&self.spills)
             + self.ids.keys().map(|id| id.len()).sum::<usize>()
             + self.ids.capacity() * size_of::<(Box<str>, u32)>()
+            + self.unparsed.iter().map(|(name, uri)| name.len() + uri.len()).sum::<usize>()
+            + self.unparsed.capacity() * size_of::<(Box<str>, Box<str>)>()
             + self.links.as_ref().map_or(0, held)
             + self.names.heap_bytes()
             + self.base.as_ref().map_or(0, |base| base.len())

@@ -15,7 +15,8 @@ pub(crate) enum Entity {
     /// Where its replacement text lies in [`Dtd::text`].
     Internal(Range<usize>),
     External,
-    Unparsed,
+    /// Its system identifier.
+    Unparsed(String),
 }
 
 /// One attribute of an ATTLIST.

@@ -19,7 +19,7 @@ use crate::error::{CompileError, Place};
 use crate::load::{Loader, Resolver, Top, is_xsl};
 use crate::pool::Pool;
 use crate::program::{
-    Block, GLOBAL, Global, Key, Op, OutputSpec, Program, Rule, Spaces, Symbols, Template,
+    Block, GLOBAL, Global, Key, Op, OutputSpec, Program, Rule, Scope, Spaces, Symbols, Template,
 };
 use crate::rules::Modes;
 
@@ -54,6 +54,8 @@ pub(crate) struct Compiler<'t> {
     tops: Vec<Top<'t>>,
     /// Names that selections ask for.
     asked: RefCell<Vec<ExpandedName>>,
+    scopes: RefCell<Vec<Scope>>,
+    missing: RefCell<Vec<ExpandedName>>,
 }
 
 pub(crate) fn compile(
@@ -89,6 +91,8 @@ pub(crate) fn compile(
         depth: 0,
         tops: loader.tops,
         asked: RefCell::default(),
+        scopes: RefCell::default(),
+        missing: RefCell::default(),
     };
     compiler.declare_all()?;
     compiler.code_all()?;
@@ -306,6 +310,8 @@ impl<'t> Compiler<'t> {
             spaces: self.spaces,
             output: Arc::new(self.output),
             names: self.asked.into_inner(),
+            scopes: self.scopes.into_inner(),
+            missing: self.missing.into_inner(),
         }
     }
 }

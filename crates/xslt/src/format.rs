@@ -21,18 +21,15 @@ pub(crate) fn format(number: f64, pattern: &str, symbols: &Symbols) -> Result<St
     if number.is_nan() {
         return Ok(symbols.nan.clone());
     }
-    let (positive, negative) = match pattern.split_once(symbols.separator) {
-        Some((positive, negative)) => (positive, Some(negative)),
-        None => (pattern, None),
-    };
+    let (positive, negative) = halves(pattern, symbols);
     let mut picture = parse(positive, symbols)?;
-    let digits = if number.is_infinite() {
+    let magnitude = number.abs() * picture.factor;
+    let digits = if magnitude.is_infinite() {
         symbols.infinity.clone()
     } else {
-        digits(number.abs() * picture.factor, &picture, symbols)
+        digits(magnitude, &picture, symbols)
     };
-    let is_zero = !number.is_infinite() && !digits.chars().any(|c| is_nonzero(c, symbols));
-    if number < 0.0 && !is_zero {
+    if number < 0.0 {
         match negative {
             Some(negative) => {
                 let other = parse(negative, symbols)?;
@@ -44,8 +41,17 @@ pub(crate) fn format(number: f64, pattern: &str, symbols: &Symbols) -> Result<St
     Ok([picture.prefix, digits, picture.suffix].concat())
 }
 
-fn is_nonzero(c: char, symbols: &Symbols) -> bool {
-    c != symbols.zero && c != symbols.decimal && c != symbols.grouping
+/// What stands before and behind the separator; one between quotes is none.
+fn halves<'p>(pattern: &'p str, symbols: &Symbols) -> (&'p str, Option<&'p str>) {
+    let mut quoted = false;
+    for (at, c) in pattern.char_indices() {
+        quoted ^= c == '\'';
+        if c == symbols.separator && !quoted {
+            let (positive, rest) = pattern.split_at(at);
+            return (positive, rest.strip_prefix(c));
+        }
+    }
+    (pattern, None)
 }
 
 fn parse(pattern: &str, symbols: &Symbols) -> Result<Picture, String> {
@@ -53,7 +59,7 @@ fn parse(pattern: &str, symbols: &Symbols) -> Result<Picture, String> {
     let (mut in_number, mut after, mut fraction) = (false, false, false);
     let mut grouped: Option<usize> = None;
     let mut quoted = false;
-    let mut any = false;
+    let (mut any, mut has_integers) = (false, false);
     for c in pattern.chars() {
         if c == '\'' {
             quoted = !quoted;
@@ -87,6 +93,7 @@ fn parse(pattern: &str, symbols: &Symbols) -> Result<Picture, String> {
                     picture.fractions_least = picture.fractions_most;
                 }
             } else {
+                has_integers = true;
                 grouped = grouped.map(|count| count.saturating_add(1));
                 if c == symbols.zero {
                     picture.integers_least = picture.integers_least.saturating_add(1);
@@ -108,8 +115,13 @@ fn parse(pattern: &str, symbols: &Symbols) -> Result<Picture, String> {
         return Err(format!("the pattern `{pattern}` has no digits"));
     }
     picture.group = grouped.unwrap_or(0);
-    if picture.integers_least == 0 && picture.fractions_most == 0 {
-        picture.integers_least = 1;
+    // Without any zero in the pattern, the last digit in front of the point stands for one.
+    if picture.integers_least == 0 && picture.fractions_least == 0 {
+        if has_integers || picture.fractions_most == 0 {
+            picture.integers_least = 1;
+        } else {
+            picture.fractions_least = 1;
+        }
     }
     Ok(picture)
 }

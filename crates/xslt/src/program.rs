@@ -28,6 +28,9 @@ pub(crate) struct Program {
     pub(crate) keys: Vec<Key>,
     pub(crate) formats: HashMap<ExpandedName, Symbols>,
     pub(crate) spaces: Spaces,
+    /// Places that functions stand in, and the names of those that aren't known.
+    pub(crate) scopes: Vec<Scope>,
+    pub(crate) missing: Vec<ExpandedName>,
     pub(crate) output: Arc<OutputSpec>,
     /// Names that selections ask for; [`Quick`] has their places.
     pub(crate) names: Vec<ExpandedName>,
@@ -105,6 +108,13 @@ pub(crate) struct Key {
     pub(crate) name: ExpandedName,
     pub(crate) pattern: Pattern,
     pub(crate) value: Expression,
+}
+
+/// What names and references in strings mean: the prefixes in scope, and the sheet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scope {
+    pub(crate) bindings: Vec<(String, String)>,
+    pub(crate) uri: String,
 }
 
 /// `xsl:decimal-format`: section 12.3.

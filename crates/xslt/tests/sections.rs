@@ -1,13 +1,19 @@
 //! The recommendation, section by section; the published sheets; and `xsltproc` over all of them.
 //!
 //! Cases marked `libxslt differs` aren't asked of xsltproc 1.1.35:
+//! - 2.5: it refuses declarations of later versions, and expressions that it can't read, at load.
 //! - 7.1.1: it keeps a namespace that the literal element itself excludes.
 //! - 7.1.1, CDATA: it writes character references into CDATA sections, where they are none.
 //! - 7.5: it copies no namespace whose prefix the result has bound to another before.
 //! - 7.4: it refuses hyphens in comments, which may be put apart.
 //! - 7.7: it writes values below one as zero; erratum 24 has them as `string()` makes them.
 //! - 7.7.1: it knows no letters but Latin's, and `grouping-size` is no template to it.
+//! - 10: it passes over `case-order` where the system's locale is C.
+//! - 12.3: it rounds halves away from zero, where JDK 1.1's DecimalFormat takes the even neighbour; it doesn't
+//!   see quotes everywhere, and writes wrong digits for a `zero-digit` that isn't ASCII.
 //! - 12.4: its `xsl:version` is the string `1.0`; the recommendation has a number.
+//! - 16.1: it writes the XML version that it is asked for, though it knows 1.0 only.
+//! - 16.4: it remembers `disable-output-escaping` in fragments.
 //! - 16.2: it writes `&lt;` in HTML's values, where
 //!   `<` may stand; doesn't say another `media-type` in the head; writes elements of a namespace as HTML; and
 //!   breaks lines elsewhere, which is free.
@@ -65,7 +71,10 @@ fn xsltproc_makes_the_same_of_all_of_them() {
         std::fs::write(&sheet_at, &sheet).unwrap();
         std::fs::write(&source_at, &source).unwrap();
         let run = Command::new("xsltproc").arg(&sheet_at).arg(&source_at).output().unwrap();
-        assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+        if !run.status.success() {
+            wrong += &format!("{name}\n  xsltproc {}\n", String::from_utf8_lossy(&run.stderr));
+            continue;
+        }
         let theirs = bare(&String::from_utf8(run.stdout).unwrap());
         let ours = transform(&sheet, &source);
         if ours.as_deref().map(canonical) != Ok(canonical(&theirs)) {

@@ -139,3 +139,57 @@ fn the_time_of_a_run_is_the_one_given() {
     let expected = "2009-03-05T14:07:09Z Thursday 1236262029.25";
     assert_eq!(run(main, &files, &params).as_deref(), Ok(expected));
 }
+
+#[test]
+fn the_xml_declaration_is_what_the_sheet_says() {
+    for (output, expected) in [
+        ("", "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<o>\u{e9}</o>".as_bytes()),
+        ("<xsl:output omit-xml-declaration='yes'/>", "<o>\u{e9}</o>".as_bytes()),
+        (
+            "<xsl:output standalone='yes' encoding='ISO-8859-1'/>",
+            b"<?xml version=\"1.0\" encoding=\"ISO-8859-1\" standalone=\"yes\"?>\n<o>\xe9</o>",
+        ),
+        ("<xsl:output method='text' encoding='ISO-8859-1'/>", b"\xe9"),
+        ("<xsl:output method='text' encoding='UTF-16'/>", b"\xff\xfe\xe9\0"),
+        (
+            "<xsl:output method='html' encoding='UTF-16' indent='no'/>",
+            b"\xff\xfe<\0o\0>\0\xe9\0<\0/\0o\0>\0",
+        ),
+        ("<xsl:output method='html' encoding='ISO-8859-1' indent='no'/>", b"<o>\xe9</o>"),
+    ] {
+        let text = format!("{output}<xsl:template match='/'><o>\u{e9}</o></xsl:template>");
+        let compiled = Stylesheet::compile(sheet(&text).as_bytes(), &xslt::Refuse).unwrap();
+        let source = xml::Document::parse(b"<a/>").unwrap();
+        let mut out = Vec::new();
+        compiled.transform(&source, &Params::new(), &mut out).unwrap();
+        assert_eq!(out, expected, "{output}");
+    }
+}
+
+#[test]
+fn references_are_resolved_beside_the_sheet_or_the_node_that_they_stand_in() {
+    check(
+        "<xsl:include href='in.xsl'/><xsl:template match='/'><o><xsl:call-template name='t'/>\
+         <xsl:value-of select=\"count(document('')/*/*)\"/></o></xsl:template>",
+        &[(
+            "in.xsl",
+            "<xsl:template name='t'><xsl:value-of select=\"count(document('')/*/*)\"/>,</xsl:template>\
+             <xsl:variable name='x'/><xsl:variable name='y'/>",
+        )],
+        Ok("<o>3,2</o>"),
+    );
+}
+
+#[test]
+fn the_uri_of_an_unparsed_entity_is_that_of_its_declaration() {
+    let text = "<!DOCTYPE a [<!NOTATION g SYSTEM 'g'><!ENTITY p SYSTEM 'p.gif' NDATA g>\
+                <!ENTITY q PUBLIC '-//Q' 'q.gif' NDATA g><!ENTITY r 'r'>]><a/>";
+    let options = xml::Options { doctype: xml::Doctype::ReadInternal, ..Default::default() };
+    let source = xml::Document::parse_with(text.as_bytes(), &options).unwrap();
+    let main = "<xsl:output method='text'/><xsl:template match='/'><xsl:value-of select=\"\
+                concat(unparsed-entity-uri('p'), ' ', unparsed-entity-uri('q'), ' ', unparsed-entity-uri('r'))\"/></xsl:template>";
+    let compiled = Stylesheet::compile(sheet(main).as_bytes(), &xslt::Refuse).unwrap();
+    let mut out = Vec::new();
+    compiled.transform(&source, &Params::new(), &mut out).unwrap();
+    assert_eq!(out, b"p.gif q.gif ");
+}

@@ -40,10 +40,11 @@ pub(super) fn read(
 }
 
 /// Productions 75 and 83; `notation`: a public identifier may stand alone.
-fn external_id(cursor: &mut Cursor<'_>, notation: bool) -> Read {
+/// Answers where the system identifier stands; a notation may have none.
+fn external_id(cursor: &mut Cursor<'_>, notation: bool) -> Read<Option<Range<usize>>> {
     if cursor.eat("SYSTEM") {
         cursor.space()?;
-        return cursor.quoted().map(drop);
+        return cursor.quoted().map(|(range, _)| Some(range));
     }
     cursor.expect("PUBLIC", "`SYSTEM` or `PUBLIC` is missing")?;
     cursor.space()?;
@@ -55,12 +56,12 @@ fn external_id(cursor: &mut Cursor<'_>, notation: bool) -> Read {
     }
     let spaced = cursor.skip_space();
     if notation && !matches!(cursor.peek(), Some(b'"' | b'\'')) {
-        return Ok(());
+        return Ok(None);
     }
     if !spaced {
         return Err(cursor.bad("a space is missing"));
     }
-    cursor.quoted().map(drop)
+    cursor.quoted().map(|(range, _)| Some(range))
 }
 
 struct Subset<'d> {
@@ -173,7 +174,7 @@ impl Subset<'_> {
             }
             return Ok(());
         }
-        external_id(cursor, false)?;
+        let system = external_id(cursor, false)?;
         let mut entity = Entity::External;
         let spaced = cursor.skip_space();
         if !parameter && cursor.eat("NDATA") {
@@ -182,7 +183,8 @@ impl Subset<'_> {
             }
             cursor.space()?;
             cursor.ncname()?;
-            entity = Entity::Unparsed;
+            let system = system.and_then(|range| cursor.text.get(range)).unwrap_or("");
+            entity = Entity::Unparsed(system.to_owned());
         }
         if parameter {
             self.parameters.entry(name.to_owned()).or_insert(None);

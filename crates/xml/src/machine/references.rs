@@ -212,7 +212,7 @@ pub(crate) fn lookup(
             Ok(range.clone())
         }
         Some(Entity::External) => Err(XmlErrorKind::ExternalEntity(name.to_owned())),
-        Some(Entity::Unparsed) => Err(XmlErrorKind::UnparsedEntity(name.to_owned())),
+        Some(Entity::Unparsed(_)) => Err(XmlErrorKind::UnparsedEntity(name.to_owned())),
         None => Err(XmlErrorKind::UnknownEntity(name.to_owned())),
     }
 }

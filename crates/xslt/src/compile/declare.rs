@@ -3,6 +3,7 @@
 use xml::Node;
 use xpath::ExpandedName;
 
+use super::instruction::forwards;
 use super::tables::{self, Stands};
 use super::{Compiled, Compiler, is_top_level};
 use crate::load::{Top, XSL, is_xsl};
@@ -41,6 +42,9 @@ impl<'t> Compiler<'t> {
         }
         let known = tables::find(node.local_name()).filter(|row| row.stands == Stands::Top);
         let variable = is_xsl(node, "variable") || is_xsl(node, "param");
+        if known.is_none() && !variable && forwards(node) {
+            return Ok(());
+        }
         if known.is_none() && !variable {
             let message = format!("not supported: xsl:{} at the top of a sheet", node.local_name());
             return Err(self.refuse(node, message));

@@ -50,7 +50,23 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
+    /// Section 2.5: what a sheet of a later version says wrong for us fails when it is reached, not before.
     pub(super) fn instruction(&mut self, node: Node<'t>) -> Compiled {
+        if !forwards(node) {
+            return self.one_instruction(node);
+        }
+        let (mark, scope, depth) = (self.ops.len(), self.scope.len(), self.depth);
+        let Err(error) = self.one_instruction(node) else { return Ok(()) };
+        self.ops.truncate(mark);
+        self.places.truncate(mark);
+        self.scope.truncate(scope);
+        self.depth = depth;
+        self.place = crate::load::place(node, &self.uri);
+        self.emit(Op::Fail(error.message));
+        Ok(())
+    }
+
+    fn one_instruction(&mut self, node: Node<'t>) -> Compiled {
         if node.namespace() != XSL {
             if self.is_extension(node) {
                 return self.unknown(node);
@@ -153,7 +169,7 @@ impl<'t> Compiler<'t> {
         } else {
             format!("not supported: the extension element {}", node.local_name())
         };
-        if node.namespace() == XSL && matches!(version(node), "1.0" | "2.0" | "3.0") {
+        if node.namespace() == XSL && !forwards(node) {
             return Err(self.refuse(node, message));
         }
         self.emit(Op::Fail(message));
@@ -436,7 +452,8 @@ impl<'t> Compiler<'t> {
             if attribute.namespace() == XSL {
                 let known = ["version", "exclude-result-prefixes", "extension-element-prefixes"];
                 let local = attribute.local_name();
-                if !known.contains(&local) && local != "use-attribute-sets" {
+                let later = forwards(node);
+                if !known.contains(&local) && local != "use-attribute-sets" && !later {
                     return Err(self.refuse(attribute, format!("not supported: xsl:{local}")));
                 }
                 continue;
@@ -515,6 +532,12 @@ fn version(node: Node<'_>) -> &str {
         if sheet { at.attribute("", "version") } else { at.attribute(XSL, "version") }
     });
     said.unwrap_or("1.0")
+}
+
+/// Whether forwards-compatible processing holds: section 2.5. Versions 2.0 and 3.0 are known, and what they
+/// have beyond 1.0 is refused by name instead.
+pub(super) fn forwards(node: Node<'_>) -> bool {
+    !matches!(version(node).trim(), "1.0" | "1" | "2.0" | "3.0")
 }
 
 /// The namespaces that the prefixes in such attributes, here and above, are bound to.

@@ -1,5 +1,7 @@
 //! Names, expressions, patterns and attribute value templates of a sheet.
 
+use std::cell::RefCell;
+
 use xml::{Node, Position};
 use xpath::{ExpandedName, Expression, FunctionId, Pattern, StaticContext, VariableId};
 
@@ -7,7 +9,7 @@ use super::{Compiled, Compiler};
 use crate::error::CompileError;
 use crate::functions;
 use crate::load::place;
-use crate::program::{Avt, GLOBAL, Name, Op, Quick, Select};
+use crate::program::{Avt, GLOBAL, Name, Op, Quick, Scope, Select};
 
 /// What an expression in the sheet may use.
 struct Names<'c, 't> {
@@ -30,8 +32,32 @@ impl StaticContext for Names<'_, '_> {
     }
 
     fn function(&self, name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
-        functions::find(name, arguments)
+        let compiler = self.compiler;
+        let scope = || number_of(&compiler.scopes, self.scope());
+        functions::find(name, arguments, scope, || number_of(&compiler.missing, name.clone()))
     }
+}
+
+impl Names<'_, '_> {
+    fn scope(&self) -> Scope {
+        let mut bindings: Vec<(String, String)> = self
+            .node
+            .namespaces_in_scope()
+            .map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned()))
+            .collect();
+        bindings.sort();
+        Scope { bindings, uri: self.compiler.uri.clone() }
+    }
+}
+
+/// The place of a thing among those known, to which it is added.
+fn number_of<T: PartialEq>(known: &RefCell<Vec<T>>, thing: T) -> u32 {
+    let mut known = known.borrow_mut();
+    let place = known.iter().rposition(|other| *other == thing).unwrap_or(known.len());
+    if place == known.len() {
+        known.push(thing);
+    }
+    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 impl<'t> Compiler<'t> {

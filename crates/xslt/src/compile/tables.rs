@@ -83,7 +83,7 @@ impl<'t> Compiler<'t> {
                 "" => row.attributes.contains(&local),
                 uri => uri != XSL,
             };
-            if !known {
+            if !known && !super::instruction::forwards(node) {
                 let message = format!("`xsl:{}` has no attribute `{local}` in XSLT 1.0", row.name);
                 return Err(self.refuse(attribute, message));
             }

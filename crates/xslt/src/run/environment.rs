@@ -14,7 +14,7 @@ use super::{Failure, Index, Known, World};
 use crate::exslt;
 use crate::functions::{self, Function};
 use crate::output::Output;
-use crate::program::GLOBAL;
+use crate::program::{GLOBAL, Scope};
 
 pub(super) struct Env<'r, 'd> {
     pub(super) world: &'r mut World<'d>,
@@ -45,6 +45,12 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
         if let Some(row) = exslt::row_of(id) {
             return (row.run)(&mut exslt::Call::new(arguments, self.world));
         }
+        if let Some(name) = functions::missing(id).and_then(|at| self.world.program.missing.get(at))
+        {
+            return fail(format!("there is no function {name} here"));
+        }
+        let scope = functions::scope_of(id).and_then(|at| self.world.program.scopes.get(at));
+        let scope = scope.unwrap_or(&NO_SCOPE);
         let function = functions::function(id).ok_or(EvalError::NoFunction(id.0))?;
         let mut given = arguments.into_iter();
         let mut next = || given.next();
@@ -52,11 +58,11 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
             Function::Current => Ok(Value::NodeSet(NodeSet::from(self.current))),
             Function::Key => {
                 let name = next().map(Value::into_string).unwrap_or_default();
-                self.world.key(&name, next(), context.item).map(Value::NodeSet)
+                self.world.key(&named(scope, &name)?, next(), context.item).map(Value::NodeSet)
             }
             Function::Document => {
                 let (what, base) = (next(), next());
-                self.world.document(what, base).map(Value::NodeSet)
+                self.world.document(what, base, &scope.uri).map(Value::NodeSet)
             }
             Function::GenerateId => {
                 let nodes = match next() {
@@ -68,22 +74,27 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
             Function::FormatNumber => {
                 let number = next().map_or(f64::NAN, |value| value.number());
                 let pattern = next().map(Value::into_string).unwrap_or_default();
-                let name = next().map(Value::into_string);
-                self.world.format(number, &pattern, name.as_deref()).map(Value::String)
+                let name = next().map(|name| named(scope, &name.into_string())).transpose()?;
+                self.world.format(number, &pattern, name.unwrap_or_default()).map(Value::String)
             }
             Function::SystemProperty => {
                 let name = next().map(Value::into_string).unwrap_or_default();
-                Ok(system_property(&self.world.named(&name)?))
+                Ok(system_property(&named(scope, &name)?))
+            }
+            Function::UnparsedEntityUri => {
+                let name = next().map(Value::into_string).unwrap_or_default();
+                let uri = context.item.holder().document().unparsed_entity(&name);
+                Ok(Value::String(uri.unwrap_or("").to_owned()))
             }
             Function::CanInstruct => {
                 let name = next().map(Value::into_string).unwrap_or_default();
-                let name = self.world.named(&name)?;
+                let name = named(scope, &name)?;
                 let ours = name.namespace == crate::load::XSL;
                 Ok(Value::Boolean(ours && crate::compile::is_instruction(&name.local)))
             }
             Function::CanCall => {
                 let name = next().map(Value::into_string).unwrap_or_default();
-                let name = self.world.named(&name)?;
+                let name = named(scope, &name)?;
                 Ok(Value::Boolean(functions::exists(&name.namespace, &name.local)))
             }
             Function::NodeSet => match next() {
@@ -115,6 +126,19 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
     }
 }
 
+static NO_SCOPE: Scope = Scope { bindings: Vec::new(), uri: String::new() };
+
+/// A name in a string.
+fn named(scope: &Scope, text: &str) -> Answer<ExpandedName> {
+    let Some((prefix, local)) = text.trim().split_once(':') else {
+        return Ok(ExpandedName::new("", text.trim()));
+    };
+    match scope.bindings.iter().find(|(known, _)| known == prefix) {
+        Some((_, uri)) => Ok(ExpandedName::new(uri.as_str(), local)),
+        None => fail(format!("the prefix of `{text}` isn't declared here")),
+    }
+}
+
 /// Section 12.4.
 fn system_property(name: &ExpandedName) -> Value<'static> {
     match (name.namespace.as_str(), name.local.as_str()) {
@@ -134,17 +158,6 @@ impl From<Failure> for EvalError {
 }
 
 impl<'d> World<'d> {
-    /// A name in a string; prefixes are those of the main sheet's outermost element.
-    fn named(&self, text: &str) -> Answer<ExpandedName> {
-        let Some((prefix, local)) = text.trim().split_once(':') else {
-            return Ok(ExpandedName::new("", text.trim()));
-        };
-        match self.main.element().and_then(|sheet| sheet.lookup_namespace(prefix)) {
-            Some(uri) => Ok(ExpandedName::new(uri, local)),
-            None => fail(format!("the main sheet doesn't declare the prefix of `{text}`")),
-        }
-    }
-
     /// The value of a global variable, and of those that it needs before it.
     fn global(&mut self, index: u32) -> Answer<Value<'d>> {
         let mut waiting = vec![index];
@@ -200,14 +213,13 @@ impl<'d> World<'d> {
     /// Section 12.2.
     fn key(
         &mut self,
-        name: &str,
+        name: &ExpandedName,
         value: Option<Value<'d>>,
         context: Item<'d>,
     ) -> Answer<NodeSet<'d>> {
-        let name = self.named(name)?;
         let holder = context.holder();
         let root = holder.ancestors().last().unwrap_or(holder);
-        let index = self.index(&name, root)?;
+        let index = self.index(name, root)?;
         let mut found: Vec<Item<'d>> = Vec::new();
         match value {
             Some(Value::NodeSet(nodes)) => {
@@ -266,33 +278,40 @@ impl<'d> World<'d> {
         &mut self,
         what: Option<Value<'d>>,
         base: Option<Value<'d>>,
+        sheet: &str,
     ) -> Answer<NodeSet<'d>> {
-        let base = match base {
-            Some(base) => {
-                let first = base.into_nodes("the second argument of document()")?.first();
-                first.and_then(|item| item.holder().document().base_uri()).unwrap_or("").to_owned()
-            }
-            None => String::new(),
+        let given = match base {
+            Some(base) => base.into_nodes("the second argument of document()")?.first(),
+            None => None,
         };
         let mut found = Vec::new();
         match what {
             Some(Value::NodeSet(nodes)) => {
                 for item in &nodes {
-                    let own = item.holder().document().base_uri().unwrap_or("");
-                    let base = if base.is_empty() { own } else { &base };
-                    found.push(self.one_document(&item.string_value(), base)?);
+                    let base = given.unwrap_or(item);
+                    found.push(self.one_document(&item.string_value(), sheet, Some(base))?);
                 }
             }
-            Some(other) => found.push(self.one_document(&other.into_string(), &base)?),
+            Some(other) => found.push(self.one_document(&other.into_string(), sheet, given)?),
             None => {}
         }
         Ok(NodeSet::from_unordered(found))
     }
 
-    fn one_document(&mut self, href: &str, base: &str) -> Answer<Item<'d>> {
-        if href.is_empty() {
-            return Ok(self.main.root().into());
-        }
+    /// Beside the document of the node `beside`, else beside the sheet.
+    fn one_document(
+        &mut self,
+        href: &str,
+        sheet: &str,
+        beside: Option<Item<'d>>,
+    ) -> Answer<Item<'d>> {
+        let (href, base) = match beside {
+            Some(item) if href.is_empty() => return Ok(item.holder().document().root().into()),
+            Some(item) => (href, item.holder().document().base_uri().unwrap_or("")),
+            None if href.is_empty() && sheet.is_empty() => return Ok(self.main.root().into()),
+            None if href.is_empty() => (sheet, ""),
+            None => (href, sheet),
+        };
         let asked = [base, "\n", href].concat();
         if let Some(known) = self.documents.get(&asked) {
             return Ok(known.root().into());
@@ -324,11 +343,7 @@ impl<'d> World<'d> {
         format!("id{}", self.ids.entry(item).or_insert(next))
     }
 
-    fn format(&self, number: f64, pattern: &str, name: Option<&str>) -> Answer<String> {
-        let name = match name {
-            Some(name) => self.named(name)?,
-            None => ExpandedName::default(),
-        };
+    fn format(&self, number: f64, pattern: &str, name: ExpandedName) -> Answer<String> {
         let default;
         let symbols = match self.program.formats.get(&name) {
             Some(symbols) => symbols,

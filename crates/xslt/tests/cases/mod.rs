@@ -11,9 +11,12 @@ pub(crate) struct Case {
 const XSL: &str = "xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"";
 
 const FILES: &[&str] = &[
+    include_str!("../data/available.cases"),
     include_str!("../data/exslt.cases"),
+    include_str!("../data/format.cases"),
     include_str!("../data/html.cases"),
     include_str!("../data/number.cases"),
+    include_str!("../data/output.cases"),
     include_str!("../data/sections.cases"),
 ];
 
