@@ -2,7 +2,7 @@
 //!
 //! Not part of a request's life: it stands at both ends of it. [`load`] is the caller, [`echo`] the
 //! backend, [`payload`] makes what travels between them, byte for byte what WSO2's own performance
-//! tests send (reference: `performance-common`).
+//! tests send (reference: `performance-common`), and [`raw`] keeps what other tools want to read.
 //!
 //! Reads a URL, a payload and tokens; answers a [`load::Report`] with the doubts that it has about
 //! itself. It knows no gateway, not even ours: what it measures it could measure of any other.
@@ -15,5 +15,6 @@ pub mod gates;
 pub mod load;
 mod machine;
 pub mod payload;
+pub mod raw;
 pub mod report;
 pub mod result;

@@ -225,6 +225,22 @@ pub const LOAD_RECONNECT_MS: u64 = 100;
 pub const LOAD_STOP_MS: u64 = 1_000;
 /// Open files that the load generator needs beside its connections: runtimes, signals, standard streams.
 pub const LOAD_SPARE_FILES: u64 = 64;
+/// Most requests a second that the load generator's open loop may be asked for. More: refused at the start.
+pub const LOAD_RATE_MAX: u64 = 1_000_000;
+/// Longest distance between two requests of the open loop, in seconds. Longer: refused at the start.
+pub const LOAD_INTERVAL_S_MAX: u64 = 60 * 60;
+/// Longest think time of a user of the load generator, in seconds. Longer: refused at the start.
+pub const LOAD_THINK_S_MAX: u64 = 60 * 60;
+/// How long before its first request a measurement is planned, in microseconds, so that its threads are there by then.
+pub const LOAD_LEAD_US: u64 = 20_000;
+/// How often a thread of the load generator measures how late it is, in microseconds.
+pub const LOAD_LAG_PROBE_US: u64 = 10_000;
+/// Samples that a thread of the load generator hands to the JTL's writer at once, about 100 bytes each.
+pub const JTL_CHUNK_SAMPLES: usize = 1_024;
+/// Most such chunks that wait for the JTL's writer. More: the newest are lost, counted, and doubted.
+pub const JTL_CHUNKS_MAX: usize = 64;
+/// Most intervals that wait for the histogram log's writer. More: the next interval is a longer one.
+pub const HLOG_INTERVALS_MAX: usize = 4;
 /// Longest text that `--expect` may ask for, in bytes.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
 /// Most rows of a results table that the lab reads. More: refused.

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::load::statistics::Latency;
+
 /// How far two figures that must agree may differ.
 const TOLERANCE: f64 = 0.03;
 /// Share of a CPU from which a generator thread counts as busy all the time: with the rest go
@@ -12,6 +14,13 @@ const TOLERANCE: f64 = 0.03;
 const BUSY_MAX: f64 = 0.85;
 /// Share of the time that a generator thread may have waited for a CPU that others held.
 const WAITED_MAX: f64 = 0.10;
+
+/// Share of the 99th percentile of latency that the generator's own lag may be.
+const LAG_SHARE_MAX: f64 = 0.25;
+/// Lag of the generator, at its 99th percentile, that nobody minds.
+const LAG_MS_MAX: f64 = 1.0;
+/// Share of an open loop's requests that may find no connection free.
+const QUEUED_MAX: f64 = 0.01;
 
 /// A row of a closed-loop measurement: `users` connections, each with one request outstanding.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +49,7 @@ pub struct Generator {
 }
 
 /// One reason not to take a result at face value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Doubt {
     /// Nothing was answered in the measured time.
     Nothing,
@@ -56,6 +65,14 @@ pub enum Doubt {
     GeneratorWaited { waited: f64 },
     /// Rate and latencies hold failed requests too, as in WSO2's tables.
     Errors { errors: u64, requests: u64 },
+    /// The generator came late to what it had to do.
+    GeneratorLate { lag_ms: f64, p99_ms: f64 },
+    /// Open loop: fewer or more were answered in the measured time than were due.
+    RateMissed { asked_per_s: f64, reached_per_s: f64 },
+    /// Open loop: this share of the requests found no connection free.
+    ConnectionsBusy { share: f64 },
+    /// A file of raw data isn't whole.
+    RawData { problem: String },
 }
 
 impl Doubt {
@@ -70,6 +87,10 @@ impl Doubt {
             Self::GeneratorSaturated { .. } => "generator-saturated",
             Self::GeneratorWaited { .. } => "generator-waited-for-cpu",
             Self::Errors { .. } => "errors",
+            Self::GeneratorLate { .. } => "generator-late",
+            Self::RateMissed { .. } => "rate-missed",
+            Self::ConnectionsBusy { .. } => "connections-busy",
+            Self::RawData { .. } => "raw-data",
         }
     }
 }
@@ -104,6 +125,23 @@ impl fmt::Display for Doubt {
                 out,
                 "{errors} of {requests} requests failed; rate and latencies include them"
             ),
+            Self::GeneratorLate { lag_ms, p99_ms } => write!(
+                out,
+                "generator late: it came {lag_ms:.3} ms late to its own work (p99), and the \
+                 latency's p99 of {p99_ms:.3} ms holds that"
+            ),
+            Self::RateMissed { asked_per_s, reached_per_s } => write!(
+                out,
+                "{asked_per_s:.1} requests/s were due, {reached_per_s:.1}/s were answered in the \
+                 measured time"
+            ),
+            Self::ConnectionsBusy { share } => write!(
+                out,
+                "{:.1} % of the requests found no connection free: either the target is slower than \
+                 the rate, or there are too few connections (raise --users)",
+                share * 100.0
+            ),
+            Self::RawData { problem } => out.write_str(problem),
         }
     }
 }
@@ -134,6 +172,27 @@ pub fn generator_doubts(generator: &Generator) -> Vec<Doubt> {
     }
     if generator.waited > WAITED_MAX {
         doubts.push(Doubt::GeneratorWaited { waited: generator.waited });
+    }
+    doubts
+}
+
+/// Whether the generator was late enough to be seen in the latencies.
+#[must_use]
+pub fn lag_doubt(lag: &Latency, latency: &Latency) -> Option<Doubt> {
+    let (lag_ms, p99_ms) = (lag.p99_ms, latency.p99_ms);
+    let late = lag_ms > LAG_MS_MAX && lag_ms > LAG_SHARE_MAX * p99_ms;
+    late.then_some(Doubt::GeneratorLate { lag_ms, p99_ms })
+}
+
+/// Doubts about an open loop: `queued` is the share of requests that found no connection free.
+#[must_use]
+pub fn open_doubts(asked_per_s: f64, reached_per_s: f64, queued: f64) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    if disagree(reached_per_s, asked_per_s) {
+        doubts.push(Doubt::RateMissed { asked_per_s, reached_per_s });
+    }
+    if queued > QUEUED_MAX {
+        doubts.push(Doubt::ConnectionsBusy { share: queued });
     }
     doubts
 }
@@ -192,7 +251,11 @@ mod tests {
                 | Doubt::UsersIdle { .. }
                 | Doubt::GeneratorSaturated { .. }
                 | Doubt::GeneratorWaited { .. }
-                | Doubt::Errors { .. } => None,
+                | Doubt::Errors { .. }
+                | Doubt::GeneratorLate { .. }
+                | Doubt::RateMissed { .. }
+                | Doubt::ConnectionsBusy { .. }
+                | Doubt::RawData { .. } => None,
             }));
         }
         implied.sort_by(f64::total_cmp);
@@ -223,6 +286,25 @@ mod tests {
         assert_eq!(of(0.86, 0.09), "generator-saturated");
         assert_eq!(of(0.84, 0.11), "generator-waited-for-cpu");
         assert_eq!(of(1.0, 0.5), "generator-saturated generator-waited-for-cpu");
+    }
+
+    #[test]
+    fn a_lag_is_doubted_where_the_latency_is_not_far_above_it() {
+        let of = |lag_ms, p99_ms| {
+            let at = |p99_ms| Latency { p99_ms, ..Latency::default() };
+            lag_doubt(&at(lag_ms), &at(p99_ms)).is_some()
+        };
+        assert!(!of(0.9, 1.0));
+        assert!(of(1.1, 1.0));
+        assert!(of(2.6, 10.0));
+        assert!(!of(2.4, 10.0));
+    }
+
+    #[test]
+    fn an_open_loop_is_doubted_by_its_rate_and_its_connections() {
+        assert_eq!(names(&open_doubts(100.0, 98.0, 0.01)), "");
+        assert_eq!(names(&open_doubts(100.0, 96.0, 0.0)), "rate-missed");
+        assert_eq!(names(&open_doubts(100.0, 50.0, 0.5)), "rate-missed connections-busy");
     }
 
     fn row(users: f64, rate_per_s: f64, mean_ms: f64) -> Row {

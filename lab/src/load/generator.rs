@@ -1,4 +1,4 @@
-//! The generator's threads, and the clockwork of a measurement: ramp, warm-up, measured time, end.
+//! The generator's threads: each has its share of the users, an alarm for them, and a look at itself.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -8,15 +8,19 @@ use base::limits;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::load::alarm::Alarm;
 use crate::load::doubts::Generator;
+use crate::load::lane::{Lane, Plan, Slot};
 use crate::load::report::{Found, Progress};
-use crate::load::statistics::Tally;
-use crate::load::user::{Lane, Plan, Slot, User};
+use crate::load::response::Outcome;
+use crate::load::shape::{Free, Turn};
+use crate::load::statistics::{Detail, Sample, Tally, Traffic};
+use crate::load::user::User;
+use crate::load::watch::{Files, Watch};
 use crate::load::{LoadError, Options, us};
 use crate::machine;
 
 const SWEEP: Duration = Duration::from_millis(limits::SWEEP_MS as u64);
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs the users, and watches the time from the calling thread.
 pub(super) async fn measure(
@@ -24,17 +28,15 @@ pub(super) async fn measure(
     options: &Options,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Found, LoadError> {
-    let ramp = options.warm_up / 2;
+    let files = Files::create(plan, options)?;
     let mut lanes = Vec::new();
     let mut threads = Vec::new();
-    for index in 0..options.threads {
-        let lane = Arc::new(Lane::new(index));
+    for index in 0..plan.threads {
+        let lane = Arc::new(Lane::new(plan, index, options.raw.hlog.is_some(), files.chunks()));
         lanes.push(Arc::clone(&lane));
-        let users = (index..options.users).step_by(options.threads);
-        let delays = users.map(|user| ramp_delay(ramp, user, options.users)).collect();
-        threads.push(Thread::start(index, Arc::clone(plan), lane, delays)?);
+        threads.push(Thread::start(index, Arc::clone(plan), lane)?);
     }
-    let mut watch = Watch::new(plan, &lanes, options, progress);
+    let mut watch = Watch::new(plan, &lanes, &files, options, progress);
     let interrupted = watch.until_over().await?;
     let (cpu_us, finished) = watch.spent();
     let measured_us = plan.window.until_us().saturating_sub(plan.window.from_us);
@@ -44,148 +46,22 @@ pub(super) async fn measure(
         generator.busy = generator.busy.max(of.busy);
         generator.waited = generator.waited.max(of.waited);
     }
-    let mut tally = Tally::new();
+    watch.last_interval();
+    let mut tally = Tally::new(plan.shape.is_open(), false);
     for lane in &lanes {
-        tally.merge(&lane.tally());
+        tally.merge(&lane.close());
     }
-    Ok(Found { tally, measured_us, interrupted, cpu_us, finished, generator })
-}
-
-/// Users begin one after the other, evenly spread over the ramp.
-fn ramp_delay(ramp: Duration, user: usize, users: usize) -> Duration {
-    ramp.mul_f64(user as f64 / users as f64)
-}
-
-/// What the calling thread does meanwhile: progress, early stops, and the process's CPU time at both
-/// ends of the measured time.
-struct Watch<'a> {
-    plan: &'a Plan,
-    lanes: &'a [Arc<Lane>],
-    options: &'a Options,
-    progress: &'a mut dyn FnMut(&Progress),
-    /// CPU time and finished requests when the measured time began and ended.
-    began: Option<(u64, u64)>,
-    ended: Option<(u64, u64)>,
-    /// When the last progress was made, and how many requests had finished then.
-    told: (u64, u64),
-}
-
-impl<'a> Watch<'a> {
-    fn new(
-        plan: &'a Plan,
-        lanes: &'a [Arc<Lane>],
-        options: &'a Options,
-        progress: &'a mut dyn FnMut(&Progress),
-    ) -> Self {
-        let told = (plan.now_us(), 0);
-        Self { plan, lanes, options, progress, began: None, ended: None, told }
-    }
-
-    /// Returns at the end of the measured time; true when it was brought about early.
-    async fn until_over(&mut self) -> Result<bool, LoadError> {
-        let mut ctrl_c = CtrlC::new(self.options.ctrl_c)?;
-        loop {
-            let now_us = self.plan.now_us();
-            if self.began.is_none() && now_us >= self.plan.window.from_us {
-                self.began = Some(self.snapshot());
-            }
-            if now_us >= self.plan.window.until_us() {
-                self.ended = Some(self.snapshot());
-                return Ok(false);
-            }
-            if self.options.stop.is_stopped() || ctrl_c.pressed() {
-                self.plan.window.end_at(now_us);
-                self.ended = Some(self.snapshot());
-                return Ok(true);
-            }
-            if now_us.saturating_sub(self.told.0) >= us(SECOND) {
-                self.tell(now_us);
-            }
-            let pause = Duration::from_micros(self.next_us(now_us).saturating_sub(now_us));
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = ctrl_c.wait() => {}
-            }
-        }
-    }
-
-    /// When to look again: at an edge of the measured time, for the next progress, or for a stop.
-    fn next_us(&self, now_us: u64) -> u64 {
-        let mut next_us = now_us.saturating_add(us(STOP_LOOK)).min(self.plan.window.until_us());
-        next_us = next_us.min(self.told.0.saturating_add(us(SECOND)));
-        if self.began.is_none() {
-            next_us = next_us.min(self.plan.window.from_us);
-        }
-        next_us
-    }
-
-    fn tell(&mut self, now_us: u64) {
-        let (requests, errors) = self.finished();
-        let since_s = now_us.saturating_sub(self.told.0) as f64 / 1_000_000.0;
-        let left_us = self.plan.window.until_us().saturating_sub(now_us);
-        (self.progress)(&Progress {
-            warming_up: now_us < self.plan.window.from_us,
-            requests,
-            errors,
-            rate_per_s: requests.saturating_sub(self.told.1) as f64 / since_s,
-            left: Duration::from_micros(left_us),
-        });
-        self.told = (now_us, requests);
-    }
-
-    fn finished(&self) -> (u64, u64) {
-        let mut sum = (0, 0);
-        for lane in self.lanes {
-            let tally = lane.tally();
-            sum = (sum.0 + tally.all, sum.1 + tally.all_errors);
-        }
-        sum
-    }
-
-    fn snapshot(&self) -> (u64, u64) {
-        (machine::process_cpu_us(), self.finished().0)
-    }
-
-    /// CPU time and finished requests between the edges.
-    fn spent(&self) -> (u64, u64) {
-        let ((cpu_from, from), (cpu_to, to)) =
-            (self.began.unwrap_or_default(), self.ended.unwrap_or_default());
-        if self.began.is_none() {
-            return (0, 0);
-        }
-        (cpu_to.saturating_sub(cpu_from), to.saturating_sub(from))
-    }
-}
-
-/// How often a stop from the program is looked for.
-const STOP_LOOK: Duration = Duration::from_millis(50);
-
-/// The SIGINT handler, if it was asked for.
-struct CtrlC {
-    signal: Option<tokio::signal::unix::Signal>,
-    pressed: bool,
-}
-
-impl CtrlC {
-    fn new(wanted: bool) -> Result<Self, LoadError> {
-        let kind = tokio::signal::unix::SignalKind::interrupt();
-        let signal = if wanted { Some(tokio::signal::unix::signal(kind)?) } else { None };
-        Ok(Self { signal, pressed: false })
-    }
-
-    fn pressed(&self) -> bool {
-        self.pressed
-    }
-
-    async fn wait(&mut self) {
-        match &mut self.signal {
-            Some(signal) => {
-                signal.recv().await;
-                self.pressed = true;
-            }
-            None => std::future::pending().await,
-        }
-    }
+    let raw_problems = files.finish();
+    Ok(Found {
+        tally,
+        measured_us,
+        measured_from_ms: plan.window.from_us.saturating_add(plan.clock.origin_unix_us()) / 1_000,
+        interrupted,
+        cpu_us,
+        finished,
+        generator,
+        raw_problems,
+    })
 }
 
 /// One generator thread with its share of the users.
@@ -196,18 +72,18 @@ struct Thread {
 }
 
 impl Thread {
-    fn start(
-        index: usize,
-        plan: Arc<Plan>,
-        lane: Arc<Lane>,
-        delays: Vec<Duration>,
-    ) -> Result<Self, LoadError> {
+    fn start(index: usize, plan: Arc<Plan>, lane: Arc<Lane>) -> Result<Self, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let alarm = {
+            let _entered = runtime.enter();
+            Alarm::new(plan.clock.clone())?
+        };
         let (tell_over, over) = oneshot::channel();
         let (hurry, hurried) = oneshot::channel();
         let name = format!("load-{index}");
         let handle = thread::Builder::new().name(name).spawn(move || {
-            let generator = runtime.block_on(drive(plan, lane, delays, hurried));
+            let generator = runtime
+                .block_on(Driver { plan, lane, alarm: Arc::new(alarm) }.drive(index, hurried));
             // The receiver waits unless the whole measurement was given up.
             let _ = tell_over.send(generator);
         })?;
@@ -233,37 +109,86 @@ impl Thread {
     }
 }
 
-/// A thread's life: its users run, and between them it looks for requests that wait too long.
-async fn drive(
+/// What one thread works with.
+struct Driver {
     plan: Arc<Plan>,
     lane: Arc<Lane>,
-    delays: Vec<Duration>,
-    mut hurried: oneshot::Receiver<()>,
-) -> Generator {
-    let mut users = JoinSet::new();
-    let mut slots = Vec::new();
-    for delay in delays {
-        let slot = Arc::new(Slot::new());
-        let user = User::new(Arc::clone(&plan), Arc::clone(&lane), Arc::clone(&slot));
-        slots.push(slot);
-        users.spawn(user.run(delay));
-    }
-    let mut meter = Meter::default();
-    loop {
-        let now_us = plan.now_us();
-        meter.look(&plan, now_us);
-        if let Some(deadline_us) = now_us.checked_sub(us(plan.timeout)) {
-            slots.iter().for_each(|slot| slot.expire(deadline_us));
+    alarm: Arc<Alarm>,
+}
+
+impl Driver {
+    /// A thread's life: its users run, and between them it looks for requests that wait too long.
+    async fn drive(self, index: usize, mut hurried: oneshot::Receiver<()>) -> Generator {
+        let part = self.plan.lane_part(index);
+        let mut users = JoinSet::new();
+        let mut slots = Vec::new();
+        for index in (part.index..self.plan.course.users).step_by(part.of) {
+            let slot = Arc::new(Slot::new());
+            slots.push(Arc::clone(&slot));
+            let (plan, lane) = (Arc::clone(&self.plan), Arc::clone(&self.lane));
+            let alarm = Arc::clone(&self.alarm);
+            users.spawn(User { plan, lane, slot, alarm, index }.run());
         }
-        tokio::select! {
-            () = tokio::time::sleep(meter.pause(&plan, now_us)) => {}
-            () = finish(&mut users) => break,
-            // The sender is dropped when there is no more patience.
-            _ = &mut hurried, if now_us >= plan.window.until_us() => break,
+        let mut meter = Meter::default();
+        let helpers = async { tokio::join!(self.alarm.run(), self.probe()) };
+        tokio::pin!(helpers);
+        loop {
+            let now_us = self.plan.now_us();
+            meter.look(&self.plan, now_us);
+            let over = now_us >= self.plan.window.until_us();
+            if over {
+                self.alarm.ring_all();
+            }
+            if let Some(deadline_us) = now_us.checked_sub(us(self.plan.timeout)) {
+                slots.iter().for_each(|slot| slot.expire(deadline_us));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(meter.pause(&self.plan, now_us)) => {}
+                () = finish(&mut users) => break,
+                // The sender is dropped when there is no more patience.
+                _ = &mut hurried, if over => break,
+                _ = &mut helpers, if !over => {}
+            }
+        }
+        drop(users);
+        self.give_up_the_rest();
+        meter.look(&self.plan, self.plan.now_us());
+        meter.generator()
+    }
+
+    /// Looks at the clock at even distances: how late it comes to that is how late it comes to
+    /// everything.
+    async fn probe(&self) {
+        let mut due_us = self.plan.window.from_us;
+        while due_us < self.plan.window.until_us() {
+            self.alarm.until(due_us).await;
+            let now_us = self.plan.now_us();
+            self.lane.record_lag(now_us.saturating_sub(due_us));
+            due_us = now_us.saturating_add(limits::LOAD_LAG_PROBE_US);
         }
     }
-    meter.look(&plan, plan.now_us());
-    meter.generator()
+
+    /// Counts what is due and won't be sent any more, after an interrupt: late, and failed.
+    fn give_up_the_rest(&self) {
+        let free = Free { user: 0, made: 1, since_us: self.plan.now_us() };
+        let open = self.plan.shape.is_open();
+        while open
+            && let Turn::Due(from_us) = self.lane.next(free)
+            && from_us < self.plan.window.until_us()
+        {
+            let now_us = self.plan.now_us();
+            let sample = Sample {
+                from_us,
+                start_us: now_us,
+                end_us: now_us,
+                outcome: Outcome::Unsent,
+                bytes: Traffic::default(),
+                queued: true,
+                detail: Detail::default(),
+            };
+            self.lane.record(self.plan.window.measures(from_us), &sample);
+        }
+    }
 }
 
 async fn finish(users: &mut JoinSet<()>) {

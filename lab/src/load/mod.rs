@@ -1,45 +1,55 @@
-//! A closed-loop load generator: `users` connections, each with one request outstanding, no think
-//! time, as JMeter drives WSO2's published runs (reference/scenarios.md section 3).
+//! The load generator: connections that send requests when a [`Shape`] says so, and what came of it.
 //!
 //! Not part of a request's life: it stands where the caller is. Reads [`Options`]; answers a
 //! [`Report`]: rates, latencies, errors by kind, and the doubts about them.
 //!
-//! - Users begin spread over the first half of the warm-up (all at once without one), so that the
-//!   second half, and the measurement, run with all of them.
-//! - A request counts when it *started* in the measured time; it is waited for beyond its end. So
-//!   the count over the time is the rate, whatever the latency.
+//! - Each user is a connection with at most one request outstanding. Closed users, as JMeter drives
+//!   WSO2's published runs (reference/scenarios.md section 3), send again when they have their answer;
+//!   in an open loop requests are due at times of their own, and users are the most connections.
+//! - A request counts when its latency counts from within the measured time; it is waited for beyond
+//!   its end. So the count over the time is the rate that was asked, whatever the latency.
 //! - Tokens take turns over all users of a thread; threads take every n-th.
-//! - A latency begins with the end of the user's last request and holds the connecting, if the
-//!   server had closed. What the generator itself was late is in it, which is why it watches itself.
+//! - A closed user's latency begins with its start, and holds the connecting, if the server had
+//!   closed. In an open loop it begins when the request was due. What the generator itself was late is
+//!   in it, which is why it watches itself.
 //!
 //! Architecture invariant: of our own crates only `base` and `wire` are imported here. No request is
 //! dropped from the count because it failed.
 
+mod alarm;
 mod connect;
 pub mod doubts;
 mod generator;
+mod lane;
 mod options;
+mod quantised;
 mod report;
 mod request;
-mod response;
-mod statistics;
+pub(crate) mod response;
+pub mod shape;
+pub(crate) mod statistics;
 mod user;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use base::{SystemClock, limits};
 
 pub use doubts::Doubt;
 pub use options::{Options, Payload, Stop, Trust, parse_duration, parse_header};
+pub use quantised::Quantised;
 pub use report::{Asked, Progress, Report};
+pub use shape::{Shape, Think};
 pub use statistics::Latency;
 
 use crate::machine;
 use connect::Connector;
+use lane::{Plan, Window};
 use request::{Ask, Prepared, Target};
-use user::{Plan, Window};
+use shape::{Course, Part};
 
 /// Why a measurement could not be made. Errors during one are counted in its [`Report`] instead.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +82,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Rep
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (plan, asked) = runtime.block_on(prepare(options))?;
     runtime.block_on(probe(&plan, &asked))?;
-    let plan = Arc::new(Plan { window: window(&plan.clock, options), ..plan });
+    let plan = Arc::new(begun(plan, options));
     let found = runtime.block_on(generator::measure(&plan, options, progress))?;
     Ok(Report::new(asked, &found))
 }
@@ -101,6 +111,8 @@ async fn prepare(options: &Options) -> Result<(Plan, Asked), LoadError> {
         payload_bytes: payload.as_ref().map(Vec::len),
         tokens: prepared.tokens(),
         expect: options.expect.clone(),
+        shape: options.shape,
+        seed: options.seed,
     };
     let clock = SystemClock::new();
     let plan = Plan {
@@ -108,18 +120,31 @@ async fn prepare(options: &Options) -> Result<(Plan, Asked), LoadError> {
         prepared,
         expect: options.expect.as_ref().map(|text| text.clone().into_bytes()),
         timeout: options.timeout,
-        window: window(&clock, options),
+        shape: options.shape,
+        course: Course { begin_us: 0, from_us: 0, until_us: 0, users: options.users },
+        window: Window::new(0, 0),
+        part: Part::WHOLE,
         threads: options.threads,
+        seed: options.seed,
+        begun: AtomicUsize::new(0),
         clock,
     };
     Ok((plan, asked))
 }
 
-/// The measured time of a measurement that begins now.
-fn window(clock: &SystemClock, options: &Options) -> Window {
-    let now_us = base::Clock::now(clock).mono_us;
-    let from_us = now_us.saturating_add(us(options.warm_up));
-    Window::new(from_us, from_us.saturating_add(us(options.duration)))
+/// The plan of a measurement that begins as soon as its threads can be ready.
+fn begun(plan: Plan, options: &Options) -> Plan {
+    let warm_up_us = us(options.warm_up);
+    let soonest_us = plan.now_us().saturating_add(limits::LOAD_LEAD_US).saturating_add(warm_up_us);
+    // The measured time's edges are whole milliseconds of the Unix clock, so that a JTL, which knows
+    // no finer time, tells the measured requests from the others.
+    let origin_us = plan.clock.origin_unix_us();
+    let from_us = soonest_us.saturating_add(origin_us).next_multiple_of(1_000) - origin_us;
+    let begin_us = from_us.saturating_sub(warm_up_us);
+    let length_ms = us(options.duration).div_ceil(1_000);
+    let until_us = from_us.saturating_add(length_ms.saturating_mul(1_000));
+    let course = Course { begin_us, from_us, until_us, users: options.users };
+    Plan { course, window: Window::new(from_us, until_us), ..plan }
 }
 
 fn us(duration: Duration) -> u64 {

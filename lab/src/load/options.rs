@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use base::limits;
 
-use crate::load::LoadError;
 use crate::load::connect::read;
+use crate::load::{self, LoadError};
 use crate::payload::{self, Shape};
+use crate::raw::Raw;
 
 /// One measurement. [`Options::new`] gives the defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `http://` or `https://`, host, port, path and query.
     pub url: String,
-    /// Connections, each with one request outstanding. 1 to [`limits::LOAD_USERS_MAX`].
+    /// Connections, each with at most one request outstanding. 1 to [`limits::LOAD_USERS_MAX`].
     pub users: usize,
     /// Measured time; the warm-up comes before it. Default 10 s.
     pub duration: Duration,
@@ -36,6 +37,12 @@ pub struct Options {
     pub threads: usize,
     /// Longest wait for a whole answer, connecting included. Default 20 s.
     pub timeout: Duration,
+    /// When requests start. Default: closed users without think time.
+    pub shape: load::Shape,
+    /// Files for other tools. Default: none.
+    pub raw: Raw,
+    /// Settles what is drawn by chance: think times out of a range. Default 0.
+    pub seed: u64,
     /// Ctrl-C (SIGINT) ends the measurement early, with a report.
     pub ctrl_c: bool,
     /// The same from the program.
@@ -93,6 +100,9 @@ impl Options {
             trust: Trust::System,
             threads: 1,
             timeout: Duration::from_secs(20),
+            shape: load::Shape::default(),
+            raw: Raw::default(),
+            seed: 0,
             ctrl_c: false,
             stop: Stop::default(),
         }
@@ -119,6 +129,12 @@ impl Options {
         if self.timeout.is_zero() || self.timeout > Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX)
         {
             return usage(format!("timeout: above 0 and at most {}s", limits::LOAD_TIMEOUT_S_MAX));
+        }
+        if let Err(text) = self.shape.check(self.users) {
+            return usage(text);
+        }
+        if let Some(path) = self.raw.existing() {
+            return usage(format!("{} exists; raw data needs a new file", path.display()));
         }
         if self.expect.as_ref().is_some_and(|text| text.len() > limits::LOAD_EXPECT_BYTES_MAX) {
             return usage(format!("expect: at most {} bytes", limits::LOAD_EXPECT_BYTES_MAX));
@@ -237,6 +253,8 @@ mod tests {
         check(|o| o.warm_up = Duration::from_secs(limits::LOAD_S_MAX + 1), "warm-up");
         check(|o| o.timeout = Duration::ZERO, "timeout");
         check(|o| o.timeout = Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX + 1), "timeout");
+        check(|o| o.shape = load::Shape::Arrivals { rate_per_s: 0.0 }, "rate");
+        check(|o| o.raw.jtl = Some("Cargo.toml".into()), "Cargo.toml exists");
         check(|o| o.expect = Some("x".repeat(limits::LOAD_EXPECT_BYTES_MAX + 1)), "expect");
     }
 

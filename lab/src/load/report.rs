@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::load::doubts::{self, Count, Doubt, Generator, Row};
-use crate::load::statistics::{Latency, Tally};
+use crate::load::quantised::Quantised;
+use crate::load::shape::{Shape, Think};
+use crate::load::statistics::{Latency, Open, Tally};
 
 /// How far a measurement is. `Display` is one line for people.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,22 +47,34 @@ pub struct Asked {
     pub payload_bytes: Option<usize>,
     pub tokens: usize,
     pub expect: Option<String>,
+    pub shape: Shape,
+    pub seed: u64,
 }
 
 /// The result of one measurement.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub asked: Asked,
-    /// Requests that started in the measured time; failed ones included, as in WSO2's tables.
+    /// Requests whose latency counts from within the measured time; failed ones included, as in WSO2's
+    /// tables.
     pub requests: u64,
     /// Those of them that failed.
     pub errors: u64,
-    /// `connect`, `write`, `closed`, `timeout`, `protocol`, `body-mismatch`, `status-NNN`.
+    /// `connect`, `write`, `closed`, `timeout`, `unsent`, `protocol`, `body-mismatch`, `status-NNN`.
     pub errors_by_kind: Vec<(String, u64)>,
     /// Measured time; shorter than asked for when interrupted.
     pub seconds: f64,
+    /// When the measured time began, in milliseconds of the Unix clock.
+    pub measured_from_ms: u64,
+    /// Closed: requests over measured time. Open: requests that finished in the measured time over it,
+    /// since their number is given.
     pub throughput_per_s: f64,
+    /// Closed: from the start. Open: from when a request was due.
     pub latency: Latency,
+    /// Present in an open loop.
+    pub open: Option<OpenLoop>,
+    /// The same as the published pipeline would tell it.
+    pub quantised: Quantised,
     /// Bytes of heads and bodies, without TLS, of the requests counted above.
     pub received_bytes: u64,
     pub sent_bytes: u64,
@@ -69,31 +83,50 @@ pub struct Report {
     pub requests_in_all: u64,
     /// Those of `requests_in_all` that failed.
     pub errors_in_all: u64,
-    /// Rate x mean latency.
+    /// Rate x (mean latency + mean think time).
     pub users_by_littles_law: f64,
     /// This process's CPU time, user and system, per request finished in the measured time.
     pub generator_cpu_us_per_request: f64,
     pub generator: Generator,
+    /// How late the generator came to look at its alarm, every 10 ms of the measured time.
+    pub lag: Latency,
     pub doubts: Vec<Doubt>,
+}
+
+/// What is told of an open loop beside.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OpenLoop {
+    /// From the start to the end, of the requests that were sent.
+    pub service: Latency,
+    /// From when they were due to the start, whoever's fault.
+    pub late: Latency,
+    /// Requests for which no connection was free when they were due.
+    pub queued: u64,
 }
 
 /// What is known when the last request is over.
 pub(crate) struct Found {
     pub(crate) tally: Tally,
     pub(crate) measured_us: u64,
+    pub(crate) measured_from_ms: u64,
     pub(crate) interrupted: bool,
     /// CPU time of the process over the measured time, and the requests that finished in it.
     pub(crate) cpu_us: u64,
     pub(crate) finished: u64,
     pub(crate) generator: Generator,
+    /// What the files of raw data lack.
+    pub(crate) raw_problems: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn new(asked: Asked, found: &Found) -> Self {
         let measured = &found.tally.measured;
         let seconds = found.measured_us as f64 / 1_000_000.0;
-        let throughput_per_s = ratio(measured.requests as f64, seconds);
-        let latency = measured.latency();
+        let counted = if measured.open.is_some() { found.finished } else { measured.requests };
+        let throughput_per_s = ratio(counted as f64, seconds);
+        let latency = measured.latencies.latency();
+        let cycle_ms = latency.mean_ms + asked.shape.mean_pause_ms();
+        let bytes = (measured.received_bytes, measured.sent_bytes);
         let mut report = Self {
             asked,
             requests: measured.requests,
@@ -104,18 +137,24 @@ impl Report {
                 .map(|(kind, &count)| (kind.to_string(), count))
                 .collect(),
             seconds,
+            measured_from_ms: found.measured_from_ms,
             throughput_per_s,
             latency,
+            open: measured.open.as_ref().map(OpenLoop::new),
+            quantised: measured.milliseconds.quantised(measured.errors, bytes),
             received_bytes: measured.received_bytes,
             sent_bytes: measured.sent_bytes,
             requests_in_all: found.tally.all,
             errors_in_all: found.tally.all_errors,
-            users_by_littles_law: doubts::in_flight(throughput_per_s, latency.mean_ms),
+            users_by_littles_law: doubts::in_flight(throughput_per_s, cycle_ms),
             generator_cpu_us_per_request: ratio(found.cpu_us as f64, found.finished as f64),
             generator: found.generator,
+            lag: found.tally.lag.latency(),
             doubts: Vec::new(),
         };
         report.doubts = report.doubt(found.interrupted);
+        let lacks = found.raw_problems.iter().cloned().map(|problem| Doubt::RawData { problem });
+        report.doubts.extend(lacks);
         report
     }
 
@@ -131,14 +170,26 @@ impl Report {
         if self.errors > 0 {
             doubts.push(Doubt::Errors { errors: self.errors, requests: self.requests });
         }
-        doubts.extend(doubts::doubts(&Row {
-            users: self.asked.users as f64,
-            rate_per_s: self.throughput_per_s,
-            mean_ms: self.latency.mean_ms,
-            count: Some(Count { requests: self.requests as f64, measured_s: self.seconds }),
-        }));
+        doubts.extend(self.doubt_rate());
         doubts.extend(doubts::generator_doubts(&self.generator));
+        doubts.extend(doubts::lag_doubt(&self.lag, &self.latency));
         doubts
+    }
+
+    /// Closed: users and rate belong together. Open: so do the rate that was asked and the one found.
+    fn doubt_rate(&self) -> Vec<Doubt> {
+        let shape = &self.asked.shape;
+        if let (Some(asked_per_s), Some(open)) = (shape.rate_per_s(), &self.open) {
+            let reached_per_s = self.throughput_per_s;
+            let queued = open.queued as f64 / self.requests as f64;
+            return doubts::open_doubts(asked_per_s, reached_per_s, queued);
+        }
+        doubts::doubts(&Row {
+            users: shape.mean_users(self.asked.users).unwrap_or_default(),
+            rate_per_s: self.throughput_per_s,
+            mean_ms: self.latency.mean_ms + shape.mean_pause_ms(),
+            count: Some(Count { requests: self.requests as f64, measured_s: self.seconds }),
+        })
     }
 
     /// For people: the figures, and what speaks against them.
@@ -155,8 +206,13 @@ impl Report {
         let payload = asked.payload_bytes.map_or("no payload".to_owned(), |n| format!("{n} B"));
         writeln!(
             out,
-            "{} {}  {} users, {payload}, {} tokens, {} threads, warm-up {} s",
-            asked.method, asked.url, asked.users, asked.tokens, asked.threads, asked.warm_up_s
+            "{} {}  {}, {payload}, {} tokens, {} threads, warm-up {} s",
+            asked.method,
+            asked.url,
+            asked.load(),
+            asked.tokens,
+            asked.threads,
+            asked.warm_up_s
         )?;
         writeln!(out)?;
         writeln!(out, "  {:<26}{:>14}", "requests", self.requests)?;
@@ -172,12 +228,16 @@ impl Report {
         for (name, value_ms) in latency.rows() {
             writeln!(out, "  {:<26}{value_ms:>14.3} ms", format!("latency {name}"))?;
         }
+        if let Some(open) = &self.open {
+            open.write_table(out)?;
+        }
         writeln!(out)?;
         writeln!(out, "  {:<26}{:>14.2}", "users by Little's law", self.users_by_littles_law)?;
         let cpu_us = self.generator_cpu_us_per_request;
         writeln!(out, "  {:<26}{cpu_us:>14.2} us/request", "generator CPU")?;
         let busy = self.generator.busy * 100.0;
         writeln!(out, "  {:<26}{busy:>14.1} %", "generator busiest thread")?;
+        writeln!(out, "  {:<26}{:>14.3} ms", "generator lag p99", self.lag.p99_ms)?;
         if !self.doubts.is_empty() {
             writeln!(out)?;
         }
@@ -198,6 +258,7 @@ impl Report {
             "error_percent": self.error_percent(),
             "errors_by_kind": errors_by_kind,
             "seconds": self.seconds,
+            "measured_from_ms": self.measured_from_ms,
             "throughput_per_s": self.throughput_per_s,
             "received_bytes": self.received_bytes,
             "sent_bytes": self.sent_bytes,
@@ -207,6 +268,11 @@ impl Report {
             "generator_cpu_us_per_request": self.generator_cpu_us_per_request,
             "generator_busy": self.generator.busy,
             "generator_waited": self.generator.waited,
+            "generator_lag_p50_ms": self.lag.p50_ms,
+            "generator_lag_p99_ms": self.lag.p99_ms,
+            "generator_lag_max_ms": self.lag.max_ms,
+            "shape": self.asked.shape,
+            "quantised": self.quantised,
             "doubts": self.doubts.iter().map(|doubt| json!({
                 "name": doubt.name(),
                 "text": doubt.to_string(),
@@ -216,6 +282,9 @@ impl Report {
         if let Value::Object(members) = &mut value {
             for (name, value_ms) in self.latency.rows() {
                 members.insert(format!("{name}_ms"), json!(value_ms));
+            }
+            if let Some(open) = &self.open {
+                open.add_to(members);
             }
         }
         value
@@ -230,7 +299,51 @@ impl Report {
     }
 }
 
+impl OpenLoop {
+    fn new(open: &Open) -> Self {
+        Self { service: open.service.latency(), late: open.late.latency(), queued: open.queued }
+    }
+
+    fn write_table(&self, out: &mut String) -> fmt::Result {
+        writeln!(out)?;
+        for (name, value_ms) in self.service.rows() {
+            writeln!(out, "  {:<26}{value_ms:>14.3} ms", format!("service time {name}"))?;
+        }
+        writeln!(out)?;
+        writeln!(out, "  {:<26}{:>14.3} ms", "sent late p99", self.late.p99_ms)?;
+        writeln!(out, "  {:<26}{:>14.3} ms", "sent late max", self.late.max_ms)?;
+        writeln!(out, "  {:<26}{:>14}", "found no free connection", self.queued)
+    }
+
+    /// `service_NAME_ms`, `late_NAME_ms`, `queued`.
+    fn add_to(&self, members: &mut serde_json::Map<String, Value>) {
+        for (prefix, times) in [("service", &self.service), ("late", &self.late)] {
+            for (name, value_ms) in times.rows() {
+                members.insert(format!("{prefix}_{name}_ms"), json!(value_ms));
+            }
+        }
+        members.insert("queued".to_owned(), json!(self.queued));
+    }
+}
+
 impl Asked {
+    /// The shape in words.
+    fn load(&self) -> String {
+        let users = self.users;
+        match self.shape {
+            Shape::Closed { think: Think::None } => format!("{users} users"),
+            Shape::Closed { think } => format!("{users} users, {think}"),
+            Shape::Arrivals { rate_per_s } => {
+                format!("{rate_per_s} requests/s on at most {users} connections")
+            }
+            Shape::RampUsers { from, think: Think::None } => format!("{from} to {users} users"),
+            Shape::RampUsers { from, think } => format!("{from} to {users} users, {think}"),
+            Shape::RampArrivals { from_per_s, to_per_s } => {
+                format!("{from_per_s} to {to_per_s} requests/s on at most {users} connections")
+            }
+        }
+    }
+
     fn json(&self) -> Value {
         json!({
             "url": self.url,
@@ -243,6 +356,7 @@ impl Asked {
             "payload_bytes": self.payload_bytes,
             "tokens": self.tokens,
             "expect": self.expect,
+            "seed": self.seed,
         })
     }
 }

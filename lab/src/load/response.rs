@@ -24,6 +24,8 @@ pub(crate) enum Outcome {
     Closed,
     /// No whole answer in time.
     Timeout,
+    /// Due, but no connection was free for so long that it was given up (open loop).
+    Unsent,
     /// The answer was not HTTP/1.1 as it should be.
     Protocol,
     /// The expected text was not in the body.
@@ -46,6 +48,7 @@ impl fmt::Display for Outcome {
             Self::Write => out.write_str("write"),
             Self::Closed => out.write_str("closed"),
             Self::Timeout => out.write_str("timeout"),
+            Self::Unsent => out.write_str("unsent"),
             Self::Protocol => out.write_str("protocol"),
             Self::BodyMismatch => out.write_str("body-mismatch"),
             Self::Status(status) => write!(out, "status-{status}"),
@@ -119,6 +122,11 @@ impl Reader {
     /// Bytes of the current answer so far.
     pub(crate) fn received(&self) -> u64 {
         self.received
+    }
+
+    /// The current answer's status; 0 while there is none.
+    pub(crate) fn status(&self) -> u16 {
+        self.status
     }
 
     /// Takes the next bytes of the connection. None may follow an answer that is over, since only

@@ -7,29 +7,70 @@ use std::collections::BTreeMap;
 use base::limits;
 use hdrhistogram::Histogram;
 
+use crate::load::quantised::Milliseconds;
 use crate::load::response::Outcome;
 
 /// Significant decimal digits of a recorded latency: 3, so that a percentile is at most 0.1 % off.
 const DIGITS: u8 = 3;
 
-/// One request's beginning and end, in microseconds of the measurement's clock.
+/// One finished request. Times are microseconds of the measurement's clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct Sample {
+    /// Where its latency counts from: when it was due in an open loop, else when it started.
+    pub(crate) from_us: u64,
+    /// When it started, connecting included.
     pub(crate) start_us: u64,
     pub(crate) end_us: u64,
+    pub(crate) outcome: Outcome,
+    pub(crate) bytes: Traffic,
+    /// Open loop: no connection was free when it was due.
+    pub(crate) queued: bool,
+    pub(crate) detail: Detail,
+}
+
+/// What only a JTL tells of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Detail {
+    /// Of the answer; 0 without one.
+    pub(crate) status: u16,
+    /// Until the connection was there, in microseconds; 0 when it was there already.
+    pub(crate) connect_us: u64,
+    /// When the answer's first byte was there; 0 when it was not asked for.
+    pub(crate) first_byte_us: u64,
+    pub(crate) user: usize,
+    /// Users that had begun.
+    pub(crate) users: usize,
+}
+
+/// Bytes of one request and its answer, heads included, without TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
 }
 
 /// What one thread has counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// Every finished request, the warm-up's included.
+    /// Every finished request that was sent, the warm-up's included.
     pub(crate) all: u64,
     /// Those of `all` that failed.
     pub(crate) all_errors: u64,
     pub(crate) measured: Measured,
+    /// What the thread was late to look at its alarm, in the measured time.
+    pub(crate) lag: Times,
+    /// What was measured since the last [`Tally::take_interval`]; kept for a histogram log only.
+    interval: Option<Interval>,
 }
 
-/// Requests that started in the measured time.
+/// What was measured in a stretch of time: latencies, and beside them service times in an open loop.
+#[derive(Clone, Debug)]
+pub(crate) struct Interval {
+    pub(crate) latencies_us: Histogram<u64>,
+    pub(crate) service_us: Option<Histogram<u64>>,
+}
+
+/// Requests whose latency counts from within the measured time.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) requests: u64,
@@ -37,11 +78,31 @@ pub(crate) struct Measured {
     pub(crate) errors_by_kind: BTreeMap<Outcome, u64>,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
-    latencies_us: Histogram<u64>,
-    sum_us: u128,
-    sum_of_squares_us: u128,
-    min_us: u64,
-    max_us: u64,
+    pub(crate) latencies: Times,
+    pub(crate) milliseconds: Milliseconds,
+    /// Present in an open loop.
+    pub(crate) open: Option<Open>,
+}
+
+/// What an open loop counts beside.
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    /// From the start to the end, of the requests that were sent.
+    pub(crate) service: Times,
+    /// From when they were due to the start.
+    pub(crate) late: Times,
+    /// Requests for which no connection was free when they were due.
+    pub(crate) queued: u64,
+}
+
+/// Many times, in microseconds: a histogram, and what is exact beside it.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    pub(crate) histogram_us: Histogram<u64>,
+    pub(crate) sum_us: u128,
+    pub(crate) sum_of_squares_us: u128,
+    pub(crate) min_us: u64,
+    pub(crate) max_us: u64,
 }
 
 /// Latencies in milliseconds. Mean, deviation, minimum and maximum are exact; percentiles are the
@@ -62,17 +123,37 @@ pub struct Latency {
 }
 
 impl Tally {
-    pub(crate) fn new() -> Self {
-        Self { all: 0, all_errors: 0, measured: Measured::new() }
+    /// `open`: of an open loop. `intervals`: somebody is going to take them.
+    pub(crate) fn new(open: bool, intervals: bool) -> Self {
+        Self {
+            all: 0,
+            all_errors: 0,
+            measured: Measured::new(open),
+            lag: Times::new(),
+            interval: intervals.then(|| Interval::new(open)),
+        }
     }
 
-    /// Counts a finished request. `measured`: it started within the measured time.
-    pub(crate) fn record(&mut self, measured: bool, span: Span, outcome: Outcome, bytes: Traffic) {
-        self.all += 1;
-        self.all_errors += u64::from(outcome.is_error());
-        if measured {
-            self.measured.record(span.end_us.saturating_sub(span.start_us), outcome, bytes);
+    /// Counts a finished request. `measured`: its latency counts from within the measured time.
+    /// `origin_us`: the clock's zero on the Unix clock.
+    pub(crate) fn record(&mut self, measured: bool, sample: &Sample, origin_us: u64) {
+        if sample.outcome != Outcome::Unsent {
+            self.all += 1;
+            self.all_errors += u64::from(sample.outcome.is_error());
         }
+        if !measured {
+            return;
+        }
+        self.measured.record(sample, origin_us);
+        if let Some(interval) = &mut self.interval {
+            interval.record(sample);
+        }
+    }
+
+    /// What was measured since the last time, leaving `empty` in its place; none when intervals
+    /// aren't kept.
+    pub(crate) fn take_interval(&mut self, empty: Interval) -> Option<Interval> {
+        self.interval.as_mut().map(|interval| std::mem::replace(interval, empty))
     }
 
     /// Adds what another thread counted.
@@ -80,47 +161,73 @@ impl Tally {
         self.all += other.all;
         self.all_errors += other.all_errors;
         self.measured.merge(&other.measured);
+        self.lag.merge(&other.lag);
     }
 }
 
-/// Bytes of one request and its answer, heads included, without TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Traffic {
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
+impl Interval {
+    pub(crate) fn new(open: bool) -> Self {
+        Self { latencies_us: histogram(), service_us: open.then(histogram) }
+    }
+
+    fn record(&mut self, sample: &Sample) {
+        self.latencies_us.saturating_record(sample.latency_us());
+        if let Some(service_us) = &mut self.service_us
+            && sample.outcome != Outcome::Unsent
+        {
+            service_us.saturating_record(sample.service_us());
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        add(&mut self.latencies_us, &other.latencies_us);
+        if let (Some(ours), Some(theirs)) = (&mut self.service_us, &other.service_us) {
+            add(ours, theirs);
+        }
+    }
+}
+
+impl Sample {
+    pub(crate) fn latency_us(&self) -> u64 {
+        self.end_us.saturating_sub(self.from_us)
+    }
+
+    fn service_us(&self) -> u64 {
+        self.end_us.saturating_sub(self.start_us)
+    }
+
+    fn late_us(&self) -> u64 {
+        self.start_us.saturating_sub(self.from_us)
+    }
 }
 
 impl Measured {
-    fn new() -> Self {
-        let highest_us = limits::LOAD_TIMEOUT_S_MAX * 1_000_000;
+    fn new(open: bool) -> Self {
         Self {
             requests: 0,
             errors: 0,
             errors_by_kind: BTreeMap::new(),
             received_bytes: 0,
             sent_bytes: 0,
-            latencies_us: Histogram::new_with_max(highest_us, DIGITS)
-                .expect("the limit is above 2 and 3 digits are allowed"),
-            sum_us: 0,
-            sum_of_squares_us: 0,
-            min_us: u64::MAX,
-            max_us: 0,
+            latencies: Times::new(),
+            milliseconds: Milliseconds::new(),
+            open: open.then(Open::new),
         }
     }
 
-    fn record(&mut self, latency_us: u64, outcome: Outcome, bytes: Traffic) {
+    fn record(&mut self, sample: &Sample, origin_us: u64) {
         self.requests += 1;
-        self.received_bytes += bytes.received;
-        self.sent_bytes += bytes.sent;
-        if outcome.is_error() {
+        self.received_bytes += sample.bytes.received;
+        self.sent_bytes += sample.bytes.sent;
+        if sample.outcome.is_error() {
             self.errors += 1;
-            *self.errors_by_kind.entry(outcome).or_default() += 1;
+            *self.errors_by_kind.entry(sample.outcome).or_default() += 1;
         }
-        self.latencies_us.saturating_record(latency_us);
-        self.sum_us += u128::from(latency_us);
-        self.sum_of_squares_us += u128::from(latency_us) * u128::from(latency_us);
-        self.min_us = self.min_us.min(latency_us);
-        self.max_us = self.max_us.max(latency_us);
+        self.latencies.record(sample.latency_us());
+        self.milliseconds.record(sample.from_us + origin_us, sample.end_us + origin_us);
+        if let Some(open) = &mut self.open {
+            open.record(sample);
+        }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -131,23 +238,71 @@ impl Measured {
         }
         self.received_bytes += other.received_bytes;
         self.sent_bytes += other.sent_bytes;
-        self.latencies_us.add(&other.latencies_us).expect("all tallies have the same bounds");
+        self.latencies.merge(&other.latencies);
+        self.milliseconds.merge(&other.milliseconds);
+        if let (Some(ours), Some(theirs)) = (&mut self.open, &other.open) {
+            ours.merge(theirs);
+        }
+    }
+}
+
+impl Open {
+    fn new() -> Self {
+        Self { service: Times::new(), late: Times::new(), queued: 0 }
+    }
+
+    fn record(&mut self, sample: &Sample) {
+        self.queued += u64::from(sample.queued);
+        self.late.record(sample.late_us());
+        if sample.outcome != Outcome::Unsent {
+            self.service.record(sample.service_us());
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.service.merge(&other.service);
+        self.late.merge(&other.late);
+        self.queued += other.queued;
+    }
+}
+
+impl Times {
+    pub(crate) fn new() -> Self {
+        Self {
+            histogram_us: histogram(),
+            sum_us: 0,
+            sum_of_squares_us: 0,
+            min_us: u64::MAX,
+            max_us: 0,
+        }
+    }
+
+    pub(crate) fn record(&mut self, us: u64) {
+        self.histogram_us.saturating_record(us);
+        self.sum_us += u128::from(us);
+        self.sum_of_squares_us += u128::from(us) * u128::from(us);
+        self.min_us = self.min_us.min(us);
+        self.max_us = self.max_us.max(us);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        add(&mut self.histogram_us, &other.histogram_us);
         self.sum_us += other.sum_us;
         self.sum_of_squares_us += other.sum_of_squares_us;
         self.min_us = self.min_us.min(other.min_us);
         self.max_us = self.max_us.max(other.max_us);
     }
 
-    /// All zero when nothing was measured.
+    /// All zero when nothing was recorded.
     pub(crate) fn latency(&self) -> Latency {
-        if self.requests == 0 {
+        if self.histogram_us.is_empty() {
             return Latency::default();
         }
-        let count = self.requests as f64;
+        let count = self.histogram_us.len() as f64;
         let mean_us = self.sum_us as f64 / count;
         let variance = (self.sum_of_squares_us as f64 / count - mean_us * mean_us).max(0.0);
         let quantile = |share| {
-            let value_us = self.latencies_us.value_at_quantile(share);
+            let value_us = self.histogram_us.value_at_quantile(share);
             ms(value_us.min(self.max_us) as f64)
         };
         Latency {
@@ -166,6 +321,17 @@ impl Measured {
     }
 }
 
+fn histogram() -> Histogram<u64> {
+    // In an open loop a request may wait as long as that before it is sent, and then again.
+    let highest_us = limits::LOAD_TIMEOUT_S_MAX * 2 * 1_000_000;
+    Histogram::new_with_max(highest_us, DIGITS)
+        .expect("the limit is above 2 and 3 digits are allowed")
+}
+
+fn add(ours: &mut Histogram<u64>, theirs: &Histogram<u64>) {
+    ours.add(theirs).expect("all histograms of a measurement have the same bounds");
+}
+
 fn ms(us: f64) -> f64 {
     us / 1_000.0
 }
@@ -176,7 +342,7 @@ mod tests {
 
     #[test]
     fn mean_and_deviation_are_exact_and_percentiles_within_a_thousandth() {
-        let latency = tally(1..=1_000).measured.latency();
+        let latency = tally(1..=1_000).measured.latencies.latency();
         assert_eq!((latency.min_ms, latency.mean_ms, latency.max_ms), (0.001, 0.5005, 1.0));
         assert!((latency.sd_ms - 0.288_675).abs() < 1e-6, "{}", latency.sd_ms);
         near(latency.p50_ms, 0.500);
@@ -192,17 +358,21 @@ mod tests {
     fn merged_threads_give_what_one_thread_would_have() {
         let mut merged = tally(1..=400);
         merged.merge(&tally(401..=1_000));
-        assert_eq!(merged.measured.latency(), tally(1..=1_000).measured.latency());
+        let one = tally(1..=1_000).measured;
+        assert_eq!(merged.measured.latencies.latency(), one.latencies.latency());
+        assert_eq!(
+            merged.measured.milliseconds.quantised(0, (0, 0)),
+            one.milliseconds.quantised(0, (0, 0))
+        );
         assert_eq!((merged.all, merged.measured.requests), (1_000, 1_000));
     }
 
     #[test]
     fn the_warm_up_counts_as_sent_but_not_as_measured() {
-        let mut tally = Tally::new();
-        let bytes = Traffic { sent: 10, received: 20 };
-        tally.record(false, Span { start_us: 0, end_us: 5 }, Outcome::Timeout, bytes);
-        tally.record(true, Span { start_us: 5, end_us: 9 }, Outcome::Status(503), bytes);
-        tally.record(true, Span { start_us: 9, end_us: 12 }, Outcome::Good, bytes);
+        let mut tally = Tally::new(false, false);
+        tally.record(false, &sample(0, 0, 5, Outcome::Timeout), 0);
+        tally.record(true, &sample(5, 5, 9, Outcome::Status(503)), 0);
+        tally.record(true, &sample(9, 9, 12, Outcome::Good), 0);
         assert_eq!((tally.all, tally.all_errors), (3, 2));
         assert_eq!((tally.measured.requests, tally.measured.errors), (2, 1));
         assert_eq!(tally.measured.errors_by_kind, BTreeMap::from([(Outcome::Status(503), 1)]));
@@ -210,24 +380,77 @@ mod tests {
     }
 
     #[test]
+    fn an_open_loop_tells_waiting_from_service() {
+        let mut tally = Tally::new(true, false);
+        tally.record(true, &sample(1_000, 1_000, 3_000, Outcome::Good), 0);
+        tally.record(
+            true,
+            &Sample { queued: true, ..sample(2_000, 8_000, 9_000, Outcome::Good) },
+            0,
+        );
+        let measured = &tally.measured;
+        assert_eq!(measured.latencies.latency().mean_ms, 4.5);
+        let open = measured.open.as_ref();
+        let figures =
+            |open: &Open| (open.service.latency().mean_ms, open.late.latency().max_ms, open.queued);
+        assert_eq!(open.map(figures), Some((1.5, 6.0, 1)));
+    }
+
+    #[test]
+    fn what_was_never_sent_is_late_and_failed_but_has_no_service_time() {
+        let mut tally = Tally::new(true, false);
+        tally.record(true, &sample(1_000, 9_000, 9_000, Outcome::Unsent), 0);
+        assert_eq!((tally.all, tally.measured.requests, tally.measured.errors), (0, 1, 1));
+        assert_eq!(tally.measured.latencies.latency().max_ms, 8.0);
+        assert!(tally.measured.open.is_some_and(|open| open.service.histogram_us.is_empty()));
+    }
+
+    #[test]
+    fn intervals_add_up_to_what_was_measured() {
+        let mut tally = Tally::new(true, true);
+        let mut sum = Interval::new(true);
+        for round in 0..5 {
+            for number in 0..=round {
+                tally.record(true, &sample(0, number, 10 * number + 7, Outcome::Good), 0);
+            }
+            sum.merge(&tally.take_interval(Interval::new(true)).unwrap_or(Interval::new(true)));
+        }
+        assert_eq!(sum.latencies_us, tally.measured.latencies.histogram_us);
+        let service_us = tally.measured.open.map(|open| open.service.histogram_us);
+        assert_eq!((sum.latencies_us.len(), sum.service_us), (15, service_us));
+    }
+
+    #[test]
     fn nothing_measured_is_zero_not_a_division() {
-        assert_eq!(Tally::new().measured.latency(), Latency::default());
+        assert_eq!(Tally::new(false, false).measured.latencies.latency(), Latency::default());
     }
 
     #[test]
     fn a_latency_beyond_the_longest_wait_is_kept_as_the_maximum() {
-        let latency = tally(5_000_000_000..=5_000_000_000).measured.latency();
+        let latency = tally(5_000_000_000..=5_000_000_000).measured.latencies.latency();
         assert_eq!(latency.max_ms, 5_000_000.0);
         assert!(latency.p50_ms >= 600_000.0);
     }
 
     fn tally(latencies_us: impl Iterator<Item = u64>) -> Tally {
-        let mut tally = Tally::new();
+        let mut tally = Tally::new(false, false);
         for end_us in latencies_us {
-            let span = Span { start_us: 0, end_us };
-            tally.record(true, span, Outcome::Good, Traffic::default());
+            tally.record(true, &sample(0, 0, end_us, Outcome::Good), 0);
         }
         tally
+    }
+
+    fn sample(from_us: u64, start_us: u64, end_us: u64, outcome: Outcome) -> Sample {
+        let bytes = Traffic { sent: 10, received: 20 };
+        Sample {
+            from_us,
+            start_us,
+            end_us,
+            outcome,
+            bytes,
+            queued: false,
+            detail: Detail::default(),
+        }
     }
 
     #[track_caller]

@@ -1,6 +1,7 @@
-//! One user: a connection, and one request after the other on it, until the time is over.
+//! One user: a connection, and one request after the other on it, as the shape says, until the time
+//! is over.
 //!
-//! Closed loop: the end of one request is the start of the next, so the clock is read once per
+//! In a closed loop the end of one request is the start of the next, so the clock is read once per
 //! request. Connecting, where needed, is part of the request that needs it.
 //!
 //! In the ordinary case a request costs one write and one read system call and no allocation. There
@@ -10,139 +11,44 @@
 use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use base::{Clock, SystemClock, limits};
+use base::{SystemClock, limits};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::stream::Stream;
 
-use crate::load::connect::Connector;
+use crate::load::alarm::Alarm;
+use crate::load::lane::{Lane, Plan, Slot};
 use crate::load::request::Prepared;
 use crate::load::response::{Outcome, Reader, Reading};
-use crate::load::statistics::{Span, Tally, Traffic};
-
-/// What all users of a measurement share.
-pub(crate) struct Plan {
-    pub(crate) clock: SystemClock,
-    pub(crate) connector: Connector,
-    pub(crate) prepared: Prepared,
-    pub(crate) expect: Option<Vec<u8>>,
-    pub(crate) timeout: Duration,
-    pub(crate) window: Window,
-    pub(crate) threads: usize,
-}
-
-impl Plan {
-    pub(crate) fn now_us(&self) -> u64 {
-        self.clock.now().mono_us
-    }
-}
-
-/// The measured time, on the plan's clock.
-pub(crate) struct Window {
-    pub(crate) from_us: u64,
-    until_us: AtomicU64,
-}
-
-impl Window {
-    pub(crate) fn new(from_us: u64, until_us: u64) -> Self {
-        Self { from_us, until_us: AtomicU64::new(until_us) }
-    }
-
-    pub(crate) fn until_us(&self) -> u64 {
-        self.until_us.load(Ordering::Relaxed)
-    }
-
-    /// Ends the measured time now, if it hasn't ended.
-    pub(crate) fn end_at(&self, now_us: u64) {
-        self.until_us.fetch_min(now_us, Ordering::Relaxed);
-    }
-
-    /// Whether a request that started then counts.
-    fn measures(&self, start_us: u64) -> bool {
-        start_us >= self.from_us && start_us < self.until_us()
-    }
-}
-
-/// What the users of one thread share.
-pub(crate) struct Lane {
-    tally: Mutex<Tally>,
-    /// The next token's turn. The lanes' turns interleave: lane 1 of 3 has 1, 4, 7, ...
-    turn: AtomicUsize,
-}
-
-impl Lane {
-    pub(crate) fn new(index: usize) -> Self {
-        Self { tally: Mutex::new(Tally::new()), turn: AtomicUsize::new(index) }
-    }
-
-    pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
-        // A tally is whole between any two of its statements, so a panic elsewhere can't spoil it.
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Only the lane's own thread asks, so there is nobody to race with.
-    fn next_turn(&self, threads: usize) -> usize {
-        let turn = self.turn.load(Ordering::Relaxed);
-        self.turn.store(turn.wrapping_add(threads), Ordering::Relaxed);
-        turn
-    }
-}
-
-/// Where a user and its thread's sweep meet.
-pub(crate) struct Slot {
-    /// Start of the request under way; [`IDLE`] when there is none to be timed here.
-    waiting_since_us: AtomicU64,
-    expired: AtomicBool,
-    waker: Mutex<Option<Waker>>,
-}
-
-const IDLE: u64 = u64::MAX;
-
-impl Slot {
-    pub(crate) fn new() -> Self {
-        Self {
-            waiting_since_us: AtomicU64::new(IDLE),
-            expired: AtomicBool::new(false),
-            waker: Mutex::new(None),
-        }
-    }
-
-    /// Wakes the user when its request has waited since before `deadline_us`.
-    pub(crate) fn expire(&self, deadline_us: u64) {
-        let since_us = self.waiting_since_us.load(Ordering::Relaxed);
-        if since_us == IDLE || since_us > deadline_us {
-            return;
-        }
-        self.expired.store(true, Ordering::Relaxed);
-        if let Some(waker) = self.waker().as_ref() {
-            waker.wake_by_ref();
-        }
-    }
-
-    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(&self, start_us: u64) {
-        self.expired.store(false, Ordering::Relaxed);
-        self.waiting_since_us.store(start_us, Ordering::Relaxed);
-    }
-
-    fn end(&self) {
-        self.waiting_since_us.store(IDLE, Ordering::Relaxed);
-    }
-}
+use crate::load::shape::{Free, Turn};
+use crate::load::statistics::{Detail, Sample, Traffic};
 
 pub(crate) struct User {
-    plan: Arc<Plan>,
-    lane: Arc<Lane>,
-    slot: Arc<Slot>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) alarm: Arc<Alarm>,
+    /// Which one, of all users of the measurement.
+    pub(crate) index: usize,
+}
+
+/// What a user keeps from one request to the next.
+struct Line {
     stream: Option<Stream>,
     reader: Reader,
+}
+
+/// When a request counts from, and when it starts.
+#[derive(Clone, Copy)]
+struct Start {
+    from_us: u64,
+    start_us: u64,
+    /// It was due before the user was free.
+    queued: bool,
 }
 
 /// How an exchange ended, and what it moved.
@@ -150,67 +56,113 @@ struct Ended {
     outcome: Outcome,
     keep: bool,
     bytes: Traffic,
+    /// On the clock; 0 when not asked for.
+    first_byte_us: u64,
 }
 
 impl Ended {
     const fn failed(outcome: Outcome, bytes: Traffic) -> Self {
-        Self { outcome, keep: false, bytes }
+        Self { outcome, keep: false, bytes, first_byte_us: 0 }
     }
 }
 
-impl User {
-    pub(crate) fn new(plan: Arc<Plan>, lane: Arc<Lane>, slot: Arc<Slot>) -> Self {
-        let reader = Reader::new(plan.prepared.method, plan.expect.as_deref());
-        Self { plan, lane, slot, stream: None, reader }
-    }
+/// Given-up requests that a user writes down before it lets others run.
+const UNSENT_AT_ONCE: u64 = 256;
 
-    /// Waits for `delay` (the ramp), then sends until the measured time is over.
-    pub(crate) async fn run(mut self, delay: Duration) {
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
-        }
+impl User {
+    /// Sends until the measured time is over.
+    pub(crate) async fn run(self) {
         std::future::poll_fn(|cx| {
-            *self.slot.waker() = Some(cx.waker().clone());
+            self.slot.set_waker(cx.waker());
             Poll::Ready(())
         })
         .await;
-        let mut start_us = self.plan.now_us();
-        while start_us < self.plan.window.until_us() {
-            let ended = self.request(start_us).await;
-            let span = Span { start_us, end_us: self.plan.now_us() };
-            let measured = self.plan.window.measures(start_us);
-            self.lane.tally().record(measured, span, ended.outcome, ended.bytes);
-            start_us = span.end_us;
-            if !ended.keep {
-                self.stream = None;
+        let reader = Reader::new(self.plan.prepared.method, self.plan.expect.as_deref());
+        let mut line = Line { stream: None, reader };
+        let mut free = Free { user: self.index, made: 0, since_us: self.plan.now_us() };
+        while let Some(start) = self.start(free).await {
+            if free.made == 0 {
+                self.plan.begun.fetch_add(1, Ordering::Relaxed);
             }
-            if ended.outcome == Outcome::Connect {
-                tokio::time::sleep(Duration::from_millis(limits::LOAD_RECONNECT_MS)).await;
-                start_us = self.plan.now_us();
+            free.made += 1;
+            free.since_us = self.one(&mut line, start).await;
+            if free.made.is_multiple_of(UNSENT_AT_ONCE) && free.since_us == start.start_us {
+                tokio::task::yield_now().await;
             }
         }
     }
 
-    async fn request(&mut self, start_us: u64) -> Ended {
-        let mut stream = match self.stream.take() {
+    /// Waits for the user's next turn; none when the measured time is over by then.
+    async fn start(&self, free: Free) -> Option<Start> {
+        let (at_us, due) = match self.lane.next(free) {
+            Turn::Now => (free.since_us, false),
+            Turn::At(at_us) => (at_us, false),
+            Turn::Due(at_us) => (at_us, true),
+        };
+        let mut start_us = free.since_us;
+        if at_us > start_us {
+            self.alarm.until(at_us.min(self.plan.window.until_us())).await;
+            start_us = self.plan.now_us();
+        }
+        let from_us = if due { at_us } else { start_us };
+        let queued = due && at_us < free.since_us;
+        (from_us < self.plan.window.until_us()).then_some(Start { from_us, start_us, queued })
+    }
+
+    /// Makes one request, or gives it up, and writes it down. Answers when the user is free again.
+    async fn one(&self, line: &mut Line, start: Start) -> u64 {
+        let Start { from_us, start_us, queued } = start;
+        let measured = self.plan.window.measures(from_us);
+        let mut detail = Detail {
+            user: self.index,
+            users: self.plan.begun.load(Ordering::Relaxed),
+            ..Detail::default()
+        };
+        let given_up = us(self.plan.timeout) < start_us.saturating_sub(from_us);
+        let (ended, end_us) = if given_up {
+            (Ended { keep: true, ..Ended::failed(Outcome::Unsent, Traffic::default()) }, start_us)
+        } else {
+            let ended = self.request(line, start_us, &mut detail).await;
+            (ended, self.plan.now_us())
+        };
+        detail.first_byte_us = ended.first_byte_us;
+        let Ended { outcome, bytes, .. } = ended;
+        let sample = Sample { from_us, start_us, end_us, outcome, bytes, queued, detail };
+        self.lane.record(measured, &sample);
+        if !ended.keep {
+            line.stream = None;
+        }
+        if outcome != Outcome::Connect {
+            return end_us;
+        }
+        self.alarm.until(end_us.saturating_add(limits::LOAD_RECONNECT_MS * 1_000)).await;
+        self.plan.now_us()
+    }
+
+    async fn request(&self, line: &mut Line, start_us: u64, detail: &mut Detail) -> Ended {
+        let mut stream = match line.stream.take() {
             Some(stream) => stream,
             None => match tokio::time::timeout(self.plan.timeout, self.plan.connector.open()).await
             {
-                Ok(Ok(stream)) => stream,
+                Ok(Ok(stream)) => {
+                    detail.connect_us = self.plan.now_us().saturating_sub(start_us);
+                    stream
+                }
                 Ok(Err(_)) => return Ended::failed(Outcome::Connect, Traffic::default()),
                 Err(_) => return Ended::failed(Outcome::Timeout, Traffic::default()),
             },
         };
-        self.reader.restart();
-        let turn = self.lane.next_turn(self.plan.threads);
-        let length = self.plan.prepared.len(turn);
+        line.reader.restart();
+        let turn = self.lane.next_token();
         let mut exchange = Exchange {
             prepared: &self.plan.prepared,
             slot: &self.slot,
             stream: &mut stream,
-            reader: &mut self.reader,
+            reader: &mut line.reader,
+            watch: self.lane.detailed.then_some(&self.plan.clock),
+            first_byte_us: 0,
             turn,
-            length,
+            length: self.plan.prepared.len(turn),
             written: 0,
             flushed: false,
             broken: false,
@@ -218,9 +170,14 @@ impl User {
         self.slot.begin(start_us);
         let ended = std::future::poll_fn(|cx| exchange.poll(cx)).await;
         self.slot.end();
-        self.stream = Some(stream);
+        detail.status = line.reader.status();
+        line.stream = Some(stream);
         ended
     }
+}
+
+fn us(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// One request on one connection.
@@ -229,6 +186,9 @@ struct Exchange<'a> {
     slot: &'a Slot,
     stream: &'a mut Stream,
     reader: &'a mut Reader,
+    /// Whether the first byte's time is wanted, and who says it.
+    watch: Option<&'a SystemClock>,
+    first_byte_us: u64,
     turn: usize,
     length: usize,
     written: usize,
@@ -247,7 +207,7 @@ thread_local! {
 
 impl Exchange<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        if self.slot.expired.load(Ordering::Relaxed) {
+        if self.slot.is_expired() {
             return Poll::Ready(self.failed(Outcome::Timeout));
         }
         // While the request can't be written further, an early answer may already be there.
@@ -262,7 +222,8 @@ impl Exchange<'_> {
             if let Reading::Over { outcome, keep } = reading {
                 // A connection with half a request on it is of no more use.
                 let keep = keep && self.flushed;
-                return Poll::Ready(Ended { outcome, keep, bytes: self.bytes() });
+                let (bytes, first_byte_us) = (self.bytes(), self.first_byte_us);
+                return Poll::Ready(Ended { outcome, keep, bytes, first_byte_us });
             }
         }
     }
@@ -293,7 +254,12 @@ impl Exchange<'_> {
             match Pin::new(&mut *self.stream).poll_read(cx, &mut buffer) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(self.ended()),
-                Poll::Ready(Ok(())) => Poll::Ready(self.reader.feed(buffer.filled())),
+                Poll::Ready(Ok(())) => {
+                    if let Some(clock) = self.watch.take() {
+                        self.first_byte_us = clock.now_us();
+                    }
+                    Poll::Ready(self.reader.feed(buffer.filled()))
+                }
                 Poll::Ready(Err(_)) => Poll::Ready(self.ended()),
             }
         })
@@ -311,7 +277,8 @@ impl Exchange<'_> {
     }
 
     fn failed(&self, outcome: Outcome) -> Ended {
-        Ended::failed(outcome, self.bytes())
+        let first_byte_us = self.first_byte_us;
+        Ended { first_byte_us, ..Ended::failed(outcome, self.bytes()) }
     }
 
     fn bytes(&self) -> Traffic {

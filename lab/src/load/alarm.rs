@@ -1,0 +1,203 @@
+//! Waking users at the microsecond: one timer of the kernel for all users of a thread.
+//!
+//! The runtime's own timer ticks in milliseconds, which is longer than the requests that are
+//! measured. Here a heap holds who waits for what time, and a timerfd is set to the earliest; its
+//! expiry comes through the same poll as the sockets' readiness.
+//!
+//! Architecture invariant: an alarm wakes, it decides nothing. Nobody is woken before the time asked
+//! for, except when everybody is ([`Alarm::ring_all`]).
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::atomic::{self, AtomicBool};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use base::SystemClock;
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+pub(crate) struct Alarm {
+    clock: SystemClock,
+    timer: AsyncFd<Timer>,
+    waiting: Mutex<BinaryHeap<Sleeper>>,
+    rung: AtomicBool,
+}
+
+impl Alarm {
+    /// To be called in the runtime that will wait for it.
+    ///
+    /// # Errors
+    /// The system's, when it has no timer or no file descriptor left.
+    pub(crate) fn new(clock: SystemClock) -> io::Result<Self> {
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let timer = Timer(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
+        Ok(Self {
+            clock,
+            timer: watched(timer)?,
+            waiting: Mutex::new(BinaryHeap::new()),
+            rung: AtomicBool::new(false),
+        })
+    }
+
+    /// Returns at `at_us` on the clock, or when everybody is woken; at once if that is over.
+    pub(crate) async fn until(&self, at_us: u64) {
+        let mut asleep = false;
+        std::future::poll_fn(|cx| self.poll_until(cx, at_us, &mut asleep)).await;
+    }
+
+    fn poll_until(&self, cx: &mut Context<'_>, at_us: u64, asleep: &mut bool) -> Poll<()> {
+        let now_us = self.clock.now_us();
+        if now_us >= at_us || self.rung.load(atomic::Ordering::Relaxed) {
+            return Poll::Ready(());
+        }
+        // A task always has the same waker, so it needs only one place in the heap.
+        if !*asleep {
+            *asleep = true;
+            let mut waiting = self.waiting();
+            let first = waiting.peek().is_none_or(|first| at_us < first.at_us);
+            waiting.push(Sleeper { at_us, waker: cx.waker().clone() });
+            if first {
+                self.timer.get_ref().set(at_us.saturating_sub(now_us));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Wakes everybody, now and from now on.
+    pub(crate) fn ring_all(&self) {
+        self.rung.store(true, atomic::Ordering::Relaxed);
+        self.waiting().drain().for_each(|sleeper| sleeper.waker.wake());
+    }
+
+    /// Wakes who waits, each in time. Never returns, but for an error of the poll.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub(crate) async fn run(&self) -> io::Result<()> {
+        loop {
+            let mut ready = self.timer.readable().await?;
+            // The expiry need not be read: setting the timer again forgets it.
+            ready.clear_ready();
+            self.ring();
+        }
+    }
+
+    fn ring(&self) {
+        let now_us = self.clock.now_us();
+        let mut waiting = self.waiting();
+        while let Some(first) = waiting.peek() {
+            if first.at_us > now_us {
+                self.timer.get_ref().set(first.at_us.saturating_sub(now_us));
+                return;
+            }
+            if let Some(first) = waiting.pop() {
+                first.waker.wake();
+            }
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BinaryHeap<Sleeper>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "its replacement is the same, but `unsafe`: whoever calls it vouches that the descriptor \
+              stays open and the same, which `Timer` does by owning it and giving it to nobody"
+)]
+fn watched(timer: Timer) -> io::Result<AsyncFd<Timer>> {
+    AsyncFd::with_interest(timer, Interest::READABLE)
+}
+
+struct Timer(TimerFd);
+
+impl Timer {
+    /// `after_us` 0 would switch it off, so the soonest is a microsecond.
+    fn set(&self, after_us: u64) {
+        let after = TimeSpec::from_duration(Duration::from_micros(after_us.max(1)));
+        let set = self.0.set(Expiration::OneShot(after), TimerSetTimeFlags::empty());
+        debug_assert!(set.is_ok(), "a timer of ours takes every time span");
+    }
+}
+
+impl AsRawFd for Timer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+/// Who waits until when. The earliest is the greatest, since the heap gives the greatest first.
+struct Sleeper {
+    at_us: u64,
+    waker: Waker,
+}
+
+impl Ord for Sleeper {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.at_us.cmp(&self.at_us)
+    }
+}
+
+impl PartialOrd for Sleeper {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Sleeper {
+    fn eq(&self, other: &Self) -> bool {
+        self.at_us == other.at_us
+    }
+}
+
+impl Eq for Sleeper {}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_wakes_before_the_time() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let clock = SystemClock::new();
+            let alarm = Alarm::new(clock.clone()).unwrap();
+            let sleep = async |at_us: u64| {
+                alarm.until(at_us).await;
+                assert!(clock.now_us() >= at_us);
+            };
+            tokio::select! {
+                _ = alarm.run() => panic!("it runs on"),
+                _ = async { tokio::join!(sleep(9_000), sleep(3_000), sleep(3_001), sleep(0)) } => {}
+            }
+        });
+    }
+
+    #[test]
+    fn the_earliest_comes_first() {
+        let sleeper = |at_us| Sleeper { at_us, waker: Waker::noop().clone() };
+        let mut waiting: BinaryHeap<_> = [5, 1, 9, 3].map(sleeper).into_iter().collect();
+        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).map(|first| first.at_us).collect();
+        assert_eq!(order, [1, 3, 5, 9]);
+    }
+
+    #[test]
+    fn everybody_wakes_at_the_end() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let alarm = Alarm::new(SystemClock::new()).unwrap();
+            tokio::join!(alarm.until(u64::MAX), alarm.until(u64::MAX - 1), async {
+                alarm.ring_all();
+            });
+            alarm.until(u64::MAX).await;
+        });
+    }
+}

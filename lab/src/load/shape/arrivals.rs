@@ -1,0 +1,102 @@
+//! Constant arrivals, the open loop: the n-th request is due n intervals after the begin, whatever
+//! the target does.
+//!
+//! Whoever is free takes the next one. While all connections are busy, requests that are due wait;
+//! they are sent as soon as one is free, and their latency counts from when they were due.
+//!
+//! The time of the n-th is computed from n, not from the one before, so that nothing adds up.
+
+use super::users::whole;
+use super::{Course, Free, Pace, Part, Turn};
+
+pub(super) struct Arrivals {
+    begin_us: u64,
+    interval_us: f64,
+    turns: Turns,
+}
+
+impl Arrivals {
+    pub(super) fn new(course: Course, part: Part, rate_per_s: f64) -> Self {
+        Self {
+            begin_us: course.begin_us,
+            interval_us: 1_000_000.0 / rate_per_s,
+            turns: Turns::new(part),
+        }
+    }
+}
+
+impl Pace for Arrivals {
+    fn next(&mut self, _: Free) -> Turn {
+        let after_us = whole(self.turns.next() as f64 * self.interval_us);
+        Turn::Due(self.begin_us.saturating_add(after_us))
+    }
+}
+
+/// The numbers of a part's requests among all: every `of`-th.
+pub(super) struct Turns {
+    next: u64,
+    step: u64,
+}
+
+impl Turns {
+    pub(super) fn new(part: Part) -> Self {
+        Self { next: part.index as u64, step: part.of as u64 }
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        let turn = self.next;
+        self.next = turn.saturating_add(self.step);
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::COURSE;
+    use super::*;
+
+    const FREE: Free = Free { user: 0, made: 0, since_us: 0 };
+
+    #[test]
+    fn requests_are_due_at_even_distances_from_the_begin() {
+        assert_eq!(due(Part::WHOLE, 1_000.0, 4), [2_000_000, 2_001_000, 2_002_000, 2_003_000]);
+        assert_eq!(due(Part::WHOLE, 3.0, 4), [2_000_000, 2_333_333, 2_666_667, 3_000_000]);
+    }
+
+    #[test]
+    fn parts_interleave_to_the_whole() {
+        for of in [2, 3, 5] {
+            let mut all: Vec<u64> =
+                (0..of).flat_map(|index| due(Part { index, of }, 777.0, 30)).collect();
+            all.sort_unstable();
+            assert_eq!(all, due(Part::WHOLE, 777.0, 30 * of), "{of} parts");
+        }
+    }
+
+    #[test]
+    fn a_day_of_odd_intervals_does_not_drift() {
+        let mut arrivals = Arrivals::new(COURSE, Part { index: 0, of: 7_000 }, 7.0);
+        let mut last = Turn::Now;
+        for _ in 0..=86 {
+            last = arrivals.next(FREE);
+        }
+        assert_eq!(last, Turn::Due(2_000_000 + 86_000 * 1_000_000));
+    }
+
+    #[test]
+    fn who_is_free_and_since_when_makes_no_difference() {
+        let mut arrivals = Arrivals::new(COURSE, Part::WHOLE, 1_000.0);
+        arrivals.next(FREE);
+        let late = Free { user: 3, made: 9, since_us: 99_000_000 };
+        assert_eq!(arrivals.next(late), Turn::Due(2_001_000));
+    }
+
+    fn due(part: Part, rate_per_s: f64, count: usize) -> Vec<u64> {
+        let mut arrivals = Arrivals::new(COURSE, part, rate_per_s);
+        let due = |_| match arrivals.next(FREE) {
+            Turn::Due(us) => us,
+            other @ (Turn::Now | Turn::At(_)) => panic!("{other:?}"),
+        };
+        (0..count).map(due).collect()
+    }
+}

@@ -1,0 +1,295 @@
+//! Load shapes: when each request starts. One file each (docs/adding-a-load-shape.md).
+//!
+//! Not part of a request's life: it decides when a life begins. Reads the course of a measurement
+//! and the time at which a user became free; answers a [`Turn`]. The generator waits, sends and
+//! counts; a shape never does.
+//!
+//! - *Closed*: the end of a user's request brings about its next one ([`users`], [`think`]). A slow
+//!   target is asked less often, so its slowness is told by fewer requests than saw it.
+//! - *Open*: requests are due at times of their own ([`arrivals`]), whatever the target does. Their
+//!   latency counts from when they were due, so that nobody's waiting is left out.
+//! - *Ramp*: either of them, growing over the measured time ([`ramp`]).
+//!
+//! Architecture invariant: no clock, no socket, no protocol. The same questions get the same
+//! answers, for any number of threads and agents.
+
+mod arrivals;
+mod ramp;
+mod think;
+mod users;
+
+use base::limits;
+use serde::{Deserialize, Serialize};
+
+pub use think::Think;
+
+/// How load is put on the target.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Shape {
+    /// Each user has one request under way, and pauses between two as `think` says.
+    Closed {
+        #[serde(default)]
+        think: Think,
+    },
+    /// Requests are due at even distances. `users` are the most connections.
+    Arrivals { rate_per_s: f64 },
+    /// As `Closed`: `from` users during the warm-up, the others join at even distances over the
+    /// measured time.
+    RampUsers {
+        from: usize,
+        #[serde(default)]
+        think: Think,
+    },
+    /// As `Arrivals`: `from_per_s` during the warm-up, then in a straight line to `to_per_s` at the end
+    /// of the measured time.
+    RampArrivals { from_per_s: f64, to_per_s: f64 },
+}
+
+impl Default for Shape {
+    /// As WSO2's plans: no think time.
+    fn default() -> Self {
+        Self::Closed { think: Think::None }
+    }
+}
+
+/// A shape as the manual lists it: its name, the flags that ask for it, what it does.
+pub struct Row {
+    pub name: &'static str,
+    pub flags: &'static str,
+    pub what: &'static str,
+}
+
+/// Every shape, one line each; `penstock lab load --help` is made from it.
+#[rustfmt::skip]
+pub const LOAD_SHAPES: &[Row] = &[
+    Row { name: "closed",        flags: "--users N",                    what: "N users, each sends its next request when it has its answer" },
+    Row { name: "think",         flags: "--users N --think-time T",     what: "the same, with a pause before each next request" },
+    Row { name: "arrivals",      flags: "--rate R [--users N]",         what: "R requests a second, whatever the target does, on at most N connections" },
+    Row { name: "ramp-users",    flags: "--users N --ramp FROM",        what: "users grow from FROM to N over the measured time" },
+    Row { name: "ramp-arrivals", flags: "--rate R --ramp FROM [--users N]", what: "requests a second grow from FROM to R over the measured time" },
+];
+
+impl Shape {
+    /// Its name in [`LOAD_SHAPES`].
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Closed { think: Think::None } => "closed",
+            Self::Closed { think: Think::Constant { .. } | Think::Uniform { .. } } => "think",
+            Self::Arrivals { .. } => "arrivals",
+            Self::RampUsers { .. } => "ramp-users",
+            Self::RampArrivals { .. } => "ramp-arrivals",
+        }
+    }
+
+    /// Whether requests are due at times of their own.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        match self {
+            Self::Arrivals { .. } | Self::RampArrivals { .. } => true,
+            Self::Closed { .. } | Self::RampUsers { .. } => false,
+        }
+    }
+
+    /// Requests per second that are due on average over the measured time; none in a closed loop.
+    #[must_use]
+    pub fn rate_per_s(&self) -> Option<f64> {
+        match self {
+            Self::Arrivals { rate_per_s } => Some(*rate_per_s),
+            Self::RampArrivals { from_per_s, to_per_s } => {
+                Some(f64::midpoint(*from_per_s, *to_per_s))
+            }
+            Self::Closed { .. } | Self::RampUsers { .. } => None,
+        }
+    }
+
+    /// Users that there are on average over the measured time, of `users` in all; none where their
+    /// number follows from the target (open loop).
+    #[must_use]
+    pub fn mean_users(&self, users: usize) -> Option<f64> {
+        match self {
+            Self::Closed { .. } => Some(users as f64),
+            Self::RampUsers { from, .. } => Some(f64::midpoint(*from as f64, users as f64)),
+            Self::Arrivals { .. } | Self::RampArrivals { .. } => None,
+        }
+    }
+
+    /// How long a user pauses on average between two requests, in milliseconds.
+    #[must_use]
+    pub fn mean_pause_ms(&self) -> f64 {
+        match self {
+            Self::Closed { think } | Self::RampUsers { think, .. } => {
+                think.mean_us() as f64 / 1_000.0
+            }
+            Self::Arrivals { .. } | Self::RampArrivals { .. } => 0.0,
+        }
+    }
+
+    /// # Errors
+    /// A sentence for the user, which begins with the name of what is out of its range.
+    pub fn check(&self, users: usize) -> Result<(), String> {
+        match self {
+            Self::Closed { think } => think.check(),
+            Self::Arrivals { rate_per_s } => check_rate("rate", *rate_per_s),
+            Self::RampUsers { from, .. } if *from == 0 || *from > users => {
+                Err(format!("ramp: from 1 to {users} users here, not {from}"))
+            }
+            Self::RampUsers { think, .. } => think.check(),
+            Self::RampArrivals { from_per_s, to_per_s } => {
+                check_rate("ramp", *from_per_s).and_then(|()| check_rate("rate", *to_per_s))
+            }
+        }
+    }
+
+    /// The shape at work for one of the threads that share a measurement.
+    pub(crate) fn pace(&self, course: Course, part: Part, seed: u64) -> Box<dyn Pace> {
+        match self {
+            Self::Closed { think } => Box::new(users::Users::new(course, *think, seed)),
+            Self::Arrivals { rate_per_s } => {
+                Box::new(arrivals::Arrivals::new(course, part, *rate_per_s))
+            }
+            Self::RampUsers { from, think } => {
+                Box::new(ramp::RampUsers::new(course, *from, *think, seed))
+            }
+            Self::RampArrivals { from_per_s, to_per_s } => {
+                Box::new(ramp::RampArrivals::new(course, part, (*from_per_s, *to_per_s)))
+            }
+        }
+    }
+}
+
+fn check_rate(name: &str, per_s: f64) -> Result<(), String> {
+    let least = 1.0 / limits::LOAD_INTERVAL_S_MAX as f64;
+    let most = limits::LOAD_RATE_MAX as f64;
+    if (least..=most).contains(&per_s) {
+        return Ok(());
+    }
+    Err(format!(
+        "{name}: 1/{} to {most} requests a second, not {per_s}",
+        limits::LOAD_INTERVAL_S_MAX
+    ))
+}
+
+/// The times of a measurement, in microseconds of its clock, and how many users share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Course {
+    /// When load begins: the warm-up's start.
+    pub(crate) begin_us: u64,
+    /// When the measured time begins.
+    pub(crate) from_us: u64,
+    /// When it ends, unless somebody ends it early.
+    pub(crate) until_us: u64,
+    pub(crate) users: usize,
+}
+
+/// One of several equals that share the work: a thread of the generator, or an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// 0 to `of - 1`.
+    pub(crate) index: usize,
+    pub(crate) of: usize,
+}
+
+impl Part {
+    pub(crate) const WHOLE: Self = Self { index: 0, of: 1 };
+}
+
+/// A user that is free for its next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Free {
+    /// Which one, of all users of the measurement.
+    pub(crate) user: usize,
+    /// How many requests it has made.
+    pub(crate) made: u64,
+    /// Since when, in microseconds.
+    pub(crate) since_us: u64,
+}
+
+/// When a user's next request starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Now. Its latency counts from its start.
+    Now,
+    /// Then, which may have passed. Its latency counts from its start.
+    At(u64),
+    /// It is due then, which may have passed. Its latency counts from then, sent late or not.
+    Due(u64),
+}
+
+/// A shape at work.
+pub(crate) trait Pace: Send {
+    /// What a free user does next. It is not asked again for that user until that is done. A turn
+    /// at or after the end of the measured time means that the user is done.
+    fn next(&mut self, free: Free) -> Turn;
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A warm-up of 10 s and 10 s measured, begun at the second second.
+    pub(crate) const COURSE: Course =
+        Course { begin_us: 2_000_000, from_us: 12_000_000, until_us: 22_000_000, users: 4 };
+
+    #[test]
+    fn every_shape_has_its_row_and_every_row_its_shape() {
+        let think = Think::Constant { us: 1 };
+        let shapes = [
+            Shape::default(),
+            Shape::Closed { think },
+            Shape::Arrivals { rate_per_s: 1.0 },
+            Shape::RampUsers { from: 1, think: Think::None },
+            Shape::RampArrivals { from_per_s: 1.0, to_per_s: 2.0 },
+        ];
+        let names: Vec<_> = shapes.iter().map(Shape::name).collect();
+        assert_eq!(names, LOAD_SHAPES.iter().map(|row| row.name).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn figures_out_of_range_are_refused_by_name() {
+        let most = limits::LOAD_RATE_MAX as f64;
+        let think = Think::Uniform { from_us: 2, to_us: 1 };
+        for (shape, expect) in [
+            (Shape::default(), ""),
+            (Shape::Closed { think }, "think-time"),
+            (Shape::Arrivals { rate_per_s: 100.5 }, ""),
+            (Shape::Arrivals { rate_per_s: 0.0 }, "rate"),
+            (Shape::Arrivals { rate_per_s: f64::NAN }, "rate"),
+            (Shape::Arrivals { rate_per_s: most * 2.0 }, "rate"),
+            (Shape::RampUsers { from: 4, think: Think::None }, ""),
+            (Shape::RampUsers { from: 5, think: Think::None }, "ramp"),
+            (Shape::RampUsers { from: 0, think: Think::None }, "ramp"),
+            (Shape::RampUsers { from: 1, think }, "think-time"),
+            (Shape::RampArrivals { from_per_s: -1.0, to_per_s: 9.0 }, "ramp"),
+            (Shape::RampArrivals { from_per_s: 1.0, to_per_s: f64::INFINITY }, "rate"),
+        ] {
+            let refusal = shape.check(4).err().unwrap_or_default();
+            assert_eq!(refusal.split(':').next(), Some(expect), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn averages_are_over_the_measured_time() {
+        let ramp = Shape::RampUsers { from: 10, think: Think::Constant { us: 2_500 } };
+        assert_eq!((ramp.mean_users(30), ramp.rate_per_s()), (Some(20.0), None));
+        assert_eq!(ramp.mean_pause_ms(), 2.5);
+        let ramp = Shape::RampArrivals { from_per_s: 10.0, to_per_s: 30.0 };
+        assert_eq!((ramp.mean_users(30), ramp.rate_per_s()), (None, Some(20.0)));
+    }
+
+    #[test]
+    fn a_shape_is_the_same_after_a_way_through_json() {
+        for text in [
+            r#"{"kind":"closed","think":{"kind":"none"}}"#,
+            r#"{"kind":"arrivals","rate_per_s":100.5}"#,
+            r#"{"kind":"ramp-users","from":3,"think":{"kind":"uniform","from_us":1,"to_us":2}}"#,
+            r#"{"kind":"ramp-arrivals","from_per_s":1.0,"to_per_s":2.0}"#,
+        ] {
+            let shape: Shape = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&shape).unwrap(), text);
+        }
+        assert!(serde_json::from_str::<Shape>(r#"{"kind":"arrivals","rate":1}"#).is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! The HdrHistogram log: one histogram per second of the measured time, V2 with DEFLATE, as
+//! HdrHistogram's own log readers and plotters take it.
+//!
+//! Values are microseconds. In an open loop the plain intervals hold latencies from when requests
+//! were due, and those with `Tag=service` the times from their start. A request stands in the
+//! interval in which it ended. All intervals of a tag together are the histogram of the report.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, UNIX_EPOCH};
+
+use base::limits;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+
+use super::{create, panicked};
+use crate::load::statistics::Interval;
+
+/// The tag of service times.
+pub(crate) const SERVICE_TAG: &str = "service";
+
+/// An interval, and when it was, on the measurement's clock.
+pub(crate) struct Stretch {
+    pub(crate) from_us: u64,
+    pub(crate) until_us: u64,
+    pub(crate) interval: Interval,
+}
+
+/// The log's thread.
+pub(crate) struct Log {
+    queue: SyncSender<Stretch>,
+    writer: JoinHandle<io::Result<()>>,
+}
+
+impl Log {
+    /// `origin_us`: the clock's zero on the Unix clock. `title`: the first comment.
+    ///
+    /// # Errors
+    /// When the file exists or can't be made, or there is no thread.
+    pub(crate) fn create(path: &Path, origin_us: u64, title: String) -> io::Result<Self> {
+        let file = create(path)?;
+        let (queue, stretches) = sync_channel(limits::HLOG_INTERVALS_MAX);
+        let writer = thread::Builder::new()
+            .name("hlog".to_owned())
+            .spawn(move || write(file, origin_us, &title, &stretches))?;
+        Ok(Self { queue, writer })
+    }
+
+    /// Waits while the writer is more than [`limits::HLOG_INTERVALS_MAX`] intervals behind. Not to be
+    /// called from a thread that makes load.
+    pub(crate) fn push(&self, stretch: Stretch) {
+        // A writer that is gone says why in `finish`.
+        let _ = self.queue.send(stretch);
+    }
+
+    /// # Errors
+    /// The first that the writer met; what came after it is not in the file.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        drop(self.queue);
+        self.writer.join().map_err(|_| panicked())?
+    }
+}
+
+fn write(file: File, origin_us: u64, title: &str, stretches: &Receiver<Stretch>) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    let mut serializer = V2DeflateSerializer::new();
+    let base = UNIX_EPOCH + Duration::from_micros(origin_us);
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment(title)
+        .add_comment("[Histogram log format version 1.3]")
+        .with_start_time(base)
+        .with_base_time(base)
+        .with_max_value_divisor(US_PER_MS)
+        .begin_log_with(&mut out, &mut serializer)?;
+    log.write_comment(" values in microseconds, Interval_Max in milliseconds")?;
+    for Stretch { from_us, until_us, interval } in stretches {
+        let start = Duration::from_micros(from_us);
+        let length = Duration::from_micros(until_us.saturating_sub(from_us));
+        let tagged = [
+            (Some(&interval.latencies_us), None),
+            (interval.service_us.as_ref(), Tag::new(SERVICE_TAG)),
+        ];
+        for (histogram, tag) in tagged {
+            if let Some(histogram) = histogram {
+                log.write_histogram(histogram, start, length, tag).map_err(io::Error::other)?;
+            }
+        }
+    }
+    drop(log);
+    out.flush()
+}
+
+const US_PER_MS: f64 = 1_000.0;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use base64::Engine as _;
+    use hdrhistogram::Histogram;
+    use hdrhistogram::serialization::Deserializer;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn what_is_read_back_is_what_was_written() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("histogram.hlog");
+        let log = Log::create(&path, 1_700_000_000_000_000, "a title".to_owned()).unwrap();
+        let mut written = Vec::new();
+        for second in 0..20_u64 {
+            let mut interval = Interval::new(second % 2 == 1);
+            for value in 0..second * 100 {
+                interval.latencies_us.record(value * value).unwrap();
+                interval.service_us.iter_mut().for_each(|times| times.record(value).unwrap());
+            }
+            written.push(interval.clone());
+            let from_us = second * 1_000_000;
+            log.push(Stretch { from_us, until_us: from_us + 1_000_000, interval });
+        }
+        log.finish().unwrap();
+        let expect: Vec<_> = written
+            .into_iter()
+            .flat_map(|one| {
+                [
+                    Some((None, one.latencies_us)),
+                    one.service_us.map(|times| (Some("service".to_owned()), times)),
+                ]
+            })
+            .flatten()
+            .collect();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let read = histograms(text.as_bytes());
+        assert!(text.starts_with("#a title\n#[Histogram log format version 1.3]\n"), "{text}");
+        assert!(text.contains("#[BaseTime: 1700000000.000 (seconds since epoch)]"), "{text}");
+        assert_eq!(read.len(), expect.len());
+        assert!(read == expect);
+    }
+
+    #[test]
+    fn a_file_that_exists_is_left_alone() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("histogram.hlog");
+        std::fs::write(&path, "precious").unwrap();
+        let refusal = Log::create(&path, 0, String::new()).err().map(|error| error.kind());
+        assert_eq!(refusal, Some(io::ErrorKind::AlreadyExists));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    fn histograms(log: &[u8]) -> Vec<(Option<String>, Histogram<u64>)> {
+        let mut deserializer = Deserializer::new();
+        let mut read = |encoded: &str| {
+            let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap();
+            deserializer.deserialize(&mut &bytes[..]).unwrap()
+        };
+        let mut found = Vec::new();
+        for entry in IntervalLogIterator::new(log) {
+            if let LogEntry::Interval(interval) = entry.unwrap() {
+                let tag = interval.tag().map(|tag| tag.as_str().to_owned());
+                found.push((tag, read(interval.encoded_histogram())));
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,325 @@
+//! JMeter's result file, CSV with the 17 columns of its default configuration, so that JMeter's own
+//! tools and WSO2's jtl-splitter read it.
+//!
+//! One line per request, the warm-up's included, in no strict order. `timeStamp` is the start (in an
+//! open loop: when the request was due), `elapsed` and `Latency` count from there; `IdleTime` is 0.
+//! Milliseconds are cut from the Unix clock before they are subtracted, as JMeter does.
+//!
+//! Source: JMeter user manual, "CSV Log format".
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use base::limits;
+
+use super::{create, panicked};
+use crate::load::response::Outcome;
+use crate::load::statistics::Sample;
+
+const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,\
+                      success,failureMessage,bytes,sentBytes,grpThreads,allThreads,URL,Latency,\
+                      IdleTime,Connect\n";
+
+/// The file's thread.
+pub(crate) struct Jtl {
+    queue: SyncSender<Vec<Sample>>,
+    lost: Arc<AtomicU64>,
+    writer: JoinHandle<io::Result<()>>,
+}
+
+/// What is the same in every line.
+pub(crate) struct Same {
+    /// The clock's zero on the Unix clock.
+    pub(crate) origin_us: u64,
+    pub(crate) url: String,
+}
+
+impl Jtl {
+    /// # Errors
+    /// When the file exists or can't be made, or there is no thread.
+    pub(crate) fn create(path: &Path, same: Same) -> io::Result<Self> {
+        let file = create(path)?;
+        let (queue, chunks) = sync_channel(limits::JTL_CHUNKS_MAX);
+        let writer = thread::Builder::new()
+            .name("jtl".to_owned())
+            .spawn(move || write(file, &same, &chunks))?;
+        Ok(Self { queue, lost: Arc::default(), writer })
+    }
+
+    /// For one thread of the generator.
+    pub(crate) fn chunks(&self) -> Chunks {
+        Chunks { chunk: Vec::new(), queue: self.queue.clone(), lost: Arc::clone(&self.lost) }
+    }
+
+    /// Waits until all is written, once all [`Chunks`] are gone. Answers how many samples were lost,
+    /// because they came faster than they could be written.
+    ///
+    /// # Errors
+    /// The first that the writer met; what came after it is not in the file.
+    pub(crate) fn finish(self) -> io::Result<u64> {
+        drop(self.queue);
+        self.writer.join().map_err(|_| panicked())??;
+        Ok(self.lost.load(Ordering::Relaxed))
+    }
+}
+
+/// Gathers the samples of one thread; the rest is handed over when it is dropped.
+pub(crate) struct Chunks {
+    chunk: Vec<Sample>,
+    queue: SyncSender<Vec<Sample>>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Chunks {
+    /// Never waits.
+    pub(crate) fn push(&mut self, sample: Sample) {
+        if self.chunk.capacity() == 0 {
+            self.chunk.reserve_exact(limits::JTL_CHUNK_SAMPLES);
+        }
+        self.chunk.push(sample);
+        if self.chunk.len() >= limits::JTL_CHUNK_SAMPLES {
+            let chunk = std::mem::take(&mut self.chunk);
+            let samples = chunk.len() as u64;
+            if self.queue.try_send(chunk).is_err() {
+                self.lost.fetch_add(samples, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Drop for Chunks {
+    /// Waits for room in the queue: by then the load is over.
+    fn drop(&mut self) {
+        let samples = self.chunk.len() as u64;
+        if self.queue.send(std::mem::take(&mut self.chunk)).is_err() {
+            self.lost.fetch_add(samples, Ordering::Relaxed);
+        }
+    }
+}
+
+fn write(file: File, same: &Same, chunks: &Receiver<Vec<Sample>>) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    out.write_all(HEADER.as_bytes())?;
+    let url = field(&same.url);
+    for sample in chunks.iter().flatten() {
+        line(&mut out, &sample, same.origin_us, &url)?;
+    }
+    out.flush()
+}
+
+fn line(out: &mut impl Write, sample: &Sample, origin_us: u64, url: &str) -> io::Result<()> {
+    let ms = |us: u64| us.saturating_add(origin_us) / 1_000;
+    let from_ms = ms(sample.from_us);
+    let since_ms = |us: u64| ms(us).saturating_sub(from_ms);
+    let detail = &sample.detail;
+    let first_byte_ms = match detail.first_byte_us {
+        0 => 0,
+        us => since_ms(us),
+    };
+    let (code, (message, failure)) = (Code(sample), told(sample));
+    writeln!(
+        out,
+        "{from_ms},{},HTTP Request,{code},{message},Thread Group 1-{},text,{},{failure},{},{},{},{},{url},{first_byte_ms},0,{}",
+        since_ms(sample.end_us),
+        detail.user + 1,
+        !sample.outcome.is_error(),
+        sample.bytes.received,
+        sample.bytes.sent,
+        detail.users,
+        detail.users,
+        detail.connect_us / 1_000,
+    )
+}
+
+/// The status, or in JMeter's words that there was none.
+struct Code<'a>(&'a Sample);
+
+impl fmt::Display for Code<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.outcome {
+            Outcome::Good | Outcome::Status(_) | Outcome::BodyMismatch => {
+                write!(out, "{}", self.0.detail.status)
+            }
+            kind @ (Outcome::Connect
+            | Outcome::Write
+            | Outcome::Closed
+            | Outcome::Timeout
+            | Outcome::Unsent
+            | Outcome::Protocol) => write!(out, "Non HTTP response code: {kind}"),
+        }
+    }
+}
+
+/// Response message and failure message. None has a comma: WSO2's jtl-splitter drops lines that have
+/// more than 17 fields however they are quoted.
+fn told(sample: &Sample) -> (&'static str, &'static str) {
+    let reason = reason(sample.detail.status);
+    match sample.outcome {
+        Outcome::Good => (reason, ""),
+        Outcome::Status(_) => (reason, "the status is not 2xx"),
+        Outcome::BodyMismatch => (reason, "the expected text is not in the body"),
+        Outcome::Connect => ("no connection", ""),
+        Outcome::Write => ("the connection broke while the request was written", ""),
+        Outcome::Closed => ("the connection ended before the answer did", ""),
+        Outcome::Timeout => ("no whole answer in time", ""),
+        Outcome::Unsent => ("no connection was free in time", ""),
+        Outcome::Protocol => ("the answer is not HTTP/1.1", ""),
+    }
+}
+
+/// Source: RFC 9110 section 15. Empty for a status that gateways don't usually send.
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => "",
+    }
+}
+
+/// A field of a CSV line, quoted where it has to be. Source: RFC 4180 section 2.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text.to_owned()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::load::statistics::{Detail, Traffic};
+
+    const SAMPLE: Sample = Sample {
+        from_us: 1_999,
+        start_us: 2_000,
+        end_us: 14_001,
+        outcome: Outcome::Good,
+        bytes: Traffic { sent: 1_200, received: 1_100 },
+        queued: false,
+        detail: Detail { status: 200, connect_us: 1_500, first_byte_us: 13_000, user: 4, users: 9 },
+    };
+
+    #[test]
+    fn a_line_has_jmeters_columns_in_milliseconds() {
+        check(
+            SAMPLE,
+            "1700000000001,13,HTTP Request,200,OK,Thread Group 1-5,text,true,,1100,1200,9,9,URL,12,0,1",
+        );
+    }
+
+    #[test]
+    fn a_failure_is_told_by_its_status_or_its_kind() {
+        let failed = |outcome, status| {
+            let detail = Detail { status, ..SAMPLE.detail };
+            Sample { outcome, detail, ..SAMPLE }
+        };
+        check(
+            failed(Outcome::BodyMismatch, 200),
+            "1700000000001,13,HTTP Request,200,OK,Thread Group 1-5,text,false,the expected text is not in the body,1100,1200,9,9,URL,12,0,1",
+        );
+        check(
+            failed(Outcome::Status(503), 503),
+            "1700000000001,13,HTTP Request,503,Service Unavailable,Thread Group 1-5,text,false,the status is not 2xx,1100,1200,9,9,URL,12,0,1",
+        );
+        let detail = Detail { status: 0, connect_us: 0, first_byte_us: 0, ..SAMPLE.detail };
+        check(
+            Sample { outcome: Outcome::Connect, bytes: Traffic::default(), detail, ..SAMPLE },
+            "1700000000001,13,HTTP Request,Non HTTP response code: connect,no connection,Thread Group 1-5,text,false,,0,0,9,9,URL,0,0,0",
+        );
+    }
+
+    #[test]
+    fn no_outcome_makes_a_line_of_more_than_17_fields() {
+        for outcome in [
+            Outcome::Good,
+            Outcome::Connect,
+            Outcome::Write,
+            Outcome::Closed,
+            Outcome::Timeout,
+            Outcome::Unsent,
+            Outcome::Protocol,
+            Outcome::BodyMismatch,
+            Outcome::Status(404),
+        ] {
+            assert_eq!(text(Sample { outcome, ..SAMPLE }).split(',').count(), 17, "{outcome}");
+        }
+        assert_eq!(HEADER.split(',').count(), 17);
+    }
+
+    #[test]
+    fn a_url_with_a_comma_is_quoted() {
+        assert_eq!(field("http://a/?x=1,2"), "\"http://a/?x=1,2\"");
+        assert_eq!(field("http://a/?x=\"1\""), "\"http://a/?x=\"\"1\"\"\"");
+        assert_eq!(field("http://a/?x=1"), "http://a/?x=1");
+    }
+
+    #[test]
+    fn all_chunks_of_all_threads_are_in_the_file_when_it_is_finished() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("results.jtl");
+        let same = || Same { origin_us: 0, url: "URL".to_owned() };
+        let jtl = Jtl::create(&path, same()).unwrap();
+        let threads: Vec<_> = [0, 1, limits::JTL_CHUNK_SAMPLES, 3 * limits::JTL_CHUNK_SAMPLES + 7]
+            .map(|samples| {
+                let mut chunks = jtl.chunks();
+                thread::spawn(move || (0..samples).for_each(|_| chunks.push(SAMPLE)))
+            })
+            .into();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let lost = jtl.finish().unwrap();
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count() as u64;
+        assert_eq!(lines + lost, 1 + 8 + 4 * limits::JTL_CHUNK_SAMPLES as u64);
+        let refusal = Jtl::create(&path, same()).err().map(|error| error.kind());
+        assert_eq!(refusal, Some(io::ErrorKind::AlreadyExists));
+    }
+
+    #[test]
+    fn what_can_not_be_written_in_time_is_lost_and_counted() {
+        let (queue, chunks) = sync_channel(1);
+        let mut all = Chunks { chunk: Vec::new(), queue, lost: Arc::default() };
+        let lost = Arc::clone(&all.lost);
+        (0..3 * limits::JTL_CHUNK_SAMPLES).for_each(|_| all.push(SAMPLE));
+        assert_eq!(lost.load(Ordering::Relaxed), 2 * limits::JTL_CHUNK_SAMPLES as u64);
+        assert_eq!(chunks.recv().map(|chunk| chunk.len()), Ok(limits::JTL_CHUNK_SAMPLES));
+    }
+
+    #[track_caller]
+    fn check(sample: Sample, expect: &str) {
+        assert_eq!(text(sample), format!("{expect}\n"));
+    }
+
+    fn text(sample: Sample) -> String {
+        let mut out = Vec::new();
+        line(&mut out, &sample, 1_700_000_000_000_000, "URL").unwrap();
+        String::from_utf8(out).unwrap()
+    }
+}

@@ -1,0 +1,327 @@
+//! Load shapes and raw data over real sockets: counts and fields. When things happen is tested where
+//! it is decided, without a clock (src/load/shape).
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::cast_possible_truncation, reason = "the figures are small")]
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use penstock_lab::echo::{self, Echo};
+use penstock_lab::load::{self, Doubt, LoadError, Options, Quantised, Report, Shape, Stop, Think};
+use penstock_lab::raw::Raw;
+use tempfile::TempDir;
+
+#[test]
+fn an_open_loop_makes_exactly_the_requests_that_are_due() {
+    let echo = start_echo(0);
+    for threads in [1, 3] {
+        let before = echo.requests();
+        let shape = Shape::Arrivals { rate_per_s: 500.0 };
+        let report = run(Options { threads, users: 8, shape, ..options(&echo) });
+        // 100 ms of warm-up and 400 ms measured, at 500 a second.
+        assert_eq!((report.requests, report.requests_in_all), (200, 250));
+        assert_eq!(report.requests_in_all, echo.requests() - before);
+        assert_eq!(report.errors_in_all, 0);
+        let open = report.open.unwrap();
+        assert!(open.service.mean_ms > 0.0 && open.service.mean_ms <= report.latency.mean_ms);
+    }
+}
+
+#[test]
+fn a_ramp_of_arrivals_makes_as_many_as_the_area_below_its_line() {
+    let echo = start_echo(0);
+    let shape = Shape::RampArrivals { from_per_s: 100.0, to_per_s: 900.0 };
+    let report = run(Options { users: 8, shape, ..options(&echo) });
+    assert_eq!((report.requests, report.requests_in_all), (200, 210));
+    assert_eq!(report.requests_in_all, echo.requests());
+}
+
+#[test]
+fn what_finds_no_connection_is_sent_late_and_counted() {
+    // One connection and 20 ms each: 50 a second can be answered, 200 are due.
+    let echo = start_echo(20);
+    let shape = Shape::Arrivals { rate_per_s: 200.0 };
+    let report = run(Options { users: 1, shape, ..options(&echo) });
+    assert_eq!((report.requests, report.requests_in_all), (80, 100));
+    assert_eq!((report.errors, report.requests_in_all), (0, echo.requests()));
+    let open = report.open.unwrap();
+    assert!(open.queued > 50, "{}", open.queued);
+    assert!(report.latency.max_ms > 500.0 && open.service.p50_ms < open.late.p50_ms);
+    let names = names(&report);
+    assert!(names.contains(&"rate-missed") && names.contains(&"connections-busy"), "{names:?}");
+}
+
+#[test]
+fn what_is_never_sent_is_counted_as_such() {
+    // Accepts connections and says nothing.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let report = run(Options {
+        users: 2,
+        warm_up: Duration::ZERO,
+        timeout: Duration::from_millis(300),
+        shape: Shape::Arrivals { rate_per_s: 100.0 },
+        ..at(silent.local_addr().unwrap())
+    });
+    assert_eq!((report.requests, report.errors), (40, 40));
+    let count = |kind: &str| report.errors_by_kind.iter().find(|(name, _)| name == kind).unwrap().1;
+    assert_eq!(count("timeout") + count("unsent"), report.requests);
+    assert_eq!(count("timeout"), report.requests_in_all);
+    assert!(report.latency.min_ms >= 300.0, "{}", report.latency.min_ms);
+}
+
+#[test]
+fn a_stop_counts_what_was_due_until_then() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let options = Options {
+        users: 1,
+        warm_up: Duration::ZERO,
+        duration: Duration::from_secs(3_600),
+        shape: Shape::Arrivals { rate_per_s: 1_000.0 },
+        ..at(silent.local_addr().unwrap())
+    };
+    let stop: Stop = options.stop.clone();
+    let report = load::run(&options, &mut |_| stop.stop()).unwrap();
+    let due = report.seconds * 1_000.0;
+    // The one that was under way is cut.
+    assert!((report.requests as f64 - due).abs() <= 3.0, "{} of {due}", report.requests);
+    assert_eq!(report.errors_by_kind, [("unsent".to_owned(), report.requests)]);
+}
+
+#[test]
+fn users_that_think_make_fewer_requests_and_littles_law_knows_of_it() {
+    let echo = start_echo(0);
+    let shape = Shape::Closed { think: Think::Constant { us: 50_000 } };
+    let report = run(Options { users: 4, shape, ..options(&echo) });
+    // Each of the four can make at most one more than 400 ms hold pauses of 50 ms.
+    assert!((4..=36).contains(&report.requests), "{}", report.requests);
+    assert_eq!(report.requests_in_all, echo.requests());
+    assert!(
+        report.users_by_littles_law > report.latency.mean_ms * report.throughput_per_s / 1_000.0
+    );
+}
+
+#[test]
+fn users_join_over_the_measured_time() {
+    let echo = start_echo(0);
+    let folder = TempDir::new().unwrap();
+    let jtl = folder.path().join("results.jtl");
+    let shape = Shape::RampUsers { from: 1, think: Think::None };
+    let raw = Raw { jtl: Some(jtl.clone()), ..Raw::default() };
+    let report = run(Options { users: 5, shape, raw, ..options(&echo) });
+    let lines = read_jtl(&jtl);
+    let users = |measured: bool| {
+        let chosen = lines.iter().filter(|line| line.measured(&report) == measured);
+        chosen.map(|line| line.users).max().unwrap()
+    };
+    assert_eq!((users(false), users(true)), (1, 5));
+}
+
+#[test]
+fn a_jtl_has_every_request_and_its_milliseconds_give_the_quantised_row() {
+    let echo = start_echo(3);
+    for shape in [Shape::default(), Shape::Arrivals { rate_per_s: 400.0 }] {
+        let folder = TempDir::new().unwrap();
+        let jtl = folder.path().join("results.jtl");
+        let raw = Raw { jtl: Some(jtl.clone()), ..Raw::default() };
+        let report = run(Options { threads: 2, users: 6, shape, raw, ..options(&echo) });
+        let lines = read_jtl(&jtl);
+        assert_eq!(lines.len() as u64, report.requests_in_all);
+        let measured: Vec<_> = lines.iter().filter(|line| line.measured(&report)).collect();
+        assert_eq!(report.quantised, recalculated(&measured));
+        for line in lines {
+            assert!(line.success && line.first_byte_ms <= line.elapsed_ms, "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn the_histogram_log_adds_up_to_the_report() {
+    let echo = start_echo(0);
+    for (shape, tags) in [
+        (Shape::default(), &[None][..]),
+        (Shape::Arrivals { rate_per_s: 400.0 }, &[None, Some("service")]),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let hlog = folder.path().join("histogram.hlog");
+        let raw = Raw { hlog: Some(hlog.clone()), ..Raw::default() };
+        let duration = Duration::from_millis(1_300);
+        let report = run(Options { threads: 2, users: 6, duration, shape, raw, ..options(&echo) });
+        for tag in tags {
+            let (intervals, sum) = read_hlog(&hlog, *tag);
+            // The first second, the rest, and what ended after it.
+            assert!(intervals >= 2, "{intervals}");
+            assert_eq!(sum.len(), report.requests);
+        }
+        let (_, sum) = read_hlog(&hlog, None);
+        let p99_ms = sum.value_at_quantile(0.99) as f64 / 1_000.0;
+        assert_eq!(p99_ms.min(report.latency.max_ms), report.latency.p99_ms);
+    }
+}
+
+#[test]
+fn raw_data_never_goes_into_a_file_that_exists() {
+    let echo = start_echo(0);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("there");
+    std::fs::write(&path, "precious").unwrap();
+    let some = || Some(path.clone());
+    for raw in [Raw { hlog: some(), jtl: None }, Raw { hlog: None, jtl: some() }] {
+        let error = load::run(&Options { raw, ..options(&echo) }, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, LoadError::Usage(_)), "{error}");
+        assert!(error.to_string().contains("there exists"), "{error}");
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[test]
+fn the_json_tells_the_shape_and_both_kinds_of_time() {
+    let echo = start_echo(0);
+    let closed = run(options(&echo)).json();
+    assert_eq!(closed["shape"]["kind"], "closed");
+    assert!(closed["service_p99_ms"].is_null() && closed["queued"].is_null());
+    let shape = Shape::Arrivals { rate_per_s: 100.0 };
+    let open = run(Options { shape, ..options(&echo) }).json();
+    assert_eq!(open["shape"]["rate_per_s"], 100.0);
+    for key in "service_mean_ms service_p50_ms service_p999_ms late_p99_ms late_max_ms queued \
+                generator_lag_p99_ms measured_from_ms"
+        .split_whitespace()
+    {
+        assert!(open[key].is_number(), "{key}: {open}");
+    }
+    assert_eq!(open["quantised"]["samples"], open["requests"]);
+}
+
+/// The published pipeline's row out of a JTL, by counting instead of by a histogram.
+fn recalculated(lines: &[&Line]) -> Quantised {
+    let mut all: Vec<u64> = lines.iter().map(|line| line.elapsed_ms).collect();
+    all.sort_unstable();
+    // Below 256 ms a histogram of two digits tells all milliseconds apart.
+    assert!(all.iter().all(|ms| *ms < 256), "{all:?}");
+    let count = all.len() as f64;
+    let rank = |tenths: usize| all[(all.len() * tenths).div_ceil(1_000).max(1) - 1];
+    let mean = all.iter().sum::<u64>() as f64 / count;
+    let squares = all.iter().map(|ms| (*ms as f64 - mean) * (*ms as f64 - mean));
+    let first = lines.iter().map(|line| line.time_ms).min().unwrap();
+    let last = lines.iter().map(|line| line.time_ms + line.elapsed_ms).max().unwrap();
+    let seconds = (last - first) as f64 / 1_000.0;
+    let rounded = |value: f64| format!("{value:.2}").parse::<f64>().unwrap();
+    let per_s = |bytes: fn(&Line) -> u64| {
+        rounded(lines.iter().map(|line| bytes(line)).sum::<u64>() as f64 / 1_024.0 / seconds)
+    };
+    let (throughput_per_s, mean_ms) = (rounded(count / seconds), rounded(mean));
+    Quantised {
+        samples: all.len() as u64,
+        errors: 0,
+        error_percent: 0.0,
+        throughput_per_s,
+        mean_ms,
+        sd_ms: rounded((squares.sum::<f64>() / count).sqrt()),
+        users: (throughput_per_s * mean_ms / 1_000.0) as u64,
+        min_ms: all[0],
+        max_ms: all[all.len() - 1],
+        p50_ms: rank(500),
+        p75_ms: rank(750),
+        p90_ms: rank(900),
+        p95_ms: rank(950),
+        p98_ms: rank(980),
+        p99_ms: rank(990),
+        p999_ms: rank(999),
+        received_kb_per_s: per_s(|line| line.received),
+        sent_kb_per_s: per_s(|line| line.sent),
+    }
+}
+
+#[derive(Debug)]
+struct Line {
+    time_ms: u64,
+    elapsed_ms: u64,
+    success: bool,
+    received: u64,
+    sent: u64,
+    users: u64,
+    first_byte_ms: u64,
+}
+
+impl Line {
+    fn measured(&self, report: &Report) -> bool {
+        let until_ms = report.measured_from_ms + (report.seconds * 1_000.0).round() as u64;
+        (report.measured_from_ms..until_ms).contains(&self.time_ms)
+    }
+}
+
+fn read_jtl(path: &Path) -> Vec<Line> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,\
+         failureMessage,bytes,sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect"
+    );
+    let read = |line: &str| {
+        let cells: Vec<_> = line.split(',').collect();
+        assert_eq!(cells.len(), 17, "{line}");
+        let number = |at: usize| cells[at].parse::<u64>().unwrap();
+        Line {
+            time_ms: number(0),
+            elapsed_ms: number(1),
+            success: cells[7] == "true",
+            received: number(9),
+            sent: number(10),
+            users: number(12),
+            first_byte_ms: number(14),
+        }
+    };
+    lines.map(read).collect()
+}
+
+/// How many intervals have the tag, and all of them together.
+fn read_hlog(path: &Path, tag: Option<&str>) -> (usize, Histogram<u64>) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut deserializer = Deserializer::new();
+    let mut sum = Histogram::<u64>::new(3).unwrap();
+    let mut intervals = 0;
+    for entry in IntervalLogIterator::new(text.as_bytes()) {
+        let LogEntry::Interval(interval) = entry.unwrap() else { continue };
+        if interval.tag().map(|tag| tag.as_str()) != tag {
+            continue;
+        }
+        let encoded = interval.encoded_histogram();
+        let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap();
+        let one: Histogram<u64> = deserializer.deserialize(&mut &bytes[..]).unwrap();
+        sum.add(one).unwrap();
+        intervals += 1;
+    }
+    (intervals, sum)
+}
+
+fn names(report: &Report) -> Vec<&'static str> {
+    report.doubts.iter().map(Doubt::name).collect()
+}
+
+fn run(options: Options) -> Report {
+    load::run(&options, &mut |_| {}).unwrap()
+}
+
+fn options(echo: &Echo) -> Options {
+    at(echo.addr())
+}
+
+fn at(addr: SocketAddr) -> Options {
+    Options {
+        users: 4,
+        warm_up: Duration::from_millis(100),
+        duration: Duration::from_millis(400),
+        ..Options::new(format!("http://{addr}/"))
+    }
+}
+
+fn start_echo(delay_ms: u64) -> Echo {
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Echo::start(echo::Options { listen, delay_ms, tls: None, workers: Some(1) }).unwrap()
+}
