@@ -13,6 +13,7 @@ mod framing;
 mod keeping;
 mod living;
 mod logging;
+mod long_bodies;
 mod paths;
 mod routing;
 mod tokens;
