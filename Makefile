@@ -11,6 +11,8 @@ FUZZ_SMOKE_S ?= 5
 SECONDS_EACH ?= 60
 # `make test INSTRUCTIONS=no` leaves the instruction counts out, for machines where valgrind can't be had.
 INSTRUCTIONS ?= yes
+# `make test BROWSER=no` leaves out the look at the lab's report in a browser, for machines that can't have one.
+BROWSER ?= yes
 
 # $(call need,COMMAND,PACKAGE): stops with the package's name when the command isn't there.
 need = command -v $(1) >/dev/null 2>&1 || { echo >&2 "missing: $(1). On Debian: $(2)"; exit 1; }
@@ -41,6 +43,11 @@ ifeq ($(INSTRUCTIONS),yes)
 else
 	@echo "instruction counts were NOT checked: INSTRUCTIONS=$(INSTRUCTIONS)"
 endif
+ifeq ($(BROWSER),yes)
+	cargo test --package penstock-lab --test browser -- --ignored
+else
+	@echo "report.html was NOT looked at in a browser: BROWSER=$(BROWSER)"
+endif
 
 bench: bench-needs ## CPU per request beside nginx, HAProxy and Envoy; ARGS='--quick --cells REGEX'
 	cargo build --release --package penstock
@@ -63,8 +70,15 @@ build-needs:
 
 test-needs: build-needs
 	@$(call need,curl,apt-get install curl)
+	@command -v fc-list >/dev/null 2>&1 && fc-list | grep -q . || ls /usr/share/fonts/*/* >/dev/null 2>&1 || \
+	{ echo >&2 "missing: a font, for the report's PNGs. On Debian: apt-get install fonts-dejavu-core"; exit 1; }
 ifeq ($(INSTRUCTIONS),yes)
 	@$(call need,valgrind,apt-get install valgrind (or: make test INSTRUCTIONS=no))
+endif
+ifeq ($(BROWSER),yes)
+	@command -v chromium-headless-shell >/dev/null 2>&1 || command -v chromium >/dev/null 2>&1 || \
+	command -v google-chrome >/dev/null 2>&1 || { echo >&2 "missing: a browser. On Debian: apt-get install \
+	chromium-headless-shell (or: make test BROWSER=no)"; exit 1; }
 endif
 
 bench-needs: build-needs

@@ -6,8 +6,71 @@
 //!
 //! Architecture invariant: the page asks nothing of the network, and no figure is told without its doubts.
 
+pub mod chart;
+mod charts;
 pub mod folder;
+mod history;
+mod page;
+mod png;
+mod published;
 pub mod summary;
 mod view;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub use charts::charts;
+pub use page::page;
+pub use png::{Painter, PngError};
 pub use view::View;
+
+use chart::Setting;
+
+/// Why a report isn't whole.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error("{0} is there already; a report overwrites nothing")]
+    Exists(PathBuf),
+    #[error("{path}: {source}")]
+    File { path: PathBuf, source: std::io::Error },
+    /// Everything else is written.
+    #[error(transparent)]
+    Png(#[from] PngError),
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub charts: usize,
+    pub cases: usize,
+}
+
+/// Writes tables, page and pictures of `views` into `out`, which must not be there yet.
+///
+/// # Errors
+/// [`ReportError`]. Without a font, everything but the PNGs is written first.
+pub fn write(views: &[View], out: &Path) -> Result<Written, ReportError> {
+    if out.exists() {
+        return Err(ReportError::Exists(out.to_path_buf()));
+    }
+    let pictures = out.join("charts");
+    let at = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| ReportError::File { path, source }
+    };
+    fs::create_dir_all(&pictures).map_err(at(&pictures))?;
+    let put = |file: PathBuf, bytes: &[u8]| fs::write(&file, bytes).map_err(at(&file));
+    let charts = charts(views);
+    put(out.join("summary.csv"), summary::csv(views).as_bytes())?;
+    put(out.join("summary-choreo-connect.csv"), summary::choreo_csv(views).as_bytes())?;
+    put(out.join("summary.md"), summary::markdown(views).as_bytes())?;
+    put(out.join("report.html"), page(views, &charts).as_bytes())?;
+    for chart in &charts {
+        put(pictures.join(format!("{}.svg", chart.id)), chart.svg(Setting::File).as_bytes())?;
+    }
+    let painter = Painter::new()?;
+    for chart in &charts {
+        put(pictures.join(format!("{}.png", chart.id)), &painter.png(chart)?)?;
+    }
+    Ok(Written { charts: charts.len(), cases: views.len() })
+}

@@ -8,6 +8,7 @@ mod compare;
 mod doubts;
 mod load;
 mod payload;
+mod report;
 
 /// Measure a gateway, or any HTTP server
 #[derive(Subcommand)]
@@ -16,6 +17,7 @@ pub(crate) enum Command {
     Payload(payload::Payload),
     Doubts(doubts::Doubts),
     Compare(compare::Compare),
+    Report(report::Report),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
@@ -24,5 +26,6 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Payload(asked) => payload::run(&asked),
         Command::Doubts(asked) => doubts::run(&asked),
         Command::Compare(asked) => compare::run(&asked),
+        Command::Report(asked) => report::run(&asked),
     }
 }

@@ -1,0 +1,37 @@
+//! `penstock lab report`: tables, charts and one page from a results folder.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lab::report::{self, View, folder};
+
+use crate::commands::{counted, say};
+use crate::failure::Failure;
+
+/// Make tables, charts and one page of a results folder
+///
+/// Writes report.html (one file, no script, nothing from the network), summary.csv, summary.md and
+/// summary-choreo-connect.csv (the published columns, ours beside them), and each chart as SVG and PNG.
+/// Published results stand behind ours, labelled with their hardware. The PNGs take a font of this machine;
+/// without one, everything else is written and the exit code is 1.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  penstock lab report results/
+  penstock lab report results/ --out /srv/www/2026-11-21")]
+pub(crate) struct Report {
+    /// Folder of results
+    folder: PathBuf,
+    /// Where to write; must not be there yet [default: DIR/report]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn run(asked: &Report) -> Result<(), Failure> {
+    let found = folder::read(&asked.folder).map_err(Failure::Unable)?;
+    let views: Vec<View> = found.into_iter().map(View::new).collect();
+    let out = asked.out.clone().unwrap_or_else(|| asked.folder.join("report"));
+    let written = report::write(&views, &out).map_err(Failure::unable)?;
+    let (cases, charts) = (counted(written.cases, "case"), counted(written.charts, "chart"));
+    say(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()));
+    Ok(())
+}

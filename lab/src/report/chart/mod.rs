@@ -1,0 +1,148 @@
+//! A chart as data, and the same as an SVG picture and as a table: whoever can't see one reads the other.
+//!
+//! Architecture invariant: pure. The same chart gives the same bytes.
+
+mod scale;
+mod svg;
+
+pub use svg::Setting;
+pub(super) use svg::{escaped, page_style};
+
+/// One picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// Stable, of letters, digits and dashes: a file's name and an element's id.
+    pub id: String,
+    pub title: String,
+    /// What the categories are: `users`, `message size`.
+    pub x_name: String,
+    /// What the values are, with their unit.
+    pub y_name: String,
+    pub plot: Plot,
+    /// Printed below picture and table.
+    pub note: String,
+}
+
+/// What is drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plot {
+    /// One point per category and series, joined.
+    Lines { categories: Vec<String>, series: Vec<Series> },
+    /// One bar per category and series.
+    Bars { categories: Vec<String>, series: Vec<Series> },
+    /// Shades over time (left to right) and value (bottom to top).
+    Heat(Heat),
+}
+
+/// Values with one name, one per category.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    pub name: String,
+    pub points: Vec<Option<Point>>,
+    /// A published result: drawn behind, in grey.
+    pub published: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    pub value: f64,
+    /// What speaks against it; empty where nothing does.
+    pub doubt: String,
+}
+
+/// A heat map: how many requests took how long, when.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Heat {
+    /// Names of the columns, such as `12 s`.
+    pub columns: Vec<String>,
+    /// Names of the rows from the bottom, such as `1.5 ms`.
+    pub rows: Vec<String>,
+    /// Counts: `cells[column][row]`.
+    pub cells: Vec<Vec<u64>>,
+    /// The same for readers of the table: a header, and a line per column.
+    pub header: Vec<String>,
+    pub table: Vec<Vec<String>>,
+}
+
+impl Point {
+    #[must_use]
+    pub fn sound(value: f64) -> Self {
+        Self { value, doubt: String::new() }
+    }
+}
+
+impl Chart {
+    /// The picture; `setting` says where it stands.
+    #[must_use]
+    pub fn svg(&self, setting: Setting) -> String {
+        svg::draw(self, setting)
+    }
+
+    /// The same figures: a header, and the rows. A doubt stands in its cell.
+    #[must_use]
+    pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        let (categories, series) = match &self.plot {
+            Plot::Lines { categories, series } | Plot::Bars { categories, series } => {
+                (categories, series)
+            }
+            Plot::Heat(heat) => return (heat.header.clone(), heat.table.clone()),
+        };
+        let mut header = vec![self.x_name.clone()];
+        header.extend(series.iter().map(|one| one.name.clone()));
+        let rows = categories.iter().enumerate().map(|(place, category)| {
+            let mut row = vec![category.clone()];
+            row.extend(series.iter().map(|one| cell(one.points.get(place))));
+            row
+        });
+        (header, rows.collect())
+    }
+
+    /// The picture in words, for those who hear it: its extremes by series.
+    #[must_use]
+    pub fn description(&self) -> String {
+        let (categories, series) = match &self.plot {
+            Plot::Lines { categories, series } | Plot::Bars { categories, series } => {
+                (categories, series)
+            }
+            Plot::Heat(heat) => {
+                return format!(
+                    "{} over {}: a heat map of {} intervals. The table holds the same figures.",
+                    self.y_name,
+                    self.x_name,
+                    heat.columns.len()
+                );
+            }
+        };
+        let mut words = vec![format!("{} by {}.", self.y_name, self.x_name)];
+        words.extend(series.iter().filter_map(|one| of_series(one, categories)));
+        words.push("The table holds the same figures.".to_owned());
+        words.join(" ")
+    }
+}
+
+fn of_series(series: &Series, categories: &[String]) -> Option<String> {
+    let points = || {
+        categories
+            .iter()
+            .zip(&series.points)
+            .filter_map(|(category, point)| point.as_ref().map(|point| (category, point.value)))
+    };
+    let by_value = |a: &(&String, f64), b: &(&String, f64)| a.1.total_cmp(&b.1);
+    let (low, high) = (points().min_by(by_value)?, points().max_by(by_value)?);
+    Some(format!(
+        "{}: from {} at {} to {} at {}.",
+        series.name,
+        scale::short(low.1),
+        low.0,
+        scale::short(high.1),
+        high.0
+    ))
+}
+
+fn cell(point: Option<&Option<Point>>) -> String {
+    match point {
+        Some(Some(Point { value, doubt })) if doubt.is_empty() => scale::short(*value),
+        Some(Some(Point { value, doubt })) => format!("{} (doubt: {doubt})", scale::short(*value)),
+        Some(None) | None => "no figure".to_owned(),
+    }
+}

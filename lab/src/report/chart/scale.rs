@@ -1,0 +1,76 @@
+//! Axes: round steps, short numbers.
+
+/// Values from zero up to a round end, in `steps` of the same round length.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Scale {
+    pub(super) ticks: Vec<f64>,
+    pub(super) end: f64,
+}
+
+impl Scale {
+    /// For values from 0 to `highest`.
+    pub(super) fn up_to(highest: f64) -> Self {
+        let highest = if highest.is_finite() && highest > 0.0 { highest } else { 1.0 };
+        let rough = highest / 4.0;
+        let magnitude = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0]
+            .into_iter()
+            .map(|factor| factor * magnitude)
+            .find(|step| *step >= rough * 0.999)
+            .unwrap_or(rough);
+        let steps = (highest / step - 1e-9).ceil().max(1.0);
+        let ticks = (0..=8_u32).map(f64::from).filter(|place| *place <= steps);
+        Self { ticks: ticks.map(|place| place * step).collect(), end: steps * step }
+    }
+}
+
+/// Three to four digits that matter: `1234`, `12.3`, `0.0123`, `56.7k`, `1.2M`.
+pub(super) fn short(value: f64) -> String {
+    let size = value.abs();
+    let (divisor, unit) = match size {
+        _ if size >= 1e9 => (1e9, "G"),
+        _ if size >= 1e6 => (1e6, "M"),
+        _ if size >= 1e5 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    let value = value / divisor;
+    let decimals = match value.abs() {
+        size if size >= 1_000.0 || size == 0.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 1.0 => 2,
+        size if size >= 0.01 => 3,
+        _ => 5,
+    };
+    format!("{}{unit}", crate::report::view::trimmed(value, decimals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_round_and_hold_the_highest_value() {
+        for (highest, end, count) in
+            [(100.0, 100.0, 5), (4_406.0, 6_000.0, 4), (0.37, 0.4, 5), (1.0, 1.0, 5), (0.0, 1.0, 5)]
+        {
+            let scale = Scale::up_to(highest);
+            assert!((scale.end - end).abs() < 1e-9 && scale.ticks.len() == count, "{scale:?}");
+        }
+        assert_eq!(Scale::up_to(f64::NAN).end, 1.0);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.0123, "0.012"),
+            (9.876, "9.88"),
+            (123.45, "123.5"),
+            (4_406.4, "4406"),
+            (123_456.0, "123.5k"),
+            (2_000_000.0, "2M"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+    }
+}

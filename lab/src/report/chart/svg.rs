@@ -1,0 +1,330 @@
+//! A chart as SVG: own drawing, since axes, marks and a legend are all it takes, and every element
+//! should be one that a browser, a screen reader and a printer read alike.
+//!
+//! Colours are classes, so that a page can turn them dark. Series differ in mark and dash as well as in
+//! colour.
+
+use std::fmt::{self, Write};
+
+use super::scale::{Scale, short};
+use super::{Chart, Heat, Plot, Point, Series};
+
+/// Where a picture stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// In a page that has the style already.
+    Page,
+    /// Alone, in a file: with the style, light or dark as the reader has it.
+    File,
+    /// To be drawn to pixels: light.
+    Pixels,
+}
+
+/// Colours, light first. Eight hues that differ in brightness too.
+const STYLE: &str = "\
+.c{font:12px 'DejaVu Sans',system-ui,sans-serif}.c .bg{fill:#fff}.c text{fill:#222}.c .g{stroke:#ddd;\
+stroke-width:1}.c .a{stroke:#777;stroke-width:1}.c .t{font-size:13px;font-weight:bold}\
+.c .l{fill:none;stroke-width:2}.c .d{fill:#fff}.c .h{fill:#b0321f}\
+.c .s0{stroke:#1f5fb0;color:#1f5fb0}.c .s1{stroke:#b0321f;color:#b0321f}\
+.c .s2{stroke:#1d7a3c;color:#1d7a3c}.c .s3{stroke:#8a5a00;color:#8a5a00}\
+.c .s4{stroke:#6d3fa0;color:#6d3fa0}.c .s5{stroke:#00707a;color:#00707a}\
+.c .s6{stroke:#a02a6b;color:#a02a6b}.c .s7{stroke:#444;color:#444}\
+.c .p{stroke:#999;color:#999}.c .f{fill:currentColor}";
+
+/// The same in the dark.
+const DARK: &str = "\
+.c .bg{fill:#16191d}.c text{fill:#e6e6e6}.c .g{stroke:#333a41}.c .a{stroke:#8a929a}.c .d{fill:#16191d}\
+.c .h{fill:#ff8a70}.c .s0{stroke:#7db2ff;color:#7db2ff}.c .s1{stroke:#ff8a70;color:#ff8a70}\
+.c .s2{stroke:#6fd492;color:#6fd492}.c .s3{stroke:#e8b04a;color:#e8b04a}\
+.c .s4{stroke:#c09bf0;color:#c09bf0}.c .s5{stroke:#5fd0da;color:#5fd0da}\
+.c .s6{stroke:#f08ac0;color:#f08ac0}.c .s7{stroke:#ccc;color:#ccc}.c .p{stroke:#7d858d;color:#7d858d}";
+
+/// The style of a page: both.
+pub(in crate::report) fn page_style() -> String {
+    format!("{STYLE}@media (prefers-color-scheme:dark){{{DARK}}}")
+}
+
+const WIDTH: f64 = 480.0;
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 468.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 250.0;
+/// Below the plot: labels of the categories, and their name.
+const LEGEND: f64 = 302.0;
+const LEGEND_LINE: f64 = 17.0;
+/// Longest text of a title or legend that the width holds, in characters.
+const TEXT_CHARS: usize = 62;
+const DASHES: [&str; 4] = ["", "6 3", "2 3", "8 3 2 3"];
+
+pub(super) fn draw(chart: &Chart, setting: Setting) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write(&mut out, chart, setting);
+    out
+}
+
+fn write(out: &mut String, chart: &Chart, setting: Setting) -> fmt::Result {
+    let lines = match &chart.plot {
+        Plot::Lines { series, .. } | Plot::Bars { series, .. } => series.len(),
+        Plot::Heat(_) => 1,
+    };
+    let height = LEGEND + LEGEND_LINE * lines as f64;
+    let id = escaped(&chart.id);
+    write!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"c\" viewBox=\"0 0 {WIDTH} {height}\" \
+         role=\"img\" aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{}</title>\
+         <desc id=\"{id}-d\">{}</desc>",
+        escaped(&chart.title),
+        escaped(&chart.description())
+    )?;
+    match setting {
+        Setting::Page => {}
+        Setting::File => write!(out, "<style>{}</style>", page_style())?,
+        Setting::Pixels => write!(out, "<style>{STYLE}</style>")?,
+    }
+    write!(out, "<rect class=\"bg\" width=\"{WIDTH}\" height=\"{height}\"/>")?;
+    text(out, (8.0, 18.0), "start", "t", &chart.title)?;
+    text(out, (8.0, 33.0), "start", "", &chart.y_name)?;
+    text(out, (LEFT.midpoint(RIGHT), BOTTOM + 36.0), "middle", "", &chart.x_name)?;
+    match &chart.plot {
+        Plot::Lines { categories, series } => draw_lines(out, categories, series)?,
+        Plot::Bars { categories, series } => draw_bars(out, categories, series)?,
+        Plot::Heat(heat) => draw_heat(out, heat)?,
+    }
+    out.write_str("</svg>")
+}
+
+fn draw_lines(out: &mut String, categories: &[String], series: &[Series]) -> fmt::Result {
+    let scale = value_axis(out, series)?;
+    category_axis(out, categories)?;
+    // Published results first: behind ours.
+    for published in [true, false] {
+        for (place, one) in series.iter().enumerate().filter(|(_, s)| s.published == published) {
+            let look = Look::of(series, place);
+            let mut run: Vec<(f64, f64)> = Vec::new();
+            for (index, point) in one.points.iter().enumerate() {
+                match point {
+                    Some(point) => run.push((x_of(index, categories), y_of(point, &scale))),
+                    None => line(out, &std::mem::take(&mut run), &look)?,
+                }
+            }
+            line(out, &run, &look)?;
+            for (index, point) in one.points.iter().enumerate() {
+                if let Some(point) = point {
+                    let at = (x_of(index, categories), y_of(point, &scale));
+                    let told = told(one, categories.get(index), point);
+                    mark(out, at, &look, (&told, !point.doubt.is_empty()))?;
+                }
+            }
+        }
+    }
+    legend(out, series)
+}
+
+fn draw_bars(out: &mut String, categories: &[String], series: &[Series]) -> fmt::Result {
+    let scale = value_axis(out, series)?;
+    category_axis(out, categories)?;
+    let slot = (RIGHT - LEFT) / categories.len().max(1) as f64;
+    let width = slot * 0.8 / series.len().max(1) as f64;
+    for (place, one) in series.iter().enumerate() {
+        let look = Look::of(series, place);
+        for (index, point) in one.points.iter().enumerate() {
+            let Some(point) = point else { continue };
+            let x = LEFT + slot * index as f64 + slot * 0.1 + width * place as f64;
+            let y = y_of(point, &scale);
+            let fill = if point.doubt.is_empty() { "f" } else { "d" };
+            write!(
+                out,
+                "<rect class=\"{} {fill}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
+                 <title>{}</title></rect>",
+                look.class,
+                width.max(0.5),
+                (BOTTOM - y).max(0.0),
+                escaped(&told(one, categories.get(index), point))
+            )?;
+        }
+    }
+    legend(out, series)
+}
+
+fn draw_heat(out: &mut String, heat: &Heat) -> fmt::Result {
+    let most = heat.cells.iter().flatten().copied().max().unwrap_or(0).max(1);
+    let (columns, rows) = (heat.columns.len().max(1) as f64, heat.rows.len().max(1) as f64);
+    let (width, height) = ((RIGHT - LEFT) / columns, (BOTTOM - TOP) / rows);
+    frame(out)?;
+    for (column, cells) in heat.cells.iter().enumerate() {
+        for (row, &count) in cells.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let shade = ((count as f64).ln_1p() / (most as f64).ln_1p()).max(0.08);
+            write!(
+                out,
+                "<rect class=\"h\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                 fill-opacity=\"{shade:.2}\"/>",
+                LEFT + width * column as f64,
+                BOTTOM - height * (row as f64 + 1.0),
+                width + 0.2,
+                height + 0.2
+            )?;
+        }
+    }
+    for (place, name) in thinned(&heat.rows, 7) {
+        text(out, (LEFT - 4.0, BOTTOM - height * (place as f64 + 0.2)), "end", "", name)?;
+    }
+    for (place, name) in thinned(&heat.columns, 8) {
+        let x = LEFT + width * (place as f64 + 0.5);
+        text(out, (x, BOTTOM + 16.0), "middle", "", name)?;
+    }
+    let told = format!("the darkest field holds {most} requests; shades are logarithmic");
+    text(out, (8.0, LEGEND), "start", "", &told)
+}
+
+/// Grid, numbers, and the scale of all values.
+fn value_axis(out: &mut String, series: &[Series]) -> Result<Scale, fmt::Error> {
+    let values = series.iter().flat_map(|one| one.points.iter().flatten()).map(|p| p.value);
+    let scale = Scale::up_to(values.filter(|value| value.is_finite()).fold(0.0, f64::max));
+    for tick in &scale.ticks {
+        let y = BOTTOM - (BOTTOM - TOP) * tick / scale.end;
+        write!(
+            out,
+            "<line class=\"g\" x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{RIGHT}\" y2=\"{y:.1}\"/>"
+        )?;
+        text(out, (LEFT - 4.0, y + 4.0), "end", "", &short(*tick))?;
+    }
+    frame(out)?;
+    Ok(scale)
+}
+
+fn frame(out: &mut String) -> fmt::Result {
+    write!(
+        out,
+        "<line class=\"a\" x1=\"{LEFT}\" y1=\"{BOTTOM}\" x2=\"{RIGHT}\" y2=\"{BOTTOM}\"/>\
+         <line class=\"a\" x1=\"{LEFT}\" y1=\"{TOP}\" x2=\"{LEFT}\" y2=\"{BOTTOM}\"/>"
+    )
+}
+
+fn category_axis(out: &mut String, categories: &[String]) -> fmt::Result {
+    for (place, name) in thinned(categories, 8) {
+        let short: String = name.chars().take(18).collect();
+        text(out, (x_of(place, categories), BOTTOM + 16.0), "middle", "", &short)?;
+    }
+    Ok(())
+}
+
+/// At most `most` of the names, evenly spread, with their places.
+fn thinned(names: &[String], most: usize) -> impl Iterator<Item = (usize, &String)> {
+    let step = names.len().div_ceil(most).max(1);
+    names.iter().enumerate().step_by(step)
+}
+
+fn x_of(place: usize, categories: &[String]) -> f64 {
+    LEFT + (RIGHT - LEFT) * (place as f64 + 0.5) / categories.len().max(1) as f64
+}
+
+fn y_of(point: &Point, scale: &Scale) -> f64 {
+    let value = if point.value.is_finite() { point.value.max(0.0) } else { 0.0 };
+    BOTTOM - (BOTTOM - TOP) * value / scale.end
+}
+
+/// How a series is told from the others.
+struct Look {
+    class: String,
+    dash: &'static str,
+    shape: usize,
+}
+
+impl Look {
+    /// Ours take their looks in turn; published ones are grey and dashed.
+    fn of(series: &[Series], place: usize) -> Self {
+        let published = series.get(place).is_some_and(|one| one.published);
+        let before = series.iter().take(place).filter(|one| one.published == published).count();
+        let dash = |turn: usize| DASHES.get(turn % DASHES.len()).copied().unwrap_or("");
+        if published {
+            return Self { class: "p".to_owned(), dash: dash(before + 1), shape: before };
+        }
+        Self { class: format!("s{}", before % 8), dash: dash(before / 8), shape: before }
+    }
+}
+
+fn line(out: &mut String, run: &[(f64, f64)], look: &Look) -> fmt::Result {
+    if run.len() < 2 {
+        return Ok(());
+    }
+    let points: Vec<String> = run.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let (class, dash) = (&look.class, look.dash);
+    write!(out, "<polyline class=\"l {class}\"")?;
+    if !dash.is_empty() {
+        write!(out, " stroke-dasharray=\"{dash}\"")?;
+    }
+    write!(out, " points=\"{}\"/>", points.join(" "))
+}
+
+/// Circle, square, triangle, diamond; hollow where there is a doubt.
+fn mark(out: &mut String, at: (f64, f64), look: &Look, told: (&str, bool)) -> fmt::Result {
+    let (x, y) = at;
+    let (title, doubted) = told;
+    let fill = if doubted { "d" } else { "f" };
+    let path = match look.shape % 4 {
+        0 => format!("M{:.1} {y:.1}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", x - 4.0),
+        1 => format!("M{:.1} {:.1}h7v7h-7z", x - 3.5, y - 3.5),
+        2 => format!("M{x:.1} {:.1}l4.5 8h-9z", y - 5.0),
+        _ => format!("M{x:.1} {:.1}l5 5l-5 5l-5 -5z", y - 5.0),
+    };
+    write!(out, "<path class=\"{} {fill}\" stroke-width=\"1.5\" d=\"{path}\">", look.class)?;
+    write!(out, "<title>{}</title></path>", escaped(title))
+}
+
+fn legend(out: &mut String, series: &[Series]) -> fmt::Result {
+    for (place, one) in series.iter().enumerate() {
+        let look = Look::of(series, place);
+        let y = LEGEND + LEGEND_LINE * place as f64;
+        line(out, &[(10.0, y - 4.0), (36.0, y - 4.0)], &look)?;
+        mark(out, (23.0, y - 4.0), &look, (&one.name, false))?;
+        text(out, (42.0, y), "start", "", &one.name)?;
+    }
+    Ok(())
+}
+
+fn told(series: &Series, category: Option<&String>, point: &Point) -> String {
+    let at = category.map_or("", String::as_str);
+    let doubt = if point.doubt.is_empty() { "" } else { ", doubt: " };
+    format!("{}, {at}: {}{doubt}{}", series.name, short(point.value), point.doubt)
+}
+
+fn text(
+    out: &mut String,
+    (x, y): (f64, f64),
+    anchor: &str,
+    class: &str,
+    words: &str,
+) -> fmt::Result {
+    let mut shown: String = words.chars().take(TEXT_CHARS).collect();
+    if shown.len() < words.len() {
+        shown.push('…');
+    }
+    write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\"")?;
+    if anchor != "start" {
+        write!(out, " text-anchor=\"{anchor}\"")?;
+    }
+    if !class.is_empty() {
+        write!(out, " class=\"{class}\"")?;
+    }
+    write!(out, ">{}</text>", escaped(&shown))
+}
+
+/// Text as XML and HTML both read it. Characters that XML has no way to hold are left out.
+pub(in crate::report) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\t' | '\n' | '\r' => out.push(' '),
+            c if c.is_control() || c == '\u{fffe}' || c == '\u{ffff}' => {}
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,371 @@
+//! Which charts a folder of results makes.
+//!
+//! A point is the median of a case's repetitions without doubts; where all have one, the median of all,
+//! marked. Published results stand behind in the same charts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::limits;
+
+use super::chart::{Chart, Plot, Point, Series};
+use super::history::History;
+use super::published::{self, Figure, Place, PublishedRow};
+use super::view::{View, size};
+use crate::result::State;
+
+const MIB: f64 = 1_024.0 * 1_024.0;
+
+/// A figure that is drawn.
+struct Metric {
+    id: &'static str,
+    title: &'static str,
+    y_name: &'static str,
+    of: fn(&View) -> Option<f64>,
+    published: Option<Figure>,
+}
+
+#[rustfmt::skip]
+const BY_USERS: &[Metric] = &[
+    Metric { id: "throughput", title: "Throughput", y_name: "requests per second",
+        of: |view| view.exact("throughput_per_s"), published: Some(Figure::Rate) },
+    Metric { id: "mean", title: "Mean response time", y_name: "mean response time (ms)",
+        of: |view| view.exact("mean_ms"), published: Some(Figure::Mean) },
+    Metric { id: "p99", title: "99th percentile", y_name: "99th percentile of response time (ms)",
+        of: |view| view.exact("p99_ms"), published: Some(Figure::P99) },
+    Metric { id: "errors", title: "Errors", y_name: "failed requests (%)",
+        of: |view| view.exact("error_percent"), published: Some(Figure::Errors) },
+];
+#[rustfmt::skip]
+const BY_SCENARIO: &[Metric] = &[
+    Metric { id: "cpu", title: "CPU per request", y_name: "CPU time per request, user and system (us)",
+        of: View::cpu_us, published: None },
+    Metric { id: "memory", title: "Memory", y_name: "peak resident memory (MiB)",
+        of: |view| Some(view.use_of_target()?.rss_peak_bytes as f64 / MIB), published: None },
+    Metric { id: "gc", title: "GC throughput", y_name: "time without a GC pause (%)",
+        of: |view| Some(view.result().gc.as_ref()?.throughput_percent), published: None },
+];
+#[rustfmt::skip]
+const PERCENTILES: &[(&str, &str)] = &[
+    ("p50", "p50_ms"), ("p75", "p75_ms"), ("p90", "p90_ms"), ("p95", "p95_ms"), ("p98", "p98_ms"),
+    ("p99", "p99_ms"), ("p99.9", "p999_ms"),
+];
+
+/// Every chart, in the order of the page.
+#[must_use]
+pub fn charts(views: &[View]) -> Vec<Chart> {
+    let published = published::rows();
+    let cells = Cells::of(views);
+    let mut charts = Vec::new();
+    for metric in &BY_USERS[..3] {
+        charts.extend(cells.by_users(metric, &published));
+    }
+    for metric in BY_USERS.iter().take(2) {
+        charts.extend(cells.by_size(metric, &published));
+    }
+    charts.extend(cells.percentiles());
+    for metric in BY_SCENARIO {
+        charts.extend(cells.by_scenario(metric));
+    }
+    charts
+        .extend(BY_USERS.last().into_iter().flat_map(|errors| cells.by_users(errors, &published)));
+    charts.extend(histories(views));
+    charts
+}
+
+/// Measured cases, and the axes of the matrix that they lie on.
+struct Cells<'a> {
+    views: Vec<&'a View>,
+    scenarios: BTreeSet<&'a str>,
+    targets: BTreeSet<String>,
+    users: BTreeSet<u32>,
+    sizes: BTreeSet<u64>,
+    delays: BTreeSet<u64>,
+}
+
+impl<'a> Cells<'a> {
+    fn of(views: &'a [View]) -> Self {
+        let views: Vec<&View> =
+            views.iter().filter(|view| view.result().state == State::Measured).collect();
+        let cases = || views.iter().map(|view| &view.result().case);
+        Self {
+            scenarios: cases().map(|case| case.scenario.as_str()).collect(),
+            targets: views.iter().map(|view| target(view)).collect(),
+            users: cases().map(|case| case.users).collect(),
+            sizes: cases().map(|case| case.payload_bytes).collect(),
+            delays: cases().map(|case| case.delay_ms).collect(),
+            views,
+        }
+    }
+
+    /// The median over repetitions at one place of the matrix.
+    fn point(
+        &self,
+        target: &str,
+        place: Place<'_>,
+        of: impl Fn(&View) -> Option<f64>,
+    ) -> Option<Point> {
+        let here = self.repetitions(target, place);
+        let value = median(here.iter().filter_map(|view| of(view)))?;
+        let gates: BTreeSet<&str> =
+            here.iter().flat_map(|view| &view.doubts).map(|doubt| doubt.gate).collect();
+        Some(Point { value, doubt: gates.into_iter().collect::<Vec<_>>().join(", ") })
+    }
+
+    fn by_users(&self, metric: &Metric, published: &[PublishedRow]) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
+            let keys: Vec<u64> = self.users.iter().map(|&users| u64::from(users)).collect();
+            let place = Place { scenario, users: None, bytes: Some(bytes), delay_ms };
+            let at = |users: u32| Place { users: Some(users), ..place };
+            let mut series = self.of_targets(|target| {
+                self.users.iter().map(|&users| self.point(target, at(users), metric.of)).collect()
+            });
+            if series.is_empty() {
+                continue;
+            }
+            series.extend(
+                metric
+                    .published
+                    .into_iter()
+                    .flat_map(|figure| published::series(published, place, &keys, figure)),
+            );
+            let title = format!("{}: {scenario}, {}{}", metric.title, size(bytes), delay(delay_ms));
+            let categories = self.users.iter().map(u32::to_string).collect();
+            let id = format!("{}-by-users-{scenario}-{bytes}-{delay_ms}", metric.id);
+            charts.push(chart(
+                &id,
+                title,
+                ("users", metric.y_name),
+                Plot::Lines { categories, series },
+            ));
+        }
+        charts
+    }
+
+    fn by_size(&self, metric: &Metric, published: &[PublishedRow]) -> Vec<Chart> {
+        let users: BTreeSet<u64> = self.users.iter().map(|&users| u64::from(users)).collect();
+        let mut charts = Vec::new();
+        for (scenario, users, delay_ms) in self.planes(&users) {
+            let Ok(users) = u32::try_from(users) else { continue };
+            let keys: Vec<u64> = self.sizes.iter().copied().collect();
+            let place = Place { scenario, users: Some(users), bytes: None, delay_ms };
+            let at = |bytes: u64| Place { bytes: Some(bytes), ..place };
+            let mut series = self.of_targets(|target| {
+                keys.iter().map(|&bytes| self.point(target, at(bytes), metric.of)).collect()
+            });
+            if series.is_empty() {
+                continue;
+            }
+            series.extend(
+                metric
+                    .published
+                    .into_iter()
+                    .flat_map(|figure| published::series(published, place, &keys, figure)),
+            );
+            let title = format!("{}: {scenario}, {users} users{}", metric.title, delay(delay_ms));
+            let categories = self.sizes.iter().map(|&bytes| size(bytes)).collect();
+            let id = format!("{}-by-size-{scenario}-{users}-{delay_ms}", metric.id);
+            let names = ("message size", metric.y_name);
+            charts.push(chart(&id, title, names, Plot::Lines { categories, series }));
+        }
+        charts
+    }
+
+    fn percentiles(&self) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
+            for target in &self.targets {
+                let at = |users: u32| Place {
+                    scenario,
+                    users: Some(users),
+                    bytes: Some(bytes),
+                    delay_ms,
+                };
+                let of = |name: &&(&str, &str)| {
+                    let points = self
+                        .users
+                        .iter()
+                        .map(|&users| self.point(target, at(users), |view| view.exact(name.1)));
+                    let points: Vec<Option<Point>> = points.collect();
+                    let some = points.iter().any(Option::is_some);
+                    some.then(|| Series { name: name.0.to_owned(), points, published: false })
+                };
+                let series: Vec<Series> = PERCENTILES.iter().filter_map(|name| of(&name)).collect();
+                if series.is_empty() {
+                    continue;
+                }
+                let title = format!(
+                    "Percentiles: {target}, {scenario}, {}{}",
+                    size(bytes),
+                    delay(delay_ms)
+                );
+                let categories = self.users.iter().map(u32::to_string).collect();
+                let id = format!("percentiles-{target}-{scenario}-{bytes}-{delay_ms}");
+                let names = ("users", "response time (ms)");
+                charts.push(chart(&id, title, names, Plot::Lines { categories, series }));
+            }
+        }
+        charts
+    }
+
+    /// Those whose figures count: without doubts, or all where all have one.
+    fn repetitions(&self, target_name: &str, place: Place<'_>) -> Vec<&'a View> {
+        let here = |view: &&&View| {
+            let case = &view.result().case;
+            case.scenario == place.scenario
+                && Some(case.users) == place.users
+                && Some(case.payload_bytes) == place.bytes
+                && case.delay_ms == place.delay_ms
+                && target(view) == target_name
+        };
+        let all: Vec<&View> = self.views.iter().filter(here).copied().collect();
+        let sound: Vec<&View> = all.iter().filter(|view| view.is_sound()).copied().collect();
+        if sound.is_empty() { all } else { sound }
+    }
+
+    /// Bars by scenario (in a suite of policies: by policy), one series per target.
+    fn by_scenario(&self, metric: &Metric) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        for &users in &self.users {
+            for &bytes in &self.sizes {
+                for &delay_ms in &self.delays {
+                    let at = |scenario: &'a str| Place {
+                        scenario,
+                        users: Some(users),
+                        bytes: Some(bytes),
+                        delay_ms,
+                    };
+                    let series = self.of_targets(|target| {
+                        self.scenarios
+                            .iter()
+                            .map(|name| self.point(target, at(name), metric.of))
+                            .collect()
+                    });
+                    if series.is_empty() {
+                        continue;
+                    }
+                    let title = format!(
+                        "{}: {users} users, {}{}",
+                        metric.title,
+                        size(bytes),
+                        delay(delay_ms)
+                    );
+                    let categories = self.scenarios.iter().map(|&name| name.to_owned()).collect();
+                    let id = format!("{}-{users}-{bytes}-{delay_ms}", metric.id);
+                    let names = ("scenario", metric.y_name);
+                    charts.push(chart(&id, title, names, Plot::Bars { categories, series }));
+                }
+            }
+        }
+        charts
+    }
+
+    /// One series per target that has any point.
+    fn of_targets(&self, points: impl Fn(&str) -> Vec<Option<Point>>) -> Vec<Series> {
+        let series = self.targets.iter().map(|target| Series {
+            name: target.clone(),
+            points: points(target),
+            published: false,
+        });
+        series.filter(|one| one.points.iter().any(Option::is_some)).collect()
+    }
+
+    fn planes(&self, second: &BTreeSet<u64>) -> Vec<(&'a str, u64, u64)> {
+        let mut planes = Vec::new();
+        for &scenario in &self.scenarios {
+            for &key in second {
+                planes.extend(self.delays.iter().map(|&delay_ms| (scenario, key, delay_ms)));
+            }
+        }
+        planes
+    }
+}
+
+/// Histogram and heat map of the first cases that have a log.
+fn histories(views: &[View]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    let mut broken: BTreeMap<String, usize> = BTreeMap::new();
+    let mut left_out = 0;
+    let measured = views.iter().filter(|view| view.result().state == State::Measured);
+    for (place, view) in measured.enumerate() {
+        let file = view.found.file.with_file_name("histogram.hlog");
+        if charts.len() / 2 >= limits::LAB_HISTOGRAM_CHARTS_MAX {
+            left_out += usize::from(file.exists());
+            continue;
+        }
+        match History::beside(&view.found.file) {
+            Ok(Some(history)) => charts.extend(of_history(&history, view, place)),
+            Ok(None) => {}
+            Err(what) => *broken.entry(what).or_default() += 1,
+        }
+    }
+    let mut notes: Vec<String> = broken.into_keys().collect();
+    if left_out > 0 {
+        notes.push(format!("{left_out} more cases have a histogram that isn't drawn here"));
+    }
+    if let (Some(last), false) = (charts.last_mut(), notes.is_empty()) {
+        last.note = notes.join("; ");
+    }
+    charts
+}
+
+fn of_history(history: &History, view: &View, place: usize) -> Vec<Chart> {
+    let case = &view.result().case;
+    let name = format!(
+        "{}, {}, {} users, {}{}, #{}",
+        target(view),
+        case.scenario,
+        case.users,
+        size(case.payload_bytes),
+        delay(case.delay_ms),
+        case.repetition
+    );
+    let note = view.beside();
+    let mut charts = Vec::new();
+    if let Some((categories, series)) = history.histogram() {
+        let plot = Plot::Bars { categories, series: vec![series] };
+        let names = ("response time, from", "requests");
+        let mut one = chart(&format!("histogram-{place}"), format!("Latency: {name}"), names, plot);
+        one.note.clone_from(&note);
+        charts.push(one);
+    }
+    if let Some(heat) = history.heat() {
+        let names = ("time since the first interval", "response time");
+        let plot = Plot::Heat(heat);
+        let mut one = chart(&format!("heat-{place}"), format!("Over time: {name}"), names, plot);
+        one.note = note;
+        charts.push(one);
+    }
+    charts
+}
+
+fn chart(id: &str, title: String, (x_name, y_name): (&str, &str), plot: Plot) -> Chart {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    Chart {
+        id: id.chars().map(plain).collect(),
+        title,
+        x_name: x_name.to_owned(),
+        y_name: y_name.to_owned(),
+        plot,
+        note: String::new(),
+    }
+}
+
+/// Target, sweep and heap: what one line of a chart stands for.
+fn target(view: &View) -> String {
+    match &view.result().case.heap {
+        Some(heap) => format!("{}, {heap} heap", view.target()),
+        None => view.target(),
+    }
+}
+
+fn delay(delay_ms: u64) -> String {
+    if delay_ms == 0 { String::new() } else { format!(", {delay_ms} ms delay") }
+}
+
+/// Of an even count the lower one, so that it is a figure that was measured.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}

@@ -1,0 +1,158 @@
+//! `report.html`: everything in one file that asks nothing of the network and runs no script.
+
+use std::fmt::{self, Write};
+
+use super::chart::{Chart, Setting, escaped, page_style};
+use super::summary;
+use super::view::{View, size, trimmed};
+use crate::result::State;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--bg:#fff;--fg:#222;--soft:#666;--line:#ddd;--card:#fafafa;--doubt:#8a3a00}\
+*{box-sizing:border-box}body{margin:0;font:16px/1.5 system-ui,sans-serif;background:var(--bg);\
+color:var(--fg)}main,header,footer{max-width:110rem;margin:0 auto;padding:0 1rem}\
+h1{font-size:1.5rem;margin:1rem 0 .3rem}h2{font-size:1.2rem;margin:2rem 0 .5rem}\
+.soft{color:var(--soft)}.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,27rem),1fr));\
+gap:1rem}figure{margin:0;padding:.5rem;border:1px solid var(--line);border-radius:.4rem;min-width:0}\
+figure svg{width:100%;height:auto;display:block}figcaption{font-size:.85rem;color:var(--soft)}\
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}\
+th,td{border-bottom:1px solid var(--line);padding:.2rem .6rem;text-align:right;vertical-align:top}\
+th:first-child,td:first-child,.text{text-align:left}thead th{position:sticky;top:0;background:var(--bg)}\
+.doubt,tr.doubted td{color:var(--doubt)}a{color:inherit}summary{cursor:pointer;padding:.3rem 0}\
+:focus-visible{outline:3px solid #1f5fb0;outline-offset:2px}.skip{position:absolute;left:-99rem}\
+.skip:focus{left:1rem}\
+@media (prefers-color-scheme:dark){:root{--bg:#0f1216;--fg:#e6e6e6;--soft:#a5adb5;--line:#333a41;\
+--card:#16191d;--doubt:#ffb37a}}\
+@media print{details{display:block}.charts{display:block}figure{break-inside:avoid}}";
+
+/// The page.
+#[must_use]
+pub fn page(views: &[View], charts: &[Chart]) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_page(&mut out, views, charts);
+    out
+}
+
+fn write_page(out: &mut String, views: &[View], charts: &[Chart]) -> fmt::Result {
+    let mut suites: Vec<&str> = views.iter().map(|view| view.result().suite.as_str()).collect();
+    suites.sort_unstable();
+    suites.dedup();
+    let title = escaped(&format!("Results: {}", suites.join(", ")));
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
+         <title>{title}</title><style>{STYLE}{}</style></head><body>\
+         <a class=\"skip\" href=\"#results\">To the results</a><header><h1>{title}</h1>\
+         <p>{}</p></header><main>",
+        page_style(),
+        escaped(&summary::counts(views))
+    )?;
+    write_ground(out, views)?;
+    write_results(out, views)?;
+    write_charts(out, charts)?;
+    out.write_str("</main></body></html>\n")
+}
+
+fn write_ground(out: &mut String, views: &[View]) -> fmt::Result {
+    let mut lines: Vec<String> =
+        views.iter().flat_map(|view| summary::ground(view.result())).collect();
+    lines.sort();
+    lines.dedup();
+    out.write_str("<section aria-labelledby=\"ground\"><h2 id=\"ground\">Measured on</h2><ul>")?;
+    lines.iter().try_for_each(|line| write!(out, "<li>{}</li>", escaped(line)))?;
+    out.write_str(
+        "</ul><p class=\"soft\">Figures hold for this machine and this configuration. Published results \
+         in the charts are grey, and were measured on the hardware that their name tells: compare shapes, \
+         not heights.</p></section>",
+    )
+}
+
+/// The cells of a row before its doubts.
+type Cell = (&'static str, fn(&View) -> String);
+
+#[rustfmt::skip]
+const CELLS: &[Cell] = &[
+    ("case", |view| {
+        let case = &view.result().case;
+        let delay = if case.delay_ms == 0 { String::new() } else { format!(", {} ms delay", case.delay_ms) };
+        format!("{}, {}, {} users, {}{delay}, #{}", view.target(), case.scenario, case.users,
+            size(case.payload_bytes), case.repetition)
+    }),
+    ("requests/s", |view| of(view.exact("throughput_per_s"), 1)),
+    ("errors %", |view| of(view.exact("error_percent"), 2)),
+    ("mean ms", |view| of(view.exact("mean_ms"), 3)),
+    ("p50 ms", |view| of(view.exact("p50_ms"), 3)),
+    ("p99 ms", |view| of(view.exact("p99_ms"), 3)),
+    ("p99.9 ms", |view| of(view.exact("p999_ms"), 3)),
+    ("CPU us/request", |view| of(view.cpu_us(), 2)),
+    ("peak MiB", |view| of(view.use_of_target().map(|used| used.rss_peak_bytes as f64 / 1_048_576.0), 1)),
+];
+
+fn of(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "N/A".to_owned(), |value| trimmed(value, decimals))
+}
+
+fn write_results(out: &mut String, views: &[View]) -> fmt::Result {
+    out.write_str(
+        "<section aria-labelledby=\"results\"><h2 id=\"results\" tabindex=\"-1\">All cases</h2>\
+         <div class=\"wide\" role=\"region\" aria-labelledby=\"results\" tabindex=\"0\"><table><thead><tr>",
+    )?;
+    CELLS.iter().try_for_each(|(name, _)| write!(out, "<th scope=\"col\">{name}</th>"))?;
+    out.write_str("<th scope=\"col\" class=\"text\">doubts</th></tr></thead><tbody>")?;
+    for view in views {
+        let sound = view.result().state == State::Measured && view.doubts.is_empty();
+        out.write_str(if sound { "<tr>" } else { "<tr class=\"doubted\">" })?;
+        for (place, (_, cell)) in CELLS.iter().enumerate() {
+            let cell = escaped(&cell(view));
+            match place {
+                0 => write!(out, "<th scope=\"row\">{cell}</th>")?,
+                _ => write!(out, "<td>{cell}</td>")?,
+            }
+        }
+        write!(out, "<td class=\"text\">{}</td></tr>", escaped(&view.beside()))?;
+    }
+    out.write_str("</tbody></table></div></section>")
+}
+
+fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
+    out.write_str(
+        "<section aria-labelledby=\"charts\"><h2 id=\"charts\">Charts</h2><p class=\"soft\">Hollow marks \
+         have a doubt. Each picture's figures stand in the table below it.</p><div class=\"charts\">",
+    )?;
+    for chart in charts {
+        write!(out, "<figure id=\"{}\">{}", escaped(&chart.id), chart.svg(Setting::Page))?;
+        if !chart.note.is_empty() {
+            write!(out, "<p class=\"doubt\">{}</p>", escaped(&chart.note))?;
+        }
+        write_table(out, chart)?;
+        out.write_str("</figure>")?;
+    }
+    out.write_str("</div></section>")
+}
+
+fn write_table(out: &mut String, chart: &Chart) -> fmt::Result {
+    let (header, rows) = chart.table();
+    let title = escaped(&chart.title);
+    write!(
+        out,
+        "<details><summary>Table: {title}</summary><div class=\"wide\" role=\"region\" \
+         aria-label=\"{title}\" tabindex=\"0\"><table><thead><tr>"
+    )?;
+    header.iter().try_for_each(|name| write!(out, "<th scope=\"col\">{}</th>", escaped(name)))?;
+    out.write_str("</tr></thead><tbody>")?;
+    for row in rows {
+        out.write_str("<tr>")?;
+        for (place, cell) in row.iter().enumerate() {
+            let cell = escaped(cell);
+            match place {
+                0 => write!(out, "<th scope=\"row\">{cell}</th>")?,
+                _ => write!(out, "<td>{cell}</td>")?,
+            }
+        }
+        out.write_str("</tr>")?;
+    }
+    out.write_str("</tbody></table></div></details>")
+}

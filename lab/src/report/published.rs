@@ -1,0 +1,190 @@
+//! The published results that are drawn behind ours, with the hardware that they hold for.
+
+use super::chart::{Point, Series};
+use crate::gates::Row;
+use crate::gates::published::{Record, Table};
+
+/// One published table.
+struct Source {
+    text: &'static str,
+    /// Product and hardware, as the legend says them.
+    label: &'static str,
+    /// Our scenario, and what the table calls it; empty where the table has one only.
+    scenarios: &'static [(&'static str, &'static str)],
+}
+
+/// Source: lab/published/SOURCE.md, reference/scenarios.md section 7.
+#[rustfmt::skip]
+const SOURCES: &[Source] = &[
+    Source {
+        text: include_str!("../../published/api-manager.csv"),
+        label: "published: API Manager 2.6, m5.large 2 vCPU",
+        scenarios: &[("passthrough", "Passthrough"), ("mediation", "Mediation")],
+    },
+    Source {
+        text: include_str!("../../published/api-microgateway.csv"),
+        label: "published: API Microgateway 3.0, m5.xlarge 4 vCPU",
+        scenarios: &[
+            ("microgw-passthrough-jwt", "Microgateway-Passthrough-JWT"),
+            ("microgw-passthrough-oauth", "Microgateway-Passthrough-OAuth2"),
+        ],
+    },
+    Source {
+        text: include_str!("../../published/choreo-connect-1cpu.csv"),
+        label: "published: Choreo Connect 1.1, 1 CPU router + 1 CPU enforcer",
+        scenarios: &[("choreo-connect", "")],
+    },
+    Source {
+        text: include_str!("../../published/micro-integrator.csv"),
+        label: "published: Micro Integrator 4.2, c5.large 2 vCPU, best users",
+        scenarios: &[
+            ("direct-proxy", "Direct Proxy"),
+            ("direct-api", "Direct API"),
+            ("cbr", "CBR (body)"),
+            ("xslt", "XSLT Proxy"),
+        ],
+    },
+];
+
+/// A published row in our terms.
+#[derive(Clone, Debug)]
+pub(super) struct PublishedRow {
+    pub(super) label: &'static str,
+    scenario: &'static str,
+    /// `None` in a table of best rates: the users differ by row.
+    users: Option<u32>,
+    bytes: u64,
+    delay_ms: u64,
+    row: Row,
+    doubt: String,
+}
+
+/// Which figure of a published row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Figure {
+    Rate,
+    Mean,
+    P99,
+    Errors,
+}
+
+/// Every published row that our scenarios have a name for.
+pub(super) fn rows() -> Vec<PublishedRow> {
+    SOURCES.iter().flat_map(of_source).collect()
+}
+
+fn of_source(source: &'static Source) -> Vec<PublishedRow> {
+    // They are part of the program, and a test reads them all.
+    let Ok(table) = Table::read(source.text.as_bytes()) else { return Vec::new() };
+    let Ok(rows) = table.rows() else { return Vec::new() };
+    let in_our_terms = |(record, (_, row)): (&Record, (u64, Row))| {
+        let cell = |names: &[&str]| table.cell(record, names);
+        let theirs = cell(&["Scenario Name"]).unwrap_or_default();
+        let (scenario, _) = source.scenarios.iter().find(|(_, name)| *name == theirs)?;
+        let number = |names: &[&str]| cell(names)?.parse().ok();
+        let gates: Vec<&str> = row.doubts().iter().map(|doubt| doubt.gate).collect();
+        Some(PublishedRow {
+            label: source.label,
+            scenario,
+            users: number(&["Concurrent Users"]),
+            bytes: bytes(cell(&["Message Size (Bytes)"])?)?,
+            delay_ms: number(&["Back-end Service Delay (ms)"]).map_or(0, u64::from),
+            doubt: gates.join(", "),
+            row,
+        })
+    };
+    table.records.iter().zip(rows).filter_map(in_our_terms).collect()
+}
+
+/// `50`, `50B`, `10KiB`.
+fn bytes(cell: &str) -> Option<u64> {
+    let (digits, factor) = match (cell.strip_suffix("KiB"), cell.strip_suffix('B')) {
+        (Some(digits), _) => (digits, 1_024),
+        (None, Some(digits)) => (digits, 1),
+        (None, None) => (cell, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// A cell of the matrix; `None` for what the chart's own axis varies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) scenario: &'a str,
+    pub(super) users: Option<u32>,
+    pub(super) bytes: Option<u64>,
+    pub(super) delay_ms: u64,
+}
+
+/// The published series for a chart whose categories are `keys` (users or sizes, as `along` says).
+pub(super) fn series(
+    rows: &[PublishedRow],
+    place: Place<'_>,
+    keys: &[u64],
+    figure: Figure,
+) -> Vec<Series> {
+    let fits = |row: &&PublishedRow| {
+        row.scenario == place.scenario
+            && row.delay_ms == place.delay_ms
+            && place.bytes.is_none_or(|bytes| row.bytes == bytes)
+            && place.users.is_none_or(|users| row.users.is_none_or(|theirs| theirs == users))
+    };
+    let found: Vec<&PublishedRow> = rows.iter().filter(fits).collect();
+    let mut labels: Vec<&'static str> = found.iter().map(|row| row.label).collect();
+    labels.dedup();
+    let of_label = |label: &'static str| {
+        let points = keys.iter().map(|&key| {
+            let at = |row: &&&PublishedRow| match (place.users, place.bytes) {
+                // Along the users: a best rate stands at no count of users, and isn't drawn.
+                (None, _) => row.users.map(u64::from) == Some(key),
+                (Some(_), _) => row.bytes == key,
+            };
+            let row = found.iter().filter(|row| row.label == label).find(at)?;
+            let value = match figure {
+                Figure::Rate => row.row.rate_per_s?.value,
+                Figure::Mean => row.row.mean_ms?.value,
+                Figure::P99 => row.row.percentiles_ms.iter().find(|(p, _)| *p >= 99.0)?.1.value,
+                Figure::Errors => row.row.error_percent?.value,
+            };
+            Some(Point { value, doubt: row.doubt.clone() })
+        });
+        let points: Vec<Option<Point>> = points.collect();
+        let some = points.iter().any(Option::is_some);
+        some.then(|| Series { name: label.to_owned(), points, published: true })
+    };
+    labels.into_iter().filter_map(of_label).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_published_row_has_a_place_in_our_matrix() {
+        assert_eq!(rows().len(), 144 + 144 + 24 + 16);
+    }
+
+    #[test]
+    fn series_follow_users_and_sizes_and_carry_their_doubts() {
+        let rows = rows();
+        let place =
+            Place { scenario: "choreo-connect", users: None, bytes: Some(1_024), delay_ms: 0 };
+        let along_users = series(&rows, place, &[10, 50, 60], Figure::Rate);
+        let of = |series: &[Series]| -> Vec<Option<(f64, String)>> {
+            let points = series[0].points.iter();
+            points.map(|p| p.as_ref().map(|p| (p.value, p.doubt.clone()))).collect()
+        };
+        let law = || "littles-law".to_owned();
+        let expect = [Some((2_323.7, law())), Some((3_102.9, law())), None];
+        assert_eq!(of(&along_users), expect);
+        let place = Place { scenario: "cbr", users: Some(100), bytes: None, delay_ms: 0 };
+        let along_sizes = series(&rows, place, &[500, 10_000], Figure::Rate);
+        assert_eq!(
+            of(&along_sizes),
+            [Some((5_664.0, String::new())), Some((1_159.0, String::new()))]
+        );
+        assert!(
+            series(&rows, Place { scenario: "other", ..place }, &[500], Figure::Rate).is_empty()
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! `report.html` in a real browser: on a phone, on a desk, and in the dark.
+//!
+//! Not part of a plain `cargo test`, since it takes a browser: `make test` runs it, or says which package
+//! brings one. The page itself runs no script, so a page of the test's own holds it in frames, measures
+//! them, and writes what it found into its title.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod report_support;
+
+use std::fs;
+use std::process::Command;
+
+use penstock_lab::report::{self, View, folder};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The first that is there is taken.
+const BROWSERS: &[&str] =
+    &["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+
+/// Measures the frames once they are there.
+const WATCHER: &str = r#"<!doctype html><title>waiting</title><style>iframe{height:800px;border:0}</style>
+<iframe id="phone" style="width:360px;color-scheme:light" src="report/report.html"></iframe>
+<iframe id="desk" style="width:1280px;color-scheme:light" src="report/report.html"></iframe>
+<iframe id="dark" style="width:360px;color-scheme:dark" src="report/report.html"></iframe>
+<script>
+onload = () => {
+  const seen = {};
+  for (const frame of document.querySelectorAll('iframe')) {
+    const page = frame.contentDocument, root = page.documentElement;
+    const pictures = [...page.querySelectorAll('figure svg')];
+    const texts = [...page.querySelectorAll('figure svg text')].map(t => t.getBoundingClientRect());
+    const hex = node => frame.contentWindow.getComputedStyle(node);
+    seen[frame.id] = {
+      overflow: root.scrollWidth - root.clientWidth,
+      pictures: pictures.length,
+      narrowest: Math.min(...pictures.map(p => p.getBoundingClientRect().width)),
+      columns: new Set(pictures.map(p => Math.round(p.getBoundingClientRect().left))).size,
+      smallest_text: Math.min(...texts.map(t => t.height)),
+      outside: texts.filter(t => t.right > 1 + t.left + frame.clientWidth || t.left < 0).length,
+      unnamed: pictures.filter(p => !p.getAttribute('aria-labelledby').split(' ')
+        .every(id => page.getElementById(id)?.textContent)).length,
+      doubled_ids: [...page.querySelectorAll('[id]')].length
+        - new Set([...page.querySelectorAll('[id]')].map(e => e.id)).size,
+      tables: page.querySelectorAll('figure table').length,
+      background: hex(page.body).backgroundColor,
+      ink: hex(page.body).color,
+      picture: hex(pictures[0].querySelector('rect.bg')).fill,
+      picture_ink: hex(pictures[0].querySelector('text')).fill,
+    };
+  }
+  document.title = 'seen ' + JSON.stringify(seen);
+};
+</script>"#;
+
+#[test]
+#[ignore = "needs a browser; `make test` runs it. On Debian: apt-get install chromium-headless-shell"]
+fn the_page_is_readable_on_a_phone_on_a_desk_and_in_the_dark() {
+    let folder = TempDir::new().unwrap();
+    report_support::results(folder.path());
+    let views: Vec<View> =
+        folder::read(folder.path()).unwrap().into_iter().map(View::new).collect();
+    let charts = report::write(&views, &folder.path().join("report")).unwrap().charts;
+    let seen = look(&folder);
+    for frame in ["phone", "desk", "dark"] {
+        let of = |name: &str| seen[frame][name].as_f64().unwrap();
+        assert_eq!(of("overflow"), 0.0, "{frame} scrolls sideways: {seen:#}");
+        assert_eq!((of("pictures"), of("tables")), (charts as f64, charts as f64), "{frame}");
+        assert_eq!((of("unnamed"), of("doubled_ids"), of("outside")), (0.0, 0.0, 0.0), "{seen:#}");
+        assert!(of("narrowest") > 280.0, "{frame}: {seen:#}");
+        assert!(of("smallest_text") >= 8.0, "{frame}: {seen:#}");
+        for (ink, paper) in [("ink", "background"), ("picture_ink", "picture")] {
+            let of = |name: &str| luminance(seen[frame][name].as_str().unwrap());
+            let (ink, paper) = (of(ink), of(paper));
+            let contrast = (ink.max(paper) + 0.05) / (ink.min(paper) + 0.05);
+            // WCAG 2.2 section 1.4.6.
+            assert!(contrast >= 7.0, "{frame}: contrast {contrast:.1}");
+            assert_eq!(paper < 0.05, frame == "dark", "{frame}: {seen:#}");
+        }
+    }
+    assert_eq!(seen["phone"]["columns"], 1);
+    assert!(seen["desk"]["columns"].as_u64().unwrap() > 1);
+}
+
+fn look(folder: &TempDir) -> Value {
+    let page = folder.path().join("watcher.html");
+    fs::write(&page, WATCHER).unwrap();
+    let profile = TempDir::new().unwrap();
+    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+    let browser = BROWSERS.iter().find(is_there).unwrap_or_else(|| {
+        panic!("missing: a browser. On Debian: apt-get install chromium-headless-shell")
+    });
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"])
+        .args(["--virtual-time-budget=10000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap();
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let told = dom.split_once("<title>seen ").and_then(|(_, rest)| rest.split_once("</title>"));
+    let (json, _) = told.unwrap_or_else(|| {
+        panic!("{browser} saw nothing: {dom}\n{}", String::from_utf8_lossy(&output.stderr))
+    });
+    serde_json::from_str(&json.replace("&amp;", "&")).unwrap()
+}
+
+/// Relative luminance of `rgb(r, g, b)`. Source: WCAG 2.2.
+fn luminance(colour: &str) -> f64 {
+    let numbers = colour.trim_start_matches(|c: char| !c.is_ascii_digit()).trim_end_matches(')');
+    let channel = |text: &str| {
+        let share: f64 = text.trim().parse::<f64>().unwrap() / 255.0;
+        if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+    };
+    let channels: Vec<f64> = numbers.split(',').take(3).map(channel).collect();
+    0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
+}

@@ -1,0 +1,136 @@
+//! What is written of a folder of results.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod report_support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use penstock_lab::report::{self, ReportError, View, folder};
+use tempfile::TempDir;
+
+#[test]
+fn the_page_asks_nothing_of_anybody_and_runs_nothing() {
+    let out = written();
+    let page = read(out, "report.html");
+    for forbidden in ["<script", "<link", "<img", "@import", "url(", "src=", "href=\"http"] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    let addresses = page.matches("http").count();
+    assert_eq!(addresses, page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count() + 1);
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn every_picture_has_its_words_and_its_table() {
+    let out = written();
+    let page = read(out, "report.html");
+    let count = |what: &str| page.matches(what).count();
+    let figures = count("<figure ");
+    assert!(figures > 20, "{figures}");
+    for part in ["role=\"img\"", "<desc ", "<details><summary>Table: ", "</svg>"] {
+        assert_eq!(count(part), figures, "{part}");
+    }
+    // Names come from suite files: they are text, wherever they stand.
+    assert!(!page.contains("<b>") && page.contains("a &lt;b&gt; &amp; &quot;c&quot;"));
+}
+
+#[test]
+fn rows_with_doubts_and_cases_that_were_not_served_are_on_the_page() {
+    let out = written();
+    let page = read(out, "report.html");
+    assert!(page.contains("9 cases: 8 measured, 2 of them with doubts, 1 not served, 0 failed."));
+    assert!(page.contains("not served: it can&#39;t transform"));
+    assert!(page.contains("errors: 10 % of the requests failed"));
+    assert!(page.contains("(doubt: errors)"));
+}
+
+#[test]
+fn published_results_stand_behind_ours_with_their_hardware() {
+    let out = written();
+    let svg = read(out, "charts/throughput-by-users-passthrough-1024-0.svg");
+    let (published, ours) =
+        (svg.find("class=\"l p\"").unwrap(), svg.find("class=\"l s0\"").unwrap());
+    assert!(published < ours, "drawn later is drawn in front");
+    assert!(svg.contains("published: API Manager 2.6, m5.large 2 vCPU"));
+    assert!(svg.contains("prefers-color-scheme:dark"));
+}
+
+#[test]
+fn each_chart_is_there_as_svg_and_png() {
+    let out = written();
+    let names = |ending: &str| -> Vec<PathBuf> {
+        let files = fs::read_dir(out.join("charts")).unwrap().map(|file| file.unwrap().path());
+        let mut names: Vec<_> = files.filter(|file| file.extension().unwrap() == ending).collect();
+        names.iter_mut().for_each(|name| _ = name.set_extension(""));
+        names.sort();
+        names
+    };
+    assert_eq!(names("svg"), names("png"));
+    for kind in
+        ["throughput", "mean", "p99", "percentiles", "cpu", "memory", "errors", "histogram", "heat"]
+    {
+        let is = |name: &PathBuf| name.file_name().unwrap().to_string_lossy().starts_with(kind);
+        assert!(names("svg").iter().any(is), "{kind}");
+    }
+    let png = fs::read(out.join("charts/heat-0.png")).unwrap();
+    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 2_000, "{}", png.len());
+}
+
+#[test]
+fn the_heat_map_shows_when_the_slow_one_was() {
+    let out = written();
+    let page = read(out, "report.html");
+    let (_, figure) = page.split_once("<figure id=\"heat-0\">").unwrap();
+    let (figure, _) = figure.split_once("</figure>").unwrap();
+    let row = |second: &str| {
+        let (_, row) = figure.split_once(&format!("<th scope=\"row\">{second} s</th>")).unwrap();
+        row.split_once("</tr>").unwrap().0.to_owned()
+    };
+    assert!(row("0").starts_with("<td>1000</td>"), "{}", row("0"));
+    assert!(row("1").starts_with("<td>1001</td>") && row("1").contains("<td>200"), "{}", row("1"));
+}
+
+#[test]
+fn the_same_results_give_the_same_bytes() {
+    let folder = TempDir::new().unwrap();
+    report_support::results(folder.path());
+    let views = views(folder.path());
+    let again = report::page(&views, &report::charts(&views));
+    assert!(again == read(written(), "report.html"));
+}
+
+#[test]
+fn a_report_overwrites_nothing() {
+    assert!(matches!(report::write(&[], written()), Err(ReportError::Exists(_))));
+}
+
+#[test]
+fn a_folder_without_results_is_told() {
+    let folder = TempDir::new().unwrap();
+    assert!(folder::read(folder.path()).unwrap_err().contains("no result.json in it"));
+    fs::write(folder.path().join("result.json"), "{}").unwrap();
+    assert!(folder::read(folder.path()).unwrap_err().contains("result.json: missing field"));
+}
+
+/// The report, written once for all tests: drawing its pictures takes a while.
+fn written() -> &'static Path {
+    static WRITTEN: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
+        let folder = TempDir::new().unwrap();
+        report_support::results(folder.path());
+        let out = folder.path().join("report");
+        report::write(&views(folder.path()), &out).unwrap();
+        (folder, out)
+    });
+    &WRITTEN.1
+}
+
+fn views(folder: &Path) -> Vec<View> {
+    folder::read(folder).unwrap().into_iter().map(View::new).collect()
+}
+
+fn read(out: &Path, file: &str) -> String {
+    fs::read_to_string(out.join(file)).unwrap()
+}
