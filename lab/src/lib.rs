@@ -12,6 +12,7 @@
 pub mod compare;
 pub mod echo;
 pub mod gates;
+pub mod knee;
 pub mod load;
 mod machine;
 pub mod payload;

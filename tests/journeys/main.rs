@@ -6,5 +6,6 @@ mod engines;
 mod gateway;
 mod readme;
 mod streaming;
+mod telling;
 mod token;
 mod up;

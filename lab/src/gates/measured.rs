@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Backend, Doubt, Figure, Generator, Ground, Pace, Row};
+use crate::load;
 use crate::result::{self, CaseResult, Shape, State};
 
 /// Percent, and the key in `load`.
@@ -46,10 +47,9 @@ impl Row {
         let percentile = |&(percent, name): &(f64, &str)| {
             figure(name).map(|value| (percent, value.bucketed(DIGITS)))
         };
-        let users = load.pointer("/options/users").and_then(Value::as_f64);
         Self {
             label: String::new(),
-            pace: users.map_or(Pace::Unknown, |users| Pace::Closed { users, think_ms: 0.0 }),
+            pace: pace_of_load(load),
             interrupted: has_doubt(load, "interrupted"),
             rate_per_s: figure("throughput_per_s"),
             mean_ms: figure("mean_ms"),
@@ -84,6 +84,26 @@ pub fn doubts(found: &CaseResult) -> Vec<Doubt> {
 pub fn for_result(found: &CaseResult) -> Vec<result::Doubt> {
     let kept = |doubt: Doubt| result::Doubt { gate: doubt.gate.to_owned(), message: doubt.message };
     doubts(found).into_iter().map(kept).collect()
+}
+
+/// From the shape that the generator says it had.
+fn pace_of_load(load: &Value) -> Pace {
+    let shape = load.get("shape").cloned().map(serde_json::from_value::<load::Shape>);
+    let users = load.pointer("/options/users").and_then(Value::as_f64);
+    match (shape, users) {
+        (Some(Ok(load::Shape::Arrivals { rate_per_s })), _) => {
+            Pace::Open { asked_per_s: rate_per_s }
+        }
+        (Some(Ok(shape @ load::Shape::Closed { .. })), Some(users)) => {
+            Pace::Closed { users, think_ms: shape.mean_pause_ms() }
+        }
+        (Some(Ok(load::Shape::RampUsers { .. } | load::Shape::RampArrivals { .. })), _) => {
+            Pace::Changing
+        }
+        // Written before there were shapes: closed, without think time.
+        (None, Some(users)) => Pace::Closed { users, think_ms: 0.0 },
+        (Some(_) | None, _) => Pace::Unknown,
+    }
 }
 
 fn pace(shape: &Shape, users: u32) -> Pace {

@@ -189,8 +189,9 @@ pub fn counts(views: &[View]) -> String {
     let sound = views.iter().filter(|view| view.is_sound()).count();
     let measured = of(State::Measured);
     format!(
-        "{} cases: {measured} measured, {} of them with doubts, {} not served, {} failed.",
+        "{} {}: {measured} measured, {} of them with doubts, {} not served, {} failed.",
         views.len(),
+        if views.len() == 1 { "case" } else { "cases" },
         measured - sound,
         of(State::NotServed),
         of(State::Failed)

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 
 mod compare;
 mod doubts;
+mod knee;
 mod load;
 mod payload;
 mod report;
@@ -18,6 +19,7 @@ pub(crate) enum Command {
     Doubts(doubts::Doubts),
     Compare(compare::Compare),
     Report(report::Report),
+    Knee(Box<knee::KneeOf>),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
@@ -27,5 +29,6 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Doubts(asked) => doubts::run(&asked),
         Command::Compare(asked) => compare::run(&asked),
         Command::Report(asked) => report::run(&asked),
+        Command::Knee(asked) => knee::run(&asked),
     }
 }

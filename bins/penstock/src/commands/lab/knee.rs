@@ -1,0 +1,284 @@
+//! `penstock lab knee`: the highest load at which an objective holds.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, ValueEnum};
+use lab::knee::{self, Became, By, Ended, Knee, Probe, Range, Slo, Usl};
+use lab::load::{self, LoadError, Trust};
+use lab::payload::Shape;
+use serde_json::{Value, json};
+
+use super::load::time;
+use crate::commands::say;
+use crate::failure::Failure;
+
+/// Find the highest load at which an objective still holds
+///
+/// The level doubles until the objective breaks, then the gap is halved. By rate, requests are due at times of
+/// their own and latency counts from then; by users, each waits for its answer. Each measurement goes through
+/// the validity gates: one that is doubtful is made again, and then ends the search. The Universal
+/// Scalability Law is fitted to what was measured, with its error.
+#[derive(Args)]
+#[command(group = ArgGroup::new("body").args(["payload", "payload_bytes"]))]
+#[command(group = ArgGroup::new("trust").args(["insecure", "ca"]))]
+#[command(
+    after_help = "An objective is bounds with commas between: mean, p50, p75, p90, p95, p98, p99, p99.9 \
+or max, `<` or `<=`, and a
+time in us, ms or s; errors and a share in %.
+
+Examples:
+  penstock lab knee http://127.0.0.1:8280/echo/1.0.0/ --slo 'p99 < 50ms, errors < 0.1%'
+  penstock lab knee http://127.0.0.1:8688/ --slo 'mean < 5ms' --by users --payload-bytes 1024"
+)]
+pub(crate) struct KneeOf {
+    /// http:// or https://
+    url: String,
+    /// What has to hold
+    #[arg(long, value_name = "BOUNDS", value_parser = slo)]
+    slo: Slo,
+    /// What is searched
+    #[arg(long, value_name = "WHAT", default_value = "rate")]
+    by: What,
+    /// First level [default: 100 requests per second, or 1 user]
+    #[arg(long, value_name = "N")]
+    from: Option<f64>,
+    /// Last level [default: 1000000 requests per second, or 10000 users]
+    #[arg(long, value_name = "N")]
+    to: Option<f64>,
+    /// How close the answer has to be, in percent
+    #[arg(long, value_name = "X", default_value_t = 5.0)]
+    precision: f64,
+    /// Measured time of each level, such as 10s
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    duration: Duration,
+    /// Time at the start of each level that does not count
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = time)]
+    warm_up: Duration,
+    /// Most connections, by rate
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    users: usize,
+    /// Threads that make the load
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// [default: POST with a payload, GET without]
+    #[arg(long, value_name = "M")]
+    method: Option<String>,
+    /// File to send
+    #[arg(long, value_name = "FILE")]
+    payload: Option<PathBuf>,
+    /// Make a payload of exactly this many bytes
+    #[arg(long, value_name = "N")]
+    payload_bytes: Option<usize>,
+    /// Shape of the payload that is made: array, simple or object
+    #[arg(long, value_name = "S", default_value = "array", requires = "payload_bytes")]
+    shape: Shape,
+    /// File with one token per line, sent in turn as `Authorization: Bearer`
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
+    /// A header line more; may be given several times
+    #[arg(long = "header", value_name = "K: V", value_parser = load::parse_header)]
+    headers: Vec<(String, String)>,
+    /// Text that every answer's body must contain
+    #[arg(long, value_name = "TEXT")]
+    expect: Option<String>,
+    /// Take any certificate
+    #[arg(long)]
+    insecure: bool,
+    /// Trust the authorities in this file and no others
+    #[arg(long, value_name = "PEM")]
+    ca: Option<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// Requests per second, open loop
+    Rate,
+    /// Users, closed loop
+    Users,
+}
+
+pub(crate) fn run(asked: &KneeOf) -> Result<(), Failure> {
+    let by = match asked.by {
+        What::Rate => By::Rate,
+        What::Users => By::Users,
+    };
+    let range = range(asked, by)?;
+    let options = options(asked);
+    let measure = |level| knee::measure(&options, by, level, &asked.slo);
+    let found = knee::search(range, measure, |probe| eprintln!("{}", line(probe, by)));
+    let found = found.map_err(|error| match error {
+        LoadError::Usage(message) => Failure::Usage(message),
+        LoadError::File { .. }
+        | LoadError::Content(_)
+        | LoadError::Name { .. }
+        | LoadError::Connect { .. }
+        | LoadError::Tls(_)
+        | LoadError::System(_) => Failure::unable(error),
+    })?;
+    if asked.json {
+        say(&format!("{:#}\n", as_json(&found, &asked.slo, by)));
+    } else {
+        say(&as_text(&found, &asked.slo, by));
+    }
+    Ok(())
+}
+
+fn range(asked: &KneeOf, by: By) -> Result<Range, Failure> {
+    let (from, to) = match by {
+        By::Rate => (100.0, 1_000_000.0),
+        By::Users => (1.0, 10_000.0),
+    };
+    let range = Range {
+        from: asked.from.unwrap_or(from),
+        to: asked.to.unwrap_or(to),
+        precision: asked.precision / 100.0,
+        whole: by == By::Users,
+    };
+    if !(range.from > 0.0 && range.to >= range.from && range.to.is_finite()) {
+        return Err(Failure::Usage("--from: above 0 and at most --to".to_owned()));
+    }
+    if !(range.precision > 0.0 && range.precision < 1.0) {
+        return Err(Failure::Usage("--precision: above 0 and below 100".to_owned()));
+    }
+    Ok(range)
+}
+
+fn options(asked: &KneeOf) -> load::Options {
+    let payload = match (&asked.payload, asked.payload_bytes) {
+        (Some(file), _) => load::Payload::File(file.clone()),
+        (None, Some(bytes)) => load::Payload::Made { shape: asked.shape, bytes },
+        (None, None) => load::Payload::None,
+    };
+    let trust = match (asked.insecure, &asked.ca) {
+        (true, _) => Trust::Insecure,
+        (false, Some(file)) => Trust::Ca(file.clone()),
+        (false, None) => Trust::System,
+    };
+    load::Options {
+        users: asked.users,
+        threads: asked.threads,
+        duration: asked.duration,
+        warm_up: asked.warm_up,
+        method: asked.method.clone(),
+        payload,
+        tokens: asked.tokens.clone(),
+        headers: asked.headers.clone(),
+        expect: asked.expect.clone(),
+        trust,
+        ..load::Options::new(asked.url.clone())
+    }
+}
+
+fn slo(text: &str) -> Result<Slo, String> {
+    Slo::parse(text).map_err(|error| error.to_string())
+}
+
+fn unit(by: By) -> &'static str {
+    match by {
+        By::Rate => "requests/s",
+        By::Users => "users",
+    }
+}
+
+fn line(probe: &Probe, by: By) -> String {
+    let became = match probe.became {
+        Became::Holds => "holds",
+        Became::Breaks => "breaks",
+        Became::Doubtful => "doubtful",
+    };
+    format!(
+        "{:.1} {}: {became}; {:.1}/s, mean {:.3} ms, p99 {:.3} ms, errors {:.2} %{}{}",
+        probe.level,
+        unit(by),
+        probe.throughput_per_s,
+        probe.mean_ms,
+        probe.p99_ms,
+        probe.error_percent,
+        if probe.why.is_empty() { "" } else { ": " },
+        probe.why
+    )
+}
+
+fn as_text(found: &Knee, slo: &Slo, by: By) -> String {
+    let level = |level: Option<f64>| level.map_or("none".to_owned(), |level| format!("{level:.1}"));
+    let (holds, breaks) = (level(found.holds), level(found.breaks));
+    let unit = unit(by);
+    let end = match found.ended {
+        Ended::Found => format!("{slo}: holds at {holds} {unit}, breaks at {breaks}"),
+        Ended::NothingHolds => format!("{slo}: breaks at {breaks} {unit} already"),
+        Ended::AllHolds => {
+            format!("{slo}: holds at {holds} {unit} still, the last level of the search")
+        }
+        Ended::Doubtful => format!(
+            "{slo}: holds at {holds} {unit}; above that, it is not the target that was measured"
+        ),
+        Ended::Spent => {
+            format!("{slo}: between {holds} and {breaks} {unit}; the search was given up")
+        }
+    };
+    let law = found.law.map_or_else(
+        || "too few measurements for the Universal Scalability Law".to_owned(),
+        |law| law_text(&law),
+    );
+    format!("{end}\n{law}\n")
+}
+
+fn law_text(law: &Usl) -> String {
+    let peak = law.peak().map_or("none: it grows on".to_owned(), |peak| {
+        format!("{:.0} requests in the system, {:.0}/s", peak, law.at(peak))
+    });
+    format!(
+        "Universal Scalability Law over {} measurements: lambda {:.2}/s, sigma {:.5}, kappa {:.3e}; off by {:.1} \
+         % (root mean square); peak: {peak}",
+        law.points,
+        law.lambda,
+        law.sigma,
+        law.kappa,
+        law.error * 100.0
+    )
+}
+
+fn as_json(found: &Knee, slo: &Slo, by: By) -> Value {
+    let probes: Vec<Value> = found
+        .probes
+        .iter()
+        .map(|probe| {
+            json!({
+                "level": probe.level,
+                "became": match probe.became {
+                    Became::Holds => "holds",
+                    Became::Breaks => "breaks",
+                    Became::Doubtful => "doubtful",
+                },
+                "why": probe.why,
+                "throughput_per_s": probe.throughput_per_s,
+                "mean_ms": probe.mean_ms,
+                "p99_ms": probe.p99_ms,
+                "error_percent": probe.error_percent,
+                "concurrency": probe.concurrency,
+            })
+        })
+        .collect();
+    json!({
+        "slo": slo.to_string(),
+        "by": match by { By::Rate => "rate", By::Users => "users" },
+        "holds": found.holds,
+        "breaks": found.breaks,
+        "ended": match found.ended {
+            Ended::Found => "found",
+            Ended::NothingHolds => "nothing-holds",
+            Ended::AllHolds => "all-holds",
+            Ended::Doubtful => "doubtful",
+            Ended::Spent => "spent",
+        },
+        "law": found.law.map(|law| json!({
+            "lambda": law.lambda, "sigma": law.sigma, "kappa": law.kappa, "points": law.points,
+            "error": law.error, "peak": law.peak(),
+        })),
+        "probes": probes,
+    })
+}

@@ -1,0 +1,109 @@
+//! `penstock lab doubts`, `compare`, `report` and `knee`: what they say, and how they end.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use harness::{Files, penstock};
+use serde_json::{Value, json};
+
+const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/published/");
+
+#[test]
+fn doubts_of_published_tables_are_told_by_line() {
+    let files = Files::new();
+    let table = format!("{PUBLISHED}api-microgateway.csv");
+    let told = run(&files, &["lab", "doubts", &table], 0);
+    assert!(told.contains("144 rows, 5 with doubts, 5 errors, 4 littles-law"), "{told}");
+    let json: Value =
+        serde_json::from_str(&run(&files, &["lab", "doubts", &table, "--json"], 0)).unwrap();
+    let lines: Vec<u64> = json["files"][0]["doubted"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["line"].as_u64().unwrap())
+        .collect();
+    assert_eq!(lines, [134, 142, 143, 144, 145]);
+    run(&files, &["lab", "doubts", "missing.csv"], 1);
+    files.write("other.csv", "a,b\n1,2\n");
+    assert!(
+        run(&files, &["lab", "doubts", "other.csv"], 1).contains("no column of a results table")
+    );
+}
+
+#[test]
+fn compare_ends_as_continuous_integration_needs_it() {
+    let files = Files::new();
+    side(files.folder(), "main", &[1_000.0, 1_004.0, 998.0, 1_001.0], 0);
+    side(files.folder(), "same", &[1_002.0, 999.0, 1_000.0, 1_003.0], 0);
+    side(files.folder(), "slower", &[900.0, 905.0, 898.0, 902.0], 0);
+    side(files.folder(), "broken", &[1_002.0, 999.0, 1_000.0, 1_003.0], 200);
+    files.write("ci.toml", "baseline = \"main\"\nwithin_percent = 2.0\n");
+    files.write("bad.toml", "within = 2.0\n");
+    for (arguments, code, expect) in [
+        (&["main", "same"][..], 0, "1 the same"),
+        (&["same", "--thresholds", "ci.toml"], 0, "same within 2 %"),
+        (&["main", "slower"], 3, "1 slower"),
+        (&["main", "slower", "--within-percent", "20"], 0, "same within 20 %"),
+        (&["main", "broken"], 4, "errors: 20 % of the requests failed"),
+        (&["main", "missing"], 1, "missing"),
+        (&["main"], 2, "one folder is not enough"),
+        (&["main", "same", "--thresholds", "bad.toml"], 2, "unknown field `within`"),
+    ] {
+        let arguments: Vec<&str> = ["lab", "compare"].iter().chain(arguments).copied().collect();
+        let told = run(&files, &arguments, code);
+        assert!(told.contains(expect), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_report_is_written_once() {
+    let files = Files::new();
+    side(files.folder(), "main", &[1_000.0], 0);
+    let told = run(&files, &["lab", "report", "main"], 0);
+    assert!(told.contains("main/report/report.html: 1 case, "), "{told}");
+    let page = fs::read_to_string(files.folder().join("main/report/report.html")).unwrap();
+    assert!(page.contains("1 case: 1 measured, 0 of them with doubts"), "{page}");
+    assert!(run(&files, &["lab", "report", "main"], 1).contains("overwrites nothing"));
+}
+
+#[test]
+fn an_objective_that_is_none_is_told_with_its_column() {
+    let told = run(&Files::new(), &["lab", "knee", "http://127.0.0.1:1/", "--slo", "p99 > 5ms"], 2);
+    assert!(told.contains("column 5: expected `<` or `<=`"), "{told}");
+}
+
+/// Results of ten users with these rates, in a folder of that name; each with as many errors in a thousand.
+fn side(folder: &Path, name: &str, rates: &[f64], errors: u64) {
+    for (repetition, rate) in (1_u32..).zip(rates) {
+        let place = folder.join(name).join(repetition.to_string());
+        fs::create_dir_all(&place).unwrap();
+        let result = json!({
+            "format": 1, "suite": name, "state": "measured", "reason": null,
+            "case": {"id": "a", "target": "t", "scenario": "s", "users": 10, "payload_bytes": 50,
+                "delay_ms": 0, "heap": null, "sweep": null, "repetition": repetition},
+            "shape": {"kind": "closed"},
+            "load": {"requests": 1_000, "errors": errors, "seconds": 1_000.0 / rate,
+                "throughput_per_s": rate, "mean_ms": 10_000.0 / rate},
+            "target_use": null, "backend_use": null, "generator_use": null,
+            "load_average": [0.0, 0.0, 0.0], "gc": null, "calibration": null,
+            "ground": {"steal_percent": 0.0, "other_cpu_percent": 0.0, "clock_step_us": 0, "ports_in_use": 1,
+                "ports_available": 100, "descriptors": 1, "descriptors_limit": 100},
+            "machine": {"cpu": "", "cores": 2, "kernel": "", "memory_bytes": 0, "limits": []},
+            "versions": [], "config_sha256": "", "seed": 1, "command": [],
+            "started": format!("2026-01-01T00:00:{repetition:02}Z"), "doubts": [],
+        });
+        fs::write(place.join("result.json"), result.to_string()).unwrap();
+    }
+}
+
+/// What was said on both streams.
+#[track_caller]
+fn run(files: &Files, arguments: &[&str], code: i32) -> String {
+    let output: Output =
+        Command::new(penstock()).args(arguments).current_dir(files.folder()).output().unwrap();
+    let told = [output.stdout, output.stderr].concat();
+    let told = String::from_utf8_lossy(&told).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
+    told
+}
