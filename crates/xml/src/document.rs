@@ -40,10 +40,12 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    #[inline]
     pub(crate) fn kind(self) -> u32 {
         self.b & ((1 << KIND_BITS) - 1)
     }
 
+    #[inline]
     pub(crate) fn value(self) -> u32 {
         self.b >> VALUE_SHIFT
     }
@@ -213,10 +215,29 @@ impl Document {
         self.names.find_name(uri, local)
     }
 
+    /// What tells the document from all others that are in memory: no two have the same (they are counted, anew
+    /// after 2^32 of them).
+    #[must_use]
+    pub fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    /// Whether the document is as it was read, or built in document order: then two nodes are ordered at once.
+    #[must_use]
+    pub fn is_in_order(&self) -> bool {
+        self.links.is_none()
+    }
+
     /// How many names there are: [`NameId::index`] is below it.
     #[must_use]
     pub fn names_len(&self) -> usize {
         self.names.names_len()
+    }
+
+    /// The name of that [`NameId::index`], if there is one.
+    #[must_use]
+    pub fn name_at(&self, index: usize) -> Option<NameId> {
+        (index < self.names_len()).then(|| NameId::numbered(index))
     }
 
     /// The URI that relative references in the document are resolved against, as the caller gave it.

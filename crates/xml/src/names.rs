@@ -26,6 +26,10 @@ impl NameId {
     /// Of text, comments and the root.
     pub const NONE: Self = Self(0);
 
+    pub(crate) fn numbered(index: usize) -> Self {
+        Self(number(index))
+    }
+
     /// The number, from 0 without gaps: fit to index a table with.
     #[must_use]
     pub fn index(self) -> usize {
@@ -165,6 +169,7 @@ fn start(hash: u64) -> usize {
     usize::try_from(hash & u64::from(u32::MAX)).unwrap_or(0)
 }
 
+const MANY: u32 = u32::MAX;
 const FIXED: [&str; 5] = ["", "xml", "xmlns", XML_NAMESPACE, XMLNS_NAMESPACE];
 
 /// The tables.
@@ -176,6 +181,8 @@ pub(crate) struct Names {
     symbol_slots: Slots,
     pairs: Vec<Pair>,
     pair_slots: Slots,
+    /// By pair: its only qualified name so far, [`MANY`] if there are several.
+    sole_qnames: Vec<u32>,
     qnames: Vec<QName>,
     qname_slots: Slots,
 }
@@ -192,6 +199,7 @@ impl Names {
             ends: Vec::with_capacity(32),
             symbol_slots: Slots::hashed(),
             pairs,
+            sole_qnames: Vec::with_capacity(16),
             qnames,
             ..Self::none()
         }
@@ -206,6 +214,7 @@ impl Names {
             symbol_slots: Slots::default(),
             pairs: Vec::new(),
             pair_slots: Slots::default(),
+            sole_qnames: Vec::new(),
             qnames: Vec::new(),
             qname_slots: Slots::default(),
         }
@@ -268,11 +277,26 @@ impl Names {
             return found;
         }
         let id = number(self.qnames.len());
+        self.note_qname(name, id);
         self.qnames.push(wanted);
         let qnames = &self.qnames;
         let key = self.key;
         self.qname_slots.insert(qnames.len(), |id| qname(qnames, id).hash(key));
         id
+    }
+
+    fn note_qname(&mut self, name: NameId, id: u32) {
+        if self.sole_qnames.len() <= name.index() {
+            self.sole_qnames.resize(self.pairs.len().max(name.index().saturating_add(1)), 0);
+        }
+        if let Some(sole) = self.sole_qnames.get_mut(name.index()) {
+            *sole = if *sole == 0 { id } else { MANY };
+        }
+    }
+
+    /// The qualified name of all that have this name, if they are all written alike.
+    pub(crate) fn sole_qname(&self, name: NameId) -> Option<u32> {
+        self.sole_qnames.get(name.index()).copied().filter(|id| *id != MANY && *id != 0)
     }
 
     #[inline]
@@ -297,6 +321,7 @@ impl Names {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
         self.pairs.shrink_to_fit();
+        self.sole_qnames.shrink_to_fit();
         self.qnames.shrink_to_fit();
     }
 
@@ -306,6 +331,7 @@ impl Names {
         self.text.capacity()
             + size_of::<u32>() * self.ends.capacity()
             + size_of::<Pair>() * self.pairs.capacity()
+            + size_of::<u32>() * self.sole_qnames.capacity()
             + size_of::<QName>() * self.qnames.capacity()
             + tables
     }

@@ -57,6 +57,7 @@ impl<'d> Node<'d> {
         Self { document, index }
     }
 
+    #[inline]
     fn at(self, index: u32) -> Option<Self> {
         (index != NONE).then_some(Self { document: self.document, index })
     }
@@ -76,11 +77,13 @@ impl<'d> Node<'d> {
         self.document.record(self.index)
     }
 
+    #[inline]
     #[must_use]
     pub fn id(self) -> NodeId {
         NodeId { index: self.index, serial: self.document.serial }
     }
 
+    #[inline]
     #[must_use]
     pub fn document(self) -> &'d Document {
         self.document
@@ -109,6 +112,7 @@ impl<'d> Node<'d> {
 
     /// The element or root that the node stands in; of an attribute, its element; of the root and of
     /// what is detached, none.
+    #[inline]
     #[must_use]
     pub fn parent(self) -> Option<Self> {
         if self.is_attribute() {
@@ -119,6 +123,7 @@ impl<'d> Node<'d> {
         (parent != NOBODY).then(|| Self::new(self.document, parent))
     }
 
+    #[inline]
     #[must_use]
     pub fn first_child(self) -> Option<Self> {
         if self.is_attribute() { None } else { self.at(self.document.first(self.index)) }
@@ -129,6 +134,7 @@ impl<'d> Node<'d> {
         if self.is_attribute() { None } else { self.at(self.document.last(self.index)) }
     }
 
+    #[inline]
     #[must_use]
     pub fn next_sibling(self) -> Option<Self> {
         if self.is_attribute() {
@@ -142,12 +148,14 @@ impl<'d> Node<'d> {
         if self.is_attribute() { None } else { self.at(self.document.previous(self.index)) }
     }
 
+    #[inline]
     #[must_use]
     pub fn children(self) -> Children<'d> {
         Children { next: self.first_child() }
     }
 
     /// All nodes below this one in document order, without attributes.
+    #[inline]
     #[must_use]
     pub fn descendants(self) -> Descendants<'d> {
         Descendants { top: self, next: self.first_child() }
@@ -218,6 +226,7 @@ impl<'d> Node<'d> {
     }
 
     /// Of text, comments, processing instructions and attributes; empty for others.
+    #[inline]
     #[must_use]
     pub fn text(self) -> &'d str {
         let document = self.document;
@@ -242,12 +251,23 @@ impl<'d> Node<'d> {
         if !matches!(self.kind(), Kind::Element | Kind::Root) {
             return Cow::Borrowed(self.text());
         }
+        if let Some(text) = self.sole_text() {
+            return Cow::Borrowed(text);
+        }
         let mut texts = self.texts();
         let Some(first) = texts.next() else { return Cow::Borrowed("") };
         let Some(second) = texts.next() else { return Cow::Borrowed(first) };
         let mut all = [first, second].concat();
         all.extend(texts);
         Cow::Owned(all)
+    }
+
+    /// The text of an element that holds nothing else, as most do that hold text.
+    #[inline]
+    fn sole_text(self) -> Option<&'d str> {
+        let record = self.document.record(self.document.first(self.index));
+        let is_sole = record.parent == self.index && record.next == NONE && record.kind() == TEXT;
+        is_sole.then(|| self.document.slice(record.a, record.value()))
     }
 
     /// Appends the string value to `out`.
@@ -322,11 +342,15 @@ impl<'d> Node<'d> {
 
     /// Which comes first in document order; documents follow one another in the order of their making.
     /// At once in a document as it was read; in an edited one it looks along the ancestors and siblings.
+    #[inline]
     #[must_use]
     pub fn document_order(self, other: Self) -> Ordering {
         let documents = self.document.serial.cmp(&other.document.serial);
         if documents != Ordering::Equal {
             return documents;
+        }
+        if self.document.is_in_order() && !self.is_attribute() && !other.is_attribute() {
+            return self.index.cmp(&other.index);
         }
         let holder = |node: Self| if node.is_attribute() { node.parent() } else { Some(node) };
         let (Some(mine), Some(theirs)) = (holder(self), holder(other)) else {
@@ -406,6 +430,7 @@ pub struct Children<'d> {
 impl<'d> Iterator for Children<'d> {
     type Item = Node<'d>;
 
+    #[inline]
     fn next(&mut self) -> Option<Node<'d>> {
         let node = self.next?;
         self.next = node.next_sibling();
@@ -422,6 +447,7 @@ pub struct Descendants<'d> {
 impl<'d> Iterator for Descendants<'d> {
     type Item = Node<'d>;
 
+    #[inline]
     fn next(&mut self) -> Option<Node<'d>> {
         let node = self.next?;
         self.next = node.first_child().or_else(|| following(node, self.top));
@@ -430,6 +456,7 @@ impl<'d> Iterator for Descendants<'d> {
 }
 
 /// The node after the subtree of `node`, below `top`.
+#[inline]
 fn following<'d>(mut node: Node<'d>, top: Node<'d>) -> Option<Node<'d>> {
     while node.index != top.index {
         if let Some(next) = node.next_sibling() {
@@ -448,6 +475,7 @@ pub struct Ancestors<'d> {
 impl<'d> Iterator for Ancestors<'d> {
     type Item = Node<'d>;
 
+    #[inline]
     fn next(&mut self) -> Option<Node<'d>> {
         let node = self.next?;
         self.next = node.parent();
@@ -464,6 +492,7 @@ pub struct Attributes<'d> {
 impl<'d> Iterator for Attributes<'d> {
     type Item = Node<'d>;
 
+    #[inline]
     fn next(&mut self) -> Option<Node<'d>> {
         if self.next == NONE {
             return None;

@@ -220,15 +220,12 @@ impl<'d> Run<'_, 'd> {
     ) -> Outcome<()> {
         let document = context.item.holder().document();
         for id in text.split(is_space).filter(|id| !id.is_empty()) {
-            self.spend(ID_STEPS)?;
+            self.spend(1)?;
             found.extend(document.element_by_id(id).map(Item::from));
         }
         Ok(())
     }
 }
-
-/// What looking up an id counts for, in steps: a document may have many.
-const ID_STEPS: u64 = 1_000;
 
 fn cut(text: Cow<'_, str>, from: usize, to: usize) -> Cow<'_, str> {
     match text {

@@ -31,6 +31,7 @@ mod functions;
 mod item;
 mod lexer;
 mod name;
+mod named;
 mod number;
 mod parser;
 mod path;

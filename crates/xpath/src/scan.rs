@@ -132,12 +132,12 @@ impl<'d> Run<'_, 'd> {
             if scan.deep == 0 {
                 return self.children(step, ready, start, sink);
             }
-            if plain(step) {
+            if stands_alone(step, ready, start) {
                 return self.descendants(step, ready, start, sink);
             }
         }
         if let ([first, second], 1, false) = (scan.steps.as_slice(), scan.deep, sink.any_order())
-            && plain(first)
+            && stands_alone(first, first.test.ready(start.document()), start)
         {
             return self.two_steps(first, second, scan.attribute, start, sink);
         }
@@ -259,18 +259,8 @@ impl<'d> Run<'_, 'd> {
                 continue;
             }
             let Some(step) = scanning.scan.steps.get(place) else { continue };
-            let fits = if step.predicates.is_empty() {
-                true
-            } else if let (Some(wanted), Some(count)) =
-                (step.exactly, frame.counts.get_mut(step.first_counter))
-            {
-                *count += 1;
-                *count == wanted
-            } else {
-                !step.is_spent(&frame.counts)
-                    && self.fits(test_of(scanning.tests, place), step, node, &mut frame.counts)?
-            };
-            if fits {
+            let test = test_of(scanning.tests, place);
+            if self.fits(test, step, node, &mut frame.counts)? {
                 if place == scanning.last {
                     found = true;
                 } else {
@@ -281,7 +271,26 @@ impl<'d> Run<'_, 'd> {
         Ok((found, below))
     }
 
-    fn fits(
+    /// Whether a node that passes the step's test passes its predicates, `counts` being those of its parent.
+    #[inline]
+    pub(crate) fn fits(
+        &mut self,
+        test: Ready<'_>,
+        step: &ScanStep,
+        node: Node<'d>,
+        counts: &mut [u32; COUNTERS_MAX],
+    ) -> Outcome<bool> {
+        if step.predicates.is_empty() {
+            return Ok(true);
+        }
+        if let (Some(wanted), Some(count)) = (step.exactly, counts.get_mut(step.first_counter)) {
+            *count += 1;
+            return Ok(*count == wanted);
+        }
+        Ok(!step.is_spent(counts) && self.steps_fit(test, step, node, counts)?)
+    }
+
+    fn steps_fit(
         &mut self,
         test: Ready<'_>,
         step: &ScanStep,
@@ -385,20 +394,13 @@ impl<'d> Run<'_, 'd> {
         start: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
+        if let Ready::Name(name) = test {
+            return self.named_descendants(step, name, start, sink);
+        }
         let mut looked = 0u64;
         for node in start.descendants() {
             looked += 1;
-            let passes = match test {
-                Ready::Name(number) => node.name().index() == number as usize && node.is_element(),
-                Ready::Never
-                | Ready::Node
-                | Ready::Principal
-                | Ready::Namespace(_)
-                | Ready::Text
-                | Ready::Comment
-                | Ready::Instruction(_) => test.passes(node, Kind::Element),
-            };
-            if passes {
+            if test.passes(node, Kind::Element) {
                 self.spend(std::mem::take(&mut looked))?;
                 if self.all_hold(step, node)? && !sink.take(node.into()) {
                     return Ok(false);
@@ -417,6 +419,9 @@ impl<'d> Run<'_, 'd> {
         start: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
+        if let (Ready::Name(name), []) = (test, step.predicates.as_slice()) {
+            return self.named_children(name, start, sink);
+        }
         let mut counts = [0; COUNTERS_MAX];
         let mut position = 0;
         let mut looked = 1u64;
@@ -438,7 +443,7 @@ impl<'d> Run<'_, 'd> {
                 if step.is_spent(&counts) {
                     return Ok(true);
                 }
-                if !self.fits(test, step, node, &mut counts)? {
+                if !self.steps_fit(test, step, node, &mut counts)? {
                     continue;
                 }
             }
@@ -450,7 +455,7 @@ impl<'d> Run<'_, 'd> {
         Ok(true)
     }
 
-    fn all_hold(&mut self, step: &ScanStep, node: Node<'d>) -> Outcome<bool> {
+    pub(crate) fn all_hold(&mut self, step: &ScanStep, node: Node<'d>) -> Outcome<bool> {
         for predicate in &step.predicates {
             if !self.holds(predicate, Context::new(node))? {
                 return Ok(false);
@@ -460,8 +465,11 @@ impl<'d> Run<'_, 'd> {
     }
 }
 
-fn plain(step: &ScanStep) -> bool {
-    step.predicates.iter().all(Predicate::is_plain)
+/// Whether the step's nodes can be found without the walk: their predicates ask for no position, or the nodes are
+/// found by name in the order in which positions are counted.
+fn stands_alone(step: &ScanStep, test: Ready<'_>, start: Node<'_>) -> bool {
+    let by_name = matches!(test, Ready::Name(_)) && start.document().is_in_order();
+    by_name || step.predicates.iter().all(Predicate::is_plain)
 }
 
 impl ScanStep {

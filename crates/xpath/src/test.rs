@@ -1,6 +1,6 @@
 //! Node tests made ready for one document: XPath 1.0 section 2.3.
 
-use xml::{Document, Kind, Node};
+use xml::{Document, Kind, NameId, Node};
 
 use crate::item::Item;
 use crate::plan::Test;
@@ -14,7 +14,7 @@ pub(crate) enum Ready<'a> {
     Principal,
     Namespace(&'a str),
     /// With the document's number of the name.
-    Name(u32),
+    Name(NameId),
     Text,
     Comment,
     Instruction(Option<&'a str>),
@@ -26,7 +26,7 @@ impl Test {
             Self::Node => Ready::Node,
             Self::Principal => Ready::Principal,
             Self::Namespace(uri) => Ready::Namespace(uri),
-            Self::Name(name) => name.number(document).map_or(Ready::Never, Ready::Name),
+            Self::Name(name) => name.id(document).map_or(Ready::Never, Ready::Name),
             Self::Text => Ready::Text,
             Self::Comment => Ready::Comment,
             Self::Instruction(target) => Ready::Instruction(target.as_deref()),
@@ -52,9 +52,7 @@ impl Ready<'_> {
         match self {
             Self::Never => false,
             Self::Node => true,
-            Self::Name(number) => {
-                node.kind() == principal && node.name().index() == number as usize
-            }
+            Self::Name(name) => node.kind() == principal && node.name() == name,
             Self::Principal => node.kind() == principal,
             Self::Namespace(uri) => node.kind() == principal && node.namespace() == uri,
             Self::Text => node.kind() == Kind::Text,
