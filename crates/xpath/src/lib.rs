@@ -24,6 +24,7 @@ mod axis;
 mod compare;
 mod context;
 mod core;
+mod down;
 mod error;
 mod evaluate;
 mod expression;

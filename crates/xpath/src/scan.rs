@@ -117,30 +117,14 @@ impl Scanning<'_> {
 const SPEND_AT: u64 = 256;
 
 impl<'d> Run<'_, 'd> {
-    /// Gives the sink what the scan finds below `start`, in document order; false when it has enough.
-    pub(crate) fn scan(
+    /// All steps at once, from the step `from` on.
+    pub(crate) fn walk_down(
         &mut self,
         scan: &Scan,
+        from: usize,
         start: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
-        if let ([step], false) = (scan.steps.as_slice(), scan.attribute) {
-            let ready = step.test.ready(start.document());
-            if ready.is_never() {
-                return Ok(true);
-            }
-            if scan.deep == 0 {
-                return self.children(step, ready, start, sink);
-            }
-            if stands_alone(step, ready, start) {
-                return self.descendants(step, ready, start, sink);
-            }
-        }
-        if let ([first, second], 1, false) = (scan.steps.as_slice(), scan.deep, sink.any_order())
-            && stands_alone(first, first.test.ready(start.document()), start)
-        {
-            return self.two_steps(first, second, scan.attribute, start, sink);
-        }
         let Some(last) = scan.steps.len().checked_sub(1) else { return Ok(true) };
         let Some(tests) = Tests::of(scan, start) else { return Ok(true) };
         let tests = tests.all();
@@ -152,47 +136,19 @@ impl<'d> Run<'_, 'd> {
         let closing_bit = (1 << last) & !attribute_bit & !scan.deep;
         let closing_bit = if closing_bit == 0 { u32::MAX } else { closing_bit };
         let scanning = Scanning { scan, tests, last, attribute_bit, element_bits, closing_bit };
-        self.scan_steps(&scanning, start, sink)
-    }
-
-    /// `//one/two` for those who want all nodes: first all of the one, then of each the other, and in
-    /// order only if nodes of the first step stood in one another.
-    fn two_steps(
-        &mut self,
-        first: &ScanStep,
-        second: &ScanStep,
-        attribute: bool,
-        start: Node<'d>,
-        sink: &mut dyn Sink<'d>,
-    ) -> Outcome<bool> {
-        let document = start.document();
-        let (one, two) = (first.test.ready(document), second.test.ready(document));
-        if one.is_never() || two.is_never() {
-            return Ok(true);
-        }
-        let (mut above, mut found) = (Vec::new(), Vec::new());
-        self.descendants(first, one, start, &mut above)?;
-        self.check_size(above.len())?;
-        for node in above.iter().filter_map(|item| item.node()) {
-            if attribute {
-                self.attributes(second, two, node, &mut found)?;
-            } else {
-                self.children(second, two, node, &mut found)?;
-            }
-        }
-        self.sort(&mut found)?;
-        Ok(found.into_iter().all(|item| sink.take(item)))
+        self.scan_steps(&scanning, 1 << from, start, sink)
     }
 
     fn scan_steps(
         &mut self,
         scanning: &Scanning<'_>,
+        bits: u32,
         start: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
         let mut frames = Frames { near: [IDLE; INLINE], far: Vec::new(), len: 0 };
         let mut frame = IDLE;
-        if !self.enter(scanning, start, 1, &mut frame, sink)? {
+        if !self.enter(scanning, start, bits, &mut frame, sink)? {
             return Ok(false);
         }
         let mut looked = 0u64;
@@ -290,7 +246,7 @@ impl<'d> Run<'_, 'd> {
         Ok(!step.is_spent(counts) && self.steps_fit(test, step, node, counts)?)
     }
 
-    fn steps_fit(
+    pub(crate) fn steps_fit(
         &mut self,
         test: Ready<'_>,
         step: &ScanStep,
@@ -367,7 +323,7 @@ impl<'d> Run<'_, 'd> {
         self.attributes(step, test_of(scanning.tests, scanning.last), node, sink)
     }
 
-    fn attributes(
+    pub(crate) fn attributes(
         &mut self,
         step: &ScanStep,
         test: Ready<'_>,
@@ -385,96 +341,11 @@ impl<'d> Run<'_, 'd> {
         }
         Ok(true)
     }
-
-    /// `//test`: all nodes below, without bookkeeping.
-    fn descendants(
-        &mut self,
-        step: &ScanStep,
-        test: Ready<'_>,
-        start: Node<'d>,
-        sink: &mut dyn Sink<'d>,
-    ) -> Outcome<bool> {
-        if let Ready::Name(name) = test {
-            return self.named_descendants(step, name, start, sink);
-        }
-        let mut looked = 0u64;
-        for node in start.descendants() {
-            looked += 1;
-            if test.passes(node, Kind::Element) {
-                self.spend(std::mem::take(&mut looked))?;
-                if self.all_hold(step, node)? && !sink.take(node.into()) {
-                    return Ok(false);
-                }
-            }
-        }
-        self.spend(looked)?;
-        Ok(true)
-    }
-
-    /// `test` alone: the children.
-    fn children(
-        &mut self,
-        step: &ScanStep,
-        test: Ready<'_>,
-        start: Node<'d>,
-        sink: &mut dyn Sink<'d>,
-    ) -> Outcome<bool> {
-        if let (Ready::Name(name), []) = (test, step.predicates.as_slice()) {
-            return self.named_children(name, start, sink);
-        }
-        let mut counts = [0; COUNTERS_MAX];
-        let mut position = 0;
-        let mut looked = 1u64;
-        for node in start.children() {
-            looked += 1;
-            if !test.passes(node, Kind::Element) {
-                continue;
-            }
-            if let Some(wanted) = step.exactly {
-                position += 1;
-                if position < wanted {
-                    continue;
-                }
-                self.spend(looked)?;
-                return Ok(position != wanted || sink.take(node.into()));
-            }
-            if !step.predicates.is_empty() {
-                self.spend(std::mem::take(&mut looked))?;
-                if step.is_spent(&counts) {
-                    return Ok(true);
-                }
-                if !self.steps_fit(test, step, node, &mut counts)? {
-                    continue;
-                }
-            }
-            if !sink.take(node.into()) {
-                return Ok(false);
-            }
-        }
-        self.spend(looked)?;
-        Ok(true)
-    }
-
-    pub(crate) fn all_hold(&mut self, step: &ScanStep, node: Node<'d>) -> Outcome<bool> {
-        for predicate in &step.predicates {
-            if !self.holds(predicate, Context::new(node))? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-}
-
-/// Whether the step's nodes can be found without the walk: their predicates ask for no position, or the nodes are
-/// found by name in the order in which positions are counted.
-fn stands_alone(step: &ScanStep, test: Ready<'_>, start: Node<'_>) -> bool {
-    let by_name = matches!(test, Ready::Name(_)) && start.document().is_in_order();
-    by_name || step.predicates.iter().all(Predicate::is_plain)
 }
 
 impl ScanStep {
     /// Whether the only position that one of its predicates lets through has been.
-    fn is_spent(&self, counts: &[u32; COUNTERS_MAX]) -> bool {
+    pub(crate) fn is_spent(&self, counts: &[u32; COUNTERS_MAX]) -> bool {
         let counted = self.predicates.iter().filter(|predicate| predicate.counts());
         let mut counted = counted.zip(counts.iter().skip(self.first_counter));
         counted.any(|(predicate, count)| match predicate {
