@@ -8,7 +8,7 @@ use crate::dtd::Entity;
 use crate::error::{Fault, XmlError};
 use crate::input::Input;
 use crate::machine::quick::Take;
-use crate::machine::{Machine, Span, Step, Stop, View};
+use crate::machine::{Machine, Span, Step, View};
 use crate::names::{EMPTY, Names, Symbol, number};
 use crate::options::Options;
 
@@ -52,8 +52,7 @@ fn read(input: &Input<'_>, options: &Options) -> Result<Document, Fault> {
                 tree.instruction(qname, data, at);
             }
             Ok(Step::Finished) => break,
-            Err(Stop::Fault(fault)) => return Err(fault),
-            Err(Stop::More) => return Err(view.unfinished()),
+            Err(fault) => return Err(fault),
         }
     }
     Ok(finish(tree, machine, view))

@@ -1,14 +1,18 @@
 //! Changing a tree. All goes through [`NodeId`]s on `&mut Document`; what would break the tree is refused
 //! and changes nothing.
 
+mod attributes;
+
 use crate::chars;
 use crate::document::{
-    ATTRIBUTE, AttributeRecord, COMMENT, Declaration, Document, ELEMENT, Instruction, Links,
-    NOBODY, NONE, NodeId, PI, Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
+    ATTRIBUTE, AttributeRecord, COMMENT, Document, ELEMENT, Instruction, Links, NOBODY, NONE,
+    NodeId, PI, Record, TAGGED, TEXT, VALUE_SHIFT,
 };
 use crate::names::{EMPTY, XML_NAMESPACE, XMLNS_NAMESPACE, number};
 use crate::node::Kind;
 use base::limits::XML_BYTES_CEILING;
+
+pub(crate) use attributes::Many;
 
 /// A name for an element or attribute that is made: the prefix is a wish, which the writer replaces when
 /// it is taken. Empty strings stand for no prefix and no namespace.
@@ -187,6 +191,7 @@ impl Document {
                 if let Some(found) = self.attributes.get_mut((index & !ATTRIBUTE) as usize) {
                     found.qname = qname;
                 }
+                self.many = None;
                 Ok(())
             }
             Kind::Root
@@ -195,70 +200,6 @@ impl Document {
             | Kind::ProcessingInstruction
             | Kind::Namespace => Err(EditError::WrongKind(kind)),
         }
-    }
-
-    /// Sets or adds an attribute; a new one comes last.
-    ///
-    /// # Errors
-    /// [`EditError::BadName`], [`EditError::BadText`], [`EditError::WrongKind`].
-    pub fn set_attribute(
-        &mut self,
-        element: NodeId,
-        name: QNameRef<'_>,
-        value: &str,
-    ) -> Edit<NodeId> {
-        let owner = self.element_index(element)?;
-        let qname = self.intern_attribute(name)?;
-        let (start, len) = self.keep(value)?;
-        let wanted = self.names.get_qname(qname).name;
-        let node = crate::Node::new(self, owner);
-        let (mut last, mut same) = (NONE, NONE);
-        for attribute in node.attributes() {
-            last = attribute.index() & !ATTRIBUTE;
-            if attribute.name() == wanted {
-                same = last;
-            }
-        }
-        if let Some(found) = self.attributes.get_mut(same as usize).filter(|_| same != NONE) {
-            *found = AttributeRecord { qname, start, len, ..*found };
-            return Ok(self.id_of(same | ATTRIBUTE));
-        }
-        if self.attributes.is_empty() {
-            self.attributes.push(AttributeRecord {
-                owner: NOBODY,
-                next: 0,
-                qname: 0,
-                start: 0,
-                len: 0,
-            });
-        }
-        let index = number(self.attributes.len());
-        self.attributes.push(AttributeRecord { owner, next: NONE, qname, start, len });
-        match self.attributes.get_mut(last as usize).filter(|_| last != NONE) {
-            Some(before) => before.next = index,
-            None => self.tag_of(owner).attribute = index,
-        }
-        Ok(self.id_of(index | ATTRIBUTE))
-    }
-
-    /// Removes an attribute; whether there was one.
-    ///
-    /// # Errors
-    /// [`EditError::WrongKind`], [`EditError::StrangeNode`].
-    pub fn remove_attribute(
-        &mut self,
-        element: NodeId,
-        namespace: &str,
-        local: &str,
-    ) -> Edit<bool> {
-        let owner = self.element_index(element)?;
-        let Some(name) = self.name_id(namespace, local) else { return Ok(false) };
-        let mut all = crate::Node::new(self, owner).attributes();
-        let found = all.find(|attribute| attribute.name() == name).map(crate::Node::index);
-        if let Some(index) = found {
-            self.unchain(index & !ATTRIBUTE);
-        }
-        Ok(found.is_some())
     }
 
     /// Sets the text of a text, comment, processing instruction or attribute.
@@ -290,46 +231,6 @@ impl Document {
             *found = Record { a: start, b: record.kind() | (len << VALUE_SHIFT), ..record };
         }
         Ok(())
-    }
-
-    /// Declares a prefix (empty: the default namespace) on an element, or changes its declaration there.
-    /// Names keep their namespaces; the writer declares what they need anyway.
-    ///
-    /// # Errors
-    /// [`EditError::BadName`] for reserved prefixes and namespaces, and an empty one with a prefix.
-    pub fn declare_namespace(&mut self, element: NodeId, prefix: &str, uri: &str) -> Edit {
-        let owner = self.element_index(element)?;
-        let reserved = matches!(prefix, "xml" | "xmlns")
-            || matches!(uri, XML_NAMESPACE | XMLNS_NAMESPACE)
-            || (uri.is_empty() && !prefix.is_empty());
-        if reserved || !(prefix.is_empty() || chars::is_ncname(prefix)) || !chars::is_text(uri) {
-            return Err(EditError::BadName);
-        }
-        let (prefix, uri) = (self.names.symbol(prefix), self.names.symbol(uri));
-        self.declare(owner, prefix, uri);
-        Ok(())
-    }
-
-    pub(crate) fn declare(&mut self, owner: u32, prefix: u32, uri: u32) {
-        let mut at = self.tag(self.record(owner)).map_or(NONE, |tag| tag.declaration);
-        let mut last = NONE;
-        while let Some(found) = self.declarations.get_mut(at as usize).filter(|_| at != NONE) {
-            if found.prefix == prefix {
-                found.uri = uri;
-                return;
-            }
-            last = at;
-            at = found.next;
-        }
-        if self.declarations.is_empty() {
-            self.declarations.push(Declaration { next: NONE, prefix: EMPTY, uri: EMPTY });
-        }
-        let index = number(self.declarations.len());
-        self.declarations.push(Declaration { next: NONE, prefix, uri });
-        match self.declarations.get_mut(last as usize).filter(|_| last != NONE) {
-            Some(before) => before.next = index,
-            None => self.tag_of(owner).declaration = index,
-        }
     }
 
     // What the above is made of.
@@ -498,43 +399,6 @@ impl Document {
         self.change_link(index, |links| links.previous = previous);
         if let Some(own) = self.nodes.get_mut(index as usize) {
             *own = Record { parent, next, ..*own };
-        }
-    }
-
-    /// The element's tag, made if it has none.
-    fn tag_of(&mut self, index: u32) -> &mut Tag {
-        let new = number(self.tags.len());
-        let mut slot = new;
-        if let Some(record) = self.nodes.get_mut(index as usize) {
-            if record.b & TAGGED != 0 {
-                slot = record.a;
-            } else {
-                self.tags.push(Tag { at: record.a, attribute: NONE, declaration: NONE });
-                *record = Record { a: new, b: record.b | TAGGED, ..*record };
-            }
-        }
-        #[expect(clippy::indexing_slicing, reason = "the slot was looked up or pushed just now")]
-        &mut self.tags[slot as usize]
-    }
-
-    fn unchain(&mut self, index: u32) {
-        let Some(gone) = self.attribute(index) else { return };
-        let before = crate::Node::new(self, gone.owner)
-            .attributes()
-            .map(|attribute| attribute.index() & !ATTRIBUTE)
-            .take_while(|&other| other != index)
-            .last();
-        match before.and_then(|before| self.attributes.get_mut(before as usize)) {
-            Some(before) => before.next = gone.next,
-            None => self.tag_of(gone.owner).attribute = gone.next,
-        }
-        if let Some(own) = self.attributes.get_mut(index as usize) {
-            *own = AttributeRecord { owner: NOBODY, next: NONE, ..gone };
-        }
-        let value = self.slice(gone.start, gone.len);
-        if self.ids.get(value) == Some(&gone.owner) {
-            let value = value.to_owned();
-            self.ids.remove(value.as_str());
         }
     }
 }

@@ -70,7 +70,7 @@ impl<'b> Input<'b> {
     }
 
     pub(crate) fn view(&self) -> View<'_> {
-        View { source: &self.text, dtd: &self.dtd, last: true, broken: self.broken.as_ref() }
+        View { source: &self.text, dtd: &self.dtd, broken: self.broken.as_ref() }
     }
 }
 

@@ -22,17 +22,8 @@ use crate::options::Limits;
 pub(crate) struct View<'i> {
     pub(crate) source: &'i str,
     pub(crate) dtd: &'i Dtd,
-    /// Nothing follows the source. Otherwise a step that runs out of it answers [`Stop::More`].
-    pub(crate) last: bool,
     /// The source ends early, because of this.
     pub(crate) broken: Option<&'i Fault>,
-}
-
-impl View<'_> {
-    /// Answers what a whole document can't bring about: that more is wanted.
-    pub(crate) fn unfinished(&self) -> Fault {
-        Fault::new(self.source.len(), XmlErrorKind::UnexpectedEnd("the document"))
-    }
 }
 
 /// Text by its address.
@@ -58,12 +49,6 @@ pub(crate) enum Step {
         at: u32,
     },
     Finished,
-}
-
-#[derive(Debug)]
-pub(crate) enum Stop {
-    More,
-    Fault(Fault),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -152,14 +137,14 @@ impl Machine {
         self.doctype_passed
     }
 
-    /// How far the source was read; the rest is wanted again after [`Stop::More`].
-    pub(crate) fn position(&self) -> usize {
+    /// How far the source was read.
+    fn position(&self) -> usize {
         if self.frames.is_empty() { self.pos } else { self.reference_at }
     }
 
     /// The next piece.
     #[inline]
-    pub(crate) fn step(&mut self, view: View<'_>) -> Result<Step, Stop> {
+    pub(crate) fn step(&mut self, view: View<'_>) -> Result<Step, Fault> {
         if self.pending_end {
             self.pending_end = false;
             return Ok(self.close());
@@ -171,16 +156,19 @@ impl Machine {
     }
 
     #[inline]
-    fn content(&mut self, view: View<'_>) -> Result<Step, Stop> {
+    fn content(&mut self, view: View<'_>) -> Result<Step, Fault> {
         let mut step = None;
-        if self.frames.is_empty() && self.quick(view, &mut step).is_some() {
-            return step.ok_or(Stop::More);
+        if self.frames.is_empty() {
+            self.quick(view, &mut step);
         }
-        self.careful(view)
+        match step {
+            Some(step) => Ok(step),
+            None => self.careful(view),
+        }
     }
 
     #[inline(never)]
-    fn careful(&mut self, view: View<'_>) -> Result<Step, Stop> {
+    fn careful(&mut self, view: View<'_>) -> Result<Step, Fault> {
         loop {
             let text = self.text(view);
             let bytes = text.as_bytes();
@@ -207,7 +195,7 @@ impl Machine {
     }
 
     /// Before and after the root element.
-    fn outside(&mut self, view: View<'_>) -> Result<Step, Stop> {
+    fn outside(&mut self, view: View<'_>) -> Result<Step, Fault> {
         let text = view.source;
         let bytes = text.as_bytes();
         loop {
@@ -231,12 +219,9 @@ impl Machine {
         }
     }
 
-    fn finish(&mut self, view: View<'_>) -> Result<Step, Stop> {
-        if !view.last {
-            return Err(Stop::More);
-        }
+    fn finish(&mut self, view: View<'_>) -> Result<Step, Fault> {
         if let Some(broken) = view.broken {
-            return Err(Stop::Fault(broken.clone()));
+            return Err(broken.clone());
         }
         match self.phase {
             Phase::Prolog => Err(self.fault(self.pos, XmlErrorKind::Empty)),
@@ -244,7 +229,7 @@ impl Machine {
         }
     }
 
-    fn pass_doctype(&mut self, view: View<'_>, rest: &[u8]) -> Result<(), Stop> {
+    fn pass_doctype(&mut self, view: View<'_>, rest: &[u8]) -> Result<(), Fault> {
         const START: &[u8] = b"<!DOCTYPE";
         if !rest.starts_with(START) {
             if rest.len() < START.len() && START.starts_with(rest) {
@@ -260,7 +245,7 @@ impl Machine {
             return Err(self.fault(self.pos, XmlErrorKind::DoctypeMisplaced));
         }
         if let Some(fault) = &view.dtd.fault {
-            return Err(Stop::Fault(fault.clone()));
+            return Err(fault.clone());
         }
         let Some(range) = &view.dtd.range else {
             return Err(self.fault(self.pos, XmlErrorKind::DoctypeRefused));
@@ -270,12 +255,9 @@ impl Machine {
         Ok(())
     }
 
-    fn unclosed(&self, view: View<'_>) -> Stop {
-        if !view.last {
-            return Stop::More;
-        }
+    fn unclosed(&self, view: View<'_>) -> Fault {
         if let Some(broken) = view.broken {
-            return Stop::Fault(broken.clone());
+            return broken.clone();
         }
         let open = self.open.last().map_or("", |open| self.namespaces.names.str(open.raw));
         self.fault(self.pos, XmlErrorKind::Unclosed(open.to_owned()))
@@ -317,7 +299,7 @@ impl Machine {
     }
 
     #[inline]
-    fn count_nodes(&mut self, more: usize) -> Result<(), Stop> {
+    fn count_nodes(&mut self, more: usize) -> Result<(), Fault> {
         self.nodes = self.nodes.saturating_add(number(more));
         if self.nodes > self.limits.nodes {
             return Err(self.limit("nodes", self.limits.nodes));
@@ -325,34 +307,31 @@ impl Machine {
         Ok(())
     }
 
-    fn limit(&self, what: &'static str, limit: u32) -> Stop {
+    fn limit(&self, what: &'static str, limit: u32) -> Fault {
         self.fault(self.pos, XmlErrorKind::Limit { what, limit })
     }
 
     /// An error at `at` of the current text, or at the reference that led there.
     #[cold]
-    fn fault(&self, at: usize, kind: XmlErrorKind) -> Stop {
+    fn fault(&self, at: usize, kind: XmlErrorKind) -> Fault {
         let at = if self.frames.is_empty() { at } else { self.reference_at };
-        Stop::Fault(Fault::new(at, kind))
+        Fault::new(at, kind)
     }
 
     /// The text ends inside `what`.
     #[cold]
-    fn short(&self, view: View<'_>, what: &'static str) -> Stop {
+    fn short(&self, view: View<'_>, what: &'static str) -> Fault {
         if let Some(frame) = self.frames.last() {
             return self.fault(self.pos, XmlErrorKind::EntityUnbalanced(frame.name.clone()));
         }
-        if !view.last {
-            return Stop::More;
-        }
         match view.broken {
-            Some(broken) => Stop::Fault(broken.clone()),
+            Some(broken) => broken.clone(),
             None => self.fault(view.source.len(), XmlErrorKind::UnexpectedEnd(what)),
         }
     }
 
     #[cold]
-    fn expected(&self, expected: &'static str, text: &str, at: usize) -> Stop {
+    fn expected(&self, expected: &'static str, text: &str, at: usize) -> Fault {
         let found = match text.get(at..).and_then(|rest| rest.chars().next()) {
             Some(found) => format!("`{}`", found.escape_debug()),
             None => "the end".to_owned(),

@@ -3,7 +3,7 @@
 use crate::error::XmlError;
 use crate::input::Input;
 use crate::machine::tags::address;
-use crate::machine::{self, Machine, Step, Stop, View};
+use crate::machine::{self, Machine, Step, View};
 use crate::names::Symbol;
 
 /// A piece of a document. Text comes whole between two pieces of markup, with references resolved.
@@ -68,11 +68,7 @@ impl<'i> Reader<'i> {
         let view = self.input.view();
         let step = match self.machine.step(view) {
             Ok(step) => step,
-            Err(stop) => {
-                let fault = match stop {
-                    Stop::Fault(fault) => fault,
-                    Stop::More => view.unfinished(),
-                };
+            Err(fault) => {
                 let error = fault.locate(self.input.text());
                 self.failed = Some(error.clone());
                 return Err(error);

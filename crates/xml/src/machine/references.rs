@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Frame, Machine, Span, Stop, View, name_end, piece};
+use super::{Frame, Machine, Span, View, name_end, piece};
 use crate::chars;
 use crate::dtd::{Dtd, Entity};
-use crate::error::XmlErrorKind;
+use crate::error::{Fault, XmlErrorKind};
 use crate::names::number;
 use crate::scan;
 use base::limits::XML_ENTITY_DEPTH_MAX;
@@ -73,7 +73,7 @@ fn character(text: &str, start: usize) -> Result<(Reference, usize), Wrong> {
 }
 
 impl Machine {
-    fn wrong(&self, view: View<'_>, at: usize, wrong: Wrong) -> Stop {
+    fn wrong(&self, view: View<'_>, at: usize, wrong: Wrong) -> Fault {
         match wrong {
             Wrong::Short => self.short(view, "a reference"),
             Wrong::Kind(kind) => self.fault(at, kind),
@@ -81,7 +81,7 @@ impl Machine {
     }
 
     /// The reference at `pos` in content: its character goes to `spill`, an entity is entered.
-    pub(super) fn reference(&mut self, view: View<'_>, text: &str) -> Result<(), Stop> {
+    pub(super) fn reference(&mut self, view: View<'_>, text: &str) -> Result<(), Fault> {
         let at = self.pos;
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
         match reference {
@@ -116,7 +116,7 @@ impl Machine {
     }
 
     /// Back to behind the reference.
-    pub(super) fn leave_frame(&mut self) -> Result<(), Stop> {
+    pub(super) fn leave_frame(&mut self) -> Result<(), Fault> {
         let Some(frame) = self.frames.last() else { return Ok(()) };
         if frame.depth != self.open.len() {
             let name = frame.name.clone();
@@ -127,7 +127,7 @@ impl Machine {
         Ok(())
     }
 
-    fn entity(&mut self, view: View<'_>, at: usize, name: &str) -> Result<Range<usize>, Stop> {
+    fn entity(&mut self, view: View<'_>, at: usize, name: &str) -> Result<Range<usize>, Fault> {
         let found = lookup(view.dtd, name, &mut self.growth);
         found.map_err(|kind| self.fault(at, kind))
     }
@@ -140,7 +140,7 @@ impl Machine {
         text: &str,
         start: usize,
         quote: u8,
-    ) -> Result<(Span, usize), Stop> {
+    ) -> Result<(Span, usize), Fault> {
         let begin = self.spill.len();
         let mut at = start;
         loop {
@@ -168,7 +168,12 @@ impl Machine {
     }
 
     /// Appends what the reference at `at` stands for; where it ends.
-    fn reference_in_value(&mut self, view: View<'_>, text: &str, at: usize) -> Result<usize, Stop> {
+    fn reference_in_value(
+        &mut self,
+        view: View<'_>,
+        text: &str,
+        at: usize,
+    ) -> Result<usize, Fault> {
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
         match reference {
             Reference::Character(c) => self.spill.push(c),

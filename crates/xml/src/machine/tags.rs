@@ -1,11 +1,10 @@
 //! Start tags with their attributes, and end tags.
 
 use super::{
-    Attribute, Machine, Open, Phase, Span, Step, Stop, View, name_end, piece, references,
-    skip_space,
+    Attribute, Machine, Open, Phase, Span, Step, View, name_end, piece, references, skip_space,
 };
 use crate::chars::{self, NAME};
-use crate::error::XmlErrorKind;
+use crate::error::{Fault, XmlErrorKind};
 use crate::names::{EMPTY, Symbol, XML, XML_URI, XMLNS, XMLNS_URI, number};
 use crate::namespaces::{Mark, Use};
 use crate::scan;
@@ -20,7 +19,7 @@ pub(super) struct RawAttribute {
 }
 
 impl Machine {
-    pub(super) fn start_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, Stop> {
+    pub(super) fn start_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
         let at = self.pos;
         let bytes = text.as_bytes();
         let (raw, mut pos) = self.name(view, text, at.wrapping_add(1))?;
@@ -64,7 +63,7 @@ impl Machine {
         Ok(Step::Start { qname, at: in_source })
     }
 
-    pub(super) fn end_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, Stop> {
+    pub(super) fn end_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
         let bytes = text.as_bytes();
         let start = self.pos.wrapping_add(2);
         let depth = self.frames.last().map_or(0, |frame| frame.depth);
@@ -107,14 +106,14 @@ impl Machine {
         Err(self.fault(self.pos, kind))
     }
 
-    fn unbalanced(&self) -> Stop {
+    fn unbalanced(&self) -> Fault {
         let name = self.frames.last().map_or_else(String::new, |frame| frame.name.clone());
         self.fault(self.pos, XmlErrorKind::EntityUnbalanced(name))
     }
 
     /// The name at `at` and where it ends. The name that followed the last one before is tried first.
     #[inline]
-    fn name(&mut self, view: View<'_>, text: &str, at: usize) -> Result<(Symbol, usize), Stop> {
+    fn name(&mut self, view: View<'_>, text: &str, at: usize) -> Result<(Symbol, usize), Fault> {
         let bytes = text.as_bytes();
         let guess = self.namespaces.guess();
         let guessed = self.namespaces.names.str(guess).as_bytes();
@@ -136,7 +135,7 @@ impl Machine {
         view: View<'_>,
         text: &str,
         at: usize,
-    ) -> Result<(Symbol, usize), Stop> {
+    ) -> Result<(Symbol, usize), Fault> {
         let bytes = text.as_bytes();
         let end = name_end(bytes, at);
         let written = text.get(at..end).unwrap_or("");
@@ -168,7 +167,7 @@ impl Machine {
         view: View<'_>,
         text: &str,
         mut pos: usize,
-    ) -> Result<(usize, bool), Stop> {
+    ) -> Result<(usize, bool), Fault> {
         let bytes = text.as_bytes();
         loop {
             let at = skip_space(bytes, pos);
@@ -193,7 +192,7 @@ impl Machine {
     }
 
     /// One attribute; where it ends.
-    fn attribute(&mut self, view: View<'_>, text: &str, at: usize) -> Result<usize, Stop> {
+    fn attribute(&mut self, view: View<'_>, text: &str, at: usize) -> Result<usize, Fault> {
         let bytes = text.as_bytes();
         let (name, end) = self.name(view, text, at)?;
         if self.namespaces.repeats_raw(name) {
@@ -227,7 +226,7 @@ impl Machine {
     }
 
     /// Takes the namespace declarations among the attributes.
-    fn declare(&mut self, view: View<'_>, mark: Mark) -> Result<(), Stop> {
+    fn declare(&mut self, view: View<'_>, mark: Mark) -> Result<(), Fault> {
         for index in 0..self.raw_attributes.len() {
             let Some(&raw) = self.raw_attributes.get(index) else { break };
             let (prefix, local) = self.namespaces.parts(raw.name);
@@ -252,7 +251,7 @@ impl Machine {
         Ok(())
     }
 
-    fn resolve_attributes(&mut self) -> Result<(), Stop> {
+    fn resolve_attributes(&mut self) -> Result<(), Fault> {
         for index in 0..self.raw_attributes.len() {
             let Some(&raw) = self.raw_attributes.get(index) else { break };
             let (prefix, local) = self.namespaces.parts(raw.name);
@@ -273,7 +272,7 @@ impl Machine {
         Ok(())
     }
 
-    fn unbound(&self, at: usize, prefix: Symbol) -> Stop {
+    fn unbound(&self, at: usize, prefix: Symbol) -> Fault {
         let prefix = self.namespaces.names.str(prefix).to_owned();
         let kind = match prefix.as_str() {
             "xmlns" => XmlErrorKind::ReservedPrefix(prefix),
@@ -283,7 +282,7 @@ impl Machine {
     }
 
     /// Types and defaults of the document type.
-    fn declared_attributes(&mut self, view: View<'_>, element: Symbol) -> Result<(), Stop> {
+    fn declared_attributes(&mut self, view: View<'_>, element: Symbol) -> Result<(), Fault> {
         let name = self.namespaces.names.str(element);
         let Some(definitions) = view.dtd.attributes.get(name) else { return Ok(()) };
         for index in 0..self.raw_attributes.len() {

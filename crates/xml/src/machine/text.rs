@@ -1,7 +1,7 @@
 //! Character data, comments and processing instructions.
 
-use super::{Machine, Span, Step, Stop, View, is_cdata, name_end, piece, skip_space};
-use crate::error::XmlErrorKind;
+use super::{Machine, Span, Step, View, is_cdata, name_end, piece, skip_space};
+use crate::error::{Fault, XmlErrorKind};
 use crate::names::number;
 use crate::scan;
 
@@ -16,11 +16,11 @@ enum Edge {
 impl Machine {
     /// Text, CDATA sections and references up to the next markup, as one piece. None if all is empty.
     #[inline]
-    pub(super) fn characters(&mut self, view: View<'_>) -> Result<Option<Step>, Stop> {
+    pub(super) fn characters(&mut self, view: View<'_>) -> Result<Option<Step>, Fault> {
         let text = self.text(view);
         let bytes = text.as_bytes();
         let start = self.pos;
-        let end = self.plain(view, text)?;
+        let end = self.plain(text)?;
         let simple = match bytes.get(end) {
             Some(b'<') => !(bytes.get(end.wrapping_add(1)) == Some(&b'!') && is_cdata(bytes, end)),
             Some(_) => false,
@@ -39,7 +39,7 @@ impl Machine {
 
     /// Where the plain text from `pos` on ends.
     #[inline]
-    fn plain(&self, view: View<'_>, text: &str) -> Result<usize, Stop> {
+    fn plain(&self, text: &str) -> Result<usize, Fault> {
         let bytes = text.as_bytes();
         let mut at = self.pos;
         loop {
@@ -51,26 +51,16 @@ impl Machine {
                 Some([b']', b'>', ..]) => {
                     return Err(self.fault(at, XmlErrorKind::CdataEndInText));
                 }
-                Some([] | [b']']) if !view.last && self.frames.is_empty() => {
-                    return if at > self.pos { Ok(at) } else { Err(Stop::More) };
-                }
                 _ => at = at.wrapping_add(1),
             }
         }
     }
 
     /// The same where it has to be put together in `spill`.
-    fn composed(&mut self, view: View<'_>) -> Result<Option<Step>, Stop> {
+    fn composed(&mut self, view: View<'_>) -> Result<Option<Step>, Fault> {
         let begin = self.spill.len();
         let origin = self.position();
-        loop {
-            match self.stretch(view) {
-                Ok(Edge::Onward) => {}
-                Ok(Edge::Here) => break,
-                Err(Stop::More) if self.spill.len() > begin => break,
-                Err(stop) => return Err(stop),
-            }
-        }
+        while let Edge::Onward = self.stretch(view)? {}
         let len = self.spill.len().wrapping_sub(begin);
         if len == 0 {
             return Ok(None);
@@ -88,7 +78,7 @@ impl Machine {
     }
 
     /// One stretch: plain text, a CDATA section, a reference, or the way out of an entity.
-    fn stretch(&mut self, view: View<'_>) -> Result<Edge, Stop> {
+    fn stretch(&mut self, view: View<'_>) -> Result<Edge, Fault> {
         let text = self.text(view);
         let bytes = text.as_bytes();
         match bytes.get(self.pos) {
@@ -109,7 +99,7 @@ impl Machine {
                 Ok(Edge::Onward)
             }
             Some(_) => {
-                let end = self.plain(view, text)?;
+                let end = self.plain(text)?;
                 self.spill.push_str(text.get(self.pos..end).unwrap_or(""));
                 self.pos = end;
                 Ok(Edge::Onward)
@@ -117,7 +107,7 @@ impl Machine {
         }
     }
 
-    fn cdata(&mut self, view: View<'_>, text: &str) -> Result<(), Stop> {
+    fn cdata(&mut self, view: View<'_>, text: &str) -> Result<(), Fault> {
         const START: &str = "<![CDATA[";
         let rest = text.get(self.pos..).unwrap_or("");
         if !rest.starts_with(START) {
@@ -136,7 +126,7 @@ impl Machine {
         Ok(())
     }
 
-    pub(super) fn comment(&mut self, view: View<'_>, text: &str) -> Result<Step, Stop> {
+    pub(super) fn comment(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
         let rest = text.get(self.pos..).unwrap_or("");
         if !rest.starts_with("<!--") {
             return Err(match "<!--".starts_with(rest) || "<![CDATA[".starts_with(rest) {
@@ -160,7 +150,7 @@ impl Machine {
         Ok(Step::Comment(span))
     }
 
-    pub(super) fn instruction(&mut self, view: View<'_>, text: &str) -> Result<Step, Stop> {
+    pub(super) fn instruction(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
         let bytes = text.as_bytes();
         let at = self.pos;
         let (target, name_end) = self.target(view, text, at.wrapping_add(2))?;
@@ -183,7 +173,7 @@ impl Machine {
     }
 
     /// The target: a name without colon that isn't `xml`.
-    fn target(&mut self, view: View<'_>, text: &str, at: usize) -> Result<(u32, usize), Stop> {
+    fn target(&mut self, view: View<'_>, text: &str, at: usize) -> Result<(u32, usize), Fault> {
         let end = name_end(text.as_bytes(), at);
         let written = text.get(at..end).unwrap_or("");
         if written == "xml" && end < text.len() {

@@ -1,0 +1,189 @@
+//! Attributes and namespace declarations of an element.
+
+use std::collections::HashMap;
+
+use super::{Edit, EditError, QNameRef};
+use crate::chars;
+use crate::document::{
+    ATTRIBUTE, AttributeRecord, Declaration, Document, NOBODY, NONE, NodeId, Record, TAGGED, Tag,
+};
+use crate::names::{EMPTY, NameId, XML_NAMESPACE, XMLNS_NAMESPACE, number};
+
+/// An element of so many attributes has them remembered by name, so that setting n of them takes n looks.
+const MANY: usize = 16;
+
+/// The attributes of the element of many whose attributes were set last.
+#[derive(Debug, Clone)]
+pub(crate) struct Many {
+    owner: u32,
+    last: u32,
+    by_name: HashMap<NameId, u32>,
+}
+
+impl Many {
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.by_name.capacity() * size_of::<(NameId, u32)>()
+    }
+}
+
+impl Document {
+    /// Sets or adds an attribute; a new one comes last.
+    ///
+    /// # Errors
+    /// [`EditError::BadName`], [`EditError::BadText`], [`EditError::WrongKind`].
+    pub fn set_attribute(
+        &mut self,
+        element: NodeId,
+        name: QNameRef<'_>,
+        value: &str,
+    ) -> Edit<NodeId> {
+        let owner = self.element_index(element)?;
+        let qname = self.intern_attribute(name)?;
+        let (start, len) = self.keep(value)?;
+        let wanted = self.names.get_qname(qname).name;
+        let (last, same) = self.attribute_of(owner, wanted);
+        if let Some(found) = self.attributes.get_mut(same as usize).filter(|_| same != NONE) {
+            *found = AttributeRecord { qname, start, len, ..*found };
+            return Ok(self.id_of(same | ATTRIBUTE));
+        }
+        if self.attributes.is_empty() {
+            self.attributes.push(AttributeRecord {
+                owner: NOBODY,
+                next: 0,
+                qname: 0,
+                start: 0,
+                len: 0,
+            });
+        }
+        let index = number(self.attributes.len());
+        self.attributes.push(AttributeRecord { owner, next: NONE, qname, start, len });
+        match self.attributes.get_mut(last as usize).filter(|_| last != NONE) {
+            Some(before) => before.next = index,
+            None => self.tag_of(owner).attribute = index,
+        }
+        if let Some(many) = self.many.as_mut().filter(|many| many.owner == owner) {
+            many.last = index;
+            many.by_name.insert(wanted, index);
+        }
+        Ok(self.id_of(index | ATTRIBUTE))
+    }
+
+    /// The last attribute of an element, and the one of that name.
+    fn attribute_of(&mut self, owner: u32, wanted: NameId) -> (u32, u32) {
+        if let Some(many) = self.many.as_ref().filter(|many| many.owner == owner) {
+            return (many.last, many.by_name.get(&wanted).copied().unwrap_or(NONE));
+        }
+        let (mut last, mut same, mut count) = (NONE, NONE, 0);
+        for attribute in crate::Node::new(self, owner).attributes() {
+            last = attribute.index() & !ATTRIBUTE;
+            count += 1;
+            if attribute.name() == wanted {
+                same = last;
+            }
+        }
+        if count >= MANY {
+            let all = crate::Node::new(self, owner).attributes();
+            let by_name = all.map(|found| (found.name(), found.index() & !ATTRIBUTE)).collect();
+            self.many = Some(Box::new(Many { owner, last, by_name }));
+        }
+        (last, same)
+    }
+
+    /// Removes an attribute; whether there was one.
+    ///
+    /// # Errors
+    /// [`EditError::WrongKind`], [`EditError::StrangeNode`].
+    pub fn remove_attribute(
+        &mut self,
+        element: NodeId,
+        namespace: &str,
+        local: &str,
+    ) -> Edit<bool> {
+        let owner = self.element_index(element)?;
+        let Some(name) = self.name_id(namespace, local) else { return Ok(false) };
+        let mut all = crate::Node::new(self, owner).attributes();
+        let found = all.find(|attribute| attribute.name() == name).map(crate::Node::index);
+        if let Some(index) = found {
+            self.unchain(index & !ATTRIBUTE);
+        }
+        Ok(found.is_some())
+    }
+
+    /// Declares a prefix (empty: the default namespace) on an element, or changes its declaration there.
+    /// Names keep their namespaces; the writer declares what they need anyway.
+    ///
+    /// # Errors
+    /// [`EditError::BadName`] for reserved prefixes and namespaces, and an empty one with a prefix.
+    pub fn declare_namespace(&mut self, element: NodeId, prefix: &str, uri: &str) -> Edit {
+        let owner = self.element_index(element)?;
+        let reserved = matches!(prefix, "xml" | "xmlns")
+            || matches!(uri, XML_NAMESPACE | XMLNS_NAMESPACE)
+            || (uri.is_empty() && !prefix.is_empty());
+        if reserved || !(prefix.is_empty() || chars::is_ncname(prefix)) || !chars::is_text(uri) {
+            return Err(EditError::BadName);
+        }
+        let (prefix, uri) = (self.names.symbol(prefix), self.names.symbol(uri));
+        self.declare(owner, prefix, uri);
+        Ok(())
+    }
+
+    pub(crate) fn declare(&mut self, owner: u32, prefix: u32, uri: u32) {
+        let mut at = self.tag(self.record(owner)).map_or(NONE, |tag| tag.declaration);
+        let mut last = NONE;
+        while let Some(found) = self.declarations.get_mut(at as usize).filter(|_| at != NONE) {
+            if found.prefix == prefix {
+                found.uri = uri;
+                return;
+            }
+            last = at;
+            at = found.next;
+        }
+        if self.declarations.is_empty() {
+            self.declarations.push(Declaration { next: NONE, prefix: EMPTY, uri: EMPTY });
+        }
+        let index = number(self.declarations.len());
+        self.declarations.push(Declaration { next: NONE, prefix, uri });
+        match self.declarations.get_mut(last as usize).filter(|_| last != NONE) {
+            Some(before) => before.next = index,
+            None => self.tag_of(owner).declaration = index,
+        }
+    }
+
+    /// The element's tag, made if it has none.
+    fn tag_of(&mut self, index: u32) -> &mut Tag {
+        let new = number(self.tags.len());
+        let mut slot = new;
+        if let Some(record) = self.nodes.get_mut(index as usize) {
+            if record.b & TAGGED != 0 {
+                slot = record.a;
+            } else {
+                self.tags.push(Tag { at: record.a, attribute: NONE, declaration: NONE });
+                *record = Record { a: new, b: record.b | TAGGED, ..*record };
+            }
+        }
+        #[expect(clippy::indexing_slicing, reason = "the slot was looked up or pushed just now")]
+        &mut self.tags[slot as usize]
+    }
+
+    pub(super) fn unchain(&mut self, index: u32) {
+        let Some(gone) = self.attribute(index) else { return };
+        self.many = None;
+        let before = crate::Node::new(self, gone.owner)
+            .attributes()
+            .map(|attribute| attribute.index() & !ATTRIBUTE)
+            .take_while(|&other| other != index)
+            .last();
+        match before.and_then(|before| self.attributes.get_mut(before as usize)) {
+            Some(before) => before.next = gone.next,
+            None => self.tag_of(gone.owner).attribute = gone.next,
+        }
+        if let Some(own) = self.attributes.get_mut(index as usize) {
+            *own = AttributeRecord { owner: NOBODY, next: NONE, ..gone };
+        }
+        let value = self.slice(gone.start, gone.len);
+        if self.ids.get(value) == Some(&gone.owner) {
+            let value = value.to_owned();
+            self.ids.remove(value.as_str());
+        }
+    }
+}
