@@ -144,55 +144,65 @@ impl<'t> Parser<'t> {
     }
 
     fn or_expr(&mut self) -> Parsed<Expr> {
-        let mut all = vec![self.and_expr()?];
-        while self.eat_operator(Operator::Or) {
-            all.push(self.and_expr()?);
-        }
-        Ok(only(all, Expr::Or))
+        self.joined(Operator::Or, Expr::Or, Self::and_expr)
     }
 
     fn and_expr(&mut self) -> Parsed<Expr> {
-        let mut all = vec![self.equality()?];
-        while self.eat_operator(Operator::And) {
-            all.push(self.equality()?);
-        }
-        Ok(only(all, Expr::And))
+        self.joined(Operator::And, Expr::And, Self::equality)
     }
 
     fn equality(&mut self) -> Parsed<Expr> {
-        let mut left = self.relation()?;
-        let mut links = 0;
-        while let Some(comparison) = self.one_of(EQUALITIES) {
-            self.link(&mut links)?;
-            left = Expr::Compare(comparison, Box::new((left, self.relation()?)));
-        }
-        Ok(left)
+        self.compared(EQUALITIES, Self::relation)
     }
 
     fn relation(&mut self) -> Parsed<Expr> {
-        let mut left = self.sum()?;
+        self.compared(RELATIONS, Self::sum)
+    }
+
+    fn sum(&mut self) -> Parsed<Expr> {
+        self.calculated(SUMS, Self::product)
+    }
+
+    fn product(&mut self) -> Parsed<Expr> {
+        self.calculated(PRODUCTS, Self::unary)
+    }
+
+    fn joined(
+        &mut self,
+        operator: Operator,
+        make: fn(Vec<Expr>) -> Expr,
+        operand: fn(&mut Self) -> Parsed<Expr>,
+    ) -> Parsed<Expr> {
+        let mut all = vec![operand(self)?];
+        while self.eat_operator(operator) {
+            all.push(operand(self)?);
+        }
+        Ok(only(all, make))
+    }
+
+    fn compared(
+        &mut self,
+        table: &[(Operator, Comparison)],
+        operand: fn(&mut Self) -> Parsed<Expr>,
+    ) -> Parsed<Expr> {
+        let mut left = operand(self)?;
         let mut links = 0;
-        while let Some(comparison) = self.one_of(RELATIONS) {
+        while let Some(comparison) = self.one_of(table) {
             self.link(&mut links)?;
-            left = Expr::Compare(comparison, Box::new((left, self.sum()?)));
+            left = Expr::Compare(comparison, Box::new((left, operand(self)?)));
         }
         Ok(left)
     }
 
-    fn sum(&mut self) -> Parsed<Expr> {
-        let first = self.product()?;
+    fn calculated(
+        &mut self,
+        table: &[(Operator, Arithmetic)],
+        operand: fn(&mut Self) -> Parsed<Expr>,
+    ) -> Parsed<Expr> {
+        let first = operand(self)?;
         let mut rest = Vec::new();
-        while let Some(operator) = self.one_of(SUMS) {
-            rest.push((operator, self.product()?));
-        }
-        Ok(chain(first, rest))
-    }
-
-    fn product(&mut self) -> Parsed<Expr> {
-        let first = self.unary()?;
-        let mut rest = Vec::new();
-        while let Some(operator) = self.one_of(PRODUCTS) {
-            rest.push((operator, self.unary()?));
+        while let Some(operator) = self.one_of(table) {
+            rest.push((operator, operand(self)?));
         }
         Ok(chain(first, rest))
     }

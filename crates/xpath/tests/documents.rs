@@ -1,0 +1,65 @@
+//! Node-sets of several documents: their names are numbered differently, and their nodes are in the documents' order.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use xml::Document;
+use xpath::{
+    Context, Environment, EvalError, ExpandedName, Expression, NodeSet, StaticContext, Value,
+    VariableId,
+};
+
+const FIRST: &[u8] = b"<list><order id='1'><symbol>IBM</symbol></order><order id='2'/></list>";
+/// Its names come in another order, so that the numbers of the first document mean other names here.
+const SECOND: &[u8] =
+    b"<symbol><id/><order id='3'/><list><order id='4'><symbol>SUN</symbol></order></list></symbol>";
+
+struct Both<'d>(NodeSet<'d>);
+
+impl StaticContext for Both<'_> {
+    fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
+        (name.local == "both").then_some(VariableId(0))
+    }
+}
+
+impl<'d> Environment<'d> for Both<'d> {
+    fn variable(&mut self, _: VariableId) -> Result<Value<'d>, EvalError> {
+        Ok(Value::NodeSet(self.0.clone()))
+    }
+}
+
+#[test]
+fn each_document_is_asked_by_its_own_numbers_and_answers_come_document_by_document() {
+    for (expression, expected) in [
+        ("$both//order/@id", "1 2 3 4"),
+        ("$both//order[1]/@id", "1 3 4"),
+        ("$both//order[last()]/@id", "2 3 4"),
+        ("$both//symbol[. = 'SUN']/../@id", "4"),
+        ("$both/list/order/@id", "1 2"),
+        ("$both/symbol/order/@id | $both//list/order/@id", "1 2 3 4"),
+        ("($both//order)[3]/@id", "3"),
+        ("$both//order[symbol]/@id", "1 4"),
+        ("count($both//order)", "4"),
+        ("string($both//order[2]/@id)", "2"),
+        ("count($both//order | $both//order[@id > 2])", "4"),
+        ("$both//order[@id = 2]/preceding::*/@id", "1"),
+    ] {
+        check(expression, expected);
+    }
+}
+
+/// Evaluates with `$both`, the roots of both documents, the later one given first; values between spaces.
+#[track_caller]
+fn check(expression: &str, expected: &str) {
+    let (first, second) = (Document::parse(FIRST).unwrap(), Document::parse(SECOND).unwrap());
+    let roots = vec![second.root().into(), first.root().into()];
+    let mut both = Both(NodeSet::from_unordered(roots));
+    let compiled = Expression::compile(expression, &both).unwrap();
+    let found = compiled.evaluate(Context::new(first.root()), &mut both).unwrap();
+    let found = match &found {
+        Value::NodeSet(nodes) => {
+            nodes.iter().map(|item| item.string_value()).collect::<Vec<_>>().join(" ")
+        }
+        Value::String(_) | Value::Number(_) | Value::Boolean(_) => found.string().into_owned(),
+    };
+    assert_eq!(found, expected, "{expression}");
+}
