@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use base::limits;
@@ -121,8 +122,122 @@ fn xml_select_tells_what_is_wrong_with_expression_file_and_arguments() {
         (&["xml", "select", "//b", "orders.xml", "--ns", "b"], "", "write prefix=URI", 2),
         (&["xml", "select", "//b", "orders.xml", "--ns", "b=u", "--ns", "b=v"], "", "--ns b is given twice", 2),
         (&["xml", "select", "//b", "orders.xml", "--var", "p:b=u"], "", "add --ns p=URI", 2),
-        (&["xml", "transform", "sheet.xsl", "orders.xml"], "", "unrecognized subcommand", 2),
     ]);
+}
+
+/// The inside of a sheet, as one.
+fn sheet(inside: &str) -> String {
+    let xsl = "http://www.w3.org/1999/XSL/Transform";
+    format!("<xsl:stylesheet version='1.0' xmlns:xsl='{xsl}'>\n{inside}\n</xsl:stylesheet>\n")
+}
+
+/// The example's folder, and sheets that read other files or fail.
+fn sheets() -> Files {
+    let files = folder();
+    fs::create_dir_all(files.path("example/in")).unwrap();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/xslt");
+    for file in ["orders.xml", "money.xslt", "positions.xslt"] {
+        let text = fs::read_to_string(Path::new(example).join(file)).unwrap();
+        files.write(&format!("example/{file}"), &text);
+    }
+    let read = |what: &str| {
+        let root = "<xsl:template match='/'>";
+        sheet(&format!("{root}<o><xsl:value-of select=\"document('{what}')\"/></o></xsl:template>"))
+    };
+    files.write("example/in/data.xml", "<d>in</d>");
+    files.write("example/in/data.xslt", &read("data.xml"));
+    files.write("example/down.xslt", &sheet("<xsl:import href='in/data.xslt'/>"));
+    files.write("example/up.xslt", &read("../orders.xml"));
+    files.write("example/url.xslt", &read("http://127.0.0.1:1/"));
+    files.write("example/absolute.xslt", &read("/etc/hostname"));
+    files.write("example/in/wrong.xslt", &sheet("<xsl:template match='é['/>"));
+    files.write("example/imports-wrong.xslt", &sheet("<xsl:import href='in/wrong.xslt'/>"));
+    files.write("example/gone.xslt", &sheet("<xsl:include href='gone.xsl'/>"));
+    files.write(
+        "example/stop.xslt",
+        &sheet(
+            "<xsl:template match='/'>\n<xsl:message \
+                 terminate='yes'>no\u{85}w</xsl:message></xsl:template>",
+        ),
+    );
+    files.write(
+        "example/says.xslt",
+        &sheet(
+            "<xsl:output omit-xml-declaration='yes'/>\
+                 <xsl:template match='/'><xsl:message>hello</xsl:message><o/></xsl:template>",
+        ),
+    );
+    files
+}
+
+fn transform(files: &Files, arguments: &[&str]) -> (String, String, Option<i32>) {
+    let mut child = start(files, &[&["xml", "transform"], arguments].concat());
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr), output.status.code())
+}
+
+#[test]
+fn xml_transform_makes_of_the_example_what_stands_beside_it() {
+    let files = sheets();
+    let arguments = ["example/positions.xslt", "example/orders.xml", "--param", "currency=EUR"];
+    let (out, told, code) = transform(&files, &arguments);
+    assert_eq!((out.trim_end(), told.as_str(), code), (POSITIONS.trim_end(), "", Some(0)));
+    let (out, told, code) = transform(&files, &arguments[..2]);
+    assert!(out.contains("currency=\"USD\"") && code == Some(0), "{told}");
+}
+
+const POSITIONS: &str = include_str!("../../examples/xslt/positions.xml");
+
+#[test]
+#[rustfmt::skip]
+fn xml_transform_reads_other_files_below_the_sheet_alone_and_tells_where_it_failed() {
+    let files = sheets();
+    let rows: &[Row] = &[
+        (&["down.xslt"], "<o>in</o>", "", 0),
+        (&["up.xslt"], "", "example/up.xslt:2:28: `../orders.xml` isn't read: it isn't below the sheet's folder\n<xsl:template", 1),
+        (&["url.xslt"], "", "`http://127.0.0.1:1/` isn't read: only files below", 1),
+        (&["absolute.xslt"], "", "`/etc/hostname` isn't read: only files below", 1),
+        (&["gone.xslt"], "", "example/gone.xslt:2:1: cannot read `gone.xsl`: No such file", 1),
+        (&["imports-wrong.xslt"], "", "example/in/wrong.xslt:2:", 1),
+        (&["imports-wrong.xslt"], "", "<xsl:template match='é['/>\n                       ^\n", 1),
+        (&["stop.xslt"], "", "no\u{fffd}w\nexample/stop.xslt:3:1: ended by xsl:message: no\u{fffd}w\n<xsl:message", 1),
+        (&["none.xslt"], "", "penstock: cannot read example/none.xslt: ", 1),
+        (&["orders.xml"], "", "example/orders.xml:2:1: this isn't a sheet", 1),
+        (&["positions.xslt", "--param", "rate=2"], "", "the sheet has no such parameter; it has: currency", 2),
+        (&["positions.xslt", "--param", "currency=2", "--param", "currency=3"], "", "given twice", 2),
+        (&["positions.xslt", "--param", "currency"], "", "write name=value", 2),
+        (&["positions.xslt", "--repeat", "0"], "", "--repeat", 2),
+    ];
+    for &(arguments, stdout, stderr, code) in rows {
+        let sheet = format!("example/{}", arguments[0]);
+        let all = [&[sheet.as_str(), "example/orders.xml"], &arguments[1..]].concat();
+        let (out, told, status) = transform(&files, &all);
+        let out = out.split_once("?>\n").map_or(out.as_str(), |(_, rest)| rest);
+        assert_eq!((out, status), (stdout, Some(code)), "{arguments:?}: {told}");
+        assert!(told.contains(stderr), "{arguments:?}: no {stderr:?} in\n{told}");
+    }
+    let (_, told, code) = transform(&files, &["example/says.xslt", "broken.xml"]);
+    assert!(told.contains("broken.xml:2:6: ") && code == Some(1), "{told}");
+    let (_, told, code) = transform(&files, &["example/says.xslt"]);
+    assert!(told.contains("Usage: penstock xml transform") && code == Some(2), "{told}");
+}
+
+#[test]
+fn xml_transform_repeats_the_work_and_tells_its_times_once() {
+    let files = sheets();
+    let arguments = ["example/says.xslt", "orders.xml", "--repeat", "3"];
+    let (out, told, code) = transform(&files, &arguments);
+    assert_eq!((out.as_str(), code), ("<o/>", Some(0)), "{told}");
+    let (message, times) = told.split_once('\n').unwrap();
+    assert_eq!(message, "hello");
+    let times: serde_json::Value = serde_json::from_str(times).unwrap();
+    let time = |name: &str| times[name].as_f64().unwrap();
+    assert!(time("parse_us") > 0.0 && time("transform_us") > 0.0, "{told}");
+    assert_eq!(time("serialise_us"), 0.0);
+    assert!(time("total_us") >= time("parse_us"), "{told}");
+    assert_eq!(times.as_object().unwrap().len(), 4);
 }
 
 #[test]
@@ -239,9 +354,13 @@ fn a_file_above_the_limit_is_refused_and_another_encoding_is_shown_as_text() {
 #[test]
 fn each_command_teaches_with_an_example() {
     let files = folder();
-    for arguments in
-        [&["xml", "check"][..], &["xml", "select"], &["json", "select"], &["expression"]]
-    {
+    for arguments in [
+        &["xml", "check"][..],
+        &["xml", "select"],
+        &["xml", "transform"],
+        &["json", "select"],
+        &["expression"],
+    ] {
         let asked: Vec<&str> = arguments.iter().copied().chain(["--help"]).collect();
         let output = start(&files, &asked).wait_with_output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();

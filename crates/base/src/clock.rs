@@ -45,6 +45,12 @@ impl SystemClock {
         u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
+    /// As [`SystemClock::now_us`], in nanoseconds: for what takes some microseconds.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// Microseconds since the Unix epoch at the moment that `mono_us` calls zero, as it was then.
     /// For time stamps of records; not for lifetimes, since the wall clock may be set meanwhile.
     #[must_use]

@@ -50,6 +50,9 @@ pub struct DoctypeIds {
     pub system: String,
 }
 
+/// Room for the first bytes.
+const OUT_BYTES: usize = 1_024;
+
 /// Why a piece can't be written. Nothing of it was, but the start tag before it may be complete now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
@@ -129,7 +132,7 @@ impl Writer {
         let doctype_due = options.doctype.is_some();
         Ok(Self {
             options,
-            out: String::new(),
+            out: String::with_capacity(OUT_BYTES),
             started: false,
             doctype_due,
             open: Vec::new(),

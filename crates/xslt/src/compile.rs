@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use xml::{Document, Node};
-use xpath::{ExpandedName, Pattern, VariableId};
+use xpath::{ExpandedName, VariableId};
 
 use crate::error::{CompileError, Place};
 use crate::load::{Loader, Resolver, Top, is_xsl};
@@ -52,6 +52,7 @@ pub(crate) struct Compiler<'t> {
     slots: u32,
     depth: usize,
     tops: Vec<Top<'t>>,
+    roots: Vec<(Node<'t>, String)>,
     /// Names that selections ask for.
     asked: RefCell<Vec<ExpandedName>>,
     scopes: RefCell<Vec<Scope>>,
@@ -90,6 +91,7 @@ pub(crate) fn compile(
         slots: 0,
         depth: 0,
         tops: loader.tops,
+        roots: loader.roots,
         asked: RefCell::default(),
         scopes: RefCell::default(),
         missing: RefCell::default(),
@@ -236,9 +238,7 @@ impl<'t> Compiler<'t> {
 
     fn key(&mut self, node: Node<'t>) -> Compiled {
         let name = self.expanded(node, "name")?;
-        let pattern = self.required(node, "match")?;
-        let pattern: Pattern = self.pattern(node, pattern)?;
-        let value = self.expression(node, "use")?;
+        let (pattern, value) = self.key_parts(node)?;
         self.keys.push(Key { name, pattern, value });
         Ok(())
     }
@@ -312,6 +312,7 @@ impl<'t> Compiler<'t> {
             names: self.asked.into_inner(),
             scopes: self.scopes.into_inner(),
             missing: self.missing.into_inner(),
+            limits: crate::Limits::default(),
         }
     }
 }

@@ -39,7 +39,7 @@ mod undecided;
 
 pub use error::{CompileError, TransformError};
 pub use load::{Refuse, Resolved, Resolver};
-pub use run::Params;
+pub use run::{Limits, Params};
 
 use pool::Pool;
 use program::Program;
@@ -66,6 +66,22 @@ impl Stylesheet {
         })?;
         let program = compile::compile(&main, &Pool::default(), resolver)?;
         Ok(Self { program, main })
+    }
+
+    /// The same sheet with other limits for each run than `base::limits` has.
+    #[must_use]
+    pub fn limited(mut self, limits: Limits) -> Self {
+        self.program.limits = limits;
+        self
+    }
+
+    /// The parameters of the sheet, as [`Params`] names them, in the order of the sheet.
+    pub fn params(&self) -> impl Iterator<Item = String> {
+        let params = self.program.globals.iter().filter(|global| global.is_param);
+        params.map(|global| match global.name.namespace.as_str() {
+            "" => global.name.local.clone(),
+            namespace => format!("{{{namespace}}}{}", global.name.local),
+        })
     }
 
     /// Transforms a document; `document()` is refused. `out` is appended to, and only when all went well.

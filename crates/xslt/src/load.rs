@@ -54,6 +54,8 @@ pub(crate) struct Loader<'t> {
     pub(crate) pool: &'t Pool,
     pub(crate) resolver: &'t dyn Resolver,
     pub(crate) tops: Vec<Top<'t>>,
+    /// Each sheet's outermost element, and the sheet's URI.
+    pub(crate) roots: Vec<(Node<'t>, String)>,
     /// The sheets that wait for the one being read.
     chain: Vec<String>,
     next: u32,
@@ -71,7 +73,15 @@ pub(crate) fn place(node: Node<'_>, uri: &str) -> Place {
 
 impl<'t> Loader<'t> {
     pub(crate) fn new(pool: &'t Pool, resolver: &'t dyn Resolver) -> Self {
-        Self { pool, resolver, tops: Vec::new(), chain: Vec::new(), next: 0, sheets: 0 }
+        Self {
+            pool,
+            resolver,
+            tops: Vec::new(),
+            roots: Vec::new(),
+            chain: Vec::new(),
+            next: 0,
+            sheets: 0,
+        }
     }
 
     /// Reads a sheet with all that it imports; these come first and have the lower precedences.
@@ -117,6 +127,7 @@ impl<'t> Loader<'t> {
         if root.attribute("", "version").is_none() {
             return Err(refuse(root, "`version` is missing; write version=\"1.0\"".to_owned()));
         }
+        self.roots.push((root, uri.to_owned()));
         self.chain.push(uri.to_owned());
         for node in root.children() {
             let include = is_xsl(node, "include");

@@ -34,6 +34,7 @@ pub(crate) struct Program {
     pub(crate) output: Arc<OutputSpec>,
     /// Names that selections ask for; [`Quick`] has their places.
     pub(crate) names: Vec<ExpandedName>,
+    pub(crate) limits: crate::Limits,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -82,6 +82,21 @@ impl Params {
     }
 }
 
+/// How much one run may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Operations, and steps of expressions: about one for each node that is looked at.
+    pub steps: u64,
+    /// Bytes of output, of fragments and of values of variables.
+    pub made_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { steps: limits::XSLT_STEPS_MAX, made_bytes: limits::XSLT_MADE_BYTES_MAX }
+    }
+}
+
 /// What went wrong, and the operation at which it did once that is known.
 pub(crate) struct Failure {
     message: String,
@@ -158,8 +173,8 @@ impl<'d> World<'d> {
     /// Counts what was made, in bytes.
     fn made(&mut self, bytes: usize) -> Ran {
         self.made = self.made.saturating_add(bytes);
-        if self.made > limits::XSLT_MADE_BYTES_MAX {
-            let most = limits::XSLT_MADE_BYTES_MAX;
+        let most = self.program.limits.made_bytes;
+        if self.made > most {
             return Err(format!("the run was stopped when it had made {most} bytes").into());
         }
         Ok(())
@@ -218,7 +233,7 @@ fn run<'d>(
         counts: HashMap::new(),
         lists: Vec::new(),
         names: vec![Asked::NotYet; program.names.len()],
-        steps: limits::XSLT_STEPS_MAX,
+        steps: program.limits.steps,
         made: 0,
         now_ms: params.now_ms,
         patterns: crate::exslt::Patterns::default(),

@@ -51,6 +51,20 @@ fn what_is_not_supported_is_refused_by_name_and_place() {
         ),
         ("<xsl:import href='other.xslt'/>", "`other.xslt` isn't read"),
         ("<xsl:template match='/'><a b='{c'/></xsl:template>", "isn't closed"),
+        (
+            "<xsl:stylesheet version=\"1.0\" default-mode=\"m\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"/>",
+            "has no attribute `default-mode`",
+        ),
+        (
+            "<xsl:stylesheet version=\"1.0\" exclude-result-prefixes=\"no\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"/>",
+            "the prefix `no` in `exclude-result-prefixes` isn't declared",
+        ),
+        (
+            "<xsl:template match='/'><o xsl:extension-element-prefixes='#default no'/></xsl:template>",
+            "the prefix `no` in `extension-element-prefixes` isn't declared",
+        ),
+        ("<xsl:variable name='v'/><xsl:key name='k' match='a[$v]' use='b'/>", "`$v` isn't known"),
+        ("<xsl:variable name='v'/><xsl:key name='k' match='a' use='$v'/>", "`$v` isn't known"),
     ]);
 }
 
@@ -95,10 +109,36 @@ fn endless_and_exponential_sheets_are_stopped() {
             "bytes",
         ),
         (
-            "<xsl:template match='/'><xsl:call-template name='t'><xsl:with-param name='n' select='60'/></xsl:call-template></xsl:template><xsl:template name='t'><xsl:param name='n'/><xsl:if test='$n &gt; 0'><x>0123456789</x><xsl:call-template name='t'><xsl:with-param name='n' select='$n - 1'/></xsl:call-template><xsl:call-template name='t'><xsl:with-param name='n' select='$n - 1'/></xsl:call-template></xsl:if></xsl:template>",
-            "was stopped",
+            "<xsl:variable name='l' select=\"'0123456789'\"/><xsl:variable name='ll' select='concat($l, $l, $l, $l, $l, $l, $l, $l, $l, $l)'/><xsl:variable name='lll' select='concat($ll, $ll, $ll, $ll, $ll, $ll, $ll, $ll, $ll, $ll)'/><xsl:variable name='long' select='concat($lll, $lll, $lll, $lll, $lll, $lll, $lll, $lll, $lll, $lll)'/>\
+             <xsl:template match='/'><xsl:call-template name='t'><xsl:with-param name='n' select='60'/></xsl:call-template></xsl:template><xsl:template name='t'><xsl:param name='n'/><xsl:if test='$n &gt; 0'><xsl:value-of select='$long'/><xsl:call-template name='t'><xsl:with-param name='n' select='$n - 1'/></xsl:call-template><xsl:call-template name='t'><xsl:with-param name='n' select='$n - 1'/></xsl:call-template></xsl:if></xsl:template>",
+            "was stopped when it had made",
         ),
     ]);
+}
+
+#[test]
+fn a_run_ends_at_the_limits_that_its_caller_sets() {
+    let text = sheet(
+        "<xsl:template match='/'><xsl:variable name='v' select=\"'0123456789'\"/><o><xsl:for-each select='//b'>\
+         <xsl:value-of select='count(//*)'/></xsl:for-each><xsl:value-of select='$v'/></o></xsl:template>",
+    );
+    let run = |limits: xslt::Limits| {
+        let sheet = xslt::Stylesheet::compile(text.as_bytes(), &xslt::Refuse).unwrap();
+        let source = xml::Document::parse(b"<a><b/><b/></a>").unwrap();
+        let done = sheet.limited(limits).transform(&source, &xslt::Params::new(), &mut Vec::new());
+        done.map_err(|error| error.to_string()).err().unwrap_or_default()
+    };
+    let most = xslt::Limits::default();
+    assert_eq!(run(most), "");
+    for steps in [0, 1, 5, 20] {
+        let told = run(xslt::Limits { steps, ..most });
+        assert!(told.contains("steps"), "{steps}: {told}");
+    }
+    for made_bytes in [0, 10, 30] {
+        let told = run(xslt::Limits { made_bytes, ..most });
+        let wanted = format!("stopped when it had made {made_bytes} bytes");
+        assert!(told.contains(&wanted), "{told}");
+    }
 }
 
 #[test]

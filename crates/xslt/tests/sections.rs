@@ -3,6 +3,7 @@
 //! Cases marked `libxslt differs` aren't asked of xsltproc 1.1.35:
 //! - 2.5: it refuses declarations of later versions, and expressions that it can't read, at load.
 //! - 7.1.1: it keeps a namespace that the literal element itself excludes.
+//! - 7.1.1, namespace-alias: it keeps the prefix of the sheet, which is free.
 //! - 7.1.1, CDATA: it writes character references into CDATA sections, where they are none.
 //! - 7.5: it copies no namespace whose prefix the result has bound to another before.
 //! - 7.4: it refuses hyphens in comments, which may be put apart.

@@ -14,7 +14,9 @@ use xslt::{Params, Resolved, Resolver, Stylesheet};
 struct Files(&'static [(&'static str, &'static str)], Mutex<Vec<String>>);
 
 impl Resolver for Files {
-    fn read(&self, href: &str, _base: &str) -> Result<Resolved, String> {
+    fn read(&self, href: &str, base: &str) -> Result<Resolved, String> {
+        let folder = base.rfind('/').map_or("", |end| &base[..=end]);
+        let href = &[folder, href].concat();
         let found = self.0.iter().find(|(name, _)| *name == href);
         let (name, text) = found.ok_or_else(|| format!("no file {href}"))?;
         let text = if name.ends_with("xsl") { sheet(text) } else { (*text).to_owned() };
@@ -90,6 +92,28 @@ fn documents_come_from_the_caller_and_each_once() {
          <xsl:value-of select=\"count(document('d.xml') | document('d.xml'))\"/></o></xsl:template>",
         &[("d.xml", "<d>x</d>")],
         Ok("<o>x1</o>"),
+    );
+}
+
+#[test]
+fn references_are_relative_to_the_sheet_or_document_that_they_stand_in() {
+    check(
+        "<xsl:import href='in/low.xsl'/><xsl:variable name='v' select=\"document('d.xml')/d\"/>\
+         <xsl:template match='/'><o><xsl:apply-templates/><xsl:value-of select='$v'/>\
+         <xsl:value-of select=\"name(document('', /)/*)\"/></o></xsl:template>",
+        &[
+            (
+                "in/low.xsl",
+                "<xsl:template match='a'><xsl:value-of select=\"concat($v, document('d.xml')/d)\"/>\
+                 <xsl:value-of select=\"count(document('')/*/*)\"/>\
+                 <xsl:value-of select=\"document(document('r.xml')/r/@href)/d\"/></xsl:template>",
+            ),
+            ("d.xml", "<d>outer </d>"),
+            ("in/d.xml", "<d>inner </d>"),
+            ("in/r.xml", "<r href='deep/d.xml'/>"),
+            ("in/deep/d.xml", "<d> deep </d>"),
+        ],
+        Ok("<o>outer inner 1 deep outer a</o>"),
     );
 }
 

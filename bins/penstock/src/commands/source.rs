@@ -84,13 +84,13 @@ fn has_one_byte_encoding(head: &[u8]) -> bool {
         && ["8859-1", "latin1", "1252"].iter().any(|name| declaration.contains(name))
 }
 
-fn bounded(from: impl Read, bytes_max: u32) -> io::Result<Vec<u8>> {
+pub(crate) fn bounded(from: impl Read, bytes_max: u32) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(u64::from(bytes_max) + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn is_stdin(file: &Path) -> bool {
+pub(crate) fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
@@ -135,7 +135,7 @@ fn excerpt(text: &str, place: Position) -> (String, String) {
 }
 
 /// Control characters, and those that change the direction of a line, are replaced.
-fn shown(c: char) -> char {
+pub(crate) fn shown(c: char) -> char {
     let turns =
         matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     if c != '\t' && (c.is_control() || turns || c == '\u{FEFF}') { '\u{FFFD}' } else { c }

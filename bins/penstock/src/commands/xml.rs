@@ -1,4 +1,4 @@
-//! `penstock xml`: the XML reader and XPath, on files.
+//! `penstock xml`: the XML reader and XPath, on files. XSLT is in [`transform`].
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,16 @@ use xpath::{
 };
 
 use super::source::{Source, complain_of_expression, print, stdin_once};
+use super::transform::{self, Transform};
 use super::{counted, say};
 use crate::failure::Failure;
 
-/// Check XML and select from it
+/// Check XML, select from it and transform it
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Check(Check),
     Select(Select),
+    Transform(Transform),
 }
 
 /// Say whether files are well-formed XML
@@ -65,6 +67,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Check(arguments) => check(&arguments.files),
         Command::Select(arguments) => select(&arguments),
+        Command::Transform(arguments) => transform::run(&arguments),
     }
 }
 
@@ -85,7 +88,7 @@ fn check_one(file: &Path) -> Result<(), Failure> {
     read(&Source::read(file, limits::XML_BYTES_MAX)?).map(drop)
 }
 
-fn read(source: &Source) -> Result<Document, Failure> {
+pub(super) fn read(source: &Source) -> Result<Document, Failure> {
     let options = Options { doctype: Doctype::ReadInternal, ..Options::default() };
     Document::parse_with(&source.bytes, &options).map_err(|error| source.refused_xml(&error))
 }

@@ -11,6 +11,11 @@ use crate::program::{Block, Global, SpaceTest, Symbols, Template};
 
 impl<'t> Compiler<'t> {
     pub(super) fn declare_all(&mut self) -> Compiled {
+        for (root, uri) in std::mem::take(&mut self.roots) {
+            self.enter(root, &uri);
+            self.check_attributes(root)?;
+            self.check_prefixes(root)?;
+        }
         let tops = self.tops.clone();
         for top in &tops {
             self.enter(top.node, &top.uri);

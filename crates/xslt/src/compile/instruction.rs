@@ -443,6 +443,7 @@ impl<'t> Compiler<'t> {
 
     /// A literal result element: section 7.1.1.
     pub(super) fn literal(&mut self, node: Node<'t>) -> Compiled {
+        self.check_prefixes(node)?;
         let name = self.aliased(node);
         let namespaces =
             if self.inherits_namespaces(node) { Vec::new() } else { self.literal_namespaces(node) };

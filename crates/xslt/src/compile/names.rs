@@ -15,6 +15,7 @@ use crate::program::{Avt, GLOBAL, Name, Op, Quick, Scope, Select};
 struct Names<'c, 't> {
     compiler: &'c Compiler<'t>,
     node: Node<'t>,
+    variables: bool,
 }
 
 impl StaticContext for Names<'_, '_> {
@@ -24,6 +25,9 @@ impl StaticContext for Names<'_, '_> {
     }
 
     fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
+        if !self.variables {
+            return None;
+        }
         let local = self.compiler.scope.iter().rev().find(|(known, _)| known == name);
         if let Some((_, slot)) = local {
             return Some(VariableId(*slot));
@@ -102,7 +106,7 @@ impl<'t> Compiler<'t> {
         attribute: &str,
         text: &str,
     ) -> Compiled<Expression> {
-        let names = Names { compiler: self, node };
+        let names = Names { compiler: self, node, variables: true };
         Expression::compile(text, &names).map_err(|error| self.wrong(node, attribute, &error))
     }
 
@@ -142,8 +146,18 @@ impl<'t> Compiler<'t> {
     }
 
     pub(super) fn pattern(&self, node: Node<'t>, text: &str) -> Compiled<Pattern> {
-        let names = Names { compiler: self, node };
+        let names = Names { compiler: self, node, variables: true };
         Pattern::compile(text, &names).map_err(|error| self.wrong(node, "match", &error))
+    }
+
+    /// What a key matches, and its values; neither may read variables: section 12.2.
+    pub(super) fn key_parts(&self, node: Node<'t>) -> Compiled<(Pattern, Expression)> {
+        let names = Names { compiler: self, node, variables: false };
+        let (pattern, value) = (self.required(node, "match")?, self.required(node, "use")?);
+        let pattern = Pattern::compile(pattern, &names);
+        let value = Expression::compile(value, &names);
+        let pattern = pattern.map_err(|error| self.wrong(node, "match", &error))?;
+        Ok((pattern, value.map_err(|error| self.wrong(node, "use", &error))?))
     }
 
     /// Section 2.4: without a prefix, in no namespace.

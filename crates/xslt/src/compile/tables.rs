@@ -91,6 +91,21 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
+    /// The prefixes that `exclude-result-prefixes` and `extension-element-prefixes` name have to be
+    /// declared: sections 7.1.1 and 14.1.
+    pub(super) fn check_prefixes(&self, node: Node<'t>) -> Compiled {
+        let namespace = if node.namespace() == XSL { "" } else { XSL };
+        for attribute in ["exclude-result-prefixes", "extension-element-prefixes"] {
+            for prefix in node.attribute(namespace, attribute).unwrap_or("").split_whitespace() {
+                if prefix != "#default" && node.lookup_namespace(prefix).is_none() {
+                    let message = format!("the prefix `{prefix}` in `{attribute}` isn't declared");
+                    return Err(self.refuse(node, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn check_empty(&self, node: Node<'t>) -> Compiled {
         match node.children().find(|child| {
             child.is_element() || (child.kind() == Kind::Text && !child.text().trim().is_empty())

@@ -151,7 +151,7 @@ impl<'w, 'd> Machine<'w, 'd> {
                 Ok(())
             }
             None => {
-                let most = limits::XSLT_STEPS_MAX;
+                let most = self.world.program.limits.steps;
                 Err(format!("the run was stopped after {most} steps").into())
             }
         }
@@ -450,6 +450,12 @@ impl<'w, 'd> Machine<'w, 'd> {
                 self.start_like(node)?;
                 self.copies.push((self.output.depth(), node));
                 if inherits {
+                    for (prefix, uri) in node.declarations() {
+                        if prefix == "xml" || uri.is_empty() {
+                            continue;
+                        }
+                        self.output.namespace(prefix, uri)?;
+                    }
                     return Ok(());
                 }
                 for (prefix, uri) in node.namespaces_in_scope() {
@@ -468,12 +474,12 @@ impl<'w, 'd> Machine<'w, 'd> {
         Ok(())
     }
 
-    /// Whether all namespaces that are in scope at a node are in scope where it is copied to: right in
-    /// the copy of its parent, and it declares none itself.
+    /// Whether all namespaces that are in scope at a node, but those that it declares itself, are in
+    /// scope where it is copied to: right in the copy of its parent.
     fn inherits(&self, node: Node<'d>) -> bool {
         let Some((within, above)) = self.copies.last() else { return false };
         let here = within.is_some() && *within == self.output.depth();
-        here && node.parent() == Some(*above) && node.declarations().next().is_none()
+        here && node.parent() == Some(*above)
     }
 
     /// What isn't of the element that is being copied may bring declarations of its own into the copy.
