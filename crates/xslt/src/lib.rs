@@ -32,6 +32,8 @@ mod numbering;
 mod output;
 mod pool;
 mod program;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod properties;
 mod rules;
 mod run;
 mod space;

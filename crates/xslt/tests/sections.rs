@@ -7,9 +7,11 @@
 //! - 7.1.1, CDATA: it writes character references into CDATA sections, where they are none.
 //! - 7.5: it copies no namespace whose prefix the result has bound to another before.
 //! - 7.4: it refuses hyphens in comments, which may be put apart.
-//! - 7.7: it writes values below one as zero; erratum 24 has them as `string()` makes them.
+//! - 7.7: it writes values below one as zero; erratum 24 has them as `string()` makes them. It lets `from` match
+//!   the current node, where the recommendation looks before it.
 //! - 7.7.1: it knows no letters but Latin's, and `grouping-size` is no template to it.
 //! - 10: it passes over `case-order` where the system's locale is C.
+//! - 11.1: it refuses to loop over a fragment; here a fragment is a node-set wherever one is wanted.
 //! - 12.3: it rounds halves away from zero, where JDK 1.1's DecimalFormat takes the even neighbour; it doesn't
 //!   see quotes everywhere, and writes wrong digits for a `zero-digit` that isn't ASCII.
 //! - 12.4: its `xsl:version` is the string `1.0`; the recommendation has a number.
