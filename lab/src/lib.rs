@@ -7,6 +7,9 @@
 //! Reads a URL, a payload and tokens; answers a [`load::Report`] with the doubts that it has about
 //! itself. It knows no gateway, not even ours: what it measures it could measure of any other.
 //!
+//! What was measured is a [`result::CaseResult`]. [`gates`] say whether it may be believed, [`report`]
+//! tells it, [`compare`] judges two sides of it, and [`knee`] searches where a target stops to hold.
+//!
 //! Architecture invariant: of our own crates only `base` and `wire` are imported here.
 
 pub mod compare;

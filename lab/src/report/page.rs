@@ -17,7 +17,7 @@ gap:1rem}figure{margin:0;padding:.5rem;border:1px solid var(--line);border-radiu
 figure svg{width:100%;height:auto;display:block}figcaption{font-size:.85rem;color:var(--soft)}\
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}\
 th,td{border-bottom:1px solid var(--line);padding:.2rem .6rem;text-align:right;vertical-align:top}\
-th:first-child,td:first-child,.text{text-align:left}thead th{position:sticky;top:0;background:var(--bg)}\
+th:first-child,td:first-child,.text{text-align:left}th[scope=row]{min-width:9rem;font-weight:normal}thead th{position:sticky;top:0;background:var(--bg)}\
 .doubt,tr.doubted td{color:var(--doubt)}a{color:inherit}summary{cursor:pointer;padding:.3rem 0}\
 :focus-visible{outline:3px solid #1f5fb0;outline-offset:2px}.skip{position:absolute;left:-99rem}\
 .skip:focus{left:1rem}\

@@ -89,6 +89,7 @@ impl View {
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0 => "0B".to_owned(),
+        _ if bytes.is_multiple_of(1 << 30) => format!("{}GiB", bytes >> 30),
         _ if bytes.is_multiple_of(1_024 * 1_024) => format!("{}MiB", bytes / (1_024 * 1_024)),
         _ if bytes.is_multiple_of(1_024) => format!("{}KiB", bytes / 1_024),
         _ => format!("{bytes}B"),

@@ -47,7 +47,7 @@ pub(in crate::report) fn page_style() -> String {
 const WIDTH: f64 = 480.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 468.0;
-const TOP: f64 = 40.0;
+const TOP: f64 = 50.0;
 const BOTTOM: f64 = 250.0;
 /// Below the plot: labels of the categories, and their name.
 const LEGEND: f64 = 302.0;
