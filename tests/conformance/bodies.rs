@@ -86,6 +86,44 @@ fn a_chunked_answer_arrives_with_its_trailers() {
     assert_eq!(client.read().text(), "again");
 }
 
+fn letters(count: usize) -> String {
+    char::from(b'a' + u8::try_from(count % 26).unwrap()).to_string().repeat(count)
+}
+
+#[test]
+fn many_short_chunks_arrive_in_order() {
+    let chunks: String = (1..200).map(|n| format!("{n:x}\r\n{}\r\n", letters(n))).collect();
+    let sent = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n");
+    let upstream = Upstream::answering(move |_| Answer::bytes(&sent));
+    let answer = gateway(&upstream).connect().ask("GET /a/x", "");
+    let whole: String = (1..200).map(letters).collect();
+    assert!(answer.text() == whole);
+}
+
+#[test]
+fn what_came_before_a_broken_chunk_arrives_and_is_not_taken_for_all() {
+    let upstream = Upstream::by_hand();
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    client.send(GET);
+    let mut visit = upstream.accept();
+    visit.request_head();
+    visit.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\nzz\r\n");
+    assert_eq!(client.read_head().status, 200);
+    assert_eq!(client.read_exactly(9), b"4\r\ngood\r\n");
+    client.expect_close();
+}
+
+#[test]
+fn a_request_whose_first_chunk_is_broken_reaches_no_backend() {
+    let upstream = Upstream::echo();
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+    assert_eq!(client.read().status, 400);
+    assert!(upstream.requests().is_empty());
+}
+
 #[test]
 fn a_chunked_request_arrives_with_its_trailers_but_for_those_that_frame_route_or_identify() {
     let upstream = Upstream::echo();

@@ -357,6 +357,9 @@ pub(crate) fn poll_read(
 /// Payload up to this length is copied behind its head, in bytes.
 const COPIED_BYTES_MAX: usize = 2 * 1024;
 
+/// Chunks are gathered until so much is ready to be written, in bytes.
+const GATHERED_BYTES: usize = 16 * 1024;
+
 /// How the body is framed for the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutFraming {
@@ -383,6 +386,10 @@ pub(crate) struct Outflow {
     framing: OutFraming,
     /// The end of the body stands in `text`.
     ended: bool,
+    /// The source gave something.
+    begun: bool,
+    /// The source broke; told once all that came before is written.
+    broken: Option<BodyError>,
     /// What takes payload past us.
     pipe: Option<LentPipe>,
     /// Bytes of the message that the connection took.
@@ -393,7 +400,18 @@ impl Outflow {
     /// `head`: a complete head with its empty line.
     pub(crate) fn new(head: Vec<u8>, framing: OutFraming) -> Self {
         let (sent, announced, written) = (0, 0, 0);
-        Self { text: head, sent, announced, framing, ended: false, pipe: None, written }
+        let (broken, pipe) = (None, None);
+        Self {
+            text: head,
+            sent,
+            announced,
+            framing,
+            begun: false,
+            ended: false,
+            broken,
+            pipe,
+            written,
+        }
     }
 
     /// Whether all that the source gave is written, so that the next move is the source's.
@@ -429,13 +447,18 @@ impl Outflow {
         loop {
             if !self.ended
                 && self.is_all_written()
+                && self.broken.is_none()
                 && let Some(socket) = sink.clear()
                 && ready!(self.poll_splice(cx, source, socket))?
             {
                 continue;
             }
-            let waits =
-                !self.ended && self.announced == 0 && self.poll_announce(cx, source)?.is_pending();
+            let waits = self.gather(cx, source);
+            if (!self.begun || self.is_all_written())
+                && let Some(error) = self.broken.take()
+            {
+                return Poll::Ready(Err(FlowError::Source(error)));
+            }
             let text = self.text.get(self.sent..).unwrap_or_default();
             let data = source.data().get(..self.announced).unwrap_or_default();
             if text.is_empty() && data.is_empty() {
@@ -509,16 +532,41 @@ impl Outflow {
         taken
     }
 
+    /// Announces what the source has at hand. Short chunks are gathered, so that those that came
+    /// together leave together. True: the source has no more for now.
+    fn gather<S: Source>(&mut self, cx: &mut Context<'_>, source: &mut S) -> bool {
+        while !self.ended && self.announced == 0 && self.broken.is_none() {
+            if self.text.len() > GATHERED_BYTES {
+                return false;
+            }
+            match self.poll_announce(cx, source) {
+                Poll::Pending => return true,
+                Poll::Ready(Err(error)) => self.broken = Some(error),
+                Poll::Ready(Ok(())) => self.take_short_chunk(source),
+            }
+        }
+        false
+    }
+
+    /// Copies an announced chunk behind its header, where it is short.
+    fn take_short_chunk<S: Source>(&mut self, source: &mut S) {
+        if self.framing == OutFraming::Chunked && (1..=COPIED_BYTES_MAX).contains(&self.announced) {
+            let chunk = source.data().get(..self.announced).unwrap_or_default();
+            self.text.extend_from_slice(chunk);
+            http1::write::chunk_end(&mut self.text);
+            source.consume(self.announced);
+            self.announced = 0;
+        }
+    }
+
     /// Announces the payload that the source has, or the end.
     fn poll_announce<S: Source>(
         &mut self,
         cx: &mut Context<'_>,
         source: &mut S,
-    ) -> Result<Poll<()>, FlowError> {
-        match source.poll_fill(cx) {
-            Poll::Pending => return Ok(Poll::Pending),
-            Poll::Ready(result) => result.map_err(FlowError::Source)?,
-        }
+    ) -> Poll<Result<(), BodyError>> {
+        ready!(source.poll_fill(cx))?;
+        self.begun = true;
         self.announced = source.data().len();
         self.ended = self.announced == 0;
         if self.framing == OutFraming::Chunked {
@@ -528,7 +576,7 @@ impl Outflow {
                 http1::write::chunk_header(&mut self.text, self.announced as u64);
             }
         }
-        Ok(Poll::Ready(()))
+        Poll::Ready(Ok(()))
     }
 
     fn advance<S: Source>(&mut self, count: usize, source: &mut S) {

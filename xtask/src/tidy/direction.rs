@@ -82,12 +82,13 @@ const BANS: &[Ban] = &[
         within: &["crates/wire/"],
         except: &[
             "crates/wire/src/stream",
+            "crates/wire/src/splice",
             "crates/wire/src/client",
             "crates/wire/src/tls",
             "crates/wire/src/h2",
         ],
         what: &["tokio", "tokio_rustls", "std::net::TcpStream", "std::net::TcpListener"],
-        instead: "the codec takes bytes and gives bytes; only wire's stream, client, tls and h2 await",
+        instead: "the codec takes bytes and gives bytes; only wire's stream, splice, client, tls and h2 await",
     },
     Ban {
         within: &["crates/wire/", "crates/gateway/"],

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -226,34 +227,15 @@ impl Pool {
         None
     }
 
-    /// Tries each address of the name in turn, none for longer than its share of the time, so that
-    /// one that swallows packets does not hide the next.
     async fn connect(&self, tls: &ClientTls, connect_ms: u32) -> io::Result<Stream> {
         let Address { scheme, host, port } = &self.address;
-        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         let addresses: Vec<_> = lookup_host((host.as_str(), *port)).await?.collect();
-        let share = Duration::from_millis(u64::from(connect_ms)) / shares_of(addresses.len());
-        let last = addresses.len().saturating_sub(1);
-        for (position, address) in addresses.into_iter().enumerate() {
-            let connecting = TcpStream::connect(address);
-            let tried = if position == last {
-                connecting.await
-            } else {
-                let tried = tokio::time::timeout(share, connecting).await;
-                tried.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-            };
-            match tried {
-                Ok(tcp) => {
-                    tcp.set_nodelay(true)?;
-                    return match scheme {
-                        Scheme::Http => Ok(Stream::Clear(tcp)),
-                        Scheme::Https => tls.connect(tcp, host).await,
-                    };
-                }
-                Err(error) => failure = error,
-            }
+        let tcp = connect_to_one_of(&addresses, connect_ms).await?;
+        tcp.set_nodelay(true)?;
+        match scheme {
+            Scheme::Http => Ok(Stream::Clear(tcp)),
+            Scheme::Https => tls.connect(tcp, host).await,
         }
-        Err(failure)
     }
 
     fn close_idle(&self, now_us: u64) {
@@ -276,6 +258,28 @@ impl Pool {
     }
 }
 
+/// Tries each address in turn, none for longer than its share of the time, so that one that swallows
+/// packets does not hide the next. The last has whatever the caller of this allows.
+async fn connect_to_one_of(addresses: &[SocketAddr], connect_ms: u32) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let share = Duration::from_millis(u64::from(connect_ms)) / shares_of(addresses.len());
+    let last = addresses.len().saturating_sub(1);
+    for (position, address) in addresses.iter().enumerate() {
+        let connecting = TcpStream::connect(address);
+        let tried = if position == last {
+            connecting.await
+        } else {
+            let tried = tokio::time::timeout(share, connecting).await;
+            tried.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        };
+        match tried {
+            Ok(tcp) => return Ok(tcp),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
 fn shares_of(addresses: usize) -> u32 {
     u32::try_from(addresses).unwrap_or(u32::MAX).max(1)
 }
@@ -289,4 +293,49 @@ pub(crate) async fn within<F: Future>(watch: &Watch, future: F) -> Option<F::Out
         Poll::Pending => Poll::Pending,
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+
+    /// A listener whose queue is full: Linux drops the packets of whoever would connect.
+    fn black_hole() -> (Socket, Vec<Socket>, SocketAddr) {
+        let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let listener = tcp();
+        listener.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let queued = std::iter::repeat_with(|| {
+            let waiting = tcp();
+            waiting.set_nonblocking(true).unwrap();
+            // In progress for now; for those beyond the queue it stays so.
+            let _ = waiting.connect(&address);
+            waiting
+        });
+        let queued = queued.take(3).collect();
+        (listener, queued, address.as_socket().unwrap())
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn an_address_that_swallows_packets_does_not_hide_the_next() {
+        let (_listener, _queued, hole) = black_hole();
+        let good = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addresses = [hole, good.local_addr().unwrap()];
+        let connected = connect_to_one_of(&addresses, 200).await.unwrap();
+        assert_eq!(connected.peer_addr().unwrap(), addresses[1]);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn when_none_answers_the_last_failure_is_told() {
+        let refusing = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = refusing.local_addr().unwrap();
+        drop(refusing);
+        let failure = connect_to_one_of(&[address, address], 200).await.unwrap_err();
+        assert_eq!(failure.kind(), io::ErrorKind::ConnectionRefused);
+        let nothing = connect_to_one_of(&[], 200).await.unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::NotFound);
+    }
 }
