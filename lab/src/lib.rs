@@ -15,10 +15,13 @@
 pub mod compare;
 pub mod echo;
 pub mod gates;
+pub mod gc;
 pub mod knee;
 pub mod load;
 mod machine;
+pub mod matrix;
 pub mod payload;
 pub mod raw;
 pub mod report;
 pub mod result;
+pub mod target;

@@ -89,10 +89,13 @@ pub enum State {
 pub enum Shape {
     /// Each user sends when its answer is there.
     Closed {
-        /// Milliseconds between an answer and the user's next request; zero in the published runs.
+        /// Milliseconds between an answer and the user's next request, on average; zero in the
+        /// published runs.
         #[serde(default)]
         think_ms: u64,
     },
+    /// As `Closed`, with more and more users over the measured time.
+    RampUsers { from: u64, to: u64 },
     /// Requests begin at a constant rate, whatever the answers do.
     Arrivals { rate_per_s: f64 },
     /// The rate grows evenly over the measured time.

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod entropy;
 pub mod limits;
 pub mod method;
+pub mod names;
 
 pub use clock::{Clock, Now, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};

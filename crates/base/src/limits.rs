@@ -255,6 +255,14 @@ pub const LAB_HLOG_BYTES_MAX: u64 = 256 * MIB as u64;
 pub const LAB_HISTOGRAM_CHARTS_MAX: usize = 24;
 /// Largest results table that the lab reads, in bytes. Larger: refused.
 pub const LAB_TABLE_BYTES_MAX: u64 = 64 * MIB as u64;
+/// Largest file of a suite or a target, in bytes. Larger: refused.
+pub const SUITE_BYTES_MAX: u64 = MIB as u64;
+/// How long a program that a suite started may take to end when it is asked to, in milliseconds. Longer: killed.
+pub const LAB_STOP_MS: u64 = 20_000;
+/// Most looks at the processes of one case, five per second: longer cases keep the first ones.
+pub const LAB_LOOKS_MAX: usize = 1_000_000;
+/// Longest garbage collector log that is read, in bytes. Longer: the case carries a doubt instead.
+pub const GC_LOG_BYTES_MAX: u64 = 256 * MIB as u64;
 
 /// Most values that the aliases of one YAML file may stand for. More: a diagnostic ("billion laughs").
 pub const YAML_COPIES_MAX: usize = 100_000;

@@ -112,7 +112,7 @@ fn pace(shape: &Shape, users: u32) -> Pace {
             Pace::Closed { users: f64::from(users), think_ms: *think_ms as f64 }
         }
         Shape::Arrivals { rate_per_s } => Pace::Open { asked_per_s: *rate_per_s },
-        Shape::Ramp { .. } => Pace::Changing,
+        Shape::Ramp { .. } | Shape::RampUsers { .. } => Pace::Changing,
     }
 }
 

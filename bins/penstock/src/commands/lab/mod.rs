@@ -5,11 +5,13 @@ use clap::Subcommand;
 use crate::failure::Failure;
 
 mod compare;
+mod cost;
 mod doubts;
 mod knee;
 mod load;
 mod payload;
 mod report;
+mod run;
 
 /// Measure a gateway, or any HTTP server
 #[derive(Subcommand)]
@@ -20,6 +22,8 @@ pub(crate) enum Command {
     Compare(compare::Compare),
     Report(report::Report),
     Knee(Box<knee::KneeOf>),
+    Run(run::Run),
+    Cost(cost::Cost),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
@@ -30,5 +34,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Compare(asked) => compare::run(&asked),
         Command::Report(asked) => report::run(&asked),
         Command::Knee(asked) => knee::run(&asked),
+        Command::Run(asked) => run::run(asked),
+        Command::Cost(asked) => cost::run(asked),
     }
 }

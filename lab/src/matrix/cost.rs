@@ -1,0 +1,195 @@
+//! What each policy of a target costs: the suite that switches each on alone, and the table of its
+//! results. The table is pure.
+
+use std::fmt::{self, Write};
+use std::path::Path;
+
+use super::suite::Suite;
+use super::{Source, scenario};
+use crate::result::{CaseResult, State};
+
+const SUITE: &str = include_str!("../../../suites/cost.toml");
+/// The line of it that names the target.
+const TARGETS: &str = "targets = [\"penstock\"]";
+/// The scenario that the others are held against.
+const NONE: &str = "forward";
+
+/// The suite for `target`: a shipped one's name, or the path of a file ending in `.toml`.
+///
+/// # Errors
+/// A sentence: there is no such target, or its file has a mistake.
+pub fn suite(target: &str) -> Result<Suite, String> {
+    if target.contains(['"', '\\', '\n']) {
+        return Err(format!("`{target}` is no name of a target"));
+    }
+    let text = SUITE.replace(TARGETS, &format!("targets = [\"{target}\"]"));
+    Suite::from_source(Source { name: Path::new("cost.toml").to_owned(), text })
+}
+
+/// What one policy costs, over its repetitions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Price {
+    pub scenario: String,
+    /// Why there are no figures.
+    pub reason: Option<String>,
+    /// Microseconds of the target's CPU time per request: least, mean, most.
+    pub cpu_us: Option<Spread>,
+    pub p50_ms: Option<Spread>,
+    pub p99_ms: Option<Spread>,
+    /// Resident memory while the load is on, in bytes.
+    pub rss_bytes: Option<Spread>,
+    pub rate_per_s: Option<Spread>,
+    /// Repetitions with a doubt, and all.
+    pub doubted: (usize, usize),
+}
+
+/// Least, mean and most of some repetitions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    pub least: f64,
+    pub mean: f64,
+    pub most: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let values: Vec<f64> = values.collect();
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let least = values.iter().copied().reduce(f64::min)?;
+        let most = values.iter().copied().reduce(f64::max)?;
+        Some(Self { least, mean, most })
+    }
+}
+
+/// One price per scenario, in the order of the suite.
+#[must_use]
+pub fn prices<'r>(suite: &Suite, results: impl IntoIterator<Item = &'r CaseResult>) -> Vec<Price> {
+    let results: Vec<&CaseResult> = results.into_iter().collect();
+    let price = |scenario: &scenario::Scenario| {
+        let of: Vec<&CaseResult> =
+            results.iter().filter(|found| found.case.scenario == scenario.name).copied().collect();
+        let measured = || of.iter().filter(|found| found.state == State::Measured);
+        let used = |figure: fn(&crate::result::Use) -> f64| {
+            Spread::of(measured().filter_map(|found| found.target_use.as_ref()).map(figure))
+        };
+        let figure = |name: &str| Spread::of(measured().filter_map(|found| found.figure(name)));
+        Price {
+            scenario: scenario.name.clone(),
+            reason: of.iter().find_map(|found| found.reason.clone()),
+            cpu_us: used(|used| used.cpu_user_us + used.cpu_system_us),
+            p50_ms: figure("p50_ms"),
+            p99_ms: figure("p99_ms"),
+            rss_bytes: used(|used| used.rss_mean_bytes as f64),
+            rate_per_s: figure("throughput_per_s"),
+            doubted: (measured().filter(|f| !f.doubts.is_empty()).count(), measured().count()),
+        }
+    };
+    suite.scenarios.iter().map(price).collect()
+}
+
+/// For people: each policy beside the target without any.
+#[must_use]
+pub fn table(suite: &Suite, prices: &[Price]) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_table(&mut text, suite, prices);
+    text
+}
+
+fn write_table(out: &mut String, suite: &Suite, prices: &[Price]) -> fmt::Result {
+    let none = prices.iter().find(|price| price.scenario == NONE).and_then(|price| price.cpu_us);
+    let name = |scenario: &str| match suite.scenario(scenario) {
+        Some(_) if scenario == NONE => "none".to_owned(),
+        Some(known) => known.display.clone(),
+        None => scenario.to_owned(),
+    };
+    writeln!(
+        out,
+        "{:<18}{:>17}{:>17}{:>10}{:>10}{:>10}{:>11}{:>9}",
+        "policy",
+        "CPU us/request",
+        "more than none",
+        "p50 ms",
+        "p99 ms",
+        "RSS MiB",
+        "req/s",
+        "doubts"
+    )?;
+    for price in prices {
+        let policy = name(&price.scenario);
+        let Some(cpu) = price.cpu_us else {
+            let reason = price.reason.as_deref().unwrap_or("nothing was measured");
+            writeln!(out, "{policy:<18}  {}", reason.lines().next().unwrap_or_default())?;
+            continue;
+        };
+        let half = (cpu.most - cpu.least) / 2.0;
+        let own = format!("{:.1} +-{half:.1}", cpu.mean);
+        let more = match none {
+            Some(none) if price.scenario != NONE => {
+                let more = cpu.mean - none.mean;
+                format!("{more:+.1} ({:+.0} %)", more / none.mean * 100.0)
+            }
+            Some(_) | None => String::new(),
+        };
+        let mean = |spread: Option<Spread>| spread.map_or(0.0, |spread| spread.mean);
+        let (p50, p99) = (mean(price.p50_ms), mean(price.p99_ms));
+        let (rss, rate) = (mean(price.rss_bytes) / 1_048_576.0, mean(price.rate_per_s));
+        let doubts = format!("{}/{}", price.doubted.0, price.doubted.1);
+        writeln!(
+            out,
+            "{policy:<18}{own:>17}{more:>17}{p50:>10.2}{p99:>10.2}{rss:>10.1}{rate:>11.0}{doubts:>9}"
+        )?;
+    }
+    writeln!(out, "doubts: repetitions with one, of all; their result.json says which")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+    use crate::result::{Doubt, Use, tests::sample};
+
+    fn result(scenario: &str, cpu_us: f64, doubted: bool) -> CaseResult {
+        let mut found = sample();
+        found.case.scenario = scenario.to_owned();
+        found.target_use = Some(Use { cpu_user_us: cpu_us, ..Use::default() });
+        found.doubts.clear();
+        if doubted {
+            found.doubts.push(Doubt { gate: "errors".to_owned(), message: String::new() });
+        }
+        found
+    }
+
+    #[test]
+    fn each_policy_is_told_beside_none() {
+        let suite = suite("penstock").unwrap();
+        let mut unserved = sample();
+        unserved.case.scenario = "metrics-off".to_owned();
+        (unserved.state, unserved.target_use) = (State::NotServed, None);
+        unserved.reason = Some("it can't".to_owned());
+        let results = [
+            result("forward", 9.0, false),
+            result("forward", 11.0, false),
+            result("jwt-cached", 15.0, true),
+            unserved,
+        ];
+        let text = table(&suite, &prices(&suite, &results));
+        let row = |begins: &str| {
+            let line = text.lines().find(|line| line.starts_with(begins)).unwrap();
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
+        };
+        assert!(row("none").starts_with("none 10.0 +-1.0 0.00"), "{text}");
+        assert!(row("JWT, cached").starts_with("JWT, cached 15.0 +-0.0 +5.0 (+50 %)"), "{text}");
+        assert!(row("JWT, cached").ends_with("1/1"), "{text}");
+        assert_eq!(row("Without metrics"), "Without metrics it can't");
+        assert_eq!(row("JWT, uncached"), "JWT, uncached nothing was measured");
+    }
+
+    #[test]
+    fn any_target_can_be_priced_and_an_unknown_one_is_refused() {
+        assert_eq!(suite("nginx").unwrap().targets[0].name, "nginx");
+        assert!(suite("ngnix").unwrap_err().contains("`nginx`"));
+        assert!(suite("a\"b").is_err());
+    }
+}

@@ -1,0 +1,170 @@
+//! Reading the lab's TOML files: what is wrong is told with its place and the nearest valid name.
+
+use std::path::{Path, PathBuf};
+
+use base::limits;
+use base::names::{nearest, one_of};
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+
+/// A file's text and where it came from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub name: PathBuf,
+    pub text: String,
+}
+
+impl Source {
+    /// # Errors
+    /// A sentence with the file's name: it can't be read, or is larger than any such file would be.
+    pub fn read(name: &Path) -> Result<Self, String> {
+        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", name.display());
+        let size = std::fs::metadata(name).map_err(|error| told(&error))?.len();
+        if size > limits::SUITE_BYTES_MAX {
+            return Err(told(&format!("{size} bytes, more than {}", limits::SUITE_BYTES_MAX)));
+        }
+        let text = std::fs::read_to_string(name).map_err(|error| told(&error))?;
+        Ok(Self { name: name.to_owned(), text })
+    }
+
+    /// # Errors
+    /// `file:line:column: error: ...` and a line of help.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
+        toml::from_str(&self.text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let (message, help) = explain(error.message());
+            self.refuse_at(start, &message, &help)
+        })
+    }
+
+    /// A refusal of what stands at `value`.
+    pub(crate) fn refuse<T>(&self, value: &Spanned<T>, message: &str, help: &str) -> String {
+        self.refuse_at(value.span().start, message, help)
+    }
+
+    fn refuse_at(&self, at: usize, message: &str, help: &str) -> String {
+        let before = self.text.get(..at).unwrap_or(&self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+        let help = if help.is_empty() { String::new() } else { format!("\n    help: {help}") };
+        format!("{}:{line}:{column}: error: {message}{help}", self.name.display())
+    }
+
+    /// A refusal of a name that is none of `valid`.
+    pub(crate) fn refuse_name<'n>(
+        &self,
+        written: &Spanned<String>,
+        what: &str,
+        valid: impl Iterator<Item = &'n str> + Clone,
+    ) -> String {
+        let name = written.get_ref();
+        self.refuse(written, &format!("there is no {what} `{name}`"), &suggest(name, valid))
+    }
+}
+
+fn suggest<'n>(written: &str, valid: impl Iterator<Item = &'n str> + Clone) -> String {
+    match nearest(written, valid.clone()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("write {}", one_of(valid)),
+    }
+}
+
+/// serde says which names it knows: ``unknown field `a`, expected one of `b`, `c` ``. A test holds us
+/// to its wording.
+fn explain(message: &str) -> (String, String) {
+    let message = message.lines().collect::<Vec<_>>().join(", ");
+    for (told, what) in [("unknown field `", "key"), ("unknown variant `", "value")] {
+        let Some((written, rest)) =
+            message.strip_prefix(told).and_then(|rest| rest.split_once('`'))
+        else {
+            continue;
+        };
+        let names: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+        let help = match names.as_slice() {
+            [] => "remove it".to_owned(),
+            names => suggest(written, names.iter().copied()),
+        };
+        return (format!("the {what} `{written}` is unknown"), help);
+    }
+    (message, String::new())
+}
+
+/// A duration as the load generator's flags have it: `10s`, `500ms`, `2m`.
+pub(crate) mod duration {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, de::Error};
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(from)?;
+        crate::load::parse_duration(&text).map_err(D::Error::custom)
+    }
+}
+
+/// Bytes: a number, or a text with KiB, MiB or GiB (or K, M, G as a JVM's flags have it).
+///
+/// # Errors
+/// A sentence for the user.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let shift = match unit.trim() {
+        "" | "B" => 0,
+        "K" | "k" | "KiB" => 10,
+        "M" | "m" | "MiB" => 20,
+        "G" | "g" | "GiB" => 30,
+        _ => return Err(format!("`{text}`: write a whole number and KiB, MiB or GiB")),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    number.ok_or_else(|| format!("`{text}` is no size; write 512MiB"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "read, then looked at by its refusal")]
+    struct Sample {
+        users: u32,
+        #[serde(default)]
+        order: Option<Order>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Order {
+        Block,
+        Interleaved,
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place_and_the_nearest_name() {
+        check("users = 1\nuser = 2\n", "a.toml:2:1: error: the key `user` is unknown", "`users`");
+        check("users = 1\norder = 'blok'\n", "a.toml:2:9: error: the value `blok`", "`block`");
+        check("users = 1\nzzzz = 2\n", "a.toml:2:1: ", "write `users` or `order`");
+        check("users = 'x'\n", "a.toml:1:9: error: invalid type", "");
+        check("users = \n", "a.toml:1:9: error: ", "");
+        check("order = 'block'\n", "a.toml:1:1: error: missing field `users`", "");
+    }
+
+    #[track_caller]
+    fn check(text: &str, begins: &str, contains: &str) {
+        let source = Source { name: "a.toml".into(), text: text.to_owned() };
+        let refusal = source.parse::<Sample>().unwrap_err();
+        assert!(refusal.starts_with(begins) && refusal.contains(contains), "{refusal}");
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [("7", 7), ("4G", 4 << 30), ("500MiB", 500 << 20), ("1 KiB", 1024)] {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "G", "-1", "1T", "99999999999G"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+}

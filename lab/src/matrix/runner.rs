@@ -1,0 +1,469 @@
+//! Runs the cases of a suite, one after the other: backend, target, load, looks, result.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base::{Clock, SystemClock};
+use serde_json::Value;
+
+use super::cases;
+use super::folder::Folder;
+use super::ground::Ground;
+use super::scenario::Scenario;
+use super::suite::{Limit, Restart, Suite};
+use super::time::rfc3339;
+use super::{Event, Failed, Run};
+use crate::gates;
+use crate::load::{self, Options, Progress, Trust};
+use crate::raw::Raw;
+use crate::result::{self, Case, CaseResult, Doubt, Machine, Shape, State, Version};
+use crate::target::cores;
+use crate::target::declared::{Declared, Role, StopBy};
+use crate::target::proc;
+use crate::target::process::{Process, Start, free_port};
+use crate::target::render::Values;
+use crate::target::running::{Asked, Running};
+use crate::target::sampler::{Sampler, Watched};
+
+/// How long the backend may take to listen.
+const BACKEND_READY: Duration = Duration::from_secs(20);
+
+pub(crate) struct Runner<'r> {
+    run: &'r Run,
+    suite: &'r Suite,
+    folder: Folder,
+    ground: Ground,
+    backend_port: u16,
+    config_sha256: String,
+    /// Name, kernel, bytes.
+    machine: (String, String, u64),
+    backend: Option<(u64, Process)>,
+    kept: Option<Kept>,
+    /// How many targets were started, for the names of their folders.
+    started: u32,
+    /// Requests per second of the backend alone, by users, bytes, delay and payload.
+    calibrations: BTreeMap<(u32, u64, u64, String), Option<f64>>,
+}
+
+/// A target that runs, and what it was started for.
+struct Kept {
+    key: String,
+    running: Running,
+}
+
+/// Why a case has no figures.
+enum Broken {
+    Failed(String),
+    Interrupted,
+}
+
+impl From<String> for Broken {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
+}
+
+/// What was measured, before it is a result.
+struct Measured {
+    load: Value,
+    found: crate::target::sampler::Found,
+    doubts: Vec<Doubt>,
+    limits: Vec<String>,
+    target_version: Option<String>,
+    calibration: Option<f64>,
+    gc_log: Option<PathBuf>,
+}
+
+impl<'r> Runner<'r> {
+    /// # Errors
+    /// The ground can't be made.
+    pub(crate) fn new(run: &'r Run, suite: &'r Suite, folder: Folder) -> Result<Self, Failed> {
+        let ground = Ground::prepare(folder.ground(), &run.penstock, suite.load.seed)
+            .map_err(Failed::Unable)?;
+        Ok(Self {
+            run,
+            suite,
+            folder,
+            ground,
+            backend_port: free_port().map_err(Failed::Unable)?,
+            config_sha256: suite.sha256(),
+            machine: proc::machine(),
+            backend: None,
+            kept: None,
+            started: 0,
+            calibrations: BTreeMap::new(),
+        })
+    }
+
+    /// Runs one case and keeps its result. `Ok(None)`: it was interrupted, and nothing is kept.
+    ///
+    /// # Errors
+    /// The folder can't be written: no later case will do better.
+    pub(crate) fn case(
+        &mut self,
+        case: &Case,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Option<CaseResult>, Failed> {
+        let told = |error: std::io::Error| Failed::Unable(format!("{}: {error}", case.id));
+        let partial = self.folder.begin(case).map_err(told)?;
+        let started = rfc3339(SystemClock::new().now().unix_s);
+        let mut found = self.blank(case, started);
+        let outcome = self.measure_or_say_why(case, &partial, tell);
+        if self.suite.matrix.restart == Restart::Case {
+            (self.kept, self.backend) = (None, None);
+        }
+        match outcome {
+            Err(Broken::Interrupted) => {
+                // What is left of it is of no use to anybody.
+                let _ = std::fs::remove_dir_all(&partial);
+                return Ok(None);
+            }
+            Err(Broken::Failed(reason)) => {
+                (self.kept, self.backend) = (None, None);
+                (found.state, found.reason) = (State::Failed, Some(reason));
+            }
+            Ok(Err(lacking)) => (found.state, found.reason) = (State::NotServed, Some(lacking)),
+            Ok(Ok(measured)) => self.fill(&mut found, measured),
+        }
+        self.folder.finish(&partial, &found).map_err(told)?;
+        Ok(Some(found))
+    }
+
+    /// The inner error: what the target can't do.
+    fn measure_or_say_why(
+        &mut self,
+        case: &Case,
+        partial: &Path,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Result<Measured, String>, Broken> {
+        let suite = self.suite;
+        let mistake = || Broken::Failed("the case names what the suite doesn't have".to_owned());
+        let scenario = suite.scenario(&case.scenario).ok_or_else(mistake)?;
+        let target = suite.target(&case.target).ok_or_else(mistake)?;
+        if let Some(lacking) = not_served(target, scenario) {
+            return Ok(Err(lacking));
+        }
+        let mut doubts = self.have_backend(case, partial)?;
+        let calibration = self.calibrate(case, scenario)?;
+        self.have_target(case, target, scenario, partial)?;
+        let (url, watched, limits, version) = {
+            let kept = self.kept.as_ref().ok_or_else(mistake)?;
+            let running = &kept.running;
+            let base = if scenario.tls() { &running.url_tls } else { &running.url };
+            let base = base.as_ref().ok_or_else(|| {
+                format!(
+                    "`{}` has no `{}`",
+                    target.name,
+                    if scenario.tls() { "url_tls" } else { "url" }
+                )
+            })?;
+            let url = format!("{}{}", base.trim_end_matches('/'), scenario.path);
+            let backend = self.backend.iter().map(|(_, process)| process.pid()).collect();
+            doubts.extend(running.doubts.iter().map(|text| doubt("limits", text)));
+            let watched = Watched { target: running.pids(), backend };
+            let backend = self.backend.iter().flat_map(|(_, process)| &process.limits);
+            let limits: Vec<String> = running.limits.iter().chain(backend).cloned().collect();
+            (url, watched, limits, running.version.clone())
+        };
+        let jtl = suite.load.jtl.then(|| partial.join("results.jtl"));
+        let raw = Raw { hlog: Some(partial.join("histogram.hlog")), jtl };
+        let options =
+            Options { shape: suite.load.shape, raw, ..self.options(case, scenario, url)? };
+        // Its looks must not cost the target a part of its core.
+        let sampler = on_generator(suite, || Sampler::start(&watched))?;
+        let (load, span) = self.load(&options, &sampler, tell)?;
+        let rate_per_s = load.get("throughput_per_s").and_then(Value::as_f64).unwrap_or(0.0);
+        let found = sampler.finish(span.0, span.1, rate_per_s);
+        let mut gc_log = None;
+        if let Some(kept) = &mut self.kept {
+            if let Some(broken) = kept.running.broken() {
+                return Err(Broken::Failed(broken));
+            }
+            gc_log = kept.running.gc_log.clone();
+        }
+        Ok(Ok(Measured {
+            load,
+            found,
+            doubts,
+            limits,
+            target_version: version,
+            calibration,
+            gc_log,
+        }))
+    }
+
+    /// The report, and the measured time on the sampler's clock.
+    fn load(
+        &self,
+        options: &Options,
+        sampler: &Sampler,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(Value, (u64, u64)), Broken> {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let began_us = sampler.now_us().saturating_add(us(options.warm_up));
+        let mut span = (began_us, began_us.saturating_add(us(options.duration)));
+        let mut show = |progress: &Progress| {
+            // What is left tells where the measured time is, to the millisecond.
+            let end_us = sampler.now_us().saturating_add(us(progress.left));
+            span = (end_us.saturating_sub(us(options.duration)), end_us);
+            tell(&Event::Load(progress));
+        };
+        let report = on_generator(self.suite, || load::run(options, &mut show));
+        let report = report.map_err(Broken::Failed)?.map_err(|error| error.to_string());
+        if self.run.stop.is_stopped() {
+            return Err(Broken::Interrupted);
+        }
+        Ok((report?.json(), span))
+    }
+
+    fn options(&self, case: &Case, scenario: &Scenario, url: String) -> Result<Options, Broken> {
+        let suite = self.suite;
+        let mut headers: Vec<(String, String)> =
+            scenario.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        headers.sort();
+        let tokens = scenario.tokens.map(|tokens| self.ground.tokens(tokens)).transpose()?;
+        let bytes = case.payload_bytes.to_string();
+        Ok(Options {
+            users: case.users as usize,
+            duration: suite.time.measure,
+            warm_up: suite.time.warm_up,
+            method: Some(scenario.method.clone()),
+            payload: self.ground.payload(scenario, case.payload_bytes)?,
+            tokens,
+            headers,
+            expect: scenario.expect.as_ref().map(|text| text.replace("{{bytes}}", &bytes)),
+            // JMeter takes any certificate, and so do the published runs.
+            trust: Trust::Insecure,
+            threads: suite.load.threads.min(case.users as usize),
+            timeout: suite.load.timeout,
+            seed: suite.load.seed,
+            stop: self.run.stop.clone(),
+            ..Options::new(url)
+        })
+    }
+
+    /// The backend with the case's delay, at the same port for the whole run.
+    fn have_backend(&mut self, case: &Case, partial: &Path) -> Result<Vec<Doubt>, Broken> {
+        let running = self.backend.as_ref().is_some_and(|(delay, _)| *delay == case.delay_ms);
+        if !running {
+            self.backend = None;
+            let listen = format!("127.0.0.1:{}", self.backend_port);
+            let program = self.run.penstock.display().to_string();
+            let delay = case.delay_ms.to_string();
+            let words = ["echo", "--listen", &listen, "--delay-ms", &delay];
+            let limit = self.limit("backend");
+            let mut process = Process::start(Start {
+                name: "backend",
+                command: std::iter::once(program).chain(words.map(str::to_owned)).collect(),
+                folder: partial.to_owned(),
+                log: self.backend_log(partial),
+                cores: self.cores_of(&self.suite.cores.backend),
+                cpus: limit.cpus,
+                memory_bytes: limit.memory.map(|m| super::file::parse_bytes(&m)).transpose()?,
+                stop: StopBy::Term,
+                env: Vec::new(),
+            })?;
+            let port = [self.backend_port];
+            let ready = process.wait_until_ready(&port, None, BACKEND_READY, &self.run.stop);
+            self.interrupted()?;
+            ready?;
+            self.backend = Some((case.delay_ms, process));
+        }
+        let doubts = self.backend.iter().flat_map(|(_, process)| &process.doubts);
+        Ok(doubts.map(|text| doubt("limits", text)).collect())
+    }
+
+    fn have_target(
+        &mut self,
+        case: &Case,
+        target: &Declared,
+        scenario: &Scenario,
+        partial: &Path,
+    ) -> Result<(), Broken> {
+        let settings = cases::settings(self.suite, case);
+        let path = scenario.path.split('?').next().unwrap_or_default();
+        let key = format!("{}\n{settings:?}\n{:?}\n{path}", target.name, scenario.needs);
+        if self.kept.as_ref().is_some_and(|kept| kept.key == key) {
+            return Ok(());
+        }
+        self.kept = None;
+        self.started += 1;
+        let folder = match self.suite.matrix.restart {
+            Restart::Case => partial.to_owned(),
+            Restart::Suite => {
+                let name = format!("{}-{}-{}", self.started, std::process::id(), target.name);
+                self.folder.ground().join("targets").join(name)
+            }
+        };
+        let mut ground: Values = self.ground.values(self.backend_port)?;
+        ground.insert("path".to_owned(), path.to_owned());
+        let suite = self.suite;
+        let running = Running::start(&Asked {
+            declared: target,
+            needs: &scenario.needs,
+            ground: &ground,
+            settings: &settings,
+            folder: &folder,
+            cores: &|role| match role {
+                Role::Target => self.cores_of(&suite.cores.target),
+                Role::Helper => self.cores_of(&suite.cores.backend),
+            },
+            limits: &|role| match role {
+                Role::Target => self.limit("target"),
+                Role::Helper => self.limit("helper"),
+            },
+            stop: &self.run.stop,
+        });
+        self.interrupted()?;
+        self.kept = Some(Kept { key, running: running? });
+        Ok(())
+    }
+
+    /// The backend alone, in clear and without a token: what the target's figures can't exceed.
+    fn calibrate(&mut self, case: &Case, scenario: &Scenario) -> Result<Option<f64>, Broken> {
+        let Some(time) = self.suite.time.calibrate else { return Ok(None) };
+        let payload = format!("{:?}", scenario.payload);
+        let key = (case.users, case.payload_bytes, case.delay_ms, payload);
+        if let Some(known) = self.calibrations.get(&key) {
+            return Ok(*known);
+        }
+        let url = format!("http://127.0.0.1:{}{}", self.backend_port, scenario.path);
+        let options = Options {
+            duration: time,
+            warm_up: time / 4,
+            tokens: None,
+            ..self.options(case, scenario, url)?
+        };
+        let report = on_generator(self.suite, || load::run(&options, &mut |_| {}))?;
+        self.interrupted()?;
+        let report = report.map_err(|error| format!("the backend alone: {error}"))?;
+        let rate = (report.errors == 0).then_some(report.throughput_per_s);
+        self.calibrations.insert(key, rate);
+        Ok(rate)
+    }
+
+    fn interrupted(&self) -> Result<(), Broken> {
+        if self.run.stop.is_stopped() { Err(Broken::Interrupted) } else { Ok(()) }
+    }
+
+    /// What may outlive the case logs elsewhere, and never over what is there.
+    fn backend_log(&self, partial: &Path) -> PathBuf {
+        let ground = self.folder.ground();
+        let numbered = |n| ground.join(format!("backend-{n}.log"));
+        match self.suite.matrix.restart {
+            Restart::Case => partial.join("backend.log"),
+            Restart::Suite => {
+                (1_u32..).map(numbered).find(|log| !log.exists()).unwrap_or_else(|| numbered(0))
+            }
+        }
+    }
+
+    fn limit(&self, part: &str) -> Limit {
+        self.suite.limits.get(part).cloned().unwrap_or_default()
+    }
+
+    fn cores_of(&self, written: &Option<toml::Spanned<String>>) -> Option<Vec<usize>> {
+        written.as_ref().and_then(|text| cores::parse(text.get_ref()).ok())
+    }
+
+    fn blank(&self, case: &Case, started: String) -> CaseResult {
+        let (cpu, kernel, memory_bytes) = self.machine.clone();
+        let cores = crate::machine::cpus() as u64;
+        let lab = env!("CARGO_PKG_VERSION").to_owned();
+        CaseResult {
+            format: result::FORMAT,
+            suite: self.suite.name.clone(),
+            case: case.clone(),
+            state: State::Measured,
+            reason: None,
+            shape: told(self.suite.load.shape, case.users),
+            load: Value::Null,
+            target_use: None,
+            backend_use: None,
+            generator_use: None,
+            load_average: [0.0; 3],
+            gc: None,
+            calibration: None,
+            ground: result::Ground::default(),
+            machine: Machine { cpu, cores, kernel, memory_bytes, limits: Vec::new() },
+            versions: vec![Version { name: "lab".to_owned(), version: lab }],
+            config_sha256: self.config_sha256.clone(),
+            seed: self.suite.load.seed,
+            command: self.run.command.clone(),
+            started,
+            doubts: Vec::new(),
+        }
+    }
+
+    fn fill(&self, into: &mut CaseResult, measured: Measured) {
+        into.load = measured.load;
+        into.target_use = measured.found.target;
+        into.backend_use = measured.found.backend;
+        into.generator_use = measured.found.generator;
+        into.ground = measured.found.ground;
+        into.load_average = proc::load_average();
+        into.calibration = measured.calibration;
+        into.machine.limits = measured.limits;
+        let name = into.case.target.clone();
+        let version = measured.target_version.map(|version| Version { name, version });
+        into.versions.extend(version);
+        // A log that several cases share says nothing of one of them.
+        if self.suite.matrix.restart == Restart::Case
+            && let Some(log) = measured.gc_log
+        {
+            match crate::gc::read(&log) {
+                Ok(gc) => into.gc = Some(gc),
+                Err(error) => into.doubts.push(doubt("gc-log", &error)),
+            }
+        }
+        into.doubts.extend(measured.doubts);
+        into.doubts.extend(gates::measured::for_result(into));
+    }
+}
+
+/// Runs the generator where the suite wants it.
+fn on_generator<T>(suite: &Suite, work: impl FnOnce() -> T) -> Result<T, String> {
+    let wanted = suite.cores.generator.as_ref().and_then(|text| cores::parse(text.get_ref()).ok());
+    let allowed = cores::allowed();
+    match wanted.filter(|wanted| wanted.iter().all(|core| allowed.contains(core))) {
+        Some(wanted) => cores::on(&wanted, work).map_err(|error| format!("generator: {error}")),
+        None => Ok(work()),
+    }
+}
+
+/// What the target lacks for the scenario, as a sentence.
+pub(crate) fn not_served(target: &Declared, scenario: &Scenario) -> Option<String> {
+    let lacking = scenario.lacking(&target.can);
+    if lacking.is_empty() {
+        return None;
+    }
+    let told = |need: &&str| match target.cannot.get(*need) {
+        Some(why) => format!("{need} ({why})"),
+        None => (*need).to_owned(),
+    };
+    let told: Vec<String> = lacking.iter().map(told).collect();
+    Some(format!("{} can't do {}", target.name, told.join(", ")))
+}
+
+fn doubt(gate: &str, message: &str) -> Doubt {
+    Doubt { gate: gate.to_owned(), message: message.to_owned() }
+}
+
+/// The shape as a result tells it.
+fn told(shape: load::Shape, users: u32) -> Shape {
+    match shape {
+        load::Shape::Closed { .. } => {
+            let think_ms = shape.mean_pause_ms().round();
+            // Positive and at most the longest think time there is.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let think_ms = think_ms as u64;
+            Shape::Closed { think_ms }
+        }
+        load::Shape::Arrivals { rate_per_s } => Shape::Arrivals { rate_per_s },
+        load::Shape::RampUsers { from, think: _ } => {
+            Shape::RampUsers { from: from as u64, to: u64::from(users) }
+        }
+        load::Shape::RampArrivals { from_per_s, to_per_s } => Shape::Ramp { from_per_s, to_per_s },
+    }
+}
