@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use penstock_lab::report::{self, ReportError, View, folder};
+use penstock_lab::report::{self, Painter, PngError, ReportError, View, folder};
 use tempfile::TempDir;
 
 #[test]
@@ -68,13 +68,17 @@ fn each_chart_is_there_as_svg_and_png() {
         names.sort();
         names
     };
-    assert_eq!(names("svg"), names("png"));
     for kind in
         ["throughput", "mean", "p99", "percentiles", "cpu", "memory", "errors", "histogram", "heat"]
     {
         let is = |name: &PathBuf| name.file_name().unwrap().to_string_lossy().starts_with(kind);
         assert!(names("svg").iter().any(is), "{kind}");
     }
+    if matches!(Painter::new(), Err(PngError::Font)) {
+        assert!(names("png").is_empty(), "there is no font to draw them with");
+        return;
+    }
+    assert_eq!(names("svg"), names("png"));
     let png = fs::read(out.join("charts/heat-0.png")).unwrap();
     assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 2_000, "{}", png.len());
 }

@@ -33,7 +33,6 @@ pub enum ReportError {
     Exists(PathBuf),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
-    /// Everything else is written.
     #[error(transparent)]
     Png(#[from] PngError),
 }
@@ -43,12 +42,14 @@ pub enum ReportError {
 pub struct Written {
     pub charts: usize,
     pub cases: usize,
+    /// Each chart is there as PNG too; otherwise the machine has no font to draw one with.
+    pub pngs: bool,
 }
 
 /// Writes tables, page and pictures of `views` into `out`, which must not be there yet.
 ///
 /// # Errors
-/// [`ReportError`]. Without a font, everything but the PNGs is written first.
+/// [`ReportError`].
 pub fn write(views: &[View], out: &Path) -> Result<Written, ReportError> {
     if out.exists() {
         return Err(ReportError::Exists(out.to_path_buf()));
@@ -68,9 +69,14 @@ pub fn write(views: &[View], out: &Path) -> Result<Written, ReportError> {
     for chart in &charts {
         put(pictures.join(format!("{}.svg", chart.id)), chart.svg(Setting::File).as_bytes())?;
     }
-    let painter = Painter::new()?;
+    let written = Written { charts: charts.len(), cases: views.len(), pngs: true };
+    let painter = match Painter::new() {
+        Ok(painter) => painter,
+        Err(PngError::Font) => return Ok(Written { pngs: false, ..written }),
+        Err(error) => return Err(error.into()),
+    };
     for chart in &charts {
         put(pictures.join(format!("{}.png", chart.id)), &painter.png(chart)?)?;
     }
-    Ok(Written { charts: charts.len(), cases: views.len() })
+    Ok(written)
 }

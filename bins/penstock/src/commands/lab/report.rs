@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lab::report::{self, View, folder};
+use lab::report::{self, PngError, View, folder};
 
 use crate::commands::{counted, say};
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// Writes report.html (one file, no script, nothing from the network), summary.csv, summary.md and
 /// summary-choreo-connect.csv (the published columns, ours beside them), and each chart as SVG and PNG.
 /// Published results stand behind ours, labelled with their hardware. The PNGs take a font of this machine;
-/// without one, everything else is written and the exit code is 1.
+/// without one they are left out, and that is said.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab report results/
@@ -33,5 +33,8 @@ pub(crate) fn run(asked: &Report) -> Result<(), Failure> {
     let written = report::write(&views, &out).map_err(Failure::unable)?;
     let (cases, charts) = (counted(written.cases, "case"), counted(written.charts, "chart"));
     say(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()));
+    if !written.pngs {
+        eprintln!("penstock: {}", PngError::Font);
+    }
     Ok(())
 }

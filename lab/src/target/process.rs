@@ -1,0 +1,275 @@
+//! A program that a measurement starts: on its cores, within its limits, in a process group of its
+//! own, so that Ctrl-C is ours to handle; ended with its value.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use base::{SystemClock, limits};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use super::cgroup::Group;
+use super::cores;
+use super::declared::StopBy;
+use crate::load::Stop;
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// What to start, and how.
+#[derive(Debug, Default)]
+pub(crate) struct Start<'s> {
+    pub(crate) name: &'s str,
+    pub(crate) command: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) folder: PathBuf,
+    pub(crate) log: PathBuf,
+    pub(crate) cores: Option<Vec<usize>>,
+    pub(crate) cpus: Option<f64>,
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) stop: StopBy,
+}
+
+/// A running program.
+#[derive(Debug)]
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    stop: StopBy,
+    /// Removed when the program has ended.
+    _group: Option<Group>,
+    /// What could not be done as it was asked.
+    pub(crate) doubts: Vec<String>,
+    /// What it is limited to, a sentence each.
+    pub(crate) limits: Vec<String>,
+}
+
+impl Process {
+    /// # Errors
+    /// A sentence: there is no such program, or its log can't be written.
+    pub(crate) fn start(start: Start<'_>) -> Result<Self, String> {
+        let name = start.name.to_owned();
+        let told = |error: std::io::Error| format!("{name}: {error}");
+        let (program, arguments) = start.command.split_first().ok_or("nothing to start")?;
+        if !exists(program) {
+            return Err(format!("{name}: there is no program `{program}` here; install it"));
+        }
+        let bounds = Bounds::of(&start);
+        let log = File::create(&start.log).map_err(told)?;
+        let mut command = Command::new("sh");
+        command.args(["-c", &bounds.script]).arg("sh").arg(program).args(arguments);
+        command.envs(start.env).current_dir(&start.folder).process_group(0);
+        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(told)?).stderr(log);
+        let child = match &bounds.cores {
+            Some(cores) => cores::on(cores, || command.spawn()).map_err(told)?,
+            None => command.spawn(),
+        };
+        Ok(Self {
+            child: child.map_err(told)?,
+            log: start.log,
+            stop: start.stop,
+            _group: bounds.group,
+            doubts: bounds.doubts,
+            limits: bounds.limits,
+            name,
+        })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until something accepts at each of `ports` of 127.0.0.1, and `url` answers with 200.
+    ///
+    /// # Errors
+    /// It ended, took longer than `within`, or the wait was stopped; with the end of its log.
+    pub(crate) fn wait_until_ready(
+        &mut self,
+        ports: &[u16],
+        url: Option<&str>,
+        within: Duration,
+        stop: &Stop,
+    ) -> Result<(), String> {
+        let clock = SystemClock::new();
+        let accepts = |port: &u16| TcpStream::connect(("127.0.0.1", *port)).is_ok();
+        while !(ports.iter().all(accepts) && url.is_none_or(answers)) {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("{} ended: {status}\n{}", self.name, self.log_tail()));
+            }
+            if stop.is_stopped() {
+                return Err(format!("{}: interrupted", self.name));
+            }
+            if u128::from(clock.now_us()) > within.as_micros() {
+                let after = within.as_secs();
+                let tail = self.log_tail();
+                return Err(format!("{} isn't ready after {after} s\n{tail}", self.name));
+            }
+            pause();
+        }
+        Ok(())
+    }
+
+    /// Whether it ended by itself, and what it said last.
+    pub(crate) fn broken(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(format!("{} ended during the case: {status}\n{}", self.name, self.log_tail()))
+    }
+
+    fn log_tail(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().rev().take(5).collect();
+        lines.into_iter().rev().map(|line| format!("    {line}\n")).collect()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX));
+        let signal = match self.stop {
+            StopBy::Term => Signal::SIGTERM,
+            StopBy::Int => Signal::SIGINT,
+            StopBy::Quit => Signal::SIGQUIT,
+            StopBy::Kill => Signal::SIGKILL,
+        };
+        let clock = SystemClock::new();
+        let asked = !matches!(self.child.try_wait(), Ok(Some(_))) && kill(pid, signal).is_ok();
+        while asked && clock.now_us() < limits::LAB_STOP_MS * 1_000 {
+            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+                break;
+            }
+            pause();
+        }
+        // Children that outlived it, and itself if it didn't listen. The group is its own since the
+        // start; nobody else is in it.
+        let _ = killpg(pid, Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// How the limits are put on: a group of the kernel's where there is one, else what a shell can do.
+struct Bounds {
+    script: String,
+    cores: Option<Vec<usize>>,
+    group: Option<Group>,
+    doubts: Vec<String>,
+    limits: Vec<String>,
+}
+
+impl Bounds {
+    fn of(start: &Start<'_>) -> Self {
+        let mut bounds = Self {
+            script: "ulimit -n \"$(ulimit -Hn)\"\n".to_owned(),
+            cores: start.cores.clone(),
+            group: None,
+            doubts: Vec::new(),
+            limits: Vec::new(),
+        };
+        bounds.keep_cores_that_exist(start.name);
+        if start.cpus.is_some() || start.memory_bytes.is_some() {
+            match Group::create(start.name, start.cpus, start.memory_bytes) {
+                Ok(group) => bounds.by_group(start, group),
+                Err(reason) => bounds.by_shell(start, &reason),
+            }
+        }
+        bounds.script.push_str("exec \"$@\"\n");
+        bounds
+    }
+
+    fn keep_cores_that_exist(&mut self, name: &str) {
+        let Some(cores) = self.cores.take() else { return };
+        let allowed = cores::allowed();
+        if cores.iter().all(|core| allowed.contains(core)) {
+            self.limits.push(format!("{name}: on CPUs {cores:?}"));
+            self.cores = Some(cores);
+        } else {
+            self.doubts.push(format!("{name} is not on CPUs {cores:?}: only {allowed:?} are here"));
+        }
+    }
+
+    fn by_group(&mut self, start: &Start<'_>, group: Group) {
+        let procs = group.procs().display().to_string().replace('\'', "'\\''");
+        self.script.push_str(&format!("echo $$ >'{procs}'\n"));
+        self.group = Some(group);
+        self.limits.push(format!("{}: {} by cgroup", start.name, told(start)));
+    }
+
+    /// Memory: the data that the process may have. CPU: as many whole CPUs as the limit needs.
+    fn by_shell(&mut self, start: &Start<'_>, reason: &str) {
+        let name = start.name;
+        if let Some(bytes) = start.memory_bytes {
+            self.script.push_str(&format!("ulimit -d {}\n", bytes / 1_024));
+            self.limits.push(format!("{name}: data of {bytes} bytes by rlimit"));
+        }
+        if let Some(cpus) = start.cpus {
+            let cores = self.cores.clone().unwrap_or_else(cores::allowed);
+            let whole = (1..=cores.len()).find(|&n| n as f64 >= cpus).unwrap_or(cores.len());
+            let kept: Vec<usize> = cores.into_iter().take(whole).collect();
+            self.limits.push(format!("{name}: on CPUs {kept:?}"));
+            self.cores = Some(kept);
+        }
+        let asked = told(start);
+        self.doubts.push(format!("{name}: {asked} could not be set as a cgroup: {reason}"));
+    }
+}
+
+fn told(start: &Start<'_>) -> String {
+    let cpus = start.cpus.map(|cpus| format!("{cpus} CPUs"));
+    let memory = start.memory_bytes.map(|bytes| format!("{bytes} bytes"));
+    cpus.into_iter().chain(memory).collect::<Vec<_>>().join(" and ")
+}
+
+/// Whether the shell would find it.
+pub(crate) fn exists(program: &str) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// The first line that a command prints, on either stream.
+pub(crate) fn first_line(command: &[String]) -> Option<String> {
+    let (program, arguments) = command.split_first()?;
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// A port of 127.0.0.1 that nobody listens on now.
+pub(crate) fn free_port() -> Result<u16, String> {
+    TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| format!("no free port: {error}"))
+}
+
+/// Programs don't tell when they listen or end: they have to be asked again.
+#[allow(clippy::disallowed_methods, reason = "no worker: the thread that runs a suite")]
+fn pause() {
+    thread::sleep(POLL);
+}
+
+/// Whether an `http://host:port/path` answers with 200.
+fn answers(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else { return false };
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let asked = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(authority)?;
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        let head =
+            format!("GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        let mut status = [0; 12];
+        stream.read_exact(&mut status)?;
+        Ok(status.ends_with(b" 200"))
+    };
+    asked().unwrap_or(false)
+}

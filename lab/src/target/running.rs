@@ -1,0 +1,202 @@
+//! A target that runs: its processes, where it listens, what it is limited to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::declared::{Declared, Program, Role};
+use super::process::{Process, Start, first_line, free_port};
+use super::render::{Filling, Values};
+use crate::load::Stop;
+use crate::matrix::file::parse_bytes;
+use crate::matrix::suite::Limit;
+
+/// What a target is started with.
+pub(crate) struct Asked<'a> {
+    pub(crate) declared: &'a Declared,
+    /// What the scenario needs: it decides the parts of the configuration.
+    pub(crate) needs: &'a [String],
+    /// The values of `render::GROUND`, `folder` and `copy` excepted.
+    pub(crate) ground: &'a Values,
+    /// Settings that differ from the declared ones.
+    pub(crate) settings: &'a Values,
+    /// Where it may write: it is made.
+    pub(crate) folder: &'a Path,
+    /// By role.
+    pub(crate) cores: &'a dyn Fn(Role) -> Option<Vec<usize>>,
+    pub(crate) limits: &'a dyn Fn(Role) -> Limit,
+    pub(crate) stop: &'a Stop,
+}
+
+/// Ends with its value, the last started first.
+#[derive(Debug)]
+pub(crate) struct Running {
+    processes: Vec<Process>,
+    pub(crate) url: Option<String>,
+    pub(crate) url_tls: Option<String>,
+    pub(crate) gc_log: Option<PathBuf>,
+    pub(crate) version: Option<String>,
+    pub(crate) doubts: Vec<String>,
+    pub(crate) limits: Vec<String>,
+}
+
+impl Running {
+    /// # Errors
+    /// A sentence: what can't be written or started, or isn't ready in its time.
+    pub(crate) fn start(asked: &Asked<'_>) -> Result<Self, String> {
+        let declared = asked.declared;
+        let mut values = asked.ground.clone();
+        values.extend(declared.settings.clone());
+        values.extend(asked.settings.clone());
+        let copies = copies(asked, &values)?;
+        for (process, all) in &copies {
+            // What a process calls `http`, the others call `gateway.http`: the first copy's.
+            for (name, value) in all.first().into_iter().flatten() {
+                if is_own(declared, process, name) {
+                    values.insert(format!("{process}.{name}"), value.clone());
+                }
+            }
+        }
+        let mut running = Self {
+            processes: Vec::new(),
+            url: None,
+            url_tls: None,
+            gc_log: None,
+            version: None,
+            doubts: Vec::new(),
+            limits: Vec::new(),
+        };
+        for program in &declared.processes {
+            for own in copies.get(&program.name).into_iter().flatten() {
+                let mut all = values.clone();
+                all.extend(own.clone());
+                running.start_program(asked, program, &all, &copies)?;
+            }
+        }
+        let filling = Filling {
+            values: &values,
+            parts: &declared.parts,
+            needs: asked.needs,
+            copies: &copies,
+        };
+        running.url = declared.url.as_ref().map(|url| filling.fill(url)).transpose()?;
+        running.url_tls = declared.url_tls.as_ref().map(|url| filling.fill(url)).transpose()?;
+        let version: Result<Vec<String>, String> =
+            declared.version.iter().map(|word| filling.fill(word)).collect();
+        running.version = first_line(&version?);
+        Ok(running)
+    }
+
+    fn start_program(
+        &mut self,
+        asked: &Asked<'_>,
+        program: &Program,
+        values: &Values,
+        copies: &BTreeMap<String, Vec<Values>>,
+    ) -> Result<(), String> {
+        let parts = &asked.declared.parts;
+        let filling = Filling { values, parts, needs: asked.needs, copies };
+        let folder = PathBuf::from(filling.fill("{{folder}}")?);
+        let told = |error: std::io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(&folder).map_err(told)?;
+        for (name, text) in &program.files {
+            let file = folder.join(name);
+            fs::create_dir_all(file.parent().unwrap_or(&folder)).map_err(told)?;
+            fs::write(&file, filling.fill(text.get_ref())?).map_err(told)?;
+        }
+        let command: Result<Vec<String>, String> =
+            program.command.iter().map(|word| filling.fill(word.get_ref())).collect();
+        let env: Result<Vec<(String, String)>, String> = program
+            .env
+            .iter()
+            .map(|(name, value)| Ok((name.clone(), filling.fill(value.get_ref())?)))
+            .collect();
+        let limit = (asked.limits)(program.role);
+        let own_memory = program.memory.as_ref().map(|memory| memory.get_ref());
+        let memory = limit.memory.as_ref().or(own_memory);
+        let name = filling.fill(&format!("{}-{{{{copy}}}}", program.name))?;
+        let mut process = Process::start(Start {
+            name: &name,
+            command: command?,
+            env: env?,
+            log: folder.join(format!("{}.log", program.name)),
+            folder: folder.clone(),
+            cores: (asked.cores)(program.role),
+            cpus: limit.cpus.or(program.cpus),
+            memory_bytes: memory.map(|memory| parse_bytes(memory)).transpose()?,
+            stop: program.stop,
+        })?;
+        let ports: Vec<u16> =
+            program.ports.iter().filter_map(|port| values.get(port)?.parse().ok()).collect();
+        let url = program.ready.url.as_ref().map(|url| filling.fill(url.get_ref())).transpose()?;
+        let within = Duration::from_secs(program.ready.within_s);
+        process.wait_until_ready(&ports, url.as_deref(), within, asked.stop)?;
+        self.doubts.append(&mut process.doubts);
+        self.limits.append(&mut process.limits);
+        if program.role == Role::Target && self.gc_log.is_none() {
+            self.gc_log = asked.declared.gc_log.as_ref().map(|log| folder.join(log));
+        }
+        self.processes.push(process);
+        Ok(())
+    }
+
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.processes.iter().map(Process::pid).collect()
+    }
+
+    /// Whether a process ended by itself, and what it said last.
+    pub(crate) fn broken(&mut self) -> Option<String> {
+        self.processes.iter_mut().find_map(Process::broken)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        while self.processes.pop().is_some() {}
+    }
+}
+
+fn is_own(declared: &Declared, process: &str, name: &str) -> bool {
+    let program = declared.processes.iter().find(|program| program.name == process);
+    program.is_some_and(|program| program.ports.iter().any(|port| port == name))
+}
+
+/// Folder, number and ports of each copy of each process.
+fn copies(asked: &Asked<'_>, values: &Values) -> Result<BTreeMap<String, Vec<Values>>, String> {
+    let empty = BTreeMap::new();
+    let filling = Filling { values, parts: &empty, needs: asked.needs, copies: &empty_copies() };
+    let mut copies = BTreeMap::new();
+    for program in &asked.declared.processes {
+        let count =
+            match &program.copies {
+                None => 1,
+                Some(count) => {
+                    let count = filling.fill(count.get_ref())?;
+                    count.parse().ok().filter(|count| (1..=64).contains(count)).ok_or_else(
+                        || format!("`{count}` copies of {}: write 1 to 64", program.name),
+                    )?
+                }
+            };
+        let made: Result<Vec<Values>, String> =
+            (1..=count).map(|copy| own_values(asked, program, copy)).collect();
+        copies.insert(program.name.clone(), made?);
+    }
+    Ok(copies)
+}
+
+fn empty_copies() -> BTreeMap<String, Vec<Values>> {
+    BTreeMap::new()
+}
+
+fn own_values(asked: &Asked<'_>, program: &Program, copy: u32) -> Result<Values, String> {
+    let folder = asked.folder.join(format!("{}-{copy}", program.name));
+    let mut own = Values::from([
+        ("copy".to_owned(), copy.to_string()),
+        ("folder".to_owned(), folder.display().to_string()),
+    ]);
+    for port in &program.ports {
+        own.insert(port.clone(), free_port()?.to_string());
+    }
+    Ok(own)
+}

@@ -1,0 +1,195 @@
+//! Looks at the processes of a measurement, and at the machine, while it runs.
+//!
+//! A thread looks every [`EVERY`]; afterwards the looks within the measured time count. CPU time comes in
+//! hundredths of a second, so that a second's measurement is good to a few percent.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use base::{Clock, SystemClock, limits};
+
+use super::proc::{self, MachineTime, Used};
+use crate::result::{Ground, Use};
+
+const EVERY: Duration = Duration::from_millis(200);
+
+/// Whose use is looked at; empty: nobody's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched {
+    pub(crate) target: Vec<u32>,
+    pub(crate) backend: Vec<u32>,
+}
+
+/// What was found over the measured time.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) target: Option<Use>,
+    pub(crate) backend: Option<Use>,
+    pub(crate) generator: Option<Use>,
+    pub(crate) ground: Ground,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    at_us: u64,
+    parts: [Used; PARTS],
+    machine: MachineTime,
+    ports: u64,
+}
+
+/// Target, backend, generator.
+const PARTS: usize = 3;
+
+pub(crate) struct Sampler {
+    clock: SystemClock,
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<Look>>,
+    descriptors_limit: u64,
+}
+
+impl Sampler {
+    pub(crate) fn start(watched: &Watched) -> Self {
+        let clock = SystemClock::new();
+        let own = vec![std::process::id()];
+        let roots = [watched.target.clone(), watched.backend.clone(), own.clone()];
+        let everyone = watched.target.iter().chain(&watched.backend).chain(&own);
+        let limit = everyone.map(|&pid| proc::open_files_limit(pid)).min().unwrap_or(0);
+        let (stop, stopped) = channel();
+        let looking = clock.clone();
+        let thread = thread::spawn(move || look(&looking, &roots, &stopped));
+        Self { clock, stop, thread, descriptors_limit: limit }
+    }
+
+    /// Microseconds since the start, the clock of [`Sampler::finish`].
+    pub(crate) fn now_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+
+    /// Counts the looks from `from_us` to `until_us`; `rate_per_s` turns time into requests.
+    pub(crate) fn finish(self, from_us: u64, until_us: u64, rate_per_s: f64) -> Found {
+        drop(self.stop);
+        let looks = self.thread.join().unwrap_or_default();
+        let within = |look: &&Look| (from_us..=until_us).contains(&look.at_us);
+        let looks: Vec<Look> = looks.iter().filter(within).copied().collect();
+        let Some((first, last)) = looks.first().zip(looks.last()) else {
+            return Found::default();
+        };
+        let [target, backend, generator] = [0, 1, 2].map(|part| used(&looks, part, rate_per_s));
+        let machine = last.machine;
+        let all_us = machine.all_us.saturating_sub(first.machine.all_us);
+        let cpu = |look: &Look| {
+            look.parts.iter().map(|used| used.cpu_user_us + used.cpu_system_us).sum::<u64>()
+        };
+        let ours_us = cpu(last).saturating_sub(cpu(first));
+        let busy_us = machine.busy_us.saturating_sub(first.machine.busy_us);
+        let percent =
+            |part: u64| if all_us > 0 { part as f64 / all_us as f64 * 100.0 } else { 0.0 };
+        let ground = Ground {
+            steal_percent: percent(machine.steal_us.saturating_sub(first.machine.steal_us)),
+            other_cpu_percent: percent(busy_us.saturating_sub(ours_us)),
+            clock_step_us: clock_step_us(&self.clock),
+            ports_in_use: looks.iter().map(|look| look.ports).max().unwrap_or(0),
+            ports_available: proc::ports_available(),
+            descriptors: looks
+                .iter()
+                .flat_map(|look| look.parts.iter().map(|used| used.descriptors))
+                .max()
+                .unwrap_or(0),
+            descriptors_limit: self.descriptors_limit,
+        };
+        Found { target, backend, generator, ground }
+    }
+}
+
+fn look(clock: &SystemClock, roots: &[Vec<u32>; PARTS], stopped: &Receiver<()>) -> Vec<Look> {
+    let mut looks = Vec::new();
+    let mut families = [const { Vec::new() }; PARTS];
+    while looks.len() < limits::LAB_LOOKS_MAX {
+        // Who belongs to whom changes seldom, and finding out reads all of /proc.
+        if looks.len() % 16 == 0 {
+            families = roots.each_ref().map(|roots| match roots.as_slice() {
+                [] => Vec::new(),
+                roots => proc::families(roots),
+            });
+            // The generator started the others: they are no part of it.
+            families[2].truncate(1);
+        }
+        looks.push(Look {
+            at_us: clock.now_us(),
+            parts: families.each_ref().map(|pids| proc::used(pids)),
+            machine: proc::machine_time(),
+            ports: proc::ports_in_use(),
+        });
+        if stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
+            break;
+        }
+    }
+    looks
+}
+
+/// `None` where nobody was watched, or too short to say.
+fn used(looks: &[Look], part: usize, rate_per_s: f64) -> Option<Use> {
+    let of = |look: &Look| look.parts.get(part).copied().unwrap_or_default();
+    let (first, last) = looks.first().zip(looks.last())?;
+    let span_us = last.at_us.saturating_sub(first.at_us);
+    let requests = rate_per_s * span_us as f64 / 1_000_000.0;
+    let (from, to) = (of(first), of(last));
+    if requests < 1.0 || to.threads == 0 {
+        return None;
+    }
+    let each = |from: u64, to: u64| to.saturating_sub(from) as f64 / requests;
+    let rss: Vec<u64> = looks.iter().map(|look| of(look).rss_bytes).collect();
+    Some(Use {
+        cpu_user_us: each(from.cpu_user_us, to.cpu_user_us),
+        cpu_system_us: each(from.cpu_system_us, to.cpu_system_us),
+        rss_mean_bytes: rss.iter().sum::<u64>() / rss.len().max(1) as u64,
+        rss_peak_bytes: rss.iter().copied().max().unwrap_or(0),
+        threads: looks.iter().map(|look| of(look).threads).max().unwrap_or(0),
+        voluntary_switches: each(from.voluntary, to.voluntary),
+        involuntary_switches: each(from.involuntary, to.involuntary),
+    })
+}
+
+/// How far the wall clock moved against the monotonic one since `since` was made.
+fn clock_step_us(since: &SystemClock) -> i64 {
+    let now = SystemClock::new();
+    let mono_us = since.now().mono_us;
+    let expected = i128::from(since.origin_unix_us()) + i128::from(mono_us);
+    i64::try_from(i128::from(now.origin_unix_us()) - expected).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn use_is_told_per_request_of_the_time_looked_at() {
+        let look = |at_us, user, rss, voluntary| {
+            let used = Used {
+                cpu_user_us: user,
+                rss_bytes: rss,
+                voluntary,
+                threads: 2,
+                ..Used::default()
+            };
+            Look { at_us, parts: [used, Used::default(), Used::default()], ..Look::default() }
+        };
+        let looks = [
+            look(0, 100, 10, 0),
+            look(1_000_000, 600_100, 30, 500),
+            look(2_000_000, 1_000_100, 20, 1_000),
+        ];
+        let found = used(&looks, 0, 1_000.0).unwrap();
+        assert_eq!((found.cpu_user_us, found.voluntary_switches), (500.0, 0.5));
+        assert_eq!((found.rss_mean_bytes, found.rss_peak_bytes, found.threads), (20, 30, 2));
+        assert_eq!(used(&looks, 1, 1_000.0), None);
+        assert_eq!(used(&looks[..1], 0, 1_000.0), None);
+    }
+
+    #[test]
+    fn a_clock_that_nobody_sets_does_not_step() {
+        assert!(clock_step_us(&SystemClock::new()).abs() < 1_000_000);
+    }
+}
