@@ -2,7 +2,8 @@
 //!
 //! Not part of a request's life: it stands at both ends of it. [`load`] is the caller, [`echo`] the
 //! backend, [`payload`] makes what travels between them, byte for byte what WSO2's own performance
-//! tests send (reference: `performance-common`), and [`raw`] keeps what other tools want to read.
+//! tests send (reference: `performance-common`), and [`raw`] keeps what other tools
+//! want to read. [`agent`] lets other hosts make a part of the load.
 //!
 //! Reads a URL, a payload and tokens; answers a [`load::Report`] with the doubts that it has about
 //! itself. It knows no gateway, not even ours: what it measures it could measure of any other.
@@ -12,6 +13,7 @@
 //!
 //! Architecture invariant: of our own crates only `base` and `wire` are imported here.
 
+pub mod agent;
 pub mod compare;
 pub mod echo;
 pub mod gates;

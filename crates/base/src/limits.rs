@@ -241,6 +241,30 @@ pub const JTL_CHUNK_SAMPLES: usize = 1_024;
 pub const JTL_CHUNKS_MAX: usize = 64;
 /// Most intervals that wait for the histogram log's writer. More: the next interval is a longer one.
 pub const HLOG_INTERVALS_MAX: usize = 4;
+/// Shortest secret that controllers and agents of the lab may share, in bytes. Shorter: refused at the start.
+pub const AGENT_SECRET_BYTES_MIN: usize = 16;
+/// Longest such secret, in bytes. Longer: refused at the start.
+pub const AGENT_SECRET_BYTES_MAX: usize = 4 * KIB as usize;
+/// Largest first frame from a peer that has not shown that it knows the secret, in bytes. Larger: closed.
+pub const AGENT_FIRST_FRAME_BYTES_MAX: usize = KIB as usize;
+/// Largest frame between controller and agent, in bytes: a plan with its payload and tokens. Larger: refused.
+pub const AGENT_FRAME_BYTES_MAX: usize = 256 * MIB as usize;
+/// Most agents of one measurement. More: refused at the start.
+pub const AGENTS_MAX: usize = 256;
+/// Most connections that an agent has at once; all but one are told that it is busy. More: closed.
+pub const AGENT_CONNECTIONS_MAX: usize = 8;
+/// How often an agent says that it is there, in milliseconds.
+pub const AGENT_ALIVE_MS: u64 = 1_000;
+/// Longest silence between controller and agent, in milliseconds. Longer: the other one counts as lost.
+pub const AGENT_SILENCE_MS_MAX: u64 = 10_000;
+/// How often an agent's clock is asked before a measurement; the quickest answer counts.
+pub const AGENT_CLOCK_LOOKS: usize = 16;
+/// How long before the first request agents are told when it is, in milliseconds.
+pub const AGENT_LEAD_MS: u64 = 300;
+/// Least certainty about an agent's clock, in microseconds either way. Less: a doubt, since agents don't begin together.
+pub const AGENT_CLOCK_UNCERTAINTY_US_MAX: u64 = 10_000;
+/// Furthest that an agent's clock may be off, in microseconds. Further: a doubt.
+pub const AGENT_CLOCK_OFFSET_US_MAX: u64 = 1_000_000;
 /// Longest text that `--expect` may ask for, in bytes.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
 /// Most rows of a results table that the lab reads. More: refused.

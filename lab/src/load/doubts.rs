@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::load::statistics::Latency;
 
 /// How far two figures that must agree may differ.
@@ -40,7 +42,7 @@ pub struct Count {
 }
 
 /// How the generator itself fared over the measured time, the worst of its threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
     /// CPU time over elapsed time, 0 to 1.
     pub busy: f64,
@@ -73,6 +75,10 @@ pub enum Doubt {
     ConnectionsBusy { share: f64 },
     /// A file of raw data isn't whole.
     RawData { problem: String },
+    /// An agent did not stay to the end: its part is missing.
+    AgentLost { name: String, problem: String },
+    /// An agent's clock could not be compared well enough, or stands far from ours.
+    AgentClock { name: String, offset_us: i64, uncertainty_us: u64 },
 }
 
 impl Doubt {
@@ -91,6 +97,8 @@ impl Doubt {
             Self::RateMissed { .. } => "rate-missed",
             Self::ConnectionsBusy { .. } => "connections-busy",
             Self::RawData { .. } => "raw-data",
+            Self::AgentLost { .. } => "agent-lost",
+            Self::AgentClock { .. } => "agent-clock",
         }
     }
 }
@@ -142,6 +150,15 @@ impl fmt::Display for Doubt {
                 share * 100.0
             ),
             Self::RawData { problem } => out.write_str(problem),
+            Self::AgentLost { name, problem } => {
+                write!(out, "agent {name} is lost, its requests are missing: {problem}")
+            }
+            Self::AgentClock { name, offset_us, uncertainty_us } => write!(
+                out,
+                "agent {name}: its clock is {:.1} ms off ours, known to within {:.1} ms",
+                *offset_us as f64 / 1_000.0,
+                *uncertainty_us as f64 / 1_000.0
+            ),
         }
     }
 }
@@ -255,7 +272,9 @@ mod tests {
                 | Doubt::GeneratorLate { .. }
                 | Doubt::RateMissed { .. }
                 | Doubt::ConnectionsBusy { .. }
-                | Doubt::RawData { .. } => None,
+                | Doubt::RawData { .. }
+                | Doubt::AgentLost { .. }
+                | Doubt::AgentClock { .. } => None,
             }));
         }
         implied.sort_by(f64::total_cmp);

@@ -21,15 +21,16 @@ mod connect;
 pub mod doubts;
 mod generator;
 mod lane;
+mod materials;
 mod options;
-mod quantised;
-mod report;
+pub(crate) mod quantised;
+pub(crate) mod report;
 mod request;
 pub(crate) mod response;
 pub mod shape;
 pub(crate) mod statistics;
 mod user;
-mod watch;
+pub(crate) mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +49,8 @@ pub use statistics::Latency;
 use crate::machine;
 use connect::Connector;
 use lane::{Plan, Window};
+pub(crate) use materials::{Authorities, Materials};
+use report::Found;
 use request::{Ask, Prepared, Target};
 use shape::{Course, Part};
 
@@ -68,6 +71,9 @@ pub enum LoadError {
     Connect { target: String, source: std::io::Error },
     #[error("TLS: {0}")]
     Tls(String),
+    /// No agent was there, or none stayed.
+    #[error("agent {name}: {problem}")]
+    Agent { name: String, problem: String },
     #[error("the system refused threads, sockets or signals: {0}")]
     System(#[from] std::io::Error),
 }
@@ -79,27 +85,79 @@ pub enum LoadError {
 /// [`LoadError`] when nothing could be measured: bad options, unreadable files, unknown host, or
 /// nobody listening at the start.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Report, LoadError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (plan, asked) = runtime.block_on(prepare(options))?;
-    runtime.block_on(probe(&plan, &asked))?;
-    let plan = Arc::new(begun(plan, options));
-    let found = runtime.block_on(generator::measure(&plan, options, progress))?;
+    options.check()?;
+    let measurement = Measurement::prepare(options, Materials::read(options)?, Part::WHOLE)?;
+    let soonest_us = measurement.now_us().saturating_add(limits::LOAD_LEAD_US);
+    let asked = measurement.asked.clone();
+    let found = measurement.run(soonest_us, options, progress)?;
     Ok(Report::new(asked, &found))
 }
 
-async fn prepare(options: &Options) -> Result<(Plan, Asked), LoadError> {
+/// A measurement that can begin: files read, addresses found, somebody listening.
+pub(crate) struct Measurement {
+    runtime: tokio::runtime::Runtime,
+    plan: Plan,
+    pub(crate) asked: Asked,
+}
+
+impl Measurement {
+    /// `part`: of a measurement that several processes share.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub(crate) fn prepare(
+        options: &Options,
+        materials: Materials,
+        part: Part,
+    ) -> Result<Self, LoadError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (plan, asked) = runtime.block_on(prepare(options, materials, part))?;
+        runtime.block_on(probe(&plan, &asked))?;
+        Ok(Self { runtime, plan, asked })
+    }
+
+    /// On the measurement's own clock.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.plan.now_us()
+    }
+
+    /// The measurement's own clock's zero, on the Unix clock.
+    pub(crate) fn origin_unix_us(&self) -> u64 {
+        self.plan.clock.origin_unix_us()
+    }
+
+    /// Begins at `soonest_us` on its own clock, or up to a millisecond later.
+    ///
+    /// # Errors
+    /// [`LoadError::File`] for raw data, [`LoadError::System`].
+    pub(crate) fn run(
+        self,
+        soonest_us: u64,
+        options: &Options,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Found, LoadError> {
+        let plan = Arc::new(begun(self.plan, options, soonest_us));
+        self.runtime.block_on(generator::measure(&plan, options, progress))
+    }
+}
+
+/// What is sent and where, and what was asked for in words.
+///
+/// # Errors
+/// [`LoadError::Usage`] for what can't be sent.
+pub(crate) fn what(
+    options: &Options,
+    materials: Materials,
+) -> Result<(Target, Prepared, Asked), LoadError> {
     options.check()?;
     let target = Target::parse(&options.url)?;
-    let payload = options.read_payload()?;
-    let tokens = options.read_tokens()?;
     let ask = Ask {
         method: options.method.as_deref(),
         headers: &options.headers,
-        payload: payload.as_deref(),
-        tokens,
+        payload: materials.payload.as_deref(),
+        tokens: materials.tokens.into_iter().map(String::into_bytes).collect(),
     };
     let prepared = Prepared::new(&target, ask)?;
-    check_open_files(options.users)?;
     let asked = Asked {
         url: options.url.clone(),
         method: prepared.method_name().to_owned(),
@@ -108,22 +166,33 @@ async fn prepare(options: &Options) -> Result<(Plan, Asked), LoadError> {
         duration_s: options.duration.as_secs_f64(),
         warm_up_s: options.warm_up.as_secs_f64(),
         timeout_s: options.timeout.as_secs_f64(),
-        payload_bytes: payload.as_ref().map(Vec::len),
+        payload_bytes: materials.payload.as_ref().map(Vec::len),
         tokens: prepared.tokens(),
         expect: options.expect.clone(),
         shape: options.shape,
         seed: options.seed,
     };
+    Ok((target, prepared, asked))
+}
+
+async fn prepare(
+    options: &Options,
+    materials: Materials,
+    part: Part,
+) -> Result<(Plan, Asked), LoadError> {
+    let authorities = materials.authorities.clone();
+    let (target, prepared, asked) = what(options, materials)?;
+    check_open_files(options.users.div_ceil(part.of))?;
     let clock = SystemClock::new();
     let plan = Plan {
-        connector: Connector::new(&target, &options.trust).await?,
+        connector: Connector::new(&target, &authorities).await?,
         prepared,
         expect: options.expect.as_ref().map(|text| text.clone().into_bytes()),
         timeout: options.timeout,
         shape: options.shape,
         course: Course { begin_us: 0, from_us: 0, until_us: 0, users: options.users },
         window: Window::new(0, 0),
-        part: Part::WHOLE,
+        part,
         threads: options.threads,
         seed: options.seed,
         begun: AtomicUsize::new(0),
@@ -132,14 +201,14 @@ async fn prepare(options: &Options) -> Result<(Plan, Asked), LoadError> {
     Ok((plan, asked))
 }
 
-/// The plan of a measurement that begins as soon as its threads can be ready.
-fn begun(plan: Plan, options: &Options) -> Plan {
+/// The plan of a measurement that begins at `soonest_us`, or up to a millisecond later.
+fn begun(plan: Plan, options: &Options, soonest_us: u64) -> Plan {
     let warm_up_us = us(options.warm_up);
-    let soonest_us = plan.now_us().saturating_add(limits::LOAD_LEAD_US).saturating_add(warm_up_us);
     // The measured time's edges are whole milliseconds of the Unix clock, so that a JTL, which knows
     // no finer time, tells the measured requests from the others.
     let origin_us = plan.clock.origin_unix_us();
-    let from_us = soonest_us.saturating_add(origin_us).next_multiple_of(1_000) - origin_us;
+    let soonest_us = soonest_us.saturating_add(warm_up_us).saturating_add(origin_us);
+    let from_us = soonest_us.next_multiple_of(1_000).saturating_sub(origin_us);
     let begin_us = from_us.saturating_sub(warm_up_us);
     let length_ms = us(options.duration).div_ceil(1_000);
     let until_us = from_us.saturating_add(length_ms.saturating_mul(1_000));

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use base::limits;
 
-use crate::load::connect::read;
 use crate::load::{self, LoadError};
-use crate::payload::{self, Shape};
+use crate::payload::Shape;
 use crate::raw::Raw;
 
 /// One measurement. [`Options::new`] gives the defaults.
@@ -140,47 +139,6 @@ impl Options {
             return usage(format!("expect: at most {} bytes", limits::LOAD_EXPECT_BYTES_MAX));
         }
         Ok(())
-    }
-
-    /// # Errors
-    /// [`LoadError`] for a file that cannot be read or is too large, or a size that cannot be made.
-    pub(crate) fn read_payload(&self) -> Result<Option<Vec<u8>>, LoadError> {
-        match &self.payload {
-            Payload::None => Ok(None),
-            Payload::File(path) => read(path, limits::PAYLOAD_BYTES_MAX as u64).map(Some),
-            Payload::Made { shape, bytes } => {
-                payload::make(*shape, *bytes).map(Some).map_err(LoadError::Usage)
-            }
-        }
-    }
-
-    /// The tokens, one per line; lines are trimmed, empty ones passed over.
-    ///
-    /// # Errors
-    /// [`LoadError`] for a file that cannot be read, holds no token, too many, or a line that is none.
-    pub(crate) fn read_tokens(&self) -> Result<Vec<Vec<u8>>, LoadError> {
-        let Some(path) = &self.tokens else {
-            return Ok(Vec::new());
-        };
-        let text = read(path, limits::LOAD_TOKEN_FILE_BYTES_MAX)?;
-        let content = |what: String| LoadError::Content(format!("{}{what}", path.display()));
-        let mut tokens = Vec::new();
-        for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
-            let token = line.trim_ascii();
-            if token.len() > limits::TOKEN_BYTES_MAX || !token.iter().all(u8::is_ascii_graphic) {
-                return Err(content(format!(":{number}: this is no token")));
-            }
-            if !token.is_empty() {
-                tokens.push(token.to_vec());
-            }
-            if tokens.len() > limits::LOAD_TOKENS_MAX {
-                return Err(content(format!(": more than {} tokens", limits::LOAD_TOKENS_MAX)));
-            }
-        }
-        if tokens.is_empty() {
-            return Err(content(": no token in it; write one per line".to_owned()));
-        }
-        Ok(tokens)
     }
 }
 

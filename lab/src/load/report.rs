@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::load::doubts::{self, Count, Doubt, Generator, Row};
@@ -11,7 +12,7 @@ use crate::load::shape::{Shape, Think};
 use crate::load::statistics::{Latency, Open, Tally};
 
 /// How far a measurement is. `Display` is one line for people.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Still before the measured time.
     pub warming_up: bool,
@@ -90,7 +91,22 @@ pub struct Report {
     pub generator: Generator,
     /// How late the generator came to look at its alarm, every 10 ms of the measured time.
     pub lag: Latency,
+    /// The agents that made the load; none when this process did.
+    pub agents: Vec<AgentShare>,
     pub doubts: Vec<Doubt>,
+}
+
+/// An agent's part in a result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AgentShare {
+    /// As it was given: host and port.
+    pub name: String,
+    pub requests: u64,
+    pub errors: u64,
+    /// What its Unix clock says more than ours, in microseconds.
+    pub clock_offset_us: i64,
+    /// How far off that may be, either way.
+    pub clock_uncertainty_us: u64,
 }
 
 /// What is told of an open loop beside.
@@ -105,6 +121,7 @@ pub struct OpenLoop {
 }
 
 /// What is known when the last request is over.
+#[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) tally: Tally,
     pub(crate) measured_us: u64,
@@ -150,6 +167,7 @@ impl Report {
             generator_cpu_us_per_request: ratio(found.cpu_us as f64, found.finished as f64),
             generator: found.generator,
             lag: found.tally.lag.latency(),
+            agents: Vec::new(),
             doubts: Vec::new(),
         };
         report.doubts = report.doubt(found.interrupted);
@@ -271,6 +289,7 @@ impl Report {
             "generator_lag_p50_ms": self.lag.p50_ms,
             "generator_lag_p99_ms": self.lag.p99_ms,
             "generator_lag_max_ms": self.lag.max_ms,
+            "agents": self.agents,
             "shape": self.asked.shape,
             "quantised": self.quantised,
             "doubts": self.doubts.iter().map(|doubt| json!({

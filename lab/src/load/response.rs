@@ -9,10 +9,12 @@ use std::fmt;
 
 use base::{Method, limits};
 use memchr::memmem::Finder;
+use serde::{Deserialize, Serialize};
 use wire::http1::{ChunkedDecoder, Parsed, Piece, Refusal, ResponseFraming, ResponseHead, Side};
 
 /// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     /// A 2xx whose body held the expected text.
     Good,

@@ -201,23 +201,23 @@ impl<'a> Watch<'a> {
 const STOP_LOOK: Duration = Duration::from_millis(50);
 
 /// The SIGINT handler, if it was asked for.
-struct CtrlC {
+pub(crate) struct CtrlC {
     signal: Option<tokio::signal::unix::Signal>,
     pressed: bool,
 }
 
 impl CtrlC {
-    fn new(wanted: bool) -> Result<Self, LoadError> {
+    pub(crate) fn new(wanted: bool) -> Result<Self, LoadError> {
         let kind = tokio::signal::unix::SignalKind::interrupt();
         let signal = if wanted { Some(tokio::signal::unix::signal(kind)?) } else { None };
         Ok(Self { signal, pressed: false })
     }
 
-    fn pressed(&self) -> bool {
+    pub(crate) fn pressed(&self) -> bool {
         self.pressed
     }
 
-    async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         match &mut self.signal {
             Some(signal) => {
                 signal.recv().await;

@@ -117,6 +117,7 @@ pub(crate) fn run(asked: &KneeOf) -> Result<(), Failure> {
         | LoadError::Name { .. }
         | LoadError::Connect { .. }
         | LoadError::Tls(_)
+        | LoadError::Agent { .. }
         | LoadError::System(_) => Failure::unable(error),
     })?;
     if asked.json {

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
+use lab::agent;
 use lab::load::shape::LOAD_SHAPES;
 use lab::load::{self, LoadError, Progress, Think, Trust};
 use lab::payload::Shape;
 use lab::raw::Raw;
 
+use super::agent::read_secret;
 use crate::commands::{deliver, say};
 use crate::failure::Failure;
 
@@ -90,6 +92,12 @@ pub(crate) struct Load {
     /// Write every request as JMeter does (CSV, 17 columns), warm-up included; the file must be new
     #[arg(long, value_name = "FILE")]
     jtl: Option<PathBuf>,
+    /// Let the `penstock lab agent` there make its part of the load; give it once for each
+    #[arg(long = "agent", value_name = "HOST:PORT", requires = "agent_token_file")]
+    agents: Vec<String>,
+    /// File with the secret that the agents know
+    #[arg(long, value_name = "FILE", requires = "agents")]
+    agent_token_file: Option<PathBuf>,
 }
 
 /// The shapes as the lab lists them, and commands to begin with.
@@ -113,14 +121,21 @@ Examples:
 
 pub(crate) fn run(asked: Load) -> Result<(), Failure> {
     let json = asked.json.clone();
+    let agents = asked.agents.clone();
+    let secret = asked.agent_token_file.as_deref().map(read_secret).transpose()?;
     let options = options(asked).map_err(Failure::Usage)?;
-    let report = load::run(&options, &mut show).map_err(|error| match error {
+    let report = match secret {
+        Some(secret) => agent::run(&options, &agents, &secret, &mut show),
+        None => load::run(&options, &mut show),
+    };
+    let report = report.map_err(|error| match error {
         LoadError::Usage(message) => Failure::Usage(message),
         LoadError::File { .. }
         | LoadError::Content(_)
         | LoadError::Name { .. }
         | LoadError::Connect { .. }
         | LoadError::Tls(_)
+        | LoadError::Agent { .. }
         | LoadError::System(_) => Failure::unable(error),
     })?;
     say(&report.table());

@@ -4,6 +4,7 @@ use clap::Subcommand;
 
 use crate::failure::Failure;
 
+mod agent;
 mod compare;
 mod cost;
 mod doubts;
@@ -18,6 +19,7 @@ mod run;
 pub(crate) enum Command {
     Load(Box<load::Load>),
     Payload(payload::Payload),
+    Agent(agent::Agent),
     Doubts(doubts::Doubts),
     Compare(compare::Compare),
     Report(report::Report),
@@ -30,6 +32,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Load(asked) => load::run(*asked),
         Command::Payload(asked) => payload::run(&asked),
+        Command::Agent(asked) => agent::run(&asked),
         Command::Doubts(asked) => doubts::run(&asked),
         Command::Compare(asked) => compare::run(&asked),
         Command::Report(asked) => report::run(&asked),

@@ -1,0 +1,258 @@
+//! The wire between a controller and an agent: frames with a length in front and a seal behind.
+//!
+//! A connection begins with 32 random bytes from each side. Both make a key of them and the shared
+//! secret; every frame is sealed with it, with its direction and its number. So whoever doesn't know
+//! the secret can neither speak, nor change, repeat or reorder what is said. What is said isn't
+//! hidden: over a network that others listen to, use a tunnel.
+//!
+//! Architecture invariant: nothing of a peer's is read as JSON before its seal is right, and nothing
+//! is longer than its limit.
+
+use std::io::{self, Read, Write};
+
+use aws_lc_rs::hmac;
+use base::{Entropy, limits};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+const NONCE_BYTES: usize = 32;
+const SEAL_BYTES: usize = 32;
+const PURPOSE: &[u8] = b"penstock lab agent 1";
+
+/// What controller and agents have in common.
+#[derive(Clone)]
+pub struct Secret(Vec<u8>);
+
+impl Secret {
+    /// `text` is trimmed.
+    ///
+    /// # Errors
+    /// A sentence, when it is too short to keep anybody out, or too long.
+    pub fn new(text: &[u8]) -> Result<Self, String> {
+        let text = text.trim_ascii();
+        let (least, most) = (limits::AGENT_SECRET_BYTES_MIN, limits::AGENT_SECRET_BYTES_MAX);
+        if !(least..=most).contains(&text.len()) {
+            return Err(format!(
+                "a secret of {least} to {most} bytes is needed, not {}",
+                text.len()
+            ));
+        }
+        Ok(Self(text.to_vec()))
+    }
+}
+
+/// Which end of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Controller,
+    Agent,
+}
+
+/// Seals what one end says, and checks what the other one does.
+pub(super) struct Seals {
+    key: hmac::Key,
+    side: Side,
+}
+
+/// Exchanges the random bytes. No one is trusted yet: that comes with the first frame.
+///
+/// # Errors
+/// The connection's.
+pub(super) fn greet(
+    stream: &mut (impl Read + Write),
+    side: Side,
+    secret: &Secret,
+    entropy: &dyn Entropy,
+) -> io::Result<Seals> {
+    let mut ours = [0; NONCE_BYTES];
+    entropy.fill(&mut ours);
+    stream.write_all(&ours)?;
+    stream.flush()?;
+    let mut theirs = [0; NONCE_BYTES];
+    stream.read_exact(&mut theirs)?;
+    let (controller, agent) = match side {
+        Side::Controller => (ours, theirs),
+        Side::Agent => (theirs, ours),
+    };
+    let shared = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
+    let session = hmac::sign(&shared, &[PURPOSE, &controller, &agent].concat());
+    Ok(Seals { key: hmac::Key::new(hmac::HMAC_SHA256, session.as_ref()), side })
+}
+
+impl Seals {
+    pub(super) fn writer<W: Write>(&self, out: W) -> Writer<W> {
+        Writer { out, key: self.key.clone(), side: self.side, number: 0 }
+    }
+
+    pub(super) fn reader<R: Read>(&self, input: R) -> Reader<R> {
+        let side = match self.side {
+            Side::Controller => Side::Agent,
+            Side::Agent => Side::Controller,
+        };
+        Reader { input, key: self.key.clone(), side, number: 0 }
+    }
+}
+
+/// Says frames.
+pub(super) struct Writer<W> {
+    out: W,
+    key: hmac::Key,
+    side: Side,
+    number: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// # Errors
+    /// The connection's, or `InvalidInput` for a message beyond [`limits::AGENT_FRAME_BYTES_MAX`].
+    pub(super) fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
+        let body = serde_json::to_vec(message)?;
+        let length =
+            u32::try_from(body.len()).ok().filter(|_| body.len() <= limits::AGENT_FRAME_BYTES_MAX);
+        let length = length.ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{} bytes are too many for an agent", body.len()),
+            )
+        })?;
+        let seal = sign(&self.key, self.side, self.number, &body);
+        self.number += 1;
+        // In one piece: three would be three packets.
+        self.out.write_all(&[&length.to_be_bytes()[..], &body, seal.as_ref()].concat())?;
+        self.out.flush()
+    }
+}
+
+/// Hears frames.
+pub(super) struct Reader<R> {
+    input: R,
+    key: hmac::Key,
+    side: Side,
+    number: u64,
+}
+
+impl<R: Read> Reader<R> {
+    /// # Errors
+    /// The connection's; `PermissionDenied` for a wrong seal; `InvalidData` for what is too long or
+    /// no such message. The connection is of no more use then.
+    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        let mut length = [0; 4];
+        self.input.read_exact(&mut length)?;
+        let length = u32::from_be_bytes(length) as usize;
+        // Until it has shown that it knows the secret, a peer gets no memory.
+        let most = match self.number {
+            0 => limits::AGENT_FIRST_FRAME_BYTES_MAX,
+            _ => limits::AGENT_FRAME_BYTES_MAX,
+        };
+        if length > most {
+            return Err(invalid(format!("a frame of {length} bytes, at most {most} are read")));
+        }
+        let mut body = vec![0; length];
+        self.input.read_exact(&mut body)?;
+        let mut seal = [0; SEAL_BYTES];
+        self.input.read_exact(&mut seal)?;
+        let sealed = sealed(self.side, self.number, &body);
+        if hmac::verify(&self.key, &sealed, &seal).is_err() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another secret"));
+        }
+        self.number += 1;
+        serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))
+    }
+}
+
+fn sign(key: &hmac::Key, side: Side, number: u64, body: &[u8]) -> hmac::Tag {
+    hmac::sign(key, &sealed(side, number, body))
+}
+
+fn sealed(side: Side, number: u64, body: &[u8]) -> Vec<u8> {
+    let side = match side {
+        Side::Controller => b"c",
+        Side::Agent => b"a",
+    };
+    [&side[..], &number.to_be_bytes(), body].concat()
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_heard_in_order() {
+        let mut wire = Vec::new();
+        let mut writer = seals(Side::Controller, b"a secret of sixteen").writer(&mut wire);
+        writer.say(&"one").unwrap();
+        writer.say(&vec![2; 5_000]).unwrap();
+        let mut reader = seals(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
+        assert_eq!(reader.hear::<String>().unwrap(), "one");
+        assert_eq!(reader.hear::<Vec<u32>>().unwrap().len(), 5_000);
+        assert_eq!(reader.hear::<String>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn another_secret_a_changed_byte_a_repeat_and_an_echo_are_refused() {
+        let mut wire = Vec::new();
+        seals(Side::Controller, b"a secret of sixteen").writer(&mut wire).say(&"one").unwrap();
+        let refused = |side, secret, wire: &[u8], skip| {
+            let mut reader = seals(side, secret).reader(wire);
+            for _ in 0..skip {
+                reader.hear::<String>().unwrap();
+            }
+            assert_eq!(
+                reader.hear::<String>().unwrap_err().kind(),
+                io::ErrorKind::PermissionDenied
+            );
+        };
+        refused(Side::Agent, b"another secret of it", &wire, 0);
+        refused(Side::Controller, b"a secret of sixteen", &wire, 0);
+        refused(Side::Agent, b"a secret of sixteen", &[&wire[..], &wire[..]].concat(), 1);
+        for at in 4..wire.len() {
+            let mut changed = wire.clone();
+            changed[at] ^= 1;
+            refused(Side::Agent, b"a secret of sixteen", &changed, 0);
+        }
+    }
+
+    #[test]
+    fn no_stranger_gets_memory() {
+        let wire = u32::try_from(limits::AGENT_FIRST_FRAME_BYTES_MAX + 1).unwrap().to_be_bytes();
+        let mut reader = seals(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
+        assert_eq!(reader.hear::<String>().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_secret_is_trimmed_and_not_short() {
+        assert!(Secret::new(b"  sixteen bytes !!\n").is_ok());
+        assert!(Secret::new(b"  fifteen bytes !\n").is_err());
+        assert!(Secret::new(&vec![b'x'; limits::AGENT_SECRET_BYTES_MAX + 1]).is_err());
+    }
+
+    /// One end of a greeting whose random bytes are all zero.
+    fn seals(side: Side, secret: &[u8]) -> Seals {
+        struct Zero;
+        impl Entropy for Zero {
+            fn fill(&self, bytes: &mut [u8]) {
+                bytes.fill(0);
+            }
+        }
+        struct Peer;
+        impl Read for Peer {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                buffer.fill(0);
+                Ok(buffer.len())
+            }
+        }
+        impl Write for Peer {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        greet(&mut Peer, side, &Secret::new(secret).unwrap(), &Zero).unwrap()
+    }
+}

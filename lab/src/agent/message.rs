@@ -1,0 +1,433 @@
+//! What controller and agent say to each other, as JSON.
+//!
+//! Architecture invariant: a tally comes out of a message as it went in, to the last count.
+
+use std::io;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+use crate::load::doubts::Generator;
+use crate::load::quantised::Milliseconds;
+use crate::load::report::{Found, Progress};
+use crate::load::response::Outcome;
+use crate::load::shape::{Part, Shape};
+use crate::load::statistics::{Measured, Open, Tally, Times};
+use crate::load::{Authorities, Materials, Options};
+
+/// From the controller.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Ask {
+    /// What time is it?
+    Clock,
+    /// Get ready for this.
+    Prepare(Box<PlanText>),
+    /// Begin then, on the clock that `Ready` told.
+    Begin { at_us: u64 },
+    /// I am still there.
+    Alive,
+    /// End the measured time now.
+    Stop,
+}
+
+/// From the agent.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Answer {
+    /// On the measurement's clock once there is one; on the Unix clock always. Microseconds.
+    Clock {
+        mono_us: u64,
+        unix_us: u64,
+    },
+    Ready,
+    /// It can't be done, and why.
+    Refused(String),
+    Alive,
+    Progress(Progress),
+    Found(Box<FoundText>),
+}
+
+/// A measurement for one agent.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanText {
+    url: String,
+    users: usize,
+    duration_us: u64,
+    warm_up_us: u64,
+    timeout_us: u64,
+    method: Option<String>,
+    headers: Vec<(String, String)>,
+    expect: Option<String>,
+    threads: usize,
+    shape: Shape,
+    seed: u64,
+    part: Part,
+    /// Base64.
+    payload: Option<String>,
+    tokens: Vec<String>,
+    authorities: Authorities,
+}
+
+impl PlanText {
+    pub(super) fn new(options: &Options, materials: &Materials, part: Part) -> Self {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            url: options.url.clone(),
+            users: options.users,
+            duration_us: us(options.duration),
+            warm_up_us: us(options.warm_up),
+            timeout_us: us(options.timeout),
+            method: options.method.clone(),
+            headers: options.headers.clone(),
+            expect: options.expect.clone(),
+            threads: options.threads,
+            shape: options.shape,
+            seed: options.seed,
+            part,
+            payload: materials.payload.as_ref().map(|bytes| BASE64.encode(bytes)),
+            tokens: materials.tokens.clone(),
+            authorities: materials.authorities.clone(),
+        }
+    }
+
+    /// # Errors
+    /// A sentence, when the payload or the part makes no sense.
+    pub(super) fn read(self) -> Result<(Options, Materials, Part), String> {
+        let payload = self.payload.map(|text| BASE64.decode(text)).transpose();
+        let payload = payload.map_err(|error| format!("payload: {error}"))?;
+        if self.part.index >= self.part.of || self.users < self.part.of.saturating_mul(self.threads)
+        {
+            let (users, of, threads) = (self.users, self.part.of, self.threads);
+            return Err(format!("{users} users are too few for {of} agents of {threads} threads"));
+        }
+        let options = Options {
+            users: self.users,
+            duration: Duration::from_micros(self.duration_us),
+            warm_up: Duration::from_micros(self.warm_up_us),
+            timeout: Duration::from_micros(self.timeout_us),
+            method: self.method,
+            headers: self.headers,
+            expect: self.expect,
+            threads: self.threads,
+            shape: self.shape,
+            seed: self.seed,
+            ..Options::new(self.url)
+        };
+        let materials = Materials { payload, tokens: self.tokens, authorities: self.authorities };
+        Ok((options, materials, self.part))
+    }
+}
+
+/// What an agent found.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FoundText {
+    all: u64,
+    all_errors: u64,
+    requests: u64,
+    errors: u64,
+    errors_by_kind: Vec<(Outcome, u64)>,
+    received_bytes: u64,
+    sent_bytes: u64,
+    latencies: TimesText,
+    /// Service, late, and how many found no connection.
+    open: Option<(TimesText, TimesText, u64)>,
+    milliseconds: MillisecondsText,
+    lag: TimesText,
+    measured_us: u64,
+    measured_from_ms: u64,
+    interrupted: bool,
+    cpu_us: u64,
+    finished: u64,
+    generator: Generator,
+}
+
+/// Histograms are V2 with DEFLATE, in base64; sums are decimal, since they may not fit a JSON number.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TimesText {
+    histogram_us: String,
+    sum_us: String,
+    sum_of_squares_us: String,
+    min_us: u64,
+    max_us: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MillisecondsText {
+    histogram_ms: String,
+    min_ms: u64,
+    max_ms: u64,
+    first_ms: u64,
+    last_ms: u64,
+}
+
+impl FoundText {
+    /// # Errors
+    /// The serialiser's.
+    pub(super) fn new(found: &Found) -> io::Result<Self> {
+        let (tally, measured) = (&found.tally, &found.tally.measured);
+        let open = measured.open.as_ref().map(|open| {
+            Ok::<_, io::Error>((
+                TimesText::new(&open.service)?,
+                TimesText::new(&open.late)?,
+                open.queued,
+            ))
+        });
+        Ok(Self {
+            all: tally.all,
+            all_errors: tally.all_errors,
+            requests: measured.requests,
+            errors: measured.errors,
+            errors_by_kind: measured
+                .errors_by_kind
+                .iter()
+                .map(|(kind, count)| (*kind, *count))
+                .collect(),
+            received_bytes: measured.received_bytes,
+            sent_bytes: measured.sent_bytes,
+            latencies: TimesText::new(&measured.latencies)?,
+            open: open.transpose()?,
+            milliseconds: MillisecondsText::new(&measured.milliseconds)?,
+            lag: TimesText::new(&tally.lag)?,
+            measured_us: found.measured_us,
+            measured_from_ms: found.measured_from_ms,
+            interrupted: found.interrupted,
+            cpu_us: found.cpu_us,
+            finished: found.finished,
+            generator: found.generator,
+        })
+    }
+
+    /// `offset_us`: what the agent's Unix clock says more than ours. Its times are told on ours.
+    ///
+    /// # Errors
+    /// `InvalidData` for what no agent of this version says.
+    pub(super) fn read(self, offset_us: i64) -> io::Result<Found> {
+        let mut tally = Tally::new(self.open.is_some(), false);
+        tally.all = self.all;
+        tally.all_errors = self.all_errors;
+        tally.lag = self.lag.read()?;
+        let open = self.open.map(|(service, late, queued)| {
+            Ok::<_, io::Error>(Open { service: service.read()?, late: late.read()?, queued })
+        });
+        let offset_ms = offset_us / 1_000;
+        tally.measured = Measured {
+            requests: self.requests,
+            errors: self.errors,
+            errors_by_kind: self.errors_by_kind.into_iter().collect(),
+            received_bytes: self.received_bytes,
+            sent_bytes: self.sent_bytes,
+            latencies: self.latencies.read()?,
+            milliseconds: self.milliseconds.read(offset_ms)?,
+            open: open.transpose()?,
+        };
+        Ok(Found {
+            tally,
+            measured_us: self.measured_us,
+            measured_from_ms: self
+                .measured_from_ms
+                .saturating_add_signed(offset_ms.saturating_neg()),
+            interrupted: self.interrupted,
+            cpu_us: self.cpu_us,
+            finished: self.finished,
+            generator: self.generator,
+            raw_problems: Vec::new(),
+        })
+    }
+}
+
+impl TimesText {
+    fn new(times: &Times) -> io::Result<Self> {
+        Ok(Self {
+            histogram_us: encode(&times.histogram_us)?,
+            sum_us: times.sum_us.to_string(),
+            sum_of_squares_us: times.sum_of_squares_us.to_string(),
+            min_us: times.min_us,
+            max_us: times.max_us,
+        })
+    }
+
+    fn read(self) -> io::Result<Times> {
+        let sum = |text: &str| text.parse::<u128>().map_err(io::Error::other);
+        let mut times = Times::new();
+        decode(&self.histogram_us, &mut times.histogram_us)?;
+        times.sum_us = sum(&self.sum_us)?;
+        times.sum_of_squares_us = sum(&self.sum_of_squares_us)?;
+        (times.min_us, times.max_us) = (self.min_us, self.max_us);
+        Ok(times)
+    }
+}
+
+impl MillisecondsText {
+    fn new(times: &Milliseconds) -> io::Result<Self> {
+        Ok(Self {
+            histogram_ms: encode(&times.histogram_ms)?,
+            min_ms: times.min_ms,
+            max_ms: times.max_ms,
+            first_ms: times.first_ms,
+            last_ms: times.last_ms,
+        })
+    }
+
+    fn read(self, offset_ms: i64) -> io::Result<Milliseconds> {
+        let mut times = Milliseconds::new();
+        decode(&self.histogram_ms, &mut times.histogram_ms)?;
+        if times.histogram_ms.is_empty() {
+            return Ok(times);
+        }
+        (times.min_ms, times.max_ms) = (self.min_ms, self.max_ms);
+        times.first_ms = self.first_ms.saturating_add_signed(offset_ms.saturating_neg());
+        times.last_ms = self.last_ms.saturating_add_signed(offset_ms.saturating_neg());
+        Ok(times)
+    }
+}
+
+fn encode(histogram: &Histogram<u64>) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(histogram, &mut bytes).map_err(io::Error::other)?;
+    Ok(BASE64.encode(bytes))
+}
+
+/// Adds what `text` holds to `into`, so that the bounds are ours and not the peer's.
+fn decode(text: &str, into: &mut Histogram<u64>) -> io::Result<()> {
+    let bytes = BASE64.decode(text).map_err(io::Error::other)?;
+    let histogram =
+        Deserializer::new().deserialize::<u64, _>(&mut &bytes[..]).map_err(io::Error::other)?;
+    into.add(histogram).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+    use crate::load::statistics::{Detail, Sample, Traffic};
+
+    #[test]
+    fn nothing_is_lost_on_the_way() {
+        for open in [false, true] {
+            let found = found(open, 0);
+            let there = through(&found, 0);
+            assert!(facts(&there.tally) == facts(&found.tally));
+            let rest = |found: &Found| {
+                (
+                    found.measured_us,
+                    found.measured_from_ms,
+                    found.cpu_us,
+                    found.finished,
+                    found.generator,
+                )
+            };
+            assert_eq!(rest(&there), rest(&found));
+        }
+    }
+
+    #[test]
+    fn two_parts_merge_to_the_whole() {
+        let mut merged = found(true, 0).tally;
+        merged.merge(&through(&found(true, 1), 0).tally);
+        let mut whole = found(true, 0).tally;
+        whole.merge(&found(true, 1).tally);
+        assert!(facts(&merged) == facts(&whole));
+    }
+
+    #[test]
+    fn times_are_told_on_the_controllers_clock() {
+        let (ours, theirs) = (found(false, 0), through(&found(false, 0), 5_000_999));
+        assert_eq!(theirs.measured_from_ms, ours.measured_from_ms - 5_000);
+        let first_ms = |found: &Found| found.tally.measured.milliseconds.first_ms;
+        assert_eq!(first_ms(&theirs), first_ms(&ours) - 5_000);
+    }
+
+    #[test]
+    fn a_plan_with_fewer_users_than_threads_is_refused() {
+        let options = Options { users: 3, threads: 2, ..Options::new("http://localhost/") };
+        let materials = Materials {
+            payload: Some(vec![0, 255]),
+            tokens: vec![],
+            authorities: Authorities::System,
+        };
+        let plan = |of| PlanText::new(&options, &materials, Part { index: 0, of });
+        let (_, read, part) = plan(1).read().unwrap();
+        assert_eq!((read, part), (materials.clone(), Part { index: 0, of: 1 }));
+        assert!(plan(2).read().unwrap_err().contains("too few"));
+    }
+
+    /// Everything that is counted; of a histogram every count.
+    fn facts(tally: &Tally) -> Vec<(Vec<(u64, u64)>, Vec<u128>)> {
+        let recorded = |histogram: &Histogram<u64>| {
+            let buckets = histogram.iter_recorded();
+            buckets.map(|one| (one.value_iterated_to(), one.count_at_value())).collect::<Vec<_>>()
+        };
+        let times = |times: &Times| {
+            let (least, most) = (u128::from(times.min_us), u128::from(times.max_us));
+            (
+                recorded(&times.histogram_us),
+                vec![times.sum_us, times.sum_of_squares_us, least, most],
+            )
+        };
+        let measured = &tally.measured;
+        let counts = [tally.all, tally.all_errors, measured.requests, measured.errors];
+        let bytes = [measured.received_bytes, measured.sent_bytes];
+        let kinds = measured.errors_by_kind.values().copied();
+        let counts = counts.into_iter().chain(bytes).chain(kinds).map(u128::from).collect();
+        let whole = &measured.milliseconds;
+        let edges = [whole.min_ms, whole.max_ms, whole.first_ms, whole.last_ms];
+        let mut facts = vec![
+            (Vec::new(), counts),
+            times(&tally.lag),
+            times(&measured.latencies),
+            (recorded(&whole.histogram_ms), edges.map(u128::from).to_vec()),
+        ];
+        if let Some(open) = &measured.open {
+            facts.extend([times(&open.service), times(&open.late)]);
+            facts.push((Vec::new(), vec![u128::from(open.queued)]));
+        }
+        facts
+    }
+
+    fn through(found: &Found, offset_us: i64) -> Found {
+        let text = serde_json::to_string(&FoundText::new(found).unwrap()).unwrap();
+        serde_json::from_str::<FoundText>(&text).unwrap().read(offset_us).unwrap()
+    }
+
+    fn found(open: bool, salt: u64) -> Found {
+        let mut tally = Tally::new(open, false);
+        for number in 0..5_000_u64 {
+            let outcome = match number % 100 {
+                0 => Outcome::Status(503),
+                1 => Outcome::Unsent,
+                _ => Outcome::Good,
+            };
+            let end_us = number * 1_000 + (number * number * (7 + salt)) % 3_000_000;
+            let sample = Sample {
+                from_us: number * 1_000,
+                start_us: number * 1_000 + number % 13,
+                end_us,
+                outcome,
+                bytes: Traffic { sent: 1_000, received: 900 + salt },
+                queued: number % 7 == 0,
+                detail: Detail::default(),
+            };
+            tally.record(number > 100, &sample, 1_700_000_000_000_000);
+            tally.lag.record(number % 50);
+        }
+        Found {
+            tally,
+            measured_us: 5_000_000,
+            measured_from_ms: 1_700_000_000_100,
+            interrupted: false,
+            cpu_us: 77,
+            finished: 4_900,
+            generator: Generator { busy: 0.25, waited: 0.5 },
+            raw_problems: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Controllers and agents on loopback.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use penstock_lab::agent::{self, Agent, Secret};
+use penstock_lab::echo::{self, Echo};
+use penstock_lab::load::{Doubt, LoadError, Options, Payload, Report, Shape};
+use penstock_lab::payload;
+use penstock_lab::raw::Raw;
+
+#[test]
+fn two_agents_make_one_measurement() {
+    let echo = start_echo();
+    let agents = [start(false), start(false)];
+    let names = names(&agents);
+    for shape in [Shape::default(), Shape::Arrivals { rate_per_s: 500.0 }] {
+        let before = echo.requests();
+        let report = run(&Options { shape, ..options(&echo) }, &names).unwrap();
+        assert_eq!(report.requests_in_all, echo.requests() - before, "{shape:?}");
+        assert_eq!(report.errors_in_all, 0);
+        assert_eq!(report.agents.iter().map(|agent| agent.requests).sum::<u64>(), report.requests);
+        assert_eq!(report.agents.iter().map(|agent| agent.name.clone()).collect::<Vec<_>>(), names);
+        assert_eq!(report.quantised.samples, report.requests);
+        if shape.is_open() {
+            assert_eq!((report.requests, report.requests_in_all), (200, 250));
+            assert_eq!(
+                report.agents.iter().map(|agent| agent.requests).collect::<Vec<_>>(),
+                [100, 100]
+            );
+        }
+        // Both ran on this machine, so their clocks are one.
+        for agent in &report.agents {
+            let (off, unsure) = (agent.clock_offset_us.unsigned_abs(), agent.clock_uncertainty_us);
+            assert!(off <= unsure + 1_000, "{off} us off, known to within {unsure}");
+        }
+    }
+}
+
+#[test]
+fn a_stop_reaches_every_agent() {
+    let echo = start_echo();
+    let agents = [start(false), start(false)];
+    let options = Options { duration: Duration::from_secs(3_600), ..options(&echo) };
+    let stop = options.stop.clone();
+    let secret = secret("the secret of these tests");
+    let report = agent::run(&options, &names(&agents), &secret, &mut |_| stop.stop()).unwrap();
+    assert!(doubts(&report).contains(&"interrupted"));
+    assert_eq!(report.requests_in_all, echo.requests());
+}
+
+#[test]
+fn an_agent_that_dies_is_a_doubt_with_its_name_and_the_others_count() {
+    let echo = start_echo();
+    let (good, behind) = (start(false), start(false));
+    let dying = dying_after_begin(behind.addr());
+    let names = [good.addr().to_string(), dying.to_string()];
+    let report = run(&options(&echo), &names).unwrap();
+    let lost = |doubt: &Doubt| matches!(doubt, Doubt::AgentLost { name, .. } if *name == names[1]);
+    assert!(report.doubts.iter().any(lost), "{:?}", report.doubts);
+    assert_eq!(report.agents.len(), 1);
+    assert!(report.requests > 0);
+    let error = run(&options(&echo), &names[1..]).unwrap_err();
+    assert!(matches!(&error, LoadError::Agent { name, .. } if *name == names[1]), "{error}");
+}
+
+#[test]
+fn who_has_another_secret_is_not_served() {
+    let echo = start_echo();
+    let agent = start(false);
+    let names = [agent.addr().to_string()];
+    let other = secret("some other secret than that");
+    let error = agent::run(&options(&echo), &names, &other, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("another secret"), "{error}");
+    assert_eq!(echo.requests(), 0);
+    assert!(run(&options(&echo), &names).is_ok());
+}
+
+#[test]
+fn what_an_agent_can_not_do_is_told_before_the_load_begins() {
+    let echo = start_echo();
+    let agent = start(false);
+    let names = [agent.addr().to_string()];
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let check = |options: &Options, names: &[String], expect: &str| {
+        let error = run(options, names).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    check(&Options::new(format!("http://{nobody}/")), &names, "no connection to");
+    check(&options(&echo), &[nobody.to_string()], &nobody.to_string());
+    check(&options(&echo), &[], "agents: 1 to");
+    check(
+        &Options { users: 1, ..options(&echo) },
+        &[names[0].clone(), names[0].clone()],
+        "too few",
+    );
+    check(&options(&echo), &[names[0].clone(), names[0].clone()], "busy");
+    let raw = Raw { jtl: Some("no-such-file.jtl".into()), hlog: None };
+    check(&Options { raw, ..options(&echo) }, &names, "raw data");
+    assert!(run(&options(&echo), &names).is_ok());
+}
+
+#[test]
+fn an_agent_for_one_measurement_ends_after_it() {
+    let echo = start_echo();
+    let agent = start(true);
+    run(&options(&echo), &[agent.addr().to_string()]).unwrap();
+    agent.wait();
+}
+
+#[test]
+fn strangers_are_closed_and_do_no_harm() {
+    let echo = start_echo();
+    let agent = start(false);
+    for noise in [&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &[0xff; 4_096]] {
+        let mut stranger = TcpStream::connect(agent.addr()).unwrap();
+        stranger.write_all(noise).unwrap();
+        let closed = stranger.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        // A reset is a close, too.
+        let _ = stranger.read_to_end(&mut answer);
+        assert!(closed.is_err() || answer.len() <= 32, "{answer:?}");
+    }
+    assert!(run(&options(&echo), &[agent.addr().to_string()]).is_ok());
+}
+
+#[test]
+fn the_manifests_for_kubernetes_are_yaml_with_what_an_agent_needs() {
+    let text = include_str!("../kubernetes/agents.yaml");
+    let mut kinds = Vec::new();
+    for document in text.split("\n---\n") {
+        use saphyr_parser::{Event, Parser};
+        let events: Vec<_> = Parser::new_from_str(document).map(|event| event.unwrap().0).collect();
+        let texts = events.iter().filter_map(|event| {
+            if let Event::Scalar(text, ..) = event { Some(text.to_string()) } else { None }
+        });
+        let texts: Vec<_> = texts.collect();
+        let after = |key: &str| texts.iter().skip_while(|text| *text != key).nth(1).cloned();
+        assert!(after("apiVersion").is_some(), "{document}");
+        kinds.push(after("kind").unwrap());
+    }
+    assert_eq!(kinds, ["Secret", "Service", "Job"]);
+    assert!(text.contains("--token-file") && text.contains("--once"));
+}
+
+/// Stands before an agent, passes on what belongs to the preparation (an answer to the first frame,
+/// one to the plan, 16 about the clock), and breaks off at the first word about the load.
+fn dying_after_begin(agent: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for controller in listener.incoming().flatten() {
+            let agent = TcpStream::connect(agent).unwrap();
+            let (mut to, mut from) = (agent.try_clone().unwrap(), controller.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut from, &mut to));
+            let mut greeting = [0; 32];
+            (&agent).read_exact(&mut greeting).unwrap();
+            (&controller).write_all(&greeting).unwrap();
+            for _ in 0..18 {
+                (&controller).write_all(&frame(&agent)).unwrap();
+            }
+            frame(&agent);
+            controller.shutdown(std::net::Shutdown::Both).unwrap();
+            agent.shutdown(std::net::Shutdown::Both).unwrap();
+        }
+    });
+    addr
+}
+
+/// The next frame: length, body, seal.
+fn frame(mut stream: &TcpStream) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    stream.read_exact(&mut bytes).unwrap();
+    let length = u32::from_be_bytes(bytes[..].try_into().unwrap()) as usize;
+    bytes.resize(4 + length + 32, 0);
+    stream.read_exact(&mut bytes[4..]).unwrap();
+    bytes
+}
+
+fn run(options: &Options, names: &[String]) -> Result<Report, LoadError> {
+    agent::run(options, names, &secret("the secret of these tests"), &mut |_| {})
+}
+
+fn start(once: bool) -> Agent {
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Agent::start(listen, secret("the secret of these tests"), once).unwrap()
+}
+
+fn secret(text: &str) -> Secret {
+    Secret::new(text.as_bytes()).unwrap()
+}
+
+fn names(agents: &[Agent]) -> Vec<String> {
+    agents.iter().map(|agent| agent.addr().to_string()).collect()
+}
+
+fn doubts(report: &Report) -> Vec<&'static str> {
+    report.doubts.iter().map(Doubt::name).collect()
+}
+
+fn options(echo: &Echo) -> Options {
+    Options {
+        users: 6,
+        warm_up: Duration::from_millis(100),
+        duration: Duration::from_millis(400),
+        payload: Payload::Made { shape: payload::Shape::Array, bytes: 1_024 },
+        ..Options::new(format!("http://{}/", echo.addr()))
+    }
+}
+
+fn start_echo() -> Echo {
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Echo::start(echo::Options { listen, delay_ms: 0, tls: None, workers: Some(1) }).unwrap()
+}
