@@ -46,7 +46,7 @@ pub const SPLICE_PIECE_BYTES_MIN: usize = 4 * KIB as usize;
 /// Size asked for each pipe between two sockets, in bytes. Refused: the system's default, 64 KiB.
 pub const PIPE_BYTES: i32 = 256 * 1_024;
 /// Pipes that a worker has at work at once, two file descriptors each. More: bodies are read and written.
-pub const PIPES_MAX: usize = 256;
+pub const PIPES_MAX: usize = 128;
 /// Pipes that a worker keeps for reuse; more are closed.
 pub const SPARE_PIPES_MAX: usize = 32;
 /// Largest body a mediator may hold, in bytes. Larger: 413. An untouched body streams, without limit.

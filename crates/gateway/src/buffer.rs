@@ -106,16 +106,41 @@ pub(crate) struct Buffers {
     heads: RefCell<Vec<Buffer>>,
     bodies: RefCell<Vec<Buffer>>,
     texts: RefCell<Vec<Vec<u8>>>,
-    pipes: RefCell<Vec<Pipe>>,
-    /// One more owner for each pipe that is lent.
-    pipes_lent: Rc<()>,
+    pipes: Rc<SparePipes>,
 }
 
-/// A pipe on loan. Dropping it closes the pipe.
+/// A worker's spare pipes. Each pipe that is lent is one more owner.
+#[derive(Debug, Default)]
+struct SparePipes(RefCell<Vec<Pipe>>);
+
+/// A pipe on loan. Dropped, it is lent to the next, unless it still holds bytes: then it is closed, and
+/// they with it.
 #[derive(Debug)]
 pub(crate) struct LentPipe {
-    pub(crate) pipe: Pipe,
-    _place: Rc<()>,
+    /// There until it is dropped.
+    pipe: Option<Pipe>,
+    home: Rc<SparePipes>,
+}
+
+impl LentPipe {
+    pub(crate) fn pipe(&mut self) -> Option<&mut Pipe> {
+        self.pipe.as_mut()
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.pipe.as_ref().map_or(0, Pipe::held)
+    }
+}
+
+impl Drop for LentPipe {
+    fn drop(&mut self) {
+        let mut spare = self.home.0.borrow_mut();
+        if let Some(pipe) = self.pipe.take_if(|pipe| pipe.held() == 0)
+            && spare.len() < SPARE_PIPES_MAX
+        {
+            spare.push(pipe);
+        }
+    }
 }
 
 impl Buffers {
@@ -160,20 +185,12 @@ impl Buffers {
 
     /// An empty pipe. None: as many as may be are at work, or the system has none to give.
     pub(crate) fn pipe(&self) -> Option<LentPipe> {
-        if Rc::strong_count(&self.pipes_lent) > PIPES_MAX {
+        if Rc::strong_count(&self.pipes) > PIPES_MAX {
             return None;
         }
-        let spare = self.pipes.borrow_mut().pop();
-        let pipe = spare.or_else(|| Pipe::new().ok())?;
-        Some(LentPipe { pipe, _place: Rc::clone(&self.pipes_lent) })
-    }
-
-    /// Takes a pipe back. One that still holds bytes is closed, and they with it.
-    pub(crate) fn give_back_pipe(&self, lent: LentPipe) {
-        let mut pipes = self.pipes.borrow_mut();
-        if lent.pipe.held() == 0 && pipes.len() < SPARE_PIPES_MAX {
-            pipes.push(lent.pipe);
-        }
+        let spare = self.pipes.0.borrow_mut().pop();
+        let pipe = Some(spare.or_else(|| Pipe::new().ok())?);
+        Some(LentPipe { pipe, home: Rc::clone(&self.pipes) })
     }
 
     pub(crate) fn give_back_text(&self, mut text: Vec<u8>) {

@@ -13,6 +13,7 @@ use base::limits::{SPLICE_BYTES_MIN, SPLICE_PIECE_BYTES_MIN};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use wire::http1::{self, BodyFraming, ChunkedDecoder, Piece, Refusal, ResponseFraming, Side};
+use wire::splice;
 use wire::stream::Stream;
 
 use crate::buffer::{Buffer, Buffers, LentPipe};
@@ -51,17 +52,26 @@ pub(crate) struct Unread<'a> {
 }
 
 impl Unread<'_> {
-    /// Moves some of it into `pipe`, which is empty.
-    fn poll_fill(
-        &mut self,
-        cx: &mut Context<'_>,
-        lent: &mut LentPipe,
-    ) -> Poll<Result<(), BodyError>> {
+    /// Moves some of it into a pipe that is lent for it. None: the body has to be read after all.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<LentPipe>, BodyError>> {
+        // Nothing is lent while nothing is in flight.
+        self.buffers.give_back(std::mem::take(&mut self.reader.buffer));
+        // An error shows itself in the splice.
+        let _ = ready!(self.tcp.poll_read_ready(cx));
         let most = usize::try_from(self.reader.unread_len()).unwrap_or(usize::MAX);
-        match ready!(lent.pipe.poll_fill(cx, self.tcp, most)) {
+        let mut lent = self.buffers.pipe();
+        let Some(pipe) = lent.as_mut().and_then(LentPipe::pipe) else {
+            self.reader.in_pieces = true;
+            return Poll::Ready(Ok(None));
+        };
+        match ready!(pipe.poll_fill(cx, self.tcp, most)) {
             Ok(count) if count > 0 => {
                 self.reader.was_spliced(count);
-                Poll::Ready(Ok(()))
+                Poll::Ready(Ok(lent))
+            }
+            Err(error) if splice::is_refusal(&error) => {
+                self.reader.in_pieces = true;
+                Poll::Ready(Ok(None))
             }
             Ok(_) | Err(_) => Poll::Ready(Err(BodyError::Closed)),
         }
@@ -87,7 +97,7 @@ pub(crate) struct BodyReader {
     complete: bool,
     /// Some of it was handed on.
     touched: bool,
-    /// It comes in pieces too small to go on unread.
+    /// It does not go on unread: it comes in small pieces, or there is no pipe for it.
     in_pieces: bool,
 }
 
@@ -425,16 +435,14 @@ impl Outflow {
     }
 
     fn piped(&self) -> usize {
-        self.pipe.as_ref().map_or(0, |lent| lent.pipe.held())
+        self.pipe.as_ref().map_or(0, LentPipe::held)
     }
 
     /// Gives back what was lent: at the end, or when all is written.
     pub(crate) fn give_back(&mut self, buffers: &Buffers) {
         self.sent = 0;
         buffers.give_back_text(std::mem::take(&mut self.text));
-        if let Some(pipe) = self.pipe.take() {
-            buffers.give_back_pipe(pipe);
-        }
+        self.pipe = None;
     }
 
     /// Moves bytes from `source` into `sink` until all is written. `Pending`: one of them waits.
@@ -484,18 +492,18 @@ impl Outflow {
         sink: &TcpStream,
     ) -> Poll<Result<bool, FlowError>> {
         if self.piped() == 0 {
-            let Some(mut unread) = source.unread().filter(|_| self.framing == OutFraming::Plain)
-            else {
+            // The one that is empty goes back before the wait for more.
+            self.pipe = None;
+            if self.framing != OutFraming::Plain {
                 return Poll::Ready(Ok(false));
-            };
-            if self.pipe.is_none() {
-                self.pipe = unread.buffers.pipe();
             }
-            let Some(pipe) = &mut self.pipe else { return Poll::Ready(Ok(false)) };
-            ready!(unread.poll_fill(cx, pipe)).map_err(FlowError::Source)?;
+            let Some(mut unread) = source.unread() else { return Poll::Ready(Ok(false)) };
+            self.pipe = ready!(unread.poll_fill(cx)).map_err(FlowError::Source)?;
         }
-        let Some(lent) = &mut self.pipe else { return Poll::Ready(Ok(false)) };
-        match ready!(lent.pipe.poll_drain(cx, sink)) {
+        let Some(pipe) = self.pipe.as_mut().and_then(LentPipe::pipe) else {
+            return Poll::Ready(Ok(false));
+        };
+        match ready!(pipe.poll_drain(cx, sink)) {
             Ok(0) => Poll::Ready(Err(FlowError::Sink(io::ErrorKind::WriteZero.into()))),
             Ok(count) => {
                 self.written = self.written.saturating_add(count as u64);
@@ -548,9 +556,11 @@ impl Outflow {
         false
     }
 
-    /// Copies an announced chunk behind its header, where it is short.
+    /// Copies an announced chunk behind its header, where it is short. Not before something is
+    /// written: until then the message may be sent elsewhere, and the source has to have all of it.
     fn take_short_chunk<S: Source>(&mut self, source: &mut S) {
-        if self.framing == OutFraming::Chunked && (1..=COPIED_BYTES_MAX).contains(&self.announced) {
+        let is_short = (1..=COPIED_BYTES_MAX).contains(&self.announced);
+        if self.framing == OutFraming::Chunked && self.written > 0 && is_short {
             let chunk = source.data().get(..self.announced).unwrap_or_default();
             self.text.extend_from_slice(chunk);
             http1::write::chunk_end(&mut self.text);
@@ -595,5 +605,74 @@ impl Outflow {
                 http1::write::chunk_end(&mut self.text);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Chunks that are all at hand.
+    struct Chunks {
+        left: &'static [&'static [u8]],
+        consumed: usize,
+    }
+
+    impl Source for Chunks {
+        fn poll_fill(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn data(&self) -> &[u8] {
+            self.left.first().copied().unwrap_or_default()
+        }
+
+        fn consume(&mut self, count: usize) {
+            assert_eq!(count, self.data().len());
+            self.left = self.left.get(1..).unwrap_or_default();
+            self.consumed += count;
+        }
+
+        fn trailers(&self) -> &[u8] {
+            &[]
+        }
+    }
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let dialled = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (dialled, listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_message_of_which_nothing_is_written_has_taken_nothing_from_its_source() {
+        let (ours, theirs) = pair().await;
+        theirs.set_zero_linger().unwrap();
+        drop(theirs);
+        let mut sink = Stream::Clear(ours);
+        let mut source = Chunks { left: &[b"hello", b"world"], consumed: 0 };
+        let mut flow = Outflow::new(b"POST / HTTP/1.1\r\n\r\n".to_vec(), OutFraming::Chunked);
+        let outcome = poll_fn(|cx| flow.poll_run(cx, &mut source, &mut sink)).await;
+        assert!(matches!(outcome, Err(FlowError::Sink(_))), "the connection was reset");
+        assert_eq!((flow.written, source.consumed), (0, 0));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn short_chunks_at_hand_leave_in_order_with_the_end_behind_them() {
+        let (ours, theirs) = pair().await;
+        let mut sink = Stream::Clear(ours);
+        let mut source = Chunks { left: &[b"one", b"two", b"three"], consumed: 0 };
+        let mut flow = Outflow::new(b"HEAD\r\n\r\n".to_vec(), OutFraming::Chunked);
+        poll_fn(|cx| flow.poll_run(cx, &mut source, &mut sink)).await.unwrap();
+        drop(sink);
+        let mut got = Vec::new();
+        let mut theirs = theirs;
+        tokio::io::AsyncReadExt::read_to_end(&mut theirs, &mut got).await.unwrap();
+        let expect = "HEAD\r\n\r\n3\r\none\r\n3\r\ntwo\r\n5\r\nthree\r\n0\r\n\r\n";
+        assert_eq!(String::from_utf8(got).unwrap(), expect);
     }
 }

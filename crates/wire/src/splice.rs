@@ -42,24 +42,25 @@ impl Pipe {
         self.held
     }
 
-    /// Takes at most `most` bytes out of `from`, when it holds none yet. Ready with the bytes held;
+    /// Takes at most `most` bytes and `PIPE_BYTES` out of `from`, when it holds none yet. Ready with the bytes held;
     /// 0: the peer sends no more.
     ///
     /// # Errors
-    /// The socket's.
+    /// The socket's; nothing is taken then. [`is_refusal`] tells a system that cannot splice.
     pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
         from: &TcpStream,
         most: usize,
     ) -> Poll<io::Result<usize>> {
+        let most = most.min(PIPE_BYTES.unsigned_abs() as usize);
         while self.held == 0 {
             ready!(from.poll_read_ready(cx))?;
             // The pipe is empty, so only the socket can be what would block.
             match from.try_io(Interest::READABLE, || step(from, &self.write, most)) {
                 Ok(0) => break,
                 Ok(count) => self.held = count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if is_passing(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
@@ -78,11 +79,23 @@ impl Pipe {
                     self.held = self.held.saturating_sub(count);
                     return Poll::Ready(Ok(count));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if is_passing(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }
+}
+
+/// Whether the next try may go better.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Whether the system does not splice these sockets at all, or not for us: a sandbox, for one.
+#[must_use]
+pub fn is_refusal(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported)
 }
 
 fn step(

@@ -110,8 +110,9 @@ pub(crate) async fn send<C: Client>(
         if !broken.stale && !broken.innocent && broken.fault.blame() == model::Blame::Upstream {
             balancer.failed(target, now_us);
         }
-        let nothing_sent = broken.written == 0;
-        let repeatable = call.head.method().is_idempotent() && client.is_untouched();
+        let untouched = client.is_untouched();
+        let nothing_sent = broken.written == 0 && untouched;
+        let repeatable = call.head.method().is_idempotent() && untouched;
         if !may_follow(&broken.fault) || !(nothing_sent || repeatable) {
             return Err(broken.fault);
         }
