@@ -188,6 +188,16 @@ fn xml_transform_makes_of_the_example_what_stands_beside_it() {
     assert!(out.contains("currency=\"USD\"") && code == Some(0), "{told}");
 }
 
+#[test]
+fn xml_transform_knows_the_time() {
+    let files = sheets();
+    let sheet = "<o xsl:version='1.0' xmlns:xsl='http://www.w3.org/1999/XSL/Transform' \
+        xmlns:date='http://exslt.org/dates-and-times'><xsl:value-of select='date:year() > 2025'/></o>";
+    files.write("example/now.xslt", sheet);
+    let (out, told, code) = transform(&files, &["example/now.xslt", "example/orders.xml"]);
+    assert!(out.contains(">true</o>") && code == Some(0), "{out}{told}");
+}
+
 const POSITIONS: &str = include_str!("../../examples/xslt/positions.xml");
 
 #[test]

@@ -4,6 +4,7 @@
 mod check;
 mod engines;
 mod gateway;
+mod lab_run;
 mod readme;
 mod streaming;
 mod telling;

@@ -361,7 +361,10 @@ mod tests {
     }
 
     /// Everything that is counted; of a histogram every count.
-    fn facts(tally: &Tally) -> Vec<(Vec<(u64, u64)>, Vec<u128>)> {
+    /// Recorded values with their counts, and the sums beside them, of each histogram.
+    type Facts = Vec<(Vec<(u64, u64)>, Vec<u128>)>;
+
+    fn facts(tally: &Tally) -> Facts {
         let recorded = |histogram: &Histogram<u64>| {
             let buckets = histogram.iter_recorded();
             buckets.map(|one| (one.value_iterated_to(), one.count_at_value())).collect::<Vec<_>>()

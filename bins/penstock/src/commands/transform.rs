@@ -100,7 +100,8 @@ fn median_us(taken: &[[u64; 3]], part: usize) -> f64 {
 /// Only parameters that the sheet has, each once.
 fn given(sheet: &Stylesheet, params: &[(String, String)]) -> Result<Params, Failure> {
     let known: Vec<String> = sheet.params().collect();
-    let mut given = Params::new();
+    let now_ms = SystemClock::new().origin_unix_us() / 1_000;
+    let mut given = Params::new().now_ms(i64::try_from(now_ms).unwrap_or(i64::MAX));
     for (place, (name, value)) in params.iter().enumerate() {
         if params.iter().take(place).any(|(earlier, _)| earlier == name) {
             let message = format!("--param {name} is given twice; which one counts?");
