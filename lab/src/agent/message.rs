@@ -360,10 +360,10 @@ mod tests {
         assert!(plan(2).read().unwrap_err().contains("too few"));
     }
 
-    /// Everything that is counted; of a histogram every count.
     /// Recorded values with their counts, and the sums beside them, of each histogram.
     type Facts = Vec<(Vec<(u64, u64)>, Vec<u128>)>;
 
+    /// Everything that is counted; of a histogram every count.
     fn facts(tally: &Tally) -> Facts {
         let recorded = |histogram: &Histogram<u64>| {
             let buckets = histogram.iter_recorded();
