@@ -77,7 +77,17 @@ fn who_has_another_secret_is_not_served() {
     let error = agent::run(&options(&echo), &names, &other, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("another secret"), "{error}");
     assert_eq!(echo.requests(), 0);
-    assert!(run(&options(&echo), &names).is_ok());
+    run_when_free(&options(&echo), &names);
+}
+
+/// Measures, as soon as the agent has noticed that the one before has left.
+#[track_caller]
+fn run_when_free(options: &Options, names: &[String]) {
+    let free = (0..100_000).find_map(|_| match run(options, names) {
+        Err(error) if error.to_string().contains("busy") => None,
+        done => Some(done),
+    });
+    free.expect("the agent stays busy").unwrap();
 }
 
 #[test]
@@ -101,7 +111,7 @@ fn what_an_agent_can_not_do_is_told_before_the_load_begins() {
     check(&options(&echo), &[names[0].clone(), names[0].clone()], "busy");
     let raw = Raw { jtl: Some("no-such-file.jtl".into()), hlog: None };
     check(&Options { raw, ..options(&echo) }, &names, "raw data");
-    assert!(run(&options(&echo), &names).is_ok());
+    run_when_free(&options(&echo), &names);
 }
 
 #[test]
