@@ -1,5 +1,5 @@
 //! The JSON reader: what RFC 8259 allows and refuses, and that it agrees with serde_json.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
 
 use penstock_expression::json::{Builder, Document, Duplicates, Kind, Limits, Ref};
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
 //! JSONPath, against the cases in `cases/jsonpath.txt`.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
 
 use penstock_expression::json::Document;
 use penstock_expression::jsonpath::{Options, Path};

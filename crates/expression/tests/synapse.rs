@@ -1,5 +1,5 @@
 //! Synapse expressions, against the cases in `cases/synapse.txt`.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Payload templates and the FreeMarker subset, against the cases in `cases/template.txt`.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
 
 mod common;
 

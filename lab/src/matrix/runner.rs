@@ -455,8 +455,11 @@ fn told(shape: load::Shape, users: u32) -> Shape {
     match shape {
         load::Shape::Closed { .. } => {
             let think_ms = shape.mean_pause_ms().round();
-            // Positive and at most the longest think time there is.
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "positive, and at most the longest think time there is"
+            )]
             let think_ms = think_ms as u64;
             Shape::Closed { think_ms }
         }
