@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use penstock_lab::agent::{self, Agent, Secret};
 use penstock_lab::echo::{self, Echo};
-use penstock_lab::load::{Doubt, LoadError, Options, Payload, Report, Shape};
+use penstock_lab::gates::Doubt;
+use penstock_lab::load::{LoadError, Options, Payload, Report, Shape};
 use penstock_lab::payload;
 use penstock_lab::raw::Raw;
 
@@ -60,8 +61,8 @@ fn an_agent_that_dies_is_a_doubt_with_its_name_and_the_others_count() {
     let dying = dying_after_begin(behind.addr());
     let names = [good.addr().to_string(), dying.to_string()];
     let report = run(&options(&echo), &names).unwrap();
-    let lost = |doubt: &Doubt| matches!(doubt, Doubt::AgentLost { name, .. } if *name == names[1]);
-    assert!(report.doubts.iter().any(lost), "{:?}", report.doubts);
+    let lost = |doubt: &Doubt| doubt.gate == "agent-lost" && doubt.message.contains(&names[1]);
+    assert!(report.doubts().iter().any(lost), "{:?}", report.doubts());
     assert_eq!(report.agents.len(), 1);
     assert!(report.requests > 0);
     let error = run(&options(&echo), &names[1..]).unwrap_err();
@@ -209,7 +210,7 @@ fn names(agents: &[Agent]) -> Vec<String> {
 }
 
 fn doubts(report: &Report) -> Vec<&'static str> {
-    report.doubts.iter().map(Doubt::name).collect()
+    report.doubts().iter().map(|doubt| doubt.gate).collect()
 }
 
 fn options(echo: &Echo) -> Options {

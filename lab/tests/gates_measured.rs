@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,7 +81,12 @@ fn each_gate_is_broken_by_its_own_figures_alone() {
     check("nothing-measured", |row| {
         (row.requests, row.rate_per_s, row.mean_ms) = (Some(0.0), None, None);
     });
-    check("interrupted", |row| row.interrupted = true);
+    for gate in ["interrupted", "raw-data", "agent-lost", "agent-clock"] {
+        let mut row = sound();
+        let told = vec!["what happened".to_owned()];
+        row.incidents.get_or_insert_default().insert(gate.to_owned(), told);
+        assert_eq!(names(&row), [gate]);
+    }
     check("errors", |row| row.error_percent = Some(Figure::exact(0.2)));
     check("wrong-bodies", |row| kind(row, "body-mismatch", 1));
     check("wrong-bodies", |row| kind(row, "closed", 101));
@@ -115,10 +121,33 @@ fn each_gate_is_broken_by_its_own_figures_alone() {
 }
 
 #[test]
+fn three_percent_is_the_edge_in_both_directions() {
+    for (users, expect) in
+        [(97.2, None), (102.9, None), (96.9, Some("littles-law")), (103.2, Some("littles-law"))]
+    {
+        let row = Row { pace: Pace::Closed { users, think_ms: 0.0 }, ..sound() };
+        assert_eq!(names(&row).first().copied(), expect, "{users}");
+    }
+}
+
+#[test]
+fn a_row_without_a_rate_is_doubted_not_divided_by() {
+    let zero = Some(Figure::exact(0.0));
+    let pace = Pace::Closed { users: 100.0, think_ms: 0.0 };
+    let row = Row { rate_per_s: zero, mean_ms: zero, pace, ..Row::default() };
+    assert_eq!(names(&row), ["littles-law"]);
+    let row = Row { requests: Some(1.0), measured_s: Some(10.0), ..row };
+    assert_eq!(names(&row), ["littles-law", "count-and-rate-disagree"]);
+}
+
+#[test]
 fn a_rate_that_was_not_reached_is_told() {
     let row = Row { pace: Pace::Open { asked_per_s: 10_400.0 }, ..open() };
     assert_eq!(names(&row), ["rate-not-reached"]);
     assert_eq!(names(&Row { queued_share: Some(0.011), ..open() }), ["connections-busy"]);
+    let late = Some(generator(0.5, 0.0, Some(800.0)));
+    let row = Row { queued_share: Some(0.5), generator: late, ..open() };
+    assert_eq!(names(&row), ["connections-busy"], "the target made the starts late");
 }
 
 #[test]
@@ -139,7 +168,7 @@ fn sound() -> Row {
     Row {
         label: "a case".to_owned(),
         pace: Pace::Closed { users: 100.0, think_ms: 0.0 },
-        interrupted: false,
+        incidents: Some(BTreeMap::new()),
         rate_per_s: exact(10_000.0),
         mean_ms: exact(10.0),
         sd_ms: exact(5.0),
@@ -153,7 +182,7 @@ fn sound() -> Row {
         requests: Some(100_000.0),
         measured_s: Some(10.0),
         error_percent: exact(0.0),
-        errors_by_kind: Some(std::collections::BTreeMap::new()),
+        errors_by_kind: Some(BTreeMap::new()),
         generator: Some(fine()),
         queued_share: None,
         backend: Some(Backend { alone_per_s: 30_000.0, delay_ms: 0.0 }),

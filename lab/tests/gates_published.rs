@@ -70,7 +70,7 @@ fn what_a_table_does_not_tell_is_not_said_to_be_checked() {
     assert_eq!(
         seen(CHOREO_CONNECT).as_deref(),
         Some(
-            "nothing-measured interrupted errors littles-law count-and-rate-disagree \
+            "nothing-measured errors littles-law count-and-rate-disagree \
               percentiles-in-order mean-out-of-bounds"
         )
     );

@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use penstock_lab::echo::{self, Echo};
-use penstock_lab::load::{self, Doubt, LoadError, Options, Quantised, Report, Shape, Stop, Think};
+use penstock_lab::load::{self, LoadError, Options, Quantised, Report, Shape, Stop, Think};
 use penstock_lab::raw::Raw;
 use tempfile::TempDir;
 
@@ -54,7 +54,10 @@ fn what_finds_no_connection_is_sent_late_and_counted() {
     assert!(open.queued > 50, "{}", open.queued);
     assert!(report.latency.max_ms > 500.0 && open.service.p50_ms < open.late.p50_ms);
     let names = names(&report);
-    assert!(names.contains(&"rate-missed") && names.contains(&"connections-busy"), "{names:?}");
+    assert!(
+        names.contains(&"rate-not-reached") && names.contains(&"connections-busy"),
+        "{names:?}"
+    );
 }
 
 #[test]
@@ -301,7 +304,7 @@ fn read_hlog(path: &Path, tag: Option<&str>) -> (usize, Histogram<u64>) {
 }
 
 fn names(report: &Report) -> Vec<&'static str> {
-    report.doubts.iter().map(Doubt::name).collect()
+    report.doubts().iter().map(|doubt| doubt.gate).collect()
 }
 
 fn run(options: Options) -> Report {

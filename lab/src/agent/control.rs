@@ -11,7 +11,8 @@ use base::{SystemClock, SystemEntropy, limits};
 
 use super::frame::{Reader, Secret, Side, Writer, greet};
 use super::message::{Answer, Ask, PlanText};
-use crate::load::doubts::{Doubt, Generator};
+use crate::load::Incident;
+use crate::load::report::Generator;
 use crate::load::report::{AgentShare, Found, Progress};
 use crate::load::shape::Part;
 use crate::load::statistics::Tally;
@@ -47,10 +48,10 @@ pub fn run(
         link.begin(begin_us).map_err(|problem| lost(&link.name, &problem))?;
     }
     let results = Watch::new(&mut links, options, progress)?.until_over()?;
-    merge(&links, results).map(|(found, shares, doubts)| {
+    merge(&links, results).map(|(found, shares, incidents)| {
         let mut report = Report::new(asked, &found);
         report.agents = shares;
-        report.doubts.extend(doubts);
+        report.incidents.extend(incidents);
         report
     })
 }
@@ -113,10 +114,10 @@ impl Look {
         self.theirs_us.saturating_add(at_us).saturating_sub(self.ours_us)
     }
 
-    fn doubt(&self, name: &str) -> Option<Doubt> {
-        let doubted = self.uncertainty_us > limits::AGENT_CLOCK_UNCERTAINTY_US_MAX
+    fn incident(&self, name: &str) -> Option<Incident> {
+        let far = self.uncertainty_us > limits::AGENT_CLOCK_UNCERTAINTY_US_MAX
             || self.offset_us.unsigned_abs() > limits::AGENT_CLOCK_OFFSET_US_MAX;
-        doubted.then(|| Doubt::AgentClock {
+        far.then(|| Incident::AgentClock {
             name: name.to_owned(),
             offset_us: self.offset_us,
             uncertainty_us: self.uncertainty_us,
@@ -346,17 +347,17 @@ fn hear_all(index: usize, mut reader: Reader<TcpStream>, tell: &Sender<Heard>) {
     }
 }
 
-/// All parts together. Who is lost is a doubt; when nobody is left there is nothing to tell.
+/// All parts together. Who is lost is an incident; when nobody is left there is nothing to tell.
 fn merge(
     links: &[Link],
     results: Vec<io::Result<Found>>,
-) -> Result<(Found, Vec<AgentShare>, Vec<Doubt>), LoadError> {
+) -> Result<(Found, Vec<AgentShare>, Vec<Incident>), LoadError> {
     let mut whole: Option<Found> = None;
-    let (mut shares, mut doubts) = (Vec::new(), Vec::new());
+    let (mut shares, mut incidents) = (Vec::new(), Vec::new());
     let mut failure = None;
     for (link, result) in links.iter().zip(results) {
         let name = link.name.clone();
-        doubts.extend(link.look.doubt(&name));
+        incidents.extend(link.look.incident(&name));
         match result {
             Ok(found) => {
                 shares.push(AgentShare {
@@ -373,14 +374,14 @@ fn merge(
             }
             Err(problem) => {
                 failure = Some(lost(&name, &problem));
-                doubts.push(Doubt::AgentLost { name, problem: problem.to_string() });
+                incidents.push(Incident::AgentLost { name, problem: problem.to_string() });
             }
         }
     }
     let nobody =
         || LoadError::Agent { name: "none".to_owned(), problem: "nobody asked".to_owned() };
     let whole = whole.ok_or_else(|| failure.unwrap_or_else(nobody))?;
-    Ok((whole, shares, doubts))
+    Ok((whole, shares, incidents))
 }
 
 fn both(one: Found, other: Found) -> Found {
@@ -419,11 +420,11 @@ mod tests {
 
     #[test]
     fn a_clock_far_off_or_little_known_is_doubted() {
-        let doubted = |offset_us, uncertainty_us| {
-            Look { offset_us, uncertainty_us, ..Look::default() }.doubt("a").is_some()
+        let far = |offset_us, uncertainty_us| {
+            Look { offset_us, uncertainty_us, ..Look::default() }.incident("a").is_some()
         };
-        assert!(!doubted(999_999, 9_999));
-        assert!(doubted(-1_000_001, 9));
-        assert!(doubted(9, 10_001));
+        assert!(!far(999_999, 9_999));
+        assert!(far(-1_000_001, 9));
+        assert!(far(9, 10_001));
     }
 }

@@ -11,8 +11,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-use crate::load::doubts::Generator;
 use crate::load::quantised::Milliseconds;
+use crate::load::report::Generator;
 use crate::load::report::{Found, Progress};
 use crate::load::response::Outcome;
 use crate::load::shape::{Part, Shape};

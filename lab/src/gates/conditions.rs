@@ -1,12 +1,13 @@
 //! Gates on what stood around the target: generator, backend and machine.
 
+use super::figures::QUEUED_SHARE_MAX;
 use super::{Backend, Look, Row};
 
 /// Share of a CPU from which a generator thread counts as busy all the time: with the rest go wake-ups,
 /// and waiting for them makes the target look slower than it is.
-pub(crate) const BUSY_MAX: f64 = 0.85;
+const BUSY_MAX: f64 = 0.85;
 /// Share of the time that a generator thread may have waited for a CPU that others held.
-pub(crate) const WAITED_MAX: f64 = 0.10;
+const WAITED_MAX: f64 = 0.10;
 /// How late the 99th percentile of timed starts may be, in milliseconds.
 const LATE_P99_MS_MAX: f64 = 1.0;
 /// Lag that nobody minds, in milliseconds, and the share of the latencies' 99th percentile that it may be.
@@ -58,7 +59,9 @@ pub(super) fn late(row: &Row) -> Look {
             generator.lag_p99_ms, p99.value
         ));
     }
-    match generator.late_p99_ms {
+    // A start that had to wait for a connection is late by the target's doing.
+    let waited_for_target = row.queued_share.is_some_and(|share| share > QUEUED_SHARE_MAX);
+    match generator.late_p99_ms.filter(|_| !waited_for_target) {
         Some(late_ms) if late_ms > LATE_P99_MS_MAX => Look::Doubt(format!(
             "generator late: one start in a hundred was over {late_ms:.1} ms after its time"
         )),

@@ -5,23 +5,13 @@ use super::{ERROR_PERCENT_MAX, Figure, Look, Pace, Row, TOLERANCE};
 /// Kinds of failure in which an answer came, but not the right or not the whole one.
 const WRONG_BODY: &[&str] = &["body-mismatch", "closed", "protocol"];
 /// Share of an open loop's requests that may wait for a connection.
-const QUEUED_SHARE_MAX: f64 = 0.01;
+pub(super) const QUEUED_SHARE_MAX: f64 = 0.01;
 
 pub(super) fn nothing(row: &Row) -> Look {
     match row.requests {
         None => Look::Unseen,
         Some(requests) if requests > 0.0 => Look::Fine,
         Some(_) => Look::Doubt("nothing was answered in the measured time".to_owned()),
-    }
-}
-
-pub(super) fn interrupted(row: &Row) -> Look {
-    match (row.interrupted, row.measured_s) {
-        (true, _) => {
-            Look::Doubt("interrupted: the measured time is shorter than asked for".to_owned())
-        }
-        (false, Some(_)) => Look::Fine,
-        (false, None) => Look::Unseen,
     }
 }
 
@@ -67,7 +57,7 @@ pub(super) fn status_mix(row: &Row) -> Look {
     ))
 }
 
-/// Little's law: users = rate x (mean + think time). Only a fixed number of users can be checked.
+/// Little's law: users = rate x (mean + think time).
 pub(super) fn littles_law(row: &Row) -> Look {
     let Pace::Closed { users, think_ms } = row.pace else { return Look::Unseen };
     let (Some(rate), Some(mean)) = (row.rate_per_s, row.mean_ms) else { return Look::Unseen };

@@ -31,7 +31,9 @@ impl Row {
         }
         let mut row = Self::of_load(&found.load);
         row.label = format!("{} #{}", found.case.id, found.case.repetition);
-        row.pace = pace(&found.shape, found.case.users);
+        if row.pace == Pace::Unknown {
+            row.pace = pace(&found.shape, found.case.users);
+        }
         row.backend = found
             .calibration
             .map(|alone_per_s| Backend { alone_per_s, delay_ms: found.case.delay_ms as f64 });
@@ -43,14 +45,16 @@ impl Row {
     #[must_use]
     pub fn of_load(load: &Value) -> Self {
         let number = |name: &str| load.get(name).and_then(Value::as_f64);
-        let figure = |name: &str| number(name).map(Figure::exact);
+        // Of nothing there are no figures.
+        let any = number("requests").is_none_or(|requests| requests > 0.0);
+        let figure = |name: &str| number(name).filter(|_| any).map(Figure::exact);
         let percentile = |&(percent, name): &(f64, &str)| {
             figure(name).map(|value| (percent, value.bucketed(DIGITS)))
         };
         Self {
             label: String::new(),
             pace: pace_of_load(load),
-            interrupted: has_doubt(load, "interrupted"),
+            incidents: incidents(load),
             rate_per_s: figure("throughput_per_s"),
             mean_ms: figure("mean_ms"),
             sd_ms: figure("sd_ms"),
@@ -89,20 +93,13 @@ pub fn for_result(found: &CaseResult) -> Vec<result::Doubt> {
 /// From the shape that the generator says it had.
 fn pace_of_load(load: &Value) -> Pace {
     let shape = load.get("shape").cloned().map(serde_json::from_value::<load::Shape>);
-    let users = load.pointer("/options/users").and_then(Value::as_f64);
-    match (shape, users) {
-        (Some(Ok(load::Shape::Arrivals { rate_per_s })), _) => {
-            Pace::Open { asked_per_s: rate_per_s }
-        }
-        (Some(Ok(shape @ load::Shape::Closed { .. })), Some(users)) => {
-            Pace::Closed { users, think_ms: shape.mean_pause_ms() }
-        }
-        (Some(Ok(load::Shape::RampUsers { .. } | load::Shape::RampArrivals { .. })), _) => {
-            Pace::Changing
-        }
-        // Written before there were shapes: closed, without think time.
-        (None, Some(users)) => Pace::Closed { users, think_ms: 0.0 },
-        (Some(_) | None, _) => Pace::Unknown,
+    let Some(Ok(shape)) = shape else { return Pace::Unknown };
+    let users = load.pointer("/options/users").and_then(Value::as_u64);
+    let users = users.and_then(|users| shape.mean_users(usize::try_from(users).ok()?));
+    match (shape.rate_per_s(), users) {
+        (Some(asked_per_s), _) => Pace::Open { asked_per_s },
+        (None, Some(users)) => Pace::Closed { users, think_ms: shape.mean_pause_ms() },
+        (None, None) => Pace::Unknown,
     }
 }
 
@@ -112,7 +109,12 @@ fn pace(shape: &Shape, users: u32) -> Pace {
             Pace::Closed { users: f64::from(users), think_ms: *think_ms as f64 }
         }
         Shape::Arrivals { rate_per_s } => Pace::Open { asked_per_s: *rate_per_s },
-        Shape::Ramp { .. } | Shape::RampUsers { .. } => Pace::Changing,
+        Shape::RampUsers { from, to } => {
+            Pace::Closed { users: f64::midpoint(*from as f64, *to as f64), think_ms: 0.0 }
+        }
+        Shape::Ramp { from_per_s, to_per_s } => {
+            Pace::Open { asked_per_s: f64::midpoint(*from_per_s, *to_per_s) }
+        }
     }
 }
 
@@ -142,9 +144,13 @@ fn ground(found: &result::Ground) -> Ground {
     }
 }
 
-fn has_doubt(load: &Value, name: &str) -> bool {
-    let doubts = load.get("doubts").and_then(Value::as_array);
-    doubts.is_some_and(|doubts| {
-        doubts.iter().any(|doubt| doubt.get("name").and_then(Value::as_str) == Some(name))
-    })
+fn incidents(load: &Value) -> Option<BTreeMap<String, Vec<String>>> {
+    let mut incidents: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for incident in load.get("incidents")?.as_array()? {
+        let told = |name: &str| incident.get(name)?.as_str().map(str::to_owned);
+        if let (Some(name), Some(text)) = (told("name"), told("text")) {
+            incidents.entry(name).or_default().push(text);
+        }
+    }
+    Some(incidents)
 }

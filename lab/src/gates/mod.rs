@@ -14,6 +14,7 @@
 mod conditions;
 mod figure;
 mod figures;
+mod incidents;
 pub mod measured;
 pub mod published;
 
@@ -57,7 +58,10 @@ pub struct Gate {
 #[rustfmt::skip]
 pub const GATES: &[Gate] = &[
     gate("nothing-measured",        "not one request was answered in the measured time", figures::nothing),
-    gate("interrupted",             "the measured time was cut short", figures::interrupted),
+    gate("interrupted",             "the measured time was cut short", incidents::interrupted),
+    gate("raw-data",                "files of raw data that are not whole", incidents::raw_data),
+    gate("agent-lost",              "a part of the load that is missing", incidents::agent_lost),
+    gate("agent-clock",             "an agent whose clock could not be compared", incidents::agent_clock),
     gate("errors",                  "failed requests, which are in rate and latencies", figures::errors),
     gate("wrong-bodies",            "answers that were not what was asked for, or not whole", figures::wrong_bodies),
     gate("status-mix",              "answers with several statuses, or the wrong one", figures::status_mix),
@@ -87,7 +91,8 @@ pub struct Row {
     /// How the row is told apart from its neighbours.
     pub label: String,
     pub pace: Pace,
-    pub interrupted: bool,
+    /// What happened, by gate: a sentence for each time. Absent where nobody watched.
+    pub incidents: Option<BTreeMap<String, Vec<String>>>,
     pub rate_per_s: Option<Figure>,
     pub mean_ms: Option<Figure>,
     pub sd_ms: Option<Figure>,
@@ -114,12 +119,11 @@ pub enum Pace {
     /// Not told.
     #[default]
     Unknown,
-    /// `users`, each with one request outstanding, that pause `think_ms` between two.
+    /// `users`, each with one request outstanding, that pause `think_ms` between two; on average, where
+    /// their number grows.
     Closed { users: f64, think_ms: f64 },
-    /// `asked_per_s` requests per second, whatever comes back.
+    /// `asked_per_s` requests per second, whatever comes back; on average, where the rate grows.
     Open { asked_per_s: f64 },
-    /// A number of users or a rate that changes as it goes: only the figures' own agreement counts.
-    Changing,
 }
 
 /// How the generator itself fared over the measured time, the worst of its threads.

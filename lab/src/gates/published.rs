@@ -119,7 +119,7 @@ impl Table {
         Row {
             label: self.label(record),
             pace: users.map_or(Pace::Unknown, |users| Pace::Closed { users, think_ms: 0.0 }),
-            interrupted: false,
+            incidents: None,
             rate_per_s: figure(&["Throughput (Requests/sec)"]),
             mean_ms: figure(&["Average Response Time (ms)"]),
             sd_ms: figure(&["Standard Deviation of Response Time (ms)"]),

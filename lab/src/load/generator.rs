@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::load::alarm::Alarm;
-use crate::load::doubts::Generator;
 use crate::load::lane::{Lane, Plan, Slot};
+use crate::load::report::Generator;
 use crate::load::report::{Found, Progress};
 use crate::load::response::Outcome;
 use crate::load::shape::{Free, Turn};

@@ -18,8 +18,8 @@
 
 mod alarm;
 mod connect;
-pub mod doubts;
 mod generator;
+mod incident;
 mod lane;
 mod materials;
 mod options;
@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use base::{SystemClock, limits};
 
-pub use doubts::Doubt;
+pub use incident::Incident;
 pub use options::{Options, Payload, Stop, Trust, parse_duration, parse_header};
 pub use quantised::Quantised;
 pub use report::{Asked, Progress, Report};

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::load::doubts::{self, Count, Doubt, Generator, Row};
+use crate::gates::{self, Doubt};
+use crate::load::incident::Incident;
 use crate::load::quantised::Quantised;
 use crate::load::shape::{Shape, Think};
 use crate::load::statistics::{Latency, Open, Tally};
@@ -93,7 +94,17 @@ pub struct Report {
     pub lag: Latency,
     /// The agents that made the load; none when this process did.
     pub agents: Vec<AgentShare>,
-    pub doubts: Vec<Doubt>,
+    /// What happened that the figures don't show.
+    pub incidents: Vec<Incident>,
+}
+
+/// How the generator itself fared over the measured time, the worst of its threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// CPU time over elapsed time, 0 to 1.
+    pub busy: f64,
+    /// Time spent ready to run without a CPU over elapsed time, 0 to 1.
+    pub waited: f64,
 }
 
 /// An agent's part in a result.
@@ -144,7 +155,9 @@ impl Report {
         let latency = measured.latencies.latency();
         let cycle_ms = latency.mean_ms + asked.shape.mean_pause_ms();
         let bytes = (measured.received_bytes, measured.sent_bytes);
-        let mut report = Self {
+        let lacks = found.raw_problems.iter().cloned().map(|problem| Incident::RawData { problem });
+        let interrupted = found.interrupted.then_some(Incident::Interrupted);
+        Self {
             asked,
             requests: measured.requests,
             errors: measured.errors,
@@ -163,51 +176,19 @@ impl Report {
             sent_bytes: measured.sent_bytes,
             requests_in_all: found.tally.all,
             errors_in_all: found.tally.all_errors,
-            users_by_littles_law: doubts::in_flight(throughput_per_s, cycle_ms),
+            users_by_littles_law: gates::in_flight(throughput_per_s, cycle_ms),
             generator_cpu_us_per_request: ratio(found.cpu_us as f64, found.finished as f64),
             generator: found.generator,
             lag: found.tally.lag.latency(),
             agents: Vec::new(),
-            doubts: Vec::new(),
-        };
-        report.doubts = report.doubt(found.interrupted);
-        let lacks = found.raw_problems.iter().cloned().map(|problem| Doubt::RawData { problem });
-        report.doubts.extend(lacks);
-        report
+            incidents: interrupted.into_iter().chain(lacks).collect(),
+        }
     }
 
-    fn doubt(&self, interrupted: bool) -> Vec<Doubt> {
-        let mut doubts = Vec::new();
-        if interrupted {
-            doubts.push(Doubt::Interrupted);
-        }
-        if self.requests == 0 {
-            doubts.push(Doubt::Nothing);
-            return doubts;
-        }
-        if self.errors > 0 {
-            doubts.push(Doubt::Errors { errors: self.errors, requests: self.requests });
-        }
-        doubts.extend(self.doubt_rate());
-        doubts.extend(doubts::generator_doubts(&self.generator));
-        doubts.extend(doubts::lag_doubt(&self.lag, &self.latency));
-        doubts
-    }
-
-    /// Closed: users and rate belong together. Open: so do the rate that was asked and the one found.
-    fn doubt_rate(&self) -> Vec<Doubt> {
-        let shape = &self.asked.shape;
-        if let (Some(asked_per_s), Some(open)) = (shape.rate_per_s(), &self.open) {
-            let reached_per_s = self.throughput_per_s;
-            let queued = open.queued as f64 / self.requests as f64;
-            return doubts::open_doubts(asked_per_s, reached_per_s, queued);
-        }
-        doubts::doubts(&Row {
-            users: shape.mean_users(self.asked.users).unwrap_or_default(),
-            rate_per_s: self.throughput_per_s,
-            mean_ms: self.latency.mean_ms + shape.mean_pause_ms(),
-            count: Some(Count { requests: self.requests as f64, measured_s: self.seconds }),
-        })
+    /// Everything that speaks against this result: what the gates say of its figures.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<Doubt> {
+        gates::Row::of_load(&self.figures()).doubts()
     }
 
     /// For people: the figures, and what speaks against them.
@@ -256,11 +237,12 @@ impl Report {
         let busy = self.generator.busy * 100.0;
         writeln!(out, "  {:<26}{busy:>14.1} %", "generator busiest thread")?;
         writeln!(out, "  {:<26}{:>14.3} ms", "generator lag p99", self.lag.p99_ms)?;
-        if !self.doubts.is_empty() {
+        let doubts = self.doubts();
+        if !doubts.is_empty() {
             writeln!(out)?;
         }
-        for doubt in &self.doubts {
-            writeln!(out, "  DOUBT: {doubt}")?;
+        for Doubt { message, .. } in doubts {
+            writeln!(out, "  DOUBT: {message}")?;
         }
         Ok(())
     }
@@ -268,6 +250,14 @@ impl Report {
     /// For programs: the keys of DESIGN.md section 5 and more. Times in the unit of their name.
     #[must_use]
     pub fn json(&self) -> Value {
+        let mut value = self.figures();
+        let named = |Doubt { gate, message }| json!({ "name": gate, "text": message });
+        value["doubts"] = self.doubts().into_iter().map(named).collect();
+        value
+    }
+
+    /// The report as JSON, without what the gates make of it.
+    fn figures(&self) -> Value {
         let errors_by_kind: serde_json::Map<String, Value> =
             self.errors_by_kind.iter().map(|(kind, count)| (kind.clone(), json!(count))).collect();
         let mut value = json!({
@@ -292,9 +282,9 @@ impl Report {
             "agents": self.agents,
             "shape": self.asked.shape,
             "quantised": self.quantised,
-            "doubts": self.doubts.iter().map(|doubt| json!({
-                "name": doubt.name(),
-                "text": doubt.to_string(),
+            "incidents": self.incidents.iter().map(|incident| json!({
+                "name": incident.name(),
+                "text": incident.to_string(),
             })).collect::<Vec<_>>(),
             "options": self.asked.json(),
         });

@@ -1,15 +1,13 @@
 //! `penstock lab knee`: the highest load at which an objective holds.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use lab::knee::{self, Became, By, Ended, Knee, Probe, Range, Slo, Usl};
-use lab::load::{self, LoadError, Trust};
-use lab::payload::Shape;
+use lab::load::{self, LoadError};
 use serde_json::{Value, json};
 
-use super::load::time;
+use super::sent::Sent;
 use crate::commands::say;
 use crate::failure::Failure;
 
@@ -20,8 +18,6 @@ use crate::failure::Failure;
 /// the validity gates: one that is doubtful is made again, and then ends the search. The Universal
 /// Scalability Law is fitted to what was measured, with its error.
 #[derive(Args)]
-#[command(group = ArgGroup::new("body").args(["payload", "payload_bytes"]))]
-#[command(group = ArgGroup::new("trust").args(["insecure", "ca"]))]
 #[command(
     after_help = "An objective is bounds with commas between: mean, p50, p75, p90, p95, p98, p99, p99.9 \
 or max, `<` or `<=`, and a
@@ -32,8 +28,8 @@ Examples:
   penstock lab knee http://127.0.0.1:8688/ --slo 'mean < 5ms' --by users --payload-bytes 1024"
 )]
 pub(crate) struct KneeOf {
-    /// http:// or https://
-    url: String,
+    #[command(flatten)]
+    sent: Sent,
     /// What has to hold
     #[arg(long, value_name = "BOUNDS", value_parser = slo)]
     slo: Slo,
@@ -50,10 +46,10 @@ pub(crate) struct KneeOf {
     #[arg(long, value_name = "X", default_value_t = 5.0)]
     precision: f64,
     /// Measured time of each level, such as 10s
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = load::parse_duration)]
     duration: Duration,
     /// Time at the start of each level that does not count
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = load::parse_duration)]
     warm_up: Duration,
     /// Most connections, by rate
     #[arg(long, value_name = "N", default_value_t = 200)]
@@ -61,33 +57,6 @@ pub(crate) struct KneeOf {
     /// Threads that make the load
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// [default: POST with a payload, GET without]
-    #[arg(long, value_name = "M")]
-    method: Option<String>,
-    /// File to send
-    #[arg(long, value_name = "FILE")]
-    payload: Option<PathBuf>,
-    /// Make a payload of exactly this many bytes
-    #[arg(long, value_name = "N")]
-    payload_bytes: Option<usize>,
-    /// Shape of the payload that is made: array, simple or object
-    #[arg(long, value_name = "S", default_value = "array", requires = "payload_bytes")]
-    shape: Shape,
-    /// File with one token per line, sent in turn as `Authorization: Bearer`
-    #[arg(long, value_name = "FILE")]
-    tokens: Option<PathBuf>,
-    /// A header line more; may be given several times
-    #[arg(long = "header", value_name = "K: V", value_parser = load::parse_header)]
-    headers: Vec<(String, String)>,
-    /// Text that every answer's body must contain
-    #[arg(long, value_name = "TEXT")]
-    expect: Option<String>,
-    /// Take any certificate
-    #[arg(long)]
-    insecure: bool,
-    /// Trust the authorities in this file and no others
-    #[arg(long, value_name = "PEM")]
-    ca: Option<PathBuf>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -101,13 +70,19 @@ enum What {
     Users,
 }
 
-pub(crate) fn run(asked: &KneeOf) -> Result<(), Failure> {
+pub(crate) fn run(asked: KneeOf) -> Result<(), Failure> {
     let by = match asked.by {
         What::Rate => By::Rate,
         What::Users => By::Users,
     };
-    let range = range(asked, by)?;
-    let options = options(asked);
+    let range = range(&asked, by)?;
+    let options = load::Options {
+        users: asked.users,
+        threads: asked.threads,
+        duration: asked.duration,
+        warm_up: asked.warm_up,
+        ..asked.sent.options()
+    };
     let measure = |level| knee::measure(&options, by, level, &asked.slo);
     let found = knee::search(range, measure, |probe| eprintln!("{}", line(probe, by)));
     let found = found.map_err(|error| match error {
@@ -146,32 +121,6 @@ fn range(asked: &KneeOf, by: By) -> Result<Range, Failure> {
         return Err(Failure::Usage("--precision: above 0 and below 100".to_owned()));
     }
     Ok(range)
-}
-
-fn options(asked: &KneeOf) -> load::Options {
-    let payload = match (&asked.payload, asked.payload_bytes) {
-        (Some(file), _) => load::Payload::File(file.clone()),
-        (None, Some(bytes)) => load::Payload::Made { shape: asked.shape, bytes },
-        (None, None) => load::Payload::None,
-    };
-    let trust = match (asked.insecure, &asked.ca) {
-        (true, _) => Trust::Insecure,
-        (false, Some(file)) => Trust::Ca(file.clone()),
-        (false, None) => Trust::System,
-    };
-    load::Options {
-        users: asked.users,
-        threads: asked.threads,
-        duration: asked.duration,
-        warm_up: asked.warm_up,
-        method: asked.method.clone(),
-        payload,
-        tokens: asked.tokens.clone(),
-        headers: asked.headers.clone(),
-        expect: asked.expect.clone(),
-        trust,
-        ..load::Options::new(asked.url.clone())
-    }
 }
 
 fn slo(text: &str) -> Result<Slo, String> {

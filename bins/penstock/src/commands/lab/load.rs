@@ -4,14 +4,14 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use lab::agent;
 use lab::load::shape::LOAD_SHAPES;
-use lab::load::{self, LoadError, Progress, Think, Trust};
-use lab::payload::Shape;
+use lab::load::{self, LoadError, Progress, Think};
 use lab::raw::Raw;
 
 use super::agent::read_secret;
+use super::sent::Sent;
 use crate::commands::{deliver, say};
 use crate::failure::Failure;
 
@@ -22,12 +22,10 @@ use crate::failure::Failure;
 /// own, and a latency counts from then, so that nobody's waiting is left out. The report says what
 /// speaks against it: errors, users that idled, a generator that was the limit.
 #[derive(Args)]
-#[command(group = ArgGroup::new("body").args(["payload", "payload_bytes"]))]
-#[command(group = ArgGroup::new("trust").args(["insecure", "ca"]))]
 #[command(after_help = after_help())]
 pub(crate) struct Load {
-    /// http:// or https://
-    url: String,
+    #[command(flatten)]
+    sent: Sent,
     /// Connections, each with one request under way; with --rate, the most there may be
     /// [default: 1; with --rate 100]
     #[arg(long, value_name = "N")]
@@ -42,40 +40,13 @@ pub(crate) struct Load {
     #[arg(long, value_name = "FROM")]
     ramp: Option<f64>,
     /// Measured time, such as 10s, 500ms or 2m; the warm-up comes before it
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = load::parse_duration)]
     duration: Duration,
     /// Time at the start that does not count
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = load::parse_duration)]
     warm_up: Duration,
-    /// [default: POST with a payload, GET without]
-    #[arg(long, value_name = "M")]
-    method: Option<String>,
-    /// File to send
-    #[arg(long, value_name = "FILE")]
-    payload: Option<PathBuf>,
-    /// Make a payload of exactly this many bytes
-    #[arg(long, value_name = "N")]
-    payload_bytes: Option<usize>,
-    /// Shape of the payload that is made: array, simple or object
-    #[arg(long, value_name = "S", default_value = "array", requires = "payload_bytes")]
-    shape: Shape,
-    /// File with one token per line, sent in turn as `Authorization: Bearer`
-    #[arg(long, value_name = "FILE")]
-    tokens: Option<PathBuf>,
-    /// A header line more; may be given several times. Content-Type is application/json unless given
-    #[arg(long = "header", value_name = "K: V", value_parser = header)]
-    headers: Vec<(String, String)>,
-    /// Text that every answer's body must contain
-    #[arg(long, value_name = "TEXT")]
-    expect: Option<String>,
-    /// Take any certificate
-    #[arg(long)]
-    insecure: bool,
-    /// Trust the authorities in this file and no others
-    #[arg(long, value_name = "PEM")]
-    ca: Option<PathBuf>,
     /// Longest wait for a whole answer; with --rate, also for a free connection
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = load::parse_duration)]
     timeout: Duration,
     /// Threads that make the load; more only where they have CPUs of their own
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -147,16 +118,6 @@ pub(crate) fn run(asked: Load) -> Result<(), Failure> {
 
 fn options(asked: Load) -> Result<load::Options, String> {
     let (shape, users) = shape(&asked)?;
-    let payload = match (asked.payload, asked.payload_bytes) {
-        (Some(file), _) => load::Payload::File(file),
-        (None, Some(bytes)) => load::Payload::Made { shape: asked.shape, bytes },
-        (None, None) => load::Payload::None,
-    };
-    let trust = match (asked.insecure, asked.ca) {
-        (true, _) => Trust::Insecure,
-        (false, Some(file)) => Trust::Ca(file),
-        (false, None) => Trust::System,
-    };
     Ok(load::Options {
         users,
         shape,
@@ -166,14 +127,8 @@ fn options(asked: Load) -> Result<load::Options, String> {
         seed: asked.seed,
         duration: asked.duration,
         warm_up: asked.warm_up,
-        method: asked.method,
-        payload,
-        tokens: asked.tokens,
-        headers: asked.headers,
-        expect: asked.expect,
-        trust,
         ctrl_c: true,
-        ..load::Options::new(asked.url)
+        ..asked.sent.options()
     })
 }
 
@@ -215,48 +170,21 @@ fn show(progress: &Progress) {
     }
 }
 
-/// `10s`, `500ms`, `2m`.
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit_ms = match text.get(digits.len()..).unwrap_or_default() {
-        "ms" => 1.0,
-        "s" => 1_000.0,
-        "m" => 60_000.0,
-        _ => return Err("write a number and its unit: 500ms, 10s, 2m".to_owned()),
-    };
-    let count: f64 = digits.parse().map_err(|_| format!("`{digits}` is no number"))?;
-    Duration::try_from_secs_f64(count * unit_ms / 1_000.0).map_err(|error| error.to_string())
-}
-
 /// `200ms`, or `100ms..300ms`.
 fn think(text: &str) -> Result<Think, String> {
-    let us = |text| time(text).map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    let us = |text| {
+        load::parse_duration(text).map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+    };
     match text.split_once("..") {
         Some((from, to)) => Ok(Think::Uniform { from_us: us(from)?, to_us: us(to)? }),
         None => Ok(Think::Constant { us: us(text)? }),
     }
 }
 
-fn header(line: &str) -> Result<(String, String), String> {
-    let (name, value) = line.split_once(':').ok_or("write it as 'Name: value'")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_units() {
-        for (text, expect_ms) in [("10s", 10_000), ("500ms", 500), ("2m", 120_000), ("1.5s", 1_500)]
-        {
-            assert_eq!(time(text), Ok(Duration::from_millis(expect_ms)), "{text}");
-        }
-        for text in ["10", "s", "", "-1s", "1h", "1e30s"] {
-            assert!(time(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn the_flags_of_every_shape_ask_for_that_shape() {
@@ -285,11 +213,5 @@ mod tests {
         }
         let words = ["load", "http://localhost/"].into_iter().chain(flags.split_whitespace());
         <Line as clap::Parser>::try_parse_from(words).ok().map(|line| line.load)
-    }
-
-    #[test]
-    fn a_header_is_split_at_its_first_colon() {
-        assert_eq!(header("Host: a:1"), Ok(("Host".to_owned(), "a:1".to_owned())));
-        assert!(header("Host").is_err());
     }
 }

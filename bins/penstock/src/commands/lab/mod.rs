@@ -13,6 +13,7 @@ mod load;
 mod payload;
 mod report;
 mod run;
+mod sent;
 
 /// Measure a gateway, or any HTTP server
 #[derive(Subcommand)]
@@ -36,7 +37,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Doubts(asked) => doubts::run(&asked),
         Command::Compare(asked) => compare::run(&asked),
         Command::Report(asked) => report::run(&asked),
-        Command::Knee(asked) => knee::run(&asked),
+        Command::Knee(asked) => knee::run(*asked),
         Command::Run(asked) => run::run(asked),
         Command::Cost(asked) => cost::run(asked),
     }
