@@ -4,6 +4,7 @@
 //! Architecture invariant: depends on none of our crates, so that it works while they don't compile.
 
 mod bench;
+mod conformance;
 mod fuzz;
 mod instructions;
 mod limits;
@@ -31,6 +32,11 @@ const COMMANDS: &[Command] = &[
         run: tidy::run,
     },
     Command { name: "limits", what: "write docs/limits.md from base::limits", run: limits::run },
+    Command {
+        name: "conformance",
+        what: "write docs/conformance.md from the engines' cases",
+        run: conformance::run,
+    },
     Command {
         name: "bench",
         what: "[--quick] [--cells TEXT,..] [--targets TEXT,..] [--seconds N] [--rounds N]: CPU per request beside peers; or latency, workers, start, memory, change [--changes N], engines",

@@ -40,6 +40,10 @@ impl Axis {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, axis)| *axis)
     }
 
+    pub(crate) fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, axis)| *axis == self).map_or("", |(name, _)| name)
+    }
+
     /// The kind of node that names and `*` stand for: section 2.3.
     pub(crate) fn principal(self) -> Kind {
         match self {

@@ -30,6 +30,10 @@ mod evaluate;
 mod expression;
 mod functions;
 mod item;
+#[cfg(feature = "knock-out")]
+pub mod knock_out;
+#[cfg(not(feature = "knock-out"))]
+mod knock_out;
 mod lexer;
 mod name;
 mod named;

@@ -10,6 +10,7 @@ use crate::axis::Axis;
 use crate::context::StaticContext;
 use crate::error::CompileError;
 use crate::functions::Core;
+use crate::knock_out::{is_out, nothing};
 use crate::lexer::{NodeType, Operator, Token, Written, tokens};
 use crate::name::{ExpandedName, Name};
 use crate::plan::{self, Arithmetic, Comparison, Expr, Path, Predicate, Start, Step, Test, Type};
@@ -64,6 +65,7 @@ pub(crate) fn as_written(text: &str, names: &dyn StaticContext) -> Parsed<Expr> 
 
 fn step_to_anything() -> Step {
     Step { axis: Axis::DescendantOrSelf, test: Test::Node, predicates: Vec::new() }
+        .unless_out(&["abbreviation //"])
 }
 
 impl<'t> Parser<'t> {
@@ -177,7 +179,10 @@ impl<'t> Parser<'t> {
         while self.eat_operator(operator) {
             all.push(operand(self)?);
         }
-        Ok(only(all, make))
+        if all.len() == 1 {
+            return Ok(only(all, make));
+        }
+        Ok(only(all, make).unless_out(&["operator ", operator.spelled()]))
     }
 
     fn compared(
@@ -187,9 +192,10 @@ impl<'t> Parser<'t> {
     ) -> Parsed<Expr> {
         let mut left = operand(self)?;
         let mut links = 0;
-        while let Some(comparison) = self.one_of(table) {
+        while let Some((operator, comparison)) = self.one_of(table) {
             self.link(&mut links)?;
-            left = Expr::Compare(comparison, Box::new((left, operand(self)?)));
+            left = Expr::Compare(comparison, Box::new((left, operand(self)?)))
+                .unless_out(&["operator ", operator.spelled()]);
         }
         Ok(left)
     }
@@ -201,20 +207,22 @@ impl<'t> Parser<'t> {
     ) -> Parsed<Expr> {
         let first = operand(self)?;
         let mut rest = Vec::new();
-        while let Some(operator) = self.one_of(table) {
-            rest.push((operator, operand(self)?));
+        let mut is_whole = true;
+        while let Some((operator, meaning)) = self.one_of(table) {
+            rest.push((meaning, operand(self)?));
+            is_whole &= !is_out(&["operator ", operator.spelled()]);
         }
-        Ok(chain(first, rest))
+        Ok(if is_whole { chain(first, rest) } else { nothing() })
     }
 
     /// Takes the next token if it is an operator of the table.
-    fn one_of<T: Copy>(&mut self, table: &[(Operator, T)]) -> Option<T> {
+    fn one_of<T: Copy>(&mut self, table: &[(Operator, T)]) -> Option<(Operator, T)> {
         let found = table.iter().find(|(operator, _)| {
             self.peek().is_some_and(|token| token == Token::Operator(*operator))
         });
-        found.map(|(_, meaning)| {
+        found.map(|found| {
             self.advance();
-            *meaning
+            *found
         })
     }
 
@@ -224,7 +232,10 @@ impl<'t> Parser<'t> {
             signs += 1;
         }
         let expr = self.union()?;
-        Ok(if signs == 0 { expr } else { Expr::Negate(Box::new(expr), signs % 2 == 1) })
+        if signs == 0 {
+            return Ok(expr);
+        }
+        Ok(Expr::Negate(Box::new(expr), signs % 2 == 1).unless_out(&["operator - of one operand"]))
     }
 
     fn union(&mut self) -> Parsed<Expr> {
@@ -233,12 +244,13 @@ impl<'t> Parser<'t> {
         while self.eat_operator(Operator::Union) {
             all.push(self.path()?);
         }
-        if all.len() > 1 {
-            for one in &all {
-                node_set(one, place, "what `|` unites")?;
-            }
+        if all.len() == 1 {
+            return Ok(only(all, Expr::Union));
         }
-        Ok(only(all, Expr::Union))
+        for one in &all {
+            node_set(one, place, "what `|` unites")?;
+        }
+        Ok(only(all, Expr::Union).unless_out(&["operator |"]))
     }
 
     /// Productions 19 and 1: a location path, or a filter expression with or without one.
@@ -310,12 +322,20 @@ impl<'t> Parser<'t> {
     }
 
     fn to_path(&self, start: Start, steps: Vec<Step>) -> Expr {
+        let feature = match (&start, steps.len()) {
+            (Start::Root, 0) => "path /",
+            (Start::Root, _) => "path /a",
+            (Start::Context, 1) => "path a",
+            (Start::Context, _) => "path a/b",
+            (Start::Filter(..), 0) => "filter E[p]",
+            (Start::Filter(..), _) => "filter E/a",
+        };
         let segments = if self.scans {
             plan::segments(steps)
         } else {
             steps.into_iter().map(plan::Segment::Step).collect()
         };
-        Expr::Path(Box::new(Path { start, segments }))
+        Expr::Path(Box::new(Path { start, segments })).unless_out(&[feature])
     }
 
     pub(crate) fn at_step(&self) -> bool {
@@ -347,28 +367,33 @@ impl<'t> Parser<'t> {
 
     fn step(&mut self) -> Parsed<Step> {
         let abbreviated = match self.peek() {
-            Some(Token::Dot) => Some(Axis::Itself),
-            Some(Token::DoubleDot) => Some(Axis::Parent),
+            Some(Token::Dot) => Some((Axis::Itself, ".")),
+            Some(Token::DoubleDot) => Some((Axis::Parent, "..")),
             Some(_) | None => None,
         };
-        if let Some(axis) = abbreviated {
+        if let Some((axis, spelled)) = abbreviated {
             self.advance();
-            return Ok(Step { axis, test: Test::Node, predicates: Vec::new() });
+            let step = Step { axis, test: Test::Node, predicates: Vec::new() };
+            return Ok(step.unless_out(&["abbreviation ", spelled]));
         }
-        let axis = match self.peek() {
-            Some(Token::At) => Axis::Attribute,
-            Some(Token::Axis(axis)) => axis,
-            Some(_) | None => Axis::Child,
+        let (axis, kind, spelled) = match self.peek() {
+            Some(Token::At) => (Axis::Attribute, "abbreviation ", "@"),
+            Some(Token::Axis(axis)) => (axis, "axis ", axis.name()),
+            Some(_) | None => (Axis::Child, "abbreviation ", "of child::"),
         };
         if matches!(self.peek(), Some(Token::At | Token::Axis(_))) {
             self.advance();
         }
         let test = self.test()?;
         let predicates = self.predicates()?;
-        Ok(Step { axis, test, predicates })
+        Ok(Step { axis, test, predicates }.unless_out(&[kind, spelled]))
     }
 
     pub(crate) fn test(&mut self) -> Parsed<Test> {
+        Ok(self.whole_test()?.unless_out())
+    }
+
+    fn whole_test(&mut self) -> Parsed<Test> {
         let place = self.place();
         let Some(token) = self.peek() else {
             return self.fail("the expression ends where a step has to follow");
@@ -427,7 +452,11 @@ impl<'t> Parser<'t> {
         while self.eat(Token::OpenBracket) {
             let expr = self.expr()?;
             self.expect(Token::CloseBracket, "`]`")?;
-            all.push(Predicate::of(expr));
+            let is_number = matches!(expr, Expr::Number(_));
+            let feature = if is_number { "abbreviation [n]" } else { "predicate [p]" };
+            if !is_out(&[feature]) {
+                all.push(Predicate::of(expr));
+            }
         }
         Ok(all)
     }
@@ -457,19 +486,20 @@ impl<'t> Parser<'t> {
         };
         self.advance();
         match token {
-            Token::Number(number) => Ok(Expr::Number(number)),
-            Token::Literal(text) => Ok(Expr::Literal(text.into())),
+            Token::Number(number) => Ok(Expr::Number(number).unless_out(&["number"])),
+            Token::Literal(text) => Ok(Expr::Literal(text.into()).unless_out(&["literal"])),
             Token::Variable(written) => {
                 let name = self.expand(written, place)?;
                 let id = self.names.variable(&name);
-                id.map(Expr::Variable).ok_or_else(|| {
+                let variable = id.map(|id| Expr::Variable(id).unless_out(&["variable"]));
+                variable.ok_or_else(|| {
                     CompileError::new(place, format!("the variable `${name}` isn't known here"))
                 })
             }
             Token::Open => {
                 let expr = self.expr()?;
                 self.expect(Token::Close, "`)`")?;
-                Ok(expr)
+                Ok(expr.unless_out(&["parentheses"]))
             }
             Token::Function(written) => self.call(written, place),
             Token::Close
@@ -502,11 +532,16 @@ impl<'t> Parser<'t> {
             {
                 node_set(nodes, place, "the argument")?;
             }
-            return Ok(Expr::Core(core, arguments));
+            return Ok(Expr::Core(core, arguments).unless_out(&["function ", written.local]));
         }
         let name = self.expand(written, place)?;
         match self.names.function(&name, arguments.len()) {
-            Some(id) => Ok(Expr::Extension(id, arguments)),
+            Some(id) => {
+                let module = name.namespace.rsplit_once(['/', ':']);
+                let (module, colon) = module.map_or(("", ""), |(_, module)| (module, ":"));
+                let feature = ["function ", module, colon, written.local];
+                Ok(Expr::Extension(id, arguments).unless_out(&feature))
+            }
             None => {
                 let count = arguments.len();
                 let message = format!("there is no function `{name}` with {count} arguments");

@@ -1,14 +1,8 @@
 //! The engine against libxml2, by `xmllint --shell` (Debian: libxml2-utils), over documents and
 //! expressions by dice. Numbers are compared as numbers: libxml2 prints fewer digits than section 4.2
 //! asks for, and exponents.
-//!
-//! Where libxml2 2.9 is known to differ from the recommendation, it isn't asked:
-//! - section 2.2, `following` of an attribute: libxml2 leaves out what is below the attribute's element.
-//! - section 4.4, `number('1e3')`: libxml2 reads exponents, the recommendation's is NaN.
-//! - section 2.5, `.//.`: libxml2 leaves out the context node, and answers `/.//.` with the root alone.
-//! - section 2.1, document order: libxml2 sorts text and comments among elements wrongly once a set needs
-//!   sorting. Sets are therefore compared without their order, which `reference.rs` checks, and
-//!   expressions that depend on the order of such sets are left out.
+//! What libxml2 2.9 is known to do otherwise (`data/differences.cases`) it isn't asked. Sets are compared without
+//! their order, which `reference.rs` checks.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -60,7 +54,7 @@ fn libxml2_answers_the_same() {
     assert!(different.is_empty(), "{} differ, among them\n{few}", different.len());
 }
 
-/// See the head of this file. Besides, xmllint cuts long lines.
+/// See `data/differences.cases`. Besides, xmllint cuts long lines.
 fn libxml2_differs(expression: &str) -> bool {
     let has = |part: &str| expression.contains(part);
     let attributes = has("@") || has("attribute::");

@@ -1,0 +1,89 @@
+//! Reads `data/*.cases` and shows answers as they do.
+
+use xml::{Document, Kind, Node};
+use xpath::{
+    Context, Environment, EvalError, ExpandedName, Expression, FunctionId, Item, StaticContext,
+    Value, VariableId,
+};
+
+/// What the cases may use: the prefixes `p` and `q`, `$v`, `p:twice()`.
+pub(crate) struct Given;
+
+impl StaticContext for Given {
+    fn namespace(&self, prefix: &str) -> Option<String> {
+        matches!(prefix, "p" | "q").then(|| format!("urn:{prefix}"))
+    }
+
+    fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
+        (*name == ExpandedName::new("", "v")).then_some(VariableId(0))
+    }
+
+    fn function(&self, name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
+        (*name == ExpandedName::new("urn:p", "twice") && arguments == 1).then_some(FunctionId(0))
+    }
+}
+
+impl<'d> Environment<'d> for Given {
+    fn variable(&mut self, _: VariableId) -> Result<Value<'d>, EvalError> {
+        Ok(Value::Number(7.0))
+    }
+
+    fn call(
+        &mut self,
+        _: FunctionId,
+        _: &Context<'d>,
+        arguments: Vec<Value<'d>>,
+    ) -> Result<Value<'d>, EvalError> {
+        Ok(Value::Number(2.0 * arguments[0].number()))
+    }
+}
+
+/// A document as the cases write it: ids may be declared.
+pub(crate) fn document(text: &str) -> Document {
+    let options = xml::Options { doctype: xml::Doctype::ReadInternal, ..xml::Options::default() };
+    Document::parse_with(text.as_bytes(), &options).unwrap()
+}
+
+/// `!` for what is refused.
+pub(crate) fn answer(document: &Document, text: &str, show: impl Fn(Item<'_>) -> String) -> String {
+    let Ok(expression) = Expression::compile(text, &Given) else { return "!".to_owned() };
+    match expression.evaluate(Context::new(document.root()), &mut Given).unwrap() {
+        Value::NodeSet(nodes) => {
+            let shown: Vec<String> = nodes.iter().map(show).collect();
+            shown.join(" ")
+        }
+        Value::String(text) => format!("\"{text}\""),
+        number @ Value::Number(_) => number.string().into_owned(),
+        Value::Boolean(value) => value.to_string(),
+    }
+}
+
+/// `/shop[1]/item[2]/@id`
+pub(crate) fn path(item: Item<'_>) -> String {
+    let Some(node) = item.node() else { return format!("namespace {}", item.local_name()) };
+    let above = match node.parent() {
+        Some(parent) if parent.kind() != Kind::Root => path(parent.into()),
+        Some(_) | None => String::new(),
+    };
+    let own = match node.kind() {
+        Kind::Root => return "/".to_owned(),
+        Kind::Attribute => return format!("{above}/@{}", item.qualified_name()),
+        Kind::Element => item.qualified_name().into_owned(),
+        Kind::Text => "text()".to_owned(),
+        Kind::Comment => "comment()".to_owned(),
+        Kind::ProcessingInstruction => "processing-instruction()".to_owned(),
+        Kind::Namespace => "namespace()".to_owned(),
+    };
+    format!("{above}/{own}[{}]", rank(node))
+}
+
+fn rank(node: Node<'_>) -> usize {
+    let alike = |other: &Node<'_>| other.kind() == node.kind() && other.name() == node.name();
+    let mut rank = 1;
+    let mut before = node.previous_sibling();
+    while let Some(sibling) = before {
+        rank += usize::from(alike(&sibling));
+        before = sibling.previous_sibling();
+    }
+    rank
+}

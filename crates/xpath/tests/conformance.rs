@@ -1,0 +1,82 @@
+//! The inventory of the recommendation, `data/features.cases`: each case comes out as it says, and no longer
+//! when the engine has its feature taken out. docs/conformance.md is the same inventory for readers.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
+mod cases;
+
+use std::collections::BTreeSet;
+
+use cases::{answer, document, path};
+use xpath::knock_out::without;
+
+const INVENTORY: &str = include_str!("data/features.cases");
+
+struct Case {
+    section: &'static str,
+    feature: &'static str,
+    document: &'static str,
+    expression: &'static str,
+    answer: &'static str,
+}
+
+fn inventory() -> Vec<Case> {
+    let (mut section, mut feature, mut document) = ("", "", "");
+    let mut all = Vec::new();
+    for line in INVENTORY.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(head) = line.strip_prefix("== ") {
+            (section, feature) = head.split_once(' ').unwrap();
+        } else if line.starts_with('<') {
+            document = line;
+        } else {
+            let (expression, answer) = line.rsplit_once("| ").unwrap();
+            all.push(Case { section, feature, document, expression: expression.trim(), answer });
+        }
+    }
+    all
+}
+
+#[test]
+fn each_case_fails_when_its_feature_is_taken_out_and_only_then() {
+    let mut wrong = String::new();
+    for case in inventory() {
+        let document = document(case.document);
+        let answer = || answer(&document, case.expression, path);
+        let (section, feature, expression) = (case.section, case.feature, case.expression);
+        let with = answer();
+        if with != case.answer {
+            wrong += &format!("{section} {expression}: {with}, not {}\n", case.answer);
+        }
+        let (out, _) = without(feature, answer);
+        if out == case.answer {
+            wrong += &format!("{section} {expression}: {out} without `{feature}` too\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn the_inventory_has_all_that_the_engine_recognises() {
+    let all = inventory();
+    let listed: BTreeSet<&str> = all.iter().map(|case| case.feature).collect();
+    let mut unlisted = BTreeSet::new();
+    for case in &all {
+        let document = document(case.document);
+        let (_, asked) = without("nothing", || answer(&document, case.expression, path));
+        unlisted.extend(asked.into_iter().filter(|name| !listed.contains(name.as_str())));
+    }
+    assert!(unlisted.is_empty(), "{unlisted:?}");
+    let functions = xpath::core_functions().map(|name| format!("function {name}"));
+    let missing: Vec<String> = functions.filter(|name| !listed.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Counted in the recommendation: sections 2.2, 2.3, 4 and productions 21 to 29.
+#[test]
+fn the_inventory_is_as_long_as_the_recommendation() {
+    let all: BTreeSet<&str> = inventory().iter().map(|case| case.feature).collect();
+    for (kind, count) in [("axis ", 13), ("node test ", 8), ("operator ", 15), ("function ", 28)] {
+        let found = all.iter().filter(|feature| feature.starts_with(kind)).count();
+        assert_eq!(found, count, "{kind}: the core library's 27 and the tests' own p:twice()");
+    }
+}
