@@ -63,7 +63,7 @@ pub(crate) fn nothing() -> Expr {
 }
 
 /// No name can have this namespace.
-fn no_node() -> Test {
+pub(crate) fn no_node() -> Test {
     Test::Namespace("\0".into())
 }
 

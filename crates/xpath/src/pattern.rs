@@ -12,6 +12,7 @@ use crate::error::{CompileError, EvalError};
 use crate::evaluate::{Outcome, Run};
 use crate::functions::Core;
 use crate::item::Item;
+use crate::knock_out::{is_out, no_node};
 use crate::lexer::{Operator, Token};
 use crate::name::ExpandedName;
 use crate::parser::Parser;
@@ -79,7 +80,7 @@ impl Pattern {
         let mut parser = Parser::new(text, names)?;
         let mut alternatives = vec![parser.alternative()?];
         while parser.eat_operator(Operator::Union) {
-            alternatives.push(parser.alternative()?);
+            alternatives.push(parser.alternative()?.unless_out("|"));
         }
         parser.finish()?;
         Ok(Self { text: text.into(), alternatives })
@@ -117,6 +118,22 @@ impl Pattern {
 
 impl Parser<'_> {
     fn alternative(&mut self) -> Result<Alternative, CompileError> {
+        let found = self.whole_alternative()?;
+        let start = match &found.anchor {
+            Anchor::Anywhere => "a",
+            Anchor::Root => "/",
+            Anchor::Nodes(Expr::Core(..)) => "id()",
+            Anchor::Nodes(_) => "key()",
+        };
+        let deep = found.steps.iter().any(|(deep, _)| *deep);
+        let attributes = found.steps.iter().any(|(_, step)| step.axis == Axis::Attribute);
+        let steps = if found.steps.len() > 1 { "a/b" } else { start };
+        let found = if deep { found.unless_out("//") } else { found };
+        let found = if attributes { found.unless_out("@a") } else { found };
+        Ok(found.unless_out(start).unless_out(steps))
+    }
+
+    fn whole_alternative(&mut self) -> Result<Alternative, CompileError> {
         let mut steps = Vec::new();
         let mut deep = false;
         let anchor = match self.peek() {
@@ -205,6 +222,16 @@ impl Alternative {
             (None, Anchor::Nodes(_) | Anchor::Anywhere) => Matched::Anything,
         };
         Self { anchor, steps, priority, matched }
+    }
+
+    /// Matches nothing if such patterns were taken out.
+    fn unless_out(self, part: &str) -> Self {
+        if is_out(&["pattern ", part]) {
+            let nowhere = Step { axis: Axis::Child, test: no_node(), predicates: Vec::new() };
+            Self::of(Anchor::Anywhere, vec![(false, nowhere)])
+        } else {
+            self
+        }
     }
 
     /// The priority of a rule that gives none: XSLT 1.0 section 5.5.

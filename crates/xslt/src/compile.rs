@@ -16,7 +16,7 @@ use xml::{Document, Node};
 use xpath::{ExpandedName, VariableId};
 
 use crate::error::{CompileError, Place};
-use crate::load::{Loader, Resolver, Top, is_xsl};
+use crate::load::{Loader, Resolver, Top, is_xsl, said};
 use crate::pool::Pool;
 use crate::program::{
     Block, GLOBAL, Global, Key, Op, OutputSpec, Program, Rule, Scope, Spaces, Symbols, Template,
@@ -173,7 +173,7 @@ impl<'t> Compiler<'t> {
             Some(mode) => self.mode(mode),
             None => 0,
         };
-        let priority = match node.attribute("", "priority") {
+        let priority = match said(node, "priority") {
             Some(text) => {
                 let number = xpath::string_to_number(text);
                 if number.is_nan() {
@@ -183,12 +183,12 @@ impl<'t> Compiler<'t> {
             }
             None => None,
         };
-        match node.attribute("", "match") {
+        match said(node, "match") {
             Some(pattern) => self.rule(node, pattern, (priority, mode), index, top),
-            None if node.attribute("", "name").is_none() => {
+            None if said(node, "name").is_none() => {
                 Err(self.refuse(node, "a template needs `match` or `name`"))
             }
-            None if node.attribute("", "mode").is_some() || priority.is_some() => {
+            None if said(node, "mode").is_some() || priority.is_some() => {
                 Err(self.refuse(node, "`mode` and `priority` need `match`"))
             }
             None => Ok(()),
@@ -275,7 +275,7 @@ impl<'t> Compiler<'t> {
                     continue;
                 }
                 self.slots = slots;
-                self.use_sets(top.node, "", false)?;
+                self.use_sets(top.node, false)?;
                 for child in top.node.children().filter(|child| child.is_element()) {
                     if !is_xsl(child, "attribute") {
                         return Err(
@@ -321,6 +321,17 @@ impl<'t> Compiler<'t> {
 fn is_top_level(node: Node<'_>) -> bool {
     let parent = node.parent();
     parent.is_some_and(|parent| is_xsl(parent, "stylesheet") || is_xsl(parent, "transform"))
+}
+
+/// `xsl:NAME` and `xsl:NAME/@ATTRIBUTE`, all of them.
+#[cfg(feature = "knock-out")]
+pub(crate) fn element_features() -> Vec<String> {
+    let mut all = Vec::new();
+    for row in tables::ELEMENTS {
+        all.push(format!("xsl:{}", row.name));
+        all.extend(row.attributes.iter().map(|name| format!("xsl:{}/@{name}", row.name)));
+    }
+    all
 }
 
 /// `element-available()`: section 15.

@@ -60,6 +60,12 @@ pub(crate) fn row_of(FunctionId(id): FunctionId) -> Option<&'static Row> {
     rows.get(usize::try_from(id & 0xFF).ok()?)
 }
 
+/// Namespace and name of each function.
+#[cfg(feature = "knock-out")]
+pub(crate) fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    MODULES.iter().flat_map(|(module, rows)| rows.iter().map(move |row| (*module, row.name)))
+}
+
 /// Whether there is such a function, with any arguments.
 pub(crate) fn exists(namespace: &str, local: &str) -> bool {
     let module = MODULES.iter().find(|(known, _)| *known == namespace);

@@ -120,6 +120,12 @@ pub(crate) fn function(FunctionId(id): FunctionId) -> Option<Function> {
     TABLE.get(usize::try_from(id & ROW).ok()?).map(|row| row.function)
 }
 
+/// Namespace and name of each function of this crate.
+#[cfg(feature = "knock-out")]
+pub(crate) fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TABLE.iter().map(|row| (row.namespace, row.name)).chain(exslt::names())
+}
+
 /// Whether there is such a function, with any arguments.
 pub(crate) fn exists(namespace: &str, local: &str) -> bool {
     let extension = TABLE.iter().any(|row| row.name == local && row.namespace == namespace);

@@ -27,6 +27,10 @@ mod exslt;
 mod format;
 mod functions;
 mod html;
+#[cfg(feature = "knock-out")]
+pub mod knock_out;
+#[cfg(not(feature = "knock-out"))]
+mod knock_out;
 mod load;
 mod numbering;
 mod output;
@@ -43,6 +47,7 @@ pub use error::{CompileError, TransformError};
 pub use load::{Refuse, Resolved, Resolver};
 pub use run::{Limits, Params};
 
+use knock_out::is_out;
 use pool::Pool;
 use program::Program;
 

@@ -4,6 +4,7 @@ use base::limits;
 use xml::{Document, Kind, Node};
 
 use crate::error::{CompileError, Place};
+use crate::is_out;
 use crate::pool::Pool;
 
 pub(crate) const XSL: &str = "http://www.w3.org/1999/XSL/Transform";
@@ -63,7 +64,25 @@ pub(crate) struct Loader<'t> {
 }
 
 pub(crate) fn is_xsl(node: Node<'_>, local: &str) -> bool {
-    node.kind() == Kind::Element && node.namespace() == XSL && node.local_name() == local
+    node.kind() == Kind::Element
+        && node.namespace() == XSL
+        && node.local_name() == local
+        && !is_out(&["xsl:", local])
+}
+
+/// Whether a test took this element of XSLT out.
+pub(crate) fn is_out_element(node: Node<'_>) -> bool {
+    node.namespace() == XSL && is_out(&["xsl:", node.local_name()])
+}
+
+/// What an attribute of XSLT's says, on an element of XSLT or on a literal one: all are read through here.
+pub(crate) fn said<'t>(node: Node<'t>, attribute: &str) -> Option<&'t str> {
+    let (namespace, feature) = if node.namespace() == XSL {
+        ("", ["xsl:", node.local_name(), "/@", attribute])
+    } else {
+        (XSL, ["literal element", "", "/@xsl:", attribute])
+    };
+    if is_out(&feature) { None } else { node.attribute(namespace, attribute) }
 }
 
 pub(crate) fn place(node: Node<'_>, uri: &str) -> Place {
@@ -132,7 +151,7 @@ impl<'t> Loader<'t> {
         for node in root.children() {
             let include = is_xsl(node, "include");
             if include || is_xsl(node, "import") {
-                let href = node.attribute("", "href");
+                let href = said(node, "href");
                 let href = href.ok_or_else(|| refuse(node, "`href` is missing".to_owned()))?;
                 let found = self.resolver.read(href, uri).map_err(|why| refuse(node, why))?;
                 let other = Document::parse(&found.bytes).map_err(|error| {

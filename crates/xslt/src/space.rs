@@ -2,6 +2,7 @@
 
 use xml::{Builder, Document, EditError, Kind, Node, Sink, XML_NAMESPACE};
 
+use crate::is_out;
 use crate::program::Spaces;
 
 /// Section 3.4.
@@ -15,7 +16,7 @@ pub(crate) fn stripped(source: &Document, spaces: &Spaces) -> Result<Document, E
         copy(node, strips && !keeps, &mut builder)?;
         if node.is_element() {
             let keeps = match node.attribute(XML_NAMESPACE, "space") {
-                Some("preserve") => true,
+                Some("preserve") => !is_out(&["xml:space in a source"]),
                 Some("default") => false,
                 Some(_) | None => keeps,
             };

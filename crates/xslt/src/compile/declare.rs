@@ -6,7 +6,7 @@ use xpath::ExpandedName;
 use super::instruction::forwards;
 use super::tables::{self, Stands};
 use super::{Compiled, Compiler, is_top_level};
-use crate::load::{Top, XSL, is_xsl};
+use crate::load::{Top, XSL, is_out_element, is_xsl, said};
 use crate::program::{Block, Global, SpaceTest, Symbols, Template};
 
 impl<'t> Compiler<'t> {
@@ -21,7 +21,7 @@ impl<'t> Compiler<'t> {
             self.enter(top.node, &top.uri);
             if is_top_level(top.node) {
                 self.declare(top)?;
-            } else if top.node.attribute(XSL, "version").is_none() {
+            } else if said(top.node, "version").is_none() {
                 let message =
                     "this isn't a sheet: it has neither `xsl:stylesheet` nor `xsl:version`";
                 return Err(self.refuse(top.node, message));
@@ -53,6 +53,9 @@ impl<'t> Compiler<'t> {
         if known.is_none() && !variable {
             let message = format!("not supported: xsl:{} at the top of a sheet", node.local_name());
             return Err(self.refuse(node, message));
+        }
+        if is_out_element(node) {
+            return Ok(());
         }
         self.check_attributes(node)?;
         match node.local_name() {
@@ -152,17 +155,17 @@ impl<'t> Compiler<'t> {
             ("pattern-separator", separator),
             ("minus-sign", minus),
         ] {
-            let Some(text) = node.attribute("", attribute) else { continue };
+            let Some(text) = said(node, attribute) else { continue };
             let mut chars = text.chars();
             let (Some(c), None) = (chars.next(), chars.next()) else {
                 return Err(self.refuse(node, format!("`{attribute}` has to be one character")));
             };
             *slot = c;
         }
-        if let Some(text) = node.attribute("", "infinity") {
+        if let Some(text) = said(node, "infinity") {
             text.clone_into(&mut symbols.infinity);
         }
-        if let Some(text) = node.attribute("", "NaN") {
+        if let Some(text) = said(node, "NaN") {
             text.clone_into(&mut symbols.nan);
         }
         let name = self.optional_name(node, "name")?.unwrap_or_default();

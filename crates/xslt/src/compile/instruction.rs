@@ -5,7 +5,8 @@ use xml::{Kind, Node, XML_NAMESPACE};
 
 use super::tables::{self, Stands};
 use super::{Compiled, Compiler};
-use crate::load::{XSL, is_xsl};
+use crate::is_out;
+use crate::load::{XSL, is_out_element, is_xsl, said};
 use crate::program::{ApplyOp, Avt, Literal, LoopOp, Name, Op, ResultName, Sort};
 
 impl<'t> Compiler<'t> {
@@ -75,6 +76,9 @@ impl<'t> Compiler<'t> {
         }
         let name = node.local_name();
         let Some(row) = tables::find(name) else { return self.unknown(node) };
+        if is_out_element(node) {
+            return Ok(());
+        }
         match row.stands {
             Stands::Body => {}
             Stands::Top | Stands::Inside => {
@@ -117,7 +121,7 @@ impl<'t> Compiler<'t> {
             }
             "copy" => {
                 let jump = self.emit(Op::Copy(0));
-                self.use_sets(node, "", true)?;
+                self.use_sets(node, true)?;
                 self.sequence(node, &[])?;
                 self.emit(Op::EndCopy);
                 self.land(jump);
@@ -126,7 +130,7 @@ impl<'t> Compiler<'t> {
             "element" => {
                 let name = self.made_name(node, true)?;
                 self.emit(Op::Element(Box::new(name)));
-                self.use_sets(node, "", false)?;
+                self.use_sets(node, false)?;
                 self.sequence(node, &[])?;
                 self.emit(Op::EndElement);
                 Ok(())
@@ -218,7 +222,7 @@ impl<'t> Compiler<'t> {
             if child.kind() == Kind::Text && !child.text().trim().is_empty() {
                 return Err(self.refuse(child, "`xsl:choose` holds no text"));
             }
-            if !child.is_element() {
+            if !child.is_element() || is_out_element(child) {
                 continue;
             }
             self.place = crate::load::place(child, &self.uri);
@@ -262,15 +266,15 @@ impl<'t> Compiler<'t> {
         for sort in node.children().filter(|child| is_xsl(*child, "sort")) {
             self.check_attributes(sort)?;
             self.check_empty(sort)?;
-            let select = match sort.attribute("", "select") {
+            let select = match said(sort, "select") {
                 Some(_) => Some(self.expression(sort, "select")?),
                 None => None,
             };
-            if sort.attribute("", "lang").is_some() {
+            if said(sort, "lang").is_some() {
                 return Err(self.refuse(sort, "not supported yet: `lang` of xsl:sort"));
             }
             let avt = |name: &str, default: &str| {
-                self.template_text(sort, name, sort.attribute("", name).unwrap_or(default))
+                self.template_text(sort, name, said(sort, name).unwrap_or(default))
             };
             sorts.push(Sort {
                 select,
@@ -283,7 +287,7 @@ impl<'t> Compiler<'t> {
     }
 
     fn apply(&mut self, node: Node<'t>) -> Compiled {
-        let select = match node.attribute("", "select") {
+        let select = match said(node, "select") {
             Some(_) => Some(self.selection(node, "select")?),
             None => None,
         };
@@ -331,7 +335,7 @@ impl<'t> Compiler<'t> {
                 return Err(self.refuse(child, "this parameter is passed twice"));
             }
             seen.push(number);
-            if child.attribute("", "select").is_some() {
+            if said(child, "select").is_some() {
                 self.check_empty(child)?;
                 let select = self.expression(child, "select")?;
                 self.emit(Op::Pass(number, select));
@@ -367,7 +371,7 @@ impl<'t> Compiler<'t> {
 
     /// The value of a variable or parameter, put into a slot.
     pub(super) fn bind(&mut self, node: Node<'t>, slot: u32) -> Compiled {
-        if node.attribute("", "select").is_some() {
+        if said(node, "select").is_some() {
             self.check_empty(node)?;
             let select = self.expression(node, "select")?;
             self.emit(Op::Set(slot, select));
@@ -409,8 +413,8 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
-    pub(super) fn use_sets(&mut self, node: Node<'t>, namespace: &str, in_copy: bool) -> Compiled {
-        let names = node.attribute(namespace, "use-attribute-sets").unwrap_or("");
+    pub(super) fn use_sets(&mut self, node: Node<'t>, in_copy: bool) -> Compiled {
+        let names = said(node, "use-attribute-sets").unwrap_or("");
         for name in names.split_whitespace() {
             let name = self.expand(node, name)?;
             let Some(set) = self.set_names.get(&name).copied() else {
@@ -424,7 +428,7 @@ impl<'t> Compiler<'t> {
     fn made_name(&mut self, node: Node<'t>, element: bool) -> Compiled<ResultName> {
         let text = self.required(node, "name")?;
         let name = self.template_text(node, "name", text)?;
-        let namespace = match node.attribute("", "namespace") {
+        let namespace = match said(node, "namespace") {
             Some(text) => Some(self.template_text(node, "namespace", text)?),
             None => None,
         };
@@ -448,7 +452,7 @@ impl<'t> Compiler<'t> {
         let namespaces =
             if self.inherits_namespaces(node) { Vec::new() } else { self.literal_namespaces(node) };
         self.emit(Op::Literal(Box::new(Literal { name, namespaces })));
-        self.use_sets(node, XSL, false)?;
+        self.use_sets(node, false)?;
         for attribute in node.attributes() {
             if attribute.namespace() == XSL {
                 let known = ["version", "exclude-result-prefixes", "extension-element-prefixes"];
@@ -523,14 +527,14 @@ fn is_kept(node: Node<'_>) -> bool {
         return true;
     }
     let space = node.ancestors().find_map(|above| above.attribute(XML_NAMESPACE, "space"));
-    space == Some("preserve")
+    space == Some("preserve") && !is_out(&["xml:space in a sheet"])
 }
 
 /// The version that holds at a node: section 2.5.
 fn version(node: Node<'_>) -> &str {
     let said = std::iter::once(node).chain(node.ancestors()).find_map(|at| {
         let sheet = is_xsl(at, "stylesheet") || is_xsl(at, "transform");
-        if sheet { at.attribute("", "version") } else { at.attribute(XSL, "version") }
+        if sheet || at.namespace() != XSL { said(at, "version") } else { None }
     });
     said.unwrap_or("1.0")
 }
@@ -541,11 +545,17 @@ pub(super) fn forwards(node: Node<'_>) -> bool {
     !matches!(version(node).trim(), "1.0" | "1" | "2.0" | "3.0")
 }
 
+/// Literal elements and the outermost one of a sheet: sections 7.1.1 and 14.1.
+fn may_list(node: Node<'_>) -> bool {
+    let is_sheet = || is_xsl(node, "stylesheet") || is_xsl(node, "transform");
+    node.is_element() && (node.namespace() != XSL || is_sheet())
+}
+
 /// The namespaces that the prefixes in such attributes, here and above, are bound to.
 fn listed<'t>(node: Node<'t>, attribute: &'static str) -> impl Iterator<Item = &'t str> {
-    std::iter::once(node).chain(node.ancestors()).filter(|at| at.is_element()).flat_map(move |at| {
-        let namespace = if at.namespace() == XSL { "" } else { XSL };
-        let prefixes = at.attribute(namespace, attribute).unwrap_or("").split_whitespace();
+    let here = std::iter::once(node).chain(node.ancestors());
+    here.filter(|at| may_list(*at)).flat_map(move |at| {
+        let prefixes = said(at, attribute).unwrap_or("").split_whitespace();
         prefixes.filter_map(move |prefix| {
             at.lookup_namespace(if prefix == "#default" { "" } else { prefix })
         })

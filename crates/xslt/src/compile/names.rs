@@ -8,7 +8,8 @@ use xpath::{ExpandedName, Expression, FunctionId, Pattern, StaticContext, Variab
 use super::{Compiled, Compiler};
 use crate::error::CompileError;
 use crate::functions;
-use crate::load::place;
+use crate::is_out;
+use crate::load::{place, said};
 use crate::program::{Avt, GLOBAL, Name, Op, Quick, Scope, Select};
 
 /// What an expression in the sheet may use.
@@ -76,7 +77,7 @@ impl<'t> Compiler<'t> {
     }
 
     pub(super) fn required(&self, node: Node<'t>, attribute: &str) -> Compiled<&'t str> {
-        node.attribute("", attribute).ok_or_else(|| {
+        said(node, attribute).ok_or_else(|| {
             self.refuse(node, format!("`xsl:{}` needs `{attribute}`", node.local_name()))
         })
     }
@@ -176,7 +177,7 @@ impl<'t> Compiler<'t> {
         node: Node<'t>,
         attribute: &str,
     ) -> Compiled<Option<ExpandedName>> {
-        match node.attribute("", attribute) {
+        match said(node, attribute) {
             Some(text) => self.expand(node, text).map(Some),
             None => Ok(None),
         }
@@ -209,6 +210,9 @@ impl<'t> Compiler<'t> {
         attribute: &str,
         text: &str,
     ) -> Compiled<Avt> {
+        if is_out(&["attribute value template"]) {
+            return Ok(Avt::Text(text.to_owned()));
+        }
         let mut parts = Vec::new();
         let mut plain = String::new();
         let mut rest = text;

@@ -4,16 +4,19 @@ use xml::Node;
 use xpath::Pattern;
 
 use super::{Compiled, Compiler};
+use crate::is_out;
+use crate::load::said;
 use crate::program::{Avt, Level, NumberOp, Op};
 
 impl<'t> Compiler<'t> {
     pub(super) fn number(&mut self, node: Node<'t>) -> Compiled {
         self.check_empty(node)?;
-        let value = match node.attribute("", "value") {
+        let value = match said(node, "value") {
             Some(_) => Some(self.expression(node, "value")?),
             None => None,
         };
-        let level = match node.attribute("", "level") {
+        let level = match said(node, "level") {
+            Some(level @ ("multiple" | "any")) if is_out(&["level ", level]) => Level::Single,
             None | Some("single") => Level::Single,
             Some("multiple") => Level::Multiple,
             Some("any") => Level::Any,
@@ -37,17 +40,17 @@ impl<'t> Compiler<'t> {
     }
 
     fn optional_pattern(&self, node: Node<'t>, attribute: &str) -> Compiled<Option<Pattern>> {
-        node.attribute("", attribute).map(|text| self.pattern(node, text)).transpose()
+        said(node, attribute).map(|text| self.pattern(node, text)).transpose()
     }
 
     fn optional_avt(&self, node: Node<'t>, attribute: &str) -> Compiled<Option<Avt>> {
-        let text = node.attribute("", attribute);
+        let text = said(node, attribute);
         text.map(|text| self.template_text(node, attribute, text)).transpose()
     }
 }
 
 /// Whether what a pattern matches can't change during a run: no variables, no `current()`.
 fn is_fixed(node: Node<'_>, attribute: &str) -> bool {
-    let text = node.attribute("", attribute).unwrap_or("");
+    let text = said(node, attribute).unwrap_or("");
     !text.contains('$') && !text.contains("current")
 }

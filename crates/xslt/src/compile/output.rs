@@ -7,6 +7,8 @@ use xml::{DoctypeIds, Encoding, Node, WriterOptions};
 use super::{Compiled, Compiler};
 use crate::error::Place;
 use crate::html::{HtmlOptions, is_html_version};
+use crate::is_out;
+use crate::load::said;
 use crate::program::Method;
 
 /// What was said so far. The methods have different defaults, so it is looked at when all was read.
@@ -29,10 +31,12 @@ impl<'t> Compiler<'t> {
     pub(super) fn declare_output(&mut self, node: Node<'t>) -> Compiled {
         self.check_empty(node)?;
         self.said.place = crate::load::place(node, &self.uri);
-        if let Some(method) = node.attribute("", "method") {
+        if let Some(method) = said(node, "method")
+            && !is_out(&["output method ", method])
+        {
             self.output.method = self.method(node, method)?;
         }
-        if let Some(name) = node.attribute("", "encoding") {
+        if let Some(name) = said(node, "encoding") {
             let found = Encoding::named(name);
             self.said.encoding = found.ok_or_else(|| {
                 let ways = "write UTF-8, UTF-16, ISO-8859-1 or US-ASCII";
@@ -43,11 +47,11 @@ impl<'t> Compiler<'t> {
         let omit = self.yes_no(node, "omit-xml-declaration")?;
         let standalone = self.yes_no(node, "standalone")?;
         let mut cdata = Vec::new();
-        for text in node.attribute("", "cdata-section-elements").unwrap_or("").split_whitespace() {
+        for text in said(node, "cdata-section-elements").unwrap_or("").split_whitespace() {
             let name = self.result_name(node, text, true)?;
             cdata.push((name.namespace, name.local));
         }
-        let text = |attribute: &str| node.attribute("", attribute).map(str::to_owned);
+        let text = |attribute: &str| said(node, attribute).map(str::to_owned);
         let said = &mut self.said;
         said.indent = indent.or(said.indent);
         said.omit = omit.or(said.omit);

@@ -3,7 +3,7 @@
 use xml::{Kind, Node};
 
 use super::{Compiled, Compiler};
-use crate::load::XSL;
+use crate::load::{XSL, said};
 
 /// Where an element may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum Stands {
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) stands: Stands,
-    attributes: &'static [&'static str],
+    pub(super) attributes: &'static [&'static str],
 }
 
 const fn row(name: &'static str, stands: Stands, attributes: &'static [&'static str]) -> Row {
@@ -94,9 +94,8 @@ impl<'t> Compiler<'t> {
     /// The prefixes that `exclude-result-prefixes` and `extension-element-prefixes` name have to be
     /// declared: sections 7.1.1 and 14.1.
     pub(super) fn check_prefixes(&self, node: Node<'t>) -> Compiled {
-        let namespace = if node.namespace() == XSL { "" } else { XSL };
         for attribute in ["exclude-result-prefixes", "extension-element-prefixes"] {
-            for prefix in node.attribute(namespace, attribute).unwrap_or("").split_whitespace() {
+            for prefix in said(node, attribute).unwrap_or("").split_whitespace() {
                 if prefix != "#default" && node.lookup_namespace(prefix).is_none() {
                     let message = format!("the prefix `{prefix}` in `{attribute}` isn't declared");
                     return Err(self.refuse(node, message));
@@ -119,7 +118,7 @@ impl<'t> Compiler<'t> {
 
     /// `yes` or `no`.
     pub(super) fn yes_no(&self, node: Node<'t>, attribute: &str) -> Compiled<Option<bool>> {
-        match node.attribute("", attribute) {
+        match said(node, attribute) {
             None => Ok(None),
             Some("yes") => Ok(Some(true)),
             Some("no") => Ok(Some(false)),

@@ -1,5 +1,7 @@
 //! The sequences that a format token begins: digits of many scripts, letters and traditional numerals.
 
+use crate::is_out;
+
 /// What `letter-value` says where letters have two sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LetterValue {
@@ -67,6 +69,10 @@ pub(crate) fn knows_letters_of(language: &str, picture: &str) -> bool {
 impl Sequence {
     /// None: digits, or a token whose sequence isn't known and for which `1` stands in.
     pub(super) fn of(token: &str, letters: LetterValue) -> Option<Self> {
+        Self::known(token, letters).filter(|_| !is_out(&["number format ", token]))
+    }
+
+    fn known(token: &str, letters: LetterValue) -> Option<Self> {
         let traditional = letters == LetterValue::Traditional;
         match token {
             "i" => return Some(Self::Roman { upper: false }),

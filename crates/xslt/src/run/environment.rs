@@ -13,6 +13,7 @@ use super::machine::Machine;
 use super::{Failure, Index, Known, World};
 use crate::exslt;
 use crate::functions::{self, Function};
+use crate::is_out;
 use crate::output::Output;
 use crate::program::{GLOBAL, Scope};
 
@@ -142,8 +143,13 @@ fn named(scope: &Scope, text: &str) -> Answer<ExpandedName> {
 /// Section 12.4.
 fn system_property(name: &ExpandedName) -> Value<'static> {
     match (name.namespace.as_str(), name.local.as_str()) {
+        (crate::load::XSL, name) if is_out(&["system property xsl:", name]) => {
+            Value::String(String::new())
+        }
         (crate::load::XSL, "version") => Value::Number(1.0),
         (crate::load::XSL, "vendor") => Value::String("Penstock".to_owned()),
+        // There is no page that could be named.
+        (crate::load::XSL, "vendor-url") => Value::String("urn:penstock".to_owned()),
         _ => Value::String(String::new()),
     }
 }
