@@ -25,6 +25,7 @@ pub(crate) const TEXT: u32 = 2;
 pub(crate) const COMMENT: u32 = 3;
 pub(crate) const PI: u32 = 4;
 const KIND_BITS: u32 = 3;
+pub(crate) const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 /// The element has a [`Tag`]: `a` is its number.
 pub(crate) const TAGGED: u32 = 1 << KIND_BITS;
 pub(crate) const VALUE_SHIFT: u32 = KIND_BITS + 1;
@@ -43,7 +44,7 @@ pub(crate) struct Record {
 impl Record {
     #[inline]
     pub(crate) fn kind(self) -> u32 {
-        self.b & ((1 << KIND_BITS) - 1)
+        self.b & KIND_MASK
     }
 
     #[inline]

@@ -349,9 +349,13 @@ impl<'d> Node<'d> {
         if documents != Ordering::Equal {
             return documents;
         }
-        if self.document.is_in_order() && !self.is_attribute() && !other.is_attribute() {
+        if self.document.is_in_order() && (self.index | other.index) & ATTRIBUTE == 0 {
             return self.index.cmp(&other.index);
         }
+        self.order_by_holder(other)
+    }
+
+    fn order_by_holder(self, other: Self) -> Ordering {
         let holder = |node: Self| if node.is_attribute() { node.parent() } else { Some(node) };
         let (Some(mine), Some(theirs)) = (holder(self), holder(other)) else {
             return self.index.cmp(&other.index);

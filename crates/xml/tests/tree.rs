@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use penstock_xml::{Document, Kind, Node};
+use penstock_xml::{Document, Kind, NameId, Node, QNameRef, Sought};
 
 const SAMPLE: &str = "<?xml version='1.0'?><!--c--><a x='1' p:y='2' xmlns:p='urn:p' xmlns='urn:d'>\n \
                       <b>one<![CDATA[<]]>&amp;two</b><?pi some data?><p:c xmlns=''/>tail</a>";
@@ -65,5 +65,43 @@ fn all_ways_through_the_tree_agree() {
         assert_eq!(forward, backward);
         assert!(forward.iter().all(|child| child.parent() == Some(node)));
         assert_eq!(document.node(node.id()), Some(node));
+    }
+}
+
+#[test]
+fn what_is_sought_is_found_in_documents_as_read_and_in_edited_ones() {
+    let text = "<a xmlns:p='urn:p' xmlns:q='urn:p'><b/>t<p:c><!--c--><b>u<b/></b><q:c/></p:c><?pi?><p:c/><d><p:c/>v</d></a>";
+    let mut document = Document::parse(text.as_bytes()).unwrap();
+    finds_as_a_look_at_each(&document);
+    let element = document.element().unwrap().id();
+    let moved = document.element().unwrap().first_child().unwrap().id();
+    document.detach(moved).unwrap();
+    document.append(element, moved).unwrap();
+    let made = document.create_element(QNameRef::new("r", "urn:p", "c")).unwrap();
+    document.insert_before(moved, made).unwrap();
+    assert!(!document.is_in_order());
+    finds_as_a_look_at_each(&document);
+}
+
+#[track_caller]
+fn finds_as_a_look_at_each(document: &Document) {
+    let kinds =
+        [Kind::Element, Kind::Text, Kind::Comment, Kind::ProcessingInstruction, Kind::Attribute];
+    let names = [("", "a"), ("", "b"), ("urn:p", "c"), ("", "d")];
+    let names = names.map(|(namespace, local)| document.name_id(namespace, local).unwrap());
+    let is_named =
+        |node: Node<'_>, name: NameId| node.kind() == Kind::Element && node.name() == name;
+    for start in std::iter::once(document.root()).chain(document.root().descendants()) {
+        let agree = |sought: Sought, fits: &dyn Fn(Node<'_>) -> bool| {
+            let below: Vec<_> = start.descendants().filter(|node| fits(*node)).collect();
+            assert_eq!(start.sought_descendants(sought).collect::<Vec<_>>(), below, "{sought:?}");
+            let beside: Vec<_> = start.children().filter(|node| fits(*node)).collect();
+            assert_eq!(start.sought_children(sought).collect::<Vec<_>>(), beside, "{sought:?}");
+        };
+        agree(Sought::any(), &|_| true);
+        kinds.iter().for_each(|kind| agree(Sought::kind(*kind), &|node| node.kind() == *kind));
+        names.iter().for_each(|name| {
+            agree(Sought::name(document, *name), &|node| is_named(node, *name));
+        });
     }
 }

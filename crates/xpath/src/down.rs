@@ -3,13 +3,19 @@
 //! One step, or two of which the first is `//`, look at each node once and for all; outer elements of which there
 //! is one are passed through.
 
-use xml::{Kind, Node};
+use xml::{Node, Sought};
 
 use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
+use crate::item::Item;
 use crate::plan::{COUNTERS_MAX, Predicate, Scan, ScanStep, Test};
 use crate::sink::Sink;
-use crate::test::Ready;
+use crate::test::{Below, Ready};
+
+/// For how many nodes a list of all below begins.
+const NODES_AT_FIRST: usize = 16;
+
+type Counts = [u32; COUNTERS_MAX];
 
 impl<'d> Run<'_, 'd> {
     /// Gives the sink what the scan finds below `start`, in document order; false when it has enough.
@@ -42,8 +48,9 @@ impl<'d> Run<'_, 'd> {
             if scan.deep >> index & 1 != 0 || !step.predicates.is_empty() {
                 return Ok(Some((start, index)));
             }
-            let Some(name) = name.id(start.document()) else { return Ok(None) };
-            let mut children = start.named_children(name);
+            let document = start.document();
+            let Some(name) = name.id(document) else { return Ok(None) };
+            let mut children = start.sought_children(Sought::name(document, name));
             let (first, second) = (children.next(), children.next());
             self.spend(children.looked().saturating_add(1))?;
             match (first, second) {
@@ -72,11 +79,17 @@ impl<'d> Run<'_, 'd> {
         if scan.deep == 0 {
             return self.children(step, ready, start, sink);
         }
-        self.descendants(step, ready, start, sink)
+        match sink.list() {
+            Some(list) => {
+                list.reserve(NODES_AT_FIRST);
+                self.descendants(step, ready, start, |_, node| Ok(push(list, node)))
+            }
+            None => self.descendants(step, ready, start, |_, node| Ok(sink.take(node.into()))),
+        }
     }
 
-    /// `//one/two` for those who want all nodes: first all of the one, then of each the other, and in
-    /// order only if nodes of the first step stood in one another.
+    /// `//one/two` for those who want all nodes: of each of the one the other, and in order only if nodes of the
+    /// first step stood in one another.
     fn two_steps(
         &mut self,
         first: &ScanStep,
@@ -90,42 +103,49 @@ impl<'d> Run<'_, 'd> {
         if one.is_never() || two.is_never() {
             return Ok(true);
         }
-        let (mut above, mut found) = (Vec::new(), Vec::new());
-        self.descendants(first, one, start, &mut above)?;
-        self.check_size(above.len())?;
-        for node in above.iter().filter_map(|item| item.node()) {
+        let mut found = Vec::with_capacity(NODES_AT_FIRST);
+        let below = Below::new(two, document);
+        self.descendants(first, one, start, |run, node| {
             if attribute {
-                self.attributes(second, two, node, &mut found)?;
+                run.attributes(second, two, node, &mut found)
             } else {
-                self.children(second, two, node, &mut found)?;
+                run.each_child(second, two, below, node, |node| push(&mut found, node))
             }
-        }
+        })?;
         self.sort(&mut found)?;
-        Ok(found.into_iter().all(|item| sink.take(item)))
+        Ok(sink.take_all(found))
     }
 
-    /// `//test`: all nodes below, without bookkeeping.
+    /// `//test`: all nodes below that pass, until `visit` has enough. Positions are counted by parent on the way.
     fn descendants(
         &mut self,
         step: &ScanStep,
         test: Ready<'_>,
         start: Node<'d>,
-        sink: &mut dyn Sink<'d>,
+        mut visit: impl FnMut(&mut Self, Node<'d>) -> Outcome<bool>,
     ) -> Outcome<bool> {
-        if let Ready::Name(name) = test {
-            return self.named_descendants(step, name, start, sink);
-        }
-        let mut looked = 0u64;
-        for node in start.descendants() {
-            looked += 1;
-            if test.passes(node, Kind::Element) {
-                self.spend(std::mem::take(&mut looked))?;
-                if self.all_hold(step, node)? && !sink.take(node.into()) {
-                    return Ok(false);
+        let below = Below::new(test, start.document());
+        let is_plain = step.predicates.iter().all(Predicate::is_plain);
+        let mut parents = Parents::default();
+        let mut all = start.sought_descendants(below.sought);
+        while let Some(node) = all.next() {
+            self.spend(all.looked())?;
+            if !below.passes(node) {
+                continue;
+            }
+            let fits = if is_plain {
+                self.all_hold(step, node)?
+            } else {
+                match parents.counts_of(node) {
+                    Some(counts) => self.fits(test, step, node, counts)?,
+                    None => false,
                 }
+            };
+            if fits && !visit(self, node)? {
+                return Ok(false);
             }
         }
-        self.spend(looked)?;
+        self.spend(all.looked())?;
         Ok(true)
     }
 
@@ -137,39 +157,79 @@ impl<'d> Run<'_, 'd> {
         start: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
-        if let (Ready::Name(name), []) = (test, step.predicates.as_slice()) {
-            return self.named_children(name, start, sink);
+        let below = Below::new(test, start.document());
+        match sink.list() {
+            Some(list) => self.each_child(step, test, below, start, |node| push(list, node)),
+            None => self.each_child(step, test, below, start, |node| sink.take(node.into())),
         }
-        let mut counts = [0; COUNTERS_MAX];
-        let mut position = 0;
-        let mut looked = 1u64;
-        for node in start.children() {
-            looked += 1;
-            if !test.passes(node, Kind::Element) {
-                continue;
-            }
-            if let Some(wanted) = step.exactly {
-                position += 1;
-                if position < wanted {
-                    continue;
+    }
+
+    /// `test` from each of many, made ready once for each document.
+    pub(crate) fn children_of_all(
+        &mut self,
+        step: &ScanStep,
+        items: &[Item<'d>],
+        sink: &mut dyn Sink<'d>,
+    ) -> Outcome<bool> {
+        if let Some(list) = sink.list() {
+            list.reserve(items.len());
+        }
+        let mut known = None;
+        for node in items.iter().filter_map(|item| item.node()) {
+            let document = node.document();
+            let (test, below) = match known {
+                Some((serial, test, below)) if serial == document.serial() => (test, below),
+                Some(_) | None => {
+                    let test = step.test.ready(document);
+                    (test, Below::new(test, document))
                 }
-                self.spend(looked)?;
-                return Ok(position != wanted || sink.take(node.into()));
-            }
-            if !step.predicates.is_empty() {
-                self.spend(std::mem::take(&mut looked))?;
-                if step.is_spent(&counts) {
-                    return Ok(true);
-                }
-                if !self.steps_fit(test, step, node, &mut counts)? {
-                    continue;
-                }
-            }
-            if !sink.take(node.into()) {
+            };
+            known = Some((document.serial(), test, below));
+            let wants = match sink.list() {
+                Some(list) => self.each_child(step, test, below, node, |node| push(list, node)),
+                None => self.each_child(step, test, below, node, |node| sink.take(node.into())),
+            }?;
+            if !wants {
                 return Ok(false);
             }
         }
-        self.spend(looked)?;
+        Ok(true)
+    }
+
+    /// The children that pass, until `visit` has enough.
+    #[inline]
+    fn each_child(
+        &mut self,
+        step: &ScanStep,
+        test: Ready<'_>,
+        below: Below<'_>,
+        start: Node<'d>,
+        mut visit: impl FnMut(Node<'d>) -> bool,
+    ) -> Outcome<bool> {
+        let mut all = start.sought_children(below.sought);
+        let mut passing = all.by_ref().filter(|node| below.passes(*node));
+        if let Some(wanted) = step.exactly {
+            let node = passing.nth(wanted.saturating_sub(1) as usize);
+            self.spend(all.looked().saturating_add(1))?;
+            return Ok(node.is_none_or(visit));
+        }
+        if step.predicates.is_empty() {
+            let wants = passing.all(visit);
+            self.spend(all.looked().saturating_add(1))?;
+            return Ok(wants);
+        }
+        let mut counts = Counts::default();
+        while let Some(node) = all.next() {
+            self.spend(all.looked())?;
+            if step.is_spent(&counts) {
+                return Ok(true);
+            }
+            if below.passes(node) && self.steps_fit(test, step, node, &mut counts)? && !visit(node)
+            {
+                return Ok(false);
+            }
+        }
+        self.spend(all.looked().saturating_add(1))?;
         Ok(true)
     }
 
@@ -183,9 +243,41 @@ impl<'d> Run<'_, 'd> {
     }
 }
 
+/// Without a call through the sink, which is most of what a node costs.
+#[inline]
+fn push<'d>(list: &mut Vec<Item<'d>>, node: Node<'d>) -> bool {
+    list.take(node.into())
+}
+
 /// Whether the step's nodes can be found without the walk: their predicates ask for no position, or the nodes are
-/// found by name in the order in which positions are counted.
+/// found in the order in which positions are counted.
 fn stands_alone(step: &ScanStep, start: Node<'_>) -> bool {
-    let by_name = matches!(step.test, Test::Name(_)) && start.document().is_in_order();
-    by_name || step.predicates.iter().all(Predicate::is_plain)
+    start.document().is_in_order() || step.predicates.iter().all(Predicate::is_plain)
+}
+
+/// The counts of the parents whose children may still come, an ancestor below its descendants. For documents whose
+/// nodes are ordered at once.
+#[derive(Default)]
+struct Parents<'d> {
+    open: Vec<(Node<'d>, Counts)>,
+}
+
+impl<'d> Parents<'d> {
+    /// Those of the parent of `node`; nodes are asked for in document order.
+    fn counts_of(&mut self, node: Node<'d>) -> Option<&mut Counts> {
+        let parent = node.parent()?;
+        while let Some((last, _)) = self.open.last() {
+            // What begins behind the parent, or beside it, has been left.
+            let is_left = last.document_order(parent).is_gt()
+                || (*last != parent && last.parent() == parent.parent());
+            if !is_left {
+                break;
+            }
+            self.open.pop();
+        }
+        if self.open.last().is_none_or(|(last, _)| *last != parent) {
+            self.open.push((parent, [0; COUNTERS_MAX]));
+        }
+        self.open.last_mut().map(|(_, counts)| counts)
+    }
 }

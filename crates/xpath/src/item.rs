@@ -25,6 +25,7 @@ impl<'d> Item<'d> {
     }
 
     /// The node of the tree; none for a namespace node.
+    #[inline]
     #[must_use]
     pub fn node(self) -> Option<Node<'d>> {
         (self.namespace == 0).then_some(self.node)
@@ -48,6 +49,7 @@ impl<'d> Item<'d> {
         self.node.namespaces_in_scope().nth(place)
     }
 
+    #[inline]
     #[must_use]
     pub fn parent(self) -> Option<Self> {
         if self.namespace == 0 {
@@ -92,10 +94,17 @@ impl<'d> Item<'d> {
 
     /// Section 5: a node before its namespace nodes, these before its attributes, these before its
     /// children.
+    #[inline]
     #[must_use]
     pub fn document_order(self, other: Self) -> Ordering {
+        if (self.namespace, other.namespace) == (0, 0) {
+            return self.node.document_order(other.node);
+        }
+        self.order_of_namespaces(other)
+    }
+
+    fn order_of_namespaces(self, other: Self) -> Ordering {
         match (self.namespace, other.namespace) {
-            (0, 0) => self.node.document_order(other.node),
             (mine, theirs) if self.node == other.node => mine.cmp(&theirs),
             (0, _) if self.is_attribute_of(other) => Ordering::Greater,
             (_, 0) if other.is_attribute_of(self) => Ordering::Less,

@@ -36,7 +36,6 @@ pub mod knock_out;
 mod knock_out;
 mod lexer;
 mod name;
-mod named;
 mod number;
 mod parser;
 mod path;

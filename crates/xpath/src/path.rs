@@ -93,8 +93,7 @@ impl<'d> Run<'_, 'd> {
         };
         for segment in before {
             let (sorted, next) = passes(segment, shape);
-            let mut items = Vec::new();
-            self.segment(segment, set.items(), &mut items)?;
+            let mut items = self.all_from(segment, set)?;
             self.check_size(items.len())?;
             if !sorted {
                 self.sort(&mut items)?;
@@ -107,11 +106,39 @@ impl<'d> Run<'_, 'd> {
             sink.begin(sorted);
             return self.segment(last, set.items(), sink);
         }
-        let mut items = Vec::new();
-        self.segment(last, set.items(), &mut items)?;
+        let mut items = self.all_from(last, set)?;
         self.sort(&mut items)?;
         sink.begin(true);
-        Ok(give(&items, sink))
+        Ok(sink.take_all(items))
+    }
+
+    /// All nodes of a segment, in whatever order and number they come.
+    fn all_from(&mut self, segment: &Segment, set: Set<'d>) -> Outcome<Vec<Item<'d>>> {
+        match (segment, set) {
+            (Segment::Step(step), Set::Many(items))
+                if step.axis == Axis::Parent && step.predicates.is_empty() =>
+            {
+                self.parents_of_all(&step.test, items)
+            }
+            (segment, set) => {
+                let mut items = Vec::new();
+                self.segment(segment, set.items(), &mut items)?;
+                Ok(items)
+            }
+        }
+    }
+
+    /// Of children that follow one another the parent once, in the place where they were.
+    fn parents_of_all(&mut self, test: &Test, items: Vec<Item<'d>>) -> Outcome<Vec<Item<'d>>> {
+        self.spend(items.len() as u64)?;
+        let mut last = None;
+        let once = |item: Item<'d>| {
+            let parent = item.parent()?.holder();
+            let is_new = last.replace(parent) != Some(parent);
+            let passes = is_new && test.ready(parent.document()).passes(parent, Kind::Element);
+            passes.then(|| parent.into())
+        };
+        Ok(items.into_iter().filter_map(once).collect())
     }
 
     fn segment(
@@ -120,6 +147,11 @@ impl<'d> Run<'_, 'd> {
         items: &[Item<'d>],
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
+        if let (Segment::Scan(scan), [_, _, ..]) = (segment, items)
+            && let Some(step) = scan.sole_child_step()
+        {
+            return self.children_of_all(step, items, sink);
+        }
         let whole_subtrees = items.len() > 1 && takes_whole_subtrees(segment);
         let mut covered: Option<Item<'d>> = None;
         for item in items {

@@ -89,6 +89,16 @@ pub(crate) struct Scan {
     pub(crate) attribute: bool,
 }
 
+impl Scan {
+    /// Its step, if it is one to the children.
+    pub(crate) fn sole_child_step(&self) -> Option<&ScanStep> {
+        match self.steps.as_slice() {
+            [step] if self.deep == 0 && !self.attribute => Some(step),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct ScanStep {
     pub(crate) test: Test,

@@ -21,6 +21,16 @@ pub(crate) trait Sink<'d> {
 
     /// Takes one node; false: the answer is known.
     fn take(&mut self, item: Item<'d>) -> bool;
+
+    /// The list that all nodes go to, if that is all that is done with them.
+    fn list(&mut self) -> Option<&mut Vec<Item<'d>>> {
+        None
+    }
+
+    /// As [`Sink::take`] with each.
+    fn take_all(&mut self, items: Vec<Item<'d>>) -> bool {
+        items.into_iter().all(|item| self.take(item))
+    }
 }
 
 /// Is there one?
@@ -70,8 +80,22 @@ impl<'d> Sink<'d> for Vec<Item<'d>> {
     }
 
     /// Stops one past the most that is allowed: then whoever collected says so.
+    #[inline]
     fn take(&mut self, item: Item<'d>) -> bool {
         self.push(item);
+        self.len() <= limits::XPATH_NODES_MAX
+    }
+
+    fn list(&mut self) -> Option<&mut Self> {
+        Some(self)
+    }
+
+    fn take_all(&mut self, items: Self) -> bool {
+        if self.is_empty() {
+            *self = items
+        } else {
+            self.extend(items)
+        }
         self.len() <= limits::XPATH_NODES_MAX
     }
 }
@@ -89,6 +113,11 @@ impl<'d> Sink<'d> for Count {
 
     fn take(&mut self, _: Item<'d>) -> bool {
         self.nodes += 1;
+        true
+    }
+
+    fn take_all(&mut self, items: Vec<Item<'d>>) -> bool {
+        self.nodes += items.len();
         true
     }
 }

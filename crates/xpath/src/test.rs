@@ -1,6 +1,6 @@
 //! Node tests made ready for one document: XPath 1.0 section 2.3.
 
-use xml::{Document, Kind, NameId, Node};
+use xml::{Document, Kind, NameId, Node, Sought};
 
 use crate::item::Item;
 use crate::plan::Test;
@@ -71,5 +71,35 @@ impl Ready<'_> {
 
     pub(crate) fn is_never(self) -> bool {
         matches!(self, Self::Never)
+    }
+}
+
+/// A test along the child and descendant axes: what the tree finds by itself, and what is left to ask.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Below<'a> {
+    pub(crate) sought: Sought,
+    left: Option<Ready<'a>>,
+}
+
+impl<'a> Below<'a> {
+    pub(crate) fn new(test: Ready<'a>, document: &Document) -> Self {
+        let (sought, left) = match test {
+            Ready::Node => (Sought::any(), None),
+            Ready::Principal => (Sought::kind(Kind::Element), None),
+            Ready::Name(name) => (Sought::name(document, name), None),
+            Ready::Text => (Sought::kind(Kind::Text), None),
+            Ready::Comment => (Sought::kind(Kind::Comment), None),
+            Ready::Instruction(None) => (Sought::kind(Kind::ProcessingInstruction), None),
+            Ready::Instruction(Some(_)) => (Sought::kind(Kind::ProcessingInstruction), Some(test)),
+            Ready::Namespace(_) => (Sought::kind(Kind::Element), Some(test)),
+            Ready::Never => (Sought::kind(Kind::Namespace), None),
+        };
+        Self { sought, left }
+    }
+
+    /// Whether a node that was found passes the test.
+    #[inline]
+    pub(crate) fn passes(&self, node: Node<'_>) -> bool {
+        self.left.is_none_or(|test| test.passes(node, Kind::Element))
     }
 }
