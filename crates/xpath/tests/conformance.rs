@@ -7,7 +7,7 @@ mod cases;
 
 use std::collections::BTreeSet;
 
-use cases::{answer, document, path};
+use cases::{answer, document, paths};
 use xpath::knock_out::without;
 
 const INVENTORY: &str = include_str!("data/features.cases");
@@ -41,7 +41,7 @@ fn each_case_fails_when_its_feature_is_taken_out_and_only_then() {
     let mut wrong = String::new();
     for case in inventory() {
         let document = document(case.document);
-        let answer = || answer(&document, case.expression, path);
+        let answer = || answer(&document, case.expression, paths);
         let (section, feature, expression) = (case.section, case.feature, case.expression);
         let with = answer();
         if with != case.answer {
@@ -62,7 +62,7 @@ fn the_inventory_has_all_that_the_engine_recognises() {
     let mut unlisted = BTreeSet::new();
     for case in &all {
         let document = document(case.document);
-        let (_, asked) = without("nothing", || answer(&document, case.expression, path));
+        let (_, asked) = without("nothing", || answer(&document, case.expression, paths));
         unlisted.extend(asked.into_iter().filter(|name| !listed.contains(name.as_str())));
     }
     assert!(unlisted.is_empty(), "{unlisted:?}");

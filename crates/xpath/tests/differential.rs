@@ -6,27 +6,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[allow(dead_code, reason = "shared with the cases, which read all of it")]
+mod cases;
 #[allow(dead_code, unreachable_pub, reason = "the crate's own module, shared with the fuzz target")]
 #[path = "../src/properties/generate.rs"]
 mod generate;
-
-use std::io::Write;
-use std::process::{Command, Stdio};
+#[allow(dead_code, reason = "shared with the cases")]
+mod xmllint;
 
 use generate::Dice;
-use xml::{Document, Kind};
-use xpath::{Context, Expression, Item, Nothing, StaticContext, Value};
-
-struct Prefixes;
-
-impl StaticContext for Prefixes {
-    fn namespace(&self, prefix: &str) -> Option<String> {
-        matches!(prefix, "p" | "q").then(|| format!("urn:{prefix}"))
-    }
-}
+use xml::Document;
+use xmllint::{answer, ask, decided_by, same};
 
 const DOCUMENTS: u64 = 100;
 const EXPRESSIONS: usize = 120;
+/// What is longer is cut by xmllint.
+const LONG: usize = 300;
 
 #[test]
 fn libxml2_answers_the_same() {
@@ -36,11 +31,11 @@ fn libxml2_answers_the_same() {
         let text = generate::document(&mut dice);
         let expressions: Vec<String> =
             (0..EXPRESSIONS).map(|_| generate::expression(&mut dice)).collect();
-        let theirs = xmllint(&text, &expressions);
+        let theirs = ask(&text, &expressions);
         assert_eq!(theirs.len(), expressions.len(), "an answer for each expression");
         let document = Document::parse(text.as_bytes()).unwrap();
         for (expression, theirs) in expressions.iter().zip(&theirs) {
-            if libxml2_differs(expression) {
+            if decided_by(expression).is_some() || expression.len() > LONG {
                 continue;
             }
             let ours = answer(&document, expression);
@@ -54,135 +49,9 @@ fn libxml2_answers_the_same() {
     assert!(different.is_empty(), "{} differ, among them\n{few}", different.len());
 }
 
-/// See `data/differences.cases`. Besides, xmllint cuts long lines.
-fn libxml2_differs(expression: &str) -> bool {
-    let has = |part: &str| expression.contains(part);
-    let attributes = has("@") || has("attribute::");
-    let takes_first = has("string(") || has("node()[") || has("name(");
-    (has("following::") && attributes)
-        || has(".//.")
-        || (has("node()") && takes_first)
-        || expression.len() > 300
-}
-
 /// From the first line on that differs, a few of each.
 fn differing(ours: &str, theirs: &str) -> (String, String) {
     let common = ours.lines().zip(theirs.lines()).take_while(|(a, b)| a == b).count();
     let few = |text: &str| text.lines().skip(common).take(4).collect::<Vec<_>>().join(" ");
     (few(ours), few(theirs))
-}
-
-fn same(ours: &str, theirs: &str) -> bool {
-    let cut = theirs.strip_suffix("...\n");
-    if ours == theirs || cut.is_some_and(|cut| ours.starts_with(cut)) {
-        return true;
-    }
-    let number = |text: &str| {
-        let figures = text.strip_prefix("Object is a number : ")?;
-        figures.trim_end().replace("Infinity", "inf").parse::<f64>().ok()
-    };
-    match (number(ours), number(theirs)) {
-        (Some(ours), Some(theirs)) => {
-            (ours - theirs).abs() <= ours.abs() * 1e-5
-                || (ours == theirs)
-                || (ours.is_nan() && theirs.is_nan())
-        }
-        _ => false,
-    }
-}
-
-/// What our engine answers, in the words of xmllint.
-fn answer(document: &Document, text: &str) -> String {
-    let expression = Expression::compile(text, &Prefixes).unwrap();
-    match expression.evaluate(Context::new(document.root()), &mut Nothing).unwrap() {
-        Value::NodeSet(nodes) => {
-            let mut shown: Vec<String> = nodes.iter().map(show).collect();
-            shown.sort();
-            format!(
-                "Object is a Node Set :\nSet contains {} nodes:\n{}",
-                nodes.len(),
-                shown.concat()
-            )
-        }
-        Value::String(text) => format!("Object is a string : {text}\n"),
-        Value::Number(number) => format!("Object is a number : {number}\n"),
-        Value::Boolean(value) => format!("Object is a Boolean : {value}\n"),
-    }
-}
-
-fn show(item: Item<'_>) -> String {
-    let node = item.node().unwrap();
-    let attribute = |name: &str, value: &str| match value {
-        "" => format!("ATTRIBUTE {name}\n"),
-        value => format!("ATTRIBUTE {name}\nTEXT\ncontent={value}\n"),
-    };
-    match node.kind() {
-        Kind::Root => "/\n".to_owned(),
-        Kind::Element => {
-            let mut out = format!("ELEMENT {}\n", item.qualified_name());
-            for (prefix, uri) in node.declarations() {
-                out.push_str(&format!("namespace {prefix} href={uri}\n"));
-            }
-            for one in node.attributes() {
-                let name = Item::from(one).local_name();
-                out.push_str(&attribute(name, one.text()));
-            }
-            out
-        }
-        Kind::Attribute => attribute(node.local_name(), node.text()),
-        Kind::Text => format!("TEXT\ncontent={}\n", node.text()),
-        Kind::Comment => format!("COMMENT\ncontent={}\n", node.text()),
-        Kind::ProcessingInstruction => match node.text() {
-            "" => format!("PI {}\n", node.local_name()),
-            text => format!("PI {}\ncontent={text}\n", node.local_name()),
-        },
-        Kind::Namespace => unreachable!("the generator asks for none"),
-    }
-}
-
-/// The answers of `xmllint --shell`, without indentation and numbering.
-fn xmllint(document: &str, expressions: &[String]) -> Vec<String> {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("document.xml");
-    std::fs::write(&file, document).unwrap();
-    let mut command = Command::new("xmllint");
-    command.arg("--shell").arg(&file).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let Ok(mut child) = command.stderr(Stdio::null()).spawn() else {
-        panic!("xmllint is missing: install the Debian package libxml2-utils");
-    };
-    let mut script = String::from("setns p=urn:p\nsetns q=urn:q\n");
-    for expression in expressions {
-        script.push_str(&format!("xpath {expression}\n"));
-    }
-    script.push_str("bye\n");
-    let mut input = child.stdin.take().unwrap();
-    let writer = std::thread::spawn(move || input.write_all(script.as_bytes()));
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    let shown = String::from_utf8(output.stdout).unwrap();
-    let answers = shown.split("/ > ").skip(3).filter(|answer| !answer.trim().is_empty());
-    answers.map(tidy).collect()
-}
-
-fn tidy(answer: &str) -> String {
-    // What a path that was cut short is printed as.
-    if answer.contains("NodeSet is NULL !") {
-        return "Object is a Node Set :\nSet contains 0 nodes:\n".to_owned();
-    }
-    if !answer.starts_with("Object is a Node Set") {
-        return answer.to_owned();
-    }
-    let mut head = String::new();
-    let mut nodes: Vec<String> = Vec::new();
-    for line in answer.lines() {
-        let line = line.trim_start();
-        let numbered = line.split_once(' ').filter(|(number, _)| number.parse::<u32>().is_ok());
-        match (numbered, nodes.last_mut()) {
-            (Some((_, node)), _) => nodes.push(format!("{}\n", node.trim_start())),
-            (None, Some(node)) => node.extend([line, "\n"]),
-            (None, None) => head.extend([line, "\n"]),
-        }
-    }
-    nodes.sort();
-    head + &nodes.concat()
 }

@@ -6,7 +6,7 @@ mod cases;
 
 use std::collections::BTreeSet;
 
-use cases::{Given, answer, path};
+use cases::{Given, answer, paths};
 use xml::Document;
 use xpath::{Context, Expression, Value};
 
@@ -27,7 +27,7 @@ fn every_case_of_the_recommendation_has_its_answer() {
     let document = Document::parse(SHOP).unwrap();
     let mut wrong = Vec::new();
     for (section, text, expected) in cases() {
-        let found = answer(&document, text, path);
+        let found = answer(&document, text, paths);
         if found != expected.trim_end() {
             wrong.push(format!("{section}: {text}\n  expected {expected}\n  found    {found}"));
         }
@@ -79,6 +79,6 @@ fn id_finds_elements_by_declared_ids() {
         ("count(id(5))", "0"),
     ];
     for (text, expected) in cases {
-        assert_eq!(answer(&document, text, path), expected, "{text}");
+        assert_eq!(answer(&document, text, paths), expected, "{text}");
     }
 }

@@ -195,7 +195,7 @@ fn scalar(dice: &mut Dice, depth: usize) -> String {
         };
     }
     let below = depth - 1;
-    match dice.roll(12) {
+    match dice.roll(16) {
         0 => format!("count({})", path(dice, below)),
         1 => format!("sum({})", path(dice, below)),
         2 => format!("string({})", path(dice, below)),
@@ -209,7 +209,17 @@ fn scalar(dice: &mut Dice, depth: usize) -> String {
             format!("({} {operator} {})", scalar(dice, below), scalar(dice, below))
         }
         9 => one_argument(dice, below),
-        10 => {
+        10 => format!("(-{})", scalar(dice, below)),
+        11 => {
+            let (from, to) = (dice.pick(&["12", "xyz", "- "]), dice.pick(&["AB", "", "ayx"]));
+            format!("translate({}, '{from}', '{to}')", scalar(dice, below))
+        }
+        12 => {
+            let (from, len) = (dice.roll(4), dice.pick(&["1", "2.5", "-1", "1 div 0"]));
+            format!("substring({}, {from}, {len})", scalar(dice, below))
+        }
+        13 => format!("count({}/namespace::*)", path(dice, below)),
+        14 => {
             let name = dice.pick(&[
                 "concat",
                 "starts-with",

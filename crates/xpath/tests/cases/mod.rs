@@ -2,8 +2,8 @@
 
 use xml::{Document, Kind, Node};
 use xpath::{
-    Context, Environment, EvalError, ExpandedName, Expression, FunctionId, Item, StaticContext,
-    Value, VariableId,
+    Context, Environment, EvalError, ExpandedName, Expression, FunctionId, Item, NodeSet,
+    StaticContext, Value, VariableId,
 };
 
 /// What the cases may use: the prefixes `p` and `q`, `$v`, `p:twice()`.
@@ -45,21 +45,27 @@ pub(crate) fn document(text: &str) -> Document {
 }
 
 /// `!` for what is refused.
-pub(crate) fn answer(document: &Document, text: &str, show: impl Fn(Item<'_>) -> String) -> String {
+pub(crate) fn answer(
+    document: &Document,
+    text: &str,
+    show: impl Fn(&NodeSet<'_>) -> String,
+) -> String {
     let Ok(expression) = Expression::compile(text, &Given) else { return "!".to_owned() };
     match expression.evaluate(Context::new(document.root()), &mut Given).unwrap() {
-        Value::NodeSet(nodes) => {
-            let shown: Vec<String> = nodes.iter().map(show).collect();
-            shown.join(" ")
-        }
+        Value::NodeSet(nodes) => show(&nodes),
         Value::String(text) => format!("\"{text}\""),
         number @ Value::Number(_) => number.string().into_owned(),
         Value::Boolean(value) => value.to_string(),
     }
 }
 
-/// `/shop[1]/item[2]/@id`
-pub(crate) fn path(item: Item<'_>) -> String {
+/// `/shop[1]/item[2] /shop[1]/item[2]/@id`
+pub(crate) fn paths(nodes: &NodeSet<'_>) -> String {
+    let shown: Vec<String> = nodes.iter().map(path).collect();
+    shown.join(" ")
+}
+
+fn path(item: Item<'_>) -> String {
     let Some(node) = item.node() else { return format!("namespace {}", item.local_name()) };
     let above = match node.parent() {
         Some(parent) if parent.kind() != Kind::Root => path(parent.into()),

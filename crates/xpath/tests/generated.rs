@@ -1,0 +1,185 @@
+//! Documents and expressions by dice, kept as data with the answers that libxml2 and we give: `data/generated.cases`.
+//! The cases are read without either; whether libxml2 still says the same is asked where xmllint is.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
+#[allow(dead_code, reason = "shared with the inventory, which reads all of it")]
+mod cases;
+#[allow(dead_code, unreachable_pub, reason = "the crate's own module, shared with the fuzz target")]
+#[path = "../src/properties/generate.rs"]
+mod generate;
+mod xmllint;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write;
+
+use generate::Dice;
+use xml::{Document, Node};
+use xpath::NodeSet;
+
+const CASES: &str = include_str!("data/generated.cases");
+const HEAD: &str = "\
+# Made by dice: `cargo test -p penstock-xpath --test generated -- --ignored` writes it anew.
+# A document, then `expression | answer`. Nodes are shown by their places in document order, `#` in front: 0 is the root, 3@id an
+# attribute of 3, 5-7 are three. Each answer is libxml2's too, except those behind `libxml2:`, where the section named
+# decides against it (differences.cases).
+";
+const DOCUMENTS: u64 = 50;
+const EXPRESSIONS: usize = 140;
+/// Longer expressions and answers aren't kept.
+const LONG: usize = 140;
+/// Empty answers that are kept, of one document.
+const EMPTY: usize = 10;
+
+struct Case {
+    document: &'static str,
+    expression: &'static str,
+    answer: &'static str,
+    differs: bool,
+}
+
+fn all() -> Vec<Case> {
+    let mut document = "";
+    let mut all = Vec::new();
+    for line in CASES.lines().filter(|line| !line.starts_with('#')) {
+        if line.starts_with('<') {
+            document = line;
+            continue;
+        }
+        let (rest, differs) = match line.rsplit_once(" | libxml2: ") {
+            Some((rest, _)) => (rest, true),
+            None => (line, false),
+        };
+        let (expression, answer) = rest.rsplit_once(" | ").unwrap();
+        all.push(Case { document, expression, answer, differs });
+    }
+    all
+}
+
+/// Places in document order.
+struct Places<'d>(HashMap<Node<'d>, usize>);
+
+impl<'d> Places<'d> {
+    fn of(document: &'d Document) -> Self {
+        let below = document.root().descendants();
+        Self(std::iter::once(document.root()).chain(below).zip(0..).collect())
+    }
+
+    /// `#3 5-7 9@id`
+    fn show(&self, nodes: &NodeSet<'_>) -> String {
+        let mut out = "#".to_owned();
+        let mut run: Option<(usize, usize)> = None;
+        for item in nodes {
+            let node = item.node().unwrap();
+            let Some(place) = self.0.get(&node).copied() else {
+                end(&mut run, &mut out);
+                _ = write!(out, "{}@{} ", self.0[&node.parent().unwrap()], item.qualified_name());
+                continue;
+            };
+            match &mut run {
+                Some((_, last)) if *last + 1 == place => *last = place,
+                _ => {
+                    end(&mut run, &mut out);
+                    run = Some((place, place));
+                }
+            }
+        }
+        end(&mut run, &mut out);
+        out.trim_end().to_owned()
+    }
+}
+
+fn end(run: &mut Option<(usize, usize)>, out: &mut String) {
+    match run.take() {
+        Some((first, last)) if first == last => _ = write!(out, "{first} "),
+        Some((first, last)) => _ = write!(out, "{first}-{last} "),
+        None => {}
+    }
+}
+
+fn answer(document: &Document, expression: &str) -> String {
+    let places = Places::of(document);
+    cases::answer(document, expression, |nodes| places.show(nodes))
+}
+
+#[test]
+fn every_generated_case_has_its_answer() {
+    let all = all();
+    let mut wrong = Vec::new();
+    for group in all.chunk_by(|one, next| one.document == next.document) {
+        let document = cases::document(group[0].document);
+        for case in group {
+            let found = answer(&document, case.expression);
+            if found != case.answer {
+                wrong.push(format!(
+                    "{}\n  wanted {}\n  found  {found}",
+                    case.expression, case.answer
+                ));
+            }
+        }
+    }
+    let few = wrong.iter().take(20).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(wrong.is_empty(), "{} of {}, among them\n{few}", wrong.len(), all.len());
+    assert!(all.len() >= 3_000, "{}", all.len());
+}
+
+#[test]
+fn xmllint_answers_the_generated_cases_alike() {
+    let all = all();
+    let mut wrong = Vec::new();
+    for group in all.chunk_by(|one, next| one.document == next.document) {
+        let document = cases::document(group[0].document);
+        let asked: Vec<&Case> = group.iter().filter(|case| !case.differs).collect();
+        let expressions: Vec<String> =
+            asked.iter().map(|case| case.expression.to_owned()).collect();
+        let answers = xmllint::ask(group[0].document, &expressions);
+        assert_eq!(answers.len(), expressions.len());
+        for (expression, theirs) in expressions.iter().zip(&answers) {
+            if !xmllint::same(&xmllint::answer(&document, expression), theirs) {
+                wrong.push(format!("{expression}: {theirs}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+#[ignore = "writes data/generated.cases"]
+fn the_cases_are_written_anew() {
+    let mut out = HEAD.to_owned();
+    for seed in 1..=DOCUMENTS {
+        let mut dice = Dice::seeded(seed + 1_000);
+        let text = generate::document(&mut dice);
+        let document = cases::document(&text);
+        let thrown: BTreeSet<String> =
+            (0..EXPRESSIONS).map(|_| generate::expression(&mut dice)).collect();
+        let mut empty = 0;
+        let kept: Vec<(String, String)> = thrown
+            .into_iter()
+            .map(|expression| (answer(&document, &expression), expression))
+            .filter(|(answer, expression)| {
+                empty += usize::from(answer == "#");
+                let short = answer.len() <= LONG && expression.len() <= LONG;
+                short && (answer != "#" || empty <= EMPTY)
+            })
+            .map(|(answer, expression)| (expression, answer))
+            .collect();
+        let expressions: Vec<String> = kept.iter().map(|(one, _)| one.clone()).collect();
+        let theirs = xmllint::ask(&text, &expressions);
+        assert_eq!(theirs.len(), kept.len(), "an answer for each expression");
+        _ = writeln!(out, "{text}");
+        for ((expression, answer), theirs) in kept.iter().zip(&theirs) {
+            _ = write!(out, "{expression} | {answer}");
+            let ours = xmllint::answer(&document, expression);
+            if !xmllint::same(&ours, theirs) {
+                let section = xmllint::decided_by(expression);
+                let section =
+                    section.unwrap_or_else(|| panic!("{text}\n{expression}\n{ours}\n{theirs}"));
+                _ = write!(out, " | libxml2: {section}");
+            }
+            out.push('\n');
+        }
+    }
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/generated.cases");
+    std::fs::write(file, out).unwrap();
+}
