@@ -1,14 +1,20 @@
-//! Garbage collector logs of JVM targets, for the two GC columns of the published tables.
+//! Garbage collector logs of JVM targets, for the GC columns of the published tables.
 //!
-//! Reads a log in the form of JDK 9 and later (`-Xlog:gc*`, unified logging, with the uptime among its
-//! decorations, as by default); answers what GCViewer's summary says of it: share of the time without a
+//! Reads a log in the form of JDK 9 and later ([`unified`]: `-Xlog:gc*`) or in that of JDK 8 and before
+//! ([`older`]: `-Xloggc`); answers what GCViewer's summary says of it: share of the time without a
 //! pause, largest heap, heap in use after full collections.
 //!
-//! A collection is full when it looked at the whole heap: `Pause Full`, and ZGC's collections but for
-//! the minor ones. Shenandoah's concurrent cycles count none, as their log says no figure for the whole.
+//! The time counts from the beginning of the first collection to the end of the last, as in GCViewer.
+//! A collection is full when it looked at the whole heap: a full one by name, a young one that had to
+//! go on in the old generation, and ZGC's collections but for the minor ones. Shenandoah's concurrent
+//! cycles count none, as their log says no figure for the whole.
 //!
-//! Architecture invariant: a line that isn't understood is passed over; a log without any collector's
-//! name is refused.
+//! Architecture invariant: what isn't understood is passed over; a log without any collector's name is
+//! refused.
+
+mod older;
+mod stamp;
+mod unified;
 
 use std::path::Path;
 
@@ -31,118 +37,59 @@ pub fn read(file: &Path) -> Result<Gc, String> {
 }
 
 /// # Errors
-/// A sentence: no line of it names a collector, or says when it was written.
+/// A sentence: no part of it names a collector, or says when it was written.
 pub fn parse(text: &str) -> Result<Gc, String> {
-    let mut seen = Seen::default();
-    for line in text.lines().filter_map(Line::of) {
-        seen.line(&line);
-    }
-    seen.sum_up()
+    let unified = unified::read(text);
+    let seen = if unified.collector.is_some() { unified } else { older::read(text) };
+    seen.sum_up().ok_or_else(|| {
+        "no collector is named in it, or no time; write it with -Xlog:gc*:file=gc.log (JDK 9 or later) \
+         or with -XX:+PrintGCDetails -XX:+PrintGCDateStamps -Xloggc:gc.log (JDK 8)"
+            .to_owned()
+    })
 }
 
-/// The collector's name in its log, and the one that people use.
-#[rustfmt::skip]
-const COLLECTORS: &[(&str, &str)] = &[
-    ("Serial",                  "Serial"),
-    ("Parallel",                "Parallel"),
-    ("Concurrent Mark Sweep",   "CMS"),
-    ("G1",                      "G1"),
-    ("The Z Garbage Collector", "ZGC"),
-    ("Shenandoah",              "Shenandoah"),
-];
-
-/// `[0.189s][info][gc] GC(0) Pause Young ...`: when, and the text behind the decorations.
-struct Line<'l> {
-    at_s: f64,
-    /// Behind `GC(n) `; `None` for lines outside of a collection.
-    event: Option<&'l str>,
-    text: &'l str,
-}
-
-impl<'l> Line<'l> {
-    fn of(line: &'l str) -> Option<Self> {
-        let (mut at_s, mut rest) = (None, line);
-        while let Some((decoration, behind)) =
-            rest.strip_prefix('[').and_then(|l| l.split_once(']'))
-        {
-            at_s = at_s.or_else(|| uptime_s(decoration.trim()));
-            rest = behind;
-        }
-        let text = rest.trim();
-        let event = text.strip_prefix("GC(").and_then(|rest| rest.split_once(") "));
-        let event = event.map(|(_, event)| {
-            // Generational ZGC says which generation it speaks of.
-            let of = ["y: ", "Y: ", "O: ", "o: "].iter().find_map(|of| event.strip_prefix(of));
-            of.unwrap_or(event).trim()
-        });
-        Some(Self { at_s: at_s?, event, text })
-    }
-}
-
-/// `0.189s`, or `189ms` as `uptimemillis` has it.
-fn uptime_s(decoration: &str) -> Option<f64> {
-    if let Some(ms) = decoration.strip_suffix("ms") {
-        return ms.parse::<u64>().ok().map(|ms| ms as f64 / 1_000.0);
-    }
-    decoration.strip_suffix('s')?.parse().ok()
-}
-
+/// What was read so far. Times are milliseconds since some moment, the same for the whole log.
 #[derive(Default)]
 struct Seen {
     collector: Option<&'static str>,
-    first_s: Option<f64>,
-    last_s: f64,
+    first_ms: Option<f64>,
+    last_ms: f64,
+    /// How long it went on after that.
+    tail_ms: f64,
     pauses_ms: Vec<f64>,
     capacity_bytes: u64,
     after_full: Vec<f64>,
 }
 
 impl Seen {
-    fn line(&mut self, line: &Line<'_>) {
-        self.first_s.get_or_insert(line.at_s);
-        self.last_s = self.last_s.max(line.at_s);
-        let Some(event) = line.event else {
-            let name = line.text.strip_prefix("Using ");
-            let known = COLLECTORS.iter().find(|(long, _)| name == Some(*long));
-            self.collector = self.collector.or(known.map(|(_, name)| *name));
-            return;
-        };
-        if let Some(capacities) = event.strip_prefix("Capacity:") {
-            let sizes = capacities.split_ascii_whitespace().filter_map(bytes);
-            self.capacity_bytes = sizes.fold(self.capacity_bytes, u64::max);
-        }
-        let change = event.split_ascii_whitespace().find_map(Change::of);
-        let of_heap = !event.starts_with("Metaspace:");
-        if let Some(capacity) = change.filter(|_| of_heap).and_then(|change| change.capacity) {
-            self.capacity_bytes = self.capacity_bytes.max(capacity);
-        }
-        let pause_ms: Option<f64> =
-            event.rsplit_once(' ').and_then(|(_, last)| last.strip_suffix("ms")?.parse().ok());
-        if event.starts_with("Pause ") {
-            self.pauses_ms.extend(pause_ms);
-        }
-        let whole = ["Pause Full", "Garbage Collection (", "Major Collection ("];
-        if let Some(change) = change
-            && whole.iter().any(|whole| event.starts_with(whole))
-        {
-            self.after_full.push(change.after as f64);
-        }
+    /// Something of a collection happened then.
+    fn at(&mut self, ms: f64) {
+        self.first_ms = Some(self.first_ms.map_or(ms, |first| first.min(ms)));
+        self.last_ms = self.last_ms.max(ms);
     }
 
-    fn sum_up(self) -> Result<Gc, String> {
-        let help = "write it with -Xlog:gc*:file=gc.log (JDK 9 or later)";
-        let collector = self.collector.ok_or_else(|| format!("no collector is named; {help}"))?;
-        let first_s = self.first_s.ok_or_else(|| format!("no line says when; {help}"))?;
-        let total_ms = (self.last_s - first_s) * 1_000.0;
+    fn pause(&mut self, begin_ms: f64, pause_ms: f64) {
+        self.at(begin_ms);
+        self.pauses_ms.push(pause_ms);
+    }
+
+    fn capacity(&mut self, bytes: u64) {
+        self.capacity_bytes = self.capacity_bytes.max(bytes);
+    }
+
+    fn sum_up(self) -> Option<Gc> {
+        let collector = self.collector?;
+        let total_ms = self.last_ms - self.first_ms? + self.tail_ms;
         let pause_total_ms: f64 = self.pauses_ms.iter().sum();
         let paused = if total_ms > 0.0 { pause_total_ms / total_ms } else { 0.0 };
         let count = self.after_full.len() as f64;
         let mean = (count > 0.0).then(|| self.after_full.iter().sum::<f64>() / count);
         let sd = mean.map(|mean| {
             let squares = self.after_full.iter().map(|after| (after - mean).powi(2));
-            (squares.sum::<f64>() / count).sqrt()
+            // Of a sample, as GCViewer has it; of one value it is 0.
+            (squares.sum::<f64>() / (count - 1.0).max(1.0)).sqrt()
         });
-        Ok(Gc {
+        Some(Gc {
             collector: collector.to_owned(),
             throughput_percent: 100.0 * (1.0 - paused),
             footprint_bytes: self.capacity_bytes,
@@ -156,7 +103,7 @@ impl Seen {
     }
 }
 
-/// `12M->1M(46M)`, or ZGC's `14M(29%)->26M(54%)`.
+/// `12M->1M(46M)`, ZGC's `14M(29%)->26M(54%)`, or G1's `7168.0K(48.0M)->645.3K(48.0M)`.
 #[derive(Clone, Copy)]
 struct Change {
     after: u64,
@@ -172,17 +119,26 @@ impl Change {
     }
 }
 
-/// `46M`.
+/// `46M`, `645.3K`.
 fn bytes(text: &str) -> Option<u64> {
-    let unit = text.chars().last()?;
-    let shift = match unit {
-        'B' => 0,
-        'K' => 10,
-        'M' => 20,
-        'G' => 30,
+    let unit: f64 = match text.chars().last()? {
+        'B' => 1.0,
+        'K' => 1_024.0,
+        'M' => 1_048_576.0,
+        'G' => 1_073_741_824.0,
         _ => return None,
     };
-    text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(1 << shift)
+    let number = text.get(..text.len() - 1)?;
+    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return None;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "digits only, so not negative; what is larger than any memory is cut to the largest"
+    )]
+    let bytes = (number.parse::<f64>().ok()? * unit).round() as u64;
+    Some(bytes)
 }
 
 #[cfg(test)]

@@ -1,0 +1,89 @@
+//! Unified logging, JDK 9 and later: a line begins with decorations in brackets, the uptime among them
+//! by default.
+
+use super::{Change, Seen, bytes};
+
+pub(super) fn read(text: &str) -> Seen {
+    let mut seen = Seen::default();
+    for line in text.lines().filter_map(Line::of) {
+        take(&mut seen, &line);
+    }
+    seen
+}
+
+/// The collector's name in its log, and the one that people use.
+#[rustfmt::skip]
+const COLLECTORS: &[(&str, &str)] = &[
+    ("Serial",                  "Serial"),
+    ("Parallel",                "Parallel"),
+    ("Concurrent Mark Sweep",   "CMS"),
+    ("G1",                      "G1"),
+    ("The Z Garbage Collector", "ZGC"),
+    ("Shenandoah",              "Shenandoah"),
+];
+
+/// `[0.189s][info][gc] GC(0) Pause Young ...`: when, and the text behind the decorations.
+struct Line<'l> {
+    at_ms: f64,
+    /// Behind `GC(n) `; `None` for lines outside of a collection.
+    event: Option<&'l str>,
+    text: &'l str,
+}
+
+impl<'l> Line<'l> {
+    fn of(line: &'l str) -> Option<Self> {
+        let (mut at_ms, mut rest) = (None, line);
+        while let Some((decoration, behind)) =
+            rest.strip_prefix('[').and_then(|l| l.split_once(']'))
+        {
+            at_ms = at_ms.or_else(|| uptime_ms(decoration.trim()));
+            rest = behind;
+        }
+        let text = rest.trim();
+        let event = text.strip_prefix("GC(").and_then(|rest| rest.split_once(") "));
+        let event = event.map(|(_, event)| {
+            // Generational ZGC says which generation it speaks of.
+            let of = ["y: ", "Y: ", "O: ", "o: "].iter().find_map(|of| event.strip_prefix(of));
+            of.unwrap_or(event).trim()
+        });
+        Some(Self { at_ms: at_ms?, event, text })
+    }
+}
+
+/// `0.189s`, or `189ms` as `uptimemillis` has it.
+fn uptime_ms(decoration: &str) -> Option<f64> {
+    if let Some(ms) = decoration.strip_suffix("ms") {
+        return ms.parse::<u64>().ok().map(|ms| ms as f64);
+    }
+    decoration.strip_suffix('s')?.parse::<f64>().ok().map(|s| s * 1_000.0)
+}
+
+fn take(seen: &mut Seen, line: &Line<'_>) {
+    let Some(event) = line.event else {
+        let name = line.text.strip_prefix("Using ");
+        let known = COLLECTORS.iter().find(|(long, _)| name == Some(*long));
+        seen.collector = seen.collector.or(known.map(|(_, name)| *name));
+        return;
+    };
+    seen.at(line.at_ms);
+    if let Some(capacities) = event.strip_prefix("Capacity:") {
+        capacities.split_ascii_whitespace().filter_map(bytes).for_each(|one| seen.capacity(one));
+    }
+    let change = event.split_ascii_whitespace().find_map(Change::of);
+    let of_heap = !event.starts_with("Metaspace:");
+    if let Some(capacity) = change.filter(|_| of_heap).and_then(|change| change.capacity) {
+        seen.capacity(capacity);
+    }
+    let pause_ms: Option<f64> =
+        event.rsplit_once(' ').and_then(|(_, last)| last.strip_suffix("ms")?.parse().ok());
+    if let Some(pause_ms) = pause_ms.filter(|_| event.starts_with("Pause ")) {
+        // The line is written when the pause is over.
+        seen.pause(line.at_ms - pause_ms, pause_ms);
+    }
+    let whole = ["Pause Full", "Garbage Collection (", "Major Collection ("];
+    if let Some(change) = change
+        && whole.iter().any(|whole| event.starts_with(whole))
+    {
+        seen.after_full.push(change.after as f64);
+    }
+}
