@@ -4,11 +4,11 @@ use crate::document::{
     AttributeRecord, COMMENT, Declaration, Document, ELEMENT, Instruction, NOBODY, NONE, PI,
     Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
 };
-use crate::dtd::Entity;
+use crate::dtd::{Dtd, Entity};
 use crate::error::{Fault, XmlError};
 use crate::input::Input;
 use crate::machine::quick::Take;
-use crate::machine::{Machine, Span, Step, View};
+use crate::machine::{Machine, Span, Step};
 use crate::names::{EMPTY, Names, Symbol, number};
 use crate::options::Options;
 
@@ -41,41 +41,38 @@ fn read(input: &Input<'_>, options: &Options) -> Result<Document, Fault> {
     let mut tree = Tree::for_reading(tags.saturating_add(tags / 2).saturating_add(8));
     loop {
         machine.run(view, &mut tree);
-        match machine.step(view) {
-            Ok(Step::Start { qname, at }) => tree.start(&machine, qname, at),
-            Ok(Step::End) => drop(tree.leave()),
-            Ok(Step::Text(span)) => tree.leaf(TEXT, span),
-            Ok(Step::Comment(span)) => tree.leaf(COMMENT, span),
-            Ok(Step::Instruction { target, data, at }) => {
-                let name = machine.namespaces.names.name(EMPTY, target);
-                let qname = machine.namespaces.names.qname(EMPTY, name);
-                tree.instruction(qname, data, at);
-            }
-            Ok(Step::Finished) => break,
-            Err(fault) => return Err(fault),
+        let step = machine.careful_step(view)?;
+        match tree.take(&mut machine, step) {
+            Taken::Some => {}
+            Taken::Nothing | Taken::End => break,
         }
     }
-    Ok(finish(tree, machine, view))
+    let growth = machine.spill.len().saturating_add(view.dtd.text.len());
+    let mut text = String::with_capacity(view.source.len().saturating_add(growth));
+    text.push_str(view.source);
+    Ok(finish(tree, machine, view.dtd, text))
 }
 
-fn finish(tree: Tree, machine: Machine, view: View<'_>) -> Document {
+/// The document of a `tree` whose source is `text`.
+pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) -> Document {
     let Tree { mut document, ids, .. } = tree;
-    let declared = if machine.entities_used() { view.dtd.text.as_str() } else { "" };
-    let (source, spill) = (view.source, machine.spill.as_str());
-    document.text = String::with_capacity(source.len() + declared.len() + spill.len());
-    document.text.push_str(source);
-    document.text.push_str(declared);
-    document.text.push_str(spill);
-    document.source_len = number(source.len());
-    let origin = |(start, place): &(usize, usize)| (number(source.len() + start), number(*place));
-    document.spills = view.dtd.origins.iter().map(origin).collect();
+    let source_len = text.len();
+    let declared = if machine.entities_used() { dtd.text.as_str() } else { "" };
+    text.reserve_exact(declared.len().saturating_add(machine.spill.len()));
+    text.push_str(declared);
+    text.push_str(&machine.spill);
+    text.shrink_to_fit();
+    document.text = text;
+    document.source_len = number(source_len);
+    let origin = |(start, place): &(usize, usize)| (number(source_len + start), number(*place));
+    document.spills = dtd.origins.iter().map(origin).collect();
     document.spills.extend_from_slice(&machine.origins);
     document.names = machine.namespaces.names;
     for (value, owner) in ids {
         let id = Box::from(document.slice(value.start, value.len));
         document.ids.entry(id).or_insert(owner);
     }
-    for (name, entity) in &view.dtd.entities {
+    for (name, entity) in &dtd.entities {
         if let Entity::Unparsed(system) = entity {
             document.unparsed.insert(name.as_str().into(), system.as_str().into());
         }
@@ -106,7 +103,16 @@ impl Take for Tree {
     }
 }
 
+/// What a step brought to a tree.
+pub(crate) enum Taken {
+    Some,
+    /// The source has to go on first.
+    Nothing,
+    End,
+}
+
 /// A document that grows in document order.
+#[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) document: Document,
     /// Open nodes, and their last children so far.
@@ -123,7 +129,7 @@ impl Default for Tree {
 
 impl Tree {
     /// The names are those of the machine, in the end.
-    fn for_reading(nodes: usize) -> Self {
+    pub(crate) fn for_reading(nodes: usize) -> Self {
         Self::of(Document::with_capacity(nodes, Names::none()))
     }
 
@@ -146,6 +152,50 @@ impl Tree {
             record.next = index;
         }
         index
+    }
+
+    /// Adds what a step brought.
+    #[inline]
+    pub(crate) fn take(&mut self, machine: &mut Machine, step: Step) -> Taken {
+        match step {
+            Step::Start { qname, at } => self.start(machine, qname, at),
+            Step::End => drop(self.leave()),
+            Step::Text(span) => self.leaf(TEXT, span),
+            Step::Comment(span) => self.leaf(COMMENT, span),
+            Step::Instruction { target, data, at } => {
+                let name = machine.namespaces.names.name(EMPTY, target);
+                let qname = machine.namespaces.names.qname(EMPTY, name);
+                self.instruction(qname, data, at);
+            }
+            Step::Wait => return Taken::Nothing,
+            Step::Finished => return Taken::End,
+        }
+        Taken::Some
+    }
+
+    /// What had an address from `from` on has it from `to` on.
+    pub(crate) fn move_behind(&mut self, from: u32, to: u32) {
+        let moved = |address: &mut u32| {
+            if *address >= from {
+                *address = address.wrapping_sub(from).wrapping_add(to);
+            }
+        };
+        for record in &mut self.document.nodes {
+            let is_address = match record.kind() {
+                ELEMENT => record.b & TAGGED == 0,
+                kind => matches!(kind, TEXT | COMMENT),
+            };
+            if is_address {
+                moved(&mut record.a);
+            }
+        }
+        self.document.tags.iter_mut().for_each(|tag| moved(&mut tag.at));
+        self.document.attributes.iter_mut().for_each(|record| moved(&mut record.start));
+        self.ids.iter_mut().for_each(|(value, _)| moved(&mut value.start));
+        for instruction in &mut self.document.instructions {
+            moved(&mut instruction.start);
+            moved(&mut instruction.at);
+        }
     }
 
     fn start(&mut self, machine: &Machine, qname: u32, at: u32) {

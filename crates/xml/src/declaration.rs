@@ -1,6 +1,8 @@
 //! The XML declaration (section 2.8, production 23).
 
-use crate::error::{Fault, XmlErrorKind};
+use crate::decode::Encoding;
+use crate::error::{Fault, XmlError, XmlErrorKind};
+use crate::scan::Search;
 
 /// What it says; `end` is where the document goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,12 +15,64 @@ pub(crate) struct Declaration<'t> {
 const USUAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
 const USUAL_ENCODING: std::ops::Range<usize> = 30..35;
 
+const START: &str = "<?xml";
+
+/// Where the document goes on behind its declaration; none as long as more has to come to tell, unless `text`
+/// is the whole. `broken` is what cut the text short.
+///
+/// # Errors
+/// A malformed declaration, or one that doesn't agree with the `encoding` of the bytes.
+pub(crate) fn pass(
+    text: &str,
+    encoding: Encoding,
+    broken: Option<&Fault>,
+    whole: bool,
+    search: &mut Search,
+) -> Result<Option<usize>, XmlError> {
+    if !begins(text) {
+        let undecided = !whole && text.len() <= START.len() && START.starts_with(text);
+        return Ok((!undecided).then_some(0));
+    }
+    // No value that may stand in it holds `?>`.
+    let head = match end(text.as_bytes(), search) {
+        Some(end) => text.get(..end).unwrap_or(text),
+        None if whole => text,
+        None => return Ok(None),
+    };
+    match (read(head), broken) {
+        (Ok(declared), _) => {
+            let declared = declared.unwrap_or_default();
+            let name = declared.encoding.unwrap_or_default();
+            match encoding.disagrees(name).filter(|_| declared.encoding.is_some()) {
+                None => Ok(Some(declared.end)),
+                Some(found) => {
+                    let at = head.find(name).unwrap_or(0);
+                    let declared = name.to_owned();
+                    let kind = XmlErrorKind::EncodingMismatch { declared, found };
+                    Err(Fault::new(at, kind).locate(text))
+                }
+            }
+        }
+        (Err(fault), Some(broken)) if fault.at >= text.len() => Err(broken.clone().locate(text)),
+        (Err(fault), _) => Err(fault.locate(text)),
+    }
+}
+
+/// Where what begins with a declaration goes on behind it, once that is there.
+pub(crate) fn end(bytes: &[u8], search: &mut Search) -> Option<usize> {
+    if bytes.starts_with(USUAL.as_bytes()) {
+        return Some(USUAL.len());
+    }
+    search.find(bytes, b"?>")?.checked_add("?>".len())
+}
+
+fn begins(text: &str) -> bool {
+    text.strip_prefix(START).is_some_and(|rest| rest.starts_with([' ', '\t', '\n', '\r', '?']))
+}
+
 /// None if `text` doesn't begin with one.
 pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
-    const START: &str = "<?xml";
-    if !text.starts_with(START)
-        || !text.get(START.len()..).unwrap_or("").starts_with([' ', '\t', '\n', '\r', '?'])
-    {
+    if !begins(text) {
         return Ok(None);
     }
     if text.starts_with(USUAL) {

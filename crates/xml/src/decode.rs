@@ -1,148 +1,271 @@
 //! Encodings (section 4.3.3 and appendix F): by byte order mark, else by the first bytes, else by the XML
-//! declaration, else UTF-8.
-
-use std::borrow::Cow;
+//! declaration, else UTF-8. The bytes may come in pieces, cut anywhere.
 
 use crate::declaration;
 use crate::error::{Fault, XmlError, XmlErrorKind};
+use crate::scan::Search;
 
-/// What the first bytes say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
-    Bytes,
-    BigEndian,
-    LittleEndian,
+pub(crate) enum Encoding {
+    Utf8,
+    UsAscii,
+    Latin1,
+    Windows1252,
+    Utf16 { big_end_first: bool },
 }
 
-/// The text, and what is wrong at its end if it had to be cut short.
-pub(crate) fn decode(bytes: &[u8]) -> Result<(Cow<'_, str>, Option<Fault>), XmlError> {
-    let refuse = |kind| Err(Fault::new(0, kind).locate(""));
-    match bytes {
+/// What the beginning of a document tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sniffed {
+    pub(crate) encoding: Encoding,
+    /// Bytes of the byte order mark.
+    pub(crate) mark: usize,
+}
+
+const BIG: Encoding = Encoding::Utf16 { big_end_first: true };
+const LITTLE: Encoding = Encoding::Utf16 { big_end_first: false };
+
+/// The encoding of what begins with `head`; none as long as more has to come, unless `head` is the whole.
+/// `search` is for the end of the declaration.
+pub(crate) fn sniff(
+    head: &[u8],
+    whole: bool,
+    search: &mut Search,
+) -> Result<Option<Sniffed>, XmlError> {
+    if head.len() < 4 && !whole {
+        return Ok(None);
+    }
+    let (encoding, mark) = match head {
         [0x00, 0x00, 0xFE, 0xFF, ..] | [0xFF, 0xFE, 0x00, 0x00, ..] => {
-            refuse(XmlErrorKind::UnsupportedEncoding("UTF-32".to_owned()))
+            let kind = XmlErrorKind::UnsupportedEncoding("UTF-32".to_owned());
+            return Err(Fault::new(0, kind).locate(""));
         }
-        [0xEF, 0xBB, 0xBF, rest @ ..] => {
-            let (text, fault) = utf8(rest);
-            agree(&text, Family::Bytes, true)?;
-            Ok((text, fault))
-        }
-        [0xFE, 0xFF, rest @ ..] => wide(rest, Family::BigEndian),
-        [0xFF, 0xFE, rest @ ..] => wide(rest, Family::LittleEndian),
-        [0x00, b'<', 0x00, b'?', ..] => wide(bytes, Family::BigEndian),
-        [b'<', 0x00, b'?', 0x00, ..] => wide(bytes, Family::LittleEndian),
-        _ => narrow(bytes),
-    }
-}
-
-/// Encodings in which the declaration reads as ASCII.
-fn narrow(bytes: &[u8]) -> Result<(Cow<'_, str>, Option<Fault>), XmlError> {
-    match declared(bytes) {
-        None => Ok(utf8(bytes)),
-        Some(name) => match name.to_ascii_uppercase().as_str() {
-            "UTF-8" | "UTF8" => Ok(utf8(bytes)),
-            "US-ASCII" | "ASCII" | "ANSI_X3.4-1968" | "ISO646-US" => Ok(ascii(bytes)),
-            "ISO-8859-1" | "ISO_8859-1" | "ISO8859-1" | "LATIN1" | "LATIN-1" | "L1" => {
-                Ok((bytes.iter().map(|&byte| char::from(byte)).collect::<String>().into(), None))
-            }
-            "WINDOWS-1252" | "CP1252" | "X-CP1252" => Ok(windows_1252(bytes)),
-            "UTF-16" | "UTF-16BE" | "UTF-16LE" => {
-                let found = "those of an encoding in which ASCII is one byte each";
-                let kind = XmlErrorKind::EncodingMismatch { declared: name.to_owned(), found };
-                Err(Fault::new(0, kind).locate(""))
-            }
-            _ => {
-                let at = find(bytes, name);
-                let kind = XmlErrorKind::UnsupportedEncoding(name.to_owned());
-                let head = bytes.get(..at).and_then(|head| std::str::from_utf8(head).ok());
-                Err(Fault::new(at, kind).locate(head.unwrap_or("")))
-            }
+        [0xEF, 0xBB, 0xBF, ..] => (Encoding::Utf8, 3),
+        [0xFE, 0xFF, ..] => (BIG, 2),
+        [0xFF, 0xFE, ..] => (LITTLE, 2),
+        [0x00, b'<', 0x00, b'?', ..] => (BIG, 0),
+        [b'<', 0x00, b'?', 0x00, ..] => (LITTLE, 0),
+        _ => match declaration_of(head, whole, search) {
+            Some(declaration) => (declared(declaration)?, 0),
+            None => return Ok(None),
         },
-    }
+    };
+    Ok(Some(Sniffed { encoding, mark }))
 }
 
-fn find(bytes: &[u8], name: &str) -> usize {
-    memchr::memmem::find(bytes, name.as_bytes()).unwrap_or(0)
+/// The declaration in an encoding in which it reads as ASCII, empty if there is none.
+fn declaration_of<'h>(head: &'h [u8], whole: bool, search: &mut Search) -> Option<&'h [u8]> {
+    const START: &[u8] = b"<?xml";
+    if !head.starts_with(START) {
+        let undecided = !whole && START.starts_with(head);
+        return (!undecided).then_some(&[]);
+    }
+    match declaration::end(head, search) {
+        Some(end) => head.get(..end),
+        None => whole.then_some(&[]),
+    }
 }
 
 /// The encoding that the declaration names; a malformed declaration is told later.
-fn declared(bytes: &[u8]) -> Option<&str> {
-    if !bytes.starts_with(b"<?xml") {
-        return None;
-    }
-    let end = memchr::memmem::find(bytes, b"?>")?.checked_add(2)?;
-    let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
-    declaration::read(head).ok()??.encoding
-}
-
-/// What a declaration says has to agree with what the bytes are.
-fn agree(text: &str, family: Family, utf8: bool) -> Result<(), XmlError> {
-    let Ok(Some(declaration::Declaration { encoding: Some(name), .. })) = declaration::read(text)
+fn declared(declaration: &[u8]) -> Result<Encoding, XmlError> {
+    let head = std::str::from_utf8(declaration).unwrap_or("");
+    let Ok(Some(declaration::Declaration { encoding: Some(name), .. })) = declaration::read(head)
     else {
-        return Ok(());
+        return Ok(Encoding::Utf8);
     };
-    let upper = name.to_ascii_uppercase();
-    let agrees = match family {
-        Family::Bytes => matches!(upper.as_str(), "UTF-8" | "UTF8"),
-        Family::BigEndian => matches!(upper.as_str(), "UTF-16" | "UTF-16BE"),
-        Family::LittleEndian => matches!(upper.as_str(), "UTF-16" | "UTF-16LE"),
-    };
-    if agrees {
-        return Ok(());
-    }
-    let found = match family {
-        Family::Bytes if utf8 => "UTF-8 by their byte order mark",
-        Family::Bytes => "UTF-8",
-        Family::BigEndian => "UTF-16, big end first",
-        Family::LittleEndian => "UTF-16, little end first",
-    };
-    let at = text.find(name).unwrap_or(0);
-    Err(Fault::new(at, XmlErrorKind::EncodingMismatch { declared: name.to_owned(), found })
-        .locate(text))
-}
-
-fn utf8(bytes: &[u8]) -> (Cow<'_, str>, Option<Fault>) {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => (Cow::Borrowed(text), None),
-        Err(error) => {
-            let good = bytes.get(..error.valid_up_to()).unwrap_or(&[]);
-            let text = std::str::from_utf8(good).unwrap_or("");
-            (Cow::Borrowed(text), malformed(text, "UTF-8"))
+    match name.to_ascii_uppercase().as_str() {
+        "UTF-8" | "UTF8" => Ok(Encoding::Utf8),
+        "US-ASCII" | "ASCII" | "ANSI_X3.4-1968" | "ISO646-US" => Ok(Encoding::UsAscii),
+        "ISO-8859-1" | "ISO_8859-1" | "ISO8859-1" | "LATIN1" | "LATIN-1" | "L1" => {
+            Ok(Encoding::Latin1)
+        }
+        "WINDOWS-1252" | "CP1252" | "X-CP1252" => Ok(Encoding::Windows1252),
+        "UTF-16" | "UTF-16BE" | "UTF-16LE" => {
+            let found = "those of an encoding in which ASCII is one byte each";
+            let kind = XmlErrorKind::EncodingMismatch { declared: name.to_owned(), found };
+            Err(Fault::new(0, kind).locate(""))
+        }
+        _ => {
+            let at = head.find(name).unwrap_or(0);
+            let kind = XmlErrorKind::UnsupportedEncoding(name.to_owned());
+            Err(Fault::new(at, kind).locate(head))
         }
     }
 }
 
-/// Placed at the end of the text; line ends are counted there once they are normalised.
-fn malformed(text: &str, encoding: &'static str) -> Option<Fault> {
-    Some(Fault::new(text.len(), XmlErrorKind::Malformed(encoding)))
+impl Encoding {
+    /// What the bytes are, if a declaration of `name` doesn't agree with it.
+    pub(crate) fn disagrees(self, name: &str) -> Option<&'static str> {
+        let upper = name.to_ascii_uppercase();
+        let (agrees, found) = match self {
+            Self::Utf8 => {
+                (matches!(upper.as_str(), "UTF-8" | "UTF8"), "UTF-8 by their byte order mark")
+            }
+            Self::Utf16 { big_end_first: true } => {
+                (matches!(upper.as_str(), "UTF-16" | "UTF-16BE"), "UTF-16, big end first")
+            }
+            Self::Utf16 { big_end_first: false } => {
+                (matches!(upper.as_str(), "UTF-16" | "UTF-16LE"), "UTF-16, little end first")
+            }
+            // Nothing but the declaration said so.
+            Self::UsAscii | Self::Latin1 | Self::Windows1252 => (true, ""),
+        };
+        (!agrees).then_some(found)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 => "UTF-8",
+            Self::UsAscii => "US-ASCII",
+            Self::Latin1 => "ISO-8859-1",
+            Self::Windows1252 => "windows-1252",
+            Self::Utf16 { .. } => "UTF-16",
+        }
+    }
 }
 
-fn ascii(bytes: &[u8]) -> (Cow<'_, str>, Option<Fault>) {
-    let end = bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(bytes.len());
-    let (text, _) = utf8(bytes.get(..end).unwrap_or(&[]));
-    let fault = if end < bytes.len() { malformed(&text, "US-ASCII") } else { None };
-    (text, fault)
+/// Makes text of bytes that come in pieces; `\r\n` and `\r` become `\n` (section 2.11).
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    encoding: Encoding,
+    /// The beginning of a character whose end hasn't come: at most three bytes.
+    held: Vec<u8>,
+    /// In UTF-16, the first half of a pair whose second hasn't come.
+    high: Option<u16>,
+    /// The last character was a `\r`; a `\n` now belongs to it.
+    after_return: bool,
 }
 
-fn wide(bytes: &[u8], family: Family) -> Result<(Cow<'_, str>, Option<Fault>), XmlError> {
-    let (pairs, odd) = bytes.as_chunks::<2>();
-    let units = pairs.iter().map(|&pair| match family {
-        Family::BigEndian => u16::from_be_bytes(pair),
-        Family::LittleEndian | Family::Bytes => u16::from_le_bytes(pair),
-    });
-    let mut text = String::with_capacity(pairs.len());
-    let mut good = true;
-    for decoded in char::decode_utf16(units) {
-        match decoded {
-            Ok(c) => text.push(c),
-            Err(_) => {
-                good = false;
-                break;
+/// Nothing behind this point can be decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Undecodable;
+
+impl Decoder {
+    pub(crate) fn new(encoding: Encoding) -> Self {
+        Self { encoding, held: Vec::new(), high: None, after_return: false }
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// What to say of bytes that can't be decoded.
+    pub(crate) fn malformed(&self) -> XmlErrorKind {
+        XmlErrorKind::Malformed(self.encoding.name())
+    }
+
+    /// Whether the bytes may end here.
+    pub(crate) fn is_between(&self) -> bool {
+        self.held.is_empty() && self.high.is_none()
+    }
+
+    /// Appends to `out` what `bytes` stand for; up to what can't be decoded, if there is that.
+    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut String) -> Result<(), Undecodable> {
+        match self.encoding {
+            Encoding::Utf8 => self.utf8(bytes, out),
+            Encoding::UsAscii => {
+                let end = bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(bytes.len());
+                self.utf8(bytes.get(..end).unwrap_or(&[]), out)?;
+                if end < bytes.len() { Err(Undecodable) } else { Ok(()) }
+            }
+            Encoding::Latin1 => {
+                bytes.iter().for_each(|&byte| self.put(char::from(byte), out));
+                Ok(())
+            }
+            Encoding::Windows1252 => bytes.iter().try_for_each(|&byte| {
+                self.put(windows_1252(byte).ok_or(Undecodable)?, out);
+                Ok(())
+            }),
+            Encoding::Utf16 { big_end_first } => self.utf16(bytes, big_end_first, out),
+        }
+    }
+
+    fn utf8(&mut self, mut bytes: &[u8], out: &mut String) -> Result<(), Undecodable> {
+        while !self.held.is_empty() {
+            let Some((&next, rest)) = bytes.split_first() else { return Ok(()) };
+            bytes = rest;
+            let mut held = std::mem::take(&mut self.held);
+            held.push(next);
+            self.utf8_piece(&held, out)?;
+        }
+        self.utf8_piece(bytes, out)
+    }
+
+    fn utf8_piece(&mut self, bytes: &[u8], out: &mut String) -> Result<(), Undecodable> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => {
+                self.append(text, out);
+                Ok(())
+            }
+            Err(error) => {
+                let (good, rest) = bytes.split_at_checked(error.valid_up_to()).unwrap_or_default();
+                self.append(std::str::from_utf8(good).unwrap_or(""), out);
+                if error.error_len().is_some() {
+                    return Err(Undecodable);
+                }
+                self.held = rest.to_vec();
+                Ok(())
             }
         }
     }
-    let fault = if good && odd.is_empty() { None } else { malformed(&text, "UTF-16") };
-    agree(&text, family, false)?;
-    Ok((Cow::Owned(text), fault))
+
+    fn append(&mut self, text: &str, out: &mut String) {
+        let mut rest = text;
+        if self.after_return && !text.is_empty() {
+            rest = rest.strip_prefix('\n').unwrap_or(rest);
+            self.after_return = false;
+        }
+        while let Some((before, after)) =
+            memchr::memchr(b'\r', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
+        {
+            out.push_str(before);
+            out.push('\n');
+            rest = after.get(1..).unwrap_or("");
+            self.after_return = rest.is_empty();
+            rest = rest.strip_prefix('\n').unwrap_or(rest);
+        }
+        out.push_str(rest);
+    }
+
+    #[inline]
+    fn put(&mut self, c: char, out: &mut String) {
+        let after_return = std::mem::replace(&mut self.after_return, c == '\r');
+        match c {
+            '\n' if after_return => {}
+            '\r' => out.push('\n'),
+            _ => out.push(c),
+        }
+    }
+
+    fn utf16(&mut self, bytes: &[u8], big: bool, out: &mut String) -> Result<(), Undecodable> {
+        let mut bytes = bytes;
+        if let (Some(&first), Some((&second, rest))) = (self.held.first(), bytes.split_first()) {
+            self.held.clear();
+            self.unit([first, second], big, out)?;
+            bytes = rest;
+        }
+        let (pairs, odd) = bytes.as_chunks::<2>();
+        self.held.extend_from_slice(odd);
+        pairs.iter().try_for_each(|&pair| self.unit(pair, big, out))
+    }
+
+    #[inline]
+    fn unit(&mut self, pair: [u8; 2], big: bool, out: &mut String) -> Result<(), Undecodable> {
+        let unit = if big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) };
+        let high = self.high.take();
+        if high.is_none() && (0xD800..0xDC00).contains(&unit) {
+            self.high = Some(unit);
+            return Ok(());
+        }
+        let mut decoded = char::decode_utf16(high.into_iter().chain([unit]));
+        match decoded.next() {
+            Some(Ok(c)) => {
+                self.put(c, out);
+                Ok(())
+            }
+            Some(Err(_)) | None => Err(Undecodable),
+        }
+    }
 }
 
 /// 0x80 to 0x9F; 0 is undefined.
@@ -152,18 +275,10 @@ const WINDOWS_1252: [u16; 32] = [
     0x2122, 0x0161, 0x203A, 0x0153, 0, 0x017E, 0x0178,
 ];
 
-fn windows_1252(bytes: &[u8]) -> (Cow<'_, str>, Option<Fault>) {
-    let mut text = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        let c = match byte.checked_sub(0x80).and_then(|high| WINDOWS_1252.get(usize::from(high))) {
-            Some(0) => {
-                let fault = malformed(&text, "windows-1252");
-                return (Cow::Owned(text), fault);
-            }
-            Some(&code) => char::from_u32(u32::from(code)).unwrap_or(char::REPLACEMENT_CHARACTER),
-            None => char::from(byte),
-        };
-        text.push(c);
+fn windows_1252(byte: u8) -> Option<char> {
+    match byte.checked_sub(0x80).and_then(|high| WINDOWS_1252.get(usize::from(high))) {
+        Some(0) => None,
+        Some(&code) => char::from_u32(u32::from(code)),
+        None => Some(char::from(byte)),
     }
-    (Cow::Owned(text), None)
 }

@@ -55,11 +55,16 @@ pub(crate) struct Dtd {
 /// Looks for a document type in front of the root element and reads it as the options say. What else is in
 /// front is passed over; reading tells later what is wrong with it.
 pub(crate) fn find(text: &str, start: usize, options: &Options, broken: Option<&Fault>) -> Dtd {
-    let mut dtd = Dtd::default();
     if options.doctype == Doctype::Refuse {
-        return dtd;
+        return Dtd::default();
     }
-    if let Some(at) = place(text, start)
+    place(text, start).map(|at| read(text, at, options, broken)).unwrap_or_default()
+}
+
+/// Reads the document type at `at`, unless the options refuse it.
+pub(crate) fn read(text: &str, at: usize, options: &Options, broken: Option<&Fault>) -> Dtd {
+    let mut dtd = Dtd::default();
+    if options.doctype == Doctype::ReadInternal
         && let Err(fault) = subset::read(text, at, options.limits, broken, &mut dtd)
     {
         dtd.fault = Some(fault);

@@ -5,12 +5,16 @@ use std::borrow::Cow;
 
 use crate::chars;
 use crate::declaration;
-use crate::decode;
+use crate::decode::{self, Decoder, Encoding, Sniffed};
 use crate::dtd::{self, Dtd};
 use crate::error::{Fault, XmlError, XmlErrorKind};
 use crate::machine::View;
 use crate::options::{Limits, Options};
+use crate::scan::Search;
 use base::limits::XML_BYTES_CEILING;
+
+/// The limit that is told of no place.
+pub(crate) const BYTES_OF_A_DOCUMENT: &str = "bytes of a document";
 
 /// A decoded document. [`crate::reader::Reader`] borrows from it.
 #[derive(Debug)]
@@ -29,34 +33,22 @@ impl<'b> Input<'b> {
     /// Too many bytes, an encoding that isn't known or not what the bytes are, a malformed declaration.
     pub fn new(bytes: &'b [u8], options: &Options) -> Result<Self, XmlError> {
         let most = options.limits.bytes.min(XML_BYTES_CEILING);
-        let large = |len: usize| {
-            let kind = XmlErrorKind::Limit { what: "bytes of a document", limit: most };
-            (len > most as usize).then(|| Fault::new(0, kind).locate(""))
-        };
+        let large = |len: usize| (len > most as usize).then(|| too_large(most).locate(""));
         if let Some(error) = large(bytes.len()) {
             return Err(error);
         }
-        let (text, mut broken) = decode::decode(bytes)?;
-        let mut text = normalised(text);
+        let (encoding, text, mut broken) = decoded(bytes)?;
+        let mut text = text;
         if let Some(error) = large(text.len()) {
             return Err(error);
         }
-        if let Some(at) = chars::first_illegal(&text) {
-            let c = text.get(at..).and_then(|rest| rest.chars().next()).map_or(0, u32::from);
-            broken = Some(Fault::new(at, XmlErrorKind::IllegalCharacter(c)));
-            text = truncated(text, at);
+        if let Some(fault) = illegal(&text, 0) {
+            text = truncated(text, fault.at);
+            broken = Some(fault);
         }
-        if let Some(broken) = &mut broken {
-            broken.at = broken.at.min(text.len());
-        }
-        let declared = declaration::read(&text);
-        let start = match (declared, &broken) {
-            (Ok(declared), _) => declared.map_or(0, |declared| declared.end),
-            (Err(fault), Some(broken)) if fault.at >= text.len() => {
-                return Err(broken.clone().locate(&text));
-            }
-            (Err(fault), _) => return Err(fault.locate(&text)),
-        };
+        let search = &mut Search::default();
+        let start = declaration::pass(&text, encoding, broken.as_ref(), true, search)?;
+        let start = start.unwrap_or_default();
         let dtd = dtd::find(&text, start, options, broken.as_ref());
         Ok(Self { text, start, dtd, broken, limits: options.limits })
     }
@@ -70,24 +62,47 @@ impl<'b> Input<'b> {
     }
 
     pub(crate) fn view(&self) -> View<'_> {
-        View { source: &self.text, dtd: &self.dtd, broken: self.broken.as_ref() }
+        View {
+            source: &self.text,
+            dtd: &self.dtd,
+            broken: self.broken.as_ref(),
+            whole: usize::MAX,
+            behind: self.text.len(),
+        }
     }
 }
 
-/// Section 2.11: `\r\n` and `\r` become `\n`.
-fn normalised(text: Cow<'_, str>) -> Cow<'_, str> {
-    let Some(first) = memchr::memchr(b'\r', text.as_bytes()) else { return text };
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.as_ref();
-    let mut next = Some(first);
-    while let Some((before, after)) = next.and_then(|at| rest.split_at_checked(at)) {
-        out.push_str(before);
-        out.push('\n');
-        rest = after.strip_prefix("\r\n").or_else(|| after.strip_prefix('\r')).unwrap_or(after);
-        next = memchr::memchr(b'\r', rest.as_bytes());
+/// It is told of the document as a whole, at its beginning.
+pub(crate) fn too_large(most: u32) -> Fault {
+    Fault::new(0, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, limit: most })
+}
+
+/// The text, and what cut it short.
+fn decoded(bytes: &[u8]) -> Result<(Encoding, Cow<'_, str>, Option<Fault>), XmlError> {
+    let sniffed = decode::sniff(bytes, true, &mut Search::default())?;
+    let Sniffed { encoding, mark } =
+        sniffed.unwrap_or(Sniffed { encoding: Encoding::Utf8, mark: 0 });
+    let bytes = bytes.get(mark..).unwrap_or(&[]);
+    if encoding == Encoding::Utf8
+        && let Ok(text) = std::str::from_utf8(bytes)
+        && memchr::memchr(b'\r', bytes).is_none()
+    {
+        return Ok((encoding, Cow::Borrowed(text), None));
     }
-    out.push_str(rest);
-    Cow::Owned(out)
+    let mut text = String::with_capacity(bytes.len());
+    let mut decoder = Decoder::new(encoding);
+    let pushed = decoder.push(bytes, &mut text);
+    let fault = (pushed.is_err() || !decoder.is_between())
+        .then(|| Fault::new(text.len(), decoder.malformed()));
+    Ok((encoding, Cow::Owned(text), fault))
+}
+
+/// The first character from `from` on that XML doesn't have.
+pub(crate) fn illegal(text: &str, from: usize) -> Option<Fault> {
+    let fresh = text.get(from..)?;
+    let offset = chars::first_illegal(fresh)?;
+    let c = fresh.get(offset..).and_then(|rest| rest.chars().next()).map_or(0, u32::from);
+    Some(Fault::new(from.saturating_add(offset), XmlErrorKind::IllegalCharacter(c)))
 }
 
 fn truncated(text: Cow<'_, str>, at: usize) -> Cow<'_, str> {

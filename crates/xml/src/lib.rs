@@ -2,7 +2,8 @@
 //!
 //! The first of the engines: xpath and xslt walk its trees, mediators edit them, XSLT's output goes
 //! through its writer. Reads documents in UTF-8, UTF-16, ISO-8859-1, US-ASCII and windows-1252; answers
-//! a [`Document`], or the events of a [`reader::Reader`], or an [`XmlError`] with line and column.
+//! a [`Document`], or the events of a [`reader::Reader`], or an [`XmlError`] with line and column. Bytes that
+//! still come are taken in pieces by [`DocumentFeed`] and [`reader::EventFeed`], with the same answers.
 //!
 //! It is strict: what isn't well-formed is refused, never repaired. A document type declaration is refused
 //! unless [`Doctype::ReadInternal`] asks for the internal subset. It doesn't validate.
@@ -29,13 +30,14 @@ mod document;
 mod dtd;
 mod edit;
 mod error;
+mod feed;
 mod input;
 mod machine;
 mod names;
 mod namespaces;
 mod node;
 mod options;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 pub mod reader;
 mod scan;
@@ -47,6 +49,7 @@ pub use chars::{is_ncname, is_text};
 pub use document::{Document, NodeId};
 pub use edit::{EditError, QNameRef};
 pub use error::{Position, XmlError, XmlErrorKind};
+pub use feed::DocumentFeed;
 pub use input::Input;
 pub use names::{NameId, XML_NAMESPACE, XMLNS_NAMESPACE};
 pub use node::{Ancestors, Attributes, Children, Descendants, Kind, Node};

@@ -24,6 +24,10 @@ pub(crate) struct View<'i> {
     pub(crate) dtd: &'i Dtd,
     /// The source ends early, because of this.
     pub(crate) broken: Option<&'i Fault>,
+    /// Up to here the source is made of whole pieces; what follows may still go on.
+    pub(crate) whole: usize,
+    /// The address of the DTD's texts, behind all of the source.
+    pub(crate) behind: usize,
 }
 
 /// Text by its address.
@@ -48,6 +52,8 @@ pub(crate) enum Step {
         data: Span,
         at: u32,
     },
+    /// More of the source has to come, or to be told whole, before there is another step.
+    Wait,
     Finished,
 }
 
@@ -138,38 +144,68 @@ impl Machine {
     }
 
     /// How far the source was read.
-    fn position(&self) -> usize {
+    pub(crate) fn position(&self) -> usize {
         if self.frames.is_empty() { self.pos } else { self.reference_at }
+    }
+
+    /// Begins to read at `start` of the source.
+    pub(crate) fn begin(&mut self, start: usize) {
+        self.pos = start;
+    }
+
+    /// Where it stands in the source between two pieces; none inside one, or in an entity.
+    pub(crate) fn between(&self) -> Option<usize> {
+        (self.frames.is_empty() && !self.pending_end).then_some(self.pos)
+    }
+
+    /// Whether it is before or after the root element.
+    pub(crate) fn is_outside(&self) -> bool {
+        self.phase != Phase::Content
+    }
+
+    /// Whether a document type may still come.
+    pub(crate) fn awaits_doctype(&self) -> bool {
+        self.phase == Phase::Prolog && !self.doctype_passed
     }
 
     /// The next piece.
     #[inline]
     pub(crate) fn step(&mut self, view: View<'_>) -> Result<Step, Fault> {
+        let mut step = None;
+        if self.is_quick() {
+            self.quick(view, &mut step);
+        }
+        match step {
+            Some(step) => Ok(step),
+            None => self.careful_step(view),
+        }
+    }
+
+    /// The next piece, which isn't a quick one.
+    #[inline]
+    pub(crate) fn careful_step(&mut self, view: View<'_>) -> Result<Step, Fault> {
         if self.pending_end {
             self.pending_end = false;
             return Ok(self.close());
         }
         match self.phase {
-            Phase::Content => self.content(view),
+            Phase::Content => self.careful(view),
             Phase::Prolog | Phase::Epilog => self.outside(view),
         }
     }
 
+    /// Whether a quick step may come next.
     #[inline]
-    fn content(&mut self, view: View<'_>) -> Result<Step, Fault> {
-        let mut step = None;
-        if self.frames.is_empty() {
-            self.quick(view, &mut step);
-        }
-        match step {
-            Some(step) => Ok(step),
-            None => self.careful(view),
-        }
+    fn is_quick(&self) -> bool {
+        self.phase == Phase::Content && self.frames.is_empty() && !self.pending_end
     }
 
     #[inline(never)]
     fn careful(&mut self, view: View<'_>) -> Result<Step, Fault> {
         loop {
+            if self.pos >= view.whole && self.frames.is_empty() {
+                return Ok(Step::Wait);
+            }
             let text = self.text(view);
             let bytes = text.as_bytes();
             let step = match bytes.get(self.pos) {
@@ -200,6 +236,9 @@ impl Machine {
         let bytes = text.as_bytes();
         loop {
             self.pos = skip_space(bytes, self.pos);
+            if self.pos >= view.whole {
+                return Ok(Step::Wait);
+            }
             let rest = bytes.get(self.pos..).unwrap_or(&[]);
             match rest {
                 [] => return self.finish(view),
@@ -288,7 +327,7 @@ impl Machine {
     fn base(&self, view: View<'_>) -> usize {
         match self.frames.last() {
             None => 0,
-            Some(frame) => view.source.len().wrapping_add(frame.start),
+            Some(frame) => view.behind.wrapping_add(frame.start),
         }
     }
 

@@ -1,8 +1,10 @@
 //! What must hold for every input; the fuzz targets call these.
 
-use crate::reader::{Event, Reader};
+use crate::input::BYTES_OF_A_DOCUMENT;
+use crate::reader::{Event, EventFeed, Pulled, Reader};
 use crate::{
-    Builder, Doctype, Document, Input, Limits, Options, QNameRef, Sink, WriterOptions, XmlError,
+    Builder, Doctype, Document, DocumentFeed, Input, Limits, Node, Options, QNameRef, Sink,
+    WriterOptions, XmlError, XmlErrorKind,
 };
 
 fn options() -> Options {
@@ -39,6 +41,174 @@ pub fn roundtrip(data: &[u8]) {
         let Ok(bytes) = tree.write(chosen) else { continue };
         let again = Document::parse(&bytes).map(|again| write(&again));
         assert_eq!(again.as_ref(), Ok(&once), "{encoding:?}");
+    }
+}
+
+/// Bytes in pieces give the tree, the events and the error of the whole, wherever they are cut: after every byte,
+/// once at each place if they are few, and at places that look like chance.
+///
+/// # Panics
+/// They don't.
+pub fn feed(data: &[u8]) {
+    for doctype in [Doctype::ReadInternal, Doctype::Refuse] {
+        let options = Options { doctype, ..options() };
+        feed_with(data, &options);
+    }
+}
+
+/// As [`feed`], with the options given.
+///
+/// # Panics
+/// As [`feed`].
+pub fn feed_with(data: &[u8], options: &Options) {
+    const FEW: usize = 128;
+    let whole = Whole::of(data, options);
+    let every: Vec<usize> = (1..data.len()).collect();
+    whole.check(data, options, &every);
+    whole.check(data, options, &[]);
+    if data.len() <= FEW {
+        every.iter().for_each(|&cut| whole.check(data, options, &[cut]));
+    }
+    let mut chance = Chance::of(data);
+    for most in [3, 16, 1_024] {
+        let cuts = chance.cuts(data.len(), most);
+        whole.check(data, options, &cuts);
+    }
+}
+
+/// What the whole reading of some bytes gives.
+struct Whole {
+    tree: Result<Vec<String>, XmlError>,
+    /// What was told before the end or the error.
+    events: Vec<String>,
+    end: Result<(), XmlError>,
+}
+
+impl Whole {
+    fn of(data: &[u8], options: &Options) -> Self {
+        let tree = Document::parse_with(data, options).map(|tree| described(&tree));
+        let mut events = Vec::new();
+        let end = Input::new(data, options).and_then(|input| {
+            let mut reader = Reader::new(&input);
+            while let Some(event) = reader.next_event()? {
+                events.push(told(&event));
+            }
+            Ok(())
+        });
+        Self { tree, events, end }
+    }
+
+    fn check(&self, data: &[u8], options: &Options, cuts: &[usize]) {
+        let pieces = pieces(data, cuts);
+        let tree = fed_tree(&pieces, options).map(|tree| described(&tree));
+        let (events, end) = fed_events(&pieces, options);
+        let what = || format!("{:?} cut at {cuts:?}", data.escape_ascii().to_string());
+        if self.is_too_large() {
+            // Refused without a look at it; of pieces something further in front may be told.
+            assert!(tree.is_err() && end.is_err(), "{}", what());
+            return;
+        }
+        assert_eq!(tree, self.tree, "the tree of {}", what());
+        assert_eq!(end, self.end, "the end of {}", what());
+        assert_eq!(events, self.events, "the events of {}", what());
+    }
+
+    fn is_too_large(&self) -> bool {
+        let kind = self.end.as_ref().err().map(|error| &error.kind);
+        matches!(kind, Some(XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, .. }))
+    }
+}
+
+fn pieces<'d>(data: &'d [u8], cuts: &[usize]) -> Vec<&'d [u8]> {
+    let ends = cuts.iter().copied().chain([data.len()]);
+    let mut start = 0;
+    ends.map(|end| {
+        let piece = data.get(start..end).unwrap_or(&[]);
+        start = end;
+        piece
+    })
+    .collect()
+}
+
+fn fed_tree(pieces: &[&[u8]], options: &Options) -> Result<Document, XmlError> {
+    let mut feed = DocumentFeed::new(options);
+    for piece in pieces {
+        if let Err(error) = feed.feed(piece) {
+            assert_eq!(feed.feed(b"<a/>"), Err(error), "an error stays");
+            break;
+        }
+    }
+    feed.finish()
+}
+
+fn fed_events(pieces: &[&[u8]], options: &Options) -> (Vec<String>, Result<(), XmlError>) {
+    let mut feed = EventFeed::new(options);
+    let mut events = Vec::new();
+    for piece in pieces.iter().copied().map(Some).chain([None]) {
+        match piece {
+            Some(piece) => feed.feed(piece),
+            None => feed.end(),
+        }
+        loop {
+            match feed.next_event() {
+                Ok(Pulled::Event(event)) => events.push(told(&event)),
+                Ok(Pulled::Hungry) => break,
+                Ok(Pulled::End) => return (events, Ok(())),
+                Err(error) => return (events, Err(error)),
+            }
+        }
+    }
+    panic!("hungry behind the end of {pieces:?}");
+}
+
+/// Each node with all that can be asked of it.
+fn described(document: &Document) -> Vec<String> {
+    let line = |node: Node<'_>| {
+        let declarations: Vec<_> = node.declarations().collect();
+        let name = (node.prefix(), node.namespace(), node.local_name());
+        let (kind, place) = (node.kind(), node.position());
+        let id = document.element_by_id(node.text()).map(Node::position);
+        format!("{kind:?} {name:?} {:?} {declarations:?} {place} {id:?}", node.text())
+    };
+    let nodes = document.root().descendants();
+    nodes.flat_map(|node| std::iter::once(line(node)).chain(node.attributes().map(line))).collect()
+}
+
+fn told(event: &Event<'_>) -> String {
+    match event {
+        Event::Start(start) => {
+            let name = (start.prefix(), start.namespace(), start.local_name());
+            let declarations: Vec<_> = start.declarations().collect();
+            let attributes: Vec<_> = start.attributes().collect();
+            format!("start {name:?} {declarations:?} {attributes:?}")
+        }
+        Event::End => "end".to_owned(),
+        Event::Text(text) => format!("text {text:?}"),
+        Event::Comment(text) => format!("comment {text:?}"),
+        Event::ProcessingInstruction { target, data } => format!("pi {target:?} {data:?}"),
+    }
+}
+
+/// Numbers that look like chance (xorshift), the same for the same bytes.
+struct Chance(u64);
+
+impl Chance {
+    fn of(data: &[u8]) -> Self {
+        let mix = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        Self(data.iter().fold(0xCBF2_9CE4_8422_2325, mix) | 1)
+    }
+
+    /// Cuts of `len` bytes into pieces of at most `most`.
+    fn cuts(&mut self, len: usize, most: u64) -> Vec<usize> {
+        let mut at = 0;
+        let onward = std::iter::from_fn(|| {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            at += usize::try_from(self.0 % most + 1).unwrap_or(1);
+            Some(at)
+        });
+        onward.take_while(|&at| at < len).collect()
     }
 }
 

@@ -1,4 +1,6 @@
-//! Reading without a tree: events, pulled one by one.
+//! Reading without a tree: events, pulled one by one, of the whole bytes or of bytes that come in pieces.
+
+pub use crate::feed::{EventFeed, Pulled};
 
 use crate::error::XmlError;
 use crate::input::Input;
@@ -74,23 +76,26 @@ impl<'i> Reader<'i> {
                 return Err(error);
             }
         };
-        let machine = &self.machine;
-        let text = |span| address(view, &machine.spill, span);
-        Ok(Some(match step {
-            Step::Start { qname, .. } => Event::Start(Start { machine, view, qname }),
-            Step::End => Event::End,
-            Step::Text(span) => Event::Text(text(span)),
-            Step::Comment(span) => Event::Comment(text(span)),
-            Step::Instruction { target, data, .. } => Event::ProcessingInstruction {
-                target: machine.namespaces.names.str(target),
-                data: text(data),
-            },
-            Step::Finished => {
-                self.done = true;
-                return Ok(None);
-            }
-        }))
+        let event = event(&self.machine, view, step);
+        self.done = event.is_none();
+        Ok(event)
     }
+}
+
+/// What a step brought; none at the end, and where more has to come.
+pub(crate) fn event<'r>(machine: &'r Machine, view: View<'r>, step: Step) -> Option<Event<'r>> {
+    let text = |span| address(view, &machine.spill, span);
+    Some(match step {
+        Step::Start { qname, .. } => Event::Start(Start { machine, view, qname }),
+        Step::End => Event::End,
+        Step::Text(span) => Event::Text(text(span)),
+        Step::Comment(span) => Event::Comment(text(span)),
+        Step::Instruction { target, data, .. } => Event::ProcessingInstruction {
+            target: machine.namespaces.names.str(target),
+            data: text(data),
+        },
+        Step::Wait | Step::Finished => return None,
+    })
 }
 
 /// The start of an element.

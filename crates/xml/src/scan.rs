@@ -96,3 +96,27 @@ impl Closed {
         u128::from_le_bytes(*window) & self.mask == self.word
     }
 }
+
+/// Looks for something in what grows at its end, each byte once.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    /// It doesn't begin before.
+    pub(crate) from: usize,
+}
+
+impl Search {
+    /// Where the first `needle` stands; from there on the search goes on.
+    pub(crate) fn find(&mut self, bytes: &[u8], needle: &[u8]) -> Option<usize> {
+        let fresh = bytes.get(self.from..)?;
+        let found = memchr::memmem::find(fresh, needle);
+        self.from = match found {
+            Some(offset) => self.from.saturating_add(offset),
+            // Its beginning may stand at the end.
+            None => {
+                let behind = bytes.len().saturating_sub(needle.len().saturating_sub(1));
+                self.from.max(behind)
+            }
+        };
+        found.map(|_| self.from)
+    }
+}

@@ -32,14 +32,15 @@ impl Take for Option<Step> {
 
 impl Machine {
     /// As many steps as are simple.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn run<T: Take>(&mut self, view: View<'_>, to: &mut T) {
-        let is_between = self.frames.is_empty() && !self.pending_end;
-        while is_between && self.phase == Phase::Content && self.quick(view, to).is_some() {}
+        // The phase is all that a quick step can change of this.
+        let may_start = self.is_quick();
+        while may_start && self.phase == Phase::Content && self.quick(view, to).is_some() {}
     }
 
     /// The next step, if it is one of the simple ones in the source itself.
-    #[inline]
+    #[inline(always)]
     pub(super) fn quick<T: Take>(&mut self, view: View<'_>, to: &mut T) -> Option<()> {
         let rest = view.source.as_bytes().get(self.pos..)?;
         match rest.split_first_chunk::<1>()? {

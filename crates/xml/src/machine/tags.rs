@@ -307,7 +307,7 @@ impl Machine {
             if self.raw_attributes.len() >= self.limits.attributes as usize {
                 return Err(self.limit("attributes of one element", self.limits.attributes));
             }
-            let start = number(view.source.len().wrapping_add(default.start));
+            let start = number(view.behind.wrapping_add(default.start));
             let value = Span { start, len: number(default.len()) };
             self.raw_attributes.push(RawAttribute {
                 name: symbol,
@@ -327,10 +327,8 @@ impl Machine {
         if collapsed.len() == text.len() {
             return value;
         }
-        let start = view.source.len().wrapping_add(view.dtd.text.len());
-        let start = number(start.wrapping_add(self.spill.len()));
-        let origin =
-            if (value.start as usize) < view.source.len() { value.start } else { u32::MAX };
+        let start = self.spill_address(view, self.spill.len());
+        let origin = if (value.start as usize) < view.behind { value.start } else { u32::MAX };
         if self.keep_origins {
             self.origins.push((start, origin));
         }
@@ -344,11 +342,10 @@ impl Machine {
 pub(crate) fn address<'t>(view: View<'t>, spill: &'t str, span: Span) -> &'t str {
     let start = span.start as usize;
     let end = start.wrapping_add(span.len as usize);
-    let source = view.source.len();
-    if end <= source {
+    if end <= view.behind {
         return view.source.get(start..end).unwrap_or("");
     }
-    let (start, end) = (start.wrapping_sub(source), end.wrapping_sub(source));
+    let (start, end) = (start.wrapping_sub(view.behind), end.wrapping_sub(view.behind));
     let declared = view.dtd.text.len();
     if end <= declared {
         return view.dtd.text.get(start..end).unwrap_or("");

@@ -74,7 +74,7 @@ impl Machine {
     }
 
     pub(super) fn spill_address(&self, view: View<'_>, at: usize) -> u32 {
-        number(view.source.len().wrapping_add(view.dtd.text.len()).wrapping_add(at))
+        number(view.behind.wrapping_add(view.dtd.text.len()).wrapping_add(at))
     }
 
     /// One stretch: plain text, a CDATA section, a reference, or the way out of an entity.

@@ -1,0 +1,163 @@
+//! Bytes in pieces, made text: the encoding found out as soon as it can be, characters and line ends put
+//! together that a cut went through.
+
+use crate::declaration;
+use crate::decode::{self, Decoder};
+use crate::error::{Fault, Position, XmlError, XmlErrorKind};
+use crate::input::{BYTES_OF_A_DOCUMENT, illegal, too_large};
+use crate::names::number;
+use crate::scan::Search;
+
+#[derive(Debug)]
+pub(crate) struct Intake {
+    /// Bytes that the document may have, and that it may have as UTF-8.
+    most: u32,
+    taken: usize,
+    /// Bytes that came before the encoding was known.
+    head: Vec<u8>,
+    decoder: Option<Decoder>,
+    /// For the end of the declaration, in the head and in the text.
+    searches: [Search; 2],
+    /// Decoded, from `passed` on.
+    pub(crate) text: String,
+    /// Where the text begins in the document.
+    passed: Place,
+    /// What cut the text short; nothing is taken any more.
+    pub(crate) broken: Option<Fault>,
+    is_settled: bool,
+}
+
+/// A place that is moved through a text from its beginning on.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    position: Position,
+    offset: usize,
+}
+
+impl Place {
+    const BEGINNING: Self = Self { position: Position { line: 1, column: 1 }, offset: 0 };
+
+    /// Behind `text`, whose line ends are `\n`.
+    fn behind(self, text: &str) -> Self {
+        let bytes = text.as_bytes();
+        let Position { line, column } = self.position;
+        let (column, last_line) = match memchr::memrchr(b'\n', bytes) {
+            Some(at) => (1, bytes.get(at.saturating_add(1)..).unwrap_or(&[])),
+            None => (column, bytes),
+        };
+        let lines = memchr::memchr_iter(b'\n', bytes).count();
+        // All but those bytes that continue a character.
+        let characters = last_line.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
+        let (line, column) =
+            (line.saturating_add(number(lines)), column.saturating_add(number(characters)));
+        Self {
+            position: Position { line, column },
+            offset: self.offset.saturating_add(bytes.len()),
+        }
+    }
+}
+
+impl Intake {
+    pub(crate) fn new(bytes_max: u32) -> Self {
+        Self {
+            most: bytes_max,
+            taken: 0,
+            head: Vec::new(),
+            decoder: None,
+            searches: [Search::default(), Search::default()],
+            text: String::new(),
+            passed: Place::BEGINNING,
+            broken: None,
+            is_settled: false,
+        }
+    }
+
+    /// Whether it is known where the document begins.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// Takes the next bytes, or the end behind them. Answers where the document begins, once.
+    ///
+    /// # Errors
+    /// An encoding that isn't known or not what the bytes are, a malformed declaration. What is wrong with the
+    /// text is kept in `broken`.
+    pub(crate) fn push(&mut self, bytes: &[u8], is_end: bool) -> Result<Option<usize>, XmlError> {
+        if self.broken.is_some() {
+            return Ok(None);
+        }
+        let room = (self.most as usize).saturating_sub(self.taken);
+        let within = bytes.get(..room).unwrap_or(bytes);
+        self.taken = self.taken.saturating_add(within.len());
+        let is_cut = within.len() < bytes.len();
+        self.decode(within, is_end, is_cut)?;
+        if self.broken.is_none() && is_cut {
+            self.broken = Some(too_large(self.most));
+        }
+        self.settle(is_end)
+    }
+
+    fn decode(&mut self, bytes: &[u8], is_end: bool, is_cut: bool) -> Result<(), XmlError> {
+        if self.decoder.is_some() {
+            self.append(bytes, is_end);
+            return Ok(());
+        }
+        self.head.extend_from_slice(bytes);
+        let [search, _] = &mut self.searches;
+        if let Some(sniffed) = decode::sniff(&self.head, is_end || is_cut, search)? {
+            self.decoder = Some(Decoder::new(sniffed.encoding));
+            let head = std::mem::take(&mut self.head);
+            self.append(head.get(sniffed.mark..).unwrap_or(&[]), is_end);
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, bytes: &[u8], is_end: bool) {
+        let Some(decoder) = &mut self.decoder else { return };
+        let from = self.text.len();
+        let pushed = decoder.push(bytes, &mut self.text);
+        if pushed.is_err() || (is_end && !decoder.is_between()) {
+            self.broken = Some(Fault::new(self.text.len(), decoder.malformed()));
+        }
+        if let Some(fault) = illegal(&self.text, from) {
+            self.text.truncate(fault.at);
+            self.broken = Some(fault);
+        }
+        let room = (self.most as usize).saturating_sub(self.passed.offset);
+        if self.text.len() > room {
+            self.text.truncate(self.text.floor_char_boundary(room));
+            self.broken = Some(too_large(self.most));
+        }
+    }
+
+    fn settle(&mut self, is_end: bool) -> Result<Option<usize>, XmlError> {
+        let Some(decoder) = self.decoder.as_ref().filter(|_| !self.is_settled) else {
+            return Ok(None);
+        };
+        let whole = is_end || self.broken.is_some();
+        let [_, search] = &mut self.searches;
+        let broken = self.broken.as_ref();
+        let start = declaration::pass(&self.text, decoder.encoding(), broken, whole, search)?;
+        self.is_settled = start.is_some();
+        Ok(start)
+    }
+
+    /// Drops the first `len` bytes of the text.
+    pub(crate) fn forget(&mut self, len: usize) {
+        self.passed = self.passed.behind(self.text.get(..len).unwrap_or(""));
+        self.text.drain(..len);
+        if let Some(broken) = &mut self.broken {
+            broken.at = broken.at.saturating_sub(len);
+        }
+    }
+
+    /// The error that `fault` of the text is of the document.
+    pub(crate) fn locate(&self, fault: Fault) -> XmlError {
+        let of_the_whole =
+            matches!(*fault.kind, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, .. });
+        let before = self.text.get(..fault.at).unwrap_or(&self.text);
+        let place = if of_the_whole { Place::BEGINNING } else { self.passed.behind(before) };
+        let Position { line, column } = place.position;
+        XmlError { line, column, offset: place.offset, kind: *fault.kind }
+    }
+}
