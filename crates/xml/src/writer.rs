@@ -52,6 +52,8 @@ pub struct DoctypeIds {
 
 /// Room for the first bytes.
 const OUT_BYTES: usize = 1_024;
+/// Open elements that there is room for at once, and their names of sixteen bytes.
+const OPEN_ELEMENTS: usize = 8;
 
 /// Why a piece can't be written. Nothing of it was, but the start tag before it may be complete now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -135,8 +137,8 @@ impl Writer {
             out: String::with_capacity(OUT_BYTES),
             started: false,
             doctype_due,
-            open: Vec::new(),
-            names: String::new(),
+            open: Vec::with_capacity(OPEN_ELEMENTS),
+            names: String::with_capacity(OPEN_ELEMENTS * 16),
             scope: Scope::default(),
             pending: false,
             name: Default::default(),

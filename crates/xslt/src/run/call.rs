@@ -117,7 +117,7 @@ impl<'d> Machine<'_, 'd> {
     }
 
     fn children(&mut self, item: Item<'d>) -> Vec<Item<'d>> {
-        let mut items = self.spare.pop().unwrap_or_default();
+        let mut items = self.list();
         items.extend(item.node().into_iter().flat_map(Node::children).map(Item::from));
         items
     }

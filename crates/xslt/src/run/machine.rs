@@ -67,11 +67,11 @@ impl<'w, 'd> Machine<'w, 'd> {
         Self {
             world,
             now,
-            frames: Vec::new(),
+            frames: Vec::with_capacity(FRAMES),
             locals: Vec::new(),
             passing: Vec::new(),
-            spare: Vec::new(),
-            copies: Vec::new(),
+            spare: Vec::with_capacity(FRAMES),
+            copies: Vec::with_capacity(FRAMES),
             outputs: Vec::new(),
             output,
         }
@@ -605,6 +605,9 @@ impl<'w, 'd> Machine<'w, 'd> {
         Ok((prefix.to_owned(), uri, local.to_owned()))
     }
 }
+
+/// Templates and loops inside one another that most runs don't exceed.
+const FRAMES: usize = 16;
 
 /// What a comment or an instruction counts for, besides its text.
 const NODE_BYTES: usize = 32;

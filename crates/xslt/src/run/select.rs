@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use xml::{NameId, Node};
+use xml::{NameId, Node, Sought};
 use xpath::{Context, Item};
 
 use super::machine::Machine;
@@ -14,22 +14,29 @@ use crate::program::{Quick, Select};
 pub(super) enum Asked {
     NotYet,
     Absent,
-    Known(NameId),
+    Known(NameId, Sought),
 }
 
 impl<'d> World<'d> {
-    /// The id of a name in the source; none when no node has that name.
-    fn name_id(&mut self, place: u32) -> Option<NameId> {
-        let asked = self.names.get_mut(place as usize)?;
-        if matches!(asked, Asked::NotYet) {
-            let name = self.program.names.get(place as usize)?;
-            let found = self.source.document().name_id(&name.namespace, &name.local);
-            *asked = found.map_or(Asked::Absent, Asked::Known);
+    /// The id of a name in the source, and how its elements look; none when no node has that name.
+    #[inline]
+    fn asked(&mut self, place: u32) -> Option<(NameId, Sought)> {
+        match self.names.get(place as usize)? {
+            Asked::Known(id, sought) => Some((*id, *sought)),
+            Asked::Absent => None,
+            Asked::NotYet => self.ask(place),
         }
-        match asked {
-            Asked::Known(id) => Some(*id),
-            Asked::NotYet | Asked::Absent => None,
+    }
+
+    fn ask(&mut self, place: u32) -> Option<(NameId, Sought)> {
+        let name = self.program.names.get(place as usize)?;
+        let document = self.source.document();
+        let id = document.name_id(&name.namespace, &name.local);
+        let found = id.map(|id| (id, Sought::name(document, id)));
+        if let Some(asked) = self.names.get_mut(place as usize) {
+            *asked = found.map_or(Asked::Absent, |(id, sought)| Asked::Known(id, sought));
         }
+        found
     }
 
     /// The context node, when it is one of the source's tree.
@@ -47,8 +54,9 @@ impl<'d> Machine<'_, 'd> {
             (Quick::Itself, _) => Some(context.item.string_value()),
             (Quick::Child(name), Some(node)) => Some(self.child(node, name)?),
             (Quick::Attribute(name), Some(node)) => {
-                let id = self.world.name_id(name);
-                let found = id.and_then(|id| node.attributes().find(|found| found.name() == id));
+                let id = self.world.asked(name);
+                let found =
+                    id.and_then(|(id, _)| node.attributes().find(|found| found.name() == id));
                 Some(Cow::Borrowed(found.map_or("", Node::text)))
             }
             (
@@ -69,19 +77,16 @@ impl<'d> Machine<'_, 'd> {
 
     /// The text of the first child of that name.
     fn child(&mut self, node: Node<'d>, name: u32) -> Ran<Cow<'d, str>> {
-        let Some(id) = self.world.name_id(name) else { return Ok(Cow::Borrowed("")) };
-        let mut looked_at = 0u64;
-        let found = node.children().find(|child| {
-            looked_at = looked_at.wrapping_add(1);
-            child.name() == id && child.is_element()
-        });
-        self.spend_many(looked_at)?;
+        let Some((_, sought)) = self.world.asked(name) else { return Ok(Cow::Borrowed("")) };
+        let mut children = node.sought_children(sought);
+        let found = children.next();
+        self.spend_many(children.looked())?;
         Ok(found.map_or(Cow::Borrowed(""), Node::string_value))
     }
 
     /// The nodes, in document order, in a list that is given back when it is done with.
     pub(super) fn selected(&mut self, select: &'d Select) -> Ran<Vec<Item<'d>>> {
-        let mut items = self.spare.pop().unwrap_or_default();
+        let mut items = self.list();
         if let Some(looked_at) = self.collect(select.quick, &mut items) {
             self.spend_many(looked_at)?;
             return Ok(items);
@@ -109,23 +114,23 @@ impl<'d> Machine<'_, 'd> {
             }
             Quick::Attribute(name) => {
                 self.world.at_source(context)?;
-                let id = self.world.name_id(name);
-                items.extend(attributes.filter(|found| Some(found.name()) == id).map(Item::from));
+                let Some((id, _)) = self.world.asked(name) else { return Some(0) };
+                items.extend(attributes.filter(|found| found.name() == id).map(Item::from));
             }
             Quick::Child(name) => {
                 self.world.at_source(context)?;
-                let Some(id) = self.world.name_id(name) else { return Some(0) };
-                let mut looked_at = 0u64;
-                for child in children {
-                    looked_at = looked_at.wrapping_add(1);
-                    if child.name() == id && child.is_element() {
-                        items.push(child.into());
-                    }
-                }
-                return Some(looked_at);
+                let Some((_, sought)) = self.world.asked(name) else { return Some(0) };
+                let mut found = node.sought_children(sought);
+                items.extend(found.by_ref().map(Item::from));
+                return Some(found.looked());
             }
         }
         Some(items.len() as u64)
+    }
+
+    /// An empty list.
+    pub(super) fn list(&mut self) -> Vec<Item<'d>> {
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(LIST_NODES))
     }
 
     /// Gives a list back.
@@ -139,3 +144,5 @@ impl<'d> Machine<'_, 'd> {
 
 /// Lists that are kept to be used again.
 const SPARE_MAX: usize = 64;
+/// What a new list has room for: the children of most elements.
+const LIST_NODES: usize = 16;
