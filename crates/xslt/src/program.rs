@@ -269,6 +269,8 @@ pub(crate) struct Sort {
     pub(crate) data_type: Avt,
     pub(crate) order: Avt,
     pub(crate) case_order: Avt,
+    /// Empty: the order of code points.
+    pub(crate) lang: Avt,
 }
 
 #[derive(Debug)]

@@ -49,6 +49,14 @@ fn what_is_not_supported_is_refused_by_name_and_place() {
             "<xsl:template match='/'><xsl:call-template name='no'/></xsl:template>",
             "no template named `no`",
         ),
+        (
+            "<xsl:template match='/'><xsl:for-each select='a'><xsl:sort lang='?'/></xsl:for-each></xsl:template>",
+            "line 1, column 129: `?` isn't a language",
+        ),
+        (
+            "<xsl:template match='/'><xsl:for-each select='a'><xsl:sort lang='{name()}!'/></xsl:for-each></xsl:template>",
+            "`!` isn't a language",
+        ),
         ("<xsl:import href='other.xslt'/>", "`other.xslt` isn't read"),
         ("<xsl:template match='/'><a b='{c'/></xsl:template>", "isn't closed"),
         (

@@ -5,6 +5,7 @@ use xml::{Kind, Node, XML_NAMESPACE};
 
 use super::tables::{self, Stands};
 use super::{Compiled, Compiler};
+use crate::alphabet;
 use crate::is_out;
 use crate::load::{XSL, is_out_element, is_xsl, said};
 use crate::program::{ApplyOp, Avt, Literal, LoopOp, Name, Op, ResultName, Sort};
@@ -270,17 +271,21 @@ impl<'t> Compiler<'t> {
                 Some(_) => Some(self.expression(sort, "select")?),
                 None => None,
             };
-            if said(sort, "lang").is_some() {
-                return Err(self.refuse(sort, "not supported yet: `lang` of xsl:sort"));
-            }
             let avt = |name: &str, default: &str| {
                 self.template_text(sort, name, said(sort, name).unwrap_or(default))
             };
+            let lang = avt("lang", "")?;
+            if let Avt::Text(tag) = &lang
+                && !tag.is_empty()
+            {
+                alphabet::language(tag).map_err(|why| self.refuse(sort, why))?;
+            }
             sorts.push(Sort {
                 select,
                 data_type: avt("data-type", "text")?,
                 order: avt("order", "ascending")?,
                 case_order: avt("case-order", "")?,
+                lang,
             });
         }
         Ok(sorts)

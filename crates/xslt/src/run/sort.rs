@@ -2,10 +2,12 @@
 
 use std::cmp::Ordering;
 
+use icu_collator::preferences::CollationCaseFirst;
 use xpath::{Context, Item};
 
 use super::Ran;
 use super::machine::Machine;
+use crate::alphabet::{Alphabet, CaseFirst};
 use crate::program::Sort;
 
 enum Key {
@@ -16,14 +18,9 @@ enum Key {
 struct Order {
     numbers: bool,
     descending: bool,
-    case: Case,
-}
-
-#[derive(Clone, Copy)]
-enum Case {
-    Plain,
-    UpperFirst,
-    LowerFirst,
+    case: CaseFirst,
+    /// None: by code points.
+    alphabet: Option<Alphabet>,
 }
 
 impl<'d> Machine<'_, 'd> {
@@ -43,7 +40,9 @@ impl<'d> Machine<'_, 'd> {
             for (sort, order) in sorts.iter().zip(&orders) {
                 let key = self.key(sort, order, context)?;
                 if let Key::Text(text) = &key {
-                    self.world.steps = self.world.steps.saturating_sub(text.len() as u64 / 16);
+                    // Languages look at each letter, code points are compared many at once.
+                    let at_once = if order.alphabet.is_some() { 1 } else { 16 };
+                    self.spend_many(text.len() as u64 / at_once)?;
                 }
                 keys.push(key);
             }
@@ -71,12 +70,17 @@ impl<'d> Machine<'_, 'd> {
             other => return Err(format!("xsl:sort has no order `{other}`").into()),
         };
         let case = match self.avt(&sort.case_order)?.as_str() {
-            "" => Case::Plain,
-            "upper-first" => Case::UpperFirst,
-            "lower-first" => Case::LowerFirst,
+            "" => None,
+            "upper-first" => Some(CollationCaseFirst::Upper),
+            "lower-first" => Some(CollationCaseFirst::Lower),
             other => return Err(format!("xsl:sort has no case-order `{other}`").into()),
         };
-        Ok(Order { numbers, descending, case })
+        let lang = self.avt(&sort.lang)?;
+        let alphabet = match lang.as_str() {
+            "" => None,
+            tag => Some(Alphabet::of(tag, case)?),
+        };
+        Ok(Order { numbers, descending, case, alphabet })
     }
 
     fn key(&mut self, sort: &'d Sort, order: &Order, context: Context<'d>) -> Ran<Key> {
@@ -98,7 +102,10 @@ impl<'d> Machine<'_, 'd> {
 fn compare(one: &Key, other: &Key, order: &Order) -> Ordering {
     let ascending = match (one, other) {
         (Key::Number(one), Key::Number(other)) => numbers(*one, *other),
-        (Key::Text(one), Key::Text(other)) => texts(one, other, order.case),
+        (Key::Text(one), Key::Text(other)) => match &order.alphabet {
+            Some(alphabet) => alphabet.compare(one, other),
+            None => texts(one, other, order.case),
+        },
         (Key::Number(_), Key::Text(_)) | (Key::Text(_), Key::Number(_)) => Ordering::Equal,
     };
     if order.descending { ascending.reverse() } else { ascending }
@@ -111,14 +118,14 @@ fn numbers(one: f64, other: f64) -> Ordering {
 }
 
 /// By code points; with a case order, letters first and their case last.
-fn texts(one: &str, other: &str, case: Case) -> Ordering {
+fn texts(one: &str, other: &str, case: CaseFirst) -> Ordering {
     let folded = || {
         let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
         lower(one).cmp(&lower(other))
     };
     match case {
-        Case::Plain => one.cmp(other),
-        Case::UpperFirst => folded().then_with(|| one.cmp(other)),
-        Case::LowerFirst => folded().then_with(|| other.cmp(one)),
+        Some(CollationCaseFirst::Upper) => folded().then_with(|| one.cmp(other)),
+        Some(CollationCaseFirst::Lower) => folded().then_with(|| other.cmp(one)),
+        Some(_) | None => one.cmp(other),
     }
 }
