@@ -5,12 +5,9 @@ mod generate;
 
 use xml::Document;
 
-use crate::properties::generate::Dice;
+use crate::properties::generate::{Dice, FOOT, HEAD, Size};
 use crate::{Limits, Params, Refuse, Stylesheet};
 
-const HEAD: &str =
-    "<xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\">";
-const FOOT: &str = "</xsl:stylesheet>";
 /// Steps of a run, so that no input takes long.
 const STEPS: u64 = 20_000;
 
@@ -56,7 +53,7 @@ pub fn runs(input: &[u8]) {
         }
     }
     let mut dice = Dice::of_bytes(input);
-    let sheet = [HEAD, &generate::sheet(&mut dice), FOOT].concat();
+    let sheet = [HEAD, &generate::sheet(&mut dice, Size::Large), FOOT].concat();
     let document = generate::document(&mut dice);
     let sheet = Stylesheet::compile(sheet.as_bytes(), &Refuse).expect("what is generated is XSLT");
     let document = Document::parse(document.as_bytes()).expect("what is generated is XML");

@@ -19,6 +19,7 @@ const INVENTORIES: &[&str] =
 const XPATH: &str = include_str!("../../xpath/tests/data/features.cases");
 
 const DIFFERENCES: &str = include_str!("data/differences.cases");
+const GENERATED: &str = include_str!("data/generated.cases");
 
 const PREFIXES: &str = "xmlns:date='http://exslt.org/dates-and-times' xmlns:exsl='http://exslt.org/common' \
     xmlns:math='http://exslt.org/math' xmlns:re='http://exslt.org/regular-expressions' \
@@ -234,6 +235,8 @@ fn what_xsltproc_does_otherwise_is_told_by_section_and_shown_by_cases() {
     let mut shown: BTreeSet<String> = of_inventory.map(|case| section(case.head)).collect();
     let others = cases::all().into_iter().filter(|case| case.name.contains(DIFFERS));
     shown.extend(others.map(|case| section(&case.name)));
+    let generated = GENERATED.lines().filter_map(|line| line.strip_prefix("libxslt: "));
+    shown.extend(generated.map(section));
     let lines = DIFFERENCES.lines().filter(|line| !line.starts_with('#'));
     let told: BTreeSet<String> =
         lines.map(|line| line.split_once(" | ").unwrap().0.to_owned()).collect();

@@ -44,9 +44,14 @@ impl<'b> Dice<'b> {
     }
 }
 
-/// A document of elements a to d, with attributes, text, comments and instructions.
+/// What a sheet by dice stands in: `p` and `q` are bound, in the sources too.
+pub(crate) const HEAD: &str = "<xsl:stylesheet version=\"1.0\" \
+    xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\" xmlns:p=\"urn:p\" xmlns:q=\"urn:q\">";
+pub(crate) const FOOT: &str = "</xsl:stylesheet>";
+
+/// A document of elements a to d in three namespaces, with attributes, text, comments and instructions.
 pub(crate) fn document(dice: &mut Dice<'_>) -> String {
-    let mut out = "<r>".to_owned();
+    let mut out = "<r xmlns:p=\"urn:p\">".to_owned();
     let children = dice.throw(4).saturating_add(2);
     for _ in 0..children {
         element(dice, 3, &mut out);
@@ -56,8 +61,14 @@ pub(crate) fn document(dice: &mut Dice<'_>) -> String {
 }
 
 fn element(dice: &mut Dice<'_>, depth: usize, out: &mut String) {
-    let name = dice.pick(&["a", "b", "c", "d"]);
+    let name = dice.pick(&["a", "a", "b", "b", "c", "c", "d", "p:a", "p:b"]);
     out.extend(["<", name]);
+    if dice.throw(16) == 0 {
+        out.push_str(" xmlns=\"urn:q\"");
+    }
+    if dice.throw(8) == 0 {
+        out.extend([" p:x=\"", dice.pick(&["1", "k"]), "\""]);
+    }
     for attribute in ["x", "y"] {
         if dice.throw(3) == 0 {
             out.extend([" ", attribute, "=\"", dice.pick(&["1", "2", "10", "k", ""]), "\""]);
@@ -76,37 +87,76 @@ fn element(dice: &mut Dice<'_>, depth: usize, out: &mut String) {
     out.extend(["</", name, ">"]);
 }
 
+/// How much there is in a sheet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// A template or three.
+    Small,
+    Large,
+}
+
 /// Templates with names, from `t0` on.
 const NAMED: usize = 3;
 
-/// The inside of an `xsl:stylesheet`.
-pub(crate) fn sheet(dice: &mut Dice<'_>) -> String {
-    let mut out = String::new();
-    if dice.throw(4) == 0 {
-        out.push_str("<xsl:strip-space elements=\"*\"/>");
-    }
-    out.push_str("<xsl:key name=\"k\" match=\"*\" use=\"@x\"/>");
-    out.push_str("<xsl:variable name=\"g\" select=\"");
-    out.push_str(dice.pick(&["count(//*)", "//b", "'s'", "//a/@x"]));
-    out.push_str("\"/><xsl:variable name=\"f\">");
-    out.push_str(dice.pick(&["<p>1</p><p>2</p>", "text", "<p/>"]));
-    out.push_str("</xsl:variable>");
-    out.push_str("<xsl:template match=\"/\"><o>");
-    body(dice, 3, 0, &mut out);
-    out.push_str("</o></xsl:template>");
-    for _ in 0..dice.throw(5) {
-        out.extend(["<xsl:template match=\"", pattern(dice), "\""]);
-        out.push_str(dice.pick(&["", "", " mode=\"m\"", " priority=\"1\"", " priority=\"-1\""]));
-        out.push('>');
-        body(dice, 2, 0, &mut out);
-        out.push_str("</xsl:template>");
+/// The inside of an `xsl:stylesheet`. What nothing in it asks for is left out.
+pub(crate) fn sheet(dice: &mut Dice<'_>, size: Size) -> String {
+    let (depth, more) = if size == Size::Small { (2, 2) } else { (3, 4) };
+    let mut templates = "<xsl:template match=\"/\"><o>".to_owned();
+    body(dice, depth, 0, &mut templates);
+    templates.push_str("</o></xsl:template>");
+    for _ in 0..dice.throw(more).saturating_add(usize::from(size == Size::Large)) {
+        templates.extend(["<xsl:template match=\"", pattern(dice), "\""]);
+        templates.push_str(dice.pick(&[
+            "",
+            "",
+            " mode=\"m\"",
+            " priority=\"1\"",
+            " priority=\"-1\"",
+        ]));
+        templates.push('>');
+        body(dice, depth.saturating_sub(1), 0, &mut templates);
+        templates.push_str("</xsl:template>");
     }
     for number in 0..NAMED {
-        out.push_str(&format!(
-            "<xsl:template name=\"t{number}\"><xsl:param name=\"p\" select=\"0\"/>"
-        ));
-        body(dice, 2, number.saturating_add(1), &mut out);
-        out.push_str("</xsl:template>");
+        let mut named = String::new();
+        body(dice, depth.saturating_sub(1), number.saturating_add(1), &mut named);
+        if templates.contains(&format!("<xsl:call-template name=\"t{number}\"")) {
+            templates.push_str(&format!(
+                "<xsl:template name=\"t{number}\"><xsl:param name=\"p\" select=\"0\"/>{named}</xsl:template>"
+            ));
+        }
+    }
+    declarations(dice, &templates) + &templates
+}
+
+fn declarations(dice: &mut Dice<'_>, templates: &str) -> String {
+    let mut out = dice
+        .pick(&[
+            "",
+            "",
+            "",
+            "",
+            "<xsl:strip-space elements=\"*\"/>",
+            "<xsl:strip-space elements=\"p:* b\"/>",
+            "<xsl:namespace-alias stylesheet-prefix=\"p\" result-prefix=\"q\"/>",
+        ])
+        .to_owned();
+    let scalar = dice.pick(&["count(//*)", "//b", "'s'", "//a/@x", "//p:*"]);
+    let fragment = dice.pick(&["<p>1</p><p>2</p>", "text", "<p/>", "<p:p q:n=\"1\"/>"]);
+    for (asked, declaration) in [
+        ("key('k'", "<xsl:key name=\"k\" match=\"*\" use=\"@x\"/>".to_owned()),
+        ("$g", format!("<xsl:variable name=\"g\" select=\"{scalar}\"/>")),
+        ("$f", format!("<xsl:variable name=\"f\">{fragment}</xsl:variable>")),
+        (
+            "use-attribute-sets",
+            "<xsl:attribute-set name=\"s\"><xsl:attribute name=\"s\"><xsl:value-of select=\"name()\"/>\
+             </xsl:attribute></xsl:attribute-set>"
+                .to_owned(),
+        ),
+    ] {
+        if templates.contains(asked) {
+            out.push_str(&declaration);
+        }
     }
     out
 }
@@ -130,6 +180,11 @@ fn pattern(dice: &mut Dice<'_>) -> &'static str {
         "/r/a",
         "processing-instruction()",
         "d[. = 'k']",
+        "p:a",
+        "p:*",
+        "q:b",
+        "@*",
+        "@p:x",
     ])
 }
 
@@ -176,13 +231,26 @@ fn instruction(dice: &mut Dice<'_>, depth: usize, named: usize, out: &mut String
             out.extend([&call, "select=\"", scalar(dice), "\"/></xsl:call-template>"]);
         }
         7 => {
-            out.extend(["<e n=\"{", scalar(dice), "}\">"]);
+            let name = dice.pick(&["e", "e", "p:e", "q:e"]);
+            let sets = dice.pick(&["", "", "", " xsl:use-attribute-sets=\"s\""]);
+            out.extend(["<", name, " n=\"{", scalar(dice), "}\"", sets, ">"]);
             attribute(dice, out);
             body(dice, inner, named, out);
-            out.push_str("</e>");
+            out.extend(["</", name, ">"]);
         }
         8 => {
-            out.push_str("<xsl:element name=\"e{count(*)}\">");
+            out.extend([
+                "<xsl:element name=\"",
+                dice.pick(&[
+                    "e{count(*)}",
+                    "e{count(*)}",
+                    "p:e{count(*)}",
+                    "e\" namespace=\"urn:{count(*)}",
+                    "p:e\" namespace=\"urn:q",
+                    "{name()}x\" namespace=\"{namespace-uri()}",
+                ]),
+                "\">",
+            ]);
             attribute(dice, out);
             body(dice, inner, named, out);
             out.push_str("</xsl:element>");
@@ -210,7 +278,22 @@ fn instruction(dice: &mut Dice<'_>, depth: usize, named: usize, out: &mut String
 
 fn attribute(dice: &mut Dice<'_>, out: &mut String) {
     if dice.throw(3) == 0 {
-        out.extend(["<xsl:attribute name=\"z\"><xsl:value-of select=\"", scalar(dice), "\"/>"]);
+        let name = dice.pick(&[
+            "z",
+            "z",
+            "z",
+            "p:z",
+            "q:z",
+            "z\" namespace=\"urn:z",
+            "p:z\" namespace=\"urn:q",
+        ]);
+        out.extend([
+            "<xsl:attribute name=\"",
+            name,
+            "\"><xsl:value-of select=\"",
+            scalar(dice),
+            "\"/>",
+        ]);
         out.push_str("</xsl:attribute>");
     }
 }
@@ -223,7 +306,12 @@ fn leaf(dice: &mut Dice<'_>, out: &mut String) {
         5 => out.push_str("<xsl:comment>c</xsl:comment>"),
         6 => out.push_str("<xsl:text> t </xsl:text>"),
         7 => out.push_str("<xsl:processing-instruction name=\"q\">d</xsl:processing-instruction>"),
-        _ => out.push_str("<l k=\"1\"/>"),
+        _ => out.push_str(dice.pick(&[
+            "<l k=\"1\"/>",
+            "<p:l q:k=\"1\"/>",
+            "<l xmlns=\"urn:q\"><m/></l>",
+            "<l xmlns:z=\"urn:z\"/>",
+        ])),
     }
 }
 
@@ -234,13 +322,16 @@ fn sort(dice: &mut Dice<'_>, out: &mut String) {
         "<xsl:sort/>",
         "<xsl:sort select=\"@x\"/>",
         "<xsl:sort select=\"@x\" data-type=\"number\" order=\"descending\"/>",
+        "<xsl:sort select=\"namespace-uri()\" order=\"descending\"/><xsl:sort select=\"local-name()\"/>",
         "<xsl:sort select=\"name()\"/><xsl:sort select=\"position()\" data-type=\"number\" order=\"descending\"/>",
     ]));
 }
 
 fn number(dice: &mut Dice<'_>) -> &'static str {
     dice.pick(&[
+        "",
         " value=\"position()\"",
+        " count=\"p:*\" level=\"any\" format=\"A\"",
         " value=\"count(preceding::*) + 1\" format=\"i\"",
         " count=\"*\" level=\"any\"",
         " count=\"*\" level=\"multiple\" format=\"1.a.\"",
@@ -262,6 +353,9 @@ fn below(dice: &mut Dice<'_>) -> &'static str {
         "node()[2]",
         ".//a[@x]",
         "comment()",
+        "p:*",
+        ".//q:*",
+        "@*",
     ])
 }
 
@@ -282,6 +376,9 @@ fn nodes(dice: &mut Dice<'_>) -> &'static str {
         "//a[@x]",
         "$f",
         "comment()",
+        "//p:a",
+        "//@p:x/..",
+        "q:*|*/q:*",
     ])
 }
 
@@ -299,6 +396,8 @@ fn test(dice: &mut Dice<'_>) -> &'static str {
         "starts-with(., 'k')",
         "contains($g, '1')",
         "current()/@y",
+        "self::p:*",
+        "@p:x",
     ])
 }
 
@@ -329,5 +428,15 @@ fn scalar(dice: &mut Dice<'_>) -> &'static str {
         "round(count(*) div 3)",
         "boolean(*)",
         "string(//d[1])",
+        "namespace-uri()",
+        "concat(local-name(), '|', namespace-uri(*[1]))",
+        "count(//p:*)",
+        "//@p:x",
+        "substring-after(., '1')",
+        "floor(count(//*) div 2)",
+        "lang('en')",
+        "string-length(normalize-space(..))",
+        "number(.) = number(.)",
+        "ceiling(sum(//@x[. &lt; 9]) div 3)",
     ])
 }
