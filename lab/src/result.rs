@@ -24,6 +24,9 @@ pub struct CaseResult {
     /// Name of the suite.
     pub suite: String,
     pub case: Case,
+    /// What published tables call the scenario; `None` in results of before this was kept.
+    #[serde(default)]
+    pub scenario_name: Option<String>,
     pub state: State,
     /// Why it was not measured. `None` where it was.
     pub reason: Option<String>,
@@ -234,6 +237,7 @@ pub(crate) mod tests {
                 sweep: Some(("workers".to_owned(), "2".to_owned())),
                 repetition: 1,
             },
+            scenario_name: Some("Passthrough".to_owned()),
             state: State::Measured,
             reason: None,
             shape: Shape::Closed { think_ms: 0 },

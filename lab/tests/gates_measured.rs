@@ -107,11 +107,14 @@ fn each_gate_is_broken_by_its_own_figures_alone() {
     check("generator-late", |row| row.generator = Some(generator(0.5, 0.0, Some(1.1))));
     check("generator-late", |row| row.generator = Some(Generator { lag_p99_ms: 13.0, ..fine() }));
     check("backend-slow", |row| {
-        row.backend = Some(Backend { alone_per_s: 19_999.0, delay_ms: 0.0 });
+        row.backend = Some(Backend { alone_per_s: Some(19_999.0), delay_ms: 0.0 });
     });
     // 100 users at 10,000/s take 10 ms each: 4 beyond the delay, of which the backend alone takes 3.
     check("backend-slow", |row| {
-        row.backend = Some(Backend { alone_per_s: 100_000.0 / 9.0, delay_ms: 6.0 });
+        row.backend = Some(Backend { alone_per_s: Some(100_000.0 / 9.0), delay_ms: 6.0 });
+    });
+    check("delay-missing", |row| {
+        row.backend = Some(Backend { alone_per_s: None, delay_ms: 30.0 });
     });
     check("ports-exhausted", |row| row.ground.ports = Some((25_500.0, 28_232.0)));
     check("descriptors-exhausted", |row| row.ground.descriptors = Some((1_000.0, 1_024.0)));
@@ -142,7 +145,8 @@ fn a_row_without_a_rate_is_doubted_not_divided_by() {
 
 #[test]
 fn a_rate_that_was_not_reached_is_told() {
-    let row = Row { pace: Pace::Open { asked_per_s: 10_400.0 }, ..open() };
+    let pace = Pace::Open { asked_per_s: 10_400.0 };
+    let row = Row { pace, requests: Some(104_000.0), ..open() };
     assert_eq!(names(&row), ["rate-not-reached"]);
     assert_eq!(names(&Row { queued_share: Some(0.011), ..open() }), ["connections-busy"]);
     let late = Some(generator(0.5, 0.0, Some(800.0)));
@@ -156,7 +160,7 @@ fn a_delay_that_both_have_does_not_make_the_backend_slow() {
     let row = Row {
         rate_per_s: Some(Figure::exact(199.0)),
         mean_ms: Some(Figure::exact(502.5)),
-        backend: Some(Backend { alone_per_s: 199.8, delay_ms: 500.0 }),
+        backend: Some(Backend { alone_per_s: Some(199.8), delay_ms: 500.0 }),
         ..Row { pace: Pace::Closed { users: 100.0, think_ms: 0.0 }, ..Row::default() }
     };
     assert_eq!(names(&row), [""; 0]);
@@ -185,7 +189,7 @@ fn sound() -> Row {
         errors_by_kind: Some(BTreeMap::new()),
         generator: Some(fine()),
         queued_share: None,
-        backend: Some(Backend { alone_per_s: 30_000.0, delay_ms: 0.0 }),
+        backend: Some(Backend { alone_per_s: Some(30_000.0), delay_ms: 0.0 }),
         ground: Ground {
             steal_percent: Some(0.0),
             other_cpu_percent: Some(1.0),

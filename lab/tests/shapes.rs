@@ -58,6 +58,7 @@ fn what_finds_no_connection_is_sent_late_and_counted() {
         names.contains(&"rate-not-reached") && names.contains(&"connections-busy"),
         "{names:?}"
     );
+    assert!(!names.contains(&"count-and-rate-disagree"), "what was due is no rate: {names:?}");
 }
 
 #[test]

@@ -267,6 +267,8 @@ pub const AGENT_CLOCK_UNCERTAINTY_US_MAX: u64 = 10_000;
 pub const AGENT_CLOCK_OFFSET_US_MAX: u64 = 1_000_000;
 /// Longest text that `--expect` may ask for, in bytes.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
+/// Longest name of a chart's file without its ending, in characters; a longer one is cut.
+pub const LAB_CHART_ID_CHARS_MAX: usize = 120;
 /// Most rows of a results table that the lab reads. More: refused.
 pub const LAB_TABLE_ROWS_MAX: usize = 100_000;
 /// Times that a comparison draws its repetitions again to see how far its ratio can be trusted.

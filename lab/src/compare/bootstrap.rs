@@ -9,6 +9,8 @@
 
 use base::limits;
 
+use super::student;
+
 /// How sure the interval is to hold the true ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
@@ -23,6 +25,9 @@ pub struct Ratio {
     pub low: f64,
     pub ratio: f64,
     pub high: f64,
+    /// How often chance alone makes a difference as large as this one, by Student's test on the logarithms,
+    /// 0 to 1.
+    pub chance: f64,
 }
 
 /// The repetitions of one case on both sides.
@@ -55,7 +60,7 @@ pub fn ratio(samples: &Samples, confidence: Confidence, seed: u64) -> Option<Rat
     let (middle, stretch) = (logs.middle(), confidence.stretch(logs.freedom()));
     let low = middle + (at(tail)? - middle) * stretch;
     let high = middle + (at(1.0 - tail)? - middle) * stretch;
-    Some(Ratio { low: low.exp(), ratio: middle.exp(), high: high.exp() })
+    Some(Ratio { low: low.exp(), ratio: middle.exp(), high: high.exp(), chance: logs.chance() })
 }
 
 impl Ratio {
@@ -104,6 +109,19 @@ impl Logs {
         }
     }
 
+    /// See [`Ratio::chance`].
+    fn chance(&self) -> f64 {
+        let error = match self {
+            Self::Pairs(logs) => error_of_mean(logs),
+            Self::Apart(a, b) => error_of_mean(a).hypot(error_of_mean(b)),
+        };
+        match self.middle() {
+            0.0 => 1.0,
+            // Without any deviation every difference is one.
+            middle => student::beyond(middle / error, self.freedom()),
+        }
+    }
+
     /// Degrees of freedom; of two sides the smaller's, which errs on the careful side.
     fn freedom(&self) -> usize {
         match self {
@@ -115,6 +133,13 @@ impl Logs {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Deviation of the mean of so many values.
+fn error_of_mean(values: &[f64]) -> f64 {
+    let (mean, count) = (mean(values), values.len() as f64);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (count - 1.0) / count).sqrt()
 }
 
 impl Confidence {
@@ -144,33 +169,15 @@ impl Confidence {
     }
 
     fn stretch(self, freedom: usize) -> f64 {
-        let (normal, table) = match self {
-            Self::Percent90 => (1.644_854, &STUDENT_90),
-            Self::Percent95 => (1.959_964, &STUDENT_95),
-            Self::Percent99 => (2.575_829, &STUDENT_99),
+        let normal = match self {
+            Self::Percent90 => 1.644_854,
+            Self::Percent95 => 1.959_964,
+            Self::Percent99 => 2.575_829,
         };
-        let student = table.get(freedom.saturating_sub(1)).copied().unwrap_or(normal);
         let count = freedom as f64 + 1.0;
-        student / normal * (count / freedom as f64).sqrt()
+        student::quantile(2.0 * self.tail(), freedom) / normal * (count / freedom as f64).sqrt()
     }
 }
-
-/// Two-sided quantiles of Student's distribution for 1 to 30 degrees of freedom.
-#[rustfmt::skip]
-const STUDENT_90: [f64; 30] = [
-    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753,
-    1.746, 1.740, 1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697,
-];
-#[rustfmt::skip]
-const STUDENT_95: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
-#[rustfmt::skip]
-const STUDENT_99: [f64; 30] = [
-    63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947,
-    2.921, 2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779, 2.771, 2.763, 2.756, 2.750,
-];
 
 /// Numbers as if by chance, the same for the same seed. Source: Steele, Lea and Flood, "Fast Splittable
 /// Pseudorandom Number Generators", 2014 (SplitMix64).

@@ -6,12 +6,18 @@
 //! repetitions are compared in pairs; where they did not, that is told, since what drifted meanwhile is
 //! in the ratio.
 //!
+//! Of many comparisons some differ by chance. Faster and slower are therefore said only of differences that
+//! stand among all of them (Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979); the
+//! others can't be told.
+//!
 //! Architecture invariant: no verdict from a doubted row, and none from a single repetition.
 
 mod bootstrap;
+mod student;
 mod thresholds;
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use bootstrap::{Confidence, Ratio, Samples, ratio};
 pub use thresholds::{CaseThreshold, Metric, Thresholds, WITHIN_PERCENT};
@@ -97,7 +103,27 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, told: &Thresholds) -> Result<Vec<Comp
             found.push(judge(case, metric, (a, b), (told.within(case), confidence, told.seed)));
         }
     }
+    hold_against_chance(&mut found, f64::from(100 - confidence.percent()) / 100.0);
     Ok(found)
+}
+
+/// Takes back what chance alone would make among so many comparisons: the least likely difference is held
+/// against `alpha` over their number, the next against `alpha` over one less, until one doesn't stand.
+fn hold_against_chance(found: &mut [Comparison], alpha: f64) {
+    let chance = |one: &Comparison| one.ratio.map(|ratio| ratio.chance);
+    let mut order: Vec<&mut Comparison> =
+        found.iter_mut().filter(|one| one.ratio.is_some()).collect();
+    order.sort_by(|one, other| chance(one).partial_cmp(&chance(other)).unwrap_or(Ordering::Equal));
+    let (all, mut stands) = (order.len(), true);
+    for (index, one) in order.into_iter().enumerate() {
+        let left = (all - index) as f64;
+        stands = stands && chance(one).is_some_and(|chance| chance <= alpha / left);
+        if !stands && matches!(one.verdict, Verdict::Faster | Verdict::Slower) {
+            one.verdict = Verdict::CannotTell;
+            let told = format!("chance alone makes such a difference among {all} comparisons");
+            one.note = if one.note.is_empty() { told } else { format!("{told}; {}", one.note) };
+        }
+    }
 }
 
 /// All cases together.
@@ -143,7 +169,7 @@ fn judge(
     (within, confidence, seed): (f64, Confidence, u64),
 ) -> Comparison {
     let (sound_a, sound_b) = (entering(a, metric), entering(b, metric));
-    let interleaved = took_turns(&sound_a, &sound_b);
+    let interleaved = took_turns(a, b);
     let samples = if interleaved { pairs(&sound_a, &sound_b) } else { apart(&sound_a, &sound_b) };
     let ratio = ratio(&samples, confidence, seed);
     let verdict = ratio.map_or(Verdict::Broken, |ratio| verdict(ratio, metric, within));
@@ -175,15 +201,14 @@ fn verdict(ratio: Ratio, metric: Metric, within: f64) -> Verdict {
     }
 }
 
-/// A repetition's begin, number and figure.
-struct Entry<'a> {
-    started: &'a str,
+/// A repetition's number and figure.
+struct Entry {
     repetition: u32,
     figure: f64,
 }
 
-fn entering<'a>(views: &[&'a View], metric: Metric) -> Vec<Entry<'a>> {
-    let mut entries: Vec<Entry<'a>> = views
+fn entering(views: &[&View], metric: Metric) -> Vec<Entry> {
+    views
         .iter()
         .filter(|view| view.is_sound())
         .filter_map(|view| {
@@ -194,42 +219,46 @@ fn entering<'a>(views: &[&'a View], metric: Metric) -> Vec<Entry<'a>> {
                 Metric::P99 => view.exact("p99_ms"),
                 Metric::Cpu => view.cpu_us(),
             }?;
-            let result = view.result();
-            Some(Entry { started: &result.started, repetition: result.case.repetition, figure })
+            Some(Entry { repetition: view.result().case.repetition, figure })
         })
-        .collect();
-    entries.sort_by(|one, other| one.started.cmp(other.started));
-    entries
+        .collect()
 }
 
-/// Whether each repetition of B came between the same of A and the next, or the other way round. RFC 3339
-/// in UTC sorts as text.
-fn took_turns(a: &[Entry<'_>], b: &[Entry<'_>]) -> bool {
-    let same = |a: &[Entry<'_>], b: &[Entry<'_>]| {
-        let numbers = |side: &[Entry<'_>]| side.iter().map(|e| e.repetition).collect::<Vec<_>>();
-        let (mut a, mut b) = (numbers(a), numbers(b));
-        a.sort_unstable();
-        b.sort_unstable();
-        // Twice the same number: settings of a sweep, or several runs, that nothing pairs.
-        a == b && a.windows(2).all(|pair| pair.first() != pair.last())
-    };
-    let (Some(a0), Some(a1), Some(b0), Some(b1)) = (a.first(), a.last(), b.first(), b.last())
-    else {
+/// Whether each repetition of A had the same of B beside it in time, with no other of theirs between, as far as
+/// both sides have it; doubted ones too. RFC 3339 in UTC sorts as text.
+fn took_turns(a: &[&View], b: &[&View]) -> bool {
+    let number = |view: &View| view.result().case.repetition;
+    let numbers = |side: &[&View]| side.iter().map(|view| number(view)).collect::<BTreeSet<_>>();
+    // Twice the same number: settings of a sweep, or several runs, that nothing pairs.
+    if numbers(a).len() != a.len() || numbers(b).len() != b.len() {
         return false;
+    }
+    let both: BTreeSet<u32> = numbers(a).intersection(&numbers(b)).copied().collect();
+    let side = |views: &[&View], is_b: bool| {
+        let shared = views.iter().filter(|view| both.contains(&number(view)));
+        let told = shared.map(|view| (view.result().started.clone(), number(view), is_b));
+        told.collect::<Vec<_>>()
     };
-    same(a, b) && a0.started < b1.started && b0.started < a1.started
+    let mut turns = side(a, false);
+    turns.extend(side(b, true));
+    turns.sort();
+    let pair = |turn: &[(String, u32, bool)]| match turn {
+        [one, other] => one.1 == other.1 && one.2 != other.2,
+        _ => false,
+    };
+    both.len() > 1 && turns.chunks(2).all(pair)
 }
 
-fn pairs(a: &[Entry<'_>], b: &[Entry<'_>]) -> Samples {
-    let partner = |entry: &Entry<'_>| {
+fn pairs(a: &[Entry], b: &[Entry]) -> Samples {
+    let partner = |entry: &Entry| {
         let other = b.iter().find(|other| other.repetition == entry.repetition)?;
         Some((entry.figure, other.figure))
     };
     Samples::Pairs(a.iter().filter_map(partner).collect())
 }
 
-fn apart(a: &[Entry<'_>], b: &[Entry<'_>]) -> Samples {
-    let figures = |side: &[Entry<'_>]| side.iter().map(|entry| entry.figure).collect();
+fn apart(a: &[Entry], b: &[Entry]) -> Samples {
+    let figures = |side: &[Entry]| side.iter().map(|entry| entry.figure).collect();
     Samples::Apart(figures(a), figures(b))
 }
 
@@ -307,6 +336,44 @@ mod tests {
         };
         assert!(of(1));
         assert!(!of(100));
+        // A A B A B A B B: they overlap, but did not take turns.
+        assert!(!of(3));
+    }
+
+    #[test]
+    fn a_doubted_repetition_takes_its_pair_out_and_no_other() {
+        // Everything drifts by a fifth from one repetition to the next; B is 3 % faster.
+        let a: Vec<f64> = (0..5).map(|n| 1_000.0 * 1.2_f64.powi(n)).collect();
+        let b: Vec<f64> =
+            a.iter().zip([1.031, 1.029, 1.5, 1.030, 1.0305]).map(|(a, by)| a * by).collect();
+        let mut b = side("b", &b, 1);
+        b[2].found.result.load["errors"] = json!(5_000);
+        b[2] = View::new(b[2].found.clone());
+        let one = compare(&all(&side("a", &a, 0)), &all(&b), &Thresholds::default()).unwrap();
+        let ratio = one[0].ratio.unwrap();
+        assert!(one[0].interleaved && one[0].doubted == (0, 1), "{one:?}");
+        assert!(ratio.low > 1.025 && ratio.high < 1.035, "{ratio:?}");
+    }
+
+    #[test]
+    fn among_many_comparisons_a_small_difference_is_chance_and_a_large_one_is_not() {
+        let slower = &[990.0, 1_001.0, 988.0, 993.0, 986.0];
+        let told = Thresholds { within_percent: 0.1, ..Thresholds::default() };
+        let of = |others: u32, b: &[f64]| {
+            let (mut one, mut other) =
+                (side("a", &[1_000.0, 1_004.0, 998.0, 1_001.0, 1_003.0], 0), side("b", b, 100));
+            for users in 0..others {
+                for (sides, offset) in [(&mut one, 0), (&mut other, 100)] {
+                    let mut same = side("x", &[1_000.0, 1_004.0, 998.0, 1_001.0, 1_003.0], offset);
+                    same.iter_mut().for_each(|view| view.found.result.case.users = 1_000 + users);
+                    sides.extend(same);
+                }
+            }
+            outcome(&compare(&all(&one), &all(&other), &told).unwrap())
+        };
+        assert_eq!(of(0, slower), Outcome::Regression);
+        assert_eq!(of(143, slower), Outcome::Unknown);
+        assert_eq!(of(143, &[700.0, 703.0, 698.0, 702.0, 701.0]), Outcome::Regression);
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(super) fn late(row: &Row) -> Look {
 /// through the target: without a delay, the backend alone is at least twice as fast.
 pub(super) fn backend(row: &Row) -> Look {
     let (Some(backend), Some(rate)) = (row.backend, row.rate_per_s) else { return Look::Unseen };
-    let Backend { alone_per_s, delay_ms } = backend;
+    let Backend { alone_per_s: Some(alone_per_s), delay_ms } = backend else { return Look::Unseen };
     if delay_ms <= 0.0 {
         let times = alone_per_s / rate.high;
         return if times >= BACKEND_TIMES {
@@ -91,6 +91,23 @@ pub(super) fn backend(row: &Row) -> Look {
     Look::Doubt(format!(
         "backend slow: beyond its delay of {delay_ms:.0} ms it takes {alone_ms:.1} ms alone, and \
          {through_ms:.1} ms with the target"
+    ))
+}
+
+/// An answer that the backend gave took its delay at the least. Failures may be quicker, so it is the median
+/// that counts: they have gates of their own.
+pub(super) fn delay(row: &Row) -> Look {
+    let median = row.percentiles_ms.iter().find(|(percent, _)| *percent >= 50.0);
+    let (Some(Backend { delay_ms, .. }), Some((_, median))) = (row.backend, median) else {
+        return Look::Unseen;
+    };
+    if median.high >= delay_ms {
+        return Look::Fine;
+    }
+    Look::Doubt(format!(
+        "the backend waits {delay_ms:.0} ms, but half of the answers came within {:.1} ms: it isn't this \
+         backend that gave them",
+        median.value
     ))
 }
 

@@ -87,9 +87,13 @@ pub(super) fn littles_law(row: &Row) -> Look {
     ))
 }
 
+/// In an open loop the count is of what was due, so it is held against the rate that was asked.
 pub(super) fn count_and_rate(row: &Row) -> Look {
-    let (Some(requests), Some(rate), Some(measured_s)) =
-        (row.requests, row.rate_per_s, row.measured_s)
+    let rate = match row.pace {
+        Pace::Open { asked_per_s } => Some(Figure::exact(asked_per_s)),
+        Pace::Closed { .. } | Pace::Unknown => row.rate_per_s,
+    };
+    let (Some(requests), Some(rate), Some(measured_s)) = (row.requests, rate, row.measured_s)
     else {
         return Look::Unseen;
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Backend, Doubt, Figure, Generator, Ground, Pace, Row};
+use super::{Backend, Doubt, Figure, GATES, Generator, Ground, Pace, Row};
 use crate::load;
 use crate::result::{self, CaseResult, Shape, State};
 
@@ -34,9 +34,8 @@ impl Row {
         if row.pace == Pace::Unknown {
             row.pace = pace(&found.shape, found.case.users);
         }
-        row.backend = found
-            .calibration
-            .map(|alone_per_s| Backend { alone_per_s, delay_ms: found.case.delay_ms as f64 });
+        let delay_ms = found.case.delay_ms as f64;
+        row.backend = Some(Backend { alone_per_s: found.calibration, delay_ms });
         row.ground = ground(&found.ground);
         Some(row)
     }
@@ -77,17 +76,19 @@ impl Row {
     }
 }
 
-/// The doubts about a case, as `result.json` keeps them: recomputed, whatever it says itself.
+/// The doubts about a case: those of the gates, computed anew, and those that only the run itself could have,
+/// which `result.json` keeps: a limit that could not be set, a log that could not be read.
 #[must_use]
-pub fn doubts(found: &CaseResult) -> Vec<Doubt> {
-    Row::of(found).map_or_else(Vec::new, |row| row.doubts())
+pub fn doubts(found: &CaseResult) -> Vec<result::Doubt> {
+    let own = found.doubts.iter().filter(|doubt| GATES.iter().all(|gate| gate.name != doubt.gate));
+    let of_gates = Row::of(found).map_or_else(Vec::new, |row| row.doubts());
+    own.cloned().chain(of_gates.into_iter().map(result::Doubt::from)).collect()
 }
 
-/// The same in the shape of `result.json`, for whoever writes one.
-#[must_use]
-pub fn for_result(found: &CaseResult) -> Vec<result::Doubt> {
-    let kept = |doubt: Doubt| result::Doubt { gate: doubt.gate.to_owned(), message: doubt.message };
-    doubts(found).into_iter().map(kept).collect()
+impl From<Doubt> for result::Doubt {
+    fn from(Doubt { gate, message }: Doubt) -> Self {
+        Self { gate: gate.to_owned(), message }
+    }
 }
 
 /// From the shape that the generator says it had.
@@ -153,4 +154,18 @@ fn incidents(load: &Value) -> Option<BTreeMap<String, Vec<String>>> {
         }
     }
     Some(incidents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::tests::sample;
+
+    #[test]
+    fn what_only_the_run_knew_stays_and_what_the_gates_said_is_asked_again() {
+        let mut found = sample();
+        let kept = |gate: &str| result::Doubt { gate: gate.to_owned(), message: "then".to_owned() };
+        found.doubts = vec![kept("limits"), kept("cpu-steal")];
+        assert_eq!(doubts(&found), [kept("limits")]);
+    }
 }

@@ -74,6 +74,7 @@ pub const GATES: &[Gate] = &[
     gate("generator-saturated",     "a generator that was the limit", conditions::saturated),
     gate("generator-late",          "a generator that sent late", conditions::late),
     gate("backend-slow",            "a backend that was the limit", conditions::backend),
+    gate("delay-missing",           "answers that can't be the backend's", conditions::delay),
     gate("ports-exhausted",         "too few ephemeral ports", conditions::ports),
     gate("descriptors-exhausted",   "too few file descriptors", conditions::descriptors),
     gate("clock-step",              "a wall clock that was set meanwhile", conditions::clock),
@@ -139,10 +140,11 @@ pub struct Generator {
     pub lag_p99_ms: f64,
 }
 
-/// The backend without the target in between, under the same users, size and delay.
+/// The backend behind the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backend {
-    pub alone_per_s: f64,
+    /// Without the target in between, under the same users, size and delay. Absent where it wasn't measured.
+    pub alone_per_s: Option<f64>,
     /// What the backend was told to wait before it answers.
     pub delay_ms: f64,
 }

@@ -4,8 +4,6 @@
 //! which published tables hold a selection of columns; the tables of Choreo Connect; and tables of best
 //! rates. All are read by column name, in any order, and a table that has none of them is refused.
 
-use std::collections::BTreeMap;
-
 use base::limits;
 
 use super::{Figure, Pace, Row};
@@ -153,18 +151,6 @@ impl Table {
         });
         parts.collect::<Vec<_>>().join(", ")
     }
-}
-
-/// How many rows raise each doubt, by gate.
-#[must_use]
-pub fn tally<'a>(rows: impl IntoIterator<Item = &'a Row>) -> BTreeMap<&'static str, usize> {
-    let mut tally = BTreeMap::new();
-    for row in rows {
-        for doubt in row.doubts() {
-            *tally.entry(doubt.gate).or_default() += 1;
-        }
-    }
-    tally
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

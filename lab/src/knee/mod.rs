@@ -18,7 +18,7 @@ pub use search::{Became, Ended, Range, Search};
 pub use slo::{Slo, SloError};
 pub use usl::{POINTS_MIN, Usl};
 
-use crate::gates::{Doubt, Row};
+use crate::gates::{self, Doubt};
 use crate::load::{LoadError, Options, Report, Shape};
 
 /// Gates whose doubt is about the target: under too much load it fails, stalls and falls behind.
@@ -52,7 +52,7 @@ pub struct Probe {
     pub mean_ms: f64,
     pub p99_ms: f64,
     pub error_percent: f64,
-    /// Requests in the system: the users of a closed loop, by Little's law in an open one.
+    /// Requests in the target: the users of a closed loop, rate x service time in an open one.
     pub concurrency: f64,
 }
 
@@ -113,8 +113,7 @@ pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe
 }
 
 fn judge(by: By, level: f64, slo: &Slo, report: &Report) -> Probe {
-    let doubts = Row::of_load(&report.json()).doubts();
-    let (became, why) = verdict(&doubts, slo.broken_by(report));
+    let (became, why) = verdict(&report.doubts(), slo.broken_by(report));
     let error_percent = 100.0 * report.errors as f64 / (report.requests as f64).max(1.0);
     Probe {
         level,
@@ -125,7 +124,11 @@ fn judge(by: By, level: f64, slo: &Slo, report: &Report) -> Probe {
         p99_ms: report.latency.p99_ms,
         error_percent,
         concurrency: match by {
-            By::Rate => report.users_by_littles_law,
+            // Those under way, not those that the generator keeps until a connection is free.
+            By::Rate => gates::in_flight(
+                report.throughput_per_s,
+                report.open.map_or(report.latency, |open| open.service).mean_ms,
+            ),
             By::Users => level,
         },
     }

@@ -44,7 +44,7 @@ pub use options::{Options, Payload, Stop, Trust, parse_duration, parse_header};
 pub use quantised::Quantised;
 pub use report::{Asked, Progress, Report};
 pub use shape::{Shape, Think};
-pub use statistics::Latency;
+pub use statistics::{Latency, Times};
 
 use crate::machine;
 use connect::Connector;

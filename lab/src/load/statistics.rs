@@ -97,7 +97,7 @@ pub(crate) struct Open {
 
 /// Many times, in microseconds: a histogram, and what is exact beside it.
 #[derive(Clone, Debug)]
-pub(crate) struct Times {
+pub struct Times {
     pub(crate) histogram_us: Histogram<u64>,
     pub(crate) sum_us: u128,
     pub(crate) sum_of_squares_us: u128,
@@ -266,8 +266,15 @@ impl Open {
     }
 }
 
+impl Default for Times {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Times {
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             histogram_us: histogram(),
             sum_us: 0,
@@ -277,7 +284,9 @@ impl Times {
         }
     }
 
-    pub(crate) fn record(&mut self, us: u64) {
+    /// Adds one. What is above the histogram's bound (twice the longest timeout) counts as the bound in
+    /// percentiles, and as itself in all else.
+    pub fn record(&mut self, us: u64) {
         self.histogram_us.saturating_record(us);
         self.sum_us += u128::from(us);
         self.sum_of_squares_us += u128::from(us) * u128::from(us);
@@ -285,7 +294,8 @@ impl Times {
         self.max_us = self.max_us.max(us);
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
+    /// Adds all of the other's, without loss.
+    pub fn merge(&mut self, other: &Self) {
         add(&mut self.histogram_us, &other.histogram_us);
         self.sum_us += other.sum_us;
         self.sum_of_squares_us += other.sum_of_squares_us;
@@ -294,7 +304,8 @@ impl Times {
     }
 
     /// All zero when nothing was recorded.
-    pub(crate) fn latency(&self) -> Latency {
+    #[must_use]
+    pub fn latency(&self) -> Latency {
         if self.histogram_us.is_empty() {
             return Latency::default();
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::suite::Suite;
 use super::{Source, scenario};
+use crate::gates::measured;
 use crate::result::{CaseResult, State};
 
 const SUITE: &str = include_str!("../../../suites/cost.toml");
@@ -26,11 +27,11 @@ pub fn suite(target: &str) -> Result<Suite, String> {
     Suite::from_source(Source { name: Path::new("cost.toml").to_owned(), text })
 }
 
-/// What one policy costs, over its repetitions.
+/// What one policy costs, over its repetitions without doubts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Price {
     pub scenario: String,
-    /// Why there are no figures.
+    /// Why there are no figures: it isn't served, or every repetition has a doubt.
     pub reason: Option<String>,
     /// Microseconds of the target's CPU time per request: least, mean, most.
     pub cpu_us: Option<Spread>,
@@ -70,19 +71,25 @@ pub fn prices<'r>(suite: &Suite, results: impl IntoIterator<Item = &'r CaseResul
         let of: Vec<&CaseResult> =
             results.iter().filter(|found| found.case.scenario == scenario.name).copied().collect();
         let measured = || of.iter().filter(|found| found.state == State::Measured);
+        let doubts = |found: &CaseResult| measured::doubts(found);
+        let sound = || measured().filter(|found| doubts(found).is_empty());
         let used = |figure: fn(&crate::result::Use) -> f64| {
-            Spread::of(measured().filter_map(|found| found.target_use.as_ref()).map(figure))
+            Spread::of(sound().filter_map(|found| found.target_use.as_ref()).map(figure))
         };
-        let figure = |name: &str| Spread::of(measured().filter_map(|found| found.figure(name)));
+        let figure = |name: &str| Spread::of(sound().filter_map(|found| found.figure(name)));
+        let doubt = || {
+            let first = measured().flat_map(|found| doubts(found)).next();
+            first.map(|doubt| format!("doubted: {}: {}", doubt.gate, doubt.message))
+        };
         Price {
             scenario: scenario.name.clone(),
-            reason: of.iter().find_map(|found| found.reason.clone()),
+            reason: of.iter().find_map(|found| found.reason.clone()).or_else(doubt),
             cpu_us: used(|used| used.cpu_user_us + used.cpu_system_us),
             p50_ms: figure("p50_ms"),
             p99_ms: figure("p99_ms"),
             rss_bytes: used(|used| used.rss_mean_bytes as f64),
             rate_per_s: figure("throughput_per_s"),
-            doubted: (measured().filter(|f| !f.doubts.is_empty()).count(), measured().count()),
+            doubted: (measured().count() - sound().count(), measured().count()),
         }
     };
     suite.scenarios.iter().map(price).collect()
@@ -141,14 +148,17 @@ fn write_table(out: &mut String, suite: &Suite, prices: &[Price]) -> fmt::Result
             "{policy:<18}{own:>17}{more:>17}{p50:>10.2}{p99:>10.2}{rss:>10.1}{rate:>11.0}{doubts:>9}"
         )?;
     }
-    writeln!(out, "doubts: repetitions with one, of all; their result.json says which")
+    writeln!(
+        out,
+        "doubts: repetitions with one, of all; they are left out, and their result.json says why.\n+-: half of what the repetitions differ by"
+    )
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 mod tests {
     use super::*;
-    use crate::result::{Doubt, Use, tests::sample};
+    use crate::result::{Use, tests::sample};
 
     fn result(scenario: &str, cpu_us: f64, doubted: bool) -> CaseResult {
         let mut found = sample();
@@ -156,7 +166,7 @@ mod tests {
         found.target_use = Some(Use { cpu_user_us: cpu_us, ..Use::default() });
         found.doubts.clear();
         if doubted {
-            found.doubts.push(Doubt { gate: "errors".to_owned(), message: String::new() });
+            (found.load["requests"], found.load["errors"]) = (1_000.into(), 500.into());
         }
         found
     }
@@ -171,7 +181,9 @@ mod tests {
         let results = [
             result("forward", 9.0, false),
             result("forward", 11.0, false),
-            result("jwt-cached", 15.0, true),
+            result("jwt-cached", 15.0, false),
+            result("jwt-cached", 95.0, true),
+            result("forward-tls", 20.0, true),
             unserved,
         ];
         let text = table(&suite, &prices(&suite, &results));
@@ -181,7 +193,8 @@ mod tests {
         };
         assert!(row("none").starts_with("none 10.0 +-1.0 0.00"), "{text}");
         assert!(row("JWT, cached").starts_with("JWT, cached 15.0 +-0.0 +5.0 (+50 %)"), "{text}");
-        assert!(row("JWT, cached").ends_with("1/1"), "{text}");
+        assert!(row("JWT, cached").ends_with("1/2"), "a doubted repetition doesn't count: {text}");
+        assert!(row("TLS").starts_with("TLS doubted: errors: "), "{text}");
         assert_eq!(row("Without metrics"), "Without metrics it can't");
         assert_eq!(row("JWT, uncached"), "JWT, uncached nothing was measured");
     }

@@ -375,6 +375,7 @@ impl<'r> Runner<'r> {
             format: result::FORMAT,
             suite: self.suite.name.clone(),
             case: case.clone(),
+            scenario_name: self.suite.scenario(&case.scenario).map(|known| known.display.clone()),
             state: State::Measured,
             reason: None,
             shape: told(self.suite.load.shape, case.users),
@@ -418,7 +419,7 @@ impl<'r> Runner<'r> {
             }
         }
         into.doubts.extend(measured.doubts);
-        into.doubts.extend(gates::measured::for_result(into));
+        into.doubts = gates::measured::doubts(into);
     }
 }
 

@@ -69,7 +69,21 @@ pub fn charts(views: &[View]) -> Vec<Chart> {
     charts
         .extend(BY_USERS.last().into_iter().flat_map(|errors| cells.by_users(errors, &published)));
     charts.extend(histories(views));
+    tell_apart(&mut charts);
     charts
+}
+
+/// Ids name files and places of the page: names that differ in other than letters and digits must not make the
+/// same, nor a long name one that no file can have.
+fn tell_apart(charts: &mut [Chart]) {
+    let mut known = BTreeSet::new();
+    for chart in charts {
+        let short: String = chart.id.chars().take(limits::LAB_CHART_ID_CHARS_MAX).collect();
+        let numbered = (2_u32..).map(|number| format!("{short}-{number}"));
+        let id = std::iter::once(short.clone()).chain(numbered).find(|id| !known.contains(id));
+        chart.id = id.unwrap_or(short);
+        known.insert(chart.id.clone());
+    }
 }
 
 /// Measured cases, and the axes of the matrix that they lie on.
@@ -107,7 +121,7 @@ impl<'a> Cells<'a> {
         let here = self.repetitions(target, place);
         let value = median(here.iter().filter_map(|view| of(view)))?;
         let gates: BTreeSet<&str> =
-            here.iter().flat_map(|view| &view.doubts).map(|doubt| doubt.gate).collect();
+            here.iter().flat_map(|view| &view.doubts).map(|doubt| doubt.gate.as_str()).collect();
         Some(Point { value, doubt: gates.into_iter().collect::<Vec<_>>().join(", ") })
     }
 

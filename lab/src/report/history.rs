@@ -15,10 +15,16 @@ const BINS_PER_DOUBLING: f64 = 4.0;
 /// Most columns of a heat map; more intervals share them.
 const COLUMNS_MAX: usize = 100;
 
-/// The untagged intervals of a log, in its order.
+/// The untagged intervals of a log, in its order; neighbours are added up where there are more than
+/// twice [`COLUMNS_MAX`], so that a day's log takes no more memory than a minute's.
+#[derive(Default)]
 pub(super) struct History {
     /// Begin in seconds, and the latencies in microseconds.
     intervals: Vec<(f64, Histogram<u64>)>,
+    /// How many of the log's intervals each of ours holds, but for the last, which may hold fewer.
+    share: usize,
+    /// How many the last one holds.
+    last: usize,
 }
 
 impl History {
@@ -43,7 +49,7 @@ impl History {
 
     fn read(bytes: &[u8]) -> Result<Self, String> {
         let mut deserializer = Deserializer::new();
-        let mut intervals = Vec::new();
+        let mut history = Self { share: 1, ..Self::default() };
         for entry in IntervalLogIterator::new(bytes) {
             let LogEntry::Interval(interval) =
                 entry.map_err(|error| format!("no histogram log: {error:?}"))?
@@ -59,9 +65,41 @@ impl History {
             let histogram = deserializer
                 .deserialize(&mut encoded.as_slice())
                 .map_err(|error| format!("no histogram: {error}"))?;
-            intervals.push((interval.start_timestamp().as_secs_f64(), histogram));
+            history.push(interval.start_timestamp().as_secs_f64(), histogram)?;
         }
-        Ok(Self { intervals })
+        Ok(history)
+    }
+
+    fn push(&mut self, begin_s: f64, histogram: Histogram<u64>) -> Result<(), String> {
+        match self.intervals.last_mut() {
+            Some((_, sum)) if self.last < self.share => {
+                add(sum, &histogram)?;
+                self.last += 1;
+            }
+            Some(_) | None => {
+                if self.intervals.len() == COLUMNS_MAX * 2 {
+                    self.halve()?;
+                }
+                self.intervals.push((begin_s, histogram));
+                self.last = 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Two and two become one.
+    fn halve(&mut self) -> Result<(), String> {
+        let mut halved = Vec::with_capacity(self.intervals.len().div_ceil(2));
+        let mut all = std::mem::take(&mut self.intervals).into_iter();
+        while let Some((begin_s, mut sum)) = all.next() {
+            if let Some((_, histogram)) = all.next() {
+                add(&mut sum, &histogram)?;
+            }
+            halved.push((begin_s, sum));
+        }
+        self.intervals = halved;
+        self.share *= 2;
+        Ok(())
     }
 
     /// The bins that hold anything, lowest and highest.
@@ -88,9 +126,7 @@ impl History {
             let Some(((start, first), rest)) = chunk.split_first() else { continue };
             let mut sum = first.clone();
             for (_, histogram) in rest {
-                // A log of ours has the same bounds throughout; another's may not, and is widened.
-                sum.auto(true);
-                sum.add(histogram).ok()?;
+                add(&mut sum, histogram).ok()?;
             }
             let name = format!("{} s", trimmed(start - begin, 0));
             heat.cells.push(counts(&sum, low, rows));
@@ -120,6 +156,12 @@ impl History {
         let series = Series { name: "requests".to_owned(), points, published: false };
         Some(((low..=high).map(edge).collect(), series))
     }
+}
+
+/// A log of ours has the same bounds throughout; another's may not, and is widened.
+fn add(sum: &mut Histogram<u64>, other: &Histogram<u64>) -> Result<(), String> {
+    sum.auto(true);
+    sum.add(other).map_err(|error| format!("histograms that can't be added: {error}"))
 }
 
 fn counts(histogram: &Histogram<u64>, low: i32, rows: usize) -> Vec<u64> {
@@ -155,4 +197,29 @@ fn edge(bin: i32) -> String {
 
 fn ms(us: u64) -> String {
     trimmed(us as f64 / 1_000.0, 3)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_log_is_folded_without_losing_a_request() {
+        let mut history = History { share: 1, ..History::default() };
+        for second in 0..1_001_u32 {
+            let mut histogram = Histogram::new_with_max(10_000_000, 3).unwrap();
+            histogram.record_n(1_000 + u64::from(second), 2).unwrap();
+            history.push(f64::from(second), histogram).unwrap();
+        }
+        assert!(history.intervals.len() <= COLUMNS_MAX * 2, "{}", history.intervals.len());
+        let begins: Vec<f64> = history.intervals.iter().map(|(begin, _)| *begin).collect();
+        assert!(begins.windows(2).all(|pair| (pair[1] - pair[0] - 8.0).abs() < 1e-9), "{begins:?}");
+        let all: u64 = history.intervals.iter().map(|(_, histogram)| histogram.len()).sum();
+        assert_eq!(all, 2_002);
+        let heat = history.heat().unwrap();
+        assert!(
+            heat.columns.len() <= COLUMNS_MAX && heat.cells.iter().flatten().sum::<u64>() == 2_002
+        );
+    }
 }

@@ -54,6 +54,21 @@ pub fn write(views: &[View], out: &Path) -> Result<Written, ReportError> {
     if out.exists() {
         return Err(ReportError::Exists(out.to_path_buf()));
     }
+    // Made beside its place and then put there, so that a disk that is full leaves no half of a report.
+    let mut partial = out.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let told = |source| ReportError::File { path: out.to_path_buf(), source };
+    let written = write_into(views, &partial)
+        .and_then(|written| fs::rename(&partial, out).map(|()| written).map_err(told));
+    if written.is_err() {
+        // What is left of it is of no use to anybody.
+        let _ = fs::remove_dir_all(&partial);
+    }
+    written
+}
+
+fn write_into(views: &[View], out: &Path) -> Result<Written, ReportError> {
     let pictures = out.join("charts");
     let at = |path: &Path| {
         let path = path.to_path_buf();

@@ -22,7 +22,7 @@ type Column = (&'static str, fn(&View) -> Option<String>);
 /// The published columns, in their order.
 #[rustfmt::skip]
 const PUBLISHED: &[Column] = &[
-    ("Scenario Name", |view| Some(view.result().case.scenario.clone())),
+    ("Scenario Name", |view| Some(view.scenario().to_owned())),
     ("Heap Size", |view| view.result().case.heap.clone()),
     ("Concurrent Users", |view| Some(view.result().case.users.to_string())),
     ("Message Size (Bytes)", |view| Some(view.result().case.payload_bytes.to_string())),

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use crate::gates::{Doubt, measured};
+use crate::gates::measured;
 use crate::report::folder::Found;
-use crate::result::{CaseResult, State, Use};
+use crate::result::{CaseResult, Doubt, State, Use};
 
 /// A case with its doubts.
 #[derive(Clone, Debug)]
 pub struct View {
     pub found: Found,
-    /// What the gates say today.
+    /// What the gates say today, and what the run could not do.
     pub doubts: Vec<Doubt>,
 }
 
@@ -71,6 +71,13 @@ impl View {
                 told.collect::<Vec<_>>().join("; ")
             }
         }
+    }
+
+    /// What published tables call the scenario, or the suite.
+    #[must_use]
+    pub fn scenario(&self) -> &str {
+        let result = self.result();
+        result.scenario_name.as_deref().unwrap_or(&result.case.scenario)
     }
 
     /// Target, and the setting that a sweep varies.

@@ -1,13 +1,16 @@
 //! `penstock lab doubts`: the validity gates over tables and results.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base::limits;
 use clap::Args;
-use lab::gates::published::{Table, tally};
-use lab::gates::{Doubt, GATES, Row};
+use lab::gates::published::Table;
+use lab::gates::{GATES, Row, measured};
 use lab::report::folder;
+use lab::result::Doubt;
 use serde_json::{Value, json};
 
 use crate::commands::{counted, say};
@@ -34,9 +37,16 @@ pub(crate) struct Doubts {
 /// One source's rows, with the place of each.
 struct Looked {
     source: String,
-    rows: Vec<(Place, Row)>,
+    rows: Vec<Judged>,
     /// Cases without figures: not served, or failed.
     unmeasured: usize,
+}
+
+/// A row, and what speaks against it.
+struct Judged {
+    place: Place,
+    row: Row,
+    doubts: Vec<Doubt>,
 }
 
 enum Place {
@@ -61,42 +71,57 @@ fn look(source: &Path) -> Result<Looked, Failure> {
     if source.is_dir() {
         let found = folder::read(source).map_err(Failure::Unable)?;
         let all = found.len();
-        let rows: Vec<(Place, Row)> = found
-            .into_iter()
-            .filter_map(|one| Row::of(&one.result).map(|row| (Place::File(one.file), row)))
-            .collect();
+        let judged = |one: folder::Found| {
+            let (row, doubts) = (Row::of(&one.result)?, measured::doubts(&one.result));
+            Some(Judged { place: Place::File(one.file), row, doubts })
+        };
+        let rows: Vec<Judged> = found.into_iter().filter_map(judged).collect();
         return Ok(Looked { source: name, unmeasured: all - rows.len(), rows });
     }
-    let length =
-        std::fs::metadata(source).map_err(|error| Failure::file("read", source, &error))?.len();
-    if length > limits::LAB_TABLE_BYTES_MAX {
-        let most = limits::LAB_TABLE_BYTES_MAX;
+    let most = limits::LAB_TABLE_BYTES_MAX;
+    let mut text = Vec::new();
+    std::fs::File::open(source)
+        .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut text))
+        .map_err(|error| Failure::file("read", source, &error))?;
+    if text.len() as u64 > most {
         return Err(Failure::Unable(format!("{name}: larger than {most} bytes")));
     }
-    let text = std::fs::read(source).map_err(|error| Failure::file("read", source, &error))?;
     let rows = Table::read(&text)
         .and_then(|table| table.rows())
         .map_err(|error| Failure::Unable(format!("{name}: {error}")))?;
-    let rows = rows.into_iter().map(|(line, row)| (Place::Line(line), row)).collect();
+    let rows = rows
+        .into_iter()
+        .map(|(line, row)| {
+            let doubts = row.doubts().into_iter().map(Doubt::from).collect();
+            Judged { place: Place::Line(line), row, doubts }
+        })
+        .collect();
     Ok(Looked { source: name, rows, unmeasured: 0 })
 }
 
-/// The rows with doubts, and those doubts.
-fn doubted(looked: &Looked) -> Vec<(&Place, &Row, Vec<Doubt>)> {
-    let rows = looked.rows.iter().map(|(place, row)| (place, row, row.doubts()));
-    rows.filter(|(_, _, doubts)| !doubts.is_empty()).collect()
+fn doubted(looked: &Looked) -> impl Iterator<Item = &Judged> {
+    looked.rows.iter().filter(|row| !row.doubts.is_empty())
+}
+
+/// How many rows raise each doubt, by gate.
+fn tally(looked: &Looked) -> BTreeMap<&str, usize> {
+    let mut tally = BTreeMap::new();
+    for doubt in looked.rows.iter().flat_map(|row| &row.doubts) {
+        *tally.entry(doubt.gate.as_str()).or_default() += 1;
+    }
+    tally
 }
 
 /// Gates that at least one row had figures for, and the rest.
 fn gates(looked: &Looked) -> (Vec<&'static str>, Vec<&'static str>) {
     let names = GATES.iter().map(|gate| gate.name);
-    names.partition(|name| looked.rows.iter().any(|(_, row)| row.seen().any(|seen| seen == *name)))
+    names.partition(|name| looked.rows.iter().any(|one| one.row.seen().any(|seen| seen == *name)))
 }
 
 fn as_text(looked: &Looked) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
-    for (place, row, doubts) in doubted(looked) {
+    for Judged { place, row, doubts } in doubted(looked) {
         let _ = match place {
             Place::Line(line) => writeln!(out, "{}:{line}: {}", looked.source, row.label),
             Place::File(file) => writeln!(out, "{}: {}", file.display(), row.label),
@@ -106,9 +131,9 @@ fn as_text(looked: &Looked) -> String {
         }
     }
     let rows = counted(looked.rows.len(), "row");
-    let count = doubted(looked).len();
+    let count = doubted(looked).count();
     let _ = write!(out, "{}: {rows}, {count} with doubts", looked.source);
-    for (gate, count) in tally(looked.rows.iter().map(|(_, row)| row)) {
+    for (gate, count) in tally(looked) {
         let _ = write!(out, ", {count} {gate}");
     }
     if looked.unmeasured > 0 {
@@ -123,7 +148,7 @@ fn as_text(looked: &Looked) -> String {
 }
 
 fn as_json(looked: &Looked) -> Value {
-    let told = doubted(looked).into_iter().map(|(place, row, doubts)| {
+    let told = doubted(looked).map(|Judged { place, row, doubts }| {
         let doubts: Vec<Value> = doubts
             .iter()
             .map(|doubt| json!({ "gate": doubt.gate, "message": doubt.message }))
@@ -141,7 +166,7 @@ fn as_json(looked: &Looked) -> Value {
         "rows": looked.rows.len(),
         "rows_without_figures": looked.unmeasured,
         "doubted": told.collect::<Vec<_>>(),
-        "doubts_by_gate": tally(looked.rows.iter().map(|(_, row)| row)),
+        "doubts_by_gate": tally(looked),
         "gates_looked": seen,
         "gates_without_figures": unseen,
     })
