@@ -24,7 +24,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("lab",      &["base", "wire"]),
     ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
     ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
-    ("benches",  &["base", "jose", "model", "wire", "stages", "gateway", "xml", "xpath", "xslt", "expression"]),
+    ("benches",  &["base", "jose", "model", "wire", "stages", "gateway", "lab", "xml", "xpath", "xslt", "expression"]),
     ("engines",  &["base", "xml", "xpath", "xslt", "expression"]),
     ("xtask",    &[]),
 ];
