@@ -165,6 +165,22 @@ fn the_time_of_a_run_is_the_one_given() {
 }
 
 #[test]
+fn a_year_of_two_digits_is_of_the_century_around_the_time_given() {
+    let run = |params: &Params| {
+        let years = ["09", "29", "30", "009", "9"]
+            .map(|year| format!("<xsl:value-of select=\"d:parse-date('{year}', 'yy')\"/>,"));
+        let main = format!(
+            "<xsl:output method='text'/><xsl:template match='/' xmlns:d='http://exslt.org/dates-and-times'>{}</xsl:template>",
+            years.concat()
+        );
+        run(&main, &Files(&[], Mutex::new(Vec::new())), params)
+    };
+    let in_2009 = Params::new().now_ms(1_236_262_029_250);
+    assert_eq!(run(&in_2009).as_deref(), Ok("2009,2029,1930,0009,0009,"));
+    assert!(run(&Params::new()).unwrap_err().contains("no time was given to this run"));
+}
+
+#[test]
 fn the_xml_declaration_is_what_the_sheet_says() {
     for (output, expected) in [
         ("", "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<o>\u{e9}</o>".as_bytes()),

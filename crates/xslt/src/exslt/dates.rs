@@ -1,8 +1,8 @@
 //! EXSLT dates and times. "Now" is what the caller says; without it the functions that need it fail.
-//! `parse-date` isn't there.
 
 mod duration;
 mod moment;
+mod parse;
 mod picture;
 
 use xpath::{Value, string_to_number};
@@ -33,6 +33,7 @@ pub(super) const ROWS: &[Row] = &[
     row("month-abbreviation",   0, 1, |call| part(call, |at| short(at.month_name()?))),
     row("month-in-year",        0, 1, |call| number(call, Moment::month_in_year)),
     row("month-name",           0, 1, |call| part(call, |at| at.month_name().map(str::to_owned))),
+    row("parse-date",           2, 2, parse_date),
     row("second-in-minute",     0, 1, second_in_minute),
     row("seconds",              0, 1, seconds),
     row("sum",                  1, 1, sum),
@@ -147,4 +148,11 @@ fn format_date<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
     let (at, picture) = (call.text(), call.text());
     call.host.made(picture.len().saturating_mul(2))?;
     string(Moment::parse(&at).map(|at| picture::format(at, &picture)))
+}
+
+fn parse_date<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
+    let (text, picture) = (call.text(), call.text());
+    call.host.spend(picture.len() / 16)?;
+    let this_year = call.host.now_ms().and_then(|now_ms| Moment::of_epoch_ms(now_ms).year());
+    string(parse::parse(&text, &picture, this_year)?.map(|at| at.to_string()))
 }

@@ -49,7 +49,7 @@ fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-fn days_in(year: i64, month: i64) -> i64 {
+pub(super) fn days_in(year: i64, month: i64) -> i64 {
     match month {
         2 if is_leap(year) => 29,
         2 => 28,
@@ -94,9 +94,14 @@ impl Moment {
         let text = text.trim_matches([' ', '\t', '\r', '\n']);
         let mut reader = Reader { rest: text };
         let found = reader.moment()?;
-        let good = (1..=12).contains(&found.month)
-            && (1..=days_in(found.year, found.month)).contains(&found.day);
-        (good && reader.rest.is_empty()).then_some(found)
+        (found.is_good() && reader.rest.is_empty()).then_some(found)
+    }
+
+    /// Whether there is such a day.
+    pub(super) fn is_good(self) -> bool {
+        (1..=12).contains(&self.month)
+            && (1..=days_in(self.year, self.month)).contains(&self.day)
+            && self.year.abs() <= YEAR_MAX
     }
 
     pub(super) fn without_fraction(self) -> Self {

@@ -1,34 +1,57 @@
-//! `date:format-date`: the patterns of JDK 1.1's SimpleDateFormat, in English.
+//! The patterns of JDK 1.1's SimpleDateFormat, in English: `date:format-date` writes by them, `date:parse-date`
+//! (`parse.rs`) reads.
 
 use super::moment::Moment;
 
-/// A letter stands for a part, its repetition for how it is written; letters between quotes for themselves.
-pub(super) fn format(at: Moment, picture: &str) -> String {
-    let mut out = String::new();
-    let mut rest = picture.chars().peekable();
-    while let Some(c) = rest.next() {
-        if c == '\'' {
-            if rest.next_if_eq(&'\'').is_some() {
-                out.push('\'');
+/// A piece of a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece {
+    Literal(char),
+    /// A letter and how often it stands there: it stands for a part, its repetition for how that is written.
+    Part(char, usize),
+}
+
+/// The pieces of a pattern. Letters between quotes stand for themselves, two quotes for one.
+pub(super) struct Pieces<'p> {
+    rest: std::iter::Peekable<std::str::Chars<'p>>,
+    quoted: bool,
+}
+
+impl<'p> Pieces<'p> {
+    pub(super) fn of(picture: &'p str) -> Self {
+        Self { rest: picture.chars().peekable(), quoted: false }
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        loop {
+            let c = self.rest.next()?;
+            if c == '\'' && self.rest.next_if_eq(&'\'').is_none() {
+                self.quoted = !self.quoted;
                 continue;
             }
-            while let Some(quoted) = rest.next() {
-                if quoted == '\'' && rest.next_if_eq(&'\'').is_none() {
-                    break;
-                }
-                out.push(quoted);
+            if self.quoted || !c.is_ascii_alphabetic() {
+                return Some(Piece::Literal(c));
             }
-            continue;
+            let mut width = 1usize;
+            while self.rest.next_if_eq(&c).is_some() {
+                width = width.saturating_add(1);
+            }
+            return Some(Piece::Part(c, width));
         }
-        if !c.is_ascii_alphabetic() {
-            out.push(c);
-            continue;
+    }
+}
+
+pub(super) fn format(at: Moment, picture: &str) -> String {
+    let mut out = String::new();
+    for piece in Pieces::of(picture) {
+        match piece {
+            Piece::Literal(c) => out.push(c),
+            Piece::Part(letter, width) => part(at, letter, width, &mut out),
         }
-        let mut width = 1usize;
-        while rest.next_if_eq(&c).is_some() {
-            width = width.saturating_add(1);
-        }
-        part(at, c, width, &mut out);
     }
     out
 }
