@@ -133,6 +133,26 @@ impl Tree {
         Self::of(Document::with_capacity(nodes, Names::none()))
     }
 
+    /// For a copy of `source`: all of it but its nodes, and what names them by number.
+    pub(crate) fn copying(source: &Document) -> Self {
+        let mut nodes = Vec::with_capacity(source.nodes.len());
+        nodes.push(Document::NOTHING);
+        Self::of(Document {
+            text: source.text.clone(),
+            source_len: source.source_len,
+            nodes,
+            attributes: source.attributes.clone(),
+            tags: source.tags.clone(),
+            declarations: source.declarations.clone(),
+            instructions: source.instructions.clone(),
+            names: source.names.clone(),
+            spills: source.spills.clone(),
+            unparsed: source.unparsed.clone(),
+            base: source.base.clone(),
+            ..Document::with_capacity(0, Names::none())
+        })
+    }
+
     fn of(document: Document) -> Self {
         let mut open = Vec::with_capacity(16);
         open.push((0, NONE));

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::edit::Many;
+use crate::edit::Crowds;
 use crate::names::{EMPTY, NameId, Names, Symbol, number};
 use crate::node::{Kind, Node};
 
@@ -116,7 +116,7 @@ pub struct Document {
     pub(crate) ids: HashMap<Box<str>, u32>,
     /// System identifiers of unparsed entities, by name.
     pub(crate) unparsed: HashMap<Box<str>, Box<str>>,
-    pub(crate) many: Option<Box<Many>>,
+    pub(crate) crowds: Option<Box<Crowds>>,
     pub(crate) base: Option<Box<str>>,
 }
 
@@ -149,7 +149,7 @@ impl Clone for Document {
             links: self.links.clone(),
             ids: self.ids.clone(),
             unparsed: self.unparsed.clone(),
-            many: None,
+            crowds: None,
             base: self.base.clone(),
         }
     }
@@ -187,7 +187,7 @@ impl Document {
             links: None,
             ids: HashMap::new(),
             unparsed: HashMap::new(),
-            many: None,
+            crowds: None,
             base: None,
         }
     }
@@ -280,7 +280,7 @@ impl Document {
             + self.ids.capacity() * size_of::<(Box<str>, u32)>()
             + self.unparsed.iter().map(|(name, uri)| name.len() + uri.len()).sum::<usize>()
             + self.unparsed.capacity() * size_of::<(Box<str>, Box<str>)>()
-            + self.many.as_ref().map_or(0, |many| many.heap_bytes())
+            + self.crowds.as_ref().map_or(0, |crowds| crowds.heap_bytes())
             + self.links.as_ref().map_or(0, held)
             + self.names.heap_bytes()
             + self.base.as_ref().map_or(0, |base| base.len())

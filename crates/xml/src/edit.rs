@@ -2,6 +2,7 @@
 //! and changes nothing.
 
 mod attributes;
+mod crowds;
 
 use crate::chars;
 use crate::document::{
@@ -12,7 +13,7 @@ use crate::names::{EMPTY, XML_NAMESPACE, XMLNS_NAMESPACE, number};
 use crate::node::Kind;
 use base::limits::XML_BYTES_CEILING;
 
-pub(crate) use attributes::Many;
+pub(crate) use crowds::Crowds;
 
 /// A name for an element or attribute that is made: the prefix is a wish, which the writer replaces when
 /// it is taken. Empty strings stand for no prefix and no namespace.
@@ -191,7 +192,9 @@ impl Document {
                 if let Some(found) = self.attributes.get_mut((index & !ATTRIBUTE) as usize) {
                     found.qname = qname;
                 }
-                self.many = None;
+                if let Some(owner) = self.attribute(index).map(|found| found.owner) {
+                    self.forget_attributes(owner);
+                }
                 Ok(())
             }
             Kind::Root

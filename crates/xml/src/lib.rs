@@ -43,6 +43,7 @@ pub mod reader;
 mod scan;
 mod sink;
 mod sought;
+mod without;
 mod writer;
 
 pub use chars::{is_ncname, is_text};

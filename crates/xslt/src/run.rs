@@ -209,7 +209,6 @@ fn run<'d>(
 ) -> Ran<Vec<u8>> {
     let source = if program.spaces.tests.iter().any(|test| test.strip) {
         let copy = crate::space::stripped(source, &program.spaces);
-        let copy = copy.map_err(|error| Failure::from(error.to_string()))?;
         pool.add(copy).ok_or("too many documents")?
     } else {
         source

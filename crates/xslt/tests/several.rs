@@ -221,6 +221,30 @@ fn references_are_resolved_beside_the_sheet_or_the_node_that_they_stand_in() {
 }
 
 #[test]
+fn a_stripped_source_keeps_its_base_its_ids_and_its_entities() {
+    struct Beside;
+    impl Resolver for Beside {
+        fn read(&self, href: &str, base: &str) -> Result<Resolved, String> {
+            let bytes = format!("<r>{href} beside {base}</r>").into_bytes();
+            Ok(Resolved { uri: href.to_owned(), bytes })
+        }
+    }
+    let text = "<!DOCTYPE a [<!ATTLIST b i ID #IMPLIED><!NOTATION g SYSTEM 'g'>\
+                <!ENTITY p SYSTEM 'p.gif' NDATA g>]>\n<a> <b/> <b i='k'>v</b> </a>";
+    let base_uri = Some("file:here".to_owned());
+    let doctype = xml::Doctype::ReadInternal;
+    let options = xml::Options { doctype, base_uri, ..Default::default() };
+    let source = xml::Document::parse_with(text.as_bytes(), &options).unwrap();
+    let main = "<xsl:output method='text'/><xsl:strip-space elements='*'/><xsl:template match='/'>\
+                <xsl:value-of select=\"concat(count(a/node()), ' ', unparsed-entity-uri('p'), ' ', id('k'), ' ', \
+                document('x', .))\"/></xsl:template>";
+    let compiled = Stylesheet::compile(sheet(main).as_bytes(), &Beside).unwrap();
+    let mut out = Vec::new();
+    compiled.transform_with(&source, &Params::new(), &Beside, &mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "2 p.gif v x beside file:here");
+}
+
+#[test]
 fn the_uri_of_an_unparsed_entity_is_that_of_its_declaration() {
     let text = "<!DOCTYPE a [<!NOTATION g SYSTEM 'g'><!ENTITY p SYSTEM 'p.gif' NDATA g>\
                 <!ENTITY q PUBLIC '-//Q' 'q.gif' NDATA g><!ENTITY r 'r'>]><a/>";

@@ -1,30 +1,12 @@
 //! Attributes and namespace declarations of an element.
 
-use std::collections::HashMap;
-
+use super::crowds::{Crowd, MANY, Of};
 use super::{Edit, EditError, QNameRef};
 use crate::chars;
 use crate::document::{
     ATTRIBUTE, AttributeRecord, Declaration, Document, NOBODY, NONE, NodeId, Record, TAGGED, Tag,
 };
 use crate::names::{EMPTY, NameId, XML_NAMESPACE, XMLNS_NAMESPACE, number};
-
-/// An element of so many attributes has them remembered by name, so that setting n of them takes n looks.
-const MANY: usize = 16;
-
-/// The attributes of the element of many whose attributes were set last.
-#[derive(Debug, Clone)]
-pub(crate) struct Many {
-    owner: u32,
-    last: u32,
-    by_name: HashMap<NameId, u32>,
-}
-
-impl Many {
-    pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.by_name.capacity() * size_of::<(NameId, u32)>()
-    }
-}
 
 impl Document {
     /// Sets or adds an attribute; a new one comes last.
@@ -61,17 +43,18 @@ impl Document {
             Some(before) => before.next = index,
             None => self.tag_of(owner).attribute = index,
         }
-        if let Some(many) = self.many.as_mut().filter(|many| many.owner == owner) {
-            many.last = index;
-            many.by_name.insert(wanted, index);
+        if let Some(crowds) = &mut self.crowds {
+            crowds.add(Of::Attributes, owner, number(wanted.index()), index);
         }
         Ok(self.id_of(index | ATTRIBUTE))
     }
 
     /// The last attribute of an element, and the one of that name.
     fn attribute_of(&mut self, owner: u32, wanted: NameId) -> (u32, u32) {
-        if let Some(many) = self.many.as_ref().filter(|many| many.owner == owner) {
-            return (many.last, many.by_name.get(&wanted).copied().unwrap_or(NONE));
+        let name = number(wanted.index());
+        let known = self.crowds.as_ref();
+        if let Some(found) = known.and_then(|crowds| crowds.find(Of::Attributes, owner, name)) {
+            return found;
         }
         let (mut last, mut same, mut count) = (NONE, NONE, 0);
         for attribute in crate::Node::new(self, owner).attributes() {
@@ -83,8 +66,10 @@ impl Document {
         }
         if count >= MANY {
             let all = crate::Node::new(self, owner).attributes();
-            let by_name = all.map(|found| (found.name(), found.index() & !ATTRIBUTE)).collect();
-            self.many = Some(Box::new(Many { owner, last, by_name }));
+            let entry =
+                |found: crate::Node<'_>| (number(found.name().index()), found.index() & !ATTRIBUTE);
+            let crowd = Crowd { last, by_name: all.map(entry).collect() };
+            self.crowds.get_or_insert_default().remember(Of::Attributes, owner, crowd);
         }
         (last, same)
     }
@@ -128,15 +113,10 @@ impl Document {
     }
 
     pub(crate) fn declare(&mut self, owner: u32, prefix: u32, uri: u32) {
-        let mut at = self.tag(self.record(owner)).map_or(NONE, |tag| tag.declaration);
-        let mut last = NONE;
-        while let Some(found) = self.declarations.get_mut(at as usize).filter(|_| at != NONE) {
-            if found.prefix == prefix {
-                found.uri = uri;
-                return;
-            }
-            last = at;
-            at = found.next;
+        let (last, same) = self.declaration_of(owner, prefix);
+        if let Some(found) = self.declarations.get_mut(same as usize).filter(|_| same != NONE) {
+            found.uri = uri;
+            return;
         }
         if self.declarations.is_empty() {
             self.declarations.push(Declaration { next: NONE, prefix: EMPTY, uri: EMPTY });
@@ -147,6 +127,38 @@ impl Document {
             Some(before) => before.next = index,
             None => self.tag_of(owner).declaration = index,
         }
+        if let Some(crowds) = &mut self.crowds {
+            crowds.add(Of::Declarations, owner, prefix, index);
+        }
+    }
+
+    /// The last declaration of an element, and the one of that prefix.
+    fn declaration_of(&mut self, owner: u32, prefix: u32) -> (u32, u32) {
+        let known = self.crowds.as_ref();
+        if let Some(found) = known.and_then(|crowds| crowds.find(Of::Declarations, owner, prefix)) {
+            return found;
+        }
+        let first = self.tag(self.record(owner)).map_or(NONE, |tag| tag.declaration);
+        let chain = || {
+            let of = |at: u32| self.declarations.get(at as usize).filter(|_| at != NONE);
+            std::iter::successors(of(first).map(|found| (first, found)), move |(_, found)| {
+                of(found.next).map(|next| (found.next, next))
+            })
+        };
+        let (mut last, mut same, mut count) = (NONE, NONE, 0);
+        for (at, found) in chain() {
+            last = at;
+            count += 1;
+            if found.prefix == prefix {
+                same = at;
+            }
+        }
+        if count >= MANY {
+            let by_name = chain().map(|(at, found)| (found.prefix, at)).collect();
+            let crowd = Crowd { last, by_name };
+            self.crowds.get_or_insert_default().remember(Of::Declarations, owner, crowd);
+        }
+        (last, same)
     }
 
     /// The element's tag, made if it has none.
@@ -165,9 +177,16 @@ impl Document {
         &mut self.tags[slot as usize]
     }
 
+    /// What is remembered of the element's attributes isn't so any more.
+    pub(super) fn forget_attributes(&mut self, owner: u32) {
+        if let Some(crowds) = &mut self.crowds {
+            crowds.forget(Of::Attributes, owner);
+        }
+    }
+
     pub(super) fn unchain(&mut self, index: u32) {
         let Some(gone) = self.attribute(index) else { return };
-        self.many = None;
+        self.forget_attributes(gone.owner);
         let before = crate::Node::new(self, gone.owner)
             .attributes()
             .map(|attribute| attribute.index() & !ATTRIBUTE)
@@ -185,5 +204,34 @@ impl Document {
             let value = value.to_owned();
             self.ids.remove(value.as_str());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Document, QNameRef};
+
+    #[test]
+    fn a_chain_is_passed_through_once_however_its_elements_alternate() {
+        const COUNT: usize = 500;
+        let mut document = Document::parse(b"<e><f/></e>").unwrap();
+        let outer = document.element().unwrap();
+        let elements = [outer.id(), outer.first_child().unwrap().id()];
+        for number in 0..COUNT {
+            for element in elements {
+                let name = format!("n{number}");
+                document.set_attribute(element, QNameRef::local(&name), "v").unwrap();
+                document.declare_namespace(element, &name, "u").unwrap();
+                document.declare_namespace(element, &name, &name).unwrap();
+            }
+        }
+        for element in elements {
+            let node = document.node(element).unwrap();
+            assert_eq!(node.attributes().count(), COUNT);
+            let all: Vec<_> = node.declarations().collect();
+            assert_eq!(all.len(), COUNT);
+            assert!(all.iter().all(|(prefix, uri)| prefix == uri), "{all:?}");
+        }
+        assert_eq!(document.crowds.map(|crowds| crowds.passes), Some(4));
     }
 }

@@ -332,7 +332,6 @@ impl<'d> World<'d> {
             .map_err(|error| EvalError::Caller(format!("{}: {error}", read.uri)))?;
         let document = if self.program.spaces.tests.iter().any(|test| test.strip) {
             crate::space::stripped(&document, &self.program.spaces)
-                .map_err(|error| EvalError::Caller(error.to_string()))?
         } else {
             document
         };

@@ -1,0 +1,69 @@
+//! What is remembered of elements with many attributes or declarations while they are set, so that setting n of
+//! them takes n looks, in whatever order the elements come.
+
+use std::collections::HashMap;
+
+use crate::document::NONE;
+
+/// So many attributes or declarations of an element are worth a table.
+pub(super) const MANY: usize = 16;
+
+/// The attributes, or the declarations, of one element by name.
+#[derive(Debug, Clone)]
+pub(super) struct Crowd {
+    /// The last of the chain.
+    pub(super) last: u32,
+    /// Their numbers, by the number of the name or the symbol of the prefix.
+    pub(super) by_name: HashMap<u32, u32>,
+}
+
+/// The crowds of a document, by element.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Crowds {
+    crowds: HashMap<(Of, u32), Crowd>,
+    /// How often a chain was passed through to remember it.
+    #[cfg(test)]
+    pub(super) passes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Of {
+    Attributes,
+    Declarations,
+}
+
+impl Crowds {
+    /// The last of the chain and the one of that name; nothing is known of a small crowd.
+    pub(super) fn find(&self, of: Of, owner: u32, name: u32) -> Option<(u32, u32)> {
+        let crowd = self.crowds.get(&(of, owner))?;
+        Some((crowd.last, crowd.by_name.get(&name).copied().unwrap_or(NONE)))
+    }
+
+    pub(super) fn remember(&mut self, of: Of, owner: u32, crowd: Crowd) {
+        #[cfg(test)]
+        {
+            self.passes += 1;
+        }
+        self.crowds.insert((of, owner), crowd);
+    }
+
+    /// `index` was put at the end of the chain.
+    pub(super) fn add(&mut self, of: Of, owner: u32, name: u32, index: u32) {
+        if let Some(crowd) = self.crowds.get_mut(&(of, owner)) {
+            crowd.last = index;
+            crowd.by_name.insert(name, index);
+        }
+    }
+
+    /// The chain was changed in another way.
+    pub(super) fn forget(&mut self, of: Of, owner: u32) {
+        self.crowds.remove(&(of, owner));
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let slot = size_of::<((Of, u32), Crowd)>();
+        let names =
+            self.crowds.values().map(|crowd| crowd.by_name.capacity() * size_of::<(u32, u32)>());
+        size_of::<Self>() + self.crowds.capacity() * slot + names.sum::<usize>()
+    }
+}

@@ -1,0 +1,120 @@
+//! A copy of a document that lacks some of its nodes.
+
+use std::collections::HashMap;
+
+use crate::build::Tree;
+use crate::document::{Document, NOBODY};
+use crate::node::Node;
+
+impl Document {
+    /// A copy without the nodes of which `lacks` says so, and all below them. It is asked in document order. What else
+    /// the document knows stays: places, base URI, unparsed entities, and the ids of the elements that are left.
+    #[must_use]
+    pub fn without<'d>(&'d self, mut lacks: impl FnMut(Node<'d>) -> bool) -> Self {
+        let mut tree = Tree::copying(self);
+        // By the old number.
+        let mut numbers = vec![NOBODY; self.nodes.len()];
+        let mut at = self.root();
+        let mut next = at.first_child();
+        loop {
+            while let Some(node) = next {
+                at = node;
+                next = None;
+                if !lacks(node) {
+                    let record = self.record(node.index());
+                    let number = tree.push(record.a, record.b);
+                    if let Some(slot) = numbers.get_mut(node.index() as usize) {
+                        *slot = number;
+                    }
+                    if node.is_element() {
+                        tree.enter(number);
+                        next = node.first_child();
+                        if next.is_none() {
+                            tree.leave();
+                        }
+                    }
+                }
+                next = next.or_else(|| node.next_sibling());
+            }
+            match at.parent().filter(|parent| parent.is_element()) {
+                Some(parent) => {
+                    tree.leave();
+                    at = parent;
+                    next = parent.next_sibling();
+                }
+                None => break,
+            }
+        }
+        let mut copy = tree.document;
+        let number = |old: u32| numbers.get(old as usize).copied().unwrap_or(NOBODY);
+        for attribute in &mut copy.attributes {
+            attribute.owner = number(attribute.owner);
+        }
+        let kept = self.ids.iter().map(|(id, &owner)| (id.clone(), number(owner)));
+        copy.ids = kept.filter(|(_, owner)| *owner != NOBODY).collect::<HashMap<_, _>>();
+        copy.nodes.shrink_to_fit();
+        copy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Doctype, Document, Kind, Options, QNameRef, WriterOptions};
+
+    const TEXT: &str = "<!DOCTYPE a [<!ATTLIST b i ID #IMPLIED><!NOTATION n SYSTEM 'n'><!ENTITY u SYSTEM 's' NDATA n>\
+                        <!ENTITY e ' <c/> '>]><!--x-->\n<a xmlns:p='u'> <b i='one' p:y='&lt;'> <b i='two'/>t </b>&e;\
+                        <?p q?> <d> <b i='three'/></d></a>";
+
+    fn read() -> Document {
+        let base_uri = Some("file:a".to_owned());
+        let options = Options { doctype: Doctype::ReadInternal, base_uri, ..Options::default() };
+        Document::parse_with(TEXT.as_bytes(), &options).unwrap()
+    }
+
+    fn written(document: &Document) -> String {
+        String::from_utf8(document.write(WriterOptions::default()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_copy_lacks_what_it_should_and_nothing_else() {
+        let document = read();
+        let copy = document.without(|node| {
+            let is_space = node.kind() == Kind::Text && node.text().trim().is_empty();
+            is_space || node.local_name() == "d"
+        });
+        let expected = "<!--x--><a xmlns:p=\"u\"><b i=\"one\" p:y=\"&lt;\"><b i=\"two\"/>t </b><c/><?p q?></a>";
+        assert!(written(&copy).ends_with(expected), "{}", written(&copy));
+        assert_eq!(written(&document.without(|_| false)), written(&document));
+        assert_eq!(copy.base_uri(), Some("file:a"));
+        assert_eq!(copy.unparsed_entity("u"), Some("s"));
+        for id in ["one", "two", "three"] {
+            let place = |document: &Document| {
+                document
+                    .element_by_id(id)
+                    .map(|node| (node.position(), node.string_value().into_owned()))
+            };
+            let own =
+                place(&document).map(|(position, value)| (position, value.trim_start().to_owned()));
+            assert_eq!(place(&copy), own.filter(|_| id != "three"), "{id}");
+        }
+        let attribute = copy.element_by_id("one").unwrap().attributes().next().unwrap();
+        assert_eq!(
+            attribute.parent().map(|owner| owner.position()),
+            Some(copy.element_by_id("one").unwrap().position())
+        );
+    }
+
+    #[test]
+    fn a_document_that_was_edited_is_copied_in_its_order() {
+        let mut document = read();
+        let root = document.element().unwrap();
+        let (root, last) = (root.id(), root.last_child().unwrap().id());
+        let first = document.node(root).unwrap().first_child().unwrap().id();
+        document.insert_before(first, last).unwrap();
+        document.set_attribute(last, QNameRef::local("x"), "1").unwrap();
+        let copy = document.without(|node| node.kind() == Kind::Comment);
+        assert!(copy.is_in_order());
+        assert_eq!(written(&copy), written(&document).replace("<!--x-->", ""));
+        assert_eq!(copy.element_by_id("three").map(|node| node.local_name()), Some("b"));
+    }
+}
