@@ -111,6 +111,33 @@ fn a_template_knows_whether_it_reads_the_body() {
 }
 
 #[test]
+fn a_deep_argument_that_is_xml_goes_into_xml_as_markup() {
+    let (deep, shallow) = ((true, false), (false, false));
+    for (format, text, (deep, literal), expect) in [
+        ("<r>$1</r>", "<a b='1'>&lt;</a>", deep, "<r><a b=\"1\">&lt;</a></r>"),
+        (
+            "<r>$1</r>",
+            " <?xml version='1.0'?>\n<p:a xmlns:p='urn:p'/> ",
+            deep,
+            "<r><p:a xmlns:p=\"urn:p\"/></r>",
+        ),
+        ("<r>$1</r>", "<a>", deep, "<r>&lt;a&gt;</r>"),
+        ("<r>$1</r>", "<a/><b/>", deep, "<r>&lt;a/&gt;&lt;b/&gt;</r>"),
+        ("<r>$1</r>", "a > b", deep, "<r>a &gt; b</r>"),
+        ("<r c=\"$1\"/>", "<a/>", deep, "<r c=\"&lt;a/&gt;\"/>"),
+        ("<r>$1</r>", "<a/>", shallow, "<r>&lt;a/&gt;</r>"),
+        ("<r>$1</r>", "<a/>", (true, true), "<r>&lt;a/&gt;</r>"),
+    ] {
+        let argument = Argument { deep, literal, ..Argument::new(Expression::literal(text)) };
+        let settings = Settings::new(MediaType::Xml);
+        let template = PayloadTemplate::compile(format, vec![argument], settings).unwrap();
+        let mut made = Vec::new();
+        template.render(&Message::new(PAYLOAD, AROUND), &mut made).unwrap();
+        assert_eq!(String::from_utf8(made).unwrap(), expect, "{format} of {text}");
+    }
+}
+
+#[test]
 fn a_template_without_end_stops_at_its_limits() {
     let message = Message::new(PAYLOAD, AROUND);
     for template in [

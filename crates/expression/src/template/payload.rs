@@ -38,13 +38,16 @@ pub struct Argument {
     pub literal: bool,
     /// The expression is an XPath that selects nodes, and they go into XML as markup. Elsewhere: their texts.
     pub markup: bool,
+    /// A text that is a well-formed XML document by itself goes into XML as markup, its declaration left out; what
+    /// Synapse does with every argument where `deepCheck` isn't `false`. Not for `literal` ones.
+    pub deep: bool,
 }
 
 impl Argument {
     /// An argument without special handling.
     #[must_use]
     pub fn new(expression: Expression) -> Self {
-        Self { expression, literal: false, markup: false }
+        Self { expression, literal: false, markup: false, deep: false }
     }
 }
 
@@ -157,11 +160,16 @@ impl PayloadTemplate {
                 Segment::Text(text) => into.extend_from_slice(text.as_bytes()),
                 Segment::Argument(index, place) => {
                     let Some(argument) = self.arguments.get(*index) else { continue };
-                    if argument.markup && !argument.literal && *place == Place::XmlText {
+                    let is_content = !argument.literal && *place == Place::XmlText;
+                    if argument.markup && is_content {
                         push_nodes(into, &argument.expression.nodes(scope)?)?;
-                    } else {
-                        let value = present(argument.expression.evaluate(scope))?;
-                        self.push(into, &value, *place, Some(argument));
+                        continue;
+                    }
+                    let value = present(argument.expression.evaluate(scope))?;
+                    let markup = if argument.deep && is_content { markup_of(&value) } else { None };
+                    match markup {
+                        Some(document) => push_nodes(into, &[document.root()])?,
+                        None => self.push(into, &value, *place, Some(argument)),
                     }
                 }
                 Segment::Inline(expression, place) => {
@@ -212,6 +220,14 @@ fn present(found: Result<Value<'_>, EvalError>) -> Result<Value<'_>, EvalError> 
         Err(EvalError::Missing(_)) => Ok(Value::Null),
         found => found,
     }
+}
+
+/// What a text is when it is XML by itself.
+fn markup_of(value: &Value<'_>) -> Option<xml::Document> {
+    let text = value.text();
+    let text = text.trim();
+    let could = text.starts_with('<') && text.ends_with('>');
+    could.then(|| xml::Document::parse(text.as_bytes()).ok()).flatten()
 }
 
 /// The nodes as XML, with the namespace declarations that they need; attributes as their text.
