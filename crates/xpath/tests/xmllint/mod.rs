@@ -21,6 +21,10 @@ pub(crate) fn decided_by(expression: &str) -> Option<&'static str> {
         Some("2.5")
     } else if has("processing-instruction()") && (has(" = ") || has(" != ")) {
         Some("3.4")
+    } else if has(" div ") && (has("translate(") || has("substring")) {
+        Some("4.2")
+    } else if has("'-3.5'") && has("substring") {
+        Some("4.4")
     } else {
         (has("node()") && takes_first).then_some("2.1")
     }
