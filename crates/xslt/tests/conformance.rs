@@ -208,6 +208,19 @@ fn the_inventory_has_all_that_the_engine_recognises() {
     assert!(unrecognised.is_empty(), "{unrecognised:?}");
 }
 
+/// Counted in the recommendation: appendix B without the two `id`, section 7.1.1's attributes of literal elements,
+/// sections 12 and 15.
+#[test]
+fn the_inventory_is_as_long_as_the_recommendation() {
+    let all = inventory();
+    let listed: BTreeSet<&str> = all.iter().map(Case::feature).collect();
+    let count = |wanted: fn(&str) -> bool| listed.iter().filter(|name| wanted(name)).count();
+    assert_eq!(count(|name| name.starts_with("xsl:") && !name.contains('@')), 35, "elements");
+    assert_eq!(count(|name| name.starts_with("xsl:") && name.contains('@')), 80, "attributes");
+    assert_eq!(count(|name| name.starts_with("literal element/@")), 4, "of literal elements");
+    assert_eq!(count(|name| name.starts_with("function ") && !name.contains(':')), 9, "functions");
+}
+
 #[test]
 fn xsltproc_makes_the_same_of_the_inventory() {
     let mut wrong = String::new();
