@@ -13,6 +13,8 @@ SECONDS_EACH ?= 60
 INSTRUCTIONS ?= yes
 # `make test BROWSER=no` leaves out the look at the lab's report in a browser, for machines that can't have one.
 BROWSER ?= yes
+# JMeter reads a JTL of the lab's where there is Maven, which takes it from Maven Central.
+JMETER ?= $(if $(shell command -v mvn 2>/dev/null),yes,no)
 
 # $(call need,COMMAND,PACKAGE): stops with the package's name when the command isn't there.
 need = command -v $(1) >/dev/null 2>&1 || { echo >&2 "missing: $(1). On Debian: $(2)"; exit 1; }
@@ -47,6 +49,11 @@ ifeq ($(BROWSER),yes)
 	cargo test --package penstock-lab --test browser -- --ignored
 else
 	@echo "report.html was NOT looked at in a browser: BROWSER=$(BROWSER)"
+endif
+ifeq ($(JMETER),yes)
+	cargo test --package penstock-lab --test jmeter -- --ignored
+else
+	@echo "JMeter did NOT read a JTL: JMETER=$(JMETER) (it takes Maven: apt-get install maven)"
 endif
 
 bench: bench-needs ## CPU per request beside nginx, HAProxy and Envoy; ARGS='--quick --cells REGEX'
