@@ -57,6 +57,27 @@ fn compare_ends_as_continuous_integration_needs_it() {
 }
 
 #[test]
+fn a_report_of_one_measurement_is_written_once() {
+    let files = Files::new();
+    let listen = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+    let echo = lab::echo::Options { listen, delay_ms: 0, tls: None, workers: Some(1) };
+    let echo = lab::echo::Echo::start(echo).unwrap();
+    let url = format!("http://{}/", echo.addr());
+    let load = |file: &'static str, code: i32| {
+        let short = ["--duration", "100ms", "--warm-up", "0s", "--json", file];
+        let all: Vec<&str> = ["lab", "load", &url].into_iter().chain(short).collect();
+        run(&files, &all, code)
+    };
+    load("one.json", 0);
+    let written = fs::read_to_string(files.path("one.json")).unwrap();
+    assert!(written.contains("throughput_per_s"), "{written}");
+    assert!(load("one.json", 2).contains("one.json is there already"));
+    assert_eq!(fs::read_to_string(files.path("one.json")).unwrap(), written);
+    // What is no file has nothing that could be lost.
+    assert!(load("/dev/stdout", 0).contains("\"throughput_per_s\""));
+}
+
+#[test]
 fn a_report_is_written_once() {
     let files = Files::new();
     side(files.folder(), "main", &[1_000.0], 0);

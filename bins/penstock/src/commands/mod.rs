@@ -40,6 +40,31 @@ pub(crate) fn deliver(out: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Whether there is a result that [`deliver_new`] would refuse to write over. Pipes and terminals are no
+/// results.
+pub(crate) fn is_kept(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file())
+}
+
+/// Writes a result into a file that wasn't there.
+pub(crate) fn deliver_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true);
+    if !file.exists() {
+        options.create_new(true);
+    } else if is_kept(file) {
+        return Err(kept(file));
+    }
+    let written = options.open(file).and_then(|mut file| file.write_all(bytes));
+    written.map_err(|error| Failure::file("write", file, &error))
+}
+
+/// What is said of a result that is there already.
+pub(crate) fn kept(file: &Path) -> Failure {
+    let name = file.display();
+    Failure::Usage(format!("{name} is there already, and nothing is written over: name another"))
+}
+
 /// `1 file`, `2 files`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };

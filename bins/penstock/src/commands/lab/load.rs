@@ -12,7 +12,7 @@ use lab::raw::Raw;
 
 use super::agent::read_secret;
 use super::sent::Sent;
-use crate::commands::{deliver, say};
+use crate::commands::{deliver_new, is_kept, kept, say};
 use crate::failure::Failure;
 
 /// Put load on a URL and report latency, throughput and errors
@@ -54,7 +54,7 @@ pub(crate) struct Load {
     /// Settles what is drawn by chance
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Write the report as JSON as well
+    /// Write the report as JSON as well; the file must be new
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
     /// Write an HdrHistogram log (V2), an interval a second, in microseconds; the file must be new
@@ -92,6 +92,10 @@ Examples:
 
 pub(crate) fn run(asked: Load) -> Result<(), Failure> {
     let json = asked.json.clone();
+    // Better now than when all has been measured.
+    if let Some(file) = json.as_deref().filter(|file| is_kept(file)) {
+        return Err(kept(file));
+    }
     let agents = asked.agents.clone();
     let secret = asked.agent_token_file.as_deref().map(read_secret).transpose()?;
     let options = options(asked).map_err(Failure::Usage)?;
@@ -111,7 +115,7 @@ pub(crate) fn run(asked: Load) -> Result<(), Failure> {
     })?;
     say(&report.table());
     match json {
-        Some(file) => deliver(Some(&file), format!("{:#}\n", report.json()).as_bytes()),
+        Some(file) => deliver_new(&file, format!("{:#}\n", report.json()).as_bytes()),
         None => Ok(()),
     }
 }
