@@ -44,7 +44,8 @@ pub struct CaseResult {
     pub ground: Ground,
     pub machine: Machine,
     pub versions: Vec<Version>,
-    /// Hash of the suite, the scenarios and the targets as they were read.
+    /// SHA-256 of the suite, its scenarios and targets, and of the target's configuration as it was
+    /// written for this case, but for ports, folders and keys.
     pub config_sha256: String,
     /// What the order of cases and the opaque tokens were drawn from.
     pub seed: u64,

@@ -14,6 +14,7 @@ mod buy_stocks;
 pub mod cases;
 pub mod cost;
 pub(crate) mod file;
+mod fingerprint;
 mod folder;
 mod ground;
 mod runner;

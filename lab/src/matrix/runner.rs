@@ -8,6 +8,7 @@ use base::{Clock, SystemClock};
 use serde_json::Value;
 
 use super::cases;
+use super::fingerprint;
 use super::folder::Folder;
 use super::ground::Ground;
 use super::scenario::Scenario;
@@ -35,6 +36,7 @@ pub(crate) struct Runner<'r> {
     folder: Folder,
     ground: Ground,
     backend_port: u16,
+    /// Of the suite.
     config_sha256: String,
     /// Name, kernel, bytes.
     machine: (String, String, u64),
@@ -367,6 +369,17 @@ impl<'r> Runner<'r> {
         written.as_ref().and_then(|text| cores::parse(text.get_ref()).ok())
     }
 
+    fn config_sha256(&self, case: &Case) -> String {
+        let known = self.suite.target(&case.target).zip(self.suite.scenario(&case.scenario));
+        let settings = cases::settings(self.suite, case);
+        known.map_or_else(
+            || self.config_sha256.clone(),
+            |(target, scenario)| {
+                fingerprint::of_case(&self.config_sha256, target, scenario, &settings)
+            },
+        )
+    }
+
     fn blank(&self, case: &Case, started: String) -> CaseResult {
         let (cpu, kernel, memory_bytes) = self.machine.clone();
         let cores = crate::machine::cpus() as u64;
@@ -389,7 +402,7 @@ impl<'r> Runner<'r> {
             ground: result::Ground::default(),
             machine: Machine { cpu, cores, kernel, memory_bytes, limits: Vec::new() },
             versions: vec![Version { name: "lab".to_owned(), version: lab }],
-            config_sha256: self.config_sha256.clone(),
+            config_sha256: self.config_sha256(case),
             seed: self.suite.load.seed,
             command: self.run.command.clone(),
             started,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::file::Source;
 
@@ -11,7 +11,7 @@ use super::file::Source;
 const SHIPPED: &str = include_str!("../../../suites/scenarios.toml");
 
 /// One request, as often as it is asked for.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// As folders and suites call it.
@@ -40,14 +40,14 @@ pub struct Scenario {
 }
 
 /// What callers show of themselves, one after the other.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, Hash)]
 #[serde(deny_unknown_fields)]
 pub struct Tokens {
     pub kind: TokenKind,
     pub count: u32,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum TokenKind {
     /// RS256 with a key of 2,048 bits, each with its own `jti`.
@@ -56,7 +56,7 @@ pub enum TokenKind {
     Opaque,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum PayloadShape {
     None,

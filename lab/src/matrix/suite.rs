@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::file::{Source, duration};
+use super::fingerprint;
 use super::scenario::{self, Scenario};
 use crate::load::Shape;
 use crate::target::declared::{self, Declared};
@@ -229,10 +230,7 @@ impl Suite {
         let set = settings(&source, &file, &targets)?;
         let sweep = sweep(&source, &file, &targets)?;
         let limits = limits(&source, file.limits)?;
-        let shipped = Source {
-            name: "scenarios".into(),
-            text: scenarios.iter().map(|scenario| format!("{scenario:?}\n")).collect(),
-        };
+        let shipped = Source { name: "scenarios".into(), text: fingerprint::scenarios(&scenarios) };
         let mut sources = vec![source, shipped];
         sources.extend(targets.iter().map(|target| target.source.clone()));
         Ok(Self {
@@ -259,16 +257,12 @@ impl Suite {
         })
     }
 
-    /// SHA-256 over everything that was read, in hexadecimal digits.
+    /// SHA-256 over everything that was read, in hexadecimal digits; comments, blanks and the order of
+    /// keys make no difference.
     #[must_use]
     pub fn sha256(&self) -> String {
-        let mut hash = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
-        for source in &self.sources {
-            // The length parts one text from the next.
-            hash.update(&(source.text.len() as u64).to_le_bytes());
-            hash.update(source.text.as_bytes());
-        }
-        hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        let texts: Vec<String> = self.sources.iter().map(fingerprint::canonical).collect();
+        fingerprint::of_texts(texts.iter().map(String::as_str))
     }
 
     pub(crate) fn scenario(&self, name: &str) -> Option<&Scenario> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::declared::{Declared, Program, Role};
 use super::process::{Process, Start, first_line, free_port};
-use super::render::{Filling, Values};
+use super::render::{Filling, GROUND, Values};
 use crate::load::Stop;
 use crate::matrix::file::parse_bytes;
 use crate::matrix::suite::Limit;
@@ -49,15 +49,9 @@ impl Running {
         let mut values = asked.ground.clone();
         values.extend(declared.settings.clone());
         values.extend(asked.settings.clone());
-        let copies = copies(asked, &values)?;
-        for (process, all) in &copies {
-            // What a process calls `http`, the others call `gateway.http`: the first copy's.
-            for (name, value) in all.first().into_iter().flatten() {
-                if is_own(declared, process, name) {
-                    values.insert(format!("{process}.{name}"), value.clone());
-                }
-            }
-        }
+        let own = |program: &Program, copy| own_values(asked.folder, program, copy);
+        let copies = copies(declared, asked.needs, &values, &own)?;
+        name_ports(declared, &copies, &mut values);
         let mut running = Self {
             processes: Vec::new(),
             url: None,
@@ -162,12 +156,33 @@ fn is_own(declared: &Declared, process: &str, name: &str) -> bool {
     program.is_some_and(|program| program.ports.iter().any(|port| port == name))
 }
 
-/// Folder, number and ports of each copy of each process.
-fn copies(asked: &Asked<'_>, values: &Values) -> Result<BTreeMap<String, Vec<Values>>, String> {
-    let empty = BTreeMap::new();
-    let filling = Filling { values, parts: &empty, needs: asked.needs, copies: &empty_copies() };
-    let mut copies = BTreeMap::new();
-    for program in &asked.declared.processes {
+/// What a process calls `http`, the others call `gateway.http`: the first copy's.
+fn name_ports(declared: &Declared, copies: &Copies, values: &mut Values) {
+    for (process, all) in copies {
+        for (name, value) in all.first().into_iter().flatten() {
+            if is_own(declared, process, name) {
+                values.insert(format!("{process}.{name}"), value.clone());
+            }
+        }
+    }
+}
+
+/// The values of each copy of each process.
+type Copies = BTreeMap<String, Vec<Values>>;
+
+/// What a copy of a process has for itself.
+type Own<'o> = &'o dyn Fn(&Program, u32) -> Result<Values, String>;
+
+fn copies(
+    declared: &Declared,
+    needs: &[String],
+    values: &Values,
+    own: Own<'_>,
+) -> Result<Copies, String> {
+    let (parts, none) = (BTreeMap::new(), Copies::new());
+    let filling = Filling { values, parts: &parts, needs, copies: &none };
+    let mut copies = Copies::new();
+    for program in &declared.processes {
         let count =
             match &program.copies {
                 None => 1,
@@ -179,18 +194,15 @@ fn copies(asked: &Asked<'_>, values: &Values) -> Result<BTreeMap<String, Vec<Val
                 }
             };
         let made: Result<Vec<Values>, String> =
-            (1..=count).map(|copy| own_values(asked, program, copy)).collect();
+            (1..=count).map(|copy| own(program, copy)).collect();
         copies.insert(program.name.clone(), made?);
     }
     Ok(copies)
 }
 
-fn empty_copies() -> BTreeMap<String, Vec<Values>> {
-    BTreeMap::new()
-}
-
-fn own_values(asked: &Asked<'_>, program: &Program, copy: u32) -> Result<Values, String> {
-    let folder = asked.folder.join(format!("{}-{copy}", program.name));
+/// Folder, number and ports of a copy.
+fn own_values(folder: &Path, program: &Program, copy: u32) -> Result<Values, String> {
+    let folder = folder.join(format!("{}-{copy}", program.name));
     let mut own = Values::from([
         ("copy".to_owned(), copy.to_string()),
         ("folder".to_owned(), folder.display().to_string()),
@@ -199,4 +211,48 @@ fn own_values(asked: &Asked<'_>, program: &Program, copy: u32) -> Result<Values,
         own.insert(port.clone(), free_port()?.to_string());
     }
     Ok(own)
+}
+
+/// Commands, environment, files and URLs of a target as [`Running::start`] fills them, with what differs
+/// from run to run (ports, folders, keys) left as `{{name}}`.
+///
+/// # Errors
+/// A template that can't be filled.
+pub(crate) fn rendered(
+    declared: &Declared,
+    needs: &[String],
+    path: &str,
+    settings: &Values,
+) -> Result<Vec<String>, String> {
+    let as_it_is = |name: &str| (name.to_owned(), format!("{{{{{name}}}}}"));
+    let mut values: Values = GROUND.iter().map(|name| as_it_is(name)).collect();
+    values.insert("path".to_owned(), path.to_owned());
+    values.extend(declared.settings.clone());
+    values.extend(settings.clone());
+    let own = |program: &Program, copy: u32| {
+        let mut own: Values = program.ports.iter().map(|port| as_it_is(port)).collect();
+        own.extend([("copy".to_owned(), copy.to_string()), as_it_is("folder")]);
+        Ok(own)
+    };
+    let copies = copies(declared, needs, &values, &own)?;
+    name_ports(declared, &copies, &mut values);
+    let mut texts = Vec::new();
+    for program in &declared.processes {
+        for own in copies.get(&program.name).into_iter().flatten() {
+            let mut all = values.clone();
+            all.extend(own.clone());
+            let filling = Filling { values: &all, parts: &declared.parts, needs, copies: &copies };
+            for word in &program.command {
+                texts.push(filling.fill(word.get_ref())?);
+            }
+            for (name, text) in program.env.iter().chain(&program.files) {
+                texts.extend([name.clone(), filling.fill(text.get_ref())?]);
+            }
+        }
+    }
+    let filling = Filling { values: &values, parts: &declared.parts, needs, copies: &copies };
+    for url in declared.url.iter().chain(&declared.url_tls) {
+        texts.push(filling.fill(url)?);
+    }
+    Ok(texts)
 }
