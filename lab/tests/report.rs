@@ -98,6 +98,38 @@ fn the_heat_map_shows_when_the_slow_one_was() {
 }
 
 #[test]
+fn what_is_too_much_for_the_page_is_drawn_beside_it_and_named() {
+    let folder = TempDir::new().unwrap();
+    report_support::results(folder.path());
+    let with_log = views(folder.path()).into_iter().find(|view| view.is_sound()).unwrap();
+    let many: Vec<View> = (0..26).map(|_| with_log.clone()).collect();
+    let charts = report::charts(&many);
+    let page = report::page(&many, &charts);
+    for (place, is_on_page) in [(0, true), (23, true), (24, false), (25, false)] {
+        for kind in ["histogram", "heat"] {
+            let id = format!("{kind}-{place}");
+            assert!(charts.iter().any(|chart| chart.id == id), "{id}");
+            assert_eq!(page.contains(&format!("<figure id=\"{id}\">")), is_on_page, "{id}");
+            assert_eq!(page.contains(&format!("charts/{id}.svg")), !is_on_page, "{id}");
+        }
+    }
+    assert!(page.contains("4 pictures of single cases are not here") && page.contains("--only"));
+    assert!(!read(written(), "report.html").contains("Not on this page"));
+}
+
+#[test]
+fn only_some_cases_can_be_told() {
+    let folder = TempDir::new().unwrap();
+    report_support::results(folder.path());
+    let all = || folder::read(folder.path()).unwrap();
+    assert_eq!(folder::chosen(all(), None).unwrap().len(), all().len());
+    let first = all().first().unwrap().result.case.id.clone();
+    assert_eq!(folder::chosen(all(), Some(&format!("^{first}/1$"))).unwrap().len(), 1);
+    assert!(folder::chosen(all(), Some("nowhere")).unwrap_err().contains(&first));
+    assert!(folder::chosen(all(), Some("(")).is_err());
+}
+
+#[test]
 fn the_same_results_give_the_same_bytes() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());

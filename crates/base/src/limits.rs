@@ -277,8 +277,11 @@ pub const LAB_BOOTSTRAP_DRAWS: usize = 10_000;
 pub const LAB_KNEE_PROBES_MAX: usize = 40;
 /// Largest histogram log that a report reads for its heat map, in bytes. Larger: the chart says so.
 pub const LAB_HLOG_BYTES_MAX: u64 = 256 * MIB as u64;
-/// Most charts with a histogram of their own in one report. More cases: the first ones, and it says so.
+/// Most cases whose histogram stands on a report's page. Those of more cases are files beside it, which
+/// the page names.
 pub const LAB_HISTOGRAM_CHARTS_MAX: usize = 24;
+/// Most cases of one report whose histogram is drawn. More: the page says how many are left out.
+pub const LAB_HISTOGRAM_FILES_MAX: usize = 1_024;
 /// Largest results table that the lab reads, in bytes. Larger: refused.
 pub const LAB_TABLE_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Largest file of a suite or a target, in bytes. Larger: refused.

@@ -295,29 +295,37 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Histogram and heat map of the first cases that have a log.
+/// Histogram and heat map of each case that has a log; the page shows the first ones.
 fn histories(views: &[View]) -> Vec<Chart> {
-    let mut charts = Vec::new();
+    let mut charts: Vec<Chart> = Vec::new();
     let mut broken: BTreeMap<String, usize> = BTreeMap::new();
-    let mut left_out = 0;
+    let (mut drawn, mut left_out) = (0, 0);
     let measured = views.iter().filter(|view| view.result().state == State::Measured);
     for (place, view) in measured.enumerate() {
         let file = view.found.file.with_file_name("histogram.hlog");
-        if charts.len() / 2 >= limits::LAB_HISTOGRAM_CHARTS_MAX {
+        if drawn >= limits::LAB_HISTOGRAM_FILES_MAX {
             left_out += usize::from(file.exists());
             continue;
         }
         match History::beside(&view.found.file) {
-            Ok(Some(history)) => charts.extend(of_history(&history, view, place)),
+            Ok(Some(history)) => {
+                let aside = drawn >= limits::LAB_HISTOGRAM_CHARTS_MAX;
+                let both = of_history(&history, view, place).into_iter();
+                charts.extend(both.map(|chart| Chart { aside, ..chart }));
+                drawn += 1;
+            }
             Ok(None) => {}
             Err(what) => *broken.entry(what).or_default() += 1,
         }
     }
     let mut notes: Vec<String> = broken.into_keys().collect();
     if left_out > 0 {
-        notes.push(format!("{left_out} more cases have a histogram that isn't drawn here"));
+        notes.push(format!(
+            "{left_out} more cases have a histogram that is not drawn: penstock lab report --only"
+        ));
     }
-    if let (Some(last), false) = (charts.last_mut(), notes.is_empty()) {
+    let last_on_page = charts.iter_mut().rfind(|chart| !chart.aside);
+    if let (Some(last), false) = (last_on_page, notes.is_empty()) {
         last.note = notes.join("; ");
     }
     charts
@@ -362,6 +370,7 @@ fn chart(id: &str, title: String, (x_name, y_name): (&str, &str), plot: Plot) ->
         y_name: y_name.to_owned(),
         plot,
         note: String::new(),
+        aside: false,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use base::limits;
+use regex::Regex;
 
 use crate::result::CaseResult;
 
@@ -47,6 +48,22 @@ pub fn read(folder: &Path) -> Result<Vec<Found>, String> {
         .into_iter()
         .map(|file| CaseResult::read(&file).map(|result| Found { file, result }))
         .collect()
+}
+
+/// Those whose case `only` finds, as `penstock lab run --only` does: in `<id>/<repetition>`.
+///
+/// # Errors
+/// A sentence: `only` is no regular expression, or finds nothing.
+pub fn chosen(found: Vec<Found>, only: Option<&str>) -> Result<Vec<Found>, String> {
+    let Some(only) = only else { return Ok(found) };
+    let pattern = Regex::new(only).map_err(|error| format!("--only: {error}"))?;
+    let name = |one: &Found| format!("{}/{}", one.result.case.id, one.result.case.repetition);
+    let example = found.first().map(name).unwrap_or_default();
+    let kept: Vec<Found> = found.into_iter().filter(|one| pattern.is_match(&name(one))).collect();
+    if kept.is_empty() {
+        return Err(format!("--only {only}: no case is called so; the first one is {example}"));
+    }
+    Ok(kept)
 }
 
 /// A key that sorts digits by their value, as `sort -V` does.

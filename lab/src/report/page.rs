@@ -122,7 +122,7 @@ fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
         "<section aria-labelledby=\"charts\"><h2 id=\"charts\">Charts</h2><p class=\"soft\">Hollow marks \
          have a doubt. Each picture's figures stand in the table below it.</p><div class=\"charts\">",
     )?;
-    for chart in charts {
+    for chart in charts.iter().filter(|chart| !chart.aside) {
         write!(out, "<figure id=\"{}\">{}", escaped(&chart.id), chart.svg(Setting::Page))?;
         if !chart.note.is_empty() {
             write!(out, "<p class=\"doubt\">{}</p>", escaped(&chart.note))?;
@@ -130,7 +130,29 @@ fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
         write_table(out, chart)?;
         out.write_str("</figure>")?;
     }
-    out.write_str("</div></section>")
+    out.write_str("</div>")?;
+    write_aside(out, charts)?;
+    out.write_str("</section>")
+}
+
+/// What isn't on the page, and where it is.
+fn write_aside(out: &mut String, charts: &[Chart]) -> fmt::Result {
+    let aside: Vec<&Chart> = charts.iter().filter(|chart| chart.aside).collect();
+    if aside.is_empty() {
+        return Ok(());
+    }
+    write!(
+        out,
+        "<h3>Not on this page</h3><p>{} pictures of single cases are not here, as they would make the page \
+         slow: each is a file beside it, and <code>penstock lab report DIR --only REGEX --out NEW</code> makes a \
+         page of the cases that you want to see.</p><details><summary>All of them</summary><ul>",
+        aside.len()
+    )?;
+    for chart in aside {
+        let (title, id) = (escaped(&chart.title), escaped(&chart.id));
+        write!(out, "<li>{title}: <code>charts/{id}.svg</code></li>")?;
+    }
+    out.write_str("</ul></details>")
 }
 
 fn write_table(out: &mut String, chart: &Chart) -> fmt::Result {

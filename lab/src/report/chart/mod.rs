@@ -21,6 +21,8 @@ pub struct Chart {
     pub plot: Plot,
     /// Printed below picture and table.
     pub note: String,
+    /// In a file of its own only: the page names it.
+    pub aside: bool,
 }
 
 /// What is drawn.

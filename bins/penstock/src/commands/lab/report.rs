@@ -17,10 +17,14 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab report results/
-  penstock lab report results/ --out /srv/www/2026-11-21")]
+  penstock lab report results/ --out /srv/www/2026-11-21
+  penstock lab report results/ --only 'passthrough/.*/1024B' --out passthrough-1KiB")]
 pub(crate) struct Report {
     /// Folder of results
     folder: PathBuf,
+    /// Only the cases whose name matches, such as 'passthrough/.*/0ms_sleep'
+    #[arg(long, value_name = "REGEX")]
+    only: Option<String>,
     /// Where to write; must not be there yet [default: DIR/report]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -28,6 +32,7 @@ pub(crate) struct Report {
 
 pub(crate) fn run(asked: &Report) -> Result<(), Failure> {
     let found = folder::read(&asked.folder).map_err(Failure::Unable)?;
+    let found = folder::chosen(found, asked.only.as_deref()).map_err(Failure::Usage)?;
     let views: Vec<View> = found.into_iter().map(View::new).collect();
     let out = asked.out.clone().unwrap_or_else(|| asked.folder.join("report"));
     let written = report::write(&views, &out).map_err(Failure::unable)?;
