@@ -1,19 +1,19 @@
 //! Tokens to a plan: XPath 1.0 section 3, from the loosest binding operator to the tightest. Names,
 //! variables and functions are resolved on the way.
 //!
-//! It recurses on parentheses, predicates and arguments, at most `XPATH_DEPTH_MAX` deep; chains of
-//! operators are lists.
+//! Here are the operators, below are paths and primary expressions. It recurses on parentheses, predicates
+//! and arguments, at most `XPATH_DEPTH_MAX` deep; chains of operators are lists.
+
+mod path;
+mod primary;
 
 use base::limits;
 
-use crate::axis::Axis;
 use crate::context::StaticContext;
 use crate::error::CompileError;
-use crate::functions::Core;
 use crate::knock_out::{is_out, nothing};
-use crate::lexer::{NodeType, Operator, Token, Written, tokens};
-use crate::name::{ExpandedName, Name};
-use crate::plan::{self, Arithmetic, Comparison, Expr, Path, Predicate, Start, Step, Test, Type};
+use crate::lexer::{Operator, Token, tokens};
+use crate::plan::{Arithmetic, Comparison, Expr, Type};
 
 type Parsed<T> = Result<T, CompileError>;
 
@@ -61,11 +61,6 @@ pub(crate) fn as_written(text: &str, names: &dyn StaticContext) -> Parsed<Expr> 
     let expr = parser.expr()?;
     parser.finish()?;
     Ok(expr)
-}
-
-fn step_to_anything() -> Step {
-    Step { axis: Axis::DescendantOrSelf, test: Test::Node, predicates: Vec::new() }
-        .unless_out(&["abbreviation //"])
 }
 
 impl<'t> Parser<'t> {
@@ -253,316 +248,8 @@ impl<'t> Parser<'t> {
         Ok(only(all, Expr::Union).unless_out(&["operator |"]))
     }
 
-    /// Productions 19 and 1: a location path, or a filter expression with or without one.
-    fn path(&mut self) -> Parsed<Expr> {
-        let place = self.place();
-        let Some(token) = self.peek() else {
-            return self.fail("the expression ends where an operand has to follow");
-        };
-        let mut steps = Vec::new();
-        let start = match token {
-            Token::Operator(Operator::Slash) => {
-                self.advance();
-                if !self.at_step() {
-                    return Ok(self.to_path(Start::Root, steps));
-                }
-                self.steps(&mut steps)?;
-                Start::Root
-            }
-            Token::Operator(Operator::DoubleSlash) => {
-                self.advance();
-                steps.push(step_to_anything());
-                self.steps(&mut steps)?;
-                Start::Root
-            }
-            Token::Operator(_) => return self.fail("an operand has to stand before this"),
-            Token::Dot
-            | Token::DoubleDot
-            | Token::At
-            | Token::Axis(_)
-            | Token::AnyName
-            | Token::AnyOf(_)
-            | Token::Name(_)
-            | Token::NodeType(_) => {
-                self.steps(&mut steps)?;
-                Start::Context
-            }
-            Token::Open
-            | Token::Close
-            | Token::OpenBracket
-            | Token::CloseBracket
-            | Token::Comma
-            | Token::Number(_)
-            | Token::Literal(_)
-            | Token::Variable(_)
-            | Token::Function(_) => {
-                let primary = self.primary()?;
-                let predicates = self.predicates()?;
-                let goes_on = match self.peek() {
-                    Some(Token::Operator(Operator::Slash)) => true,
-                    Some(Token::Operator(Operator::DoubleSlash)) => {
-                        steps.push(step_to_anything());
-                        true
-                    }
-                    Some(_) | None => false,
-                };
-                if goes_on || !predicates.is_empty() {
-                    node_set(&primary, place, "what a predicate or `/` follows")?;
-                }
-                if goes_on {
-                    self.advance();
-                    self.steps(&mut steps)?;
-                } else if predicates.is_empty() {
-                    return Ok(primary);
-                }
-                Start::Filter(primary, predicates)
-            }
-        };
-        Ok(self.to_path(start, steps))
-    }
-
-    fn to_path(&self, start: Start, steps: Vec<Step>) -> Expr {
-        let feature = match (&start, steps.len()) {
-            (Start::Root, 0) => "path /",
-            (Start::Root, _) => "path /a",
-            (Start::Context, 1) => "path a",
-            (Start::Context, _) => "path a/b",
-            (Start::Filter(..), 0) => "filter E[p]",
-            (Start::Filter(..), _) => "filter E/a",
-        };
-        let segments = if self.scans {
-            plan::segments(steps)
-        } else {
-            steps.into_iter().map(plan::Segment::Step).collect()
-        };
-        Expr::Path(Box::new(Path { start, segments })).unless_out(&[feature])
-    }
-
-    pub(crate) fn at_step(&self) -> bool {
-        matches!(
-            self.peek(),
-            Some(
-                Token::Dot
-                    | Token::DoubleDot
-                    | Token::At
-                    | Token::Axis(_)
-                    | Token::AnyName
-                    | Token::AnyOf(_)
-                    | Token::Name(_)
-                    | Token::NodeType(_)
-            )
-        )
-    }
-
-    fn steps(&mut self, steps: &mut Vec<Step>) -> Parsed<()> {
-        loop {
-            steps.push(self.step()?);
-            if self.eat_operator(Operator::DoubleSlash) {
-                steps.push(step_to_anything());
-            } else if !self.eat_operator(Operator::Slash) {
-                return Ok(());
-            }
-        }
-    }
-
-    fn step(&mut self) -> Parsed<Step> {
-        let abbreviated = match self.peek() {
-            Some(Token::Dot) => Some((Axis::Itself, ".")),
-            Some(Token::DoubleDot) => Some((Axis::Parent, "..")),
-            Some(_) | None => None,
-        };
-        if let Some((axis, spelled)) = abbreviated {
-            self.advance();
-            let step = Step { axis, test: Test::Node, predicates: Vec::new() };
-            return Ok(step.unless_out(&["abbreviation ", spelled]));
-        }
-        let (axis, kind, spelled) = match self.peek() {
-            Some(Token::At) => (Axis::Attribute, "abbreviation ", "@"),
-            Some(Token::Axis(axis)) => (axis, "axis ", axis.name()),
-            Some(_) | None => (Axis::Child, "abbreviation ", "of child::"),
-        };
-        if matches!(self.peek(), Some(Token::At | Token::Axis(_))) {
-            self.advance();
-        }
-        let test = self.test()?;
-        let predicates = self.predicates()?;
-        Ok(Step { axis, test, predicates }.unless_out(&[kind, spelled]))
-    }
-
-    pub(crate) fn test(&mut self) -> Parsed<Test> {
-        Ok(self.whole_test()?.unless_out())
-    }
-
-    fn whole_test(&mut self) -> Parsed<Test> {
-        let place = self.place();
-        let Some(token) = self.peek() else {
-            return self.fail("the expression ends where a step has to follow");
-        };
-        self.advance();
-        match token {
-            Token::AnyName => Ok(Test::Principal),
-            Token::AnyOf(prefix) => {
-                Ok(Test::Namespace(self.namespace(prefix, place)?.into_boxed_str()))
-            }
-            Token::Name(written) => Ok(Test::Name(Name::new(self.expand(written, place)?))),
-            Token::NodeType(node_type) => self.node_type(node_type),
-            Token::Open
-            | Token::Close
-            | Token::OpenBracket
-            | Token::CloseBracket
-            | Token::Dot
-            | Token::DoubleDot
-            | Token::At
-            | Token::Comma
-            | Token::Operator(_)
-            | Token::Number(_)
-            | Token::Literal(_)
-            | Token::Variable(_)
-            | Token::Function(_)
-            | Token::Axis(_) => {
-                Err(CompileError::new(place, "a step has to follow: a name, `*`, or a node test"))
-            }
-        }
-    }
-
-    fn node_type(&mut self, node_type: NodeType) -> Parsed<Test> {
-        self.expect(Token::Open, "`(`")?;
-        let test = match node_type {
-            NodeType::Node => Test::Node,
-            NodeType::Text => Test::Text,
-            NodeType::Comment => Test::Comment,
-            NodeType::Instruction => match self.peek() {
-                Some(Token::Literal(target)) => {
-                    self.advance();
-                    Test::Instruction(Some(target.into()))
-                }
-                Some(_) | None => Test::Instruction(None),
-            },
-        };
-        self.expect(Token::Close, "`)`")?;
-        Ok(test)
-    }
-
     fn expect(&mut self, token: Token<'static>, shown: &str) -> Parsed<()> {
         if self.eat(token) { Ok(()) } else { self.fail(format!("{shown} is missing")) }
-    }
-
-    pub(crate) fn predicates(&mut self) -> Parsed<Vec<Predicate>> {
-        let mut all = Vec::new();
-        while self.eat(Token::OpenBracket) {
-            let expr = self.expr()?;
-            self.expect(Token::CloseBracket, "`]`")?;
-            let is_number = matches!(expr, Expr::Number(_));
-            let feature = if is_number { "abbreviation [n]" } else { "predicate [p]" };
-            if !is_out(&[feature]) {
-                all.push(Predicate::of(expr));
-            }
-        }
-        Ok(all)
-    }
-
-    fn namespace(&self, prefix: &str, place: usize) -> Parsed<String> {
-        if prefix == "xml" {
-            return Ok(xml::XML_NAMESPACE.to_owned());
-        }
-        self.names.namespace(prefix).ok_or_else(|| {
-            CompileError::new(place, format!("no namespace is bound to the prefix `{prefix}`"))
-        })
-    }
-
-    /// No prefix means no namespace, whatever the default one is: section 2.3.
-    fn expand(&self, written: Written<'_>, place: usize) -> Parsed<ExpandedName> {
-        let namespace = match written.prefix {
-            "" => String::new(),
-            prefix => self.namespace(prefix, place)?,
-        };
-        Ok(ExpandedName { namespace, local: written.local.to_owned() })
-    }
-
-    pub(crate) fn primary(&mut self) -> Parsed<Expr> {
-        let place = self.place();
-        let Some(token) = self.peek() else {
-            return self.fail("the expression ends where an operand has to follow");
-        };
-        self.advance();
-        match token {
-            Token::Number(number) => Ok(Expr::Number(number).unless_out(&["number"])),
-            Token::Literal(text) => Ok(Expr::Literal(text.into()).unless_out(&["literal"])),
-            Token::Variable(written) => {
-                let name = self.expand(written, place)?;
-                let id = self.names.variable(&name);
-                let variable = id.map(|id| Expr::Variable(id).unless_out(&["variable"]));
-                variable.ok_or_else(|| {
-                    CompileError::new(place, format!("the variable `${name}` isn't known here"))
-                })
-            }
-            Token::Open => {
-                let expr = self.expr()?;
-                self.expect(Token::Close, "`)`")?;
-                Ok(expr.unless_out(&["parentheses"]))
-            }
-            Token::Function(written) => self.call(written, place),
-            Token::Close
-            | Token::OpenBracket
-            | Token::CloseBracket
-            | Token::Dot
-            | Token::DoubleDot
-            | Token::At
-            | Token::Comma
-            | Token::Operator(_)
-            | Token::AnyName
-            | Token::AnyOf(_)
-            | Token::Name(_)
-            | Token::NodeType(_)
-            | Token::Axis(_) => Err(CompileError::new(place, "an operand has to stand here")),
-        }
-    }
-
-    fn call(&mut self, written: Written<'_>, place: usize) -> Parsed<Expr> {
-        let arguments = self.arguments()?;
-        if written.prefix.is_empty()
-            && let Some(core) = Core::named(written.local, arguments.len())
-        {
-            let core = core.map_err(|message| CompileError::new(place, message))?;
-            if let (Core::Count | Core::Sum, Some(nodes)) = (core, arguments.first()) {
-                node_set(nodes, place, "the argument")?;
-            }
-            if let (Core::Name | Core::LocalName | Core::NamespaceUri, Some(nodes)) =
-                (core, arguments.first())
-            {
-                node_set(nodes, place, "the argument")?;
-            }
-            return Ok(Expr::Core(core, arguments).unless_out(&["function ", written.local]));
-        }
-        let name = self.expand(written, place)?;
-        match self.names.function(&name, arguments.len()) {
-            Some(id) => {
-                let module = name.namespace.rsplit_once(['/', ':']);
-                let (module, colon) = module.map_or(("", ""), |(_, module)| (module, ":"));
-                let feature = ["function ", module, colon, written.local];
-                Ok(Expr::Extension(id, arguments).unless_out(&feature))
-            }
-            None => {
-                let count = arguments.len();
-                let message = format!("there is no function `{name}` with {count} arguments");
-                Err(CompileError::new(place, message))
-            }
-        }
-    }
-
-    fn arguments(&mut self) -> Parsed<Vec<Expr>> {
-        self.expect(Token::Open, "`(`")?;
-        let mut all = Vec::new();
-        if self.eat(Token::Close) {
-            return Ok(all);
-        }
-        loop {
-            all.push(self.expr()?);
-            if self.eat(Token::Close) {
-                return Ok(all);
-            }
-            self.expect(Token::Comma, "`,` or `)`")?;
-        }
     }
 }
 

@@ -2,11 +2,13 @@
 
 mod declare;
 mod instruction;
+mod literal;
 mod names;
 mod number;
 mod output;
 mod stamps;
 mod tables;
+mod values;
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -4,6 +4,7 @@ mod call;
 mod environment;
 mod host;
 mod machine;
+mod make;
 mod number;
 mod select;
 mod sort;

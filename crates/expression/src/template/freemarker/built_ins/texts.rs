@@ -1,0 +1,130 @@
+//! Built-ins of texts.
+
+use super::super::evaluate::{Step, Stop, fault, printed};
+use super::{BuiltIn, Use, text, whole};
+use crate::json::Builder;
+use crate::{Value, pattern};
+
+impl<'s> Use<'_, 's> {
+    pub(super) fn join(&self) -> Step<Value<'s>> {
+        let array = self.array()?;
+        let parts: Vec<String> =
+            array.elements().map(|element| printed(&Value::Json(element).plain())).collect();
+        if parts.is_empty() && self.given.len() > 1 {
+            return text(self.text_argument(1)?);
+        }
+        let separator = self.text_argument(0)?;
+        if separator.len().saturating_mul(parts.len()) > base::limits::MADE_BYTES_MAX {
+            return Err(Stop::Limit("40 MiB of text"));
+        }
+        let end =
+            if self.given.len() > 2 && !parts.is_empty() { self.text_argument(2)? } else { "" };
+        text(parts.join(separator) + end)
+    }
+
+    pub(super) fn pattern(&self, whole: bool) -> Step<regex::Regex> {
+        let flags: String = self
+            .flags(if whole { 1 } else { 2 })?
+            .chars()
+            .filter(|flag| "ims".contains(*flag))
+            .collect();
+        let source = self.text_argument(0)?;
+        let compiled =
+            if whole { pattern::whole(source, &flags) } else { pattern::compile(source, &flags) };
+        compiled.or_else(|message| fault(self.at, message))
+    }
+
+    fn flags(&self, place: usize) -> Step<&str> {
+        if self.given.len() > place { self.text_argument(place) } else { Ok("") }
+    }
+
+    pub(super) fn split(&self) -> Step<Value<'s>> {
+        let subject = self.text()?;
+        let mut builder = Builder::new();
+        builder.begin_array();
+        if self.flags(1)?.contains('r') {
+            let flags: String =
+                self.flags(1)?.chars().filter(|flag| "ims".contains(*flag)).collect();
+            let pattern = pattern::compile(self.text_argument(0)?, &flags)
+                .or_else(|message| fault(self.at, message))?;
+            for part in pattern.split(subject) {
+                builder.string(part);
+            }
+        } else {
+            let by = self.text_argument(0)?;
+            if by.is_empty() {
+                return self.wrong("something to split by");
+            }
+            for part in subject.split(by) {
+                builder.string(part);
+            }
+        }
+        Ok(Value::Made(Box::new(builder.finish())))
+    }
+
+    pub(super) fn replace(&self) -> Step<Value<'s>> {
+        let (subject, old, new) = (self.text()?, self.text_argument(0)?, self.text_argument(1)?);
+        let flags = self.flags(2)?;
+        let most = subject.len().saturating_add(1).saturating_mul(new.len().saturating_add(1));
+        if most > base::limits::MADE_BYTES_MAX * 16 {
+            return Err(Stop::Limit("40 MiB of text"));
+        }
+        if flags.contains('r') {
+            let pattern = self.pattern(false)?;
+            return text(if flags.contains('f') {
+                pattern.replace(subject, new)
+            } else {
+                pattern.replace_all(subject, new)
+            });
+        }
+        text(if flags.contains('f') {
+            subject.replacen(old, new, 1)
+        } else {
+            subject.replace(old, new)
+        })
+    }
+
+    pub(super) fn substring(&self) -> Step<Value<'s>> {
+        let subject = self.text()?;
+        let length = subject.chars().count();
+        let from = self.place(0)?;
+        let to = if self.given.len() > 1 { self.place(1)? } else { length };
+        if from > to || to > length {
+            return self.wrong("places inside the string");
+        }
+        text(subject.chars().skip(from).take(to - from).collect::<String>())
+    }
+
+    pub(super) fn markup(&self) -> Step<Value<'s>> {
+        let mut made = String::new();
+        for character in printed(&self.value).chars() {
+            match character {
+                '&' => made.push_str("&amp;"),
+                '<' => made.push_str("&lt;"),
+                '>' => made.push_str("&gt;"),
+                '"' => made.push_str("&quot;"),
+                '\'' if self.built_in == BuiltIn::Xml => made.push_str("&apos;"),
+                '\'' => made.push_str("&#39;"),
+                other => made.push(other),
+            }
+        }
+        text(made)
+    }
+}
+
+pub(super) fn first_letter(text: &str, change: impl Fn(char) -> String) -> String {
+    let start = text.len() - text.trim_start().len();
+    let (lead, rest) = text.split_at_checked(start).unwrap_or_default();
+    let mut letters = rest.chars();
+    letters.next().map_or_else(
+        || lead.to_owned(),
+        |first| format!("{lead}{}{}", change(first), letters.as_str()),
+    )
+}
+
+/// The place of a byte offset, in characters; -1 for none.
+pub(super) fn index<'s>(subject: &str, found: Option<usize>) -> Value<'s> {
+    found.map_or(Value::Integer(-1), |at| {
+        whole(subject.get(..at).unwrap_or_default().chars().count())
+    })
+}

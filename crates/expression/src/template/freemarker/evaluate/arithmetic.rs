@@ -1,0 +1,140 @@
+//! Operators with two operands, and numbers as they are printed.
+
+use base::limits;
+
+use super::super::{Operator, built_ins};
+use super::{Machine, Step, Stop, fault};
+use crate::Value;
+use crate::json::{self, Builder};
+use crate::value::double_text;
+
+impl<'s> Machine<'s> {
+    pub(super) fn binary(
+        &mut self,
+        left: &Value<'_>,
+        operator: Operator,
+        right: &Value<'_>,
+        at: usize,
+    ) -> Step<Value<'s>> {
+        let numbers = is_number(left) && is_number(right);
+        match operator {
+            Operator::Add if !numbers => self.add(left, right, at),
+            Operator::Equal | Operator::NotEqual => {
+                let same = match (left, right) {
+                    _ if numbers => left.number() == right.number(),
+                    (Value::Text(one), Value::Text(other)) => one == other,
+                    (Value::Boolean(one), Value::Boolean(other)) => one == other,
+                    (_, _) => {
+                        return fault(
+                            at,
+                            "a comparison wants two numbers, two strings or two booleans",
+                        );
+                    }
+                };
+                Ok(Value::Boolean(same == (operator == Operator::Equal)))
+            }
+            _ if !numbers => fault(at, "two numbers expected"),
+            Operator::Less
+            | Operator::LessOrEqual
+            | Operator::Greater
+            | Operator::GreaterOrEqual => {
+                let (one, other) = (left.number(), right.number());
+                Ok(Value::Boolean(match operator {
+                    Operator::Less => one < other,
+                    Operator::LessOrEqual => one <= other,
+                    Operator::Greater => one > other,
+                    _ => one >= other,
+                }))
+            }
+            _ => arithmetic(left, operator, right, at),
+        }
+    }
+
+    /// Sequences one after the other, hashes over each other, all else as text.
+    fn add(&mut self, left: &Value<'_>, right: &Value<'_>, at: usize) -> Step<Value<'s>> {
+        self.spend(built_ins::cost(left) + built_ins::cost(right))?;
+        if let (Some(one), Some(other)) = (left.json(), right.json()) {
+            let mut builder = Builder::new();
+            if one.kind() == json::Kind::Array && other.kind() == json::Kind::Array {
+                builder.begin_array();
+                for value in one.elements().chain(other.elements()) {
+                    builder.embed(value);
+                }
+                return Ok(Value::Made(Box::new(builder.finish())));
+            }
+            if one.kind() == json::Kind::Object && other.kind() == json::Kind::Object {
+                builder.begin_object();
+                for (name, value) in one.members().chain(other.members()) {
+                    builder.key(&name).embed(value);
+                }
+                return Ok(Value::Made(Box::new(builder.finish())));
+            }
+            return fault(at, "a sequence and a hash can't be added");
+        }
+        let text = format!("{}{}", printed(left), printed(right));
+        if text.len() > limits::MADE_BYTES_MAX {
+            return Err(Stop::Limit("40 MiB of text"));
+        }
+        Ok(Value::Text(text.into()))
+    }
+}
+
+/// What handing out a copy costs: nothing for what stands in the message.
+pub(super) fn made_cost(value: &Value<'_>) -> usize {
+    match value {
+        Value::Made(_) | Value::Text(_) => built_ins::cost(value),
+        Value::Json(_) | Value::Integer(_) | Value::Double(_) | Value::Boolean(_) | Value::Null => {
+            0
+        }
+    }
+}
+
+pub(in super::super) fn is_number(value: &Value<'_>) -> bool {
+    matches!(value, Value::Integer(_) | Value::Double(_))
+}
+
+fn arithmetic<'v>(
+    left: &Value<'_>,
+    operator: Operator,
+    right: &Value<'_>,
+    at: usize,
+) -> Step<Value<'v>> {
+    if let (Value::Integer(one), Value::Integer(other)) = (left, right) {
+        let whole = match operator {
+            Operator::Add => one.checked_add(*other),
+            Operator::Subtract => one.checked_sub(*other),
+            Operator::Multiply => one.checked_mul(*other),
+            Operator::Modulo => one.checked_rem(*other),
+            _ if one.checked_rem(*other) == Some(0) => one.checked_div(*other),
+            _ => None,
+        };
+        if let Some(whole) = whole {
+            return Ok(Value::Integer(whole));
+        }
+    }
+    let (Some(one), Some(other)) = (left.number(), right.number()) else {
+        return fault(at, "two numbers expected");
+    };
+    if matches!(operator, Operator::Divide | Operator::Modulo) && other == 0.0 {
+        return fault(at, "division by zero");
+    }
+    Ok(Value::Double(match operator {
+        Operator::Add => one + other,
+        Operator::Subtract => one - other,
+        Operator::Multiply => one * other,
+        Operator::Divide => one / other,
+        _ => one % other,
+    }))
+}
+
+/// As `${...}` prints: numbers as `?c` does, the rest as text.
+pub(in super::super) fn printed(value: &Value<'_>) -> String {
+    match value {
+        Value::Double(number) if number.is_finite() => {
+            let text = format!("{number:.12}");
+            let short = text.trim_end_matches('0').trim_end_matches('.');
+            if number.abs() < 1e15 { short.to_owned() } else { double_text(*number) }
+        }
+        value => value.text().into_owned(),
+    }
+}

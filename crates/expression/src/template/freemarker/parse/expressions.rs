@@ -1,0 +1,321 @@
+//! The expressions of a template: operators by level, then what follows a value, then the values themselves.
+
+use super::super::built_ins::BuiltIn;
+use super::super::{Expr, Kind, Operator, Turn};
+use super::Parser;
+use crate::Value;
+use crate::cursor::{Compiled, Cursor};
+use crate::value;
+
+impl Parser<'_> {
+    pub(super) fn expression(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Expr> {
+        cursor.enter()?;
+        let found = self.level(cursor, 0);
+        cursor.leave();
+        found
+    }
+
+    /// Binary operators by their tightness, from `||` to `*`.
+    fn level(&mut self, cursor: &mut Cursor<'_>, level: usize) -> Compiled<Expr> {
+        let Some(operators) = LEVELS.get(level) else { return self.unary(cursor) };
+        let mut left = self.level(cursor, level + 1)?;
+        let mut length = 0;
+        loop {
+            cursor.space();
+            if level == RANGE_LEVEL && cursor.rest().starts_with("..") {
+                left = self.range(cursor, left)?;
+                continue;
+            }
+            let fits = |(sign, _): &&(&str, Operator)| {
+                if sign.starts_with(char::is_alphabetic) {
+                    cursor.name_ahead() == *sign
+                } else {
+                    cursor.rest().starts_with(sign)
+                }
+            };
+            let Some((sign, operator)) = operators.iter().find(fits) else { return Ok(left) };
+            // A `/` before the end closes the tag itself.
+            if *sign == "/" && cursor.rest().trim() == "/" {
+                return Ok(left);
+            }
+            cursor.at += sign.len();
+            length += 1;
+            if length > 8 * base::limits::EXPRESSION_DEPTH_MAX {
+                return Err(cursor.error("too many operators in one chain"));
+            }
+            let at = left.at;
+            let right = self.level(cursor, level + 1)?;
+            left = expr(at, Kind::Binary(left, *operator, right));
+        }
+    }
+
+    fn range(&mut self, cursor: &mut Cursor<'_>, from: Expr) -> Compiled<Expr> {
+        cursor.eat("..");
+        let exclusive = cursor.eat("<") || cursor.eat("!");
+        let at = from.at;
+        let to = self.level(cursor, RANGE_LEVEL + 1)?;
+        Ok(expr(at, Kind::Range { from, to, exclusive }))
+    }
+
+    fn unary(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Expr> {
+        cursor.space();
+        let at = cursor.at;
+        let negative = match cursor.peek() {
+            Some('!') => false,
+            Some('-') => true,
+            Some('+') => {
+                cursor.bump();
+                return self.unary_after(cursor);
+            }
+            Some(_) | None => return self.postfix(cursor),
+        };
+        cursor.bump();
+        let operand = self.unary_after(cursor)?;
+        Ok(expr(at, if negative { Kind::Negative(operand) } else { Kind::Not(operand) }))
+    }
+
+    fn unary_after(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Expr> {
+        cursor.enter()?;
+        let operand = self.unary(cursor)?;
+        cursor.leave();
+        Ok(operand)
+    }
+
+    fn postfix(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Expr> {
+        let mut left = self.primary(cursor)?;
+        let mut length = 0;
+        loop {
+            length += 1;
+            if length > base::limits::JSONPATH_STEPS_MAX {
+                return Err(cursor.error("too many members and built-ins in one chain"));
+            }
+            cursor.space();
+            let at = cursor.at;
+            let rest = cursor.rest();
+            if rest.starts_with('.') && !rest.starts_with("..") {
+                cursor.bump();
+                let name = self.name(cursor)?;
+                left = expr(at, Kind::Member(left, name));
+            } else if cursor.eat("[") {
+                left = self.index(cursor, left, at)?;
+            } else if cursor.eat("??") {
+                left = expr(at, Kind::Exists(left));
+            } else if cursor.eat("?") {
+                left = self.built_in(cursor, left, at)?;
+            } else if rest.starts_with('!') && !rest.starts_with("!=") {
+                cursor.bump();
+                let starts = |next: char| next.is_alphanumeric() || "\"'([{_".contains(next);
+                let fallback = cursor
+                    .rest()
+                    .starts_with(starts)
+                    .then(|| self.unary_after(cursor))
+                    .transpose()?;
+                left = expr(at, Kind::Default(left, fallback));
+            } else {
+                return Ok(left);
+            }
+        }
+    }
+
+    fn index(&mut self, cursor: &mut Cursor<'_>, left: Expr, at: usize) -> Compiled<Expr> {
+        let first = {
+            cursor.enter()?;
+            let first = self.level(cursor, RANGE_LEVEL + 1)?;
+            cursor.leave();
+            first
+        };
+        cursor.space();
+        let kind = if cursor.eat("..") {
+            cursor.space();
+            let open = cursor.peek() == Some(']');
+            let to = if open { None } else { Some(self.level(cursor, RANGE_LEVEL + 1)?) };
+            Kind::Slice(left, first, to)
+        } else {
+            Kind::Index(left, first)
+        };
+        cursor.expect("]")?;
+        Ok(expr(at, kind))
+    }
+
+    fn built_in(&mut self, cursor: &mut Cursor<'_>, left: Expr, at: usize) -> Compiled<Expr> {
+        let name = self.name(cursor)?;
+        let turn = match &*name {
+            "index" => Some(Turn::Index),
+            "counter" => Some(Turn::Counter),
+            "has_next" => Some(Turn::HasNext),
+            "is_first" => Some(Turn::IsFirst),
+            "is_last" => Some(Turn::IsLast),
+            "is_odd_item" => Some(Turn::IsOdd),
+            "is_even_item" => Some(Turn::IsEven),
+            _ => None,
+        };
+        if let (Some(turn), Kind::Name(of)) = (turn, &*left.kind) {
+            if !self.loops.contains(of) {
+                return Err(self.error(at, format!("`{of}` is no loop variable here")));
+            }
+            return Ok(expr(at, Kind::Turn(of.clone(), turn)));
+        }
+        let built_in = BuiltIn::find(&name)
+            .ok_or_else(|| self.error(at, format!("built-in `?{name}` is not supported")))?;
+        let mut arguments = Vec::new();
+        if cursor.eat("(") && !cursor.eat_spaced(")") {
+            loop {
+                arguments.push(self.expression(cursor)?);
+                if cursor.eat_spaced(")") {
+                    break;
+                }
+                cursor.expect(",")?;
+            }
+        }
+        if !built_in.takes(arguments.len()) {
+            return Err(
+                self.error(at, format!("`?{name}` doesn't take {} arguments", arguments.len()))
+            );
+        }
+        Ok(expr(at, Kind::BuiltIn(left, built_in, arguments)))
+    }
+
+    fn primary(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Expr> {
+        cursor.space();
+        let at = cursor.at;
+        if cursor.eat("r\"") || cursor.eat("r'") {
+            cursor.at -= 1;
+            let quote = cursor.bump().unwrap_or('"');
+            let text = cursor.while_true(|next| next != quote);
+            if cursor.bump().is_none() {
+                return Err(self.error(at, "a string that has no end"));
+            }
+            return Ok(expr(at, Kind::Literal(Value::Text(text.to_owned().into()))));
+        }
+        if let Some(text) = cursor.quoted()? {
+            return self.string(at, &text);
+        }
+        match cursor.peek() {
+            Some('(') => {
+                cursor.bump();
+                let inner = self.expression(cursor)?;
+                cursor.expect(")")?;
+                Ok(expr(at, Kind::Group(inner)))
+            }
+            Some('[') => {
+                cursor.bump();
+                self.sequence(cursor).map(|elements| expr(at, Kind::Sequence(elements)))
+            }
+            Some('{') => {
+                cursor.bump();
+                self.hash(cursor).map(|members| expr(at, Kind::Hash(members)))
+            }
+            Some('0'..='9') => {
+                let number = self.number(cursor);
+                Ok(expr(at, Kind::Literal(value::number(number))))
+            }
+            Some(_) | None => self.variable(cursor, at),
+        }
+    }
+
+    /// `1..3` is a range and no number with two points.
+    fn number<'c>(&self, cursor: &mut Cursor<'c>) -> &'c str {
+        let start = cursor.at;
+        cursor.while_true(|next| next.is_ascii_digit());
+        if cursor.rest().starts_with('.') && !cursor.rest().starts_with("..") {
+            let point = cursor.at;
+            cursor.bump();
+            if cursor.while_true(|next| next.is_ascii_digit()).is_empty() {
+                cursor.at = point;
+            }
+        }
+        cursor.source().get(start..cursor.at).unwrap_or_default()
+    }
+
+    /// A string with `${...}` in it is a sum of its parts.
+    fn string(&mut self, at: usize, text: &str) -> Compiled<Expr> {
+        let literal = |text: &str| expr(at, Kind::Literal(Value::Text(text.to_owned().into())));
+        let mut sum = literal("");
+        let mut rest = text;
+        let mut parts = 0;
+        while let Some((before, after)) = rest.split_once("${") {
+            let Some((inside, after)) = after.split_once('}') else { break };
+            let mut cursor = Cursor::new(inside)?;
+            parts += 1;
+            let printed = if parts > 64 {
+                Err(cursor.error("too many interpolations"))
+            } else {
+                self.expression(&mut cursor)
+            };
+            let printed = printed.and_then(|inner| cursor.end().map(|()| inner));
+            let mut printed = printed.map_err(|error| self.error(at, error.message))?;
+            printed.at = at;
+            let printed = expr(at, Kind::BuiltIn(printed, BuiltIn::String, Vec::new()));
+            sum = expr(at, Kind::Binary(sum, Operator::Add, literal(before)));
+            sum = expr(at, Kind::Binary(sum, Operator::Add, printed));
+            rest = after;
+        }
+        if parts == 0 {
+            return Ok(literal(text));
+        }
+        Ok(expr(at, Kind::Binary(sum, Operator::Add, literal(rest))))
+    }
+
+    fn variable(&mut self, cursor: &mut Cursor<'_>, at: usize) -> Compiled<Expr> {
+        let name = cursor.name();
+        Ok(match name {
+            "" => return Err(cursor.error("a value expected")),
+            "true" => expr(at, Kind::Literal(Value::Boolean(true))),
+            "false" => expr(at, Kind::Literal(Value::Boolean(false))),
+            name => {
+                self.names_body |= name == "payload";
+                expr(at, Kind::Name(name.into()))
+            }
+        })
+    }
+
+    fn sequence(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Vec<Expr>> {
+        let mut elements = Vec::new();
+        while !cursor.eat_spaced("]") {
+            if !elements.is_empty() {
+                cursor.expect(",")?;
+            }
+            elements.push(self.expression(cursor)?);
+        }
+        Ok(elements)
+    }
+
+    fn hash(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Vec<(Expr, Expr)>> {
+        let mut members = Vec::new();
+        while !cursor.eat_spaced("}") {
+            if !members.is_empty() {
+                cursor.expect(",")?;
+            }
+            let name = self.expression(cursor)?;
+            cursor.expect(":")?;
+            members.push((name, self.expression(cursor)?));
+        }
+        Ok(members)
+    }
+}
+
+/// Between comparison and sum, so that `1..n-1` ends where it seems to.
+const RANGE_LEVEL: usize = 4;
+
+const LEVELS: &[&[(&str, Operator)]] = &[
+    &[("||", Operator::Or)],
+    &[("&&", Operator::And)],
+    &[("==", Operator::Equal), ("!=", Operator::NotEqual), ("=", Operator::Equal)],
+    &[
+        ("<=", Operator::LessOrEqual),
+        (">=", Operator::GreaterOrEqual),
+        ("<", Operator::Less),
+        (">", Operator::Greater),
+        ("lte", Operator::LessOrEqual),
+        ("gte", Operator::GreaterOrEqual),
+        ("lt", Operator::Less),
+        ("gt", Operator::Greater),
+    ],
+    &[],
+    &[("+", Operator::Add), ("-", Operator::Subtract)],
+    &[("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Modulo)],
+];
+
+fn expr(at: usize, kind: Kind) -> Expr {
+    Expr { at, kind: Box::new(kind) }
+}

@@ -1,0 +1,220 @@
+//! Location paths: XPath 1.0 section 2, productions 1 to 13.
+
+use super::{Parsed, Parser, node_set};
+use crate::axis::Axis;
+use crate::error::CompileError;
+use crate::knock_out::is_out;
+use crate::lexer::{NodeType, Operator, Token};
+use crate::name::Name;
+use crate::plan::{self, Expr, Path, Predicate, Start, Step, Test};
+
+impl<'t> Parser<'t> {
+    /// Productions 19 and 1: a location path, or a filter expression with or without one.
+    pub(super) fn path(&mut self) -> Parsed<Expr> {
+        let place = self.place();
+        let Some(token) = self.peek() else {
+            return self.fail("the expression ends where an operand has to follow");
+        };
+        let mut steps = Vec::new();
+        let start = match token {
+            Token::Operator(Operator::Slash) => {
+                self.advance();
+                if !self.at_step() {
+                    return Ok(self.to_path(Start::Root, steps));
+                }
+                self.steps(&mut steps)?;
+                Start::Root
+            }
+            Token::Operator(Operator::DoubleSlash) => {
+                self.advance();
+                steps.push(step_to_anything());
+                self.steps(&mut steps)?;
+                Start::Root
+            }
+            Token::Operator(_) => return self.fail("an operand has to stand before this"),
+            Token::Dot
+            | Token::DoubleDot
+            | Token::At
+            | Token::Axis(_)
+            | Token::AnyName
+            | Token::AnyOf(_)
+            | Token::Name(_)
+            | Token::NodeType(_) => {
+                self.steps(&mut steps)?;
+                Start::Context
+            }
+            Token::Open
+            | Token::Close
+            | Token::OpenBracket
+            | Token::CloseBracket
+            | Token::Comma
+            | Token::Number(_)
+            | Token::Literal(_)
+            | Token::Variable(_)
+            | Token::Function(_) => {
+                let primary = self.primary()?;
+                let predicates = self.predicates()?;
+                let goes_on = match self.peek() {
+                    Some(Token::Operator(Operator::Slash)) => true,
+                    Some(Token::Operator(Operator::DoubleSlash)) => {
+                        steps.push(step_to_anything());
+                        true
+                    }
+                    Some(_) | None => false,
+                };
+                if goes_on || !predicates.is_empty() {
+                    node_set(&primary, place, "what a predicate or `/` follows")?;
+                }
+                if goes_on {
+                    self.advance();
+                    self.steps(&mut steps)?;
+                } else if predicates.is_empty() {
+                    return Ok(primary);
+                }
+                Start::Filter(primary, predicates)
+            }
+        };
+        Ok(self.to_path(start, steps))
+    }
+
+    fn to_path(&self, start: Start, steps: Vec<Step>) -> Expr {
+        let feature = match (&start, steps.len()) {
+            (Start::Root, 0) => "path /",
+            (Start::Root, _) => "path /a",
+            (Start::Context, 1) => "path a",
+            (Start::Context, _) => "path a/b",
+            (Start::Filter(..), 0) => "filter E[p]",
+            (Start::Filter(..), _) => "filter E/a",
+        };
+        let segments = if self.scans {
+            plan::segments(steps)
+        } else {
+            steps.into_iter().map(plan::Segment::Step).collect()
+        };
+        Expr::Path(Box::new(Path { start, segments })).unless_out(&[feature])
+    }
+
+    pub(crate) fn at_step(&self) -> bool {
+        matches!(
+            self.peek(),
+            Some(
+                Token::Dot
+                    | Token::DoubleDot
+                    | Token::At
+                    | Token::Axis(_)
+                    | Token::AnyName
+                    | Token::AnyOf(_)
+                    | Token::Name(_)
+                    | Token::NodeType(_)
+            )
+        )
+    }
+
+    pub(super) fn steps(&mut self, steps: &mut Vec<Step>) -> Parsed<()> {
+        loop {
+            steps.push(self.step()?);
+            if self.eat_operator(Operator::DoubleSlash) {
+                steps.push(step_to_anything());
+            } else if !self.eat_operator(Operator::Slash) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn step(&mut self) -> Parsed<Step> {
+        let abbreviated = match self.peek() {
+            Some(Token::Dot) => Some((Axis::Itself, ".")),
+            Some(Token::DoubleDot) => Some((Axis::Parent, "..")),
+            Some(_) | None => None,
+        };
+        if let Some((axis, spelled)) = abbreviated {
+            self.advance();
+            let step = Step { axis, test: Test::Node, predicates: Vec::new() };
+            return Ok(step.unless_out(&["abbreviation ", spelled]));
+        }
+        let (axis, kind, spelled) = match self.peek() {
+            Some(Token::At) => (Axis::Attribute, "abbreviation ", "@"),
+            Some(Token::Axis(axis)) => (axis, "axis ", axis.name()),
+            Some(_) | None => (Axis::Child, "abbreviation ", "of child::"),
+        };
+        if matches!(self.peek(), Some(Token::At | Token::Axis(_))) {
+            self.advance();
+        }
+        let test = self.test()?;
+        let predicates = self.predicates()?;
+        Ok(Step { axis, test, predicates }.unless_out(&[kind, spelled]))
+    }
+
+    pub(crate) fn test(&mut self) -> Parsed<Test> {
+        Ok(self.whole_test()?.unless_out())
+    }
+
+    fn whole_test(&mut self) -> Parsed<Test> {
+        let place = self.place();
+        let Some(token) = self.peek() else {
+            return self.fail("the expression ends where a step has to follow");
+        };
+        self.advance();
+        match token {
+            Token::AnyName => Ok(Test::Principal),
+            Token::AnyOf(prefix) => {
+                Ok(Test::Namespace(self.namespace(prefix, place)?.into_boxed_str()))
+            }
+            Token::Name(written) => Ok(Test::Name(Name::new(self.expand(written, place)?))),
+            Token::NodeType(node_type) => self.node_type(node_type),
+            Token::Open
+            | Token::Close
+            | Token::OpenBracket
+            | Token::CloseBracket
+            | Token::Dot
+            | Token::DoubleDot
+            | Token::At
+            | Token::Comma
+            | Token::Operator(_)
+            | Token::Number(_)
+            | Token::Literal(_)
+            | Token::Variable(_)
+            | Token::Function(_)
+            | Token::Axis(_) => {
+                Err(CompileError::new(place, "a step has to follow: a name, `*`, or a node test"))
+            }
+        }
+    }
+
+    fn node_type(&mut self, node_type: NodeType) -> Parsed<Test> {
+        self.expect(Token::Open, "`(`")?;
+        let test = match node_type {
+            NodeType::Node => Test::Node,
+            NodeType::Text => Test::Text,
+            NodeType::Comment => Test::Comment,
+            NodeType::Instruction => match self.peek() {
+                Some(Token::Literal(target)) => {
+                    self.advance();
+                    Test::Instruction(Some(target.into()))
+                }
+                Some(_) | None => Test::Instruction(None),
+            },
+        };
+        self.expect(Token::Close, "`)`")?;
+        Ok(test)
+    }
+
+    pub(crate) fn predicates(&mut self) -> Parsed<Vec<Predicate>> {
+        let mut all = Vec::new();
+        while self.eat(Token::OpenBracket) {
+            let expr = self.expr()?;
+            self.expect(Token::CloseBracket, "`]`")?;
+            let is_number = matches!(expr, Expr::Number(_));
+            let feature = if is_number { "abbreviation [n]" } else { "predicate [p]" };
+            if !is_out(&[feature]) {
+                all.push(Predicate::of(expr));
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn step_to_anything() -> Step {
+    Step { axis: Axis::DescendantOrSelf, test: Test::Node, predicates: Vec::new() }
+        .unless_out(&["abbreviation //"])
+}
