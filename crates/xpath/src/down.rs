@@ -224,8 +224,7 @@ impl<'d> Run<'_, 'd> {
             if step.is_spent(&counts) {
                 return Ok(true);
             }
-            if below.passes(node) && self.steps_fit(test, step, node, &mut counts)? && !visit(node)
-            {
+            if below.passes(node) && self.fits(test, step, node, &mut counts)? && !visit(node) {
                 return Ok(false);
             }
         }

@@ -216,7 +216,7 @@ impl<'d> Run<'_, 'd> {
             }
             let Some(step) = scanning.scan.steps.get(place) else { continue };
             let test = test_of(scanning.tests, place);
-            if self.fits(test, step, node, &mut frame.counts)? {
+            if step.predicates.is_empty() || self.fits(test, step, node, &mut frame.counts)? {
                 if place == scanning.last {
                     found = true;
                 } else {
@@ -228,7 +228,6 @@ impl<'d> Run<'_, 'd> {
     }
 
     /// Whether a node that passes the step's test passes its predicates, `counts` being those of its parent.
-    #[inline]
     pub(crate) fn fits(
         &mut self,
         test: Ready<'_>,
@@ -236,23 +235,13 @@ impl<'d> Run<'_, 'd> {
         node: Node<'d>,
         counts: &mut [u32; COUNTERS_MAX],
     ) -> Outcome<bool> {
-        if step.predicates.is_empty() {
-            return Ok(true);
-        }
         if let (Some(wanted), Some(count)) = (step.exactly, counts.get_mut(step.first_counter)) {
             *count += 1;
             return Ok(*count == wanted);
         }
-        Ok(!step.is_spent(counts) && self.steps_fit(test, step, node, counts)?)
-    }
-
-    pub(crate) fn steps_fit(
-        &mut self,
-        test: Ready<'_>,
-        step: &ScanStep,
-        node: Node<'d>,
-        counts: &mut [u32; COUNTERS_MAX],
-    ) -> Outcome<bool> {
+        if step.is_spent(counts) {
+            return Ok(false);
+        }
         let mut slot = step.first_counter;
         for predicate in &step.predicates {
             let mut position = 1;
