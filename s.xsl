@@ -1,1 +1,0 @@
-<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:output encoding="US-ASCII"/><xsl:template match="/"><o><xsl:for-each select="//@*"><e v="{.}"><xsl:value-of select="."/></e></xsl:for-each><xsl:for-each select="//*"><f n="{normalize-space(.)}"><xsl:value-of select="translate(.,' ','_')"/></f></xsl:for-each></o></xsl:template></xsl:stylesheet>
