@@ -156,18 +156,22 @@ fn page(tree: &Tree) -> Result<String, String> {
     let mut page = String::from(HEAD);
     page.push_str("\n| | features | cases |\n|---|--:|--:|\n");
     let mut tables = String::new();
+    let mut total = 0;
     for (part, text) in &texts {
         let features = features(text, part)?;
         let cases: usize = features.iter().map(|feature| feature.cases).sum();
+        total += cases;
         _ = writeln!(page, "| [{}]({}) | {} | {cases} |", part.title, part.source, features.len());
         tables.push_str(&table(part, &features));
     }
     page.push_str(FURTHER_HEAD);
     for Further { file, what, is_case } in FURTHER {
         let cases = tree.text(Path::new(file)).lines().filter(|line| is_case(line)).count();
+        total += cases;
         let name = file.trim_start_matches("crates/").replace("/tests/data", "");
         _ = writeln!(page, "| [{name}](../{file}) | {cases} | {what} |");
     }
+    _ = writeln!(page, "\nIn all {total} cases.");
     page.push_str("\n## Differences to the other engines\n");
     for (title, file) in DIFFERENCES {
         page.push_str(&differences(title, file, &tree.text(Path::new(file)))?);
