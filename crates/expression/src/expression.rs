@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::cursor::Cursor;
 use crate::jsonpath::Path;
 use crate::scope::{BodyUse, ParameterKind, PropertyScope, Scope};
@@ -111,10 +112,12 @@ impl Expression {
             Language::JsonPath(path) => {
                 let json = scope.json()?;
                 let json = json.ok_or_else(|| EvalError::Body("the body is no JSON".to_owned()))?;
-                path.evaluate(json)?.into_value()
+                path.evaluate(json)?.into_value()?
             }
             Language::Synapse(expression) => expression.evaluate(scope)?,
-            Language::Xpath(path) => xpath_on::value(xpath_on::evaluate(path, scope)?),
+            Language::Xpath(path) => {
+                xpath_on::value(xpath_on::evaluate(path, scope)?, &Budget::new())?
+            }
         })
     }
 

@@ -8,7 +8,7 @@
 //!
 //! let order = Document::parse(br#"{"items":[{"sku":"a","price":1.50},{"sku":"b","price":20}]}"#)?;
 //! let cheap = Path::compile("$.items[?(@.price < 10)]")?;
-//! assert_eq!(cheap.evaluate(order.root())?.to_json(), r#"[{"sku":"a","price":1.50}]"#);
+//! assert_eq!(cheap.evaluate(order.root())?.to_json()?, r#"[{"sku":"a","price":1.50}]"#);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -20,6 +20,7 @@ pub mod jsonpath;
 pub mod synapse;
 pub mod template;
 
+mod budget;
 mod cursor;
 mod encode;
 mod error;

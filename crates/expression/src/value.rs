@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::EvalError;
+use crate::budget::Budget;
 use crate::json::{self, Builder, Document, Kind, Ref};
 
 /// A value: of a document where it stands, or made by the evaluation.
@@ -137,15 +139,44 @@ impl<'v> Value<'v> {
         };
     }
 
-    /// An array of `values`.
-    #[must_use]
-    pub fn array(values: &[Value<'_>]) -> Value<'static> {
+    /// An array of `values`, paid for before it is made.
+    ///
+    /// # Errors
+    /// [`EvalError::Limit`]: more text or more values than `budget` has left.
+    pub(crate) fn array(
+        values: &[Value<'_>],
+        budget: &Budget,
+    ) -> Result<Value<'static>, EvalError> {
+        for value in values {
+            let size = value.size();
+            budget.make(size.bytes)?;
+            budget.visit(size.values as u64)?;
+        }
+        Ok(Value::array_of(values))
+    }
+
+    /// An array of `values` that are paid for, or stand in an array already.
+    pub(crate) fn array_of(values: &[Value<'_>]) -> Value<'static> {
         let mut builder = Builder::new();
         builder.begin_array();
         for value in values {
             value.build(&mut builder);
         }
         Value::Made(Box::new(builder.finish()))
+    }
+
+    /// What a copy of it takes.
+    pub(crate) fn size(&self) -> Size {
+        match self {
+            Self::Json(json) => Size { bytes: json.raw().len() + 1, values: json.node_count() },
+            Self::Made(document) => {
+                Size { bytes: document.text().len() + 1, values: document.node_count() }
+            }
+            Self::Text(text) => Size { bytes: json::quoted_len(text) + 1, values: 1 },
+            // `-1.7976931348623157E308,`
+            Self::Integer(_) | Self::Double(_) => Size { bytes: 24, values: 1 },
+            Self::Boolean(_) | Self::Null => Size { bytes: 6, values: 1 },
+        }
     }
 
     /// Whether it is JSON's `null`, or nothing.
@@ -176,6 +207,13 @@ impl<'v> Value<'v> {
             Self::Null => Value::Null,
         }
     }
+}
+
+/// Of a copy: its JSON text, and the values in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) bytes: usize,
+    pub(crate) values: usize,
 }
 
 fn json_text(value: Ref<'_>) -> Cow<'_, str> {

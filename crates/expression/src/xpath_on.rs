@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use xpath::synapse::{self, Message, SynapseExpression};
 
+use crate::budget::Budget;
 use crate::scope::{BodyUse, ParameterKind, PropertyScope, Scope};
 use crate::{CompileError, EvalError, Value};
 
@@ -46,12 +47,12 @@ pub(crate) fn evaluate<'s>(
 }
 
 /// The answer as a value: of nodes their texts, one after the other.
-pub(crate) fn value(found: xpath::Value<'_>) -> Value<'static> {
-    match found {
-        xpath::Value::NodeSet(nodes) => {
-            let texts: String = nodes.iter().map(|item| item.string_value()).collect();
-            Value::Text(texts.into())
-        }
+///
+/// # Errors
+/// [`EvalError::Limit`]: more text, or more nodes to take it from, than `budget` has left.
+pub(crate) fn value(found: xpath::Value<'_>, budget: &Budget) -> Result<Value<'static>, EvalError> {
+    Ok(match found {
+        xpath::Value::NodeSet(nodes) => Value::Text(texts(&nodes, budget)?.into()),
         xpath::Value::String(text) => Value::Text(text.into()),
         xpath::Value::Number(number) => {
             let spelt = xpath::number_to_string(number).to_string();
@@ -59,7 +60,30 @@ pub(crate) fn value(found: xpath::Value<'_>) -> Value<'static> {
             whole.unwrap_or(Value::Double(number))
         }
         xpath::Value::Boolean(truth) => Value::Boolean(truth),
+    })
+}
+
+/// Nodes that stand inside one another give the same text again and again.
+fn texts(nodes: &xpath::NodeSet<'_>, budget: &Budget) -> Result<String, EvalError> {
+    let mut texts = String::new();
+    let mut push = |text: &str| {
+        budget.visit(1)?;
+        budget.make(text.len())?;
+        texts.push_str(text);
+        Ok::<_, EvalError>(())
+    };
+    for item in nodes.iter() {
+        match item.node().filter(|node| node.is_element() || node.kind() == xml::Kind::Root) {
+            Some(node) => node.descendants().try_for_each(|inside| match inside.kind() {
+                xml::Kind::Text => push(inside.text()),
+                xml::Kind::Root | xml::Kind::Element | xml::Kind::Comment => budget.visit(1),
+                xml::Kind::ProcessingInstruction => budget.visit(1),
+                xml::Kind::Attribute | xml::Kind::Namespace => Ok(()),
+            })?,
+            None => push(&item.string_value())?,
+        }
     }
+    Ok(texts)
 }
 
 struct Bridge<'s> {

@@ -45,5 +45,8 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     let found = path
         .evaluate(document.root())
         .map_err(|error| complain_of_expression(text, Position { line: 1, column: 1 }, error))?;
-    print(|out| writeln!(out, "{}", found.to_json()))
+    print(|out| {
+        found.write_json(out)?;
+        out.write_all(b"\n")
+    })
 }

@@ -23,6 +23,16 @@ pub fn push_quoted(into: &mut Vec<u8>, text: &str) {
     into.push(b'"');
 }
 
+/// How many bytes [`push_quoted`] would append.
+pub(crate) fn quoted_len(text: &str) -> usize {
+    let longer = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
+        0..0x20 => 5,
+        _ => 0,
+    };
+    text.len() + 2 + text.bytes().map(longer).sum::<usize>()
+}
+
 fn push_escape(into: &mut Vec<u8>, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let short = match byte {

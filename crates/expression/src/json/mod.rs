@@ -14,6 +14,7 @@ mod escape;
 mod read;
 
 pub use build::Builder;
+pub(crate) use escape::quoted_len;
 pub use escape::{push_quoted, push_string_body};
 pub use read::{Duplicates, JsonError, JsonErrorKind, Limits};
 
@@ -303,6 +304,11 @@ impl<'d> Ref<'d> {
     #[must_use]
     pub fn is_same_place(self, other: Self) -> bool {
         std::ptr::eq(self.document, other.document) && self.index == other.index
+    }
+
+    /// This value, all below it, and the names of members.
+    pub(crate) fn node_count(self) -> usize {
+        self.node().next.saturating_sub(self.index) as usize
     }
 
     /// Position in the document's order.

@@ -1,5 +1,6 @@
 //! The relational operators over values.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::evaluate::{Answer, Run};
@@ -50,25 +51,28 @@ pub(super) fn holds(
         },
         Operator::Size => {
             let wanted = right.number();
-            Ok(size(left).is_some_and(|size| wanted == Some(size as f64)))
+            Ok(size(run, left)?.is_some_and(|size| wanted == Some(size as f64)))
         }
     }
 }
 
 /// Elements of an array, members of an object, characters of a string.
-pub(super) fn size(value: &Value<'_>) -> Option<usize> {
-    match value {
-        Value::Text(text) => Some(text.encode_utf16().count()),
-        Value::Json(_) | Value::Made(_) => {
-            let json = value.json()?;
-            match json.kind() {
-                Kind::Array | Kind::Object => Some(json.len()),
-                Kind::String => Some(json.string()?.encode_utf16().count()),
-                Kind::Null | Kind::Boolean | Kind::Number => None,
-            }
-        }
-        Value::Integer(_) | Value::Double(_) | Value::Boolean(_) | Value::Null => None,
-    }
+pub(super) fn size(run: &mut Run<'_, '_>, value: &Value<'_>) -> Answer<Option<usize>> {
+    let text = match value.json() {
+        Some(json) => match json.kind() {
+            Kind::Array | Kind::Object => return Ok(Some(json.len())),
+            Kind::String => json.string(),
+            Kind::Null | Kind::Boolean | Kind::Number => None,
+        },
+        None => match value {
+            Value::Text(text) => Some(Cow::Borrowed(&**text)),
+            Value::Json(_) | Value::Made(_) | Value::Integer(_) | Value::Double(_) => None,
+            Value::Boolean(_) | Value::Null => None,
+        },
+    };
+    let Some(text) = text else { return Ok(None) };
+    run.budget.visit_text(text.len())?;
+    Ok(Some(text.encode_utf16().count()))
 }
 
 fn array<'v>(value: &'v Value<'_>) -> Option<Ref<'v>> {
@@ -98,7 +102,7 @@ fn is_in(run: &mut Run<'_, '_>, value: &Value<'_>, list: &Value<'_>) -> Answer<b
 
 fn contains(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) -> Answer<bool> {
     if let (Value::Text(text), Value::Text(part)) = (left, right) {
-        run.visit(text.len() as u64 / 8)?;
+        run.budget.visit_text(text.len())?;
         return Ok(text.contains(part.as_ref()));
     }
     is_in(run, right, left)
@@ -129,7 +133,7 @@ fn order(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
 
 /// Equality: a number equals a string that spells it; objects in any order of their members.
 pub(super) fn equal(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) -> Answer<bool> {
-    run.visit(1)?;
+    run.budget.visit(1)?;
     if let (Some(one), Some(other)) = (left.json(), right.json()) {
         return same_json(run, one, other);
     }
@@ -149,14 +153,14 @@ pub(super) fn equal(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) 
 fn same_json(run: &mut Run<'_, '_>, one: Ref<'_>, other: Ref<'_>) -> Answer<bool> {
     let mut pairs = vec![(one, other)];
     while let Some((one, other)) = pairs.pop() {
-        run.visit(1)?;
+        run.budget.visit(1)?;
         if one.kind() != other.kind() || one.len() != other.len() {
             return Ok(false);
         }
         match one.kind() {
             Kind::Array => pairs.extend(one.elements().zip(other.elements())),
             Kind::Object => {
-                run.visit(one.len() as u64 * other.len() as u64)?;
+                run.budget.visit(one.len() as u64 * other.len() as u64)?;
                 for (name, value) in one.members() {
                     let Some(twin) = other.get(&name) else { return Ok(false) };
                     pairs.push((value, twin));

@@ -1,9 +1,8 @@
 //! Walking a document along the steps.
 
-use base::limits;
-
 use super::compile::Bound;
 use super::{Options, Path, Selection, Step, places};
+use crate::budget::Budget;
 use crate::json::{Builder, Kind, Ref};
 use crate::{EvalError, Value};
 
@@ -14,7 +13,7 @@ pub(super) struct Run<'r, 'd> {
     pub(super) root: Ref<'d>,
     slots: &'r [Value<'d>],
     options: Options,
-    left: u64,
+    pub(super) budget: &'r Budget,
 }
 
 /// The first function that takes the whole list that an indefinite path finds.
@@ -35,9 +34,14 @@ pub(super) fn gathering(steps: &[Step]) -> Option<usize> {
     None
 }
 
-pub(super) fn run<'d>(path: &Path, root: Ref<'d>, slots: &[Value<'d>]) -> Answer<Selection<'d>> {
+pub(super) fn run<'d>(
+    path: &Path,
+    root: Ref<'d>,
+    slots: &[Value<'d>],
+    budget: &Budget,
+) -> Answer<Selection<'d>> {
     let options = path.options;
-    let mut run = Run { root, slots, options, left: limits::EXPRESSION_VISITS_MAX };
+    let mut run = Run { root, slots, options, budget };
     let found = run.path(path, root)?;
     Ok(match found {
         _ if options.as_path_list => {
@@ -53,12 +57,6 @@ pub(super) fn run<'d>(path: &Path, root: Ref<'d>, slots: &[Value<'d>]) -> Answer
 }
 
 impl<'d> Run<'_, 'd> {
-    /// Counts `cost` values looked at.
-    pub(super) fn visit(&mut self, cost: u64) -> Answer<()> {
-        self.left = self.left.checked_sub(cost).ok_or(EvalError::Limit("4,000,000 values"))?;
-        Ok(())
-    }
-
     /// The value of the host language's n-th expression.
     pub(super) fn slot(&self, slot: usize) -> Option<Value<'d>> {
         self.slots.get(slot).cloned().map(Value::plain)
@@ -88,7 +86,7 @@ impl<'d> Run<'_, 'd> {
     fn definite(&mut self, steps: &[Step], from: Value<'d>) -> Answer<Value<'d>> {
         let mut current = from;
         for (at, step) in steps.iter().enumerate() {
-            self.visit(1)?;
+            self.budget.visit(1)?;
             if let Step::Call(call) = step {
                 current = call.over_value(self, &current)?;
                 continue;
@@ -105,11 +103,10 @@ impl<'d> Run<'_, 'd> {
                         root: document.root(),
                         slots: &[],
                         options: self.options,
-                        left: self.left,
+                        budget: self.budget,
                     };
-                    let found = inner.path(&path, document.root());
-                    self.left = inner.left;
-                    return Ok(found?.into_value().into_owned());
+                    let found = inner.path(&path, document.root())?;
+                    return Ok(found.paid(self.budget)?.into_owned());
                 }
                 Value::Text(_)
                 | Value::Integer(_)
@@ -144,7 +141,7 @@ impl<'d> Run<'_, 'd> {
     }
 
     fn member(&mut self, from: Ref<'d>, name: &str, last: bool) -> Answer<Option<Value<'d>>> {
-        self.visit(from.len() as u64 / 8)?;
+        self.budget.visit(from.len() as u64 / 8)?;
         if let Some(found) = from.get(name) {
             return Ok(Some(Value::Json(found)));
         }
@@ -162,7 +159,7 @@ impl<'d> Run<'_, 'd> {
         for name in names {
             match self.member(from, name, true)? {
                 Some(value) => {
-                    self.visit(copied(&value))?;
+                    self.budget.visit(copied(&value))?;
                     builder.key(name);
                     value.build(&mut builder);
                 }
@@ -183,7 +180,7 @@ impl<'d> Run<'_, 'd> {
         sure: bool,
         found: &mut Vec<Value<'d>>,
     ) -> Answer<()> {
-        self.visit(1)?;
+        self.budget.visit(1)?;
         let Some((step, rest)) = steps.split_first() else {
             found.push(Value::Json(from));
             return Ok(());
@@ -282,7 +279,7 @@ impl<'d> Run<'_, 'd> {
             Some(Step::Wildcard | Step::Filter(_)) => true,
             Some(Step::Descend | Step::Call(_)) | None => true,
         };
-        if applies { self.indefinite(rest, at, false, found) } else { self.visit(1) }
+        if applies { self.indefinite(rest, at, false, found) } else { self.budget.visit(1) }
     }
 
     fn slice(

@@ -244,7 +244,7 @@ fn regex(cursor: &mut Cursor<'_>) -> Compiled<Regex> {
 impl Test {
     /// Whether the condition holds for `current`.
     pub(super) fn holds<'d>(&self, run: &mut Run<'_, 'd>, current: Ref<'d>) -> Answer<bool> {
-        run.visit(1)?;
+        run.budget.visit(1)?;
         match self {
             Self::Any(tests) => {
                 for test in tests {
@@ -280,9 +280,8 @@ impl Test {
             }
             Self::Empty(operand, wanted) => {
                 let value = operand.value(run, current)?;
-                Ok(value
-                    .and_then(|value| compare::size(&value))
-                    .is_some_and(|size| (size == 0) == *wanted))
+                let size = value.map_or(Ok(None), |value| compare::size(run, &value))?;
+                Ok(size.is_some_and(|size| (size == 0) == *wanted))
             }
         }
     }
@@ -299,7 +298,7 @@ impl Operand {
             Self::Path { path, from_root } => {
                 let from = if *from_root { run.root } else { current };
                 match run.path(path, from) {
-                    Ok(found) => Ok(Some(found.into_value().plain())),
+                    Ok(found) => Ok(Some(found.looked_at(run.budget)?.plain())),
                     Err(EvalError::Limit(what)) => Err(EvalError::Limit(what)),
                     Err(_) => Ok(None),
                 }
@@ -308,7 +307,7 @@ impl Operand {
             Self::Pattern(pattern) => Ok(Some(Value::Text(pattern.as_str().to_owned().into()))),
             Self::Slot(slot) => {
                 let value = run.slot(*slot);
-                run.visit(value.as_ref().map_or(0, super::evaluate::copied))?;
+                run.budget.visit(value.as_ref().map_or(0, super::evaluate::copied))?;
                 Ok(value)
             }
         }
@@ -337,7 +336,7 @@ fn matches<'d>(
                 .strip_prefix('/')
                 .and_then(|text| text.rsplit_once('/'))
                 .unwrap_or((text.as_str(), ""));
-            run.visit(source.len() as u64 * 100)?;
+            run.budget.visit(source.len() as u64 * 100)?;
             let Ok(compiled) = pattern::whole(source, flags) else { return Ok(false) };
             compiled
         }
@@ -350,7 +349,7 @@ fn matches<'d>(
         Some(_) | None => vec![subject.text().into_owned()],
     };
     for text in &texts {
-        run.visit(text.len() as u64 / 8 + 1)?;
+        run.budget.visit(text.len() as u64 / 8 + 1)?;
         if !subject.is_null() && compiled.is_match(text) {
             return Ok(true);
         }

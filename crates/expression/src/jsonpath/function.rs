@@ -79,7 +79,7 @@ impl Call {
         let root = run.root;
         match self.function {
             Function::Length if self.arguments.is_empty() => {
-                return Ok(compare::size(value).map_or(Value::Null, count));
+                return Ok(compare::size(run, value)?.map_or(Value::Null, count));
             }
             Function::Keys => return Ok(keys(value)),
             Function::Length | Function::Min | Function::Max | Function::Avg => {}
@@ -115,19 +115,19 @@ impl Call {
         }
         match self.function {
             Function::Min | Function::Max | Function::Avg | Function::Stddev | Function::Sum => {
-                run.visit(list.len() as u64)?;
+                run.budget.visit(list.len() as u64)?;
                 self.aggregate(&numbers(list, &given)).map(Value::Double)
             }
             Function::Length => match given.first() {
-                Some(value) => Ok(compare::size(value).map_or(Value::Null, count)),
+                Some(value) => Ok(compare::size(run, value)?.map_or(Value::Null, count)),
                 None => Ok(count(list.len())),
             },
             Function::Keys => Ok(list.first().map_or(Value::Null, keys)),
             Function::Concat => concat(run, list, &given),
             Function::Append => {
-                list.iter().chain(&given).try_for_each(|value| run.visit(copied(value)))?;
+                list.iter().chain(&given).try_for_each(|value| run.budget.visit(copied(value)))?;
                 let all: Vec<_> = list.iter().chain(&given).cloned().collect();
-                Ok(Value::array(&all))
+                Ok(Value::array_of(&all))
             }
             Function::First => Ok(list.first().cloned().unwrap_or(Value::Null)),
             Function::Last => Ok(list.last().cloned().unwrap_or(Value::Null)),
@@ -216,12 +216,12 @@ fn concat(
     let mut text = String::new();
     for value in list {
         if let Value::Text(part) = value.clone().plain() {
-            run.visit(part.len() as u64 / 8)?;
+            run.budget.visit_text(part.len())?;
             text.push_str(&part);
         }
     }
     for value in given {
-        run.visit(copied(value))?;
+        run.budget.visit(copied(value))?;
         text.push_str(&value.text());
     }
     Ok(Value::Text(text.into()))

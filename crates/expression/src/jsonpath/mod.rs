@@ -15,6 +15,7 @@ pub(crate) use compile::{Bound, Externals, Outer};
 
 use std::fmt;
 
+use crate::budget::{Budget, MADE, fits};
 use crate::json::Ref;
 use crate::{CompileError, EvalError, Value};
 use filter::Test;
@@ -86,37 +87,75 @@ pub enum Selection<'d> {
 
 impl<'d> Selection<'d> {
     /// One value: a list becomes a JSON array.
-    #[must_use]
-    pub fn into_value(self) -> Value<'d> {
+    ///
+    /// # Errors
+    /// [`EvalError::Limit`]: that array would have more than `MADE_BYTES_MAX`, or more values than
+    /// `EXPRESSION_VISITS_MAX`. What is found inside one another is in it as often as it was found.
+    pub fn into_value(self) -> Result<Value<'d>, EvalError> {
+        self.paid(&Budget::new())
+    }
+
+    /// As [`Selection::into_value`], out of what the evaluation has left.
+    pub(crate) fn paid(self, budget: &Budget) -> Result<Value<'d>, EvalError> {
         match self {
-            Self::One(value) => value,
-            Self::Many(values) => Value::array(&values),
+            Self::One(value) => Ok(value),
+            Self::Many(values) => Value::array(&values, budget),
         }
     }
 
-    /// Appends the answer as JSON.
-    pub fn push_json(&self, into: &mut Vec<u8>) {
+    /// One value that goes as soon as it was looked at: copying it costs visits, and no bytes.
+    fn looked_at(self, budget: &Budget) -> Result<Value<'d>, EvalError> {
         match self {
-            Self::One(value) => value.push_json(into),
+            Self::One(value) => Ok(value),
             Self::Many(values) => {
-                into.push(b'[');
-                for (place, value) in values.iter().enumerate() {
-                    if place > 0 {
-                        into.push(b',');
-                    }
-                    value.push_json(into);
+                for value in &values {
+                    let size = value.size();
+                    budget.visit((size.bytes / 8 + size.values) as u64)?;
                 }
-                into.push(b']');
+                Ok(Value::array_of(&values))
             }
         }
     }
 
+    /// Writes the answer as JSON, value by value: what is found inside one another is written as often as it was
+    /// found, and not held. No limit but `to`'s.
+    ///
+    /// # Errors
+    /// Those of `to`.
+    pub fn write_json(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
+        let one = |value: &Value<'_>, to: &mut dyn std::io::Write| match value.json() {
+            Some(json) => to.write_all(json.raw().as_bytes()),
+            None => to.write_all(value.to_json().as_bytes()),
+        };
+        let values = match self {
+            Self::One(value) => return one(value, to),
+            Self::Many(values) => values,
+        };
+        to.write_all(b"[")?;
+        for (place, value) in values.iter().enumerate() {
+            if place > 0 {
+                to.write_all(b",")?;
+            }
+            one(value, to)?;
+        }
+        to.write_all(b"]")
+    }
+
     /// The answer as JSON text.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let mut bytes = Vec::new();
-        self.push_json(&mut bytes);
-        String::from_utf8(bytes).unwrap_or_default()
+    ///
+    /// # Errors
+    /// [`EvalError::Limit`] past `MADE_BYTES_MAX`; [`Selection::write_json`] has no such limit.
+    pub fn to_json(&self) -> Result<String, EvalError> {
+        let bytes = match self {
+            Self::One(value) => value.size().bytes,
+            Self::Many(values) => {
+                values.iter().fold(2, |sum: usize, value| sum.saturating_add(value.size().bytes))
+            }
+        };
+        fits(0, bytes)?;
+        let mut made = Vec::with_capacity(bytes);
+        self.write_json(&mut made).map_err(|_| MADE)?;
+        Ok(String::from_utf8(made).unwrap_or_default())
     }
 }
 
@@ -151,7 +190,7 @@ impl Path {
     /// [`EvalError::Type`] for a function over the wrong values; [`EvalError::Limit`] past
     /// `EXPRESSION_VISITS_MAX`.
     pub fn evaluate<'d>(&self, root: Ref<'d>) -> Result<Selection<'d>, EvalError> {
-        self.evaluate_with(root, &[])
+        self.evaluate_with(root, &[], &Budget::new())
     }
 
     /// As [`Path::evaluate`], with the values of what the path's host language put into it.
@@ -159,8 +198,9 @@ impl Path {
         &self,
         root: Ref<'d>,
         slots: &[Value<'d>],
+        budget: &Budget,
     ) -> Result<Selection<'d>, EvalError> {
-        let found = evaluate::run(self, root, slots);
+        let found = evaluate::run(self, root, slots, budget);
         if !self.options.suppress_exceptions {
             return found;
         }

@@ -19,7 +19,7 @@ fn place(run: &mut Run<'_, '_>, wanted: Ref<'_>) -> Answer<String> {
     let mut place = String::from("$");
     let mut at = run.root;
     while !at.is_same_place(wanted) {
-        run.visit(at.len() as u64)?;
+        run.budget.visit(at.len() as u64)?;
         let next = match at.kind() {
             Kind::Array => {
                 let before = |(_, value): &(usize, Ref<'_>)| value.index() <= wanted.index();
@@ -39,5 +39,6 @@ fn place(run: &mut Run<'_, '_>, wanted: Ref<'_>) -> Answer<String> {
         place.push_str(&step);
         at = value;
     }
+    run.budget.visit_text(place.len())?;
     Ok(place)
 }

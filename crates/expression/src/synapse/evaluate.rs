@@ -1,31 +1,32 @@
 //! Evaluation: recursion goes as deep as the expression is nested, which its reading bounds.
 
-use base::limits;
-
 use super::{Access, Node, Operator, Root, functions};
+use crate::budget::Budget;
 use crate::json::{Document, Kind};
 use crate::scope::Scope;
 use crate::{EvalError, Value};
 
 pub(super) type Answer<'s> = Result<Value<'s>, EvalError>;
 
-pub(super) fn node<'s>(of: &'s Node, scope: &'s dyn Scope) -> Answer<'s> {
+/// `budget` is that of the whole expression.
+pub(super) fn node<'s>(of: &'s Node, scope: &'s dyn Scope, budget: &Budget) -> Answer<'s> {
     match of {
         Node::Literal(value) => Ok(value.clone()),
         Node::Array(elements) => {
             let values: Result<Vec<_>, _> =
-                elements.iter().map(|element| node(element, scope)).collect();
-            Ok(Value::array(&values?))
+                elements.iter().map(|element| node(element, scope, budget)).collect();
+            Value::array(&values?, budget)
         }
-        Node::Access(path) => access(path, scope),
-        Node::Call(function, arguments) => functions::call(*function, arguments, scope),
+        Node::Access(path) => access(path, scope, budget),
+        Node::Call(function, arguments) => functions::call(*function, arguments, scope, budget),
         Node::Binary(left, operator, right) => {
-            let (left, right) = (node(left, scope)?.plain(), node(right, scope)?.plain());
-            binary(&left, *operator, &right)
+            let (left, right) =
+                (node(left, scope, budget)?.plain(), node(right, scope, budget)?.plain());
+            binary(&left, *operator, &right, budget)
         }
-        Node::Choice(parts) => match node(&parts.0, scope)?.plain() {
-            Value::Boolean(true) => node(&parts.1, scope),
-            Value::Boolean(false) => node(&parts.2, scope),
+        Node::Choice(parts) => match node(&parts.0, scope, budget)?.plain() {
+            Value::Boolean(true) => node(&parts.1, scope, budget),
+            Value::Boolean(false) => node(&parts.2, scope, budget),
             Value::Json(_) | Value::Made(_) | Value::Text(_) | Value::Integer(_) => {
                 Err(wrong("a condition", "a boolean"))
             }
@@ -38,7 +39,7 @@ pub(super) fn wrong(what: &str, wants: &str) -> EvalError {
     EvalError::Type(format!("{what} wants {wants}"))
 }
 
-fn access<'s>(access: &'s Access, scope: &'s dyn Scope) -> Answer<'s> {
+fn access<'s>(access: &'s Access, scope: &'s dyn Scope, budget: &Budget) -> Answer<'s> {
     let value = match &access.root {
         Root::Payload => match scope.json()? {
             Some(json) => Value::Json(json),
@@ -53,26 +54,32 @@ fn access<'s>(access: &'s Access, scope: &'s dyn Scope) -> Answer<'s> {
             scope.parameter(*kind, name).map_or(Value::Null, Value::Text)
         }
         Root::Config(name) => scope.config(name).map_or(Value::Null, Value::Text),
-        Root::Answer(call) => node(call, scope)?,
+        Root::Answer(call) => node(call, scope, budget)?,
     };
     if access.path.is_root() {
         return Ok(value);
     }
     let mut slots = Vec::new();
     for slot in &access.slots {
-        slots.push(node(slot, scope)?);
+        slots.push(node(slot, scope, budget)?);
     }
-    along(access, value, &slots)
+    along(access, value, &slots, budget)
 }
 
 /// Follows the path; a text that holds JSON is read for it.
-fn along<'s>(access: &'s Access, value: Value<'s>, slots: &[Value<'s>]) -> Answer<'s> {
+fn along<'s>(
+    access: &'s Access,
+    value: Value<'s>,
+    slots: &[Value<'s>],
+    budget: &Budget,
+) -> Answer<'s> {
     let inside = |document: &Document<'_>| -> Answer<'s> {
         let slots: Vec<_> = slots.to_vec();
-        Ok(access.path.evaluate_with(document.root(), &slots)?.into_value().into_owned())
+        let found = access.path.evaluate_with(document.root(), &slots, budget)?;
+        Ok(found.paid(budget)?.into_owned())
     };
     match value.plain() {
-        Value::Json(json) => Ok(access.path.evaluate_with(json, slots)?.into_value()),
+        Value::Json(json) => access.path.evaluate_with(json, slots, budget)?.paid(budget),
         Value::Made(document) => inside(&document),
         Value::Text(text) => match Document::parse(text.as_bytes()) {
             Ok(document) => inside(&document),
@@ -85,7 +92,12 @@ fn along<'s>(access: &'s Access, value: Value<'s>, slots: &[Value<'s>]) -> Answe
     }
 }
 
-fn binary<'s>(left: &Value<'s>, operator: Operator, right: &Value<'s>) -> Answer<'s> {
+fn binary<'s>(
+    left: &Value<'s>,
+    operator: Operator,
+    right: &Value<'s>,
+    budget: &Budget,
+) -> Answer<'s> {
     match operator {
         Operator::Equal => Ok(Value::Boolean(equal(left, right))),
         Operator::NotEqual => Ok(Value::Boolean(!equal(left, right))),
@@ -105,7 +117,7 @@ fn binary<'s>(left: &Value<'s>, operator: Operator, right: &Value<'s>) -> Answer
                 "two booleans; comparisons beside them need parentheses",
             )),
         },
-        Operator::Add => add(left, right),
+        Operator::Add => add(left, right, budget),
         Operator::Subtract | Operator::Multiply | Operator::Divide | Operator::Modulo => {
             arithmetic(left, operator, right)
         }
@@ -143,9 +155,10 @@ pub(super) fn numeric(value: &Value<'_>) -> Option<f64> {
     }
 }
 
-fn add<'s>(left: &Value<'_>, right: &Value<'_>) -> Answer<'s> {
+fn add<'s>(left: &Value<'_>, right: &Value<'_>, budget: &Budget) -> Answer<'s> {
     if let (Value::Text(one), Value::Text(other)) = (left, right) {
-        return text(format!("{one}{other}"));
+        budget.make(one.len() + other.len())?;
+        return Ok(Value::Text(format!("{one}{other}").into()));
     }
     if let (Value::Integer(one), Value::Integer(other)) = (left, right)
         && let Some(sum) = one.checked_add(*other)
@@ -156,14 +169,6 @@ fn add<'s>(left: &Value<'_>, right: &Value<'_>) -> Answer<'s> {
         (Some(one), Some(other)) => Ok(Value::Double(decimal(one, other, one + other))),
         (_, _) => Err(wrong("`+`", "two numbers or two texts")),
     }
-}
-
-/// A text, unless it has grown too long.
-pub(super) fn text<'s>(made: String) -> Answer<'s> {
-    if made.len() > limits::MADE_BYTES_MAX {
-        return Err(EvalError::Limit("40 MiB of text"));
-    }
-    Ok(Value::Text(made.into()))
 }
 
 fn arithmetic<'s>(left: &Value<'_>, operator: Operator, right: &Value<'_>) -> Answer<'s> {

@@ -1,8 +1,9 @@
 //! The functions, with the argument types that Micro Integrator's accept. Lengths and places count UTF-16 units,
 //! as Java's do.
 
-use super::evaluate::{Answer, node, numeric, rounded, text, wrong};
+use super::evaluate::{Answer, node, numeric, rounded, wrong};
 use super::{Node, dates};
+use crate::budget::{Budget, fits};
 use crate::json::{Builder, Document, Kind};
 use crate::scope::{BodyUse, Scope};
 use crate::{EvalError, Value, encode};
@@ -118,19 +119,21 @@ impl Function {
 }
 
 /// Arguments, evaluated; none of them `null`.
-struct Given<'s> {
+struct Given<'b, 's> {
     function: Function,
     values: Vec<Value<'s>>,
+    budget: &'b Budget,
 }
 
 pub(super) fn call<'s>(
     function: Function,
     arguments: &'s [Node],
     scope: &'s dyn Scope,
+    budget: &Budget,
 ) -> Answer<'s> {
     let mut values = Vec::with_capacity(arguments.len());
     for argument in arguments {
-        let value = node(argument, scope);
+        let value = node(argument, scope, budget);
         // A number of a document keeps its spelling.
         let value = if function == Function::String { value } else { value.map(Value::plain) };
         if function == Function::Exists {
@@ -145,13 +148,13 @@ pub(super) fn call<'s>(
         }
         values.push(value);
     }
-    let given = Given { function, values };
+    let given = Given { function, values, budget };
     match function {
         Function::Now => Ok(Value::Integer(scope.unix_ms())),
         Function::Xpath => {
             let compiled = crate::xpath_on::compile(given.text(0)?, &[]);
             let compiled = compiled.map_err(|error| EvalError::Type(error.to_string()))?;
-            Ok(crate::xpath_on::value(crate::xpath_on::evaluate(&compiled, scope)?))
+            crate::xpath_on::value(crate::xpath_on::evaluate(&compiled, scope)?, budget)
         }
         Function::Registry => {
             let (path, property) = (given.text(0)?, given.values.get(1).map(Value::text));
@@ -169,7 +172,7 @@ pub(super) fn call<'s>(
     }
 }
 
-impl<'s> Given<'s> {
+impl<'s> Given<'_, 's> {
     /// The character set that may follow the text: UTF-8, the only one that is spoken.
     fn charset(&self) -> Result<(), EvalError> {
         if self.values.len() < 2 || self.text(1)?.eq_ignore_ascii_case("utf-8") {
@@ -181,13 +184,13 @@ impl<'s> Given<'s> {
     fn call(&self) -> Answer<'s> {
         match self.function {
             Function::Length => self.length(),
-            Function::ToUpper => text(self.first()?.text().to_uppercase()),
-            Function::ToLower => text(self.first()?.text().to_lowercase()),
+            Function::ToUpper => self.made(self.first()?.text().to_uppercase()),
+            Function::ToLower => self.made(self.first()?.text().to_lowercase()),
             Function::SubString => self.sub_string(),
             Function::StartsWith => Ok(Value::Boolean(self.text(0)?.starts_with(self.text(1)?))),
             Function::EndsWith => Ok(Value::Boolean(self.text(0)?.ends_with(self.text(1)?))),
             Function::Contains => Ok(Value::Boolean(self.text(0)?.contains(self.text(1)?))),
-            Function::Trim => text(self.text(0)?.trim_matches(|c| c <= ' ').to_owned()),
+            Function::Trim => self.made(self.text(0)?.trim_matches(|c| c <= ' ').to_owned()),
             Function::Replace => self.replace(),
             Function::Split => self.split(),
             Function::IndexOf => self.index_of(),
@@ -202,18 +205,18 @@ impl<'s> Given<'s> {
             Function::FormatDateTime => self.format_date_time(),
             Function::Base64Encode => {
                 self.charset()?;
-                text(encode::base64(self.text(0)?.as_bytes()))
+                self.made(encode::base64(self.text(0)?.as_bytes()))
             }
             Function::Base64Decode => {
                 let decoded =
                     encode::base64_decode(self.text(0)?).ok_or_else(|| self.wrong("base64"))?;
-                text(String::from_utf8_lossy(&decoded).into_owned())
+                self.made(String::from_utf8_lossy(&decoded).into_owned())
             }
             Function::UrlEncode => {
                 self.charset()?;
-                text(encode::url(self.text(0)?))
+                self.made(encode::url(self.text(0)?))
             }
-            Function::UrlDecode => text(
+            Function::UrlDecode => self.made(
                 encode::url_decode(self.text(0)?)
                     .ok_or_else(|| self.wrong("a URL-encoded text"))?,
             ),
@@ -221,7 +224,7 @@ impl<'s> Given<'s> {
             Function::IsNumber => Ok(Value::Boolean(numeric(self.first()?).is_some())),
             Function::IsArray => Ok(Value::Boolean(self.kind() == Some(Kind::Array))),
             Function::IsObject => Ok(Value::Boolean(self.kind() == Some(Kind::Object))),
-            Function::String => text(self.first()?.text().into_owned()),
+            Function::String => self.made(self.first()?.text().into_owned()),
             Function::Float => {
                 let value = self.first()?;
                 value.number().map(Value::Double).ok_or_else(|| self.wrong("a number"))
@@ -243,6 +246,12 @@ impl<'s> Given<'s> {
             | Function::Secret
             | Function::Exists => Err(self.wrong("its own handling")),
         }
+    }
+
+    /// A text that was made: no longer than its arguments allow, and counted.
+    fn made(&self, text: String) -> Answer<'s> {
+        self.budget.make(text.len())?;
+        Ok(Value::Text(text.into()))
     }
 
     fn wrong(&self, wants: &str) -> EvalError {
@@ -293,14 +302,14 @@ impl<'s> Given<'s> {
         let from = self.whole(1)?;
         let to = if self.values.len() > 2 { self.whole(2)? } else { units.len() };
         let part = units.get(from..to).ok_or_else(|| self.wrong("places inside the text"))?;
-        text(String::from_utf16_lossy(part))
+        self.made(String::from_utf16_lossy(part))
     }
 
     fn char_at(&self) -> Answer<'s> {
         let unit = self.text(0)?.encode_utf16().nth(self.whole(1)?);
-        text(String::from_utf16_lossy(
-            &[unit.ok_or_else(|| self.wrong("a place inside the text"))?],
-        ))
+        self.made(String::from_utf16_lossy(&[
+            unit.ok_or_else(|| self.wrong("a place inside the text"))?
+        ]))
     }
 
     fn index_of(&self) -> Answer<'s> {
@@ -317,10 +326,8 @@ impl<'s> Given<'s> {
     fn replace(&self) -> Answer<'s> {
         let (whole, old, new) = (self.text(0)?, self.text(1)?, self.text(2)?);
         let grown = whole.matches(old).count().saturating_mul(new.len());
-        if grown > base::limits::MADE_BYTES_MAX {
-            return Err(EvalError::Limit("40 MiB of text"));
-        }
-        text(whole.replace(old, new))
+        fits(0, grown)?;
+        self.made(whole.replace(old, new))
     }
 
     /// By a pattern, as Java's `split`; empty parts at the end go.
@@ -328,10 +335,10 @@ impl<'s> Given<'s> {
         let (whole, by) = (self.text(0)?, self.text(1)?);
         let mut parts: Vec<&str> =
             if by.chars().all(|c| !r"\.[]{}()*+?^$|".contains(c)) && !by.is_empty() {
-                whole.split(by).collect()
+                self.collected(whole.split(by))?
             } else {
                 let pattern = crate::pattern::compile(by, "").map_err(EvalError::Type)?;
-                let mut parts: Vec<_> = pattern.split(whole).collect();
+                let mut parts = self.collected(pattern.split(whole))?;
                 if by.is_empty() && parts.len() > 1 {
                     parts.remove(0);
                 }
@@ -343,9 +350,17 @@ impl<'s> Given<'s> {
         let mut builder = Builder::new();
         builder.begin_array();
         for part in parts {
+            self.budget.make(crate::json::quoted_len(part) + 1)?;
             builder.string(part);
         }
         Ok(Value::Made(Box::new(builder.finish())))
+    }
+
+    fn collected<'t>(
+        &self,
+        parts: impl Iterator<Item = &'t str>,
+    ) -> Result<Vec<&'t str>, EvalError> {
+        parts.map(|part| self.budget.visit(1).map(|()| part)).collect()
     }
 
     fn rounding(&self, double: fn(f64) -> f64, whole: fn(i64) -> Option<i64>) -> Answer<'s> {
@@ -389,12 +404,12 @@ impl<'s> Given<'s> {
         if self.values.len() == 3 {
             let (source, old, new) = (self.text(0)?, self.text(1)?, self.text(2)?);
             let when = dates::parse(source, old).map_err(EvalError::Type)?;
-            return text(dates::format(when, new).map_err(EvalError::Type)?);
+            return self.made(dates::format(when, new).map_err(EvalError::Type)?);
         }
         let Some(Value::Integer(ms)) = self.values.first() else {
             return Err(self.wrong("milliseconds and a pattern, or a text and two patterns"));
         };
-        text(
+        self.made(
             dates::format(dates::Moment::from_unix_ms(*ms), self.text(1)?)
                 .map_err(EvalError::Type)?,
         )

@@ -19,6 +19,7 @@ mod parse;
 
 use std::fmt;
 
+use crate::budget::Budget;
 use crate::cursor::{Compiled, Cursor};
 use crate::jsonpath::Path;
 use crate::scope::{BodyUse, ParameterKind, PropertyScope, Scope};
@@ -126,7 +127,7 @@ impl SynapseExpression {
     /// # Errors
     /// [`EvalError::Limit`] past `EXPRESSION_VISITS_MAX` or `MADE_BYTES_MAX`; [`Mode::Strict`]: any failure.
     pub fn evaluate<'s>(&'s self, scope: &'s dyn Scope) -> Result<Value<'s>, EvalError> {
-        match (evaluate::node(&self.node, scope), self.mode) {
+        match (evaluate::node(&self.node, scope, &Budget::new()), self.mode) {
             (Ok(value), _) => Ok(value),
             (Err(EvalError::Limit(what)), _) => Err(EvalError::Limit(what)),
             (Err(_), Mode::Compatible) => Ok(Value::Text("".into())),

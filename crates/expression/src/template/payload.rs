@@ -8,14 +8,19 @@
 //! | `{"a": "$1"}` | a string's content; else its JSON text, escaped | escaped |
 //! | `<a>$1</a>` | elements, or a scalar's text | escaped |
 //! | `<a b="$1"/>` | its text, escaped | escaped |
+//! | `<![CDATA[$1]]>`, `<!--$1-->`, `<?a $1?>` | its text, so that it can't end what it stands in | likewise |
 //! | text | its text | as it is |
+
+mod fill;
+mod place;
 
 use base::limits;
 
-use super::xml_text;
 use crate::cursor::Cursor;
-use crate::json::{self, Document, Kind};
 use crate::synapse::{Mode, SynapseExpression};
+use fill::Fill;
+use place::{Place, Scan};
+
 use crate::{BodyUse, CompileError, EvalError, Expression, Scope, Value};
 
 /// What a template makes.
@@ -85,15 +90,6 @@ enum Segment {
     Inline(Box<SynapseExpression>, Place),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    JsonValue,
-    JsonString,
-    XmlText,
-    XmlAttribute,
-    Plain,
-}
-
 impl PayloadTemplate {
     /// Compiles `format`.
     ///
@@ -108,20 +104,19 @@ impl PayloadTemplate {
         if format.len() > most {
             return Err(CompileError::new(format, most, format!("longer than {most} bytes")));
         }
-        let mut scan = Scan { media: settings.media, state: State::Outside, escaped: false };
+        let mut scan = Scan::new(format, settings.media);
         let mut segments = Vec::new();
         let (mut plain, mut at) = (0, 0);
         while let Some(found) =
             format.get(at..).and_then(|rest| rest.find('$')).map(|found| at + found)
         {
-            scan.pass(format.get(at..found).unwrap_or_default());
+            scan.go(found);
             let rest = format.get(found + 1..).unwrap_or_default();
             let (segment, length) = if rest.starts_with('{') {
                 inline(format, found, scan.place(), settings.mode)?
             } else if rest.starts_with(|next: char| next.is_ascii_digit()) {
                 numbered(format, found, scan.place(), arguments.len())?
             } else {
-                scan.pass("$");
                 at = found + 1;
                 continue;
             };
@@ -129,6 +124,7 @@ impl PayloadTemplate {
             segments.push(segment);
             at = found + length;
             plain = at;
+            scan.skip(at);
         }
         segments.push(Segment::Text(format.get(plain..).unwrap_or_default().into()));
         Ok(Self { segments, arguments, settings })
@@ -154,64 +150,44 @@ impl PayloadTemplate {
     /// # Errors
     /// An expression's failure; [`EvalError::Limit`] past `MADE_BYTES_MAX`.
     pub fn render(&self, scope: &dyn Scope, into: &mut Vec<u8>) -> Result<(), EvalError> {
-        let start = into.len();
-        for segment in &self.segments {
+        let mut fill = Fill::new(into, self.settings);
+        for (at, segment) in self.segments.iter().enumerate() {
+            let rest = match self.segments.get(at + 1) {
+                Some(Segment::Text(text)) => text,
+                Some(Segment::Argument(..) | Segment::Inline(..)) | None => "",
+            };
             match segment {
-                Segment::Text(text) => into.extend_from_slice(text.as_bytes()),
+                Segment::Text(text) => fill.text(text.as_bytes())?,
                 Segment::Argument(index, place) => {
                     let Some(argument) = self.arguments.get(*index) else { continue };
                     let is_content = !argument.literal && *place == Place::XmlText;
                     if argument.markup && is_content {
-                        push_nodes(into, &argument.expression.nodes(scope)?)?;
+                        fill.nodes(&argument.expression.nodes(scope)?)?;
                         continue;
                     }
                     let value = present(argument.expression.evaluate(scope))?;
                     let markup = if argument.deep && is_content { markup_of(&value) } else { None };
                     match markup {
-                        Some(document) => push_nodes(into, &[document.root()])?,
-                        None => self.push(into, &value, *place, Some(argument)),
+                        Some(document) => fill.nodes(&[document.root()])?,
+                        None => fill.value(&value, *place, Some(argument), rest)?,
                     }
                 }
                 Segment::Inline(expression, place) => {
                     let value = present(expression.evaluate(scope))?;
-                    self.push(into, &value, *place, None);
+                    fill.value(&value, *place, None, rest)?;
                 }
-            }
-            if into.len() - start > limits::MADE_BYTES_MAX {
-                return Err(EvalError::Limit("40 MiB of text"));
             }
         }
         Ok(())
     }
 
-    fn push(
-        &self,
-        into: &mut Vec<u8>,
-        value: &Value<'_>,
-        place: Place,
-        argument: Option<&Argument>,
-    ) {
-        let literal = argument.is_some_and(|argument| argument.literal);
-        match place {
-            Place::JsonValue if self.settings.escape_xml => {
-                let mut made = Vec::new();
-                push_json_value(&mut made, value, literal);
-                xml_text::push_escaped_markup(into, &made);
-            }
-            Place::JsonValue => push_json_value(into, value, literal),
-            Place::JsonString if self.settings.escape_xml => {
-                let mut made = Vec::new();
-                push_json_string(&mut made, value);
-                xml_text::push_escaped_markup(into, &made);
-            }
-            Place::JsonString => push_json_string(into, value),
-            Place::XmlText => match value.json().filter(|_| !literal) {
-                Some(json) => xml_text::push_json(into, json),
-                None => xml_text::push_escaped(into, &value.text(), false),
-            },
-            Place::XmlAttribute => xml_text::push_escaped(into, &value.text(), true),
-            Place::Plain => into.extend_from_slice(value.text().as_bytes()),
-        }
+    /// Whether a value lands in markup itself, where no escape makes every text fit.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn makes_markup(&self) -> bool {
+        self.segments.iter().any(|segment| match segment {
+            Segment::Text(_) => false,
+            Segment::Argument(_, place) | Segment::Inline(_, place) => *place == Place::XmlMarkup,
+        })
     }
 }
 
@@ -228,64 +204,6 @@ fn markup_of(value: &Value<'_>) -> Option<xml::Document> {
     let text = text.trim();
     let could = text.starts_with('<') && text.ends_with('>');
     could.then(|| xml::Document::parse(text.as_bytes()).ok()).flatten()
-}
-
-/// The nodes as XML, with the namespace declarations that they need; attributes as their text.
-fn push_nodes(into: &mut Vec<u8>, nodes: &[xml::Node<'_>]) -> Result<(), EvalError> {
-    for node in nodes {
-        if node.kind() == xml::Kind::Attribute {
-            xml_text::push_escaped(into, &node.string_value(), false);
-            continue;
-        }
-        let options = xml::WriterOptions { declaration: false, ..xml::WriterOptions::default() };
-        let mut writer =
-            xml::Writer::new(options).map_err(|error| EvalError::Body(error.to_string()))?;
-        writer.tree(*node).map_err(|error| EvalError::Body(error.to_string()))?;
-        into.extend_from_slice(&writer.take());
-        if into.len() > limits::MADE_BYTES_MAX {
-            return Err(EvalError::Limit("40 MiB of text"));
-        }
-    }
-    Ok(())
-}
-
-fn push_json_value(into: &mut Vec<u8>, value: &Value<'_>, literal: bool) {
-    if literal {
-        return json::push_quoted(into, &value.text());
-    }
-    match value {
-        Value::Text(text) if is_json(text) => into.extend_from_slice(text.trim().as_bytes()),
-        Value::Text(_) | Value::Json(_) | Value::Made(_) | Value::Integer(_) => {
-            value.push_json(into)
-        }
-        Value::Double(_) | Value::Boolean(_) | Value::Null => value.push_json(into),
-    }
-}
-
-/// Anything but a JSON string: that would lose its quotes' meaning.
-fn is_json(text: &str) -> bool {
-    let could = text
-        .trim_start()
-        .starts_with(|first: char| "{[-tfn".contains(first) || first.is_ascii_digit());
-    could && Document::parse(text.as_bytes()).is_ok()
-}
-
-fn push_json_string(into: &mut Vec<u8>, value: &Value<'_>) {
-    match value {
-        // A string's body is escaped already.
-        Value::Json(json) if json.kind() == Kind::String => {
-            let raw = json.raw();
-            into.extend_from_slice(
-                raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default().as_bytes(),
-            );
-        }
-        Value::Json(_) | Value::Made(_) | Value::Text(_) | Value::Integer(_) => {
-            json::push_string_body(into, &value.text());
-        }
-        Value::Double(_) | Value::Boolean(_) | Value::Null => {
-            json::push_string_body(into, &value.text());
-        }
-    }
 }
 
 fn inline(
@@ -321,65 +239,4 @@ fn numbered(
         return Err(CompileError::new(format, at, what));
     }
     Ok((Segment::Argument(number - 1, place), digits + 1))
-}
-
-/// Knows where in the format the cursor stands.
-struct Scan {
-    media: MediaType,
-    state: State,
-    escaped: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Outside,
-    /// In a JSON string, or between `<` and `>` in XML.
-    Inside,
-    /// In an attribute's value, with its quote.
-    Attribute(u8),
-}
-
-impl Scan {
-    fn pass(&mut self, text: &str) {
-        for byte in text.bytes() {
-            match self.media {
-                MediaType::Json => self.json(byte),
-                MediaType::Xml => self.xml(byte),
-                MediaType::Text => {}
-            }
-        }
-    }
-
-    fn json(&mut self, byte: u8) {
-        if self.escaped {
-            self.escaped = false;
-            return;
-        }
-        match (self.state, byte) {
-            (State::Inside, b'\\') => self.escaped = true,
-            (State::Inside, b'"') => self.state = State::Outside,
-            (_, b'"') => self.state = State::Inside,
-            _ => {}
-        }
-    }
-
-    fn xml(&mut self, byte: u8) {
-        self.state = match (self.state, byte) {
-            (State::Outside, b'<') => State::Inside,
-            (State::Inside, b'>') => State::Outside,
-            (State::Inside, b'"' | b'\'') => State::Attribute(byte),
-            (State::Attribute(quote), byte) if quote == byte => State::Inside,
-            (state, _) => state,
-        };
-    }
-
-    fn place(&self) -> Place {
-        match (self.media, self.state) {
-            (MediaType::Json, State::Outside) => Place::JsonValue,
-            (MediaType::Json, State::Inside | State::Attribute(_)) => Place::JsonString,
-            (MediaType::Xml, State::Outside) => Place::XmlText,
-            (MediaType::Xml, State::Inside | State::Attribute(_)) => Place::XmlAttribute,
-            (MediaType::Text, _) => Place::Plain,
-        }
-    }
 }

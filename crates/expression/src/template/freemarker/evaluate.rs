@@ -6,6 +6,7 @@ mod arithmetic;
 use base::limits;
 
 use super::{Expr, FreeMarker, Kind, List, Node, Operator, built_ins};
+use crate::budget::fits;
 use crate::json::{self, Builder};
 use crate::scope::Scope;
 use crate::{EvalError, Value, error};
@@ -82,23 +83,30 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
+    /// Whether `more` bytes of output fit.
+    fn fits(&self, more: usize) -> Step<()> {
+        fits(self.out.len() - self.start, more).map_err(|_| Stop::Limit("40 MiB of text"))
+    }
+
     fn nodes(&mut self, nodes: &'s [Node]) -> Step<()> {
         for node in nodes {
             self.spend(0)?;
             self.node(node)?;
-            if self.out.len() - self.start > limits::MADE_BYTES_MAX {
-                return Err(Stop::Limit("40 MiB of text"));
-            }
         }
         Ok(())
     }
 
     fn node(&mut self, node: &'s Node) -> Step<()> {
         match node {
-            Node::Text(text) => self.out.extend_from_slice(text.as_bytes()),
+            Node::Text(text) => {
+                self.fits(text.len())?;
+                self.out.extend_from_slice(text.as_bytes());
+            }
             Node::Print(expression) => {
                 let value = self.value(expression)?;
-                self.out.extend_from_slice(printed(&value).as_bytes());
+                let text = printed(&value);
+                self.fits(text.len())?;
+                self.out.extend_from_slice(text.as_bytes());
             }
             Node::If(branches) => {
                 for (test, body) in branches {

@@ -146,7 +146,7 @@ impl<'s> Machine<'s> {
                 .take(to.saturating_sub(from))
                 .map(Value::Json)
                 .collect();
-            return Ok(Value::array(&part));
+            return Ok(Value::array_of(&part));
         }
         let text = value.text();
         let length = text.chars().count();

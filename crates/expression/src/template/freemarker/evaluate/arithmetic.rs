@@ -1,7 +1,5 @@
 //! Operators with two operands, and numbers as they are printed.
 
-use base::limits;
-
 use super::super::{Operator, built_ins};
 use super::{Machine, Step, Stop, fault};
 use crate::Value;
@@ -71,11 +69,9 @@ impl<'s> Machine<'s> {
             }
             return fault(at, "a sequence and a hash can't be added");
         }
-        let text = format!("{}{}", printed(left), printed(right));
-        if text.len() > limits::MADE_BYTES_MAX {
-            return Err(Stop::Limit("40 MiB of text"));
-        }
-        Ok(Value::Text(text.into()))
+        let (left, right) = (printed(left), printed(right));
+        crate::budget::fits(left.len(), right.len()).map_err(|_| Stop::Limit("40 MiB of text"))?;
+        Ok(Value::Text([left, right].concat().into()))
     }
 }
 
