@@ -1,6 +1,10 @@
 //! What must hold for any input: driven by the fuzz targets and by this crate's own tests. An input is a source, a
 //! line feed, and the JSON it is evaluated against.
 
+mod walk;
+
+use std::borrow::Cow;
+
 use crate::json::{Document, Ref};
 use crate::jsonpath::{Options, Path, Selection};
 use crate::synapse::{Mode, SynapseExpression};
@@ -27,7 +31,8 @@ fn split(input: &[u8]) -> Option<(&str, Document<'_>)> {
     Some((source, Document::parse(document.as_bytes()).ok()?))
 }
 
-/// A document that is copied stays what it was; a path's answer is JSON; the places that it found lead back to
+/// A document that is copied stays what it was; a path of plain steps finds what a walk over the tree finds; a
+/// path's answer is JSON; the places that it found lead back to
 /// what it found.
 ///
 /// # Panics
@@ -37,11 +42,12 @@ pub fn jsonpath(input: &[u8]) {
     let copy = Value::Json(document.root()).into_owned();
     assert!(copy.json().is_some_and(|copy| copy.raw() == document.root().raw()), "a copy differs");
     let Ok(path) = Path::compile(source) else { return };
-    let Ok(found) = path.evaluate(document.root()) else { return };
-    assert!(
-        Document::parse(found.to_json().as_bytes()).is_ok() || found.to_json().len() > 1 << 20,
-        "no JSON"
-    );
+    let answer = path.evaluate(document.root());
+    walk::agree(source, document.root(), &answer);
+    let Ok(found) = answer else { return };
+    if let Ok(text) = found.to_json() {
+        assert!(Document::parse(text.as_bytes()).is_ok(), "no JSON: {text}");
+    }
     let places = Options { as_path_list: true, ..Options::default() };
     let places = Path::compile_with(source, places).map(|path| path.evaluate(document.root()));
     let (Ok(Ok(Selection::Many(places))), Selection::Many(values)) = (places, found) else {
@@ -63,13 +69,15 @@ pub fn jsonpath(input: &[u8]) {
     }
 }
 
-/// A compatible evaluation fails at a limit only, and strict success of an expression without logic is the same
+/// Whole numbers add up as they do here; a path after `payload` is the JSONPath; a compatible evaluation fails at a limit only, and strict success of an expression without logic is the same
 /// text.
 ///
 /// # Panics
 /// When the property is broken.
 pub fn synapse(input: &[u8]) {
+    sums(input);
     let Some((source, document)) = split(input) else { return };
+    payload(source, &document);
     let message = Message(document);
     let Ok(compatible) = SynapseExpression::compile(source, Mode::Compatible) else { return };
     let told = match compatible.evaluate(&message) {
@@ -91,45 +99,121 @@ pub fn synapse(input: &[u8]) {
     }
 }
 
-/// A format that is JSON with a number for `$1` is JSON with any value; FreeMarker never panics.
+/// What the input spells for a machine with a stack: digits are pushed, `+`, `-` and `*` take two.
+fn sums(input: &[u8]) {
+    let mut stack: Vec<(i64, String)> = Vec::new();
+    for &byte in input.iter().take(64) {
+        if byte.is_ascii_digit() {
+            stack.push((i64::from(byte - b'0'), char::from(byte).to_string()));
+            continue;
+        }
+        let (Some((right, right_text)), Some((left, left_text))) = (stack.pop(), stack.pop())
+        else {
+            return;
+        };
+        let value = match byte {
+            b'+' => left.checked_add(right),
+            b'-' => left.checked_sub(right),
+            b'*' => left.checked_mul(right),
+            _ => None,
+        };
+        let Some(value) = value else { return };
+        stack.push((value, format!("({left_text} {} {right_text})", char::from(byte))));
+    }
+    let Some((value, text)) = stack.pop() else { return };
+    let Ok(expression) = SynapseExpression::compile(&text, Mode::Strict) else { return };
+    let nothing = Document::parse(b"null").map(Message);
+    let told = nothing.as_ref().map(|nothing| expression.evaluate(nothing));
+    assert!(matches!(told, Ok(Ok(Value::Integer(told))) if told == value), "{text} is {value}");
+}
+
+fn payload(source: &str, document: &Document<'_>) {
+    let Some(steps) = source.strip_prefix('$').filter(|steps| walk::steps(steps).is_some()) else {
+        return;
+    };
+    let message = Message(document.clone());
+    let path = Path::compile(source).map(|path| path.evaluate(document.root())?.into_value());
+    let hosted = SynapseExpression::compile(&format!("payload{steps}"), Mode::Strict);
+    let (Ok(path), Ok(hosted)) = (path, hosted) else { return };
+    let hosted = hosted.evaluate(&message);
+    assert_eq!(
+        hosted.map(|value| value.to_json()),
+        path.map(|value| value.to_json()),
+        "payload{steps}"
+    );
+}
+
+/// A format that is well-formed JSON or XML with a figure for `$1` is that with any value. What FreeMarker makes
+/// of plain text is that text, and its escapes read back as what they escaped.
 ///
 /// # Panics
 /// When the property is broken.
 pub fn template(input: &[u8]) {
     let Some((source, document)) = split(input) else { return };
+    freemarker(source, &document);
+    let texts = document.root().string().map(Cow::into_owned);
     let message = Message(document);
-    let argument = || Expression::compile("json-eval($)");
-    let (Ok(first), Ok(second)) = (argument(), argument()) else { return };
-    if let Ok(compiled) = FreeMarker::compile(source, vec![first]) {
-        let _ = compiled.render(&message, &mut Vec::new());
+    for media in [MediaType::Json, MediaType::Xml] {
+        filled(source, media, Expression::compile("json-eval($)").ok(), &message);
+        let literal = texts.as_deref().or(Some(message.0.text())).map(Expression::literal);
+        filled(source, media, literal, &message);
     }
-    let settings = Settings::new(MediaType::Json);
-    let Ok(compiled) = PayloadTemplate::compile(source, vec![Argument::new(second)], settings)
-    else {
+}
+
+fn filled(source: &str, media: MediaType, argument: Option<Expression>, message: &Message<'_>) {
+    let arguments = argument.into_iter().map(Argument::new).collect();
+    let Ok(compiled) = PayloadTemplate::compile(source, arguments, Settings::new(media)) else {
         return;
     };
     let mut made = Vec::new();
-    let rendered = compiled.render(&message, &mut made);
+    let rendered = compiled.render(message, &mut made);
     let plain = source.replace("$1", "1");
-    if rendered.is_ok()
-        && !source.contains("${")
-        && !plain.contains('$')
-        && Document::parse(plain.as_bytes()).is_ok()
-    {
-        // `2$1` is a number by accident of the figure put in, as is `$1` inside another number.
-        let joined = source.match_indices("$1").any(|(at, _)| {
-            let before = source.get(..at).and_then(|before| before.chars().last());
-            let after = source.get(at + 2..).and_then(|after| after.chars().next());
-            let touches = |next: Option<char>| {
-                next.is_some_and(|next| next.is_ascii_alphanumeric() || "+-.\\".contains(next))
-            };
-            touches(before) || touches(after)
-        });
-        assert!(
-            joined || source.contains('\\') || Document::parse(&made).is_ok(),
-            "no JSON: {}",
-            String::from_utf8_lossy(&made)
-        );
+    // References are put together out of what stands beside them; a long body may be too deep.
+    let strange = plain.contains(['$', '&', '\\']) || compiled.makes_markup();
+    if rendered.is_err() || strange || message.0.text().len() > 1_000 {
+        return;
+    }
+    let is_read = |bytes: &[u8]| match media {
+        MediaType::Json => Document::parse(bytes).is_ok(),
+        MediaType::Xml => xml::Document::parse(bytes).is_ok(),
+        MediaType::Text => true,
+    };
+    // `2$1` is a number by accident of the figure put in, as is `$1` inside another number.
+    let joined = source.match_indices("$1").any(|(at, _)| {
+        let before = source.get(..at).and_then(|before| before.chars().last());
+        let after = source.get(at + 2..).and_then(|after| after.chars().next());
+        let touches = |next: Option<char>| {
+            next.is_some_and(|next| next.is_ascii_alphanumeric() || "+-.".contains(next))
+        };
+        media == MediaType::Json && (touches(before) || touches(after))
+    });
+    assert!(
+        joined || !is_read(plain.as_bytes()) || is_read(&made),
+        "{source} is no {media:?}: {}",
+        String::from_utf8_lossy(&made)
+    );
+}
+
+fn freemarker(source: &str, document: &Document<'_>) {
+    let render = |template: &str| {
+        let mut made = Vec::new();
+        let compiled = FreeMarker::compile(template, Vec::new()).ok()?;
+        compiled.render(&Message(document.clone()), &mut made).ok()?;
+        String::from_utf8(made).ok()
+    };
+    let _ = render(source);
+    if !source.contains("</#noparse>") {
+        let made = render(&format!("x<#noparse>{source}</#noparse>x"));
+        assert_eq!(made, Some(format!("x{source}x")), "plain text");
+    }
+    let Some(text) = document.root().string() else { return };
+    let made = render("\"${payload?json_string}\"").unwrap_or_default();
+    let read = Document::parse(made.as_bytes());
+    assert!(read.is_ok_and(|read| read.root().string() == Some(text.clone())), "{made}");
+    if xml::is_text(&text) && !text.contains('\r') {
+        let made = render("<a>${payload?xml}</a>").unwrap_or_default();
+        let read = xml::Document::parse(made.as_bytes());
+        assert!(read.is_ok_and(|read| read.root().string_value() == text), "{made}");
     }
 }
 
@@ -139,12 +223,44 @@ mod tests {
 
     proptest! {
         #[test]
+        fn formats_of_xml_stay_well_formed(
+            before in prop::sample::select(vec!["<a>", "<a>'", "<a b='", "<a b=\"'", "<a><!--", "<a><!-- don't -", "<a><![CDATA[", "<a><![CDATA[]]", "<a><?p x", "<a><?p ?"]),
+            text in prop::collection::vec(prop::sample::select(vec!["-", "]", ">", "?", "<", "&", "'", "\"", "x", "]]>", "\u{1}", " "]), 0..6),
+            after in prop::sample::select(vec!["</a>", "'/>", "\"/>", "--><b c='$1'/></a>", "- --></a>", "]]></a>", "]>]]></a>", ">]]></a>", "?></a>", ">?></a>"]),
+            many in 1..3_usize,
+        ) {
+            let mut json = Vec::new();
+            crate::json::push_quoted(&mut json, &text.concat());
+            let format = format!("{before}{}{after}\n", "$1".repeat(many));
+            super::template(&[format.as_bytes(), &json].concat());
+        }
+
+        #[test]
+        fn paths_of_plain_steps_are_walks(
+            steps in prop::collection::vec(prop::sample::select(vec![".a", ".b", "..a", ".*", "..*", "[0]", "[-1]", "[*]", "..[1]", "..b"]), 0..5),
+            document in prop::sample::select(vec![
+                r#"{"a":{"a":[1,{"b":2,"a":[]}],"b":[[0,1],[2]]},"b":{"a":null,"a":[3,[4,5]]}}"#,
+                r#"[[1,[2,{"a":{"b":[6]}}]],{"a":1,"b":{"a":{"a":7}}},null]"#,
+                r#"{"a":[{"a":[{"a":[1,2,3]}]}]}"#,
+            ]),
+        ) {
+            let input = format!("${}\n{document}", steps.concat());
+            super::jsonpath(input.as_bytes());
+            super::synapse(input.as_bytes());
+        }
+
+        #[test]
+        fn whole_numbers_add_up(input in "[0-9]{1,6}([-+*0-9]{0,12})") {
+            super::synapse(input.as_bytes());
+        }
+
+        #[test]
         fn the_properties_hold_for_soups_of_tokens(
             tokens in proptest::collection::vec(prop::sample::select(vec![
                 "$", ".", "..", "*", "[", "]", "a", "'a'", "0", "1", ":", ",", "?(", ")", "@", "==", "&&", "(", "\"", "$1", "{", "}",
-                "${", "payload", "vars", "length", "+", "-", "/", "<#if ", "<#list ", " as x", ">", "</#if>", "?", "!", "size", "in",
+                "${", "payload", "vars", "<a>", "</a>", "<a b='", "'/>", "<!--", "-->", "-", "<![CDATA[", "]]>", "]", "<?a ", "?>", "length", "+", "-", "/", "<#if ", "<#list ", " as x", ">", "</#if>", "?", "!", "size", "in",
             ]), 0..16),
-            document in prop::sample::select(vec!["null", "[1,[2],{\"a\":[0]}]", "{\"a\":{\"a\":1,\"a\":2},\"b\":[]}"]),
+            document in prop::sample::select(vec!["null", "\"-->\"", "\"]]>]\"", "\"?>x\"", "\"--\"", "\">'<&\"", "\"a-\"", "[1,[2],{\"a\":[0]}]", "{\"a\":{\"a\":1,\"a\":2},\"b\":[]}"]),
         ) {
             let input = format!("{}\n{document}", tokens.concat());
             super::jsonpath(input.as_bytes());
