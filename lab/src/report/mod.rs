@@ -13,6 +13,7 @@ mod history;
 mod page;
 mod png;
 mod published;
+mod scaling;
 pub mod summary;
 mod view;
 

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::chart::{Chart, Setting, escaped, page_style};
+use super::scaling;
 use super::summary;
 use super::view::{View, size, trimmed};
 use crate::result::State;
@@ -52,6 +53,7 @@ fn write_page(out: &mut String, views: &[View], charts: &[Chart]) -> fmt::Result
     )?;
     write_ground(out, views)?;
     write_results(out, views)?;
+    write_scaling(out, views)?;
     write_charts(out, charts)?;
     out.write_str("</main></body></html>\n")
 }
@@ -113,6 +115,34 @@ fn write_results(out: &mut String, views: &[View]) -> fmt::Result {
             }
         }
         write!(out, "<td class=\"text\">{}</td></tr>", escaped(&view.beside()))?;
+    }
+    out.write_str("</tbody></table></div></section>")
+}
+
+/// Present where a sweep has varied a number.
+fn write_scaling(out: &mut String, views: &[View]) -> fmt::Result {
+    let rows = scaling::rows(views);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    out.write_str(
+        "<section aria-labelledby=\"scaling\"><h2 id=\"scaling\">How it scales</h2><p class=\"soft\">The \
+         Universal Scalability Law over the setting that the sweep varies. An error above some 10 % says that \
+         it doesn't describe the target.</p><div class=\"wide\" role=\"region\" aria-labelledby=\"scaling\" \
+         tabindex=\"0\"><table><thead><tr>",
+    )?;
+    scaling::HEADER.iter().try_for_each(|name| write!(out, "<th scope=\"col\">{name}</th>"))?;
+    out.write_str("</tr></thead><tbody>")?;
+    for row in rows {
+        out.write_str("<tr>")?;
+        for (place, cell) in row.iter().enumerate() {
+            let cell = escaped(cell);
+            match place {
+                0 => write!(out, "<th scope=\"row\">{cell}</th>")?,
+                _ => write!(out, "<td>{cell}</td>")?,
+            }
+        }
+        out.write_str("</tr>")?;
     }
     out.write_str("</tbody></table></div></section>")
 }

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
+use super::scaling;
 use super::view::{View, size, trimmed};
 use crate::result::{CaseResult, State};
 
@@ -177,9 +178,30 @@ fn write_markdown(out: &mut String, views: &[View]) -> fmt::Result {
     as_markdown(out, &columns, views)?;
     writeln!(out, "\n## In the shape of Choreo Connect's tables\n")?;
     as_markdown(out, &CHOREO.iter().collect::<Vec<_>>(), views)?;
+    write_scaling(out, views)?;
     writeln!(out, "\n## Measured on\n")?;
     let machines: BTreeSet<String> = views.iter().flat_map(|view| ground(view.result())).collect();
     machines.iter().try_for_each(|line| writeln!(out, "- {line}"))
+}
+
+/// Present where a sweep has varied a number.
+fn write_scaling(out: &mut String, views: &[View]) -> fmt::Result {
+    let rows = scaling::rows(views);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n## How it scales (Universal Scalability Law)\n")?;
+    writeln!(
+        out,
+        "| {} |\n|{}",
+        scaling::HEADER.join(" | "),
+        "---|".repeat(scaling::HEADER.len())
+    )?;
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|cell| escaped(cell)).collect();
+        writeln!(out, "| {} |", cells.join(" | "))?;
+    }
+    Ok(())
 }
 
 /// How many rows there are, and how many may be believed.

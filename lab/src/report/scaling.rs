@@ -1,0 +1,120 @@
+//! How throughput follows a setting that a sweep varies (workers, gateways): the Universal Scalability
+//! Law, fitted to each row of such cases.
+//!
+//! Every repetition without a doubt is a point; what failed is no throughput. A setting that isn't a
+//! number has no law.
+
+use std::collections::BTreeMap;
+
+use super::folder::natural;
+use super::view::{View, size, trimmed};
+use crate::knee::{POINTS_MIN, Usl};
+
+/// What the columns are.
+pub(super) const HEADER: [&str; 8] = [
+    "Case",
+    "By",
+    "Values",
+    "lambda (requests/s of one)",
+    "sigma (waits its turn)",
+    "kappa (costs each other)",
+    "Highest at",
+    "Error of the fit (%)",
+];
+
+/// One row for each target, scenario, users, size and delay whose sweep has two values or more.
+pub(super) fn rows(views: &[View]) -> Vec<Vec<String>> {
+    let mut groups: BTreeMap<_, Vec<(f64, f64)>> = BTreeMap::new();
+    for view in views.iter().filter(|view| view.is_sound()) {
+        if let Some((case, setting, point)) = point(view) {
+            let key = (natural(&case), case, setting);
+            groups.entry(key).or_default().push(point);
+        }
+    }
+    let several = groups.into_iter().filter(|(_, points)| values(points).len() > 1);
+    several.map(|((_, case, setting), points)| row(case, setting, &points)).collect()
+}
+
+fn point(view: &View) -> Option<(String, String, (f64, f64))> {
+    let case = &view.result().case;
+    let (setting, value) = case.sweep.as_ref()?;
+    let value = value.parse::<f64>().ok().filter(|value| *value > 0.0)?;
+    let failed = view.exact("error_percent").unwrap_or(0.0) / 100.0;
+    let rate = view.exact("throughput_per_s")? * (1.0 - failed);
+    let heap = case.heap.as_ref().map(|heap| format!(", {heap} heap")).unwrap_or_default();
+    let delay = match case.delay_ms {
+        0 => String::new(),
+        ms => format!(", {ms} ms delay"),
+    };
+    let (users, bytes) = (case.users, size(case.payload_bytes));
+    let name = format!("{}{heap}, {}, {users} users, {bytes}{delay}", case.target, case.scenario);
+    Some((name, setting.clone(), (value, rate)))
+}
+
+fn values(points: &[(f64, f64)]) -> Vec<f64> {
+    let mut values: Vec<f64> = points.iter().map(|(value, _)| *value).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
+}
+
+fn row(case: String, setting: String, points: &[(f64, f64)]) -> Vec<String> {
+    let values = values(points);
+    let told = values.iter().map(|value| trimmed(*value, 3)).collect::<Vec<_>>().join(", ");
+    let mut row = vec![case, setting, told];
+    match Usl::fit(points) {
+        Some(law) => row.extend([
+            trimmed(law.lambda, 1),
+            trimmed(law.sigma, 5),
+            trimmed(law.kappa, 7),
+            law.peak().map_or_else(|| "grows on".to_owned(), |peak| trimmed(peak, 1)),
+            trimmed(law.error * 100.0, 2),
+        ]),
+        None => {
+            let why = match values.len() {
+                few if few < POINTS_MIN => format!("{POINTS_MIN} values are needed"),
+                _ => "no such law explains it".to_owned(),
+            };
+            row.extend([why.clone(), why.clone(), why.clone(), why.clone(), why]);
+        }
+    }
+    row
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+    use crate::report::folder::Found;
+    use crate::result::Doubt;
+    use crate::result::tests::sample;
+
+    fn view(workers: &str, rate: f64) -> View {
+        let mut result = sample();
+        result.case.sweep = Some(("workers".to_owned(), workers.to_owned()));
+        result.load = serde_json::json!({"throughput_per_s": rate, "error_percent": 0.0});
+        View { found: Found { file: "result.json".into(), result }, doubts: Vec::new() }
+    }
+
+    #[test]
+    fn the_law_over_workers_is_found_and_doubtful_cases_have_no_part_in_it() {
+        let law = Usl { lambda: 1_000.0, sigma: 0.05, kappa: 0.001, error: 0.0, points: 0 };
+        let mut views: Vec<View> =
+            [1.0, 2.0, 4.0, 8.0, 16.0].map(|n| view(&n.to_string(), law.at(n))).to_vec();
+        let mut doubtful = view("3", 1.0);
+        doubtful.doubts = vec![Doubt { gate: "errors".to_owned(), message: String::new() }];
+        views.push(doubtful);
+        let found = rows(&views);
+        assert_eq!(found.len(), 1);
+        let expect = ["workers", "1, 2, 4, 8, 16", "1000", "0.05", "0.001", "30.8", "0"];
+        assert_eq!(found.first().unwrap().get(1..).unwrap(), expect);
+    }
+
+    #[test]
+    fn too_few_values_are_told_and_words_are_no_values() {
+        let few = rows(&[view("1", 10.0), view("2", 20.0)]);
+        assert_eq!(few.first().unwrap().get(3).unwrap(), "4 values are needed");
+        assert!(rows(&[view("on", 10.0), view("off", 20.0)]).is_empty());
+        assert!(rows(&[view("1", 10.0), view("1", 20.0)]).is_empty());
+    }
+}
