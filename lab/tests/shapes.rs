@@ -143,6 +143,8 @@ fn a_jtl_has_every_request_and_its_milliseconds_give_the_quantised_row() {
         assert_eq!(lines.len() as u64, report.requests_in_all);
         let measured: Vec<_> = lines.iter().filter(|line| line.measured(&report)).collect();
         assert_eq!(report.quantised, recalculated(&measured));
+        let warm_up: Vec<_> = lines.iter().filter(|line| !line.measured(&report)).collect();
+        assert_eq!(report.quantised_warm_up, recalculated(&warm_up));
         for line in lines {
             assert!(line.success && line.first_byte_ms <= line.elapsed_ms, "{line:?}");
         }

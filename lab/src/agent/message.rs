@@ -16,7 +16,7 @@ use crate::load::report::Generator;
 use crate::load::report::{Found, Progress};
 use crate::load::response::Outcome;
 use crate::load::shape::{Part, Shape};
-use crate::load::statistics::{Measured, Open, Tally, Times};
+use crate::load::statistics::{Measured, Open, Tally, Times, WarmUp};
 use crate::load::{Authorities, Materials, Options};
 
 /// From the controller.
@@ -139,6 +139,8 @@ pub(super) struct FoundText {
     /// Service, late, and how many found no connection.
     open: Option<(TimesText, TimesText, u64)>,
     milliseconds: MillisecondsText,
+    /// Errors, bytes received and sent, milliseconds.
+    warm_up: (u64, u64, u64, MillisecondsText),
     lag: TimesText,
     measured_us: u64,
     measured_from_ms: u64,
@@ -196,6 +198,10 @@ impl FoundText {
             latencies: TimesText::new(&measured.latencies)?,
             open: open.transpose()?,
             milliseconds: MillisecondsText::new(&measured.milliseconds)?,
+            warm_up: {
+                let WarmUp { errors, received_bytes, sent_bytes, milliseconds } = &tally.warm_up;
+                (*errors, *received_bytes, *sent_bytes, MillisecondsText::new(milliseconds)?)
+            },
             lag: TimesText::new(&tally.lag)?,
             measured_us: found.measured_us,
             measured_from_ms: found.measured_from_ms,
@@ -219,6 +225,9 @@ impl FoundText {
             Ok::<_, io::Error>(Open { service: service.read()?, late: late.read()?, queued })
         });
         let offset_ms = offset_us / 1_000;
+        let (errors, received_bytes, sent_bytes, milliseconds) = self.warm_up;
+        let milliseconds = milliseconds.read(offset_ms)?;
+        tally.warm_up = WarmUp { errors, received_bytes, sent_bytes, milliseconds };
         tally.measured = Measured {
             requests: self.requests,
             errors: self.errors,
@@ -382,12 +391,17 @@ mod tests {
         let kinds = measured.errors_by_kind.values().copied();
         let counts = counts.into_iter().chain(bytes).chain(kinds).map(u128::from).collect();
         let whole = &measured.milliseconds;
-        let edges = [whole.min_ms, whole.max_ms, whole.first_ms, whole.last_ms];
+        let edges = |of: &Milliseconds| [of.min_ms, of.max_ms, of.first_ms, of.last_ms];
+        let warm_up = &tally.warm_up;
+        let of_warm_up = [warm_up.errors, warm_up.received_bytes, warm_up.sent_bytes];
+        let of_warm_up = of_warm_up.into_iter().chain(edges(&warm_up.milliseconds));
+        let of_warm_up = of_warm_up.map(u128::from).collect();
         let mut facts = vec![
             (Vec::new(), counts),
             times(&tally.lag),
             times(&measured.latencies),
-            (recorded(&whole.histogram_ms), edges.map(u128::from).to_vec()),
+            (recorded(&whole.histogram_ms), edges(whole).map(u128::from).to_vec()),
+            (recorded(&warm_up.milliseconds.histogram_ms), of_warm_up),
         ];
         if let Some(open) = &measured.open {
             facts.extend([times(&open.service), times(&open.late)]);

@@ -77,6 +77,8 @@ pub struct Report {
     pub open: Option<OpenLoop>,
     /// The same as the published pipeline would tell it.
     pub quantised: Quantised,
+    /// The warm-up's requests in the same way.
+    pub quantised_warm_up: Quantised,
     /// Bytes of heads and bodies, without TLS, of the requests counted above.
     pub received_bytes: u64,
     pub sent_bytes: u64,
@@ -172,6 +174,7 @@ impl Report {
             latency,
             open: measured.open.as_ref().map(OpenLoop::new),
             quantised: measured.milliseconds.quantised(measured.errors, bytes),
+            quantised_warm_up: found.tally.warm_up.quantised(),
             received_bytes: measured.received_bytes,
             sent_bytes: measured.sent_bytes,
             requests_in_all: found.tally.all,
@@ -282,6 +285,7 @@ impl Report {
             "agents": self.agents,
             "shape": self.asked.shape,
             "quantised": self.quantised,
+            "quantised_warm_up": self.quantised_warm_up,
             "incidents": self.incidents.iter().map(|incident| json!({
                 "name": incident.name(),
                 "text": incident.to_string(),

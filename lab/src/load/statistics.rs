@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use base::limits;
 use hdrhistogram::Histogram;
 
-use crate::load::quantised::Milliseconds;
+use crate::load::quantised::{Milliseconds, Quantised};
 use crate::load::response::Outcome;
 
 /// Significant decimal digits of a recorded latency: 3, so that a percentile is at most 0.1 % off.
@@ -56,11 +56,21 @@ pub(crate) struct Tally {
     pub(crate) all: u64,
     /// Those of `all` that failed.
     pub(crate) all_errors: u64,
+    pub(crate) warm_up: WarmUp,
     pub(crate) measured: Measured,
     /// What the thread was late to look at its alarm, in the measured time.
     pub(crate) lag: Times,
     /// What was measured since the last [`Tally::take_interval`]; kept for a histogram log only.
     interval: Option<Interval>,
+}
+
+/// Requests from before the measured time, as far as the published pipeline tells of them.
+#[derive(Clone, Debug)]
+pub(crate) struct WarmUp {
+    pub(crate) errors: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) milliseconds: Milliseconds,
 }
 
 /// What was measured in a stretch of time: latencies, and beside them service times in an open loop.
@@ -128,6 +138,7 @@ impl Tally {
         Self {
             all: 0,
             all_errors: 0,
+            warm_up: WarmUp::new(),
             measured: Measured::new(open),
             lag: Times::new(),
             interval: intervals.then(|| Interval::new(open)),
@@ -142,6 +153,7 @@ impl Tally {
             self.all_errors += u64::from(sample.outcome.is_error());
         }
         if !measured {
+            self.warm_up.record(sample, origin_us);
             return;
         }
         self.measured.record(sample, origin_us);
@@ -160,8 +172,33 @@ impl Tally {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.all += other.all;
         self.all_errors += other.all_errors;
+        self.warm_up.merge(&other.warm_up);
         self.measured.merge(&other.measured);
         self.lag.merge(&other.lag);
+    }
+}
+
+impl WarmUp {
+    fn new() -> Self {
+        Self { errors: 0, received_bytes: 0, sent_bytes: 0, milliseconds: Milliseconds::new() }
+    }
+
+    fn record(&mut self, sample: &Sample, origin_us: u64) {
+        self.errors += u64::from(sample.outcome.is_error());
+        self.received_bytes += sample.bytes.received;
+        self.sent_bytes += sample.bytes.sent;
+        self.milliseconds.record(sample.from_us + origin_us, sample.end_us + origin_us);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.errors += other.errors;
+        self.received_bytes += other.received_bytes;
+        self.sent_bytes += other.sent_bytes;
+        self.milliseconds.merge(&other.milliseconds);
+    }
+
+    pub(crate) fn quantised(&self) -> Quantised {
+        self.milliseconds.quantised(self.errors, (self.received_bytes, self.sent_bytes))
     }
 }
 

@@ -79,6 +79,8 @@ fn write_into(views: &[View], out: &Path) -> Result<Written, ReportError> {
     let put = |file: PathBuf, bytes: &[u8]| fs::write(&file, bytes).map_err(at(&file));
     let charts = charts(views);
     put(out.join("summary.csv"), summary::csv(views).as_bytes())?;
+    put(out.join("summary-warmup.csv"), summary::warm_up_csv(views).as_bytes())?;
+    put(out.join("summary-errors.csv"), summary::errors_csv(views).as_bytes())?;
     put(out.join("summary-choreo-connect.csv"), summary::choreo_csv(views).as_bytes())?;
     put(out.join("summary.md"), summary::markdown(views).as_bytes())?;
     put(out.join("report.html"), page(views, &charts).as_bytes())?;

@@ -144,6 +144,29 @@ pub fn csv(views: &[View]) -> String {
     as_csv(&columns, views)
 }
 
+/// `summary-errors.csv`: the rows in which a request failed.
+#[must_use]
+pub fn errors_csv(views: &[View]) -> String {
+    let failed = |view: &&View| view.quantised("errors").is_some_and(|errors| errors > 0.0);
+    csv(&views.iter().filter(failed).cloned().collect::<Vec<_>>())
+}
+
+/// `summary-warmup.csv`: the published columns of the requests before the measured time.
+#[must_use]
+pub fn warm_up_csv(views: &[View]) -> String {
+    let of_warm_up = |view: &View| {
+        let mut view = view.clone();
+        let load = &mut view.found.result.load;
+        let quantised = load.get("quantised_warm_up").cloned().unwrap_or_default();
+        if let Some(load) = load.as_object_mut() {
+            load.insert("quantised".to_owned(), quantised);
+        }
+        view
+    };
+    let views: Vec<View> = views.iter().map(of_warm_up).collect();
+    as_csv(&PUBLISHED.iter().chain(OURS.iter().take(2)).collect::<Vec<_>>(), &views)
+}
+
 /// The table in the shape of Choreo Connect's.
 #[must_use]
 pub fn choreo_csv(views: &[View]) -> String {
@@ -332,6 +355,22 @@ mod tests {
         assert!(places.is_sorted(), "{places:?}");
         let header = CHOREO_CONNECT.lines().next().unwrap().trim();
         assert!(choreo_csv(&[view(sound())]).starts_with(header));
+    }
+
+    #[test]
+    fn the_warm_up_and_the_rows_with_errors_have_files_of_their_own() {
+        let mut failed = sound();
+        failed.load["quantised"]["errors"] = json!(7);
+        failed.load["quantised_warm_up"] = json!({"samples": 33, "p99_ms": 515});
+        let views = [view(sound()), view(failed)];
+        let errors = errors_csv(&views);
+        assert_eq!(errors.lines().count(), 2, "{errors}");
+        check(&errors, "Error Count", "7");
+        let warm_up = warm_up_csv(&views[1..]);
+        check(&warm_up, "# Samples", "33");
+        check(&warm_up, "99th Percentile of Response Time (ms)", "515");
+        check(&warm_up, "Throughput (Requests/sec)", "N/A");
+        assert!(!warm_up.contains("exact"), "{warm_up}");
     }
 
     #[test]

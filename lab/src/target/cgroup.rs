@@ -1,4 +1,8 @@
 //! A control group (cgroup v2) around one program: CPU quota and memory, as a pod has them.
+//!
+//! It is made below the nearest group, from our own upwards, that passes the controllers on to its
+//! children. Our own seldom does: one that has processes may not (cgroups(7), "no internal processes"),
+//! but for the root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,8 +27,26 @@ impl Group {
         cpus: Option<f64>,
         memory_bytes: Option<u64>,
     ) -> Result<Self, String> {
+        let none = || "there is no cgroup v2 here".to_owned();
+        let is_mount = |mount: &&&str| Path::new(mount).join("cgroup.controllers").is_file();
+        let mount = MOUNTS.iter().find(is_mount).ok_or_else(none)?;
+        let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/")).ok_or_else(none)?;
+        Self::create_in(Path::new(mount), own, name, (cpus, memory_bytes))
+    }
+
+    /// `own`: our group, from the mount.
+    fn create_in(
+        mount: &Path,
+        own: &str,
+        name: &str,
+        (cpus, memory_bytes): (Option<f64>, Option<u64>),
+    ) -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let parent = parent().ok_or("there is no cgroup v2 here")?;
+        let wanted = [("cpu", cpus.is_some()), ("memory", memory_bytes.is_some())];
+        let wanted: Vec<&str> =
+            wanted.into_iter().filter_map(|(name, is)| is.then_some(name)).collect();
+        let parent = parent(mount, own, &wanted)?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = parent.join(format!("penstock-lab-{}-{number}-{name}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -56,11 +78,115 @@ impl Drop for Group {
     }
 }
 
-/// This process's own group.
-fn parent() -> Option<PathBuf> {
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let mount =
-        MOUNTS.iter().find(|mount| Path::new(mount).join("cgroup.controllers").is_file())?;
-    Some(Path::new(mount).join(own))
+/// The nearest group whose children have all of the controllers `wanted`.
+fn parent(mount: &Path, own: &str, wanted: &[&str]) -> Result<PathBuf, String> {
+    let own = mount.join(own);
+    let has = |group: &Path, file: &str| {
+        let there = fs::read_to_string(group.join(file)).unwrap_or_default();
+        wanted.iter().all(|name| there.split_ascii_whitespace().any(|one| one == *name))
+    };
+    let upwards = || own.ancestors().take_while(|group| group.starts_with(mount));
+    if let Some(group) = upwards().find(|group| has(group, "cgroup.subtree_control")) {
+        return Ok(group.to_owned());
+    }
+    // Nobody passes them on. Our own may, if it has them to give and the kernel lets it.
+    let asked: Vec<String> = wanted.iter().map(|name| format!("+{name}")).collect();
+    if has(&own, "cgroup.controllers")
+        && fs::write(own.join("cgroup.subtree_control"), asked.join(" ")).is_ok()
+    {
+        return Ok(own);
+    }
+    Err(format!("no cgroup v2 passes the controllers {} on to its children", wanted.join(", ")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Folders and files as the kernel would show them: group, its controllers, those it passes on.
+    fn tree(groups: &[(&str, &str, &str)]) -> TempDir {
+        let mount = TempDir::new().unwrap();
+        for (group, controllers, passed_on) in groups {
+            let folder = mount.path().join(group);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("cgroup.controllers"), controllers).unwrap();
+            fs::write(folder.join("cgroup.subtree_control"), passed_on).unwrap();
+        }
+        mount
+    }
+
+    const BOTH: (Option<f64>, Option<u64>) = (Some(0.5), Some(500 << 20));
+
+    #[test]
+    fn limits_are_written_as_the_kernel_reads_them() {
+        let mount = tree(&[("", "cpu memory", "cpu memory")]);
+        let group = Group::create_in(mount.path(), "", "nginx", BOTH).unwrap();
+        let written = |file: &str| fs::read_to_string(group.folder.join(file)).unwrap();
+        assert_eq!(written("cpu.max"), "50000 100000");
+        assert_eq!(written("memory.max"), "524288000");
+        let only = Group::create_in(mount.path(), "", "nginx", (Some(2.0), None)).unwrap();
+        assert!(!only.folder.join("memory.max").exists() && only.folder != group.folder);
+    }
+
+    #[test]
+    fn a_group_is_made_where_children_have_the_controllers() {
+        let groups = [
+            ("", "cpu io memory", "cpu io memory"),
+            ("slice", "cpu io memory", "cpu memory"),
+            ("slice/service", "cpu memory", "memory"),
+            ("slice/service/own", "memory", ""),
+        ];
+        for (wanted, expect) in [
+            (BOTH, "slice"),
+            ((None, Some(1 << 20)), "slice/service"),
+            ((Some(1.0), None), "slice"),
+        ] {
+            let mount = tree(&groups);
+            let group = Group::create_in(mount.path(), "slice/service/own", "x", wanted).unwrap();
+            assert_eq!(group.folder.parent().unwrap(), mount.path().join(expect));
+        }
+    }
+
+    #[test]
+    fn our_own_group_is_asked_to_pass_on_what_it_has() {
+        let mount = tree(&[("", "cpu memory", "")]);
+        let group = Group::create_in(mount.path(), "", "x", BOTH).unwrap();
+        let asked = fs::read_to_string(mount.path().join("cgroup.subtree_control")).unwrap();
+        assert_eq!((asked.as_str(), group.folder.parent()), ("+cpu +memory", Some(mount.path())));
+        let mount = tree(&[("", "hugetlb", "")]);
+        let refusal = Group::create_in(mount.path(), "", "x", BOTH).unwrap_err();
+        assert!(refusal.contains("cpu, memory"), "{refusal}");
+        assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 2, "something was left there");
+    }
+
+    #[test]
+    fn a_real_group_holds_the_program_that_joins_it() {
+        let group = match Group::create("test", BOTH.0, BOTH.1) {
+            Ok(group) => group,
+            Err(reason) => return eprintln!("NOT tested on a real cgroup: {reason}"),
+        };
+        let limit = fs::read_to_string(group.folder.join("memory.max")).unwrap();
+        assert_eq!(limit.trim(), "524288000");
+        let script = format!("echo $$ >'{}' && exec cat", group.procs().display());
+        let mut shell = Command::new("sh");
+        let mut child =
+            shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let child = child.as_mut().unwrap();
+        // What comes back comes from the program that has joined.
+        let (mut into, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        std::io::Write::write_all(&mut into, b"x").unwrap();
+        std::io::Read::read_exact(&mut from, &mut [0]).unwrap();
+        let members = fs::read_to_string(group.procs()).unwrap();
+        assert!(members.lines().any(|line| line == child.id().to_string()), "{members}");
+        drop(into);
+        child.wait().unwrap();
+        let folder = group.folder.clone();
+        drop(group);
+        assert!(!folder.exists(), "the group is still there");
+    }
 }

@@ -195,7 +195,8 @@ impl Bounds {
 
     fn by_group(&mut self, start: &Start<'_>, group: Group) {
         let procs = group.procs().display().to_string().replace('\'', "'\\''");
-        self.script.push_str(&format!("echo $$ >'{procs}'\n"));
+        // A program that could not join would run without its limits, and the result would say otherwise.
+        self.script.push_str(&format!("echo $$ >'{procs}' || exit 1\n"));
         self.group = Some(group);
         self.limits.push(format!("{}: {} by cgroup", start.name, told(start)));
     }

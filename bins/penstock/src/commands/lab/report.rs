@@ -10,8 +10,9 @@ use crate::failure::Failure;
 
 /// Make tables, charts and one page of a results folder
 ///
-/// Writes report.html (one file, no script, nothing from the network), summary.csv, summary.md and
-/// summary-choreo-connect.csv (the published columns, ours beside them), and each chart as SVG and PNG.
+/// Writes report.html (one file, no script, nothing from the network), summary.csv, summary.md,
+/// summary-warmup.csv, summary-errors.csv and summary-choreo-connect.csv (the published columns, ours
+/// beside them), and each chart as SVG and PNG.
 /// Published results stand behind ours, labelled with their hardware. The PNGs take a font of this machine;
 /// without one they are left out, and that is said.
 #[derive(Args)]
