@@ -69,7 +69,11 @@ fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
         ));
     }
     if options.raw != crate::raw::Raw::default() {
-        return usage("raw data is written where the load is made, not with agents".to_owned());
+        return usage(
+            "raw data (--hlog, --jtl) is not kept with agents: each sends the sum of what it found, once, at \
+             the end; run without agents for it"
+                .to_owned(),
+        );
     }
     Ok(())
 }

@@ -57,10 +57,12 @@ pub(crate) struct Load {
     /// Write the report as JSON as well; the file must be new
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
-    /// Write an HdrHistogram log (V2), an interval a second, in microseconds; the file must be new
+    /// Write an HdrHistogram log (V2), an interval a second, in microseconds; the file must be new. Not
+    /// with --agent: agents send what they found as one sum at the end
     #[arg(long, value_name = "FILE")]
     hlog: Option<PathBuf>,
-    /// Write every request as JMeter does (CSV, 17 columns), warm-up included; the file must be new
+    /// Write every request as JMeter does (CSV, 17 columns), warm-up included; the file must be new. Not
+    /// with --agent, for the same reason
     #[arg(long, value_name = "FILE")]
     jtl: Option<PathBuf>,
     /// Let the `penstock lab agent` there make its part of the load; give it once for each
