@@ -3,76 +3,25 @@
 
 mod encoding;
 mod escape;
+mod options;
+mod pieces;
 mod scope;
 mod stamp;
 
 use crate::chars;
-use crate::edit::{EditError, QNameRef, check_comment, check_instruction};
-use crate::names::{XML_NAMESPACE, XMLNS_NAMESPACE};
+use crate::edit::QNameRef;
 use crate::node::Node;
 use crate::sink::{Sink, send};
 pub use encoding::Encoding;
 use escape::Place;
+pub use options::{DoctypeIds, WriteError, WriterOptions};
 use scope::Scope;
 pub use stamp::{Stamp, StampBuilder};
-
-/// How a document is written. The default is UTF-8 with a declaration, without indentation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WriterOptions {
-    pub encoding: Encoding,
-    /// `<?xml version="1.0" encoding="..."?>`. UTF-16 has a byte order mark with or without.
-    pub declaration: bool,
-    pub standalone: Option<bool>,
-    /// Spaces for each level; elements that hold text are left as they are.
-    pub indent: Option<u8>,
-    pub doctype: Option<DoctypeIds>,
-    /// Elements, as (namespace, local name), whose text is written as CDATA sections.
-    pub cdata_elements: Vec<(String, String)>,
-}
-
-impl Default for WriterOptions {
-    fn default() -> Self {
-        Self {
-            encoding: Encoding::Utf8,
-            declaration: true,
-            standalone: None,
-            indent: None,
-            doctype: None,
-            cdata_elements: Vec::new(),
-        }
-    }
-}
-
-/// Identifiers of the document type declaration; a public one needs a system one beside it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DoctypeIds {
-    pub public: Option<String>,
-    pub system: String,
-}
 
 /// Room for the first bytes.
 const OUT_BYTES: usize = 1_024;
 /// Open elements that there is room for at once, and their names of sixteen bytes.
 const OPEN_ELEMENTS: usize = 8;
-
-/// Why a piece can't be written. Nothing of it was, but the start tag before it may be complete now.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WriteError {
-    #[error("`{0}` isn't a name that XML with namespaces allows")]
-    BadName(String),
-    #[error("XML 1.0 can't carry these characters, or not in this kind of node")]
-    BadText,
-    #[error("attributes and namespaces come right after the start of their element")]
-    NotInStartTag,
-    #[error("no element is open")]
-    NothingOpen,
-    #[error("`{0}` can't be written in {1}, which has no character references here")]
-    NotInEncoding(char, &'static str),
-    #[error("these identifiers can't stand in a document type declaration")]
-    BadDoctype,
-    #[error("the prefix `{0}` is declared twice on one element, or is reserved")]
-    BadDeclaration(String),
-}
 
 /// An element that was started.
 #[derive(Debug, Clone, Copy)]
@@ -360,156 +309,6 @@ impl Writer {
     }
 }
 
-impl Sink for Writer {
-    type Error = WriteError;
-
-    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), WriteError> {
-        if !name.is_good() {
-            return Err(WriteError::BadName(name.local.to_owned()));
-        }
-        self.start_good(name)
-    }
-
-    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), WriteError> {
-        if !self.pending {
-            return Err(WriteError::NotInStartTag);
-        }
-        let reserved = matches!(prefix, "xml" | "xmlns")
-            || matches!(uri, XML_NAMESPACE | XMLNS_NAMESPACE)
-            || (uri.is_empty() && !prefix.is_empty())
-            || !(prefix.is_empty() || chars::is_ncname(prefix));
-        if reserved {
-            return Err(WriteError::BadDeclaration(prefix.to_owned()));
-        }
-        // An element in no namespace can't stand below a default namespace of its own.
-        if prefix.is_empty() && !uri.is_empty() && self.name.1.is_empty() {
-            return Ok(());
-        }
-        self.options.encoding.check(prefix)?;
-        if !chars::is_text(uri) {
-            return Err(WriteError::BadText);
-        }
-        let mark = self.open.last().map_or(0, |open| open.bindings);
-        if self.scope.declare(prefix, uri, mark) {
-            Ok(())
-        } else {
-            Err(WriteError::BadDeclaration(prefix.to_owned()))
-        }
-    }
-
-    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), WriteError> {
-        if !self.pending {
-            return Err(WriteError::NotInStartTag);
-        }
-        self.check_name(name)?;
-        if name.namespace.is_empty() && name.local == "xmlns" {
-            return Err(WriteError::BadName(name.local.to_owned()));
-        }
-        if !chars::is_text(value) {
-            return Err(WriteError::BadText);
-        }
-        if name.namespace == XML_NAMESPACE
-            && name.local == "space"
-            && let Some(open) = self.open.last_mut()
-        {
-            open.mixed = value == "preserve";
-        }
-        let same = self.attributes.iter_mut().find(|attribute| {
-            attribute.local == name.local && attribute.namespace == name.namespace
-        });
-        if let Some(same) = same {
-            assign(&mut same.value, value);
-            return Ok(());
-        }
-        let mut next = self.spare.pop().unwrap_or_else(|| PendingAttribute {
-            prefix: String::new(),
-            namespace: String::new(),
-            local: String::new(),
-            value: String::new(),
-        });
-        assign(&mut next.prefix, name.prefix);
-        assign(&mut next.namespace, name.namespace);
-        assign(&mut next.local, name.local);
-        assign(&mut next.value, value);
-        self.attributes.push(next);
-        Ok(())
-    }
-
-    fn text(&mut self, text: &str) -> Result<(), WriteError> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        let encoding = self.options.encoding;
-        if self.open.last().is_some_and(|open| open.cdata) {
-            if !chars::is_text(text) {
-                return Err(WriteError::BadText);
-            }
-            if !self.in_cdata {
-                self.before_content()?;
-                self.out.push_str("<![CDATA[");
-                self.in_cdata = true;
-            }
-            self.mixed();
-            escape::push_cdata(&mut self.out, text, encoding);
-            return Ok(());
-        }
-        self.before_content()?;
-        self.mixed();
-        if escape::push(&mut self.out, text, Place::Text, encoding) {
-            Ok(())
-        } else {
-            Err(WriteError::BadText)
-        }
-    }
-
-    fn comment(&mut self, text: &str) -> Result<(), WriteError> {
-        check_comment(text).map_err(|_: EditError| WriteError::BadText)?;
-        self.check_exact(text)?;
-        self.before_child()?;
-        self.out.extend(["<!--", text, "-->"]);
-        Ok(())
-    }
-
-    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), WriteError> {
-        check_instruction(target, data).map_err(|error| match error {
-            EditError::BadName => WriteError::BadName(target.to_owned()),
-            EditError::StrangeNode
-            | EditError::WrongKind(_)
-            | EditError::Cycle
-            | EditError::BadText
-            | EditError::TooLarge => WriteError::BadText,
-        })?;
-        self.check_exact(target)?;
-        self.check_exact(data)?;
-        self.before_child()?;
-        self.out.extend(["<?", target, if data.is_empty() { "" } else { " " }, data, "?>"]);
-        Ok(())
-    }
-
-    fn end_element(&mut self) -> Result<(), WriteError> {
-        if self.pending {
-            self.begin();
-            self.start_tag()?;
-            self.out.push_str("/>");
-        } else {
-            self.before_content()?;
-            let open = self.open.last().copied().ok_or(WriteError::NothingOpen)?;
-            if open.has_children {
-                self.break_line(open.mixed, self.open.len().saturating_sub(1));
-            }
-            self.out.extend(["</", self.names.get(open.name..).unwrap_or(""), ">"]);
-        }
-        if let Some(open) = self.open.pop() {
-            self.names.truncate(open.name);
-            self.scope.leave(open.bindings);
-        }
-        if self.open.is_empty() && self.options.indent.is_some() {
-            self.out.push('\n');
-        }
-        Ok(())
-    }
-}
-
 fn push_name(out: &mut String, prefix: &str, local: &str) {
     if !prefix.is_empty() {
         out.push_str(prefix);
@@ -521,17 +320,6 @@ fn push_name(out: &mut String, prefix: &str, local: &str) {
 fn assign(slot: &mut String, value: &str) {
     slot.clear();
     slot.push_str(value);
-}
-
-impl DoctypeIds {
-    /// Section 2.3, productions 11 to 13.
-    fn are_good(&self) -> bool {
-        let public = self.public.as_deref().unwrap_or("");
-        let is_public = |c: char| c.is_ascii_alphanumeric() || " -'()+,./:=?;!*#@$_%\n".contains(c);
-        public.chars().all(is_public)
-            && chars::is_text(&self.system)
-            && !(self.system.contains('"') && self.system.contains('\''))
-    }
 }
 
 impl crate::Document {
