@@ -351,9 +351,15 @@ fn a_file_above_the_limit_is_refused_and_another_encoding_is_shown_as_text() {
     File::create(files.path("large.json")).unwrap().set_len(body + 1).unwrap();
     let utf16: Vec<u8> = "\u{FEFF}<a>é</b>".encode_utf16().flat_map(u16::to_le_bytes).collect();
     fs::write(files.path("wide.xml"), utf16).unwrap();
+    let declaration = b"<?xml version=\"1.0\" encoding=\"windows-1252\"?>\r\n";
+    fs::write(files.path("windows.xml"), [&declaration[..], b"<a>\x80\xE9</b>"].concat()).unwrap();
     for (arguments, stderr) in [
         (["json", "select", "$", "large.json"], "large.json is larger than 10485760 bytes"),
         (["xml", "select", "/", "wide.xml"], "\n<a>é</b>\n    ^\n"),
+        (
+            ["xml", "select", "/", "windows.xml"],
+            "windows.xml:2:6: `</b>` doesn't close `<a>`; write `</a>`\n<a>€é</b>\n     ^\n",
+        ),
     ] {
         let output = start(&files, &arguments).wait_with_output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();

@@ -1,6 +1,8 @@
 //! Encodings (section 4.3.3 and appendix F): by byte order mark, else by the first bytes, else by the XML
 //! declaration, else UTF-8. The bytes may come in pieces, cut anywhere.
 
+use std::borrow::Cow;
+
 use crate::declaration;
 use crate::error::{Fault, XmlError, XmlErrorKind};
 use crate::scan::Search;
@@ -268,6 +270,39 @@ impl Decoder {
     }
 }
 
+/// The characters of a document, with line ends as `\n` and without byte order mark, for people's eyes: lines and
+/// columns count in it as in [`XmlError`]. Bytes that can't be decoded are U+FFFD; those of an encoding that isn't
+/// supported are shown as UTF-8.
+#[must_use]
+pub fn lossy_text(bytes: &[u8]) -> Cow<'_, str> {
+    let sniffed = sniff(bytes, true, &mut Search::default()).ok().flatten();
+    let Sniffed { encoding, mark } =
+        sniffed.unwrap_or(Sniffed { encoding: Encoding::Utf8, mark: 0 });
+    let bytes = bytes.get(mark..).unwrap_or(&[]);
+    if let (Encoding::Utf8, Ok(text), None) =
+        (encoding, std::str::from_utf8(bytes), memchr::memchr(b'\r', bytes))
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(bytes.len());
+    let mut decoder = Decoder::new(encoding);
+    for &byte in bytes {
+        if decoder.push(&[byte], &mut out).is_ok() {
+            continue;
+        }
+        out.push(char::REPLACEMENT_CHARACTER);
+        decoder = Decoder::new(encoding);
+        // In UTF-8 it may be that only what came before it was wrong, and this begins another character.
+        if encoding == Encoding::Utf8 {
+            drop(decoder.push(&[byte], &mut out));
+        }
+    }
+    if !decoder.is_between() {
+        out.push(char::REPLACEMENT_CHARACTER);
+    }
+    Cow::Owned(out)
+}
+
 /// 0x80 to 0x9F; 0 is undefined.
 const WINDOWS_1252: [u16; 32] = [
     0x20AC, 0, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039,
@@ -280,5 +315,33 @@ fn windows_1252(byte: u8) -> Option<char> {
         Some(0) => None,
         Some(&code) => char::from_u32(u32::from(code)),
         None => Some(char::from(byte)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_for_the_eyes_is_decoded_as_far_as_it_can_be() {
+        let check = |bytes: &[u8], expect: &str| {
+            assert_eq!(lossy_text(bytes), expect, "{}", bytes.escape_ascii());
+        };
+        let declared = |name: &str| format!("<?xml version='1.0' encoding='{name}'?>");
+        let check_declared = |name: &str, bytes: &[u8], expect: &str| {
+            let head = declared(name);
+            check(&[head.as_bytes(), bytes].concat(), &[&head, expect].concat());
+        };
+        check(b"", "");
+        check("a\nö".as_bytes(), "a\nö");
+        check(b"\xEF\xBB\xBFa\r\nb\rc\r", "a\nb\nc\n");
+        check(b"a\xC3(\xFF\xE2\x82\xC3\xA9\xE2\x82", "a\u{FFFD}(\u{FFFD}\u{FFFD}é\u{FFFD}");
+        check(b"\xFE\xFF\0a\0\r\0\n\xDC\0\0b\xD8\x34\xDD\x1E\0", "a\n\u{FFFD}b𝄞\u{FFFD}");
+        check(b"\0<\0?\0x", "<?x");
+        check(b"<\0?\0x\0", "<?x");
+        check_declared("ISO-8859-1", b"\xE9\x80", "é\u{80}");
+        check_declared("windows-1252", b"\x80\x81\xE9", "€\u{FFFD}é");
+        check_declared("US-ASCII", b"a\x80b", "a\u{FFFD}b");
+        check_declared("EBCDIC", b"\xC3\xA9\xE9", "é\u{FFFD}");
     }
 }

@@ -47,6 +47,7 @@ mod without;
 mod writer;
 
 pub use chars::{is_ncname, is_text};
+pub use decode::lossy_text;
 pub use document::{Document, NodeId};
 pub use edit::{EditError, QNameRef};
 pub use error::{Position, XmlError, XmlErrorKind};

@@ -43,9 +43,7 @@ impl Source {
 
     pub(crate) fn refused_xml(&self, error: &XmlError) -> Failure {
         let place = Position { line: error.line, column: error.column };
-        // Section 2.11: these, too, end a line of XML.
-        let text = self.xml_text().replace("\r\n", "\n").replace('\r', "\n");
-        complain(&self.name, &text, place, &error.kind)
+        complain(&self.name, &self.xml_text(), place, &error.kind)
     }
 
     pub(crate) fn refused_json(&self, error: &JsonError) -> Failure {
@@ -53,35 +51,10 @@ impl Source {
         complain(&self.name, &String::from_utf8_lossy(&self.bytes), place, error.kind)
     }
 
-    /// The characters of an XML document, without byte order mark. Only for people's eyes when the
-    /// reader refused it: what can't be decoded is replaced.
+    /// The characters of an XML document as the reader counts them: only for people's eyes when it refused it.
     pub(crate) fn xml_text(&self) -> Cow<'_, str> {
-        let head = self.bytes.get(..128).unwrap_or(&self.bytes);
-        let units = |unit: fn([u8; 2]) -> u16| {
-            let pairs = self.bytes.chunks_exact(2);
-            let units: Vec<u16> = pairs.map(|pair| unit([pair[0], pair[1]])).collect();
-            Cow::Owned(String::from_utf16_lossy(&units))
-        };
-        let text = match head {
-            [0xFE, 0xFF, ..] | [0, _, ..] => units(u16::from_be_bytes),
-            [0xFF, 0xFE, ..] | [_, 0, ..] => units(u16::from_le_bytes),
-            _ if has_one_byte_encoding(head) => {
-                Cow::Owned(self.bytes.iter().copied().map(char::from).collect())
-            }
-            _ => String::from_utf8_lossy(&self.bytes),
-        };
-        match text.strip_prefix('\u{FEFF}') {
-            Some(rest) => Cow::Owned(rest.to_owned()),
-            None => text,
-        }
+        xml::lossy_text(&self.bytes)
     }
-}
-
-fn has_one_byte_encoding(head: &[u8]) -> bool {
-    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
-    let declaration = head.split("?>").next().unwrap_or_default();
-    declaration.starts_with("<?xml")
-        && ["8859-1", "latin1", "1252"].iter().any(|name| declaration.contains(name))
 }
 
 pub(crate) fn bounded(from: impl Read, bytes_max: u32) -> io::Result<Vec<u8>> {
@@ -198,7 +171,12 @@ mod tests {
         };
         check(b"\xEF\xBB\xBF<a/>", "<a/>");
         check(b"\xFF\xFE<\0\xE9\0", "<é");
-        check(b"\0<\0a", "<a");
+        check(b"\0<\0?\0x", "<?x");
+        check(b"a\rb\r\nc", "a\nb\nc");
+        check(
+            b"<?xml version='1.0' encoding='windows-1252'?>\x80",
+            "<?xml version='1.0' encoding='windows-1252'?>\u{20AC}",
+        );
         check(
             b"<?xml version='1.0' encoding='ISO-8859-1'?>\xE9",
             "<?xml version='1.0' encoding='ISO-8859-1'?>é",

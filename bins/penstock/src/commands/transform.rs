@@ -180,8 +180,7 @@ impl Files {
         if line == 0 {
             return Failure::Unable(format!("{}: {what}", source.name));
         }
-        let text = source.xml_text().replace("\r\n", "\n").replace('\r', "\n");
-        complain(&source.name, &text, Position { line, column }, what)
+        complain(&source.name, &source.xml_text(), Position { line, column }, what)
     }
 }
 
