@@ -94,6 +94,28 @@ fn an_objective_that_is_none_is_told_with_its_column() {
     assert!(told.contains("column 5: expected `<` or `<=`"), "{told}");
 }
 
+#[test]
+fn the_levels_of_a_targets_knee_are_kept() {
+    let files = Files::new();
+    let level = ["--from", "2", "--to", "2", "--duration", "300ms", "--warm-up", "100ms"];
+    let told = |target: &str, more: &[&str], code: i32| {
+        let begin = ["lab", "knee", target, "--slo", "max < 1m", "--by", "users", "--json"];
+        run(&files, &[&begin[..], &level, more].concat(), code)
+    };
+    let found = told("backend", &["--out", "out"], 0);
+    let json = found.find("{\n").map(|begin| &found[begin..]).unwrap();
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(json["probes"][0]["level"], 2.0, "{found}");
+    assert!(json["probes"][0]["throughput_per_s"].as_f64().unwrap() > 0.0, "{found}");
+    let file = files.path("out/2_users/forward/backend/2_users/1024B/0ms_sleep/1/result.json");
+    assert!(lab::result::CaseResult::read(&file).unwrap().target_use.is_some());
+    assert!(told("backend", &["--out", "out"], 2).contains("out is there already"));
+    assert!(told("backend", &[], 2).contains("--out"));
+    assert!(told("backend", &["--out", "new", "--expect", "x"], 2).contains("--expect is for a URL"));
+    assert!(told("bakend", &["--out", "new"], 2).contains("`backend`"));
+    assert!(told("http://127.0.0.1:1/", &["--out", "new"], 2).contains("--out is for a target"));
+}
+
 /// Results of ten users with these rates, in a folder of that name; each with as many errors in a thousand.
 fn side(folder: &Path, name: &str, rates: &[f64], errors: u64) {
     for (repetition, rate) in (1_u32..).zip(rates) {

@@ -18,8 +18,11 @@ pub use search::{Became, Ended, Range, Search};
 pub use slo::{Slo, SloError};
 pub use usl::{POINTS_MIN, Usl};
 
-use crate::gates::{self, Doubt};
-use crate::load::{LoadError, Options, Report, Shape};
+use serde_json::Value;
+
+use crate::gates;
+use crate::load::{Latency, LoadError, Options, Shape};
+use crate::result::{self, CaseResult, State};
 
 /// Gates whose doubt is about the target: under too much load it fails, stalls and falls behind.
 const OF_TARGET: &[&str] = &[
@@ -109,25 +112,56 @@ pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe
         }
     }
     let report = crate::load::run(&options, &mut |_| {})?;
-    Ok(judge(by, level, slo, &report))
+    let told = |doubt: gates::Doubt| (doubt.gate.to_owned(), doubt.message);
+    let doubts: Vec<_> = report.doubts().into_iter().map(told).collect();
+    Ok(judge(by, level, slo, &report.json(), &doubts))
 }
 
-fn judge(by: By, level: f64, slo: &Slo, report: &Report) -> Probe {
-    let (became, why) = verdict(&report.doubts(), slo.broken_by(report));
-    let error_percent = 100.0 * report.errors as f64 / (report.requests as f64).max(1.0);
+/// Judges a level that a suite measured (`matrix::knee`). A target that didn't live through it broke.
+#[must_use]
+pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
+    let told = |doubt: &result::Doubt| (doubt.gate.clone(), doubt.message.clone());
+    let doubts: Vec<_> = gates::measured::doubts(found).iter().map(told).collect();
+    let reason = || found.reason.clone().unwrap_or_default();
+    match found.state {
+        State::Measured => judge(by, level, slo, &found.load, &doubts),
+        State::NotServed | State::Failed => Probe {
+            level,
+            became: Became::Breaks,
+            why: reason(),
+            throughput_per_s: 0.0,
+            mean_ms: 0.0,
+            p99_ms: 0.0,
+            error_percent: 100.0,
+            concurrency: level,
+        },
+    }
+}
+
+/// `load` is what `penstock lab load --json` writes.
+fn judge(by: By, level: f64, slo: &Slo, load: &Value, doubts: &[(String, String)]) -> Probe {
+    let figure = |name: &str| load.get(name).and_then(Value::as_f64);
+    let read: Result<Latency, _> = serde_json::from_value(load.clone());
+    let throughput_per_s = figure("throughput_per_s").unwrap_or(0.0);
+    let error_percent = figure("error_percent").unwrap_or(100.0);
+    let latency = *read.as_ref().unwrap_or(&Latency::default());
+    let (became, why) = match &read {
+        Ok(latency) => verdict(doubts, slo.broken_by(latency, error_percent)),
+        Err(error) => (Became::Doubtful, format!("the result lacks latencies: {error}")),
+    };
     Probe {
         level,
         became,
         why,
-        throughput_per_s: report.throughput_per_s,
-        mean_ms: report.latency.mean_ms,
-        p99_ms: report.latency.p99_ms,
+        throughput_per_s,
+        mean_ms: latency.mean_ms,
+        p99_ms: latency.p99_ms,
         error_percent,
         concurrency: match by {
             // Those under way, not those that the generator keeps until a connection is free.
             By::Rate => gates::in_flight(
-                report.throughput_per_s,
-                report.open.map_or(report.latency, |open| open.service).mean_ms,
+                throughput_per_s,
+                figure("service_mean_ms").unwrap_or(latency.mean_ms),
             ),
             By::Users => level,
         },
@@ -136,16 +170,18 @@ fn judge(by: By, level: f64, slo: &Slo, report: &Report) -> Probe {
 
 /// Doubts about the measuring come first: a bound that breaks because of the generator says nothing. Then
 /// the objective; and where it holds, what the gates say of the target.
-fn verdict(doubts: &[Doubt], broken: Option<String>) -> (Became, String) {
-    let told = |doubt: &Doubt| doubt.message.clone();
-    // A target that fails makes a closed loop's figures disagree: that is its doing.
-    let target = doubts.iter().find(|doubt| OF_TARGET.contains(&doubt.gate));
-    let measuring = doubts.iter().find(|doubt| !OF_TARGET.contains(&doubt.gate));
+///
+/// A doubt is its gate and a sentence.
+fn verdict(doubts: &[(String, String)], broken: Option<String>) -> (Became, String) {
+    let of_target = |(gate, _): &&(String, String)| OF_TARGET.contains(&gate.as_str());
+    let target = doubts.iter().find(of_target);
+    let measuring = doubts.iter().find(|doubt| !of_target(doubt));
     match (measuring, broken, target) {
-        (Some(doubt), _, _) if doubt.gate != "littles-law" => (Became::Doubtful, told(doubt)),
+        // A target that fails makes a closed loop's figures disagree: that is its doing.
+        (Some((gate, told)), _, _) if gate != "littles-law" => (Became::Doubtful, told.clone()),
         (_, Some(broken), _) => (Became::Breaks, broken),
-        (_, None, Some(doubt)) => (Became::Breaks, told(doubt)),
-        (Some(doubt), None, None) => (Became::Doubtful, told(doubt)),
+        (_, None, Some((_, told))) => (Became::Breaks, told.clone()),
+        (Some((_, told)), None, None) => (Became::Doubtful, told.clone()),
         (None, None, None) => (Became::Holds, String::new()),
     }
 }
@@ -165,9 +201,9 @@ mod tests {
 
     #[test]
     fn doubts_about_the_measuring_are_told_from_a_target_that_breaks() {
-        let doubt = |gate| Doubt { gate, message: gate.to_owned() };
-        let of = |gates: &[&'static str], broken: Option<&str>| {
-            let doubts: Vec<Doubt> = gates.iter().map(|gate| doubt(gate)).collect();
+        let of = |gates: &[&str], broken: Option<&str>| {
+            let doubts: Vec<_> =
+                gates.iter().map(|gate| ((*gate).to_owned(), (*gate).to_owned())).collect();
             verdict(&doubts, broken.map(str::to_owned)).0
         };
         assert_eq!(of(&[], None), Became::Holds);
@@ -178,6 +214,27 @@ mod tests {
         assert_eq!(of(&["errors", "littles-law"], Some("errors")), Became::Breaks);
         assert_eq!(of(&["littles-law"], None), Became::Doubtful);
         assert_eq!(of(&["interrupted"], None), Became::Doubtful);
+    }
+
+    #[test]
+    fn a_case_is_judged_like_a_measurement_and_a_target_that_died_broke() {
+        let slo = Slo::parse("p99 < 5ms").unwrap_or_else(|error| panic!("{error}"));
+        let mut found = result::tests::sample();
+        found.load = serde_json::json!({
+            "requests": 1_000, "errors": 0, "error_percent": 0.0, "seconds": 10.0, "generator_busy": 0.1,
+            "throughput_per_s": 100.0, "mean_ms": 2.0, "service_mean_ms": 1.5, "sd_ms": 1.0, "min_ms": 1.0,
+            "p50_ms": 2.0, "p75_ms": 2.0, "p90_ms": 2.5, "p95_ms": 2.5, "p98_ms": 3.0, "p99_ms": 3.0,
+            "p999_ms": 3.0, "max_ms": 9.0, "shape": { "kind": "arrivals", "rate_per_s": 100.0 },
+        });
+        let probe = judge_case(By::Rate, 100.0, &slo, &found);
+        assert_eq!((probe.became, probe.concurrency), (Became::Holds, 0.15), "{probe:?}");
+        (found.load["p99_ms"], found.load["p999_ms"]) = (6.0.into(), 6.0.into());
+        assert_eq!(judge_case(By::Rate, 100.0, &slo, &found).why, "p99 is 6.000 ms");
+        found.load["p99_ms"] = Value::Null;
+        assert_eq!(judge_case(By::Rate, 100.0, &slo, &found).became, Became::Doubtful);
+        (found.state, found.reason) = (State::Failed, Some("it ended".to_owned()));
+        let probe = judge_case(By::Rate, 100.0, &slo, &found);
+        assert_eq!((probe.became, probe.why.as_str()), (Became::Breaks, "it ended"));
     }
 
     #[test]

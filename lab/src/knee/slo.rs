@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::load::{Latency, Report};
+use crate::load::Latency;
 
 /// Bounds that all have to hold.
 #[derive(Clone, Debug)]
@@ -69,12 +69,7 @@ impl Slo {
 
     /// The first bound that a measurement breaks, in words; `None` where all hold.
     #[must_use]
-    pub fn broken_by(&self, report: &Report) -> Option<String> {
-        let percent = 100.0 * report.errors as f64 / (report.requests as f64).max(1.0);
-        self.first_broken(&report.latency, percent)
-    }
-
-    fn first_broken(&self, latency: &Latency, error_percent: f64) -> Option<String> {
+    pub fn broken_by(&self, latency: &Latency, error_percent: f64) -> Option<String> {
         self.bounds.iter().find_map(|bound| {
             let found = match bound.what {
                 What::Time(_, of) => of(latency),
@@ -240,7 +235,7 @@ mod tests {
     fn the_first_broken_bound_is_told() {
         let slo = Slo::parse("p99 < 50ms, mean <= 10ms, errors < 0.1%").unwrap();
         let of = |p99_ms, mean_ms, percent| {
-            slo.first_broken(&Latency { p99_ms, mean_ms, ..Latency::default() }, percent)
+            slo.broken_by(&Latency { p99_ms, mean_ms, ..Latency::default() }, percent)
         };
         assert_eq!(of(49.9, 10.0, 0.0), None);
         assert_eq!(of(50.0, 10.0, 0.0).as_deref(), Some("p99 is 50.000 ms"));

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use base::limits;
 use hdrhistogram::Histogram;
+use serde::Deserialize;
 
 use crate::load::quantised::{Milliseconds, Quantised};
 use crate::load::response::Outcome;
@@ -117,7 +118,7 @@ pub struct Times {
 
 /// Latencies in milliseconds. Mean, deviation, minimum and maximum are exact; percentiles are the
 /// highest value that the histogram does not tell apart from the true one.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 pub struct Latency {
     pub mean_ms: f64,
     pub sd_ms: f64,

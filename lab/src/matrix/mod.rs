@@ -17,6 +17,7 @@ pub(crate) mod file;
 mod fingerprint;
 mod folder;
 mod ground;
+pub mod knee;
 mod runner;
 pub mod scenario;
 pub mod suite;

@@ -1,5 +1,5 @@
 //! One module for each command, and what several of them share: [`serving`], [`signals`],
-//! [`source`], [`say`].
+//! [`source`], [`say`], [`note`].
 
 pub(crate) mod check;
 pub(crate) mod echo;
@@ -23,6 +23,12 @@ use crate::failure::Failure;
 /// Prints to stdout. Whoever reads it may stop reading: that is no failure.
 pub(crate) fn say(text: &str) {
     let mut out = io::stdout().lock();
+    drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
+/// Prints to stderr, where a terminal may be gone: no work of hours ends for that.
+pub(crate) fn note(text: &str) {
+    let mut out = io::stderr().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 

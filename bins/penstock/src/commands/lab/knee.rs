@@ -1,14 +1,18 @@
 //! `penstock lab knee`: the highest load at which an objective holds.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lab::knee::{self, Became, By, Ended, Knee, Probe, Range, Slo, Usl};
-use lab::load::{self, LoadError};
+use lab::load::{self, LoadError, Stop};
+use lab::matrix::knee::Ground;
+use lab::matrix::{self, Event, Failed};
 use serde_json::{Value, json};
 
+use super::run::{plan, stop_at_signal};
 use super::sent::Sent;
-use crate::commands::say;
+use crate::commands::{note, say};
 use crate::failure::Failure;
 
 /// Find the highest load at which an objective still holds
@@ -24,10 +28,21 @@ or max, `<` or `<=`, and a
 time in us, ms or s; errors and a share in %.
 
 Examples:
+  penstock lab knee penstock --slo 'p99 < 50ms, errors < 0.1%' --out knee-penstock
+  penstock lab knee my-gateway.toml --scenario passthrough --slo 'p99 < 20ms' --by users --out knee-mine
   penstock lab knee http://127.0.0.1:8280/echo/1.0.0/ --slo 'p99 < 50ms, errors < 0.1%'
   penstock lab knee http://127.0.0.1:8688/ --slo 'mean < 5ms' --by users --payload-bytes 1024"
 )]
 pub(crate) struct KneeOf {
+    /// A shipped target's name, the path of a target's file, or http:// or https://
+    #[arg(value_name = "TARGET|URL")]
+    target: String,
+    /// What a target is sent [default: forward]
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// New folder for the results of a target's levels
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     #[command(flatten)]
     sent: Sent,
     /// What has to hold
@@ -62,6 +77,9 @@ pub(crate) struct KneeOf {
     json: bool,
 }
 
+/// What a target is sent where nobody says.
+const BYTES: usize = 1_024;
+
 #[derive(Clone, Copy, ValueEnum)]
 enum What {
     /// Requests per second, open loop
@@ -76,16 +94,45 @@ pub(crate) fn run(asked: KneeOf) -> Result<(), Failure> {
         What::Users => By::Users,
     };
     let range = range(&asked, by)?;
-    let options = load::Options {
-        users: asked.users,
-        threads: asked.threads,
-        duration: asked.duration,
-        warm_up: asked.warm_up,
-        ..asked.sent.options()
+    let (slo, as_json_asked) = (asked.slo.clone(), asked.json);
+    let tell = |probe: &Probe| note(&format!("{}\n", line(probe, by)));
+    let stop = stop_at_signal()?;
+    let found = if asked.target.contains("://") {
+        let options = url_options(asked, &stop)?;
+        let measure = |level| {
+            knee::measure(&options, by, level, &slo)
+                .map_err(told)
+                .and_then(|probe| whole(&stop, probe))
+        };
+        knee::search(range, measure, tell)?
+    } else {
+        let (ground, out) = ground(&asked)?;
+        let plan = matrix::Run { stop: stop.clone(), ..plan(out)? };
+        let measure = |level| {
+            level_of(&ground, &plan, (by, level), &slo).and_then(|probe| whole(&stop, probe))
+        };
+        knee::search(range, measure, tell)?
     };
-    let measure = |level| knee::measure(&options, by, level, &asked.slo);
-    let found = knee::search(range, measure, |probe| eprintln!("{}", line(probe, by)));
-    let found = found.map_err(|error| match error {
+    if as_json_asked {
+        say(&format!("{:#}\n", as_json(&found, &slo, by)));
+    } else {
+        say(&as_text(&found, &slo, by));
+    }
+    Ok(())
+}
+
+/// A level that was cut short ends the search.
+fn whole(stop: &Stop, probe: Probe) -> Result<Probe, Failure> {
+    if stop.is_stopped() {
+        return Err(Failure::Unable(
+            "interrupted: what was found until then stands above".to_owned(),
+        ));
+    }
+    Ok(probe)
+}
+
+fn told(error: LoadError) -> Failure {
+    match error {
         LoadError::Usage(message) => Failure::Usage(message),
         LoadError::File { .. }
         | LoadError::Content(_)
@@ -94,13 +141,78 @@ pub(crate) fn run(asked: KneeOf) -> Result<(), Failure> {
         | LoadError::Tls(_)
         | LoadError::Agent { .. }
         | LoadError::System(_) => Failure::unable(error),
-    })?;
-    if asked.json {
-        say(&format!("{:#}\n", as_json(&found, &asked.slo, by)));
-    } else {
-        say(&as_text(&found, &asked.slo, by));
     }
-    Ok(())
+}
+
+fn url_options(asked: KneeOf, stop: &Stop) -> Result<load::Options, Failure> {
+    let of_target = [("--scenario", asked.scenario.is_some()), ("--out", asked.out.is_some())];
+    if let Some((flag, _)) = of_target.iter().find(|(_, given)| *given) {
+        return Err(Failure::Usage(format!("{flag} is for a target of the lab, not for a URL")));
+    }
+    Ok(load::Options {
+        users: asked.users,
+        threads: asked.threads,
+        duration: asked.duration,
+        warm_up: asked.warm_up,
+        stop: stop.clone(),
+        ..asked.sent.options(asked.target)
+    })
+}
+
+/// What a target's levels have in common, and the folder for them.
+fn ground(asked: &KneeOf) -> Result<(Ground, PathBuf), Failure> {
+    let out = asked.out.clone().ok_or_else(|| {
+        let target = &asked.target;
+        Failure::Usage(format!(
+            "`{target}` is a target of the lab: name a new folder with --out (a URL has ://)"
+        ))
+    })?;
+    if out.exists() {
+        let out = out.display();
+        return Err(Failure::Usage(format!(
+            "{out} is there already; results are never written over"
+        )));
+    }
+    let bytes = asked.sent.only_bytes().map_err(Failure::Usage)?.unwrap_or(BYTES);
+    let ground = Ground {
+        target: asked.target.clone(),
+        scenario: asked.scenario.clone().unwrap_or_else(|| "forward".to_owned()),
+        bytes: bytes as u64,
+        users: asked.users,
+        threads: asked.threads,
+        warm_up: asked.warm_up,
+        measure: asked.duration,
+    };
+    Ok((ground, out))
+}
+
+/// Measures a level in a folder of its own, with a number where it is measured again.
+fn level_of(
+    ground: &Ground,
+    plan: &matrix::Run,
+    (by, level): (By, f64),
+    slo: &Slo,
+) -> Result<Probe, Failure> {
+    let suite = ground.suite(by, level).map_err(Failure::Usage)?;
+    let name = match by {
+        By::Rate => format!("{level:.1}_per_s"),
+        By::Users => format!("{level:.0}_users"),
+    };
+    let again = (2_u32..).map(|n| format!("{name}-{n}"));
+    let new = std::iter::once(name.clone()).chain(again).map(|name| plan.out.join(name));
+    let out = new.take(1_000).find(|out| !out.exists()).unwrap_or_else(|| plan.out.join(&name));
+    let run = matrix::Run { out, ..plan.clone() };
+    let mut kept = None;
+    let mut keep = |event: &Event<'_>| {
+        if let Event::End(found) = event {
+            kept = Some(knee::judge_case(by, level, slo, found));
+        }
+    };
+    matrix::run(&suite, &run, &mut keep).map_err(|failed| match failed {
+        Failed::Usage(message) => Failure::Usage(message),
+        Failed::Unable(message) => Failure::Unable(message),
+    })?;
+    kept.ok_or_else(|| Failure::Unable("interrupted before the level was measured".to_owned()))
 }
 
 fn range(asked: &KneeOf, by: By) -> Result<Range, Failure> {

@@ -24,6 +24,8 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Load {
+    /// http:// or https://
+    url: String,
     #[command(flatten)]
     sent: Sent,
     /// Connections, each with one request under way; with --rate, the most there may be
@@ -134,7 +136,7 @@ fn options(asked: Load) -> Result<load::Options, String> {
         duration: asked.duration,
         warm_up: asked.warm_up,
         ctrl_c: true,
-        ..asked.sent.options()
+        ..asked.sent.options(asked.url)
     })
 }
 

@@ -71,15 +71,22 @@ pub(super) fn plan(out: PathBuf) -> Result<matrix::Run, Failure> {
     })
 }
 
-/// Runs it with progress on stderr; Ctrl-C ends it after what is done.
-pub(super) fn carry_out(suite: &Suite, run: &matrix::Run) -> Result<Summary, Failure> {
+/// Stops at Ctrl-C or SIGTERM.
+pub(super) fn stop_at_signal() -> Result<Stop, Failure> {
     let mut signals = Signals::listen()?;
-    let stop = run.stop.clone();
+    let stop = Stop::default();
+    let stopped = stop.clone();
     // Ends with the process.
     thread::spawn(move || {
         while signals.next() != Asked::End {}
-        stop.stop();
+        stopped.stop();
     });
+    Ok(stop)
+}
+
+/// Runs it with progress on stderr; Ctrl-C ends it after what is done.
+pub(super) fn carry_out(suite: &Suite, run: &matrix::Run) -> Result<Summary, Failure> {
+    let run = &matrix::Run { stop: stop_at_signal()?, ..run.clone() };
     let mut screen = Screen::default();
     let outcome = matrix::run(suite, run, &mut |event| screen.show(event));
     screen.clear();

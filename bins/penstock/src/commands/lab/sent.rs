@@ -10,8 +10,6 @@ use lab::payload::Shape;
 #[command(group = ArgGroup::new("body").args(["payload", "payload_bytes"]))]
 #[command(group = ArgGroup::new("trust").args(["insecure", "ca"]))]
 pub(super) struct Sent {
-    /// http:// or https://
-    url: String,
     /// [default: POST with a payload, GET without]
     #[arg(long, value_name = "M")]
     method: Option<String>,
@@ -21,9 +19,9 @@ pub(super) struct Sent {
     /// Make a payload of exactly this many bytes
     #[arg(long, value_name = "N")]
     payload_bytes: Option<usize>,
-    /// Shape of the payload that is made: array, simple or object
-    #[arg(long, value_name = "S", default_value = "array", requires = "payload_bytes")]
-    shape: Shape,
+    /// Shape of the payload that is made: array, simple or object [default: array]
+    #[arg(long, value_name = "S", requires = "payload_bytes")]
+    shape: Option<Shape>,
     /// File with one token per line, sent in turn as `Authorization: Bearer`
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
@@ -42,11 +40,36 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// The bytes of the payload, where nothing else is said.
+    ///
+    /// # Errors
+    /// A sentence with the flag that says more: what a scenario sends is its own.
+    pub(super) fn only_bytes(&self) -> Result<Option<usize>, String> {
+        let more = [
+            ("--method", self.method.is_some()),
+            ("--payload", self.payload.is_some()),
+            ("--shape", self.shape.is_some()),
+            ("--tokens", self.tokens.is_some()),
+            ("--header", !self.headers.is_empty()),
+            ("--expect", self.expect.is_some()),
+            ("--insecure", self.insecure),
+            ("--ca", self.ca.is_some()),
+        ];
+        match more.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => {
+                Err(format!("{flag} is for a URL; a target gets what its --scenario sends"))
+            }
+            None => Ok(self.payload_bytes),
+        }
+    }
+
     /// The options of a measurement that sends this; the rest as the generator has it by default.
-    pub(super) fn options(self) -> load::Options {
+    pub(super) fn options(self, url: String) -> load::Options {
         let payload = match (self.payload, self.payload_bytes) {
             (Some(file), _) => load::Payload::File(file),
-            (None, Some(bytes)) => load::Payload::Made { shape: self.shape, bytes },
+            (None, Some(bytes)) => {
+                load::Payload::Made { shape: self.shape.unwrap_or(Shape::Array), bytes }
+            }
             (None, None) => load::Payload::None,
         };
         let trust = match (self.insecure, self.ca) {
@@ -61,7 +84,7 @@ impl Sent {
             headers: self.headers,
             expect: self.expect,
             trust,
-            ..load::Options::new(self.url)
+            ..load::Options::new(url)
         }
     }
 }

@@ -1,0 +1,107 @@
+//! The suite that measures a declared target at one level of a search: one scenario, one case.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Source, Suite};
+use crate::knee::By;
+
+/// What is the same at each level.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// A shipped target's name, or the path of a file ending in `.toml`.
+    pub target: String,
+    /// A shipped scenario's name.
+    pub scenario: String,
+    pub bytes: u64,
+    /// Most connections, by rate.
+    pub users: usize,
+    pub threads: usize,
+    pub warm_up: Duration,
+    pub measure: Duration,
+}
+
+impl Ground {
+    /// The suite of a level: target, backend and generator are started for it and pinned as in suites/cost.toml.
+    ///
+    /// # Errors
+    /// A sentence: no such target or scenario, or a figure out of its range.
+    pub fn suite(&self, by: By, level: f64) -> Result<Suite, String> {
+        let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        let (users, shape) = match by {
+            By::Rate => (
+                self.users.to_string(),
+                format!("{{ kind = \"arrivals\", rate_per_s = {level:?} }}"),
+            ),
+            By::Users => (format!("{level:.0}"), "{ kind = \"closed\" }".to_owned()),
+        };
+        let text = format!(
+            "name = \"knee\"\n\
+             about = \"one level of a search\"\n\
+             [matrix]\n\
+             targets = [{target}]\n\
+             scenarios = [{scenario}]\n\
+             users = [{users}]\n\
+             bytes = [{bytes}]\n\
+             [load]\n\
+             shape = {shape}\n\
+             threads = {threads}\n\
+             [time]\n\
+             warm_up = \"{warm_up}ms\"\n\
+             measure = \"{measure}ms\"\n\
+             [cores]\n\
+             target = \"1\"\n\
+             backend = \"0\"\n\
+             generator = \"0\"\n",
+            target = quoted(&self.target),
+            scenario = quoted(&self.scenario),
+            bytes = self.bytes,
+            threads = self.threads,
+            warm_up = self.warm_up.as_millis(),
+            measure = self.measure.as_millis(),
+        );
+        Suite::from_source(Source { name: Path::new("knee.toml").to_owned(), text })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+    use crate::load::Shape;
+
+    fn ground(target: &str, scenario: &str) -> Ground {
+        let (target, scenario) = (target.to_owned(), scenario.to_owned());
+        let (warm_up, measure) = (Duration::from_millis(1_500), Duration::from_secs(10));
+        Ground { target, scenario, bytes: 1_024, users: 200, threads: 1, warm_up, measure }
+    }
+
+    #[test]
+    fn a_level_is_a_suite_of_one_case() {
+        let suite = ground("nginx", "forward").suite(By::Rate, 1_234.5).unwrap();
+        assert_eq!(suite.load.shape, Shape::Arrivals { rate_per_s: 1_234.5 });
+        assert_eq!(
+            (suite.matrix.users.as_slice(), suite.time.warm_up.as_millis()),
+            (&[200][..], 1_500)
+        );
+        let suite = ground("nginx", "forward").suite(By::Users, 37.0).unwrap();
+        assert_eq!(
+            (suite.load.shape, suite.matrix.users.as_slice()),
+            (Shape::default(), &[37][..])
+        );
+        assert_eq!(super::super::cases::all(&suite).len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_by_name() {
+        let refused = |target: &str, scenario: &str| {
+            ground(target, scenario).suite(By::Users, 1.0).unwrap_err()
+        };
+        assert!(refused("ngnix", "forward").contains("`nginx`"));
+        assert!(refused("nginx", "forwrad").contains("`forward`"));
+        assert!(
+            refused("a\"]\nb", "forward").contains("no such target")
+                || refused("a\"]\nb", "forward").contains("a\"]")
+        );
+    }
+}
