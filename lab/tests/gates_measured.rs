@@ -134,6 +134,13 @@ fn three_percent_is_the_edge_in_both_directions() {
 }
 
 #[test]
+fn a_mean_that_the_scheduler_lifts_a_little_is_no_stall() {
+    let mut row = sound();
+    row.percentiles_ms[1].1 = Figure::exact(9.95);
+    assert_eq!(names(&row), [""; 0]);
+}
+
+#[test]
 fn a_row_without_a_rate_is_doubted_not_divided_by() {
     let zero = Some(Figure::exact(0.0));
     let pace = Pace::Closed { users: 100.0, think_ms: 0.0 };

@@ -4,6 +4,9 @@ use super::{ERROR_PERCENT_MAX, Figure, Look, Pace, Row, TOLERANCE};
 
 /// Kinds of failure in which an answer came, but not the right or not the whole one.
 const WRONG_BODY: &[&str] = &["body-mismatch", "closed", "protocol"];
+/// By how much a mean may lie above the 90th percentile, in milliseconds: where answers take a tenth of one, what
+/// the scheduler does to a few of them lifts their mean. A stall of 100 ms in 10 s lifts it by more.
+const JITTER_MS: f64 = 0.1;
 /// Share of an open loop's requests that may wait for a connection.
 pub(super) const QUEUED_SHARE_MAX: f64 = 0.01;
 
@@ -140,7 +143,8 @@ pub(super) fn mean_bounds(row: &Row) -> Look {
     let mut seen = false;
     if let Some((percent, high)) = at(90.0) {
         seen = true;
-        if mean.surely_above(*high) {
+        let jitter = Figure { high: high.high + JITTER_MS, ..*high };
+        if mean.surely_above(jitter) {
             return Look::Doubt(format!(
                 "the mean, {} ms, is above the {} percentile, {} ms: a stall or outliers made it",
                 trimmed(mean.value),
