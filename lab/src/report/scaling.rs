@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use super::folder::natural;
 use super::view::{View, size, trimmed};
 use crate::knee::{POINTS_MIN, Usl};
+use crate::result::State;
 
 /// What the columns are.
 pub(super) const HEADER: [&str; 8] = [
     "Case",
     "By",
-    "Values",
+    "Values without doubts",
     "lambda (requests/s of one)",
     "sigma (waits its turn)",
     "kappa (costs each other)",
@@ -24,15 +25,18 @@ pub(super) const HEADER: [&str; 8] = [
 
 /// One row for each target, scenario, users, size and delay whose sweep has two values or more.
 pub(super) fn rows(views: &[View]) -> Vec<Vec<String>> {
-    let mut groups: BTreeMap<_, Vec<(f64, f64)>> = BTreeMap::new();
-    for view in views.iter().filter(|view| view.is_sound()) {
+    // All points, and those without a doubt.
+    let mut groups: BTreeMap<_, [Vec<(f64, f64)>; 2]> = BTreeMap::new();
+    for view in views.iter().filter(|view| view.result().state == State::Measured) {
         if let Some((case, setting, point)) = point(view) {
             let key = (natural(&case), case, setting);
-            groups.entry(key).or_default().push(point);
+            let [all, sound] = groups.entry(key).or_default();
+            all.push(point);
+            sound.extend(view.is_sound().then_some(point));
         }
     }
-    let several = groups.into_iter().filter(|(_, points)| values(points).len() > 1);
-    several.map(|((_, case, setting), points)| row(case, setting, &points)).collect()
+    let several = groups.into_iter().filter(|(_, [all, _])| values(all).len() > 1);
+    several.map(|((_, case, setting), [_, sound])| row(case, setting, &sound)).collect()
 }
 
 fn point(view: &View) -> Option<(String, String, (f64, f64))> {
@@ -60,7 +64,10 @@ fn values(points: &[(f64, f64)]) -> Vec<f64> {
 
 fn row(case: String, setting: String, points: &[(f64, f64)]) -> Vec<String> {
     let values = values(points);
-    let told = values.iter().map(|value| trimmed(*value, 3)).collect::<Vec<_>>().join(", ");
+    let mut told = values.iter().map(|value| trimmed(*value, 3)).collect::<Vec<_>>().join(", ");
+    if told.is_empty() {
+        "none".clone_into(&mut told);
+    }
     let mut row = vec![case, setting, told];
     match Usl::fit(points) {
         Some(law) => row.extend([
@@ -72,7 +79,7 @@ fn row(case: String, setting: String, points: &[(f64, f64)]) -> Vec<String> {
         ]),
         None => {
             let why = match values.len() {
-                few if few < POINTS_MIN => format!("{POINTS_MIN} values are needed"),
+                few if few < POINTS_MIN => format!("{POINTS_MIN} values without doubts are needed"),
                 _ => "no such law explains it".to_owned(),
             };
             row.extend([why.clone(), why.clone(), why.clone(), why.clone(), why]);
@@ -113,7 +120,14 @@ mod tests {
     #[test]
     fn too_few_values_are_told_and_words_are_no_values() {
         let few = rows(&[view("1", 10.0), view("2", 20.0)]);
-        assert_eq!(few.first().unwrap().get(3).unwrap(), "4 values are needed");
+        assert_eq!(few.first().unwrap().get(3).unwrap(), "4 values without doubts are needed");
+        let mut doubtful = [view("1", 10.0), view("2", 20.0)];
+        for view in &mut doubtful {
+            view.doubts = vec![Doubt { gate: "errors".to_owned(), message: String::new() }];
+        }
+        let told = rows(&doubtful);
+        let told = told.first().unwrap().get(2..4).unwrap();
+        assert_eq!(told, ["none", "4 values without doubts are needed"]);
         assert!(rows(&[view("on", 10.0), view("off", 20.0)]).is_empty());
         assert!(rows(&[view("1", 10.0), view("1", 20.0)]).is_empty());
     }
