@@ -77,6 +77,8 @@ build-needs:
 
 test-needs: build-needs
 	@$(call need,curl,apt-get install curl)
+	@$(call need,xmllint,apt-get install libxml2-utils)
+	@$(call need,xsltproc,apt-get install xsltproc)
 ifeq ($(INSTRUCTIONS),yes)
 	@$(call need,valgrind,apt-get install valgrind (or: make test INSTRUCTIONS=no))
 endif

@@ -27,13 +27,16 @@ const REQUESTS: u64 = 400;
 #[ignore = "needs Maven and Maven Central; `make test` runs it. On Debian: apt-get install maven"]
 fn jmeters_aggregate_report_and_dashboard_find_what_our_report_says() {
     let folder = TempDir::new().unwrap();
-    let jtl = folder.path().join("results.jtl");
-    let report = measured(serve(), &jtl);
+    // Below 256 ms nothing is quantised, so all have to say the same. On a busy machine it may take several tries.
+    let tries = (0..10).map(|number| {
+        let jtl = folder.path().join(format!("{number}.jtl"));
+        (measured(serve(), &jtl), jtl)
+    });
+    let mut tries = tries;
+    let (report, jtl) = tries.find(|(report, _)| report.quantised.max_ms < 256).unwrap();
     let ours = report.quantised;
     assert_eq!((ours.samples, report.requests_in_all), (REQUESTS, REQUESTS));
     assert!(ours.errors > REQUESTS / 5, "{ours:?}");
-    // Below 256 ms nothing is quantised, so all have to say the same.
-    assert!(ours.max_ms < 256, "{ours:?}");
 
     let jmeters = jmeters(&jtl, folder.path());
     let aggregate = &jmeters["aggregate"];
