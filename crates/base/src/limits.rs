@@ -335,8 +335,8 @@ pub const XPATH_BYTES_MAX: usize = 64 * KIB as usize;
 /// Deepest nesting of parentheses, predicates and arguments in an XPath expression, and most
 /// comparisons chained without them. Deeper: refused at load. Proven against a 2 MiB stack by a test.
 pub const XPATH_DEPTH_MAX: usize = 64;
-/// Most steps of one evaluation of an XPath expression, about one per node that it looks at, unless
-/// the caller says otherwise. More: the evaluation fails. About a second's work.
+/// Most steps of one evaluation of an XPath expression, about one per node that it looks at and per 4 to
+/// 64 bytes of text, unless the caller says otherwise. More: the evaluation fails. About a second's work.
 pub const XPATH_STEPS_MAX: u64 = 100_000_000;
 /// Most nodes in one node-set, 24 bytes each. More: the evaluation fails.
 pub const XPATH_NODES_MAX: usize = 4_000_000;
@@ -355,7 +355,7 @@ pub const XSLT_NESTING_MAX: usize = 128;
 pub const XSLT_DEPTH_MAX: usize = 10_000;
 /// Most steps of one run: operations, and steps of its expressions. More: the run fails. About a second's work.
 pub const XSLT_STEPS_MAX: u64 = 100_000_000;
-/// Most bytes that one run may make: output, result-tree fragments and values of variables. More: the run fails.
+/// Most bytes that one run may make: output, result-tree fragments, values of variables, indexes of keys, and the keys of a sort while it lasts. More: the run fails.
 pub const XSLT_MADE_BYTES_MAX: usize = 64 * MIB as usize;
 /// Most global variables that wait for one another through templates, and most keys through their values. More: the run fails. Each takes stack; proven against 2 MiB by a test.
 pub const XSLT_GLOBALS_DEPTH_MAX: usize = 4;

@@ -263,8 +263,9 @@ impl<'d> Node<'d> {
     }
 
     /// The text of an element that holds nothing else, as most do that hold text.
+    #[must_use]
     #[inline]
-    fn sole_text(self) -> Option<&'d str> {
+    pub fn sole_text(self) -> Option<&'d str> {
         let record = self.document.record(self.document.first(self.index));
         let is_sole = record.parent == self.index && record.next == NONE && record.kind() == TEXT;
         is_sole.then(|| self.document.slice(record.a, record.value()))

@@ -75,6 +75,11 @@ pub trait Environment<'d> {
         limits::XPATH_STEPS_MAX
     }
 
+    /// The budget that [`Environment::steps_left`] is the rest of, for the error past it.
+    fn steps_max(&self) -> u64 {
+        self.steps_left()
+    }
+
     /// Told after each evaluation how many steps it took, so that many can share one budget.
     fn steps_taken(&mut self, steps: u64) {
         let _ = steps;

@@ -29,11 +29,15 @@ impl<'d> Run<'_, 'd> {
             (Core::Not, [value]) => Ok(!self.boolean(value, context)?),
             (Core::StartsWith, [text, start]) => {
                 let text = self.string(text, context)?;
-                Ok(text.starts_with(&*self.string(start, context)?))
+                let start = self.string(start, context)?;
+                self.spend_bytes(start.len().min(text.len()))?;
+                Ok(text.starts_with(&*start))
             }
             (Core::Contains, [text, part]) => {
                 let text = self.string(text, context)?;
-                Ok(text.contains(&*self.string(part, context)?))
+                let part = self.string(part, context)?;
+                self.spend_letters(&text)?;
+                Ok(text.contains(&*part))
             }
             (Core::Lang, [wanted]) => {
                 let wanted = self.string(wanted, context)?;
@@ -58,12 +62,14 @@ impl<'d> Run<'_, 'd> {
                 Ok(count.nodes as f64)
             }
             (Core::Sum, [nodes]) => {
-                let mut sum = Sum::default();
+                let mut sum = Sum { total: 0.0, steps: 0, steps_max: self.left() };
                 self.feed(nodes, context, &mut sum)?;
+                self.spend(sum.steps)?;
                 Ok(sum.total)
             }
             (Core::StringLength, _) => {
                 let text = self.string_or_context(arguments, context)?;
+                self.spend_bytes(text.len())?;
                 Ok(text.chars().count() as f64)
             }
             (Core::Number, [value]) => self.number(value, context),
@@ -114,12 +120,14 @@ impl<'d> Run<'_, 'd> {
             (Core::SubstringBefore, [text, part]) => {
                 let text = self.string(text, context)?;
                 let part = self.string(part, context)?;
+                self.spend_letters(&text)?;
                 let end = text.find(&*part).unwrap_or(0);
                 Ok(cut(text, 0, end))
             }
             (Core::SubstringAfter, [text, part]) => {
                 let text = self.string(text, context)?;
                 let part = self.string(part, context)?;
+                self.spend_letters(&text)?;
                 let start = text.find(&*part).map_or(text.len(), |at| at + part.len());
                 let end = text.len();
                 Ok(cut(text, start, end))
@@ -131,16 +139,23 @@ impl<'d> Run<'_, 'd> {
                     [len, ..] => start + round(self.number(len, context)?),
                     [] => f64::INFINITY,
                 };
+                self.spend_letters(&text)?;
                 let (from, to) = substring(&text, start, end);
                 Ok(cut(text, from, to))
             }
             (Core::NormalizeSpace, _) => {
-                Ok(normalize_space(self.string_or_context(arguments, context)?))
+                let text = self.string_or_context(arguments, context)?;
+                self.spend_letters(&text)?;
+                Ok(normalize_space(text))
             }
             (Core::Translate, [text, from, to]) => {
                 let text = self.string(text, context)?;
                 let from = self.string(from, context)?;
                 let to = self.string(to, context)?;
+                // Each letter is looked up.
+                for part in [&text, &text, &text, &text, &from, &to] {
+                    self.spend_letters(part)?;
+                }
                 Ok(Cow::Owned(translate(&text, &from, &to)))
             }
             _ => Ok(Cow::Borrowed("")),

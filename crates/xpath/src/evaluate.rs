@@ -41,7 +41,7 @@ impl<'a, 'd> Run<'a, 'd> {
             }
             None => {
                 self.left = 0;
-                Err(EvalError::Steps(self.budget))
+                Err(EvalError::Steps(self.environment.steps_max()))
             }
         }
     }
@@ -51,11 +51,21 @@ impl<'a, 'd> Run<'a, 'd> {
         self.spend(u64::try_from(bytes / 64).unwrap_or(u64::MAX))
     }
 
+    /// Work on text letter by letter: a step per 4 bytes.
+    pub(crate) fn spend_letters(&mut self, text: &str) -> Outcome<()> {
+        self.spend(u64::try_from(text.len() / 4).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
     pub(crate) fn value(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Value<'d>> {
         match expr {
             Expr::Variable(id) => {
-                self.spend(1)?;
-                self.environment.variable(*id)
+                let value = self.environment.variable(*id)?;
+                self.spend(1 + copied(&value))?;
+                Ok(value)
             }
             Expr::Extension(id, arguments) => {
                 self.spend(1)?;
@@ -201,8 +211,9 @@ impl<'a, 'd> Run<'a, 'd> {
     }
 
     pub(crate) fn text_of(&mut self, item: Option<Item<'d>>) -> Outcome<Cow<'d, str>> {
-        let text = item.map_or(Cow::Borrowed(""), Item::string_value);
-        self.spend_bytes(text.len())?;
+        let Some(item) = item else { return Ok(Cow::Borrowed("")) };
+        let (text, steps) = item.weighed_text();
+        self.spend(steps)?;
         Ok(text)
     }
 
@@ -336,9 +347,9 @@ impl<'a, 'd> Run<'a, 'd> {
                 Operand::Number(self.number(other, context)?)
             }
         };
-        let mut holds = Holds { comparison, operand, found: false, bytes: 0 };
+        let mut holds = Holds { comparison, operand, found: false, steps: 0, steps_max: self.left };
         self.feed(nodes, context, &mut holds)?;
-        self.spend_bytes(holds.bytes)?;
+        self.spend(holds.steps)?;
         Ok(holds.found)
     }
 }
@@ -376,5 +387,14 @@ fn calculate(operator: Arithmetic, left: f64, right: f64) -> f64 {
         Arithmetic::Multiply => left * right,
         Arithmetic::Divide => left / right,
         Arithmetic::Modulo => left % right,
+    }
+}
+
+/// What a copy of it takes, in steps.
+fn copied(value: &Value<'_>) -> u64 {
+    match value {
+        Value::NodeSet(nodes) => nodes.len() as u64 / 4,
+        Value::String(text) => text.len() as u64 / 64,
+        Value::Number(_) | Value::Boolean(_) => 0,
     }
 }

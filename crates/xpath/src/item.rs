@@ -68,6 +68,29 @@ impl<'d> Item<'d> {
         }
     }
 
+    /// The string-value, and what it took in steps: the nodes that were looked at, and one per 64 bytes.
+    pub(crate) fn weighed_text(self) -> (Cow<'d, str>, u64) {
+        let node = match self.node() {
+            Some(node) if node.is_element() || node.kind() == Kind::Root => node,
+            Some(_) | None => return weighed(self.string_value(), 0),
+        };
+        if let Some(text) = node.sole_text() {
+            return weighed(Cow::Borrowed(text), 0);
+        }
+        let (mut nodes, mut all) = (0, Cow::Borrowed(""));
+        for inside in node.descendants() {
+            nodes += 1;
+            if inside.kind() == Kind::Text {
+                if all.is_empty() {
+                    all = Cow::Borrowed(inside.text());
+                } else {
+                    all.to_mut().push_str(inside.text());
+                }
+            }
+        }
+        weighed(all, nodes)
+    }
+
     /// The local part of the expanded name; empty for nodes without one.
     #[must_use]
     pub fn local_name(self) -> &'d str {
@@ -228,4 +251,9 @@ pub(crate) fn put_in_order(items: &mut Vec<Item<'_>>) {
     }
     items.sort_by(|one, other| one.document_order(*other));
     items.dedup();
+}
+
+fn weighed(text: Cow<'_, str>, nodes: u64) -> (Cow<'_, str>, u64) {
+    let steps = nodes + text.len() as u64 / 64;
+    (text, steps)
 }

@@ -126,6 +126,9 @@ impl<'d> Sink<'d> for Count {
 #[derive(Default)]
 pub(crate) struct Sum {
     pub(crate) total: f64,
+    /// As in [`Holds`].
+    pub(crate) steps: u64,
+    pub(crate) steps_max: u64,
 }
 
 impl<'d> Sink<'d> for Sum {
@@ -134,8 +137,10 @@ impl<'d> Sink<'d> for Sum {
     }
 
     fn take(&mut self, item: Item<'d>) -> bool {
-        self.total += string_to_number(&item.string_value());
-        !self.total.is_nan()
+        let (text, steps) = item.weighed_text();
+        self.steps = self.steps.saturating_add(steps);
+        self.total += string_to_number(&text);
+        !self.total.is_nan() && self.steps <= self.steps_max
     }
 }
 
@@ -150,8 +155,10 @@ pub(crate) struct Holds<'a> {
     pub(crate) comparison: Comparison,
     pub(crate) operand: Operand<'a>,
     pub(crate) found: bool,
-    /// Bytes of text that were compared: work that the caller accounts for.
-    pub(crate) bytes: usize,
+    /// What the texts took: work that the caller accounts for.
+    pub(crate) steps: u64,
+    /// Past so many it stops.
+    pub(crate) steps_max: u64,
 }
 
 impl<'d> Sink<'d> for Holds<'_> {
@@ -160,14 +167,14 @@ impl<'d> Sink<'d> for Holds<'_> {
     }
 
     fn take(&mut self, item: Item<'d>) -> bool {
-        let text = item.string_value();
-        self.bytes = self.bytes.saturating_add(text.len());
+        let (text, steps) = item.weighed_text();
+        self.steps = self.steps.saturating_add(steps);
         self.found = match &self.operand {
             Operand::Text(operand) => compare_strings(self.comparison, &text, operand),
             Operand::Number(operand) => {
                 compare_numbers(self.comparison, string_to_number(&text), *operand)
             }
         };
-        !self.found
+        !self.found && self.steps <= self.steps_max
     }
 }

@@ -62,6 +62,68 @@ fn a_text_put_together_is_refused_before_it_is_longer_than_its_limit() {
 }
 
 #[test]
+fn looking_at_text_costs_steps_in_every_function() {
+    let text = "x".repeat(1 << 20);
+    let long = Document::parse(format!("<r><t>{text}</t></r>").as_bytes()).unwrap();
+    for function in [
+        "contains(/r/t, 'y')",
+        "starts-with(/r/t, /r/t)",
+        "substring-before(/r/t, 'y')",
+        "substring-after(/r/t, 'y')",
+        "substring(/r/t, 1048576)",
+        "string-length(/r/t)",
+        "normalize-space(/r/t)",
+        "translate(/r/t, 'x', 'y')",
+    ] {
+        // The text itself is 16,384 steps.
+        let told = evaluate(function, &long, 20_000);
+        assert_eq!(told, Err(EvalError::Steps(20_000)), "{function}");
+        assert!(evaluate(function, &long, 2_500_000).is_ok(), "{function}");
+    }
+}
+
+#[test]
+fn the_text_of_an_element_costs_what_it_looks_at_in_it() {
+    let flat = document(1_000, false);
+    for expression in
+        ["string(/r)", "concat(/r, 'x')", "/r = 'x'", "/r > 1", "sum(/r)", "number(/r)", "'x' = /r"]
+    {
+        assert_eq!(
+            evaluate(expression, &flat, 1_500),
+            Err(EvalError::Steps(1_500)),
+            "{expression}"
+        );
+        assert!(evaluate(expression, &flat, 2_500).is_ok(), "{expression}");
+    }
+}
+
+#[test]
+fn a_variable_costs_what_its_copy_takes_and_the_error_tells_the_whole_budget() {
+    struct Long;
+    impl<'d> Environment<'d> for Long {
+        fn variable(&mut self, _: xpath::VariableId) -> Result<Value<'d>, EvalError> {
+            Ok(Value::String("x".repeat(1 << 20)))
+        }
+        fn steps_left(&self) -> u64 {
+            10_000
+        }
+        fn steps_max(&self) -> u64 {
+            5_000_000
+        }
+    }
+    struct Names;
+    impl xpath::StaticContext for Names {
+        fn variable(&self, _: &xpath::ExpandedName) -> Option<xpath::VariableId> {
+            Some(xpath::VariableId(0))
+        }
+    }
+    let expression = Expression::compile("boolean($s)", &Names).unwrap();
+    let document = document(1, false);
+    let told = expression.evaluate(Context::new(document.root()), &mut Long);
+    assert_eq!(told, Err(EvalError::Steps(5_000_000)));
+}
+
+#[test]
 fn what_was_spent_is_told() {
     struct Told(u64);
     impl Environment<'_> for Told {

@@ -150,6 +150,52 @@ fn a_run_ends_at_the_limits_that_its_caller_sets() {
 }
 
 #[test]
+fn keys_of_sorts_and_of_indexes_count_as_made_and_a_sorts_are_given_back() {
+    let source = format!("<r><t>{}</t>{}</r>", "x".repeat(10_000), "<i/>".repeat(200));
+    let source = xml::Document::parse(source.as_bytes()).unwrap();
+    let run = |inside: &str, most: usize| {
+        let text = sheet(inside);
+        let sheet = xslt::Stylesheet::compile(text.as_bytes(), &xslt::Refuse).unwrap();
+        let limits = xslt::Limits { made_bytes: most, ..xslt::Limits::default() };
+        let done = sheet.limited(limits).transform(&source, &xslt::Params::new(), &mut Vec::new());
+        done.map_err(|error| error.to_string()).err().unwrap_or_default()
+    };
+    let sort =
+        "<xsl:for-each select='//i'><xsl:sort select='concat(/r/t,position())'/></xsl:for-each>";
+    let key = "<xsl:key name='k' match='i' use='concat(/r/t,generate-id())'/>";
+    let uses = "<o><xsl:value-of select=\"count(key('k','x'))\"/></o>";
+    let template = |inside: &str| format!("<xsl:template match='/'>{inside}</xsl:template>");
+    for inside in [template(sort), format!("{key}{}", template(uses))] {
+        assert!(run(&inside, 1_900_000).contains("when it had made"), "{inside}");
+        assert_eq!(run(&inside, 2_100_000), "", "{inside}");
+    }
+    assert_eq!(run(&template(&sort.repeat(3)), 2_100_000), "");
+}
+
+#[test]
+fn work_on_the_text_of_a_variable_ends_at_the_steps_of_a_run_and_the_error_tells_them() {
+    let source = format!("<r><t>{}</t>{}</r>", "x".repeat(100_000), "<i/>".repeat(300));
+    let source = xml::Document::parse(source.as_bytes()).unwrap();
+    for test in [
+        "translate($s,'a','b')='x'",
+        "substring($s,99999)='x'",
+        "contains($s,'y')",
+        "count($n)=1",
+        "normalize-space($s)='x'",
+    ] {
+        let text = sheet(&format!(
+            "<xsl:template match='/'><xsl:variable name='s' select='string(/r/t)'/><xsl:variable name='n' select='//i'/>\
+             <xsl:for-each select='//i'><xsl:if test=\"{test}\"/></xsl:for-each></xsl:template>"
+        ));
+        let sheet = xslt::Stylesheet::compile(text.as_bytes(), &xslt::Refuse).unwrap();
+        let limits = xslt::Limits { steps: 20_000, ..xslt::Limits::default() };
+        let done = sheet.limited(limits).transform(&source, &xslt::Params::new(), &mut Vec::new());
+        let told = done.unwrap_err().to_string();
+        assert!(told.contains("stopped after 20000 steps"), "{test}: {told}");
+    }
+}
+
+#[test]
 fn elements_of_a_sheet_nested_too_deeply_are_refused_and_the_deepest_allowed_run() {
     let nested = |levels: usize| {
         let open = "<xsl:if test='1'>".repeat(levels);

@@ -122,6 +122,10 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
         self.world.steps
     }
 
+    fn steps_max(&self) -> u64 {
+        self.world.program.limits.steps
+    }
+
     fn steps_taken(&mut self, steps: u64) {
         self.world.steps = self.world.steps.saturating_sub(steps);
     }
@@ -263,12 +267,15 @@ impl<'d> World<'d> {
                 match key.value.evaluate(Context::new(item), &mut env)? {
                     Value::NodeSet(values) => {
                         for value in &values {
-                            let value = value.string_value().into_owned();
-                            index.entry(value).or_default().push(item);
+                            let value = value.string_value();
+                            self.made(value.len())?;
+                            index.entry(value.into_owned()).or_default().push(item);
                         }
                     }
                     other @ (Value::String(_) | Value::Number(_) | Value::Boolean(_)) => {
-                        index.entry(other.into_string()).or_default().push(item)
+                        let value = other.into_string();
+                        self.made(value.len())?;
+                        index.entry(value).or_default().push(item)
                     }
                 }
             }

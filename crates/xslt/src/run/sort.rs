@@ -34,12 +34,16 @@ impl<'d> Machine<'_, 'd> {
         }
         let mut keyed = Vec::with_capacity(items.len());
         let size = items.len();
+        // In bytes: a key may be as long as the source, and the source's parts inside one another.
+        let mut held = 0_usize;
         for (at, item) in items.iter().enumerate() {
             let context = Context { item: *item, position: at.saturating_add(1), size };
             let mut keys = Vec::with_capacity(sorts.len());
             for (sort, order) in sorts.iter().zip(&orders) {
                 let key = self.key(sort, order, context)?;
                 if let Key::Text(text) = &key {
+                    self.world.made(text.len())?;
+                    held = held.saturating_add(text.len());
                     // Languages look at each letter, code points are compared many at once.
                     let at_once = if order.alphabet.is_some() { 1 } else { 16 };
                     self.spend_many(text.len() as u64 / at_once)?;
@@ -55,6 +59,8 @@ impl<'d> Machine<'_, 'd> {
             unequal.unwrap_or(Ordering::Equal)
         });
         *items = keyed.into_iter().map(|(_, item)| item).collect();
+        // The keys are gone.
+        self.world.made = self.world.made.saturating_sub(held);
         Ok(())
     }
 

@@ -45,6 +45,7 @@ pub(super) fn run(
         out: std::mem::take(into),
         start,
         names: Vec::new(),
+        looping: 0,
         turns: Vec::new(),
         left: limits::TEMPLATE_INSTRUCTIONS_MAX,
     };
@@ -64,7 +65,10 @@ struct Machine<'s> {
     scope: &'s dyn Scope,
     out: Vec<u8>,
     start: usize,
+    /// The innermost loop's variables first, then what was assigned.
     names: Vec<(&'s str, Value<'s>)>,
+    /// How many of them are loops'.
+    looping: usize,
     turns: Vec<Round<'s>>,
     left: u64,
 }
@@ -139,8 +143,10 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
+    /// Loop variables of the same name go on hiding it.
     fn assign(&mut self, name: &'s str, value: Value<'s>) {
-        match self.names.iter_mut().find(|(known, _)| *known == name) {
+        let assigned = self.names.get_mut(self.looping..).unwrap_or_default();
+        match assigned.iter_mut().find(|(known, _)| *known == name) {
             Some((_, place)) => *place = value,
             None => self.names.push((name, value)),
         }
@@ -191,8 +197,10 @@ impl<'s> Machine<'s> {
                 }
                 (_, _) => self.names.insert(0, (&list.name, value)),
             }
-            self.nodes(&list.body)?;
             let added = if list.value.is_some() { 2 } else { 1 };
+            self.looping += added;
+            self.nodes(&list.body)?;
+            self.looping -= added;
             self.names.drain(..added);
             debug_assert!(self.names.len() >= shadowed);
         }
