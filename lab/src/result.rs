@@ -35,6 +35,9 @@ pub struct CaseResult {
     pub load: Value,
     pub target_use: Option<Use>,
     pub backend_use: Option<Use>,
+    /// Of what the target's file calls helpers: a balancer, a sidecar. `None` where there is none.
+    #[serde(default)]
+    pub helper_use: Option<Use>,
     pub generator_use: Option<Use>,
     /// Processes ready to run, averaged over 1, 5 and 15 minutes, at the end of the case.
     pub load_average: [f64; 3],
@@ -47,7 +50,8 @@ pub struct CaseResult {
     /// SHA-256 of the suite, its scenarios and targets, and of the target's configuration as it was
     /// written for this case, but for ports, folders and keys.
     pub config_sha256: String,
-    /// What the order of cases and the opaque tokens were drawn from.
+    /// What the opaque tokens, and think times out of a range, were drawn from. Nothing else is left to
+    /// chance: the order of cases follows from the suite.
     pub seed: u64,
     /// The command line that ran the suite.
     pub command: Vec<String>,
@@ -149,13 +153,21 @@ pub struct Ground {
     pub steal_percent: f64,
     /// CPU time of processes that aren't part of the measurement, of the time of all CPUs.
     pub other_cpu_percent: f64,
+    /// As `steal_percent`, of the pinned CPU that lost most. Zero where no part is pinned.
+    #[serde(default)]
+    pub pinned_steal_percent: f64,
+    /// As `other_cpu_percent`, of the time of the CPUs that lost most among those to which parts are pinned
+    /// together, less what chance may have made of it. Zero unless all parts are pinned.
+    #[serde(default)]
+    pub pinned_other_cpu_percent: f64,
     /// How far the wall clock moved against the monotonic one, in microseconds; negative: back.
     pub clock_step_us: i64,
-    /// TCP sockets in use or waiting to be free again, at most.
+    /// Ports of outgoing connections, in use or waiting to be free again, towards the destination that has
+    /// most of them.
     pub ports_in_use: u64,
     /// Ports that outgoing connections may have.
     pub ports_available: u64,
-    /// Most open files of the busiest process, and how many it may have.
+    /// Open files of the process that was nearest to its limit, and how many it may have.
     pub descriptors: u64,
     pub descriptors_limit: u64,
 }
@@ -245,6 +257,7 @@ pub(crate) mod tests {
             load: serde_json::json!({"throughput_per_s": 1234.5, "p99_ms": 3.25}),
             target_use: Some(Use { cpu_user_us: 12.5, ..Use::default() }),
             backend_use: None,
+            helper_use: None,
             generator_use: Some(Use::default()),
             load_average: [0.5, 0.25, 0.125],
             gc: None,

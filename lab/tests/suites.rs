@@ -85,34 +85,141 @@ fn every_shipped_target_says_of_every_scenario_whether_it_serves_it() {
     }
 }
 
+/// Line 1 is the name, 2 `[matrix]`, 3 to 6 its keys, 7 `[time]`, 8 and 9 its keys.
+const SUITE: &str = "name = 'a'\n[matrix]\ntargets = ['penstock']\nscenarios = ['passthrough']\n\
+    users = [1]\nbytes = [50]\n[time]\nwarm_up = '1s'\nmeasure = '1s'";
+
+/// `SUITE` with `change` in place of the line of the same key, or behind the last one.
+fn changed(change: &str) -> String {
+    let key = change.split(' ').next().unwrap().trim_end_matches('s');
+    let mut lines: Vec<&str> = SUITE.lines().collect();
+    match lines.iter_mut().find(|line| !change.starts_with('[') && line.starts_with(key)) {
+        Some(line) => *line = change,
+        None => lines.push(change),
+    }
+    lines.join("\n")
+}
+
+fn refusal(name: &Path, text: String) -> String {
+    let source = penstock_lab::matrix::Source { name: name.to_owned(), text };
+    match Suite::from_source(source) {
+        Ok(_) => "not refused".to_owned(),
+        Err(refusal) => refusal,
+    }
+}
+
 #[test]
 fn a_bad_suite_is_refused_with_position_and_nearest_name() {
     for (wrong, place, help) in [
         ("targets = ['penstok']", "a.toml:3:12", "`penstock`"),
+        ("targets = ['ngnix']", "a.toml:3:12", "did you mean `nginx`?"),
+        ("targets = ['nginx', 'haproxy', 'nginx']", "a.toml:3:32", "twice"),
         ("scenarios = ['passthru']", "a.toml:4:14", "`passthrough`"),
+        ("scenarios = ['forward', 'forward']", "a.toml:4:25", "twice"),
         ("user = [1]", "a.toml:5:1", "`users`"),
-        ("users = [0]", "a.toml:5:9", "from 1 to"),
+        ("users = [0]", "a.toml:5:10", "from 1 to"),
+        ("users = [1, 2, 1]", "a.toml:5:16", "twice"),
         ("warm_up = '1 parsec'", "a.toml:8:11", "10s"),
         ("bytes = []", "a.toml:6:9", "one or more"),
+        ("bytes = [50, 10]", "a.toml:6:14", "at least 30"),
+        ("bytes = [0]", "a.toml:6:10", "at least 30"),
+        ("bytes = [50, 50]", "a.toml:6:14", "twice"),
+        ("measure = '0s'", "a.toml: error", "duration"),
+        ("[load]\nthreads = 0", "a.toml: error", "threads"),
         ("[set.penstock]\nworker = 2", "a.toml:11:1", "`workers`"),
+        ("[set.penstock]\nworkers = [1]", "a.toml:11:11", "a text, a number, `true` or `false`"),
         ("[set.nginks]\nworker = 2", "a.toml:10:6", "`penstock`"),
         ("[limits.targets]\ncpus = 1", "a.toml:10:9", "`target`"),
+        ("[limits.target]\ncpus = -1", "a.toml:11:8", "0.01 to"),
+        ("[limits.target]\ncpus = nan", "a.toml:11:8", "0.01 to"),
+        ("[limits.target]\ncpus = inf", "a.toml:11:8", "0.01 to"),
+        ("[limits.target]\nmemory = '0'", "a.toml:11:10", "512MiB"),
+        ("[limits.target]\nmemory = '1T'", "a.toml:11:10", "GiB"),
         ("[sweep]\nsetting = 'worker'\nvalues = [1]", "a.toml:11:11", "`workers`"),
+        ("[sweep]\nsetting = 'workers'\nvalues = [1, 2, 1]", "a.toml:12:17", "twice"),
+        ("[sweep]\nsetting = 'workers'\nvalues = ['a/b', 'a b']", "a.toml:12:18", "twice"),
+        ("[sweep]\nsetting = 'workers'\nvalues = [[1]]", "a.toml:12:10", "a text, a number"),
         ("[cores]\ntarget = 'all'", "a.toml:11:10", "2-3"),
+        ("[backend]\nlisten = '10.0.0.1:80'", "a.toml:11:10", "0.0.0.0:8688"),
+        ("[backend]\nlisten = '0.0.0.0:0'", "a.toml:11:10", "0.0.0.0:8688"),
     ] {
-        let key = wrong.split(' ').next().unwrap().trim_end_matches('s');
-        let mut lines: Vec<String> = "name = 'a'\n[matrix]\ntargets = ['penstock']\n\
-            scenarios = ['passthrough']\nusers = [1]\nbytes = [50]\n[time]\nwarm_up = '1s'\n\
-            measure = '1s'"
-            .lines()
-            .map(str::to_owned)
-            .collect();
-        match lines.iter_mut().find(|line| !wrong.starts_with('[') && line.starts_with(key)) {
-            Some(line) => *line = wrong.to_owned(),
-            None => lines.push(wrong.to_owned()),
-        }
-        let source = penstock_lab::matrix::Source { name: "a.toml".into(), text: lines.join("\n") };
-        let refusal = Suite::from_source(source).unwrap_err();
-        assert!(refusal.starts_with(place) && refusal.contains(help), "{wrong}: {refusal}");
+        let told = refusal(Path::new("a.toml"), changed(wrong));
+        assert!(told.starts_with(place) && told.contains(help), "{wrong}: {told}");
     }
+    assert_eq!(refusal(Path::new("a.toml"), SUITE.to_owned()), "not refused");
+    let half = "[sweep]\nsetting = 'workers'\nvalues = [0.5, 1.0]";
+    let source = penstock_lab::matrix::Source { name: "a.toml".into(), text: changed(half) };
+    assert_eq!(Suite::from_source(source).unwrap().sweep.unwrap().values, ["0.5", "1.0"]);
+}
+
+#[test]
+fn what_would_become_a_folder_outside_or_of_something_else_is_refused() {
+    let scenario = |name: &str| {
+        format!(
+            "[[scenario]]\nname = '{name}'\ndisplay = 'x'\nabout = 'x'\npath = '/'\n\
+             needs = ['forward']\npayload = 'array'"
+        )
+    };
+    for name in ["../../../../escape/x", "..", ".hidden", "", "a/b", "ground", "sources"] {
+        let told = refusal(Path::new("a.toml"), changed(&scenario(name)));
+        assert!(told.starts_with("a.toml:11:8: error"), "{name}: {told}");
+    }
+    let heap =
+        refusal(Path::new("a.toml"), SUITE.replace("[time]", "heap = ['4G', '../x']\n[time]"));
+    assert!(heap.starts_with("a.toml:7:15: error: a name is of letters"), "{heap}");
+    let twice = format!("{}\n{}", scenario("mine"), scenario("mine"));
+    let told = refusal(Path::new("a.toml"), changed(&twice));
+    assert!(told.starts_with("a.toml:18:8: error: a second scenario"), "{told}");
+}
+
+#[test]
+fn a_scenarios_slips_are_refused_where_they_stand() {
+    for (slip, place, help) in [
+        ("needs = ['fordward']", "a.toml:15:10", "did you mean `forward`?"),
+        ("tokens = { kind = 'jwt', count = 0 }", "a.toml:15:34", "1 to"),
+        ("tokens = { kind = 'jwd', count = 1 }", "a.toml:15:19", "did you mean `jwt`?"),
+    ] {
+        let text = format!(
+            "[[scenario]]\nname = 'mine'\ndisplay = 'x'\nabout = 'x'\npath = '/'\n{slip}\n\
+             payload = 'none'"
+        );
+        let told = refusal(Path::new("a.toml"), changed(&text));
+        assert!(told.starts_with(place) && told.contains(help), "{slip}: {told}");
+    }
+}
+
+#[test]
+fn targets_are_told_apart_by_the_names_in_their_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = folder.path().join("a.toml");
+    let target = |text: &str| std::fs::write(folder.path().join("mine.toml"), text).unwrap();
+    let told = |change: &str| refusal(&suite, changed(change));
+    target("name = 'nginx'\nabout = ''\ncan = []\nurl = 'http://127.0.0.1:{{backend_port}}'\n");
+    let both = told("targets = ['nginx', 'mine.toml']");
+    assert!(both.contains("a.toml:3:21: error: a second target is called `nginx`"), "{both}");
+    for name in ["..", "../x", "report"] {
+        target(&format!("name = '{name}'\nabout = ''\ncan = []\nurl = 'http://h/'\n"));
+        let refused = told("targets = ['mine.toml']");
+        assert!(refused.contains("mine.toml:1:8: error"), "{name}: {refused}");
+    }
+    target(
+        "name = 'x'\nabout = ''\ncan = []\nurl = 'http://h/'\n[[process]]\nname = 'x'\n\
+        command = ['x']\ncpus = -0.5\n",
+    );
+    let refused = told("targets = ['mine.toml']");
+    assert!(refused.contains("mine.toml:8:8: error: -0.5 CPUs"), "{refused}");
+}
+
+#[test]
+fn a_delay_that_would_only_be_a_label_is_refused() {
+    let delays = |targets: &str, more: &str| {
+        let matrix = format!("targets = [{targets}]\ndelays_ms = [0, 30]");
+        refusal(Path::new("a.toml"), changed(&matrix) + more)
+    };
+    let remote = delays("'backend', 'remote'", "");
+    assert!(remote.starts_with("a.toml:3:23: error: `remote` says nothing"), "{remote}");
+    assert_eq!(delays("'backend', 'nginx', 'penstock'", ""), "not refused");
+    // Whoever configured the remote gateway was told where.
+    assert_eq!(delays("'remote'", "\n[backend]\nlisten = '0.0.0.0:8688'"), "not refused");
+    assert_eq!(refusal(Path::new("a.toml"), changed("targets = ['remote']")), "not refused");
 }

@@ -1,11 +1,15 @@
 //! `penstock lab run`: real targets, cases in their folders, refusals, interruption and resumption.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use harness::{Files, Process};
+use base::SystemClock;
+use harness::{Files, PATIENCE, Process, penstock};
 use lab::result::{CaseResult, State};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// `more` goes into `[matrix]`.
 fn suite(targets: &str, scenarios: &str, measure: &str, more: &str) -> String {
@@ -121,6 +125,181 @@ fn a_target_that_cannot_start_is_a_failed_case_with_its_words_and_is_tried_again
         let kept = names(&folder).iter().filter(|name| name.contains("failed")).count();
         assert_eq!(kept, failed, "the first try is kept");
     }
+}
+
+/// A suite of 3 cases with the backend alone, a long one first when `measure` is.
+fn three(measure: &str, more: &str) -> String {
+    suite("'backend'", "'forward'", measure, more).replace("users = [2]", "users = [2, 3, 4]")
+}
+
+#[test]
+fn a_backend_that_dies_fails_its_case_and_no_later_one() {
+    let files = Files::new();
+    files.write("suite.toml", &three("1s", "restart = 'suite'"));
+    let mut process = Process::start(files.folder(), &["lab", "run", "suite.toml", "--out", "out"]);
+    let folder = "out/forward/backend/2_users/50B/0ms_sleep";
+    // The raw data is there from the moment when load is put on.
+    until(|| files.path(&format!("{folder}/1.partial/histogram.hlog")).exists());
+    let backend = children(process.id(), "echo");
+    assert_eq!(backend.len(), 1, "{backend:?}");
+    kill(backend[0], Signal::SIGKILL).unwrap();
+    let status = process.wait();
+    assert_eq!(status.code(), Some(1), "{}", process.text());
+    let of = |users: u32| {
+        let file = format!("out/forward/backend/{users}_users/50B/0ms_sleep/1/result.json");
+        CaseResult::read(&files.path(&file)).unwrap()
+    };
+    let failed = of(2);
+    assert_eq!(failed.state, State::Failed, "{}", process.text());
+    assert!(failed.reason.unwrap().contains("backend ended during the case"));
+    for users in [3, 4] {
+        let found = of(users);
+        assert_eq!((found.state, found.figure("errors")), (State::Measured, Some(0.0)), "{users}");
+    }
+    let (code, text) = run(&files, &["--resume"]);
+    assert!(code == Some(0) && text.contains("2 kept from before"), "{text}");
+}
+
+#[test]
+fn a_folder_belongs_to_one_run_and_a_killed_one_leaves_nothing_running() {
+    let files = Files::new();
+    files.write("suite.toml", &suite("'penstock'", "'forward'", "60s", ""));
+    let mut process = Process::start(files.folder(), &["lab", "run", "suite.toml", "--out", "out"]);
+    let partial = files.path("out/forward/penstock/2_users/50B/0ms_sleep/1.partial");
+    until(|| partial.join("histogram.hlog").exists());
+    let (code, text) = run(&files, &["--resume"]);
+    assert!(code == Some(2) && text.contains("another run is at work in it"), "{text}");
+    assert!(partial.join("histogram.hlog").exists(), "it is still the first one's");
+
+    let mut started = children(process.id(), "echo");
+    started.extend(children(process.id(), "gateway"));
+    assert_eq!(started.len(), 2, "{started:?}");
+    process.signal(Signal::SIGKILL);
+    process.wait();
+    until(|| started.iter().all(|&pid| !lives(pid)));
+    // Nobody is at work in it any more.
+    files.write("suite.toml", &suite("'penstock'", "'forward'", "59s", ""));
+    let (code, text) = run(&files, &["--resume"]);
+    assert!(code == Some(2) && text.contains("other contents"), "{text}");
+}
+
+#[test]
+fn a_run_whose_terminal_is_gone_goes_on() {
+    let files = Files::new();
+    files.write("suite.toml", &three("300ms", ""));
+    let mut command = Command::new(penstock());
+    command.args(["lab", "run", "suite.toml", "--out", "out"]).current_dir(files.folder());
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // Whatever it prints from now on, nobody reads.
+    drop((child.stderr.take(), child.stdout.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(names(&files.path("out/forward/backend")), ["2_users", "3_users", "4_users"]);
+}
+
+#[test]
+fn a_helpers_work_is_not_the_targets() {
+    let files = Files::new();
+    let target = "name = 'helped'\nabout = 'a helper that is always busy'\ncan = ['forward']\n\
+        url = 'http://127.0.0.1:{{backend_port}}'\n[[process]]\nname = 'busy'\nrole = 'helper'\n\
+        command = ['sh', '-c', 'while :; do :; done']\n";
+    files.write("helped.toml", target);
+    files.write("suite.toml", &suite("'helped.toml'", "'forward'", "2s", ""));
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let found = result(&files, "forward/helped");
+    assert_eq!(found.target_use, None);
+    let helper = found.helper_use.unwrap();
+    assert!(helper.cpu_user_us > 0.0 && helper.threads == 1, "{helper:?}");
+}
+
+/// 300 connections and a limit of 256 files, which the generator raises before it opens them.
+#[test]
+fn a_limit_that_the_generator_raises_is_no_doubt_about_the_first_case() {
+    let files = Files::new();
+    let text = suite("'backend'", "'forward'", "1s", "");
+    files.write("suite.toml", &text.replace("users = [2]", "users = [300]"));
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -Sn 256; exec \"$@\"", "sh"]).arg(penstock());
+    command.args(["lab", "run", "suite.toml", "--out", "out"]).current_dir(files.folder());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = "out/forward/backend/300_users/50B/0ms_sleep/1/result.json";
+    let found = CaseResult::read(&files.path(file)).unwrap();
+    let ground = found.ground;
+    assert!(ground.descriptors > 256 && ground.descriptors_limit > 256, "{ground:?}");
+    assert!(found.doubts.iter().all(|doubt| doubt.gate != "descriptors-exhausted"), "{found:?}");
+    // One port for each connection, though both of its ends are here.
+    assert!((300..600).contains(&ground.ports_in_use), "{ground:?}");
+}
+
+#[test]
+fn a_backend_that_fails_alone_is_a_doubt_and_not_silence() {
+    let files = Files::new();
+    let text = suite("'backend'", "'forward'", "300ms", "delays_ms = [200]")
+        .replace("[load]", "calibrate = '300ms'\n[load]\ntimeout = '20ms'");
+    files.write("suite.toml", &text);
+    let (_, text) = run(&files, &[]);
+    let file = "out/forward/backend/2_users/50B/200ms_sleep/1/result.json";
+    let found = CaseResult::read(&files.path(file)).unwrap();
+    let told = found.doubts.iter().find(|doubt| doubt.gate == "backend-alone");
+    assert!(told.is_some_and(|doubt| doubt.message.contains("isn't known")), "{text}");
+    assert_eq!(found.calibration, None);
+}
+
+#[test]
+fn a_gateway_elsewhere_finds_the_backend_where_the_suite_says() {
+    let files = Files::new();
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = taken.local_addr().unwrap();
+    let target = format!(
+        "name = 'elsewhere'\nabout = 'as if by hand'\ncan = ['forward']\nurl = 'http://{address}'\n"
+    );
+    files.write("elsewhere.toml", &target);
+    let text = suite("'elsewhere.toml'", "'forward'", "2s", "delays_ms = [30]");
+    files.write("suite.toml", &(text + &format!("\n[backend]\nlisten = '{address}'\n")));
+    // Somebody else listens there: that one must not be taken for the backend.
+    let (code, text) = run(&files, &[]);
+    assert!(code == Some(1) && text.contains(&format!("backend: {address}")), "{text}");
+    drop(taken);
+    let (code, text) = run(&files, &["--resume"]);
+    assert_eq!(code, Some(0), "{text}");
+    let file = "out/forward/elsewhere/2_users/50B/30ms_sleep/1/result.json";
+    let found = CaseResult::read(&files.path(file)).unwrap();
+    assert!(found.figure("min_ms").unwrap() >= 29.0, "{text}");
+    assert!(found.backend_use.is_some() && found.target_use.is_none());
+}
+
+/// Waits for what another process does, of which nobody tells.
+#[track_caller]
+fn until(mut done: impl FnMut() -> bool) {
+    let clock = SystemClock::new();
+    while !done() {
+        assert!(u128::from(clock.now_us()) < PATIENCE.as_micros(), "it never came");
+        std::thread::yield_now();
+    }
+}
+
+/// Children of `parent` among whose arguments is `word`.
+fn children(parent: u32, word: &str) -> Vec<Pid> {
+    let everyone = fs::read_dir("/proc").unwrap().flatten();
+    let pids = everyone.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |pid: &i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        stat(*pid).is_some_and(|(_, of)| of == parent.to_string())
+            && words.split(|&byte| byte == 0).any(|found| found == word.as_bytes())
+    };
+    pids.filter(is_child).map(Pid::from_raw).collect()
+}
+
+fn lives(pid: Pid) -> bool {
+    stat(pid.as_raw()).is_some_and(|(state, _)| state != "Z")
+}
+
+/// State and parent.
+fn stat(pid: i32) -> Option<(String, String)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().map(str::to_owned);
+    Some((fields.next()?, fields.next()?))
 }
 
 /// What is in a folder, in order.

@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::commands::note;
+
 /// Ends the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -32,11 +34,11 @@ impl Failure {
     pub(crate) fn tell(self) -> ExitCode {
         match self {
             Self::Usage(message) => {
-                eprintln!("penstock: {message}");
+                note(&format!("penstock: {message}\n"));
                 ExitCode::from(2)
             }
             Self::Unable(message) => {
-                eprintln!("penstock: {message}");
+                note(&format!("penstock: {message}\n"));
                 ExitCode::FAILURE
             }
             Self::Told => ExitCode::FAILURE,

@@ -2,6 +2,11 @@
 //! `commands/<name>.rs`; what it takes for that is a library of ours.
 //!
 //! Exit codes: 0 it ran, 1 it couldn't, 2 it was asked wrongly.
+//!
+//! Architecture invariant: `commands::say` and `note` print, nothing else does. The macros panic where
+//! nobody reads any more, and would end a run of hours with its terminal.
+
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod commands;
 mod failure;

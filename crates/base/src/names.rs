@@ -23,28 +23,33 @@ pub fn one_of<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     }
 }
 
-/// Levenshtein's distance in characters; anything above `enough` when the lengths alone exceed it.
+/// Levenshtein's distance in characters, where two neighbours that changed places count once (the
+/// optimal string alignment distance); anything above `enough` when the lengths alone exceed it.
 fn distance(a: &str, b: &str, enough: usize) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let length = a.chars().count();
-    if length.abs_diff(b.len()) > enough {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > enough {
         return usize::MAX;
     }
+    let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX);
+    let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut left = i.saturating_add(1);
-        let mut diagonal = i;
+    for (i, from) in a.iter().enumerate() {
         let mut next = Vec::with_capacity(row.len());
-        next.push(left);
-        for (to, above) in b.iter().zip(row.iter().skip(1)) {
-            let changed = diagonal.saturating_add(usize::from(from != *to));
-            left = changed.min(above.saturating_add(1)).min(left.saturating_add(1));
-            diagonal = *above;
-            next.push(left);
+        next.push(i.saturating_add(1));
+        for (j, to) in b.iter().enumerate() {
+            let changed = at(&row, j).saturating_add(usize::from(from != to));
+            let longer = at(&row, j.saturating_add(1)).min(at(&next, j)).saturating_add(1);
+            let mut least = changed.min(longer);
+            // The ones before, had there been any.
+            let (i_before, j_before) = (i.wrapping_sub(1), j.wrapping_sub(1));
+            if a.get(i_before) == Some(to) && b.get(j_before) == Some(from) {
+                least = least.min(at(&before, j_before).saturating_add(1));
+            }
+            next.push(least);
         }
-        row = next;
+        before = std::mem::replace(&mut row, next);
     }
-    row.last().copied().unwrap_or(length)
+    row.last().copied().unwrap_or(a.len())
 }
 
 #[cfg(test)]
@@ -55,9 +60,19 @@ mod tests {
     fn the_nearest_name_is_found_and_a_far_one_is_not() {
         check("x-wso2-basepath", Some("x-wso2-basePath"));
         check("x-wso2-cros", Some("x-wso2-cors"));
+        check("x-wso2-wonre", Some("x-wso2-owner"));
         check("x-wso2-auth-headers", Some("x-wso2-auth-header"));
         check("entirely-different", None);
         check("", None);
+    }
+
+    #[test]
+    fn two_neighbours_that_changed_places_are_one_slip() {
+        let targets = ["penstock", "nginx", "haproxy", "envoy"];
+        assert_eq!(nearest("ngnix", targets), Some("nginx"));
+        assert_eq!(nearest("evnoy", targets), Some("envoy"));
+        assert_eq!(nearest("nignx", targets), Some("nginx"));
+        assert_eq!(nearest("xgnin", targets), None);
     }
 
     #[track_caller]

@@ -151,7 +151,9 @@ pub(super) fn steal(row: &Row) -> Look {
     if percent <= STEAL_PERCENT_MAX {
         return Look::Fine;
     }
-    Look::Doubt(format!("the hypervisor kept {percent:.1} % of the CPU time for others"))
+    Look::Doubt(format!(
+        "the hypervisor kept {percent:.1} % of the CPU time, or of a pinned CPU's, for others"
+    ))
 }
 
 pub(super) fn busy(row: &Row) -> Look {
@@ -160,6 +162,7 @@ pub(super) fn busy(row: &Row) -> Look {
         return Look::Fine;
     }
     Look::Doubt(format!(
-        "processes that have no part in the measurement used {percent:.1} % of the CPU time"
+        "processes that have no part in the measurement used {percent:.1} % of the CPU time, or of that of \
+         the CPUs that a part is pinned to"
     ))
 }

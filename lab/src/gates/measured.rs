@@ -137,8 +137,8 @@ fn by_kind(load: &Value) -> Option<BTreeMap<String, u64>> {
 fn ground(found: &result::Ground) -> Ground {
     let of = |used: u64, most: u64| (most > 0).then_some((used as f64, most as f64));
     Ground {
-        steal_percent: Some(found.steal_percent),
-        other_cpu_percent: Some(found.other_cpu_percent),
+        steal_percent: Some(found.steal_percent.max(found.pinned_steal_percent)),
+        other_cpu_percent: Some(found.other_cpu_percent.max(found.pinned_other_cpu_percent)),
         clock_step_us: Some(found.clock_step_us as f64),
         ports: of(found.ports_in_use, found.ports_available),
         descriptors: of(found.descriptors, found.descriptors_limit),

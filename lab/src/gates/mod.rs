@@ -152,15 +152,16 @@ pub struct Backend {
 /// The state of the machine over the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ground {
-    /// Share of CPU time that a hypervisor kept for others.
+    /// Share of CPU time that a hypervisor kept for others: of all CPUs, or of a pinned one.
     pub steal_percent: Option<f64>,
-    /// Share of CPU time used by processes that have no part in the measurement.
+    /// Share of CPU time used by processes that have no part in the measurement: of all CPUs, or of those that
+    /// a part is pinned to.
     pub other_cpu_percent: Option<f64>,
     /// By how much wall clock and monotonic clock drifted apart, either way.
     pub clock_step_us: Option<f64>,
-    /// Ephemeral ports in use, and how many there are.
+    /// Ephemeral ports in use towards one destination, and how many there are.
     pub ports: Option<(f64, f64)>,
-    /// File descriptors in use by the generator, and how many it may have.
+    /// File descriptors in use by the process that is nearest to its limit, and that limit.
     pub descriptors: Option<(f64, f64)>,
 }
 

@@ -97,9 +97,7 @@ fn case(variant: &Variant, cell: &Cell, repetition: u32) -> Case {
         of.push_str(&format!("_{heap}_heap"));
     }
     if let Some((setting, value)) = &variant.sweep {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '-' };
-        let value: String = value.chars().map(plain).collect();
-        of.push_str(&format!("_{setting}={value}"));
+        of.push_str(&format!("_{}={}", plain(setting), plain(value)));
     }
     Case {
         id: format!("{scenario}/{of}/{users}_users/{bytes}B/{delay_ms}ms_sleep"),
@@ -112,6 +110,12 @@ fn case(variant: &Variant, cell: &Cell, repetition: u32) -> Case {
         sweep: variant.sweep.clone(),
         repetition,
     }
+}
+
+/// As a part of a folder's name.
+pub(super) fn plain(text: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    text.chars().map(plain).collect()
 }
 
 /// What a target is told for this case, beside what it declares.

@@ -1,11 +1,16 @@
 //! Reading the lab's TOML files: what is wrong is told with its place and the nearest valid name.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use base::limits;
 use base::names::{nearest, one_of};
+use nix::sched::CpuSet;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
+
+/// What stands in a run's folder beside the scenarios' folders.
+const OWN_NAMES: [&str; 4] = ["ground", "report", "sources", "suite.json"];
 
 /// A file's text and where it came from.
 #[derive(Clone, Debug)]
@@ -18,7 +23,7 @@ impl Source {
     /// # Errors
     /// A sentence with the file's name: it can't be read, or is larger than any such file would be.
     pub fn read(name: &Path) -> Result<Self, String> {
-        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", name.display());
+        let told = |error: &dyn Display| format!("{}: {error}", name.display());
         let size = std::fs::metadata(name).map_err(|error| told(&error))?.len();
         if size > limits::SUITE_BYTES_MAX {
             return Err(told(&format!("{size} bytes, more than {}", limits::SUITE_BYTES_MAX)));
@@ -48,6 +53,58 @@ impl Source {
         let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
         let help = if help.is_empty() { String::new() } else { format!("\n    help: {help}") };
         format!("{}:{line}:{column}: error: {message}{help}", self.name.display())
+    }
+
+    /// Refuses a name that can't be a folder of its own in a run's folder.
+    pub(crate) fn check_name(&self, name: &Spanned<String>) -> Result<(), String> {
+        let text = name.get_ref();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) || !text.chars().all(plain) {
+            let message = "a name is of letters, digits, `-`, `_` and `.`, a letter or digit first";
+            return Err(self.refuse(name, message, ""));
+        }
+        if OWN_NAMES.contains(&text.as_str()) {
+            let message = format!("`{text}` is what a run's folder calls something else");
+            return Err(self.refuse(name, &message, "take another name"));
+        }
+        Ok(())
+    }
+
+    /// Refuses CPUs' worth of time that no kernel would grant.
+    pub(crate) fn check_cpus(&self, cpus: &Spanned<f64>) -> Result<(), String> {
+        /// The kernel's shortest quota is 1 ms of each 100 ms.
+        const LEAST: f64 = 0.01;
+        let most = CpuSet::count();
+        if (LEAST..=most as f64).contains(cpus.get_ref()) {
+            return Ok(());
+        }
+        let message = format!("{} CPUs: write {LEAST} to {most}", cpus.get_ref());
+        Err(self.refuse(cpus, &message, "cpus = 1.5"))
+    }
+
+    /// Refuses a size that is none, or zero.
+    pub(crate) fn check_memory(&self, memory: &Spanned<String>) -> Result<(), String> {
+        match parse_bytes(memory.get_ref()) {
+            Ok(0) => Err(self.refuse(memory, "nothing runs in no memory", "write 512MiB")),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.refuse(memory, &error, "")),
+        }
+    }
+
+    /// Refuses a value that stands in a list twice: its cases would share a folder.
+    pub(crate) fn check_twice<T: PartialEq + Display>(
+        &self,
+        list: &[Spanned<T>],
+    ) -> Result<(), String> {
+        for (index, value) in list.iter().enumerate() {
+            let before = list.get(..index).unwrap_or_default();
+            if before.iter().any(|earlier| earlier.get_ref() == value.get_ref()) {
+                let message = format!("`{}` stands in the list twice", value.get_ref());
+                let help = "to measure each case several times, write `repetitions`";
+                return Err(self.refuse(value, &message, help));
+            }
+        }
+        Ok(())
     }
 
     /// A refusal of a name that is none of `valid`.

@@ -1,9 +1,11 @@
-//! A run's folder. It is made once, belongs to one suite, and nothing in it is written over.
+//! A run's folder. It is made once, belongs to one suite, and nothing in it is written over. While a
+//! run is at work in it, another one is refused.
 //!
 //! A case is made beside its place, as `N.partial`, and renamed when it is complete: what carries its
 //! own name is whole, whatever ended the run.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -23,9 +25,11 @@ pub struct About {
     pub command: Vec<String>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Folder {
     root: PathBuf,
+    /// `suite.json`, locked. The kernel lets go of it with this process, however that ends.
+    _lock: File,
 }
 
 impl Folder {
@@ -37,41 +41,21 @@ impl Folder {
         resume: bool,
         about: &About,
     ) -> Result<Self, Failed> {
-        let told =
-            |error: &dyn std::fmt::Display| Failed::Unable(format!("{}: {error}", out.display()));
-        let description = out.join("suite.json");
         let empty = fs::read_dir(out).map_or(true, |mut entries| entries.next().is_none());
-        if resume && !empty {
-            let found = fs::read(&description).map_err(|error| told(&error))?;
-            let found: About = serde_json::from_slice(&found).map_err(|error| told(&error))?;
-            if found.config_sha256 != about.config_sha256 {
+        let lock = match (empty, resume) {
+            (true, _) => start(out, suite, about)?,
+            (false, true) => go_on(out, about)?,
+            (false, false) => {
                 return Err(Failed::Usage(format!(
-                    "{}: this is a run of suite `{}` with other contents; a resumed run must be of the \
-                     same suite, scenarios and targets",
-                    out.display(),
-                    found.suite
+                    "{}: there is something already, and results are never written over; name \
+                     another folder, or go on with --resume",
+                    out.display()
                 )));
             }
-        } else if !empty {
-            return Err(Failed::Usage(format!(
-                "{}: there is something already, and results are never written over; name another \
-                 folder, or go on with --resume",
-                out.display()
-            )));
-        } else {
-            let sources = out.join("sources");
-            fs::create_dir_all(&sources).map_err(|error| told(&error))?;
-            for (number, source) in suite.sources.iter().enumerate() {
-                let name = source.name.file_name().unwrap_or_default().to_string_lossy();
-                let file = sources.join(format!("{number}-{name}"));
-                fs::write(file, &source.text).map_err(|error| told(&error))?;
-            }
-            let text = serde_json::to_string_pretty(about).map_err(|error| told(&error))?;
-            fs::write(&description, text + "\n").map_err(|error| told(&error))?;
-        }
+        };
         // Configurations name absolute paths: programs start in folders of their own.
-        let root = fs::canonicalize(out).map_err(|error| told(&error))?;
-        Ok(Self { root })
+        let root = fs::canonicalize(out).map_err(|error| unable(out, &error))?;
+        Ok(Self { root, _lock: lock })
     }
 
     /// Where keys, tokens and payloads are, and what outlives a case.
@@ -107,8 +91,139 @@ impl Folder {
         Ok(partial)
     }
 
+    /// Whatever ends the run or fills the disk: there is a whole `result.json` or none.
     pub(crate) fn finish(&self, partial: &Path, found: &CaseResult) -> std::io::Result<()> {
-        fs::write(partial.join("result.json"), found.to_json())?;
+        let (half, whole) = (partial.join("result.json.partial"), partial.join("result.json"));
+        let mut file = File::create(&half)?;
+        file.write_all(found.to_json().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(half, whole)?;
         fs::rename(partial, self.place(&found.case))
+    }
+}
+
+fn unable(out: &Path, error: &dyn std::fmt::Display) -> Failed {
+    Failed::Unable(format!("{}: {error}", out.display()))
+}
+
+/// A new folder: `suite.json`, locked, and all that was read.
+fn start(out: &Path, suite: &Suite, about: &About) -> Result<File, Failed> {
+    let told = |error: std::io::Error| unable(out, &error);
+    let sources = out.join("sources");
+    fs::create_dir_all(&sources).map_err(told)?;
+    let mut description = match File::create_new(out.join("suite.json")) {
+        // Somebody began a moment ago.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(busy(out)),
+        created => created.map_err(told)?,
+    };
+    lock(out, &description)?;
+    let text = serde_json::to_string_pretty(about).map_err(|error| unable(out, &error))?;
+    description.write_all((text + "\n").as_bytes()).map_err(told)?;
+    for (number, source) in suite.sources.iter().enumerate() {
+        let name = source.name.file_name().unwrap_or_default().to_string_lossy();
+        fs::write(sources.join(format!("{number}-{name}")), &source.text).map_err(told)?;
+    }
+    Ok(description)
+}
+
+/// A folder that is there: `suite.json`, locked, if it is of the same suite.
+fn go_on(out: &Path, about: &About) -> Result<File, Failed> {
+    let file = out.join("suite.json");
+    // For writing, since a network's file system locks nothing else.
+    let description = match File::options().read(true).write(true).open(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(Failed::Usage(format!(
+                "{}: there is no suite.json in it, so it is no run's folder; --resume has nothing \
+                 to go on with",
+                out.display()
+            )));
+        }
+        opened => opened.map_err(|error| unable(&file, &error))?,
+    };
+    lock(out, &description)?;
+    let text = fs::read(&file).map_err(|error| unable(&file, &error))?;
+    let found: About = serde_json::from_slice(&text).map_err(|error| unable(&file, &error))?;
+    if found.config_sha256 != about.config_sha256 {
+        return Err(Failed::Usage(format!(
+            "{}: this is a run of suite `{}` with other contents; a resumed run must be of the same \
+             suite, scenarios and targets",
+            out.display(),
+            found.suite
+        )));
+    }
+    Ok(description)
+}
+
+fn lock(out: &Path, description: &File) -> Result<(), Failed> {
+    match description.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(busy(out)),
+        Err(TryLockError::Error(error)) => Err(unable(out, &error)),
+    }
+}
+
+fn busy(out: &Path) -> Failed {
+    Failed::Usage(format!(
+        "{}: another run is at work in it; wait until that has ended, or name another folder",
+        out.display()
+    ))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+    use crate::matrix::Source;
+    use crate::result::tests::sample;
+
+    const SUITE: &str = "name = 'small'\n[matrix]\ntargets = ['backend']\nscenarios = ['forward']\n\
+        users = [1]\nbytes = [50]\n[time]\nwarm_up = '1s'\nmeasure = '1s'\n";
+
+    fn open(out: &Path, resume: bool) -> Result<Folder, String> {
+        let source = Source { name: "a.toml".into(), text: SUITE.to_owned() };
+        let suite = Suite::from_source(source).unwrap();
+        let about = About {
+            suite: suite.name.clone(),
+            about: String::new(),
+            config_sha256: suite.sha256(),
+            cases: 1,
+            started: String::new(),
+            command: Vec::new(),
+        };
+        Folder::open(out, &suite, resume, &about).map_err(|failed| failed.to_string())
+    }
+
+    #[test]
+    fn a_folder_in_which_a_run_is_at_work_is_refused_until_that_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let first = open(&out, false).unwrap();
+        let refusal = open(&out, true).unwrap_err();
+        assert!(refusal.contains("another run is at work"), "{refusal}");
+        drop(first);
+        open(&out, true).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_no_run_made_is_refused_with_what_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+        let refusal = open(folder.path(), true).unwrap_err();
+        assert!(refusal.contains("there is no suite.json in it"), "{refusal}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_written_leaves_none_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = open(&folder.path().join("out"), false).unwrap();
+        let found = sample();
+        let partial = runs.begin(&found.case).unwrap();
+        fs::create_dir(partial.join("result.json.partial")).unwrap();
+        assert!(runs.finish(&partial, &found).is_err());
+        assert!(!partial.join("result.json").exists() && !runs.place(&found.case).exists());
+        fs::remove_dir(partial.join("result.json.partial")).unwrap();
+        runs.finish(&partial, &found).unwrap();
+        assert!(runs.is_done(&found.case));
     }
 }

@@ -22,6 +22,7 @@ mod runner;
 pub mod scenario;
 pub mod suite;
 mod time;
+mod written;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Runs the cases of a suite, one after the other: backend, target, load, looks, result.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,11 +22,12 @@ use crate::raw::Raw;
 use crate::result::{self, Case, CaseResult, Doubt, Machine, Shape, State, Version};
 use crate::target::cores;
 use crate::target::declared::{Declared, Role, StopBy};
+use crate::target::keeper::Keeper;
 use crate::target::proc;
 use crate::target::process::{Process, Start, free_port};
 use crate::target::render::Values;
 use crate::target::running::{Asked, Running};
-use crate::target::sampler::{Sampler, Watched};
+use crate::target::sampler::{Part, Sampler, Watched};
 
 /// How long the backend may take to listen.
 const BACKEND_READY: Duration = Duration::from_secs(20);
@@ -35,7 +37,9 @@ pub(crate) struct Runner<'r> {
     suite: &'r Suite,
     folder: Folder,
     ground: Ground,
-    backend_port: u16,
+    keeper: Keeper,
+    /// Where the backend listens, and `backend_port` of it at 127.0.0.1.
+    listen: SocketAddrV4,
     /// Of the suite.
     config_sha256: String,
     /// Name, kernel, bytes.
@@ -44,9 +48,12 @@ pub(crate) struct Runner<'r> {
     kept: Option<Kept>,
     /// How many targets were started, for the names of their folders.
     started: u32,
-    /// Requests per second of the backend alone, by users, bytes, delay and payload.
-    calibrations: BTreeMap<(u32, u64, u64, String), Option<f64>>,
+    /// Requests per second of the backend alone, or why that isn't known, by users, bytes, delay and
+    /// payload.
+    calibrations: BTreeMap<(u32, u64, u64, String), Calibration>,
 }
+
+type Calibration = Result<f64, String>;
 
 /// A target that runs, and what it was started for.
 struct Kept {
@@ -83,12 +90,21 @@ impl<'r> Runner<'r> {
     pub(crate) fn new(run: &'r Run, suite: &'r Suite, folder: Folder) -> Result<Self, Failed> {
         let ground = Ground::prepare(folder.ground(), &run.penstock, suite.load.seed)
             .map_err(Failed::Unable)?;
+        let keeper = Keeper::start().map_err(|error| Failed::Unable(format!("sh: {error}")))?;
+        let listen = match suite.backend {
+            Some(listen) => listen,
+            None => {
+                let port = free_port().map_err(Failed::Unable)?;
+                SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
+            }
+        };
         Ok(Self {
             run,
             suite,
             folder,
             ground,
-            backend_port: free_port().map_err(Failed::Unable)?,
+            keeper,
+            listen,
             config_sha256: suite.sha256(),
             machine: proc::machine(),
             backend: None,
@@ -146,8 +162,19 @@ impl<'r> Runner<'r> {
         if let Some(lacking) = not_served(target, scenario) {
             return Ok(Err(lacking));
         }
-        let mut doubts = self.have_backend(case, partial)?;
-        let calibration = self.calibrate(case, scenario)?;
+        let mut doubts = Vec::new();
+        let mut calibration = None;
+        if suite.backend.is_some() || target.names_backend() {
+            doubts = self.have_backend(case, partial)?;
+            match self.calibrate(case, scenario)? {
+                Some(Ok(rate)) => calibration = Some(rate),
+                Some(Err(why)) => doubts.push(doubt("backend-alone", &why)),
+                None => {}
+            }
+        } else {
+            // It would stand idle beside the one that this target forwards to.
+            self.backend = None;
+        }
         self.have_target(case, target, scenario, partial)?;
         let (url, watched, limits, version) = {
             let kept = self.kept.as_ref().ok_or_else(mistake)?;
@@ -163,7 +190,12 @@ impl<'r> Runner<'r> {
             let url = format!("{}{}", base.trim_end_matches('/'), scenario.path);
             let backend = self.backend.iter().map(|(_, process)| process.pid()).collect();
             doubts.extend(running.doubts.iter().map(|text| doubt("limits", text)));
-            let watched = Watched { target: running.pids(), backend };
+            let watched = Watched {
+                target: self.part(running.pids(Role::Target), &suite.cores.target),
+                backend: self.part(backend, &suite.cores.backend),
+                helper: self.part(running.pids(Role::Helper), &suite.cores.backend),
+                generator_cores: self.cores_of(&suite.cores.generator),
+            };
             let backend = self.backend.iter().flat_map(|(_, process)| &process.limits);
             let limits: Vec<String> = running.limits.iter().chain(backend).cloned().collect();
             (url, watched, limits, running.version.clone())
@@ -174,16 +206,15 @@ impl<'r> Runner<'r> {
             Options { shape: suite.load.shape, raw, ..self.options(case, scenario, url)? };
         // Its looks must not cost the target a part of its core.
         let sampler = on_generator(suite, || Sampler::start(&watched))?;
-        let (load, span) = self.load(&options, &sampler, tell)?;
+        let loaded = self.load(&options, &sampler, tell);
+        if !matches!(loaded, Err(Broken::Interrupted)) {
+            // Its own words say more than what callers saw of its end.
+            self.all_run()?;
+        }
+        let (load, span) = loaded?;
         let rate_per_s = load.get("throughput_per_s").and_then(Value::as_f64).unwrap_or(0.0);
         let found = sampler.finish(span.0, span.1, rate_per_s);
-        let mut gc_log = None;
-        if let Some(kept) = &mut self.kept {
-            if let Some(broken) = kept.running.broken() {
-                return Err(Broken::Failed(broken));
-            }
-            gc_log = kept.running.gc_log.clone();
-        }
+        let gc_log = self.kept.as_ref().and_then(|kept| kept.running.gc_log.clone());
         Ok(Ok(Measured {
             load,
             found,
@@ -193,6 +224,13 @@ impl<'r> Runner<'r> {
             calibration,
             gc_log,
         }))
+    }
+
+    /// Whether target and backend have lived until now.
+    fn all_run(&mut self) -> Result<(), Broken> {
+        let backend = self.backend.as_mut().and_then(|(_, process)| process.broken());
+        let target = || self.kept.as_mut().and_then(|kept| kept.running.broken());
+        backend.or_else(target).map_or(Ok(()), |broken| Err(Broken::Failed(broken)))
     }
 
     /// The report, and the measured time on the sampler's clock.
@@ -247,10 +285,19 @@ impl<'r> Runner<'r> {
 
     /// The backend with the case's delay, at the same port for the whole run.
     fn have_backend(&mut self, case: &Case, partial: &Path) -> Result<Vec<Doubt>, Broken> {
-        let running = self.backend.as_ref().is_some_and(|(delay, _)| *delay == case.delay_ms);
+        // One that ended between two cases is no use to the next.
+        let running = self
+            .backend
+            .as_mut()
+            .is_some_and(|(delay, process)| *delay == case.delay_ms && process.broken().is_none());
         if !running {
             self.backend = None;
-            let listen = format!("127.0.0.1:{}", self.backend_port);
+            // Somebody else there would be taken for it, or share its connections.
+            drop(
+                TcpListener::bind(self.listen)
+                    .map_err(|error| format!("backend: {}: {error}", self.listen))?,
+            );
+            let listen = self.listen.to_string();
             let program = self.run.penstock.display().to_string();
             let delay = case.delay_ms.to_string();
             let words = ["echo", "--listen", &listen, "--delay-ms", &delay];
@@ -265,8 +312,9 @@ impl<'r> Runner<'r> {
                 memory_bytes: limit.memory.map(|m| super::file::parse_bytes(&m)).transpose()?,
                 stop: StopBy::Term,
                 env: Vec::new(),
+                keeper: Some(&self.keeper),
             })?;
-            let port = [self.backend_port];
+            let port = [self.listen.port()];
             let ready = process.wait_until_ready(&port, None, BACKEND_READY, &self.run.stop);
             self.interrupted()?;
             ready?;
@@ -286,7 +334,8 @@ impl<'r> Runner<'r> {
         let settings = cases::settings(self.suite, case);
         let path = scenario.path.split('?').next().unwrap_or_default();
         let key = format!("{}\n{settings:?}\n{:?}\n{path}", target.name, scenario.needs);
-        if self.kept.as_ref().is_some_and(|kept| kept.key == key) {
+        let runs = |kept: &mut Kept| kept.key == key && kept.running.broken().is_none();
+        if self.kept.as_mut().is_some_and(runs) {
             return Ok(());
         }
         self.kept = None;
@@ -298,7 +347,7 @@ impl<'r> Runner<'r> {
                 self.folder.ground().join("targets").join(name)
             }
         };
-        let mut ground: Values = self.ground.values(self.backend_port)?;
+        let mut ground: Values = self.ground.values(self.listen.port())?;
         ground.insert("path".to_owned(), path.to_owned());
         let suite = self.suite;
         let running = Running::start(&Asked {
@@ -316,21 +365,27 @@ impl<'r> Runner<'r> {
                 Role::Helper => self.limit("helper"),
             },
             stop: &self.run.stop,
+            keeper: &self.keeper,
         });
         self.interrupted()?;
         self.kept = Some(Kept { key, running: running? });
         Ok(())
     }
 
-    /// The backend alone, in clear and without a token: what the target's figures can't exceed.
-    fn calibrate(&mut self, case: &Case, scenario: &Scenario) -> Result<Option<f64>, Broken> {
+    /// The backend alone, in clear and without a token: what the target's figures can't exceed. `None`:
+    /// it isn't asked for.
+    fn calibrate(
+        &mut self,
+        case: &Case,
+        scenario: &Scenario,
+    ) -> Result<Option<Calibration>, Broken> {
         let Some(time) = self.suite.time.calibrate else { return Ok(None) };
         let payload = format!("{:?}", scenario.payload);
         let key = (case.users, case.payload_bytes, case.delay_ms, payload);
         if let Some(known) = self.calibrations.get(&key) {
-            return Ok(*known);
+            return Ok(Some(known.clone()));
         }
-        let url = format!("http://127.0.0.1:{}{}", self.backend_port, scenario.path);
+        let url = format!("http://127.0.0.1:{}{}", self.listen.port(), scenario.path);
         let options = Options {
             duration: time,
             warm_up: time / 4,
@@ -340,9 +395,18 @@ impl<'r> Runner<'r> {
         let report = on_generator(self.suite, || load::run(&options, &mut |_| {}))?;
         self.interrupted()?;
         let report = report.map_err(|error| format!("the backend alone: {error}"))?;
-        let rate = (report.errors == 0).then_some(report.throughput_per_s);
-        self.calibrations.insert(key, rate);
-        Ok(rate)
+        let found = match (report.errors, report.requests) {
+            (_, 0) => {
+                Err("the backend alone answered nothing, so how fast it is isn't known".to_owned())
+            }
+            (0, _) => Ok(report.throughput_per_s),
+            (errors, requests) => Err(format!(
+                "{errors} of {requests} requests to the backend alone failed, so how fast it is isn't \
+                 known"
+            )),
+        };
+        self.calibrations.insert(key, found.clone());
+        Ok(Some(found))
     }
 
     fn interrupted(&self) -> Result<(), Broken> {
@@ -363,6 +427,10 @@ impl<'r> Runner<'r> {
 
     fn limit(&self, part: &str) -> Limit {
         self.suite.limits.get(part).cloned().unwrap_or_default()
+    }
+
+    fn part(&self, pids: Vec<u32>, cores: &Option<toml::Spanned<String>>) -> Part {
+        Part { pids, cores: self.cores_of(cores) }
     }
 
     fn cores_of(&self, written: &Option<toml::Spanned<String>>) -> Option<Vec<usize>> {
@@ -395,6 +463,7 @@ impl<'r> Runner<'r> {
             load: Value::Null,
             target_use: None,
             backend_use: None,
+            helper_use: None,
             generator_use: None,
             load_average: [0.0; 3],
             gc: None,
@@ -414,6 +483,7 @@ impl<'r> Runner<'r> {
         into.load = measured.load;
         into.target_use = measured.found.target;
         into.backend_use = measured.found.backend;
+        into.helper_use = measured.found.helper;
         into.generator_use = measured.found.generator;
         into.ground = measured.found.ground;
         into.load_average = proc::load_average();

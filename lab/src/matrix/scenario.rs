@@ -3,16 +3,19 @@
 
 use std::collections::BTreeMap;
 
+use base::limits;
 use serde::{Deserialize, Serialize};
+use toml::Spanned;
 
+use super::buy_stocks;
 use super::file::Source;
+use crate::payload::{self, Shape};
 
 /// The scenarios that come with the lab (`suites/scenarios.toml`).
 const SHIPPED: &str = include_str!("../../../suites/scenarios.toml");
 
 /// One request, as often as it is asked for.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Scenario {
     /// As folders and suites call it.
     pub name: String,
@@ -21,27 +24,50 @@ pub struct Scenario {
     /// What it does, for the progress and the report.
     pub about: String,
     /// Where the definition comes from.
-    #[serde(default)]
     pub source: String,
-    #[serde(default = "post")]
     pub method: String,
     pub path: String,
     /// What a target must be able to do; a target's `can` is compared with it.
-    #[serde(default)]
     pub needs: Vec<String>,
-    #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    #[serde(default)]
     pub tokens: Option<Tokens>,
     pub payload: PayloadShape,
     /// Text that every answer's body must contain; `{{bytes}}` is the payload's size.
-    #[serde(default)]
     pub expect: Option<String>,
 }
 
-/// What callers show of themselves, one after the other.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, Hash)]
+/// As a file has it, with the places of what may be refused.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(crate) struct Written {
+    pub(crate) name: Spanned<String>,
+    display: String,
+    about: String,
+    #[serde(default)]
+    source: String,
+    #[serde(default = "post")]
+    method: String,
+    path: String,
+    #[serde(default)]
+    pub(crate) needs: Vec<Spanned<String>>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    tokens: Option<WrittenTokens>,
+    payload: PayloadShape,
+    #[serde(default)]
+    expect: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenTokens {
+    kind: TokenKind,
+    count: Spanned<u32>,
+}
+
+/// What callers show of themselves, one after the other.
+#[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq, Hash)]
 pub struct Tokens {
     pub kind: TokenKind,
     pub count: u32,
@@ -67,6 +93,20 @@ pub enum PayloadShape {
     BuyStocks,
 }
 
+impl PayloadShape {
+    /// # Errors
+    /// A sentence: `bytes` are too few for it, or too many; with the least.
+    pub(crate) fn check(self, bytes: usize) -> Result<(), String> {
+        match self {
+            Self::None => Ok(()),
+            Self::Array => payload::make(Shape::Array, bytes).map(drop),
+            Self::Simple => payload::make(Shape::Simple, bytes).map(drop),
+            Self::Object => payload::make(Shape::Object, bytes).map(drop),
+            Self::BuyStocks => buy_stocks::make(bytes).map(drop),
+        }
+    }
+}
+
 /// The scheme that a scenario speaks is a need like any other.
 pub const TLS: &str = "tls";
 
@@ -81,6 +121,40 @@ impl Scenario {
     }
 }
 
+impl Written {
+    /// # Errors
+    /// A sentence with the place: a name that can't be a folder's, or a number of tokens out of range.
+    pub(crate) fn read(&self, source: &Source) -> Result<Scenario, String> {
+        source.check_name(&self.name)?;
+        let tokens = self.tokens.as_ref().map(|tokens| tokens.read(source)).transpose()?;
+        Ok(Scenario {
+            name: self.name.get_ref().clone(),
+            display: self.display.clone(),
+            about: self.about.clone(),
+            source: self.source.clone(),
+            method: self.method.clone(),
+            path: self.path.clone(),
+            needs: self.needs.iter().map(|need| need.get_ref().clone()).collect(),
+            headers: self.headers.clone(),
+            tokens,
+            payload: self.payload,
+            expect: self.expect.clone(),
+        })
+    }
+}
+
+impl WrittenTokens {
+    fn read(&self, source: &Source) -> Result<Tokens, String> {
+        let count = *self.count.get_ref();
+        let most = limits::LOAD_TOKENS_MAX;
+        if count == 0 || count as usize > most {
+            let message = format!("{count} tokens: write 1 to {most}");
+            return Err(source.refuse(&self.count, &message, ""));
+        }
+        Ok(Tokens { kind: self.kind, count })
+    }
+}
+
 fn post() -> String {
     "POST".to_owned()
 }
@@ -88,7 +162,7 @@ fn post() -> String {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    scenario: Vec<Scenario>,
+    scenario: Vec<Written>,
 }
 
 /// The scenarios that come with the lab.
@@ -97,5 +171,5 @@ struct File {
 /// The shipped file has a mistake; a test reads it.
 pub fn shipped() -> Result<Vec<Scenario>, String> {
     let source = Source { name: "suites/scenarios.toml".into(), text: SHIPPED.to_owned() };
-    Ok(source.parse::<File>()?.scenario)
+    source.parse::<File>()?.scenario.iter().map(|written| written.read(&source)).collect()
 }

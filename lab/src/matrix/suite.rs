@@ -1,18 +1,20 @@
 //! A suite: which targets, scenarios, users, sizes and delays, for how long, in which order.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base::limits::{ECHO_DELAY_MS_MAX, LOAD_TIMEOUT_S_MAX, LOAD_USERS_MAX, PAYLOAD_BYTES_MAX};
+use base::limits::LOAD_TIMEOUT_S_MAX;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::file::{Source, duration};
 use super::fingerprint;
-use super::scenario::{self, Scenario};
+use super::scenario::Scenario;
+use super::written::{self, File};
 use crate::load::Shape;
-use crate::target::declared::{self, Declared};
+use crate::target::declared::Declared;
 
 /// A suite, with the scenarios and targets that it names.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub struct Suite {
     pub time: Time,
     pub load: LoadPart,
     pub cores: Cores,
+    /// Where the backend listens; `None`: at a port of 127.0.0.1 that is free.
+    pub backend: Option<SocketAddrV4>,
     pub limits: BTreeMap<String, Limit>,
     /// Settings of targets that differ from what the targets declare.
     pub set: BTreeMap<String, BTreeMap<String, String>>,
@@ -31,47 +35,6 @@ pub struct Suite {
     pub targets: Vec<Declared>,
     /// Everything that was read, for the hash and for the run's folder.
     pub sources: Vec<Source>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    name: Spanned<String>,
-    #[serde(default)]
-    about: String,
-    matrix: MatrixFile,
-    time: Time,
-    #[serde(default)]
-    load: LoadPart,
-    #[serde(default)]
-    cores: Cores,
-    #[serde(default)]
-    limits: BTreeMap<Spanned<String>, Limit>,
-    #[serde(default)]
-    set: BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Setting>>,
-    #[serde(default)]
-    sweep: Option<SweepFile>,
-    #[serde(default)]
-    scenario: Vec<Scenario>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MatrixFile {
-    targets: Vec<Spanned<String>>,
-    scenarios: Vec<Spanned<String>>,
-    users: Spanned<Vec<u32>>,
-    bytes: Spanned<Vec<u64>>,
-    #[serde(default = "no_delay")]
-    delays_ms: Spanned<Vec<u64>>,
-    #[serde(default)]
-    heap: Vec<String>,
-    #[serde(default = "once")]
-    repetitions: u32,
-    #[serde(default)]
-    order: Order,
-    #[serde(default)]
-    restart: Restart,
 }
 
 /// What is multiplied with what.
@@ -154,22 +117,12 @@ pub struct Cores {
 }
 
 /// What a part may use; the parts are `target`, `helper` and `backend`.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limit {
     /// CPUs' worth of time, such as 0.5.
-    #[serde(default)]
     pub cpus: Option<f64>,
     /// Such as `500MiB`.
-    #[serde(default)]
     pub memory: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SweepFile {
-    setting: Spanned<String>,
-    values: Vec<Setting>,
 }
 
 /// One setting of the targets, and the values that it takes one after the other.
@@ -181,10 +134,11 @@ pub struct Sweep {
 
 /// A value of a setting: written as it is, used as text.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a setting is a text, a number, `true` or `false`")]
 pub(crate) enum Setting {
     Flag(bool),
-    Number(i64),
+    Whole(i64),
+    Number(f64),
     Text(String),
 }
 
@@ -192,7 +146,9 @@ impl Setting {
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Flag(flag) => flag.to_string(),
-            Self::Number(number) => number.to_string(),
+            Self::Whole(number) => number.to_string(),
+            // Keeps the point of `1.0`.
+            Self::Number(number) => format!("{number:?}"),
             Self::Text(text) => text.clone(),
         }
     }
@@ -215,21 +171,14 @@ impl Suite {
     /// As [`Suite::read`].
     pub fn from_source(source: Source) -> Result<Self, String> {
         let file: File = source.parse()?;
-        check_name(&source, &file.name)?;
-        check_matrix(&source, &file)?;
-        check_shape(&source, &file)?;
-        check_cores(&source, &file.cores)?;
-        let scenarios = scenarios(&source, &file)?;
         let folder = source.name.parent().map_or_else(PathBuf::new, Path::to_owned);
-        let mut targets = Vec::new();
-        for name in &file.matrix.targets {
-            let target = declared::find(name.get_ref(), &folder)?;
-            let names = declared::SHIPPED.iter().map(|(name, _)| *name);
-            targets.push(target.ok_or_else(|| source.refuse_name(name, "target", names))?);
-        }
-        let set = settings(&source, &file, &targets)?;
-        let sweep = sweep(&source, &file, &targets)?;
-        let limits = limits(&source, file.limits)?;
+        let targets = written::targets(&source, &file, &folder)?;
+        let scenarios = written::scenarios(&source, &file, &targets)?;
+        written::check(&source, &file, &targets, &scenarios)?;
+        let set = written::settings(&source, &file, &targets)?;
+        let sweep = written::sweep(&source, &file, &targets)?;
+        let limits = written::limits(&source, &file.limits)?;
+        let backend = written::backend(&source, &file)?;
         let shipped = Source { name: "scenarios".into(), text: fingerprint::scenarios(&scenarios) };
         let mut sources = vec![source, shipped];
         sources.extend(targets.iter().map(|target| target.source.clone()));
@@ -237,10 +186,10 @@ impl Suite {
             name: file.name.into_inner(),
             about: file.about,
             matrix: Matrix {
-                users: file.matrix.users.into_inner(),
-                bytes: file.matrix.bytes.into_inner(),
-                delays_ms: file.matrix.delays_ms.into_inner(),
-                heap: file.matrix.heap,
+                users: plain(file.matrix.users.into_inner()),
+                bytes: plain(file.matrix.bytes.into_inner()),
+                delays_ms: plain(file.matrix.delays_ms.into_inner()),
+                heap: plain(file.matrix.heap),
                 repetitions: file.matrix.repetitions,
                 order: file.matrix.order,
                 restart: file.matrix.restart,
@@ -248,6 +197,7 @@ impl Suite {
             time: file.time,
             load: file.load,
             cores: file.cores,
+            backend,
             limits,
             set,
             sweep,
@@ -274,130 +224,8 @@ impl Suite {
     }
 }
 
-/// Names become folders.
-fn check_name(source: &Source, name: &Spanned<String>) -> Result<(), String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.get_ref().is_empty() || !name.get_ref().chars().all(plain) {
-        return Err(source.refuse(name, "a name is of letters, digits, `-`, `_` and `.`", ""));
-    }
-    Ok(())
-}
-
-fn scenarios(source: &Source, file: &File) -> Result<Vec<Scenario>, String> {
-    let mut known = file.scenario.clone();
-    for shipped in scenario::shipped()? {
-        if known.iter().all(|own| own.name != shipped.name) {
-            known.push(shipped);
-        }
-    }
-    let wanted = file.matrix.scenarios.iter().map(|name| {
-        let found = known.iter().find(|scenario| scenario.name == *name.get_ref()).cloned();
-        let names = known.iter().map(|scenario| scenario.name.as_str());
-        found.ok_or_else(|| source.refuse_name(name, "scenario", names))
-    });
-    wanted.collect()
-}
-
-type Set = BTreeMap<String, BTreeMap<String, String>>;
-
-fn settings(source: &Source, file: &File, targets: &[Declared]) -> Result<Set, String> {
-    let mut set = Set::new();
-    for (name, values) in &file.set {
-        let names = || targets.iter().map(|target| target.name.as_str());
-        let target = targets.iter().find(|target| target.name == *name.get_ref());
-        let target = target.ok_or_else(|| source.refuse_name(name, "target", names()))?;
-        let mut own = BTreeMap::new();
-        for (key, value) in values {
-            if !target.settings.contains_key(key.get_ref()) {
-                let known = target.settings.keys().map(String::as_str);
-                return Err(source.refuse_name(key, "setting", known));
-            }
-            own.insert(key.get_ref().clone(), value.text());
-        }
-        set.insert(name.get_ref().clone(), own);
-    }
-    Ok(set)
-}
-
-/// A sweep that no target has would measure the same thing several times.
-fn sweep(source: &Source, file: &File, targets: &[Declared]) -> Result<Option<Sweep>, String> {
-    let Some(sweep) = &file.sweep else { return Ok(None) };
-    let has = |target: &&Declared| target.settings.contains_key(sweep.setting.get_ref());
-    if !targets.iter().any(|target| has(&target)) {
-        let known: Vec<&str> =
-            targets.iter().flat_map(|target| target.settings.keys().map(String::as_str)).collect();
-        return Err(source.refuse_name(&sweep.setting, "setting", known.into_iter()));
-    }
-    if sweep.values.is_empty() {
-        return Err(source.refuse(&sweep.setting, "a sweep needs values", "values = [1, 2]"));
-    }
-    let values = sweep.values.iter().map(Setting::text).collect();
-    Ok(Some(Sweep { setting: sweep.setting.get_ref().clone(), values }))
-}
-
-fn limits(
-    source: &Source,
-    written: BTreeMap<Spanned<String>, Limit>,
-) -> Result<BTreeMap<String, Limit>, String> {
-    let mut limits = BTreeMap::new();
-    for (part, limit) in written {
-        if !LIMITED.contains(&part.get_ref().as_str()) {
-            return Err(source.refuse_name(&part, "part", LIMITED.into_iter()));
-        }
-        if let Some(memory) = &limit.memory {
-            super::file::parse_bytes(memory).map_err(|error| source.refuse(&part, &error, ""))?;
-        }
-        limits.insert(part.into_inner(), limit);
-    }
-    Ok(limits)
-}
-
-fn check_matrix(source: &Source, file: &File) -> Result<(), String> {
-    let matrix = &file.matrix;
-    let users = matrix.users.get_ref();
-    let most = LOAD_USERS_MAX;
-    if users.is_empty() || users.iter().any(|&users| users == 0 || users as usize > most) {
-        let message = format!("`users`: one or more numbers from 1 to {most}");
-        return Err(source.refuse(&matrix.users, &message, "users = [50, 100]"));
-    }
-    let most = PAYLOAD_BYTES_MAX as u64;
-    if matrix.bytes.get_ref().is_empty() || matrix.bytes.get_ref().iter().any(|&b| b > most) {
-        let message = format!("`bytes`: one or more sizes up to {most}");
-        return Err(source.refuse(&matrix.bytes, &message, "bytes = [50, 1024]"));
-    }
-    let delays = matrix.delays_ms.get_ref();
-    if delays.is_empty() || delays.iter().any(|&ms| ms > ECHO_DELAY_MS_MAX) {
-        let message = format!("`delays_ms`: one or more, up to {}", ECHO_DELAY_MS_MAX);
-        return Err(source.refuse(&matrix.delays_ms, &message, "delays_ms = [0, 30]"));
-    }
-    if matrix.repetitions == 0 || file.time.measure.is_zero() {
-        let name = source.name.display();
-        return Err(format!("{name}: error: `repetitions` and `measure` are more than zero"));
-    }
-    Ok(())
-}
-
-/// The largest number of users that a shape gets is as good as any for its check.
-fn check_shape(source: &Source, file: &File) -> Result<(), String> {
-    let users = file.matrix.users.get_ref().iter().copied().max().unwrap_or(1) as usize;
-    let shape = file.load.shape.check(users);
-    shape.map_err(|error| format!("{}: error: load.shape: {error}", source.name.display()))
-}
-
-fn check_cores(source: &Source, cores: &Cores) -> Result<(), String> {
-    for written in [&cores.target, &cores.backend, &cores.generator].into_iter().flatten() {
-        crate::target::cores::parse(written.get_ref())
-            .map_err(|error| source.refuse(written, &error, "write 0, 2-3 or 0,2"))?;
-    }
-    Ok(())
-}
-
-fn no_delay() -> Spanned<Vec<u64>> {
-    Spanned::new(0..0, vec![0])
-}
-
-fn once() -> u32 {
-    1
+fn plain<T>(list: Vec<Spanned<T>>) -> Vec<T> {
+    list.into_iter().map(Spanned::into_inner).collect()
 }
 
 fn some_duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {

@@ -16,7 +16,7 @@ pub struct Found {
 }
 
 /// Reads all results below `folder`, in the order of their names, numbers by value: 50 users come before
-/// 100. A link is not followed.
+/// 100. A link is not followed; a case under way and tries that failed are passed over.
 ///
 /// # Errors
 /// A sentence with the name: a folder or file that can't be read, a file that is no result, nothing found,
@@ -30,7 +30,9 @@ pub fn read(folder: &Path) -> Result<Vec<Found>, String> {
             let entry = entry.map_err(told)?;
             let kind = entry.file_type().map_err(told)?;
             if kind.is_dir() {
-                folders.push(entry.path());
+                if !is_unfinished(&entry.file_name().to_string_lossy()) {
+                    folders.push(entry.path());
+                }
             } else if kind.is_file() && entry.file_name() == "result.json" {
                 files.push(entry.path());
             }
@@ -66,6 +68,14 @@ pub fn chosen(found: Vec<Found>, only: Option<&str>) -> Result<Vec<Found>, Strin
     Ok(kept)
 }
 
+/// Whether a case's folder is one under way (`1.partial`), or a try that another one followed
+/// (`1.failed-1`).
+fn is_unfinished(name: &str) -> bool {
+    let Some((repetition, state)) = name.split_once('.') else { return false };
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    number(repetition) && (state == "partial" || state.strip_prefix("failed-").is_some_and(number))
+}
+
 /// A key that sorts digits by their value, as `sort -V` does.
 #[must_use]
 pub fn natural(text: &str) -> Vec<Part> {
@@ -96,8 +106,29 @@ pub enum Part {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_case_under_way_and_tries_that_failed_are_no_results() {
+        let folder = tempfile::tempdir().unwrap();
+        let sound = crate::result::tests::sample().to_json();
+        for (name, text) in [
+            ("1", sound.as_str()),
+            ("1.failed-1", sound.as_str()),
+            ("1.failed-12", sound.as_str()),
+            ("2.partial", ""),
+            ("v1.partial-load", sound.as_str()),
+        ] {
+            let place = folder.path().join("forward/nginx").join(name);
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::write(place.join("result.json"), text).unwrap();
+        }
+        let found = read(folder.path()).unwrap();
+        let names: Vec<_> = found.iter().map(|f| f.file.iter().rev().nth(1).unwrap()).collect();
+        assert_eq!(names, ["1", "v1.partial-load"]);
+    }
 
     #[test]
     fn numbers_sort_by_value() {

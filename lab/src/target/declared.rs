@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::render;
-use crate::matrix::file::{Source, parse_bytes};
+use crate::matrix::file::Source;
 use crate::matrix::suite::Setting;
 
 /// The targets that come with the lab, by name.
@@ -47,13 +47,14 @@ pub struct Declared {
     pub version: Vec<String>,
     /// A JVM's garbage collector log, in the folder of its process.
     pub gc_log: Option<String>,
+    names_backend: bool,
     pub source: Source,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    name: String,
+    name: Spanned<String>,
     about: String,
     can: Vec<String>,
     #[serde(default)]
@@ -117,7 +118,7 @@ pub struct Program {
     pub role: Role,
     /// CPUs' worth of time, unless the suite limits its role.
     #[serde(default)]
-    pub cpus: Option<f64>,
+    pub cpus: Option<Spanned<f64>>,
     /// Such as `500MiB`, unless the suite limits its role.
     #[serde(default)]
     pub memory: Option<Spanned<String>>,
@@ -180,10 +181,7 @@ impl Declared {
     pub fn from_source(source: Source) -> Result<Self, String> {
         let file: File = source.parse()?;
         let told = |text: String| format!("{}: error: {text}", source.name.display());
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if file.name.is_empty() || !file.name.chars().all(plain) {
-            return Err(told("`name` is of letters, digits, `-`, `_` and `.`".to_owned()));
-        }
+        source.check_name(&file.name)?;
         if file.url.is_none() && file.url_tls.is_none() {
             return Err(told("write `url`, `url_tls` or both: where do requests go?".to_owned()));
         }
@@ -191,18 +189,19 @@ impl Declared {
             if process.command.is_empty() {
                 return Err(told(format!("process `{}` has no command", process.name)));
             }
-            if let Some(memory) = &process.memory {
-                parse_bytes(memory.get_ref()).map_err(|error| source.refuse(memory, &error, ""))?;
-            }
+            process.cpus.iter().try_for_each(|cpus| source.check_cpus(cpus))?;
+            process.memory.iter().try_for_each(|memory| source.check_memory(memory))?;
         }
-        render::check(&source, &names(&file), &texts(&file))?;
+        let texts = texts(&file);
+        render::check(&source, &names(&file), &texts)?;
+        let names_backend = texts.iter().any(|text| render::uses(text.get_ref(), "backend_port"));
         for each in file.part.values().filter_map(|part| part.each.as_ref()) {
             if file.process.iter().all(|process| process.name != *each) {
                 return Err(told(format!("a part is for each `{each}`: there is no such process")));
             }
         }
         Ok(Self {
-            name: file.name,
+            name: file.name.into_inner(),
             about: file.about,
             can: file.can,
             cannot: file.cannot,
@@ -213,8 +212,16 @@ impl Declared {
             processes: file.process,
             version: file.version,
             gc_log: file.gc_log,
+            names_backend,
             source,
         })
+    }
+
+    /// Whether anything in its file says where the lab's backend is. Otherwise it forwards to another
+    /// one, unless it was told by hand.
+    #[must_use]
+    pub fn names_backend(&self) -> bool {
+        self.names_backend
     }
 
     /// Whether a suite's list of heaps is for it.

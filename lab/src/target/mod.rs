@@ -10,8 +10,11 @@
 mod cgroup;
 pub(crate) mod cores;
 pub mod declared;
+pub(crate) mod keeper;
+mod ports;
 pub(crate) mod proc;
 pub(crate) mod process;
 pub(crate) mod render;
 pub(crate) mod running;
 pub(crate) mod sampler;
+mod shares;

@@ -1,10 +1,12 @@
 //! Reading /proc: what processes used, and what else went on on the machine. Source: proc(5).
 
+use std::collections::BTreeMap;
 use std::fs;
+
+use nix::unistd::{SysconfVar, sysconf};
 
 /// /proc counts CPU time in hundredths of a second on every Linux.
 const TICK_US: u64 = 10_000;
-const PAGE_BYTES: u64 = 4_096;
 
 /// What a process and its descendants used until now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,8 +17,26 @@ pub(crate) struct Used {
     pub(crate) threads: u64,
     pub(crate) voluntary: u64,
     pub(crate) involuntary: u64,
-    /// Open files of the process that has most of them.
-    pub(crate) descriptors: u64,
+    pub(crate) descriptors: Descriptors,
+}
+
+/// Open files of the process that is nearest to its limit, and that limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Descriptors {
+    pub(crate) open: u64,
+    pub(crate) limit: u64,
+}
+
+impl Descriptors {
+    fn of(pid: u32) -> Self {
+        Self { open: open_files(pid), limit: open_files_limit(pid) }
+    }
+
+    /// Whichever is nearer to its limit; one whose limit isn't known is far from it.
+    pub(crate) fn fuller(self, other: Self) -> Self {
+        let share = |it: Self| if it.limit > 0 { it.open as f64 / it.limit as f64 } else { 0.0 };
+        if share(other) > share(self) || self.limit == 0 { other } else { self }
+    }
 }
 
 /// The processes of which `roots` are, or from which they descend.
@@ -48,7 +68,7 @@ pub(crate) fn used(pids: &[u32]) -> Used {
         let (voluntary, involuntary) = switches(pid);
         sum.voluntary += voluntary;
         sum.involuntary += involuntary;
-        sum.descriptors = sum.descriptors.max(open_files(pid));
+        sum.descriptors = sum.descriptors.fuller(Descriptors::of(pid));
     }
     sum
 }
@@ -77,9 +97,15 @@ impl Stat {
             user_us: number(14)?.saturating_mul(TICK_US),
             system_us: number(15)?.saturating_mul(TICK_US),
             threads: number(20)?,
-            rss_bytes: number(24)?.saturating_mul(PAGE_BYTES),
+            rss_bytes: number(24)?.saturating_mul(page_bytes()),
         })
     }
+}
+
+/// 4 KiB on most machines; 16 or 64 on some.
+fn page_bytes() -> u64 {
+    let asked = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    asked.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4_096)
 }
 
 /// Voluntary and involuntary context switches of all threads that live.
@@ -99,7 +125,7 @@ fn open_files(pid: u32) -> u64 {
 }
 
 /// How many files the process may open.
-pub(crate) fn open_files_limit(pid: u32) -> u64 {
+fn open_files_limit(pid: u32) -> u64 {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
     field(&limits, "Max open files")
 }
@@ -110,10 +136,19 @@ fn field(text: &str, name: &str) -> u64 {
     line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// CPU time of the whole machine until now, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// CPU time until now: of the whole machine, and of each CPU by its number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MachineTime {
-    pub(crate) busy_us: u64,
+    pub(crate) all: CpuTime,
+    pub(crate) cpus: BTreeMap<usize, CpuTime>,
+}
+
+/// In microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CpuTime {
+    /// Of processes, in user and system mode. Interrupts are nobody's: with a target's traffic they come
+    /// for the target.
+    pub(crate) processes_us: u64,
     pub(crate) steal_us: u64,
     pub(crate) all_us: u64,
 }
@@ -123,41 +158,51 @@ pub(crate) fn machine_time() -> MachineTime {
 }
 
 impl MachineTime {
+    /// `cpu` is their sum, `cpu0` the first one.
+    fn read(text: &str) -> Self {
+        let mut time = Self::default();
+        for (name, rest) in text.lines().filter_map(|line| line.split_once(' ')) {
+            match name.strip_prefix("cpu") {
+                Some("") => time.all = CpuTime::read(rest),
+                Some(number) => {
+                    time.cpus
+                        .extend(number.parse().map(|number: usize| (number, CpuTime::read(rest))));
+                }
+                None => {}
+            }
+        }
+        time
+    }
+}
+
+impl CpuTime {
     /// user, nice, system, idle, iowait, irq, softirq, steal; guests are part of user.
     fn read(text: &str) -> Self {
-        let line = text.lines().find_map(|line| line.strip_prefix("cpu "));
-        let ticks: Vec<u64> = line
-            .unwrap_or_default()
+        let ticks: Vec<u64> = text
             .split_ascii_whitespace()
             .take(8)
             .filter_map(|word| word.parse::<u64>().ok())
             .map(|ticks| ticks.saturating_mul(TICK_US))
             .collect();
         let of = |index: usize| ticks.get(index).copied().unwrap_or(0);
-        let all_us: u64 = ticks.iter().sum();
-        let (idle_us, steal_us) = (of(3) + of(4), of(7));
-        Self { busy_us: all_us.saturating_sub(idle_us + steal_us), steal_us, all_us }
+        Self { processes_us: of(0) + of(1) + of(2), steal_us: of(7), all_us: ticks.iter().sum() }
     }
-}
 
-/// TCP sockets that hold a port: in use, or waiting after their close.
-pub(crate) fn ports_in_use() -> u64 {
-    let text = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("TCP:")).unwrap_or_default();
-    let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let of = |name: &str| {
-        let pair = words.chunks_exact(2).find(|pair| pair.first() == Some(&name));
-        pair.and_then(|pair| pair.get(1)?.parse::<u64>().ok()).unwrap_or(0)
-    };
-    of("inuse") + of("tw")
-}
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            processes_us: self.processes_us.saturating_sub(earlier.processes_us),
+            steal_us: self.steal_us.saturating_sub(earlier.steal_us),
+            all_us: self.all_us.saturating_sub(earlier.all_us),
+        }
+    }
 
-/// Ports that the kernel gives to outgoing connections.
-pub(crate) fn ports_available() -> u64 {
-    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let mut ends = text.split_ascii_whitespace().filter_map(|word| word.parse::<u64>().ok());
-    let ends = ends.next().zip(ends.next());
-    ends.map_or(0, |(first, last)| last.saturating_sub(first) + 1)
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            processes_us: self.processes_us + other.processes_us,
+            steal_us: self.steal_us + other.steal_us,
+            all_us: self.all_us + other.all_us,
+        }
+    }
 }
 
 /// Over 1, 5 and 15 minutes.
@@ -189,22 +234,47 @@ mod tests {
         let line = "7 (a) b) S 3 7 7 0 -1 4194560 1 2 3 4 250 50 0 0 20 0 9 0 5 6 7";
         let stat = Stat::read(line).unwrap();
         assert_eq!((stat.parent, stat.user_us, stat.system_us), (3, 2_500_000, 500_000));
-        assert_eq!((stat.threads, stat.rss_bytes), (9, 7 * PAGE_BYTES));
+        assert_eq!((stat.threads, stat.rss_bytes), (9, 7 * page_bytes()));
         assert!(Stat::read("7 (a").is_none());
     }
 
     #[test]
-    fn steal_and_idle_are_no_work() {
-        let time = MachineTime::read("cpu  10 1 20 100 5 2 3 7 4 0\ncpu0 1 2 3\n");
-        assert_eq!(time.all_us, 148 * TICK_US);
-        assert_eq!((time.busy_us, time.steal_us), (36 * TICK_US, 7 * TICK_US));
+    fn steal_idle_and_interrupts_are_no_process() {
+        let time =
+            MachineTime::read("cpu  10 1 20 100 5 2 3 7 4 0\ncpu0 1 2 3\ncpu12 4 5 6\nintr 7\n");
+        let all =
+            CpuTime { processes_us: 31 * TICK_US, steal_us: 7 * TICK_US, all_us: 148 * TICK_US };
+        assert_eq!(time.all, all);
+        let sums: Vec<_> = time.cpus.iter().map(|(n, cpu)| (*n, cpu.all_us / TICK_US)).collect();
+        assert_eq!(sums, [(0, 6), (12, 15)]);
+    }
+
+    #[test]
+    fn each_process_is_held_against_its_own_limit() {
+        let of = |open, limit| Descriptors { open, limit };
+        let (server, generator, unknown) = (of(900, 20_000), of(250, 256), of(5_000, 0));
+        for (one, other) in [(server, generator), (generator, server), (generator, unknown)] {
+            assert_eq!((one.fuller(other), other.fuller(one)), (generator, generator));
+        }
+        let own = Descriptors::of(std::process::id());
+        assert!(own.open > 0 && own.limit >= own.open, "{own:?}");
+    }
+
+    /// As the kernel itself tells it, in kB.
+    #[test]
+    fn resident_memory_is_counted_in_pages_of_this_machine() {
+        let own = used(&[std::process::id()]).rss_bytes;
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let told = field(&status, "VmRSS:") * 1_024;
+        assert!(own > told / 2 && own < told * 2, "{own} and {told}");
     }
 
     #[test]
     fn our_own_use_is_known() {
         let own = used(&[std::process::id()]);
-        assert!(own.rss_bytes > 0 && own.threads > 0 && own.descriptors > 0, "{own:?}");
+        assert!(own.rss_bytes > 0 && own.threads > 0 && own.descriptors.open > 0, "{own:?}");
         assert!(families(&[1]).len() > 1 || std::process::id() == 1);
-        assert!(machine_time().all_us > 0 && ports_available() > 0);
+        let time = machine_time();
+        assert!(time.all.all_us > 0 && !time.cpus.is_empty());
     }
 }

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use super::cgroup::Group;
 use super::cores;
 use super::declared::StopBy;
+use super::keeper::{Guard, Keeper};
 use crate::load::Stop;
 
 const POLL: Duration = Duration::from_millis(20);
@@ -33,6 +34,8 @@ pub(crate) struct Start<'s> {
     pub(crate) cpus: Option<f64>,
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) stop: StopBy,
+    /// Sees to its end when this process is killed.
+    pub(crate) keeper: Option<&'s Keeper>,
 }
 
 /// A running program.
@@ -44,6 +47,7 @@ pub(crate) struct Process {
     stop: StopBy,
     /// Removed when the program has ended.
     _group: Option<Group>,
+    _guard: Option<Guard>,
     /// What could not be done as it was asked.
     pub(crate) doubts: Vec<String>,
     /// What it is limited to, a sentence each.
@@ -70,8 +74,10 @@ impl Process {
             Some(cores) => cores::on(cores, || command.spawn()).map_err(told)?,
             None => command.spawn(),
         };
+        let child = child.map_err(told)?;
         Ok(Self {
-            child: child.map_err(told)?,
+            _guard: start.keeper.map(|keeper| keeper.watch(child.id())),
+            child,
             log: start.log,
             stop: start.stop,
             _group: bounds.group,
@@ -196,7 +202,7 @@ impl Bounds {
     fn by_group(&mut self, start: &Start<'_>, group: Group) {
         let procs = group.procs().display().to_string().replace('\'', "'\\''");
         // A program that could not join would run without its limits, and the result would say otherwise.
-        self.script.push_str(&format!("echo $$ >'{procs}' || exit 1\n"));
+        self.script.push_str(&format!("echo $$ >'{procs}' || exit 125\n"));
         self.group = Some(group);
         self.limits.push(format!("{}: {} by cgroup", start.name, told(start)));
     }
@@ -205,7 +211,7 @@ impl Bounds {
     fn by_shell(&mut self, start: &Start<'_>, reason: &str) {
         let name = start.name;
         if let Some(bytes) = start.memory_bytes {
-            self.script.push_str(&format!("ulimit -d {}\n", bytes / 1_024));
+            self.script.push_str(&format!("ulimit -d {} || exit 125\n", bytes / 1_024));
             self.limits.push(format!("{name}: data of {bytes} bytes by rlimit"));
         }
         if let Some(cpus) = start.cpus {

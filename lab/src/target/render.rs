@@ -107,6 +107,11 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// Whether `template` asks for the value `name`.
+pub(crate) fn uses(template: &str, name: &str) -> bool {
+    pieces(template).any(|piece| matches!(piece, Piece::Name(found) if found == name))
+}
+
 enum Piece<'t> {
     Text(&'t str),
     Name(&'t str),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::declared::{Declared, Program, Role};
+use super::keeper::Keeper;
 use super::process::{Process, Start, first_line, free_port};
 use super::render::{Filling, GROUND, Values};
 use crate::load::Stop;
@@ -27,12 +28,13 @@ pub(crate) struct Asked<'a> {
     pub(crate) cores: &'a dyn Fn(Role) -> Option<Vec<usize>>,
     pub(crate) limits: &'a dyn Fn(Role) -> Limit,
     pub(crate) stop: &'a Stop,
+    pub(crate) keeper: &'a Keeper,
 }
 
 /// Ends with its value, the last started first.
 #[derive(Debug)]
 pub(crate) struct Running {
-    processes: Vec<Process>,
+    processes: Vec<(Role, Process)>,
     pub(crate) url: Option<String>,
     pub(crate) url_tls: Option<String>,
     pub(crate) gc_log: Option<PathBuf>,
@@ -117,9 +119,10 @@ impl Running {
             log: folder.join(format!("{}.log", program.name)),
             folder: folder.clone(),
             cores: (asked.cores)(program.role),
-            cpus: limit.cpus.or(program.cpus),
+            cpus: limit.cpus.or(program.cpus.as_ref().map(|cpus| *cpus.get_ref())),
             memory_bytes: memory.map(|memory| parse_bytes(memory)).transpose()?,
             stop: program.stop,
+            keeper: Some(asked.keeper),
         })?;
         let ports: Vec<u16> =
             program.ports.iter().filter_map(|port| values.get(port)?.parse().ok()).collect();
@@ -131,17 +134,19 @@ impl Running {
         if program.role == Role::Target && self.gc_log.is_none() {
             self.gc_log = asked.declared.gc_log.as_ref().map(|log| folder.join(log));
         }
-        self.processes.push(process);
+        self.processes.push((program.role, process));
         Ok(())
     }
 
-    pub(crate) fn pids(&self) -> Vec<u32> {
-        self.processes.iter().map(Process::pid).collect()
+    /// A helper's use isn't the target's.
+    pub(crate) fn pids(&self, role: Role) -> Vec<u32> {
+        let of = self.processes.iter().filter(|(its, _)| *its == role);
+        of.map(|(_, process)| process.pid()).collect()
     }
 
     /// Whether a process ended by itself, and what it said last.
     pub(crate) fn broken(&mut self) -> Option<String> {
-        self.processes.iter_mut().find_map(Process::broken)
+        self.processes.iter_mut().find_map(|(_, process)| process.broken())
     }
 }
 

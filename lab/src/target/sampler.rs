@@ -9,16 +9,29 @@ use std::time::Duration;
 
 use base::{Clock, SystemClock, limits};
 
-use super::proc::{self, MachineTime, Used};
+use super::ports::{self, Ports};
+use super::proc::{self, Descriptors, MachineTime, Used};
+use super::shares::{self, Share};
+use crate::machine;
 use crate::result::{Ground, Use};
 
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Whose use is looked at; empty: nobody's.
+/// Whose use is looked at.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
-    pub(crate) target: Vec<u32>,
-    pub(crate) backend: Vec<u32>,
+    pub(crate) target: Part,
+    pub(crate) backend: Part,
+    pub(crate) helper: Part,
+    /// The generator is this process.
+    pub(crate) generator_cores: Option<Vec<usize>>,
+}
+
+/// Some processes, none if there are no such, and the CPUs that they were pinned to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) pids: Vec<u32>,
+    pub(crate) cores: Option<Vec<usize>>,
 }
 
 /// What was found over the measured time.
@@ -26,11 +39,12 @@ pub(crate) struct Watched {
 pub(crate) struct Found {
     pub(crate) target: Option<Use>,
     pub(crate) backend: Option<Use>,
+    pub(crate) helper: Option<Use>,
     pub(crate) generator: Option<Use>,
     pub(crate) ground: Ground,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Look {
     at_us: u64,
     parts: [Used; PARTS],
@@ -38,27 +52,28 @@ struct Look {
     ports: u64,
 }
 
-/// Target, backend, generator.
-const PARTS: usize = 3;
+/// Target, backend, helper, generator.
+const PARTS: usize = 4;
 
 pub(crate) struct Sampler {
     clock: SystemClock,
     stop: Sender<()>,
     thread: JoinHandle<Vec<Look>>,
-    descriptors_limit: u64,
+    parts: [Part; PARTS],
 }
 
 impl Sampler {
     pub(crate) fn start(watched: &Watched) -> Self {
+        // As the load would do a moment later: until then its limit is another one.
+        machine::raise_open_files();
         let clock = SystemClock::new();
-        let own = vec![std::process::id()];
-        let roots = [watched.target.clone(), watched.backend.clone(), own.clone()];
-        let everyone = watched.target.iter().chain(&watched.backend).chain(&own);
-        let limit = everyone.map(|&pid| proc::open_files_limit(pid)).min().unwrap_or(0);
+        let Watched { target, backend, helper, generator_cores } = watched.clone();
+        let generator = Part { pids: vec![std::process::id()], cores: generator_cores };
+        let parts = [target, backend, helper, generator];
         let (stop, stopped) = channel();
-        let looking = clock.clone();
+        let (looking, roots) = (clock.clone(), parts.each_ref().map(|part| part.pids.clone()));
         let thread = thread::spawn(move || look(&looking, &roots, &stopped));
-        Self { clock, stop, thread, descriptors_limit: limit }
+        Self { clock, stop, thread, parts }
     }
 
     /// Microseconds since the start, the clock of [`Sampler::finish`].
@@ -71,40 +86,52 @@ impl Sampler {
         drop(self.stop);
         let looks = self.thread.join().unwrap_or_default();
         let within = |look: &&Look| (from_us..=until_us).contains(&look.at_us);
-        let looks: Vec<Look> = looks.iter().filter(within).copied().collect();
+        let looks: Vec<Look> = looks.iter().filter(within).cloned().collect();
         let Some((first, last)) = looks.first().zip(looks.last()) else {
             return Found::default();
         };
-        let [target, backend, generator] = [0, 1, 2].map(|part| used(&looks, part, rate_per_s));
-        let machine = last.machine;
-        let all_us = machine.all_us.saturating_sub(first.machine.all_us);
-        let cpu = |look: &Look| {
-            look.parts.iter().map(|used| used.cpu_user_us + used.cpu_system_us).sum::<u64>()
-        };
-        let ours_us = cpu(last).saturating_sub(cpu(first));
-        let busy_us = machine.busy_us.saturating_sub(first.machine.busy_us);
-        let percent =
-            |part: u64| if all_us > 0 { part as f64 / all_us as f64 * 100.0 } else { 0.0 };
+        let [target, backend, helper, generator] =
+            [0, 1, 2, 3].map(|part| used(&looks, part, rate_per_s));
+        let others = shares::others(
+            &last.machine.since(&first.machine),
+            &shares_of(&self.parts, first, last),
+        );
+        let ports = ports::available();
+        let descriptors = looks
+            .iter()
+            .flat_map(|look| look.parts.iter().map(|used| used.descriptors))
+            .fold(Descriptors::default(), Descriptors::fuller);
         let ground = Ground {
-            steal_percent: percent(machine.steal_us.saturating_sub(first.machine.steal_us)),
-            other_cpu_percent: percent(busy_us.saturating_sub(ours_us)),
+            steal_percent: others.steal,
+            other_cpu_percent: others.other,
+            pinned_steal_percent: others.pinned_steal,
+            pinned_other_cpu_percent: others.pinned_other,
             clock_step_us: clock_step_us(&self.clock),
             ports_in_use: looks.iter().map(|look| look.ports).max().unwrap_or(0),
-            ports_available: proc::ports_available(),
-            descriptors: looks
-                .iter()
-                .flat_map(|look| look.parts.iter().map(|used| used.descriptors))
-                .max()
-                .unwrap_or(0),
-            descriptors_limit: self.descriptors_limit,
+            ports_available: ports.len() as u64,
+            descriptors: descriptors.open,
+            descriptors_limit: descriptors.limit,
         };
-        Found { target, backend, generator, ground }
+        Found { target, backend, helper, generator, ground }
     }
+}
+
+/// What each part that is there used between two looks.
+fn shares_of(parts: &[Part; PARTS], first: &Look, last: &Look) -> Vec<Share> {
+    let cpu_us = |used: &Used| used.cpu_user_us + used.cpu_system_us;
+    let used = parts.iter().zip(first.parts.iter().zip(&last.parts));
+    used.filter(|(part, _)| !part.pids.is_empty())
+        .map(|(part, (from, to))| Share {
+            used_us: cpu_us(to).saturating_sub(cpu_us(from)),
+            cores: part.cores.clone(),
+        })
+        .collect()
 }
 
 fn look(clock: &SystemClock, roots: &[Vec<u32>; PARTS], stopped: &Receiver<()>) -> Vec<Look> {
     let mut looks = Vec::new();
     let mut families = [const { Vec::new() }; PARTS];
+    let mut ports = Ports::default();
     while looks.len() < limits::LAB_LOOKS_MAX {
         // Who belongs to whom changes seldom, and finding out reads all of /proc.
         if looks.len() % 16 == 0 {
@@ -113,13 +140,13 @@ fn look(clock: &SystemClock, roots: &[Vec<u32>; PARTS], stopped: &Receiver<()>) 
                 roots => proc::families(roots),
             });
             // The generator started the others: they are no part of it.
-            families[2].truncate(1);
+            families[PARTS - 1].truncate(1);
         }
         looks.push(Look {
             at_us: clock.now_us(),
             parts: families.each_ref().map(|pids| proc::used(pids)),
             machine: proc::machine_time(),
-            ports: proc::ports_in_use(),
+            ports: ports.look(),
         });
         if stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
             break;
@@ -174,7 +201,8 @@ mod tests {
                 threads: 2,
                 ..Used::default()
             };
-            Look { at_us, parts: [used, Used::default(), Used::default()], ..Look::default() }
+            let nobody = Used::default();
+            Look { at_us, parts: [used, nobody, nobody, nobody], ..Look::default() }
         };
         let looks = [
             look(0, 100, 10, 0),

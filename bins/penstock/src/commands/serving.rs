@@ -158,7 +158,7 @@ fn texts(board: &Arc<Board>) -> Texts {
 /// Shows what is wrong with files.
 fn told(diagnostics: &[Diagnostic]) -> Failure {
     for diagnostic in diagnostics {
-        eprintln!("{diagnostic}");
+        super::note(&format!("{diagnostic}\n"));
     }
     Failure::Told
 }

@@ -12,7 +12,7 @@ use lab::raw::Raw;
 
 use super::agent::read_secret;
 use super::sent::Sent;
-use crate::commands::{deliver_new, is_kept, kept, say};
+use crate::commands::{deliver_new, is_kept, kept, note, say};
 use crate::failure::Failure;
 
 /// Put load on a URL and report latency, throughput and errors
@@ -172,9 +172,9 @@ fn show(progress: &Progress) {
         progress.left.as_secs()
     );
     if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{line}");
+        note(&format!("\r\x1b[K{line}"));
     } else {
-        eprintln!("{line}");
+        note(&format!("{line}\n"));
     }
 }
 

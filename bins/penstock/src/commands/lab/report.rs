@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lab::report::{self, PngError, View, folder};
 
-use crate::commands::{counted, say};
+use crate::commands::{counted, note, say};
 use crate::failure::Failure;
 
 /// Make tables, charts and one page of a results folder
@@ -40,7 +40,7 @@ pub(crate) fn run(asked: &Report) -> Result<(), Failure> {
     let (cases, charts) = (counted(written.cases, "case"), counted(written.charts, "chart"));
     say(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()));
     if !written.pngs {
-        eprintln!("penstock: {}", PngError::Font);
+        note(&format!("penstock: {}\n", PngError::Font));
     }
     Ok(())
 }

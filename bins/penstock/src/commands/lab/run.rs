@@ -1,6 +1,6 @@
 //! `penstock lab run`: a suite, case by case.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use lab::matrix::{self, Event, Failed, Suite, Summary};
 use lab::result::{CaseResult, State};
 
 use crate::commands::signals::{Asked, Signals};
-use crate::commands::{counted, say};
+use crate::commands::{counted, note, say};
 use crate::failure::Failure;
 
 /// Run a suite: targets x scenarios x users x sizes x delays
@@ -151,21 +151,19 @@ impl Screen {
 
     fn keep(&mut self, text: &str) {
         self.clear();
-        eprintln!("{text}");
+        note(&format!("{text}\n"));
     }
 
     fn passing(&mut self, text: &str) {
         if std::io::stderr().is_terminal() {
-            eprint!("\r\x1b[K{text}");
-            // A line that isn't shown is no loss.
-            let _ = std::io::stderr().flush();
+            note(&format!("\r\x1b[K{text}"));
             self.line = true;
         }
     }
 
     fn clear(&mut self) {
         if std::mem::take(&mut self.line) {
-            eprint!("\r\x1b[K");
+            note("\r\x1b[K");
         }
     }
 }

@@ -1,0 +1,122 @@
+//! Ports that outgoing connections hold: in use, or waiting after their close. Source: proc(5).
+//!
+//! The kernel gives a port again for another destination, so what runs out is the ports towards one. On
+//! loopback both ends of a connection are here; the end that was called has no such port.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::ops::RangeInclusive;
+
+/// Counts again when there are so many more sockets, in eighths, or after so many looks: a table of all
+/// connections isn't read for nothing.
+const MORE: u64 = 9;
+const LOOKS: u32 = 16;
+
+/// Counts now and then.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    sockets: u64,
+    looks: u32,
+    most: u64,
+}
+
+impl Ports {
+    /// Ports towards the destination that has most, as far as is known.
+    pub(crate) fn look(&mut self) -> u64 {
+        let sockets = sockets();
+        if self.looks == 0 || sockets * 8 > self.sockets * MORE {
+            (self.sockets, self.looks) = (sockets, LOOKS);
+            self.most = in_use(&available());
+        }
+        self.looks -= 1;
+        self.most
+    }
+}
+
+/// Ports that the kernel gives to outgoing connections.
+pub(crate) fn available() -> RangeInclusive<u16> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut ends = text.split_ascii_whitespace().filter_map(|word| word.parse::<u16>().ok());
+    let ends = ends.next().zip(ends.next());
+    // Empty where it isn't known.
+    ends.map_or(RangeInclusive::new(1, 0), |(first, last)| first..=last)
+}
+
+fn in_use(available: &RangeInclusive<u16>) -> u64 {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().filter_map(|t| File::open(t).ok());
+    tables.map(|table| most(BufReader::new(table), available)).max().unwrap_or(0)
+}
+
+/// Most ports towards one destination in a table of the kernel's.
+fn most(table: impl BufRead, available: &RangeInclusive<u16>) -> u64 {
+    let mut towards: HashMap<(u128, u128, u16), u64> = HashMap::new();
+    for line in table.lines().map_while(Result::ok) {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let ends = words.next().and_then(end).zip(words.next().and_then(end));
+        if let Some(((from, port), (to, called))) = ends
+            && called != 0
+            && available.contains(&port)
+        {
+            *towards.entry((from, to, called)).or_default() += 1;
+        }
+    }
+    towards.into_values().max().unwrap_or(0)
+}
+
+/// `0100007F:1F90`: address and port. The heading has none.
+fn end(text: &str) -> Option<(u128, u16)> {
+    let (address, port) = text.split_once(':')?;
+    Some((u128::from_str_radix(address, 16).ok()?, u16::from_str_radix(port, 16).ok()?))
+}
+
+/// TCP sockets, whatever they are for.
+fn sockets() -> u64 {
+    let text = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("TCP:")).unwrap_or_default();
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let of = |name: &str| {
+        let pair = words.chunks_exact(2).find(|pair| pair.first() == Some(&name));
+        pair.and_then(|pair| pair.get(1)?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    of("inuse") + of("tw")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_connection_holds_one_port_towards_where_it_goes() {
+        const TABLE: &str = "  sl  local_address rem_address   st\n\
+            0: 0100007F:9C40 00000000:0000 0A 00000000:00000000\n\
+            1: 0100007F:9C41 0100007F:9C40 01 00000000:00000000\n\
+            2: 0100007F:9C42 0100007F:9C40 06 00000000:00000000\n\
+            3: 0100007F:9C40 0100007F:9C41 01 00000000:00000000\n\
+            4: 0100007F:9C41 0200007F:9C40 01 00000000:00000000\n\
+            5: 0100007F:0050 0100007F:9C44 01 00000000:00000000\n";
+        assert_eq!(most(TABLE.as_bytes(), &(0x9C40..=0x9CFF)), 2);
+        assert_eq!(most(TABLE.as_bytes(), &(0x9C42..=0x9CFF)), 1);
+        assert_eq!(most(&b""[..], &(1..=9)), 0);
+    }
+
+    #[test]
+    fn both_ends_on_this_host_count_once() {
+        const CONNECTIONS: usize = 40;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let ends: Vec<_> = (0..CONNECTIONS)
+            .map(|_| (TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
+            .collect();
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        // Others may be connected to somewhere meanwhile; to this listener nobody is.
+        let port = format!(":{:04X} ", address.port());
+        let ours: Vec<&str> = table.lines().filter(|line| line.contains(&port)).collect();
+        assert_eq!(ours.len(), 2 * CONNECTIONS + 1);
+        assert_eq!(most(ours.join("\n").as_bytes(), &available()), CONNECTIONS as u64);
+        assert!(Ports::default().look() >= CONNECTIONS as u64);
+        drop(ends);
+    }
+}
