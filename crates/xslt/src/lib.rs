@@ -66,7 +66,7 @@ impl Stylesheet {
     /// # Errors
     /// With the place: what isn't well-formed, what XSLT 1.0 doesn't allow, and what isn't supported.
     pub fn compile(bytes: &[u8], resolver: &dyn Resolver) -> Result<Self, CompileError> {
-        let main = xml::Document::parse(bytes).map_err(|error| CompileError {
+        let main = load::parse(bytes, None).map_err(|error| CompileError {
             line: error.line,
             column: error.column,
             uri: String::new(),

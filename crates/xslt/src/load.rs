@@ -1,7 +1,7 @@
 //! The sheets of a stylesheet: the main one and what it includes and imports, in the order of section 2.6.
 
 use base::limits;
-use xml::{Document, Kind, Node};
+use xml::{Doctype, Document, Kind, Node, Options, XmlError};
 
 use crate::error::{CompileError, Place};
 use crate::is_out;
@@ -90,6 +90,13 @@ pub(crate) fn place(node: Node<'_>, uri: &str) -> Place {
     Place { line: position.line, column: position.column, uri: uri.to_owned() }
 }
 
+/// Reads a sheet, or what `document()` names, with the internal subset of its document type, in which sheets
+/// declare `nbsp` and its like. External subsets and entities are never read.
+pub(crate) fn parse(bytes: &[u8], base_uri: Option<String>) -> Result<Document, XmlError> {
+    let options = Options { doctype: Doctype::ReadInternal, base_uri, ..Options::default() };
+    Document::parse_with(bytes, &options)
+}
+
 impl<'t> Loader<'t> {
     pub(crate) fn new(pool: &'t Pool, resolver: &'t dyn Resolver) -> Self {
         Self {
@@ -154,7 +161,7 @@ impl<'t> Loader<'t> {
                 let href = said(node, "href");
                 let href = href.ok_or_else(|| refuse(node, "`href` is missing".to_owned()))?;
                 let found = self.resolver.read(href, uri).map_err(|why| refuse(node, why))?;
-                let other = Document::parse(&found.bytes).map_err(|error| {
+                let other = parse(&found.bytes, None).map_err(|error| {
                     Place { line: error.line, column: error.column, uri: found.uri.clone() }
                         .refuse(error.kind.to_string())
                 })?;

@@ -257,3 +257,77 @@ fn the_uri_of_an_unparsed_entity_is_that_of_its_declaration() {
     compiled.transform(&source, &Params::new(), &mut out).unwrap();
     assert_eq!(out, b"p.gif q.gif ");
 }
+
+/// `text` as a sheet with a document type in front.
+fn with_subset(subset: &str, text: &str) -> String {
+    format!("<!DOCTYPE xsl:stylesheet {subset}>{}", sheet(text))
+}
+
+#[test]
+fn sheets_and_documents_may_declare_entities_and_ids_in_their_internal_subset() {
+    const SUBSET: &str = "<!DOCTYPE d SYSTEM 'never-read.dtd' [<!ENTITY e 'entity'><!ATTLIST i k ID #IMPLIED f CDATA 'default'>]>";
+    const NBSP: &str =
+        "[<!ENTITY nbsp \"&#160;\"><!ENTITY each \"<xsl:for-each select='a/*'>.</xsl:for-each>\">]";
+    let main = "<xsl:import href='low'/><xsl:template match='/'><o>&nbsp;<xsl:copy-of select=\"string('&nbsp;')\"/>&each;\
+                <xsl:call-template name='low'/><xsl:value-of select=\"document('d')/d\"/>\
+                <xsl:for-each select=\"document('d')\"><xsl:value-of select=\"id('k')/@f\"/></xsl:for-each></o></xsl:template>";
+    struct Subsets;
+    impl Resolver for Subsets {
+        fn read(&self, href: &str, _: &str) -> Result<Resolved, String> {
+            let low = "<xsl:template name='low'>,low&nbsp;,</xsl:template>";
+            let text = match href {
+                "low" => with_subset(NBSP, low),
+                "d" => format!("{SUBSET}<d>&e;<i k='k'/></d>"),
+                other => return Err(format!("{other} was asked for")),
+            };
+            Ok(Resolved { bytes: text.into_bytes(), uri: href.to_owned() })
+        }
+    }
+    let compiled = Stylesheet::compile(with_subset(NBSP, main).as_bytes(), &Subsets).unwrap();
+    let source = xml::Document::parse(b"<a><b/><c/></a>").unwrap();
+    let mut out = Vec::new();
+    compiled.transform_with(&source, &Params::new(), &Subsets, &mut out).unwrap();
+    let expected = "<o>\u{a0}\u{a0}..,low\u{a0},entitydefault</o>";
+    assert_eq!(bare(&String::from_utf8(out).unwrap()), expected);
+}
+
+#[test]
+fn what_stands_outside_of_a_sheet_is_never_read_for_its_entities() {
+    let main = "<xsl:template match='/'>&e;</xsl:template>";
+    for (subset, expected) in [
+        ("SYSTEM 'e.dtd'", "the entity `e` isn't declared in the document itself"),
+        ("[<!ENTITY e SYSTEM 'e.xml'>]", "external"),
+        ("[<!ENTITY % p SYSTEM 'p.ent'>%p;]", "entit"),
+    ] {
+        let files = Files(&[("e.dtd", "<!ENTITY e 'read'>"), ("e.xml", "read")], Mutex::default());
+        let refused = Stylesheet::compile(with_subset(subset, main).as_bytes(), &files);
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains(expected), "{subset}: {error}");
+    }
+}
+
+#[test]
+fn what_the_entities_of_a_document_grow_to_counts_as_made() {
+    let mut subset = "<!ENTITY e '0123456789abcdef'>".to_owned();
+    for level in 0..12 {
+        let before = if level == 0 { "e".to_owned() } else { format!("e{}", level - 1) };
+        subset += &format!("<!ENTITY e{level} '&{before};&{before};'>");
+    }
+    struct Grows(String);
+    impl Resolver for Grows {
+        fn read(&self, href: &str, _: &str) -> Result<Resolved, String> {
+            Ok(Resolved { bytes: self.0.clone().into_bytes(), uri: href.to_owned() })
+        }
+    }
+    let grows = Grows(format!("<!DOCTYPE d [{subset}]><d>&e11;</d>"));
+    let main = "<xsl:template match='/'><o><xsl:if test=\"document('d')\"/></o></xsl:template>";
+    let run = |made_bytes: usize| {
+        let compiled = Stylesheet::compile(sheet(main).as_bytes(), &grows).unwrap();
+        let compiled = compiled.limited(xslt::Limits { made_bytes, ..xslt::Limits::default() });
+        let source = xml::Document::parse(b"<a/>").unwrap();
+        compiled.transform_with(&source, &Params::new(), &grows, &mut Vec::new())
+    };
+    let error = run(60_000).unwrap_err().to_string();
+    assert!(error.contains("when it had made 60000 bytes"), "{error}");
+    assert_eq!(run(70_000), Ok(()));
+}

@@ -334,15 +334,14 @@ impl<'d> World<'d> {
             self.documents.insert(asked, known);
             return Ok(known.root().into());
         }
-        let options = xml::Options { base_uri: Some(read.uri.clone()), ..Default::default() };
-        let document = Document::parse_with(&read.bytes, &options)
+        let document = crate::load::parse(&read.bytes, Some(read.uri.clone()))
             .map_err(|error| EvalError::Caller(format!("{}: {error}", read.uri)))?;
         let document = if self.program.spaces.tests.iter().any(|test| test.strip) {
             crate::space::stripped(&document, &self.program.spaces)
         } else {
             document
         };
-        self.made(read.bytes.len())?;
+        self.made(read.bytes.len().max(text_bytes(&document)))?;
         let document = self.keep(document)?;
         self.documents.insert(asked, document);
         self.documents.insert(read.uri, document);
@@ -377,4 +376,13 @@ impl<'d> World<'d> {
         let text = document.root().first_child().filter(|node| node.kind() == Kind::Text);
         Ok(text.map_or_else(NodeSet::new, NodeSet::from))
     }
+}
+
+/// Bytes of text and of the values of attributes. Entities make these more than the bytes that were read.
+fn text_bytes(document: &Document) -> usize {
+    let nodes = document.root().descendants();
+    nodes
+        .flat_map(|node| std::iter::once(node).chain(node.attributes()))
+        .map(|node| node.text().len())
+        .sum()
 }
