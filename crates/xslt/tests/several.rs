@@ -331,3 +331,28 @@ fn what_the_entities_of_a_document_grow_to_counts_as_made() {
     assert!(error.contains("when it had made 60000 bytes"), "{error}");
     assert_eq!(run(70_000), Ok(()));
 }
+
+#[test]
+fn the_fragment_of_a_reference_is_an_id_and_is_no_part_of_what_is_asked_for() {
+    const D: (&str, &str) = (
+        "d.xml",
+        "<!DOCTYPE d [<!ATTLIST i k ID #IMPLIED>]><d><i k='one'>1</i><i k='two'>2</i></d>",
+    );
+    const R: (&str, &str) = ("r.xml", "<r><f>d.xml#two</f><f>d.xml#no</f><f>d.xml#one</f></r>");
+    for (select, expected) in [
+        ("document('d.xml#two')", Ok("2")),
+        ("count(document('d.xml#two') | document('d.xml')/d/i)", Ok("2")),
+        ("count(document('d.xml#no'))", Ok("0")),
+        ("name(document('d.xml#')/*)", Ok("d")),
+        ("document('#one', document('d.xml'))", Ok("1")),
+        ("count(document('#no'))", Ok("0")),
+        ("count(document(document('r.xml')/r/f))", Ok("2")),
+        ("document('d.xml#xpointer(/d)')", Err("`#xpointer(/d)` isn't supported: only IDs")),
+        ("document('no.xml#one')", Err("no file no.xml")),
+    ] {
+        let main = format!(
+            "<xsl:output method='text'/><xsl:template match='/'><xsl:value-of select=\"{select}\"/></xsl:template>"
+        );
+        check(&main, &[D, R], expected);
+    }
+}

@@ -302,13 +302,34 @@ impl<'d> World<'d> {
             Some(Value::NodeSet(nodes)) => {
                 for item in &nodes {
                     let base = given.unwrap_or(item);
-                    found.push(self.one_document(&item.string_value(), sheet, Some(base))?);
+                    found.extend(self.one_reference(&item.string_value(), sheet, Some(base))?);
                 }
             }
-            Some(other) => found.push(self.one_document(&other.into_string(), sheet, given)?),
+            Some(other) => found.extend(self.one_reference(&other.into_string(), sheet, given)?),
             None => {}
         }
         Ok(NodeSet::from_unordered(found))
+    }
+
+    /// A URI reference. Only what stands before the `#` is asked for; the fragment is the ID of an element
+    /// in what was read, and gives no node where no element has it.
+    fn one_reference(
+        &mut self,
+        reference: &str,
+        sheet: &str,
+        beside: Option<Item<'d>>,
+    ) -> Answer<Option<Item<'d>>> {
+        let Some((href, fragment)) = reference.split_once('#') else {
+            return self.one_document(reference, sheet, beside).map(Some);
+        };
+        if !fragment.is_empty() && !xml::is_ncname(fragment) {
+            return fail(format!("`#{fragment}` isn't supported: only IDs of elements are"));
+        }
+        let root = self.one_document(href, sheet, beside)?;
+        if fragment.is_empty() {
+            return Ok(Some(root));
+        }
+        Ok(root.holder().document().element_by_id(fragment).map(Item::from))
     }
 
     /// Beside the document of the node `beside`, else beside the sheet.
