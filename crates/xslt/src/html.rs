@@ -100,11 +100,7 @@ impl HtmlWriter {
     }
 
     fn has(&self, c: char) -> bool {
-        match self.options.encoding {
-            Encoding::Utf8 | Encoding::Utf16 => true,
-            Encoding::UsAscii => c.is_ascii(),
-            Encoding::Iso8859_1 => u32::from(c) < 0x100,
-        }
+        crate::output::has(self.options.encoding, c)
     }
 
     /// Text that has to come out as it is.
@@ -337,6 +333,7 @@ impl Sink for HtmlWriter {
             Some((at, _)) if at >= mark => Err(bad()),
             None if uri.is_empty() => Ok(()),
             Some(_) | None => {
+                self.check_exact(prefix)?;
                 self.bindings.push((prefix.to_owned(), uri.to_owned()));
                 Ok(())
             }
@@ -351,6 +348,7 @@ impl Sink for HtmlWriter {
             return Err(WriteError::BadName(name.local.to_owned()));
         }
         self.check_exact(name.local)?;
+        self.check_exact(name.prefix)?;
         let Some(tag) = &mut self.pending else { return Err(WriteError::NotInStartTag) };
         let known = tag.attributes.iter_mut().find(|attribute| {
             attribute.local == name.local && attribute.namespace == name.namespace

@@ -18,7 +18,7 @@ use xpath::{Context, ExpandedName, Item, Value};
 
 use crate::error::{Place, TransformError};
 use crate::load::Resolver;
-use crate::output::Output;
+use crate::output::{Output, cant_say};
 use crate::pool::Pool;
 use crate::program::Program;
 use machine::Machine;
@@ -102,13 +102,29 @@ impl Default for Limits {
 pub(crate) struct Failure {
     message: String,
     place: Option<Place>,
+    /// The operation that is to blame, where it isn't the one that was being done.
+    op: Option<usize>,
 }
 
 pub(crate) type Ran<T = ()> = Result<T, Failure>;
 
+impl Failure {
+    /// The operation `op` is to blame, not the one that is being done.
+    pub(crate) fn made_by(self, op: Option<usize>) -> Self {
+        Self { op, ..self }
+    }
+
+    /// With its place: that of the operation to blame, or else of `doing`.
+    fn placed(mut self, program: &Program, doing: Option<usize>) -> Self {
+        let op = self.op.or(doing);
+        self.place = self.place.or_else(|| program.places.get(op?).cloned());
+        self
+    }
+}
+
 impl From<String> for Failure {
     fn from(message: String) -> Self {
-        Self { message, place: None }
+        Self { message, place: None, op: None }
     }
 }
 
@@ -242,23 +258,23 @@ fn run<'d>(
     let mut machine = Machine::new(&mut world, Context::new(source.root()), output);
     machine.start_at_root()?;
     let mut output = machine.into_output();
-    output.decided(false)?;
+    output.decided(false).map_err(|failure| failure.placed(program, None))?;
     match output {
         Output::Html(writer) => {
-            let text = writer.finish().map_err(|error| Failure::from(error.to_string()))?;
+            let text = writer.finish()?;
             encoded(text, program.output.writer.encoding)
         }
-        Output::Writer(writer) => writer.finish().map_err(|error| Failure::from(error.to_string())),
-        Output::Plain(text) => encoded(text, program.output.writer.encoding),
+        Output::Writer(writer) => Ok(writer.finish()?),
+        Output::Plain(text, encoding) => encoded(text, encoding),
         Output::Tree(_) | Output::Text(_) | Output::Undecided(_) => {
             Err("the output isn't complete".into())
         }
     }
 }
 
-/// The output method `text`: section 16.3.
+/// Text that was checked when it was made, in its encoding.
 fn encoded(text: String, encoding: xml::Encoding) -> Ran<Vec<u8>> {
-    let cant = |c: char| Failure::from(format!("`{c}` can't be said in {}", encoding.name()));
+    let cant = |c: char| cant_say(c, encoding);
     match encoding {
         xml::Encoding::Utf8 => Ok(text.into_bytes()),
         xml::Encoding::Utf16 => {

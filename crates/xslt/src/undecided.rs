@@ -7,11 +7,13 @@ use xml::Writer;
 use crate::html::HtmlWriter;
 use crate::output::Output;
 use crate::program::{Method, OutputSpec};
+use crate::run::Ran;
 
 #[derive(Debug, Default)]
 pub(crate) struct Undecided {
     spec: Arc<OutputSpec>,
-    pieces: Vec<Piece>,
+    /// With the operation that made each, once that is done: what is wrong with one is told of its place.
+    pieces: Vec<(Piece, Option<usize>)>,
 }
 
 #[derive(Debug)]
@@ -22,9 +24,9 @@ enum Piece {
 }
 
 /// The output of a run, by what the sheet says of it.
-pub(crate) fn output(spec: &Arc<OutputSpec>) -> Result<Output, String> {
+pub(crate) fn output(spec: &Arc<OutputSpec>) -> Ran<Output> {
     match spec.method {
-        Method::Text => Ok(Output::Plain(String::new())),
+        Method::Text => Ok(Output::Plain(String::new(), spec.writer.encoding)),
         Method::Html => Ok(html(spec)),
         Method::Xml => xml(spec),
         Method::Unsaid => {
@@ -38,8 +40,8 @@ fn html(spec: &OutputSpec) -> Output {
     Output::Html(Box::new(HtmlWriter::new(Arc::clone(&spec.html))))
 }
 
-fn xml(spec: &OutputSpec) -> Result<Output, String> {
-    let writer = Writer::new(spec.writer.clone()).map_err(|error| error.to_string())?;
+fn xml(spec: &OutputSpec) -> Ran<Output> {
+    let writer = Writer::new(spec.writer.clone())?;
     Ok(Output::Writer(Box::new(writer)))
 }
 
@@ -48,28 +50,36 @@ impl Undecided {
     pub(crate) fn takes_text(&mut self, text: &str) -> bool {
         let space = text.bytes().all(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n'));
         if space && !text.is_empty() {
-            self.pieces.push(Piece::Space(text.to_owned()));
+            self.pieces.push((Piece::Space(text.to_owned()), None));
         }
         space
     }
 
     pub(crate) fn comment(&mut self, text: &str) {
-        self.pieces.push(Piece::Comment(text.to_owned()));
+        self.pieces.push((Piece::Comment(text.to_owned()), None));
     }
 
     pub(crate) fn instruction(&mut self, target: &str, data: &str) {
-        self.pieces.push(Piece::Instruction(target.to_owned(), data.to_owned()));
+        self.pieces.push((Piece::Instruction(target.to_owned(), data.to_owned()), None));
+    }
+
+    /// What came last was made by the operation `op`.
+    pub(crate) fn made_by(&mut self, op: usize) {
+        for (_, by) in self.pieces.iter_mut().rev().take_while(|(_, by)| by.is_none()) {
+            *by = Some(op);
+        }
     }
 
     /// The output of that method, with what waited.
-    pub(crate) fn decide(self, is_html: bool) -> Result<Output, String> {
+    pub(crate) fn decide(self, is_html: bool) -> Ran<Output> {
         let mut output = if is_html { html(&self.spec) } else { xml(&self.spec)? };
-        for piece in self.pieces {
-            match piece {
-                Piece::Space(text) => output.text(&text)?,
-                Piece::Comment(text) => output.comment(&text)?,
-                Piece::Instruction(target, data) => output.instruction(&target, &data)?,
-            }
+        for (piece, op) in self.pieces {
+            let done = match piece {
+                Piece::Space(text) => output.text(&text),
+                Piece::Comment(text) => output.comment(&text),
+                Piece::Instruction(target, data) => output.instruction(&target, &data),
+            };
+            done.map_err(|failure| failure.made_by(op))?;
         }
         Ok(output)
     }

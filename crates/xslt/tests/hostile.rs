@@ -425,3 +425,76 @@ fn html_and_its_values_stay_what_they_are_whatever_they_hold() {
     assert!(html("<xsl:processing-instruction name='p'>a>b</xsl:processing-instruction>").is_err());
     assert!(html("<xsl:element name='a b'/>").is_err());
 }
+
+#[test]
+fn errors_of_what_waited_or_is_encoded_at_the_end_are_told_of_the_instruction_that_made_it() {
+    let of = |output: &str, body: &str| {
+        error_of(&format!(
+            "<xsl:output {output}/>\n<xsl:template match='/'>\n{body}</xsl:template>"
+        ))
+    };
+    let bad = "<xsl:processing-instruction name='{name(*)}'>\u{20ac}</xsl:processing-instruction>";
+    let xml = "<xsl:processing-instruction name='x{name(/..)}ml'/>";
+    for (output, body, place, expected) in [
+        ("", xml.to_owned(), "line 3, column 1:", "`xml` isn't a name"),
+        (
+            "",
+            format!("<xsl:comment>c</xsl:comment>\n{xml}\n<o/>"),
+            "line 4, column 1:",
+            "`xml` isn't a name",
+        ),
+        (
+            "",
+            format!("<xsl:text> </xsl:text>\n{xml}\n<html/>"),
+            "line 4, column 1:",
+            "`xml` isn't a name",
+        ),
+        (
+            "encoding='US-ASCII'",
+            format!("<xsl:comment/>\n\n{bad}"),
+            "line 5, column 1:",
+            "US-ASCII",
+        ),
+        (
+            "method='text' encoding='US-ASCII'",
+            "<xsl:text>a</xsl:text>\n<xsl:text>\u{e9}</xsl:text>\n<xsl:text>b</xsl:text>"
+                .to_owned(),
+            "line 4, column 1:",
+            "`\u{e9}` can't be said in US-ASCII",
+        ),
+        (
+            "method='text' encoding='ISO-8859-1'",
+            "<xsl:text>\u{e9}</xsl:text>\n<xsl:value-of select='\"\u{20ac}\"'/>".to_owned(),
+            "line 4, column 1:",
+            "`\u{20ac}` can't be said in ISO-8859-1",
+        ),
+        (
+            "method='text' encoding='US-ASCII'",
+            "<xsl:variable name='v'><a>\u{20ac}</a></xsl:variable>\n<xsl:copy-of select='$v'/>"
+                .to_owned(),
+            "line 4, column 1:",
+            "`\u{20ac}` can't be said in US-ASCII",
+        ),
+        (
+            "method='html' encoding='US-ASCII'",
+            "<a>\n<xsl:attribute name='\u{e9}:b' namespace='u'/></a>".to_owned(),
+            "line 4, column 1:",
+            "`\u{e9}` can't be written in US-ASCII",
+        ),
+    ] {
+        let error = of(output, &body);
+        assert!(error.starts_with(place) && error.contains(expected), "{output} {body}\n  {error}");
+    }
+}
+
+#[test]
+fn names_of_processing_instructions_that_are_fixed_are_checked_at_load() {
+    for name in ["xml", "XmL", "a:b", "1", " a"] {
+        let text = format!(
+            "<xsl:template match='no'>\n<xsl:processing-instruction name='{name}'/></xsl:template>"
+        );
+        let error = error_of(&text);
+        let expected = format!("`{name}` can't be the name of a processing instruction");
+        assert!(error.starts_with("line 2, column 1:") && error.contains(&expected), "{error}");
+    }
+}

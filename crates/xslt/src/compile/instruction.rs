@@ -8,7 +8,7 @@ use super::tables::{self, Stands};
 use super::{Compiled, Compiler};
 use crate::is_out;
 use crate::load::{XSL, is_out_element, is_xsl, said};
-use crate::program::Op;
+use crate::program::{Avt, Op};
 
 impl<'t> Compiler<'t> {
     /// The content of `parent`; elements of XSLT named in `head` may come first, and are the caller's.
@@ -144,6 +144,12 @@ impl<'t> Compiler<'t> {
             "processing-instruction" => {
                 let name = self.required(node, "name")?;
                 let name = self.template_text(node, "name", name)?;
+                if let Avt::Text(name) = &name
+                    && (!xml::is_ncname(name) || name.eq_ignore_ascii_case("xml"))
+                {
+                    let message = format!("`{name}` can't be the name of a processing instruction");
+                    return Err(self.refuse(node, message));
+                }
                 self.collect(node, Op::EndInstruction(name))
             }
             "message" => {

@@ -9,7 +9,7 @@ use xpath::{Context, Expression, Item, Value};
 
 use super::environment::Env;
 use super::make::{NODE_BYTES, hyphens_apart};
-use super::{Failure, Ran, World};
+use super::{Ran, World};
 use crate::output::Output;
 use crate::program::{Avt, Block, HALT, Op};
 
@@ -135,10 +135,11 @@ impl<'w, 'd> Machine<'w, 'd> {
 
     pub(super) fn one(&mut self) -> Ran {
         let pc = self.now.pc;
-        self.step(pc).map_err(|failure| match failure.place {
-            Some(_) => failure,
-            None => Failure { place: self.world.program.places.get(pc).cloned(), ..failure },
-        })
+        self.step(pc).map_err(|failure| failure.placed(self.world.program, Some(pc)))?;
+        if let Output::Undecided(wait) = &mut self.output {
+            wait.made_by(pc);
+        }
+        Ok(())
     }
 
     pub(super) fn spend(&mut self) -> Ran {

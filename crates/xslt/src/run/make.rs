@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use xml::{Kind, Node};
 use xpath::{Expression, Item, NodeSet, Value};
 
+use super::Ran;
 use super::machine::Machine;
-use super::{Failure, Ran};
 use crate::output::Output;
 use crate::program::{Literal, Op, ResultName, StampOp};
 
@@ -44,7 +44,7 @@ impl<'d> Machine<'_, 'd> {
             | Output::Html(_)
             | Output::Undecided(_)
             | Output::Tree(_)
-            | Output::Plain(_) => Err("the program collects no text here".into()),
+            | Output::Plain(..) => Err("the program collects no text here".into()),
         }
     }
 
@@ -55,7 +55,7 @@ impl<'d> Machine<'_, 'd> {
             | Output::Html(_)
             | Output::Undecided(_)
             | Output::Text(_)
-            | Output::Plain(_) => Err("the program builds no fragment here".into()),
+            | Output::Plain(..) => Err("the program builds no fragment here".into()),
         }
     }
 
@@ -196,10 +196,7 @@ impl<'d> Machine<'_, 'd> {
             Some(Op::Attribute(parts)) => self.avt(&parts.1).map(Cow::Owned),
             Some(_) | None => Err("the program has a hole at the wrong place".into()),
         };
-        let text = text.map_err(|failure| Failure {
-            place: failure.place.or_else(|| program.places.get(hole).cloned()),
-            ..failure
-        })?;
+        let text = text.map_err(|failure| failure.placed(program, Some(hole)))?;
         self.world.made(text.len())?;
         Ok(text)
     }
