@@ -184,6 +184,10 @@ fn a_year_of_two_digits_is_of_the_century_around_the_time_given() {
 fn the_xml_declaration_is_what_the_sheet_says() {
     for (output, expected) in [
         ("", "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<o>\u{e9}</o>".as_bytes()),
+        (
+            "<xsl:output version='9'/>",
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<o>\u{e9}</o>".as_bytes(),
+        ),
         ("<xsl:output omit-xml-declaration='yes'/>", "<o>\u{e9}</o>".as_bytes()),
         (
             "<xsl:output standalone='yes' encoding='ISO-8859-1'/>",
@@ -355,4 +359,16 @@ fn the_fragment_of_a_reference_is_an_id_and_is_no_part_of_what_is_asked_for() {
         );
         check(&main, &[D, R], expected);
     }
+}
+
+#[test]
+fn what_is_wrong_with_a_global_variable_is_told_of_its_sheet_line_and_column() {
+    const LOW: (&str, &str) = (
+        "low.xsl",
+        "<xsl:variable name='v'>\n <xsl:message terminate='yes'>no</xsl:message></xsl:variable>",
+    );
+    let main = "<xsl:import href='low.xsl'/>\n\n<xsl:template match='/'>\n<xsl:value-of select='$v'/></xsl:template>";
+    let error = run(main, &Files(&[LOW], Mutex::default()), &Params::new()).unwrap_err();
+    assert!(error.starts_with("line 4, column 1: "), "{error}");
+    assert!(error.ends_with("low.xsl: line 2, column 2: ended by xsl:message: no"), "{error}");
 }

@@ -21,7 +21,6 @@ impl<'t> Compiler<'t> {
             );
         }
         let mark = self.scope.len();
-        let visible = self.scope.len();
         let mut at_head = true;
         for node in parent.children() {
             match node.kind() {
@@ -46,7 +45,6 @@ impl<'t> Compiler<'t> {
                 | Kind::Namespace => {}
             }
         }
-        debug_assert_eq!(mark, visible);
         self.scope.truncate(mark);
         self.depth = self.depth.saturating_sub(1);
         Ok(())
@@ -161,7 +159,7 @@ impl<'t> Compiler<'t> {
             }
             // Its instruction is known, so it isn't needed: section 15.
             "fallback" => Ok(()),
-            _ => Err(self.refuse(node, format!("not supported yet: xsl:{name}"))),
+            _ => self.unknown(node),
         }
     }
 

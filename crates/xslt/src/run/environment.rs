@@ -11,6 +11,7 @@ use xpath::{
 
 use super::machine::Machine;
 use super::{Failure, Index, Known, World};
+use crate::error::{Place, TransformError};
 use crate::exslt;
 use crate::functions::{self, Function};
 use crate::is_out;
@@ -161,7 +162,9 @@ fn system_property(name: &ExpandedName) -> Value<'static> {
 impl From<Failure> for EvalError {
     fn from(failure: Failure) -> Self {
         Self::Caller(match failure.place {
-            Some(place) => format!("line {}: {}", place.line, failure.message),
+            Some(Place { line, column, uri }) => {
+                TransformError { line, column, uri, message: failure.message }.to_string()
+            }
             None => failure.message,
         })
     }
