@@ -274,6 +274,7 @@ fn expression_evaluates_every_language_over_payload_headers_and_variables() {
         (&["expression", "${payload.items[1]}", "--payload", "order.json"], "{\"sku\":\"b\",\"price\":20}\n", "", 0),
         (&["expression", "json-eval($.items[?(@.price < 10)].sku)", "--payload", "order.json"], "[\"a\"]\n", "", 0),
         (&["expression", "//symbol[. = 'IBM']", "--payload", "orders.xml"], "IBM\n", "", 0),
+        (&["expression", "string(//s:order/@id)", "--payload", "orders.xml", "--ns", "s=urn:shop"], "2\n", "", 0),
         (&["expression", "$trp:X-Tenant", "--headers", "headers.txt"], "acme\n", "", 0),
         (&["expression", "${headers.Host}", "--headers", "headers.txt"], "me:80\n", "", 0),
         (&["expression", "${headers[\"X-Tenant\"] + vars.suffix}", "--headers", "headers.json", "--vars", "vars.json"],

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use base::{SystemClock, limits};
 use clap::Args;
 use expression::json::{self, Kind, Ref};
+use expression::synapse::Mode;
 use expression::{EvalError, Expression, Scope, Value};
 use xml::Position;
 
 use super::source::{Source, complain, complain_of_expression, print, stdin_once};
+use super::xml::{binding, bound_once};
 use crate::failure::Failure;
 
 /// Evaluate an expression as a mediation would
@@ -23,6 +25,7 @@ use crate::failure::Failure;
   penstock expression '${payload.price * 2}' --payload order.json
   penstock expression 'json-eval($.items[0].sku)' --payload order.json
   penstock expression '//symbol' --payload order.xml
+  penstock expression '//s:order/@id' --payload order.xml --ns s=http://services.samples
   penstock expression '${headers[\"X-Tenant\"] + vars.suffix}' --headers headers.txt --vars vars.json
 
 headers.txt: `X-Tenant: acme`, a line for each, or a JSON object; vars.json: {\"suffix\": \"-eu\"}")]
@@ -39,13 +42,18 @@ pub(crate) struct Arguments {
     /// Variables: a JSON object
     #[arg(long, value_name = "FILE")]
     vars: Option<PathBuf>,
+    /// Bind a prefix of XPath to a namespace; again for more
+    #[arg(long, value_name = "P=URI", value_parser = binding)]
+    ns: Vec<(String, String)>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let files = [&arguments.payload, &arguments.headers, &arguments.vars];
     stdin_once(files.into_iter().flatten().map(PathBuf::as_path))?;
     let text = &arguments.expression;
-    let expression = Expression::compile(text).map_err(|error| {
+    bound_once(&arguments.ns)?;
+    let compiled = Expression::compile_with(text, Mode::Compatible, &arguments.ns);
+    let expression = compiled.map_err(|error| {
         let place = Position { line: error.line, column: error.column };
         complain_of_expression(text, place, error.message)
     })?;

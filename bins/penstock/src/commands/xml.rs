@@ -141,14 +141,7 @@ impl<'a> Given<'a> {
         namespaces: &'a [(String, String)],
         variables: &'a [(String, String)],
     ) -> Result<Self, Failure> {
-        let twice = |option: &str, name: &str| {
-            Failure::Usage(format!("{option} {name} is given twice; which one counts?"))
-        };
-        for (place, (prefix, _)) in namespaces.iter().enumerate() {
-            if namespaces.iter().take(place).any(|(known, _)| known == prefix) {
-                return Err(twice("--ns", prefix));
-            }
-        }
+        bound_once(namespaces)?;
         let mut given = Self { namespaces, variables: Vec::new() };
         for (name, value) in variables {
             let expanded = given.expanded(name)?;
@@ -193,7 +186,21 @@ impl<'d> Environment<'d> for Given<'_> {
 }
 
 /// `p=uri`
-fn binding(argument: &str) -> Result<(String, String), String> {
+/// Refuses a prefix that is bound twice.
+pub(super) fn bound_once(namespaces: &[(String, String)]) -> Result<(), Failure> {
+    for (place, (prefix, _)) in namespaces.iter().enumerate() {
+        if namespaces.iter().take(place).any(|(known, _)| known == prefix) {
+            return Err(twice("--ns", prefix));
+        }
+    }
+    Ok(())
+}
+
+fn twice(option: &str, name: &str) -> Failure {
+    Failure::Usage(format!("{option} {name} is given twice; which one counts?"))
+}
+
+pub(super) fn binding(argument: &str) -> Result<(String, String), String> {
     let (prefix, uri) = argument.split_once('=').ok_or("write prefix=URI")?;
     if !is_ncname(prefix) {
         return Err(format!("`{prefix}` is no prefix"));
