@@ -228,8 +228,8 @@ fn a_limit_that_the_generator_raises_is_no_doubt_about_the_first_case() {
     let ground = found.ground;
     assert!(ground.descriptors > 256 && ground.descriptors_limit > 256, "{ground:?}");
     assert!(found.doubts.iter().all(|doubt| doubt.gate != "descriptors-exhausted"), "{found:?}");
-    // One port for each connection, though both of its ends are here.
-    assert!((300..600).contains(&ground.ports_in_use), "{ground:?}");
+    // Other tests' connections may be among them: that each counts once is tested on data.
+    assert!(ground.ports_in_use >= 300, "{ground:?}");
 }
 
 #[test]
