@@ -5,7 +5,7 @@ mod walk;
 
 use std::borrow::Cow;
 
-use crate::json::{Document, Ref};
+use crate::json::{Document, Kind, Ref};
 use crate::jsonpath::{Options, Path, Selection};
 use crate::synapse::{Mode, SynapseExpression};
 use crate::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
@@ -131,6 +131,10 @@ fn payload(source: &str, document: &Document<'_>) {
     let Some(steps) = source.strip_prefix('$').filter(|steps| walk::steps(steps).is_some()) else {
         return;
     };
+    // A path of Synapse's wants something to go into; a JSONPath finds nothing in a scalar.
+    if !matches!(document.root().kind(), Kind::Object | Kind::Array) {
+        return;
+    }
     let message = Message(document.clone());
     let path = Path::compile(source).map(|path| path.evaluate(document.root())?.into_value());
     let hosted = SynapseExpression::compile(&format!("payload{steps}"), Mode::Strict);
