@@ -131,20 +131,8 @@ fn write_scaling(out: &mut String, views: &[View]) -> fmt::Result {
          it doesn't describe the target.</p><div class=\"wide\" role=\"region\" aria-labelledby=\"scaling\" \
          tabindex=\"0\"><table><thead><tr>",
     )?;
-    scaling::HEADER.iter().try_for_each(|name| write!(out, "<th scope=\"col\">{name}</th>"))?;
-    out.write_str("</tr></thead><tbody>")?;
-    for row in rows {
-        out.write_str("<tr>")?;
-        for (place, cell) in row.iter().enumerate() {
-            let cell = escaped(cell);
-            match place {
-                0 => write!(out, "<th scope=\"row\">{cell}</th>")?,
-                _ => write!(out, "<td>{cell}</td>")?,
-            }
-        }
-        out.write_str("</tr>")?;
-    }
-    out.write_str("</tbody></table></div></section>")
+    write_cells(out, &scaling::HEADER, &rows)?;
+    out.write_str("</div></section>")
 }
 
 fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
@@ -193,11 +181,23 @@ fn write_table(out: &mut String, chart: &Chart) -> fmt::Result {
         "<details><summary>Table: {title}</summary><div class=\"wide\" role=\"region\" \
          aria-label=\"{title}\" tabindex=\"0\"><table><thead><tr>"
     )?;
-    header.iter().try_for_each(|name| write!(out, "<th scope=\"col\">{}</th>", escaped(name)))?;
+    write_cells(out, &header, &rows)?;
+    out.write_str("</div></details>")
+}
+
+/// A table whose head is begun: names of columns, then rows that are named by their first cell.
+fn write_cells(
+    out: &mut String,
+    header: &[impl AsRef<str>],
+    rows: &[impl AsRef<[String]>],
+) -> fmt::Result {
+    header
+        .iter()
+        .try_for_each(|name| write!(out, "<th scope=\"col\">{}</th>", escaped(name.as_ref())))?;
     out.write_str("</tr></thead><tbody>")?;
     for row in rows {
         out.write_str("<tr>")?;
-        for (place, cell) in row.iter().enumerate() {
+        for (place, cell) in row.as_ref().iter().enumerate() {
             let cell = escaped(cell);
             match place {
                 0 => write!(out, "<th scope=\"row\">{cell}</th>")?,
@@ -206,5 +206,5 @@ fn write_table(out: &mut String, chart: &Chart) -> fmt::Result {
         }
         out.write_str("</tr>")?;
     }
-    out.write_str("</tbody></table></div></details>")
+    out.write_str("</tbody></table>")
 }
