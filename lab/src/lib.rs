@@ -19,6 +19,7 @@ pub mod echo;
 pub mod gates;
 pub mod gc;
 pub mod knee;
+pub mod limits;
 pub mod load;
 mod machine;
 pub mod matrix;

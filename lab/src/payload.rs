@@ -8,7 +8,7 @@
 
 use std::str::FromStr;
 
-use base::limits;
+use crate::limits;
 
 const CHARACTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Characters of one string in an array or object. Source: `--payload-min-length`, default 10.

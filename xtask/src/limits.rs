@@ -1,5 +1,5 @@
-//! docs/limits.md, made from the doc comments and values of base::limits, so that operators read what
-//! the compiler reads.
+//! docs/limits.md, made from the doc comments and values of every `limits.rs`, so that operators read what the
+//! compiler reads.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,22 @@ use std::path::{Path, PathBuf};
 use crate::Outcome;
 use crate::tidy::{Finding, Tree};
 
-const SOURCE: &str = "crates/base/src/limits.rs";
+/// Where limits are defined, and the heading of those that have no sections of their own.
+const SOURCES: &[(&str, &str)] = &[
+    ("crates/base/src/limits.rs", ""),
+    ("crates/xml/src/limits.rs", "XML"),
+    ("crates/xpath/src/limits.rs", "XPath"),
+    ("crates/xslt/src/limits.rs", "XSLT"),
+    ("crates/expression/src/limits.rs", "JSON and expressions"),
+    ("lab/src/limits.rs", "The lab"),
+];
 const PAGE: &str = "docs/limits.md";
 
 const HEAD: &str = "\
 # Limits
 
-Every wait, size and count that a peer or a file could stretch: what it is, what happens at it, and where the
-figure comes from. Made from `crates/base/src/limits.rs` by `cargo xtask limits`; change it there.
+Every time, size and count that a peer or a file could stretch: what it limits, what happens at the limit, and the
+source of the figure. Generated from the `limits.rs` of each crate by `cargo xtask limits`; change it there.
 ";
 
 /// Writes the page.
@@ -22,9 +30,10 @@ figure comes from. Made from `crates/base/src/limits.rs` by `cargo xtask limits`
 /// # Errors
 /// The source can't be understood, or the page can't be written.
 pub(crate) fn run(root: &Path, _arguments: &[String]) -> Outcome {
-    let source =
-        std::fs::read_to_string(root.join(SOURCE)).map_err(|e| format!("{SOURCE}: {e}"))?;
-    std::fs::write(root.join(PAGE), page(&source)?).map_err(|error| format!("{PAGE}: {error}"))
+    let read = |source: &str| {
+        std::fs::read_to_string(root.join(source)).map_err(|error| format!("{source}: {error}"))
+    };
+    std::fs::write(root.join(PAGE), page(read)?).map_err(|error| format!("{PAGE}: {error}"))
 }
 
 /// The page says what the source says.
@@ -32,9 +41,9 @@ pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
     let found = |file: &str, line, what: String, instead: &str| {
         vec![Finding { file: PathBuf::from(file), line, what, instead: instead.to_owned() }]
     };
-    match page(&tree.text(Path::new(SOURCE))) {
+    match page(|source| Ok(tree.text(Path::new(source)))) {
         Err(why) => found(
-            SOURCE,
+            PAGE,
             1,
             why,
             "write `/// What. Consequence.` and `pub const NAME: T = N * UNIT;`",
@@ -45,23 +54,42 @@ pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
                 return Vec::new();
             }
             let same = stands.lines().zip(wanted.lines()).take_while(|(a, b)| a == b).count();
-            found(PAGE, same + 1, format!("differs from {SOURCE}"), "run `cargo xtask limits`")
+            found(
+                PAGE,
+                same + 1,
+                "differs from the limits in the code".to_owned(),
+                "run `cargo xtask limits`",
+            )
         }
     }
 }
 
-/// Section headings, and a row per limit.
-fn page(source: &str) -> Result<String, String> {
+/// The whole page, from the texts of [`SOURCES`].
+fn page(read: impl Fn(&str) -> Result<String, String>) -> Result<String, String> {
     let mut page = String::from(HEAD);
+    for (source, title) in SOURCES {
+        if !title.is_empty() {
+            section(&mut page, title);
+        }
+        let rows = rows(&mut page, &read(source)?).map_err(|why| format!("{source}: {why}"))?;
+        if rows == 0 {
+            return Err(format!("{source}: no limits were found"));
+        }
+    }
+    Ok(page)
+}
+
+fn section(page: &mut String, title: &str) {
+    _ = write!(page, "\n## {title}\n\n| limit | value | meaning |\n|---|--:|---|\n");
+}
+
+/// Section headings, and a row per limit. Returns the number of rows.
+fn rows(page: &mut String, source: &str) -> Result<u32, String> {
     let mut doc = String::new();
     let mut row = 0_u32;
     for statement in statements(source) {
         if let Some(title) = statement.strip_prefix("// --- ") {
-            let title = capitalised(title.trim_end_matches(['-', ' ']));
-            _ = write!(
-                page,
-                "\n## {title}\n\n| # | limit | value | meaning |\n|--:|---|--:|---|\n"
-            );
+            section(page, &capitalised(title.trim_end_matches(['-', ' '])));
         } else if let Some(text) = statement.strip_prefix("/// ") {
             doc = if doc.is_empty() { text.to_owned() } else { format!("{doc} {text}") };
         } else if let Some(constant) = statement.strip_prefix("pub const ") {
@@ -71,10 +99,10 @@ fn page(source: &str) -> Result<String, String> {
             }
             row += 1;
             let doc = std::mem::take(&mut doc).replace('|', "\\|");
-            _ = writeln!(page, "| {row} | `{name}` | {} | {doc} |", figure(&name, value));
+            _ = writeln!(page, "| `{name}` | {} | {doc} |", figure(&name, value));
         }
     }
-    if row == 0 { Err("no limits were found".to_owned()) } else { Ok(page) }
+    Ok(row)
 }
 
 /// Comment lines, and items joined up to their semicolon.
@@ -162,27 +190,26 @@ mod tests {
     fn a_limit_becomes_a_row_with_its_unit() {
         let source = "const KIB: u32 = 1024;\n// --- waits ---\n/// Longest wait,\n/// in milliseconds.\n\
                       pub const WAIT_MS_MAX: u32 =\n    15 * 60_000;\n/// Largest.\npub const A_BYTES: u32 = 64 * KIB as u32;\n";
-        let page = page(source).unwrap();
-        let rows: Vec<&str> =
-            page.lines().filter(|line| line.starts_with(['|', '#'])).skip(1).collect();
+        let mut page = String::new();
+        rows(&mut page, source).unwrap();
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with(['|', '#'])).collect();
         assert_eq!(
             rows,
             [
                 "## Waits",
-                "| # | limit | value | meaning |",
-                "|--:|---|--:|---|",
-                "| 1 | `WAIT_MS_MAX` | 900 s | Longest wait, in milliseconds. |",
-                "| 2 | `A_BYTES` | 64 KiB | Largest. |",
+                "| limit | value | meaning |",
+                "|---|--:|---|",
+                "| `WAIT_MS_MAX` | 900 s | Longest wait, in milliseconds. |",
+                "| `A_BYTES` | 64 KiB | Largest. |",
             ]
         );
     }
 
     #[test]
     fn a_limit_without_words_is_refused() {
-        assert!(page("pub const A: u32 = 1;").unwrap_err().contains("no doc comment"));
-        assert!(
-            page("/// A.\npub const A: u32 = other();").unwrap_err().contains("not understood")
-        );
+        let why = |source| rows(&mut String::new(), source).unwrap_err();
+        assert!(why("pub const A: u32 = 1;").contains("no doc comment"));
+        assert!(why("/// A.\npub const A: u32 = other();").contains("not understood"));
     }
 
     #[test]

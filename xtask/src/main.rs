@@ -31,7 +31,7 @@ const COMMANDS: &[Command] = &[
         what: "the direction rules and what else a reviewer would ask for",
         run: tidy::run,
     },
-    Command { name: "limits", what: "write docs/limits.md from base::limits", run: limits::run },
+    Command { name: "limits", what: "write docs/limits.md from every limits.rs", run: limits::run },
     Command {
         name: "conformance",
         what: "write docs/conformance.md from the engines' cases",

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use base::limits;
+use crate::limits;
 
 use crate::EvalError;
 

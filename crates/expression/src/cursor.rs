@@ -1,6 +1,6 @@
 //! A place in a source text, and what every grammar here reads from it.
 
-use base::limits;
+use crate::limits;
 
 use crate::CompileError;
 

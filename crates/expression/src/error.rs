@@ -45,7 +45,7 @@ pub enum EvalError {
     /// A value of the wrong type or out of its range.
     #[error("{0}")]
     Type(String),
-    /// More values looked at or made than `base::limits` allows.
+    /// More values looked at or made than [`limits`](crate::limits) allows.
     #[error("the evaluation looks at or makes more than {0}")]
     Limit(&'static str),
     /// The message's body is not what the expression reads.

@@ -12,11 +12,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Architecture invariant: no clock, no files, no sockets; every evaluation is bounded by `base::limits`,
+//! Architecture invariant: no clock, no files, no sockets; every evaluation is bounded by [`limits`](crate::limits),
 //! whatever the document; nothing recurses on the depth of a document.
 
 pub mod json;
 pub mod jsonpath;
+pub mod limits;
 pub mod synapse;
 pub mod template;
 

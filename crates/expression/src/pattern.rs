@@ -1,6 +1,6 @@
 //! Regular expressions: Java's flags, linear time, bounded memory.
 
-use base::limits;
+use crate::limits;
 use regex::{Regex, RegexBuilder};
 
 /// A pattern that has to match a whole text. Flags as in Java's embedded form: `i m s x u U d`.

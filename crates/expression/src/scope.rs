@@ -89,7 +89,7 @@ pub trait Scope {
     fn xml(&self) -> Result<Option<&xml::Document>, EvalError> {
         Ok(None)
     }
-    /// Milliseconds since the Unix epoch, from the caller's `base::Clock`.
+    /// Milliseconds since the Unix epoch, from the caller's clock.
     fn unix_ms(&self) -> i64;
 }
 

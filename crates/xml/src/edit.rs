@@ -9,9 +9,9 @@ use crate::document::{
     ATTRIBUTE, AttributeRecord, COMMENT, Document, ELEMENT, Instruction, Links, NOBODY, NONE,
     NodeId, PI, Record, TAGGED, TEXT, VALUE_SHIFT,
 };
+use crate::limits::XML_BYTES_CEILING;
 use crate::names::{EMPTY, XML_NAMESPACE, XMLNS_NAMESPACE, number};
 use crate::node::Kind;
-use base::limits::XML_BYTES_CEILING;
 
 pub(crate) use crowds::Crowds;
 

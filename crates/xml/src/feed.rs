@@ -16,9 +16,9 @@ pub use events::{EventFeed, Pulled};
 
 use crate::dtd::{self, Dtd};
 use crate::error::XmlError;
+use crate::limits::XML_BYTES_CEILING;
 use crate::machine::{Machine, View};
 use crate::options::{Doctype, Options};
-use base::limits::XML_BYTES_CEILING;
 use intake::Intake;
 use whole::{Found, Whole};
 

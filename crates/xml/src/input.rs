@@ -8,10 +8,10 @@ use crate::declaration;
 use crate::decode::{self, Decoder, Encoding, Sniffed};
 use crate::dtd::{self, Dtd};
 use crate::error::{Fault, XmlError, XmlErrorKind};
+use crate::limits::XML_BYTES_CEILING;
 use crate::machine::View;
 use crate::options::{Limits, Options};
 use crate::scan::Search;
-use base::limits::XML_BYTES_CEILING;
 
 /// The limit that is told of no place.
 pub(crate) const BYTES_OF_A_DOCUMENT: &str = "bytes of a document";

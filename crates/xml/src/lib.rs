@@ -32,6 +32,7 @@ mod edit;
 mod error;
 mod feed;
 mod input;
+pub mod limits;
 mod machine;
 mod names;
 mod namespaces;

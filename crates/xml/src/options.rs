@@ -1,8 +1,8 @@
 //! What a caller may choose when a document is read.
 
-use base::limits;
+use crate::limits;
 
-/// How a document is read. The default has the limits of `base::limits` and refuses document types.
+/// How a document is read. The default has the limits of [`limits`](crate::limits) and refuses document types.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub limits: Limits,

@@ -1,7 +1,7 @@
 //! The door for callers: what they know when an expression is compiled, and what they give when it is
 //! evaluated.
 
-use base::limits;
+use crate::limits;
 
 use crate::error::EvalError;
 use crate::item::Item;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use base::limits;
+use crate::limits;
 use xml::XML_NAMESPACE;
 
 use crate::context::Context;

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Architecture invariant: an evaluation is bounded in steps, in nodes and in depth
-//! (`base::limits::XPATH_*`), and never recurses on the depth of a document.
+//! (`crate::limits::XPATH_*`), and never recurses on the depth of a document.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -35,6 +35,7 @@ pub mod knock_out;
 #[cfg(not(feature = "knock-out"))]
 mod knock_out;
 mod lexer;
+pub mod limits;
 mod name;
 mod number;
 mod parser;

@@ -7,7 +7,7 @@
 mod path;
 mod primary;
 
-use base::limits;
+use crate::limits;
 
 use crate::context::StaticContext;
 use crate::error::CompileError;

@@ -4,7 +4,7 @@
 //! the document at most squared, whatever tricks it plays; the last segment feeds its sink directly
 //! where order allows, or where the sink doesn't mind.
 
-use base::limits;
+use crate::limits;
 use xml::Kind;
 
 use crate::axis::Axis;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use base::limits;
+use crate::limits;
 
 use crate::compare::{compare_numbers, compare_strings};
 use crate::item::Item;

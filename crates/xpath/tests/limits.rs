@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use base::limits;
 use xml::Document;
+use xpath::limits;
 use xpath::{Context, Environment, EvalError, Expression, Nothing, Pattern, Value};
 
 struct Steps(u64);

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Architecture invariant: nothing is read but what a [`Resolver`] gives, and the one that is there by
-//! default gives nothing. A run is bounded in steps, depth and bytes (`base::limits::XSLT_*`) and doesn't
+//! default gives nothing. A run is bounded in steps, depth and bytes (`crate::limits::XSLT_*`) and doesn't
 //! recurse, neither on the depth of a document nor on that of a sheet's calls.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
@@ -32,6 +32,7 @@ mod html;
 pub mod knock_out;
 #[cfg(not(feature = "knock-out"))]
 mod knock_out;
+pub mod limits;
 mod load;
 mod numbering;
 mod output;
@@ -76,7 +77,7 @@ impl Stylesheet {
         Ok(Self { program, main })
     }
 
-    /// The same sheet with other limits for each run than `base::limits` has.
+    /// The same sheet with other limits for each run than [`limits`](crate::limits) has.
     #[must_use]
     pub fn limited(mut self, limits: Limits) -> Self {
         self.program.limits = limits;

@@ -1,6 +1,6 @@
 //! The sheets of a stylesheet: the main one and what it includes and imports, in the order of section 2.6.
 
-use base::limits;
+use crate::limits;
 use xml::{Doctype, Document, Kind, Node, Options, XmlError};
 
 use crate::error::{CompileError, Place};

@@ -12,7 +12,7 @@ mod sort;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use base::limits;
+use crate::limits;
 use xml::{Document, Node};
 use xpath::{Context, ExpandedName, Item, Value};
 

@@ -202,8 +202,8 @@ fn elements_of_a_sheet_nested_too_deeply_are_refused_and_the_deepest_allowed_run
         let close = "</xsl:if>".repeat(levels);
         format!("<xsl:template match='/'>{open}<o/>{close}</xsl:template>")
     };
-    check(&[(nested(base::limits::XSLT_NESTING_MAX).as_str(), "inside one another")]);
-    let good = sheet(&nested(base::limits::XSLT_NESTING_MAX - 2));
+    check(&[(nested(xslt::limits::XSLT_NESTING_MAX).as_str(), "inside one another")]);
+    let good = sheet(&nested(xslt::limits::XSLT_NESTING_MAX - 2));
     let run = move || transform(&good, "<a/>");
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap();
     assert_eq!(thread.join().unwrap().as_deref(), Ok("<o/>"));
@@ -226,7 +226,7 @@ fn global_variables_that_need_one_another_through_templates_stay_within_the_stac
              <xsl:template match='/'><o><xsl:value-of select='$v0'/></o></xsl:template>"
         )
     };
-    let most = base::limits::XSLT_GLOBALS_DEPTH_MAX;
+    let most = xslt::limits::XSLT_GLOBALS_DEPTH_MAX;
     check(&[(deep(most + 1).as_str(), "too deeply")]);
     let good = sheet(&deep(most - 1));
     let run = move || transform(&good, "<a/>");
@@ -237,7 +237,7 @@ fn global_variables_that_need_one_another_through_templates_stay_within_the_stac
 #[test]
 fn a_document_as_deep_as_may_be_is_copied_on_a_small_stack() {
     let text = all().into_iter().find(|case| case.name.starts_with("7.5")).unwrap().sheet;
-    let depth = base::limits::XML_DEPTH_MAX as usize - 1;
+    let depth = xml::limits::XML_DEPTH_MAX as usize - 1;
     let source = format!("{}{}", "<a>".repeat(depth), "</a>".repeat(depth));
     let run = move || transform(&text, &source).map(|out| out.matches("<a").count());
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap();

@@ -7,7 +7,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use base::{SystemClock, SystemEntropy, limits};
+use base::{SystemClock, SystemEntropy};
+
+use crate::limits;
 
 use super::frame::{Reader, Secret, Side, Writer, greet};
 use super::message::{Answer, Ask, PlanText};

@@ -11,7 +11,9 @@
 use std::io::{self, Read, Write};
 
 use aws_lc_rs::hmac;
-use base::{Entropy, limits};
+use base::Entropy;
+
+use crate::limits;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

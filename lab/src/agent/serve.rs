@@ -8,7 +8,9 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use base::{SystemEntropy, limits};
+use base::SystemEntropy;
+
+use crate::limits;
 
 use super::frame::{Reader, Secret, Side, Writer, greet};
 use super::message::{Answer, Ask, FoundText, PlanText};

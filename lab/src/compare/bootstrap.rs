@@ -7,7 +7,7 @@
 //!
 //! Architecture invariant: the same figures and the same seed give the same interval, on any machine.
 
-use base::limits;
+use crate::limits;
 
 use super::student;
 

@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::{Method, limits};
+use base::Method;
+
+use crate::limits;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::http1::{BodyFraming, ChunkedDecoder, Known, Parsed, Piece, Refusal, RequestHead, Side};
 use wire::stream::Stream;

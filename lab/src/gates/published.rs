@@ -4,7 +4,7 @@
 //! which published tables hold a selection of columns; the tables of Choreo Connect; and tables of best
 //! rates. All are read by column name, in any order, and a table that has none of them is refused.
 
-use base::limits;
+use crate::limits;
 
 use super::{Figure, Pace, Row};
 

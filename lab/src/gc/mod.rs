@@ -18,7 +18,7 @@ mod unified;
 
 use std::path::Path;
 
-use base::limits;
+use crate::limits;
 
 use crate::result::Gc;
 

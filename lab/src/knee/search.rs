@@ -3,7 +3,7 @@
 //! Architecture invariant: pure. It proposes levels and is told what became of them; who measures, and
 //! with what, it doesn't know.
 
-use base::limits;
+use crate::limits;
 
 /// The levels that are searched.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use base::limits;
+use crate::limits;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 

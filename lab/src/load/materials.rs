@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use base::limits;
+use crate::limits;
 use serde::{Deserialize, Serialize};
 
 use crate::load::{LoadError, Options, Payload, Trust};

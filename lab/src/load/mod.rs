@@ -37,7 +37,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use base::{SystemClock, limits};
+use base::SystemClock;
+
+use crate::limits;
 
 pub use incident::Incident;
 pub use options::{Options, Payload, Stop, Trust, parse_duration, parse_header};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::limits;
+use crate::limits;
 
 use crate::load::{self, LoadError};
 use crate::payload::Shape;

@@ -7,7 +7,7 @@
 //! Architecture invariant: everything here follows from milliseconds of the Unix clock, as a JTL
 //! holds them. Nothing knows a microsecond.
 
-use base::limits;
+use crate::limits;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 

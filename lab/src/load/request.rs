@@ -6,7 +6,9 @@
 
 use std::io::IoSlice;
 
-use base::{Method, limits};
+use base::Method;
+
+use crate::limits;
 
 use crate::load::LoadError;
 

@@ -7,7 +7,9 @@
 
 use std::fmt;
 
-use base::{Method, limits};
+use base::Method;
+
+use crate::limits;
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 use wire::http1::{ChunkedDecoder, Parsed, Piece, Refusal, ResponseFraming, ResponseHead, Side};

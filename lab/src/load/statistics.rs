@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use base::limits;
+use crate::limits;
 use hdrhistogram::Histogram;
 use serde::Deserialize;
 

@@ -16,7 +16,9 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use base::{SystemClock, limits};
+use base::SystemClock;
+
+use crate::limits;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::stream::Stream;
 

@@ -4,7 +4,7 @@
 //! for are 499, 981, 9,997 and 99,966, as in the published requests. Source: reference/scenarios.md
 //! section 1.4.
 
-use base::limits;
+use crate::limits;
 
 const HEAD: &str = r#"<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/">
 <soapenv:Header><routing xmlns="http://someuri">xadmin;server1;community#1.0##</routing></soapenv:Header>

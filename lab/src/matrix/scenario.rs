@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use base::limits;
+use crate::limits;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base::limits::LOAD_TIMEOUT_S_MAX;
+use crate::limits::LOAD_TIMEOUT_S_MAX;
 use serde::Deserialize;
 use toml::Spanned;
 

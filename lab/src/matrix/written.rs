@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 
-use base::limits::{ECHO_DELAY_MS_MAX, LOAD_USERS_MAX, PAYLOAD_BYTES_MAX};
+use crate::limits::{ECHO_DELAY_MS_MAX, LOAD_USERS_MAX, PAYLOAD_BYTES_MAX};
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::limits;
+use crate::limits;
 
 use super::chart::{Chart, Plot, Point, Series};
 use super::history::History;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use base::limits;
+use crate::limits;
 use regex::Regex;
 
 use crate::result::CaseResult;

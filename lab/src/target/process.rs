@@ -10,7 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use base::{SystemClock, limits};
+use base::SystemClock;
+
+use crate::limits;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 

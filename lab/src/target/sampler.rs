@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use base::{Clock, SystemClock, limits};
+use base::{Clock, SystemClock};
+
+use crate::limits;
 
 use super::ports::{self, Ports};
 use super::proc::{self, Descriptors, MachineTime, Used};

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use base::{SystemClock, limits};
+use base::SystemClock;
 use clap::Args;
 use expression::json::{self, Kind, Ref};
+use expression::limits;
 use expression::synapse::Mode;
 use expression::{EvalError, Expression, Scope, Value};
 use xml::Position;
@@ -86,7 +87,7 @@ impl Message {
     fn read(arguments: &Arguments) -> Result<Self, Failure> {
         let source = |file: &Option<PathBuf>| {
             file.as_deref()
-                .map(|file: &Path| Source::read(file, limits::BODY_BYTES_MAX))
+                .map(|file: &Path| Source::read(file, limits::JSON_BYTES_MAX))
                 .transpose()
         };
         let payload = source(&arguments.payload)?.as_ref().map(payload).transpose()?;

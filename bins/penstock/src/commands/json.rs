@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use base::limits;
 use clap::{Args, Subcommand};
 use expression::json::Document;
 use expression::jsonpath::Path;
+use expression::limits;
 use xml::Position;
 
 use super::source::{Source, complain_of_expression, print};
@@ -40,7 +40,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         let place = Position { line: error.line, column: error.column };
         complain_of_expression(text, place, error.message)
     })?;
-    let source = Source::read(&arguments.file, limits::BODY_BYTES_MAX)?;
+    let source = Source::read(&arguments.file, limits::JSON_BYTES_MAX)?;
     let document = Document::parse(&source.bytes).map_err(|error| source.refused_json(&error))?;
     let found = path
         .evaluate(document.root())

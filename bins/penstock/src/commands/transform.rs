@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
-use base::{SystemClock, limits};
+use base::SystemClock;
 use clap::Args;
 use xml::{Document, Position, is_ncname};
 use xslt::{Params, Resolved, Resolver, Stylesheet, TransformError};
@@ -51,12 +51,12 @@ const REPEAT_MAX: i64 = 1_000_000;
 
 pub(crate) fn run(arguments: &Transform) -> Result<(), Failure> {
     stdin_once([arguments.sheet.as_path(), arguments.file.as_path()])?;
-    let sheet = Source::read(&arguments.sheet, limits::XML_BYTES_MAX)?;
+    let sheet = Source::read(&arguments.sheet, xml::limits::XML_BYTES_MAX)?;
     let files = Files::below(&arguments.sheet)?;
     let compiled = Stylesheet::compile(&sheet.bytes, &files)
         .map_err(|e| files.complain(&sheet, &e.uri, (e.line, e.column), &e.message))?;
     let params = given(&compiled, &arguments.param)?;
-    let source = Source::read(&arguments.file, limits::XML_BYTES_MAX)?;
+    let source = Source::read(&arguments.file, xml::limits::XML_BYTES_MAX)?;
     let failed =
         |e: &TransformError| files.complain(&sheet, &e.uri, (e.line, e.column), &e.message);
 
@@ -187,7 +187,7 @@ impl Files {
 impl Resolver for Files {
     fn read(&self, href: &str, base: &str) -> Result<Resolved, String> {
         let (file, uri) = self.find(href, base)?;
-        let most = limits::XML_BYTES_MAX;
+        let most = xml::limits::XML_BYTES_MAX;
         let bytes = File::open(&file).and_then(|file| bounded(file, most));
         let bytes = bytes.map_err(|error| format!("cannot read `{href}`: {error}"))?;
         if bytes.len() > most as usize {

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use base::limits;
 use clap::{Args, Subcommand};
+use xml::limits;
 use xml::{Doctype, Document, Kind, Options, Position, Writer, WriterOptions, is_ncname};
 use xpath::{
     Context, Environment, EvalError, ExpandedName, Expression, Item, StaticContext, Value,

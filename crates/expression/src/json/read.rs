@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use base::limits;
+use crate::limits;
 
 use super::{COUNT_SHIFT, Document, ESCAPED, Node, Tag};
 
@@ -30,11 +30,11 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Those of a message body, `base::limits`; duplicates are kept.
+    /// Those of a message body, [`limits`](crate::limits); duplicates are kept.
     fn default() -> Self {
         Self {
             depth: limits::JSON_TREE_DEPTH_MAX,
-            bytes: limits::BODY_BYTES_MAX as usize,
+            bytes: limits::JSON_BYTES_MAX as usize,
             nodes: limits::JSON_NODES_MAX,
             duplicates: Duplicates::Keep,
         }

@@ -1,6 +1,6 @@
 //! From text to steps.
 
-use base::limits;
+use crate::limits;
 
 use super::filter::{self, Operand};
 use super::function::Call;

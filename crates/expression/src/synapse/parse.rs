@@ -290,7 +290,7 @@ fn binary(left: Node, operator: Operator, right: Node) -> Node {
 
 /// A chain is as deep as it is long once it is a tree.
 fn long(cursor: &Cursor<'_>, length: usize) -> Compiled<()> {
-    if length > 8 * base::limits::EXPRESSION_DEPTH_MAX {
+    if length > 8 * crate::limits::EXPRESSION_DEPTH_MAX {
         return Err(cursor.error("too many operators in one chain; use parentheses or variables"));
     }
     Ok(())

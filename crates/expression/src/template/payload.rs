@@ -14,7 +14,7 @@
 mod fill;
 mod place;
 
-use base::limits;
+use crate::limits;
 
 use crate::cursor::Cursor;
 use crate::synapse::{Mode, SynapseExpression};

@@ -6,10 +6,10 @@ use std::ops::Range;
 use super::cursor::{Cursor, Read};
 use super::{AttributeDefinition, Dtd, Entity};
 use crate::error::{Fault, XmlErrorKind};
+use crate::limits::{XML_DECLARATIONS_MAX, XML_DEPTH_MAX, XML_ENTITY_DEPTH_MAX};
 use crate::machine::references::{self, Growth, Reference, Wrong};
 use crate::options::Limits;
 use crate::scan;
-use base::limits::{XML_DECLARATIONS_MAX, XML_DEPTH_MAX, XML_ENTITY_DEPTH_MAX};
 
 /// Reads the declaration at `at` into `dtd`.
 pub(super) fn read(

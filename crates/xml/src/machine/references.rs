@@ -6,9 +6,9 @@ use super::{Frame, Machine, Span, View, name_end, piece};
 use crate::chars;
 use crate::dtd::{Dtd, Entity};
 use crate::error::{Fault, XmlErrorKind};
+use crate::limits::XML_ENTITY_DEPTH_MAX;
 use crate::names::number;
 use crate::scan;
-use base::limits::XML_ENTITY_DEPTH_MAX;
 
 /// What stands for what.
 pub(crate) enum Reference {

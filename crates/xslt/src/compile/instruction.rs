@@ -1,6 +1,6 @@
 //! The instructions of a template's body, one function each.
 
-use base::limits;
+use crate::limits;
 use xml::{Kind, Node, XML_NAMESPACE};
 
 use super::literal::listed;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use base::limits;
+use crate::limits;
 use regex::{Captures, Regex, RegexBuilder};
 use xpath::{NodeSet, Value};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use base::limits;
+use crate::limits;
 use xml::{Document, Kind};
 use xpath::{
     Context, Environment, EvalError, ExpandedName, FunctionId, Item, NodeSet, Value, VariableId,

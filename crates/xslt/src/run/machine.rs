@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use base::limits;
+use crate::limits;
 use xml::{Builder, Kind, Node};
 use xpath::{Context, Expression, Item, Value};
 

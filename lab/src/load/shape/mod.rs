@@ -18,7 +18,7 @@ mod ramp;
 mod think;
 mod users;
 
-use base::limits;
+use crate::limits;
 use serde::{Deserialize, Serialize};
 
 pub use think::Think;

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use base::limits;
+use crate::limits;
 use serde::{Deserialize, Serialize};
 
 use super::{Free, Turn};

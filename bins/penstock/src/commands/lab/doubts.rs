@@ -5,10 +5,10 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use base::limits;
 use clap::Args;
 use lab::gates::published::Table;
 use lab::gates::{GATES, Row, measured};
+use lab::limits;
 use lab::report::folder;
 use lab::result::Doubt;
 use serde_json::{Value, json};

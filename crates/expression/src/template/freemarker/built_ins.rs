@@ -161,7 +161,7 @@ pub(super) fn apply<'s>(
 ) -> Step<Value<'s>> {
     let made = Use { built_in, value: value.plain(), given, at }.apply()?;
     if let Value::Text(text) = &made
-        && text.len() > base::limits::MADE_BYTES_MAX
+        && text.len() > crate::limits::MADE_BYTES_MAX
     {
         return Err(Stop::Limit("40 MiB of text"));
     }

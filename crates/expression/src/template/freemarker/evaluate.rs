@@ -3,7 +3,7 @@
 mod access;
 mod arithmetic;
 
-use base::limits;
+use crate::limits;
 
 use super::{Expr, FreeMarker, Kind, List, Node, Operator, built_ins};
 use crate::budget::fits;

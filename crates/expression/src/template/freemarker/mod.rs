@@ -17,7 +17,7 @@ mod evaluate;
 mod lines;
 mod parse;
 
-use base::limits;
+use crate::limits;
 
 use crate::{BodyUse, CompileError, EvalError, Expression, Scope};
 

@@ -143,7 +143,7 @@ impl<'s> Parser<'s> {
     }
 
     fn directive(&mut self, piece: Piece<'s>) -> Compiled<Vec<Node>> {
-        if self.depth > base::limits::EXPRESSION_DEPTH_MAX {
+        if self.depth > crate::limits::EXPRESSION_DEPTH_MAX {
             return Err(self.error(piece.at, "directives are nested too deeply"));
         }
         match word(piece) {

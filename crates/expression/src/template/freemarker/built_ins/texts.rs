@@ -14,7 +14,7 @@ impl<'s> Use<'_, 's> {
             return text(self.text_argument(1)?);
         }
         let separator = self.text_argument(0)?;
-        if separator.len().saturating_mul(parts.len()) > base::limits::MADE_BYTES_MAX {
+        if separator.len().saturating_mul(parts.len()) > crate::limits::MADE_BYTES_MAX {
             return Err(Stop::Limit("40 MiB of text"));
         }
         let end =
@@ -66,7 +66,7 @@ impl<'s> Use<'_, 's> {
         let (subject, old, new) = (self.text()?, self.text_argument(0)?, self.text_argument(1)?);
         let flags = self.flags(2)?;
         let most = subject.len().saturating_add(1).saturating_mul(new.len().saturating_add(1));
-        if most > base::limits::MADE_BYTES_MAX * 16 {
+        if most > crate::limits::MADE_BYTES_MAX * 16 {
             return Err(Stop::Limit("40 MiB of text"));
         }
         if flags.contains('r') {

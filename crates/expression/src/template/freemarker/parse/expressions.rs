@@ -40,7 +40,7 @@ impl Parser<'_> {
             }
             cursor.at += sign.len();
             length += 1;
-            if length > 8 * base::limits::EXPRESSION_DEPTH_MAX {
+            if length > 8 * crate::limits::EXPRESSION_DEPTH_MAX {
                 return Err(cursor.error("too many operators in one chain"));
             }
             let at = left.at;
@@ -86,7 +86,7 @@ impl Parser<'_> {
         let mut length = 0;
         loop {
             length += 1;
-            if length > base::limits::JSONPATH_STEPS_MAX {
+            if length > crate::limits::JSONPATH_STEPS_MAX {
                 return Err(cursor.error("too many members and built-ins in one chain"));
             }
             cursor.space();
