@@ -113,6 +113,27 @@ pub(crate) fn shorten(text: &str) -> String {
     out
 }
 
+/// For tests: compares lines with `expect`, which are separated by `; `. A diagnostic (`3:7: error: message`) needs the
+/// same position and severity, and a message that contains the expected phrase; any other line must be equal.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn assert_lines(lines: &[String], expect: &str) {
+    let parts = |line: &str| {
+        let severity = ["error: ", "warning: "].into_iter().find(|one| line.contains(one))?;
+        let (place, message) = line.split_once(severity)?;
+        Some((place.to_owned(), severity, message.to_owned()))
+    };
+    let matches = |line: &String, expect: &&str| match (parts(line), parts(expect)) {
+        (Some((place, severity, message)), Some((at, wanted, phrase))) => {
+            (place, severity) == (at, wanted) && message.contains(&phrase)
+        }
+        (_, _) => line == expect,
+    };
+    let expected: Vec<&str> = expect.split("; ").filter(|line| !line.is_empty()).collect();
+    let all = lines.iter().zip(&expected).all(|(line, expect)| matches(line, expect));
+    assert!(all && lines.len() == expected.len(), "found: {lines:#?}\nexpected: {expected:#?}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,9 +19,19 @@ pub(super) fn read<'a>(
     keep: Keep,
     report: &mut Report,
 ) -> Result<Node<'a>, SyntaxError> {
+    read_within(text, keep, report, limits::YAML_RESCAN_BYTES_MAX)
+}
+
+/// The same with another limit of bytes to scan again.
+pub(super) fn read_within<'a>(
+    text: &'a str,
+    keep: Keep,
+    report: &mut Report,
+    rescan_bytes_max: u64,
+) -> Result<Node<'a>, SyntaxError> {
     match build(text, &Added::default(), keep, report) {
         Err(Stop::Shallow(scalar)) => {
-            let (text, added) = indent_shallow_scalars(text, scalar)?;
+            let (text, added) = indent_shallow_scalars(text, scalar, rescan_bytes_max)?;
             let node = build(&text, &added, keep, report).map_err(Stop::into_error)?;
             Ok(node.into_owned())
         }
@@ -102,15 +112,19 @@ impl Added {
 /// Other parsers accept such lines, and files of WSO2 and others have them. The value does not change: indentation
 /// within a quoted scalar is not part of it.
 ///
-/// Each scalar costs one scan from the start of the file, within a budget.
-fn indent_shallow_scalars(text: &str, first: Marker) -> Result<(String, Added), SyntaxError> {
+/// Each scalar costs one scan from the start of the file, within `rescan_bytes_max`.
+fn indent_shallow_scalars(
+    text: &str,
+    first: Marker,
+    rescan_bytes_max: u64,
+) -> Result<(String, Added), SyntaxError> {
     let mut text = text.to_owned();
     let mut added = Added::default();
     let mut scalar = first;
-    let mut budget = limits::YAML_RESCAN_BYTES_MAX;
+    let mut bytes_left = rescan_bytes_max;
     loop {
         let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
-        budget = budget.checked_sub(size).ok_or_else(|| shallow(&scalar, &added))?;
+        bytes_left = bytes_left.checked_sub(size).ok_or_else(|| shallow(&scalar, &added))?;
         text = indent_scalar(&text, &scalar, &mut added).ok_or_else(|| shallow(&scalar, &added))?;
         let next =
             Parser::new_from_str(&text).find_map(Result::err).map(|error| stop(&error, &added));
