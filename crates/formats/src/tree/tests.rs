@@ -145,7 +145,7 @@ fn quoted_strings_that_do_not_end_are_rejected() {
 #[test]
 fn strings_with_too_little_indentation_are_limited_by_the_bytes_to_scan_again() {
     let text = "a:\n".to_owned() + &"  - 'x\ny'\n".repeat(100);
-    let mut read = |scans: usize| {
+    let read = |scans: usize| {
         let most = u64::try_from(scans * 2 * text.len()).expect("a small number");
         let mut report = Report::new(Path::new("a.yaml"));
         yaml::read_within(&text, Keep::Everything, &mut report, most)
