@@ -8,7 +8,7 @@ use model::{CertificateFiles, Diagnostic, Severity, TlsSettings};
 use wire::tls::{CertificateSet, Lapse, generate_self_signed};
 
 use crate::documents::read_up_to;
-use crate::keep::{keep_private, keep_public};
+use crate::write::{write_private, write_public};
 
 /// A PEM file may hold a chain and comments, and is still small.
 const PEM_BYTES_MAX: u64 = 1 << 20;
@@ -96,8 +96,8 @@ fn kept_or_made(files: &CertificateFiles, now: Now) -> Result<(Vec<u8>, Vec<u8>)
     if let Some(data) = files.key.parent() {
         fs::create_dir_all(data).map_err(|error| unkept(data, error))?;
     }
-    keep_private(&files.key, key.as_bytes()).map_err(|error| unkept(&files.key, error))?;
-    keep_public(&files.cert, cert.as_bytes()).map_err(|error| unkept(&files.cert, error))?;
+    write_private(&files.key, key.as_bytes()).map_err(|error| unkept(&files.key, error))?;
+    write_public(&files.cert, cert.as_bytes()).map_err(|error| unkept(&files.cert, error))?;
     tracing::info!(cert = %files.cert.display(), "made a certificate for localhost");
     Ok((cert.into_bytes(), key.into_bytes()))
 }

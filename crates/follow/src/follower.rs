@@ -16,12 +16,12 @@ use base::{Clock, limits};
 use model::{Diagnostic, Settings, Snapshot};
 use wire::tls::ServerCertificates;
 
-use crate::board::{Board, Posted};
 use crate::catalogue::Catalogue;
 use crate::configuration::ConfigurationError;
 use crate::fetch::{self, Fetch, Fetched};
 use crate::issuers::Issuers;
 use crate::settle::{Settle, Sign};
+use crate::status::{Posted, Status};
 use crate::tracked::Tracked;
 use crate::watcher::{Sighting, Watcher};
 
@@ -58,7 +58,7 @@ pub struct Follower {
     configuration: Option<PathBuf>,
     clock: Arc<dyn Clock + Send + Sync>,
     fetch: Fetch,
-    board: Arc<Board>,
+    status: Arc<Status>,
     certificates: Arc<ServerCertificates>,
     catalogue: Catalogue,
     issuers: Issuers,
@@ -139,20 +139,20 @@ impl Follower {
     ///
     /// # Errors
     /// Only what makes the https listener useless: its certificates. Whatever else is wrong stands on
-    /// the board, and is followed.
+    /// the status, and is followed.
     pub fn load(
         settings: Settings,
         options: Options,
     ) -> Result<(Self, Arc<Snapshot>), ConfigurationError> {
         let Options { configuration, clock, fetch } = options;
         let now = clock.now();
-        let board = Arc::new(Board::default());
+        let status = Arc::new(Status::default());
         // Looked at before they are read: what changes from here on differs.
         let mut tracked = Tracked::default();
         for file in others::singles(configuration.as_deref(), &settings) {
             tracked.look(&file);
         }
-        let certificates = others::first_certificates(&settings, &board, now)?;
+        let certificates = others::first_certificates(&settings, &status, now)?;
         let (outbox, inbox) = mpsc::channel();
         let mut follower = Self {
             wanted: settings.clone(),
@@ -160,7 +160,7 @@ impl Follower {
             configuration,
             clock,
             fetch,
-            board,
+            status,
             certificates,
             catalogue: Catalogue::default(),
             issuers: Issuers::default(),
@@ -200,8 +200,8 @@ impl Follower {
 
     /// What is wrong now.
     #[must_use]
-    pub fn board(&self) -> Arc<Board> {
-        Arc::clone(&self.board)
+    pub fn status(&self) -> Arc<Status> {
+        Arc::clone(&self.status)
     }
 
     /// To be called with an issuer's name when a token names a key that it doesn't have. Cheap: one
@@ -325,7 +325,7 @@ impl Follower {
     }
 
     fn tell(&mut self, publish: &mut Publish) {
-        self.board.count_success(self.clock.now().unix_s);
+        self.status.count_success(self.clock.now().unix_s);
         let snapshot = self.snapshot();
         publish(Change::Snapshot(snapshot));
     }
@@ -351,7 +351,7 @@ impl Follower {
 
     /// Shows and logs what is wrong under `key`, once.
     fn post(&self, key: &std::path::Path, diagnostics: Vec<Diagnostic>) {
-        if self.board.post(key, diagnostics.clone()) == Posted::New {
+        if self.status.post(key, diagnostics.clone()) == Posted::New {
             log(&diagnostics);
         }
     }

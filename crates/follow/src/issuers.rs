@@ -200,7 +200,7 @@ impl Fetching {
     }
 }
 
-/// What stands on the board and in the log when keys cannot be had.
+/// What stands on the status and in the log when keys cannot be had.
 pub(crate) fn finding(name: &str, source: &KeySource, problem: &str) -> Diagnostic {
     Diagnostic {
         severity: Severity::Error,

@@ -20,7 +20,9 @@ use model::{
     AccessLog, AdminSettings, ApiState, FaultStatus, GatewaySettings, IssuerSettings, KeySource,
     LogFormat, LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
 };
-use penstock_follow::{Board, Change, Fetch, Follower, Handle, OnUnknownKid, Options, https_fetch};
+use penstock_follow::{
+    Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status, https_fetch,
+};
 
 /// Longest wait for a change, far above what any machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,7 +53,7 @@ fn a_file_written_in_pieces_is_read_when_it_is_closed() {
     file.write_all(second.as_bytes()).unwrap();
     drop(file);
     scene.until("/b");
-    assert_eq!(scene.board.reloads().failed, 0, "no half of it was read");
+    assert_eq!(scene.status.reloads().failed, 0, "no half of it was read");
 }
 
 #[test]
@@ -141,11 +143,11 @@ fn a_new_folder_is_followed_with_what_is_in_it() {
 fn a_configured_folder_that_goes_away_is_an_accident_and_serves_on() {
     let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
     fs::rename(scene.path("apis"), scene.path("gone")).unwrap();
-    scene.until_board("apis: error: cannot be read: No such file");
+    scene.until_diagnostic("apis: error: cannot be read: No such file");
     fs::rename(scene.path("gone"), scene.path("apis")).unwrap();
     scene.replace("apis/b.yaml", &api("/b"));
     scene.until("/a /b");
-    assert_eq!(scene.board.to_json(), "[]");
+    assert_eq!(scene.status.to_json(), "[]");
     assert!(!scene.history.iter().any(String::is_empty));
 }
 
@@ -164,27 +166,27 @@ fn a_single_file_can_be_configured() {
 fn a_broken_change_keeps_the_last_good_version_until_it_is_repaired() {
     let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
     scene.replace("apis/a.yaml", "openapi: 3.0.1\npaths: [");
-    scene.until_board("apis/a.yaml");
+    scene.until_diagnostic("apis/a.yaml");
     scene.replace("apis/fence.yaml", &api("/fence"));
     scene.until("/a /fence");
-    assert_eq!(scene.board.reloads().failed, 1);
+    assert_eq!(scene.status.reloads().failed, 1);
     scene.replace("apis/a.yaml", &api("/b"));
     scene.until("/b /fence");
-    assert_eq!(scene.board.to_json(), "[]");
+    assert_eq!(scene.status.to_json(), "[]");
 }
 
 #[test]
 fn of_two_files_that_claim_one_path_the_serving_one_stays_and_the_other_waits() {
     let mut scene = Scene::new(&[("apis/z.yaml", "/a")]);
     scene.replace("apis/a.yaml", &api("/a"));
-    scene.until_board("which");
-    assert!(scene.board.to_json().contains("z.yaml serves already"));
+    scene.until_diagnostic("which");
+    assert!(scene.status.to_json().contains("z.yaml serves already"));
     fs::remove_file(scene.path("apis/z.yaml")).unwrap();
     scene.until_that(|snapshot| {
         snapshot.apis.iter().any(|loaded| loaded.api.source.ends_with("a.yaml"))
     });
     assert_eq!(scene.served(), "/a");
-    scene.until_board_is_clear();
+    scene.until_no_diagnostics();
 }
 
 #[test]
@@ -206,7 +208,7 @@ fn a_change_of_a_referred_file_reads_its_referrers_again() {
     let text = api("/a").replace("/*:\n    get: {}", "/pets:\n    $ref: parts/pets");
     fs::write(scene.path("apis/a.yaml"), text).unwrap();
     scene.start();
-    assert_eq!(scene.methods(), "GET", "{}", scene.board.to_json());
+    assert_eq!(scene.methods(), "GET", "{}", scene.status.to_json());
     scene.replace("apis/parts/pets", &path_item("post"));
     scene.until_that(|snapshot| methods(snapshot) == "POST");
 }
@@ -249,12 +251,12 @@ fn a_changed_configuration_tells_limits_and_issuers_and_keeps_listeners() {
 fn a_broken_configuration_changes_nothing_and_is_shown() {
     let mut scene = Scene::configured("", "");
     scene.configure("drain = 5", "");
-    scene.until_board("penstock.toml:3:1: error: the key `drain` is unknown");
+    scene.until_diagnostic("penstock.toml:3:1: error: the key `drain` is unknown");
     scene.replace("apis/fence.yaml", &api("/fence"));
     scene.until("/fence");
     assert_eq!(scene.told, []);
     scene.configure("", "");
-    scene.until_board_is_clear();
+    scene.until_no_diagnostics();
 }
 
 #[test]
@@ -290,7 +292,7 @@ fn a_broken_jwks_file_leaves_the_former_keys() {
     scene.settings.issuers = vec![issuer(KeySource::JwksFile(scene.path("jwks.json")))];
     scene.start();
     scene.replace("jwks.json", "{}");
-    scene.until_board("keys of issuer `main`: ");
+    scene.until_diagnostic("keys of issuer `main`: ");
     scene.replace("apis/fence.yaml", &api("/fence"));
     scene.until("/fence");
     assert!(scene.snapshot.issuers[0].keys.has_kid("key-0"));
@@ -325,7 +327,7 @@ fn a_jwks_that_cannot_be_had_leaves_no_keys_and_the_start_goes_on() {
     scene.settings.issuers = vec![issuer(KeySource::JwksUrl(format!("http://{closed}/jwks")))];
     scene.start();
     assert!(scene.snapshot.issuers[0].keys.is_empty());
-    assert!(scene.board.to_json().contains("no connection to"), "{}", scene.board.to_json());
+    assert!(scene.status.to_json().contains("no connection to"), "{}", scene.status.to_json());
 }
 
 #[test]
@@ -337,7 +339,7 @@ fn a_huge_jwks_is_refused() {
     scene.start();
     assert!(scene.snapshot.issuers[0].keys.is_empty());
     let told = format!("more than {} bytes", limits::JWKS_BYTES_MAX);
-    assert!(scene.board.to_json().contains(&told), "{}", scene.board.to_json());
+    assert!(scene.status.to_json().contains(&told), "{}", scene.status.to_json());
 }
 
 #[test]
@@ -354,12 +356,12 @@ fn new_certificates_are_taken_and_a_broken_pair_is_not() {
     scene.settings.tls.default = Some(files);
     scene.settings.gateway.https = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     scene.start();
-    let count = scene.board.reloads().succeeded;
+    let count = scene.status.reloads().succeeded;
     scene.replace("tls.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
-    scene.until_board("of `default`");
+    scene.until_diagnostic("of `default`");
     write(&scene);
-    scene.until_board_is_clear();
-    assert!(scene.board.reloads().succeeded > count);
+    scene.until_no_diagnostics();
+    assert!(scene.status.reloads().succeeded > count);
 }
 
 // --- the scene ------------------------------------------------------------------------------------
@@ -371,7 +373,7 @@ struct Scene {
     snapshot: Arc<Snapshot>,
     changes: Receiver<Change>,
     handle: Option<Handle>,
-    board: Arc<Board>,
+    status: Arc<Status>,
     unknown_kid: Option<OnUnknownKid>,
     /// What was served, from the start.
     history: Vec<String>,
@@ -399,7 +401,7 @@ impl Scene {
             snapshot: Arc::default(),
             changes: mpsc::channel().1,
             handle: None,
-            board: Arc::default(),
+            status: Arc::default(),
             unknown_kid: None,
             history: Vec::new(),
             told: Vec::new(),
@@ -415,7 +417,7 @@ impl Scene {
         let clock = Arc::new(self.clock.clone());
         let options = Options { configuration, clock, fetch: fetch() };
         let (follower, snapshot) = Follower::load(self.settings.clone(), options).unwrap();
-        self.board = follower.board();
+        self.status = follower.status();
         self.unknown_kid = Some(follower.on_unknown_kid());
         let (tell, changes) = mpsc::channel();
         let publish = Box::new(move |change| drop(tell.send(change)));
@@ -485,7 +487,7 @@ impl Scene {
     fn until_that(&mut self, is: impl Fn(&Snapshot) -> bool) {
         while !is(&self.snapshot) {
             let Ok(change) = self.changes.recv_timeout(PATIENCE) else {
-                panic!("no change; served {:?}; {}", self.history, self.board.to_json());
+                panic!("no change; served {:?}; {}", self.history, self.status.to_json());
             };
             match change {
                 Change::Snapshot(snapshot) => {
@@ -499,12 +501,12 @@ impl Scene {
 
     /// Diagnostics have no channel of their own.
     #[track_caller]
-    fn until_board(&self, text: &str) {
+    fn until_diagnostic(&self, text: &str) {
         self.until_shown(|shown| shown.contains(text));
     }
 
     #[track_caller]
-    fn until_board_is_clear(&self) {
+    fn until_no_diagnostics(&self) {
         self.until_shown(str::is_empty);
     }
 
@@ -512,14 +514,14 @@ impl Scene {
     fn until_shown(&self, is: impl Fn(&str) -> bool) {
         let clock = SystemClock::new();
         loop {
-            let findings = self.board.diagnostics();
+            let findings = self.status.diagnostics();
             let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
             let shown = shown.join("\n");
             if is(&shown) {
                 return;
             }
             let waited_us = u128::from(clock.now().mono_us);
-            assert!(waited_us < PATIENCE.as_micros(), "the board shows `{shown}`");
+            assert!(waited_us < PATIENCE.as_micros(), "the status shows `{shown}`");
             thread::yield_now();
         }
     }

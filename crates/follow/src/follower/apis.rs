@@ -150,7 +150,7 @@ impl Follower {
         let applied = self.read_apis(work);
         self.log_taken(&applied);
         for _ in &applied.refused {
-            self.board.count_failure();
+            self.status.count_failure();
         }
         applied.changed
     }

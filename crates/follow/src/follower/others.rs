@@ -10,12 +10,12 @@ use model::{KeySource, Settings};
 use wire::tls::{CertificateSet, ServerCertificates};
 
 use super::{Change, Follower, Message, Publish, Walk, Work};
-use crate::board::Board;
 use crate::certificates;
 use crate::configuration::{self, ConfigurationError, restart_needed};
 use crate::documents::read_keys;
 use crate::fetch::Fetched;
 use crate::issuers::{self, Offered};
+use crate::status::Status;
 use crate::walk::{self, Stamp};
 
 /// Where the problems of certificates are listed.
@@ -24,7 +24,7 @@ const CERTIFICATES: &str = "certificates";
 /// The certificates to start with; none where nothing listens for TLS.
 pub(super) fn first_certificates(
     settings: &Settings,
-    board: &Board,
+    status: &Status,
     now: Now,
 ) -> Result<Arc<ServerCertificates>, ConfigurationError> {
     let set = if settings.gateway.https.is_some() {
@@ -32,7 +32,7 @@ pub(super) fn first_certificates(
         let (set, warnings) =
             loaded.map_err(|problem| ConfigurationError { diagnostics: vec![problem] })?;
         super::log(&warnings);
-        board.post(Path::new(CERTIFICATES), warnings);
+        status.post(Path::new(CERTIFICATES), warnings);
         set
     } else {
         CertificateSet::load(None, Vec::new()).expect("no certificate cannot be a wrong one")
@@ -93,12 +93,12 @@ impl Follower {
         match certificates::load(&self.settings.tls, data, self.clock.now()) {
             Ok((set, warnings)) => {
                 self.certificates.replace(set);
-                self.board.count_success(self.clock.now().unix_s);
+                self.status.count_success(self.clock.now().unix_s);
                 self.post(Path::new(CERTIFICATES), warnings);
                 tracing::info!("certificates read");
             }
             Err(problem) => {
-                self.board.count_failure();
+                self.status.count_failure();
                 self.post(Path::new(CERTIFICATES), vec![problem]);
             }
         }
@@ -149,7 +149,7 @@ impl Follower {
             }
             Offered::Unchanged => None,
             Offered::Refused(problem) => {
-                self.board.count_failure();
+                self.status.count_failure();
                 Some(issuers::finding(name, source, problem))
             }
         };
@@ -188,7 +188,7 @@ impl Follower {
                 settings
             }
             Err(refused) => {
-                self.board.count_failure();
+                self.status.count_failure();
                 self.post(&file, refused.diagnostics);
                 return false;
             }
@@ -216,7 +216,7 @@ impl Follower {
             self.configure_issuers();
         }
         tracing::info!(file = %file.display(), "configuration taken");
-        self.board.count_success(self.clock.now().unix_s);
+        self.status.count_success(self.clock.now().unix_s);
         publish(Change::Settings(Arc::new(self.settings.clone())));
         issuers_changed
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 /// The current diagnostics by file, and counts of reloads. Shared between follower and admin.
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct Status {
     files: Mutex<BTreeMap<PathBuf, Vec<Diagnostic>>>,
     succeeded: AtomicU64,
     failed: AtomicU64,
@@ -37,7 +37,7 @@ pub(crate) enum Posted {
     New,
 }
 
-impl Board {
+impl Status {
     /// Everything that is wrong now, by file, then in the file's order.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
@@ -141,16 +141,16 @@ mod tests {
 
     #[test]
     fn the_board_shows_the_last_findings_of_each_file_as_json() {
-        let board = Board::default();
+        let status = Status::default();
         let file = Path::new("apis/a.yaml");
-        assert_eq!(board.post(file, vec![finding("say \"no\"")]), Posted::New);
-        assert_eq!(board.post(file, vec![finding("say \"no\"")]), Posted::Same);
+        assert_eq!(status.post(file, vec![finding("say \"no\"")]), Posted::New);
+        assert_eq!(status.post(file, vec![finding("say \"no\"")]), Posted::Same);
         assert_eq!(
-            board.to_json(),
+            status.to_json(),
             r#"[{"column":7,"file":"apis/a.yaml","help":null,"line":3,"message":"say \"no\"","severity":"error"}]"#
         );
-        assert_eq!(board.post(file, Vec::new()), Posted::New);
-        assert_eq!(board.post(file, Vec::new()), Posted::Same);
-        assert_eq!(board.to_json(), "[]");
+        assert_eq!(status.post(file, Vec::new()), Posted::New);
+        assert_eq!(status.post(file, Vec::new()), Posted::Same);
+        assert_eq!(status.to_json(), "[]");
     }
 }

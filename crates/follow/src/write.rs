@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// The file system's; then the file is as it was before.
-pub fn keep_private(file: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_private(file: &Path, bytes: &[u8]) -> io::Result<()> {
     keep(file, bytes, 0o600)
 }
 
@@ -17,7 +17,7 @@ pub fn keep_private(file: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// The file system's; then the file is as it was before.
-pub fn keep_public(file: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_public(file: &Path, bytes: &[u8]) -> io::Result<()> {
     keep(file, bytes, 0o644)
 }
 
@@ -61,7 +61,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tls.key");
         fs::write(&file, "old").unwrap();
-        keep_private(&file, b"new").unwrap();
+        write_private(&file, b"new").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -71,8 +71,8 @@ mod tests {
     fn a_failed_write_leaves_no_trace() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("taken")).unwrap();
-        assert!(keep_public(&folder.path().join("taken"), b"x").is_err());
-        assert!(keep_public(&folder.path().join("no/folder"), b"x").is_err());
+        assert!(write_public(&folder.path().join("taken"), b"x").is_err());
+        assert!(write_public(&folder.path().join("no/folder"), b"x").is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }
