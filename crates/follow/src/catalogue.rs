@@ -66,7 +66,7 @@ struct Entry {
 }
 
 impl Catalogue {
-    /// Applies a batch of changes, so that files which exchange their paths do so at once.
+    /// Applies a batch of changes, so that two files can exchange their paths.
     pub(crate) fn apply(&mut self, changes: Vec<(PathBuf, Found)>) -> Applied {
         let mut applied = Applied::default();
         let mut read = Vec::new();

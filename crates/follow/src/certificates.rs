@@ -111,7 +111,7 @@ fn diagnostic(file: &Path, severity: Severity, message: String) -> Diagnostic {
         Severity::Error => {
             Some("correct the files; until then a running gateway uses the previous certificates")
         }
-        Severity::Warning => Some("replace the files; they are reloaded at once"),
+        Severity::Warning => Some("replace the files; they are reloaded immediately"),
     };
     Diagnostic {
         severity,

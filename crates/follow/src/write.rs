@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn a_failed_write_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("taken")).unwrap();
-        assert!(write_public(&folder.path().join("taken"), b"x").is_err());
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        assert!(write_public(&folder.path().join("folder"), b"x").is_err());
         assert!(write_public(&folder.path().join("no/folder"), b"x").is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

@@ -514,8 +514,8 @@ impl Scene {
     fn until_shown(&self, is: impl Fn(&str) -> bool) {
         let clock = SystemClock::new();
         loop {
-            let findings = self.status.diagnostics();
-            let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
+            let diagnostics = self.status.diagnostics();
+            let shown: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
             let shown = shown.join("\n");
             if is(&shown) {
                 return;

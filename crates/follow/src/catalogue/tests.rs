@@ -161,7 +161,7 @@ fn step(word: &str) -> (PathBuf, Found) {
         }
         "!" => Found::Read(Box::new(Outcome {
             api: None,
-            diagnostics: vec![broken(file)],
+            diagnostics: vec![invalid(file)],
             base_path: Some(path.to_owned()).filter(|path| !path.is_empty()),
             hosts,
         })),
@@ -171,12 +171,12 @@ fn step(word: &str) -> (PathBuf, Found) {
     (PathBuf::from(file), found)
 }
 
-fn broken(file: &str) -> Diagnostic {
+fn invalid(file: &str) -> Diagnostic {
     Diagnostic {
         severity: Severity::Error,
         file: file.into(),
         place: None,
-        message: "broken".to_owned(),
+        message: "invalid".to_owned(),
         help: None,
     }
 }

@@ -20,7 +20,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.connections_max", "1 to 20000; default: 20000", "Most client connections per worker. More: 503 and close."),
     ("tls.cert", "path of a PEM file; absent: generated and kept in `data`", "Certificate chain of the https listener, leaf first. Reloaded when it changes."),
     ("tls.key", "path of a PEM file; required with `cert`", "Private key: PKCS#8, PKCS#1 or SEC1."),
-    ("tls.sni.hosts", "list of host names", "Server names that select this certificate. `*.example.org` stands for exactly one label."),
+    ("tls.sni.hosts", "list of host names", "Server names that select this certificate. `*.example.org` matches exactly one label."),
     ("tls.sni.cert", "path of a PEM file", "Certificate chain for these names, leaf first."),
     ("tls.sni.key", "path of a PEM file", "Private key."),
     ("admin.listen", "address and port; absent: no listener", "Listener of `/healthz`, `/readyz`, `/metrics` and `/diagnostics`. It has no authentication: keep it on loopback or a private network."),

@@ -28,7 +28,7 @@ pub fn render_default(first: &FirstStart<'_>) -> String {
     let [issuer_name, iss] = [issuer_name, iss].map(|text| quoted(text));
     format!(
         "# Penstock's configuration, written by the first start and read by later ones. All keys: docs/configuration.md.
-# Relative paths are relative to this file. Changes take effect at once, except for listeners, which need a restart.
+# Relative paths are relative to this file. Changes are applied immediately, except for listeners, which need a restart.
 
 [gateway]
 http = {http}     # change the port here if it is in use

@@ -272,13 +272,13 @@ fn issuers_have_unique_names_and_claims() {
 
 #[test]
 fn keys_over_http_are_allowed_for_loopback_only() {
-    let refused = "6:8: keys fetched over http";
+    let rejected = "6:8: keys fetched over http";
     issuer("jwks = \"https://idp.example/keys\"", "");
     issuer("jwks = \"http://localhost:9443/keys\"", "");
     issuer("jwks = \"http://127.0.0.1/keys\"", "");
     issuer("jwks = \"http://[::1]:80/keys\"", "");
-    issuer("jwks = \"http://idp.example/keys\"", refused);
-    issuer("jwks = \"HTTP://localhost.example/keys\"", refused);
+    issuer("jwks = \"http://idp.example/keys\"", rejected);
+    issuer("jwks = \"HTTP://localhost.example/keys\"", rejected);
     issuer("jwks = \"ftp://idp.example/keys\"", "6:8: `ftp`");
     issuer("jwks = \"https://u:p@idp.example/keys\"", "6:8: password");
 }

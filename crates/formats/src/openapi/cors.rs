@@ -97,8 +97,8 @@ fn texts(
     Some(out)
 }
 
-/// `*`, or an origin as browsers send it: in lower case, without a path. A host may start with `*.`, which stands
-/// for one or more labels.
+/// `*`, or an origin as browsers send it: in lower case, without a path. A host may start with `*.`, which
+/// matches one or more labels.
 fn origin(text: &str) -> Result<String, address::Wrong> {
     if text == "*" {
         return Ok(text.to_owned());

@@ -139,7 +139,7 @@ impl<'n> Document<'n> {
         }
     }
 
-    /// The API's own endpoint sets; `servers` where no production endpoints are given.
+    /// The API's own endpoint sets; else `servers`.
     fn endpoints(
         &self,
         servers: &[Server],

@@ -35,7 +35,7 @@ impl Server {
         self.place
     }
 
-    /// Whether it is a whole URL, perhaps a broken one: not just a path.
+    /// Whether it is a URL, even an invalid one, and not just a path.
     fn names_a_host(&self) -> bool {
         self.url.as_ref().map_or(true, |url| address::is_absolute(url))
     }

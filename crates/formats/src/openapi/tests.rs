@@ -1,4 +1,4 @@
-//! Descriptions, and the operations or diagnostics they give.
+//! Descriptions, and the operations or diagnostics that result.
 
 use std::collections::BTreeMap;
 use std::path::Path;

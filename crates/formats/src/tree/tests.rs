@@ -57,8 +57,8 @@ fn duplicate_keys_are_reported_in_parts_that_are_not_kept_too() {
     tree("a.json", "{\"a\": 1, \"a\": 2}", "1:10: error: `a`; {a:#1}");
     tree("a.json", "{\"a\": 1, \"\\u0061\": 2}", "1:10: error: `a`; {a:#1}");
     tree("a.yaml", "a: 1\nb: 2\n'a': 3\n", "3:1: error: `a`; {a:#1 b:#2}");
-    let (findings, tree) = keeping(Keep::Document, "a.json", r#"{"tags": [{"x": 1, "x": 2}]}"#);
-    assert_lines(&findings, "1:20: error: `x`");
+    let (diagnostics, tree) = keeping(Keep::Document, "a.json", r#"{"tags": [{"x": 1, "x": 2}]}"#);
+    assert_lines(&diagnostics, "1:20: error: `x`");
     assert_eq!(tree.as_deref(), Some("{tags:-}"));
 }
 
@@ -167,10 +167,11 @@ fn invalid_utf_8_is_reported_at_its_position() {
 fn nesting_and_aliases_are_bounded() {
     let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
     for file in ["a.json", "a.yaml"] {
-        let (findings, tree) = keeping(Keep::Everything, file, &deep(limits::JSON_DEPTH_MAX));
-        assert_eq!((findings, tree.is_some()), (Vec::new(), true), "{file}");
-        let (findings, tree) = keeping(Keep::Everything, file, &deep(limits::JSON_DEPTH_MAX + 2));
-        assert!(findings.iter().any(|f| f.contains("nested deeper")), "{file}: {findings:?}");
+        let (diagnostics, tree) = keeping(Keep::Everything, file, &deep(limits::JSON_DEPTH_MAX));
+        assert_eq!((diagnostics, tree.is_some()), (Vec::new(), true), "{file}");
+        let (diagnostics, tree) =
+            keeping(Keep::Everything, file, &deep(limits::JSON_DEPTH_MAX + 2));
+        assert!(diagnostics.iter().any(|f| f.contains("nested deeper")), "{file}: {diagnostics:?}");
         assert_eq!(tree, None);
     }
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
@@ -178,15 +179,15 @@ fn nesting_and_aliases_are_bounded() {
         let alias = format!("*a{},", n - 1).repeat(10);
         laughs.push_str(&format!("a{n}: &a{n} [{alias}]\n"));
     }
-    let (findings, tree) = keeping(Keep::Everything, "a.yaml", &laughs);
-    assert!(findings.iter().any(|f| f.contains("aliases expand")), "{findings:?}");
+    let (diagnostics, tree) = keeping(Keep::Everything, "a.yaml", &laughs);
+    assert!(diagnostics.iter().any(|f| f.contains("aliases expand")), "{diagnostics:?}");
     assert_eq!(tree, None);
     let mut tower = String::from("a0: &a0 [x]\n");
     for n in 1..100 {
         tower.push_str(&format!("a{n}: &a{n} [*a{}]\n", n - 1));
     }
-    let (findings, _) = keeping(Keep::Everything, "a.yaml", &tower);
-    assert!(findings.iter().any(|f| f.contains("nested deeper")), "{findings:?}");
+    let (diagnostics, _) = keeping(Keep::Everything, "a.yaml", &tower);
+    assert!(diagnostics.iter().any(|f| f.contains("nested deeper")), "{diagnostics:?}");
 }
 
 #[test]
@@ -195,8 +196,8 @@ fn parts_that_are_not_needed_are_checked_and_not_kept() {
         "components": {"schemas": {"A": {}}, "securitySchemes": {"o": {}}}, "x-other": {}}"#;
     let expect = "{openapi:'3.0.0' paths:{/a:{get:{responses:- security:[]} x-wso2-x:#1}} components:{schemas:- securitySchemes:{o:{}}} x-other:-}";
     for file in ["a.json", "a.yaml"] {
-        let (findings, tree) = keeping(Keep::Document, file, text);
-        assert_eq!(findings, [""; 0]);
+        let (diagnostics, tree) = keeping(Keep::Document, file, text);
+        assert_eq!(diagnostics, [""; 0]);
         assert_eq!(tree.as_deref(), Some(expect), "{file}");
     }
 }
@@ -204,8 +205,8 @@ fn parts_that_are_not_needed_are_checked_and_not_kept() {
 #[test]
 fn an_alias_of_a_part_that_is_not_needed_is_complete() {
     let text = "tags: &x [{get: {security: []}}]\npaths:\n  /a:\n    <<: *x\n  /b: {get: {security: *x, responses: *x}}\n";
-    let (findings, tree) = keeping(Keep::Document, "a.yaml", text);
-    assert_eq!(findings, [""; 0]);
+    let (diagnostics, tree) = keeping(Keep::Document, "a.yaml", text);
+    assert_eq!(diagnostics, [""; 0]);
     let security = "[{get:{security:[]}}]";
     let expect = format!(
         "{{tags:- paths:{{/a:{{get:{{security:[]}}}} /b:{{get:{{security:{security} responses:-}}}}}}}}"
@@ -225,11 +226,11 @@ fn keeping(keep: Keep, file: &str, text: &str) -> (Vec<String>, Option<String>) 
     let file = Path::new(file);
     let mut report = Report::new(file);
     let tree = read(text.as_bytes(), keep, &mut report).map(|node| shown(&node));
-    let findings = report.finish(file).into_iter().map(|finding| {
-        let place = finding.place.unwrap_or(START);
-        format!("{}:{}: error: {}", place.line, place.column, finding.message)
+    let diagnostics = report.finish(file).into_iter().map(|diagnostic| {
+        let place = diagnostic.place.unwrap_or(START);
+        format!("{}:{}: error: {}", place.line, place.column, diagnostic.message)
     });
-    (findings.collect(), tree)
+    (diagnostics.collect(), tree)
 }
 
 fn shown(node: &Node<'_>) -> String {
