@@ -1,4 +1,4 @@
-//! `penstock gateway`: what it says when it cannot start, how it follows its files, how it ends.
+//! `penstock gateway`: errors at startup, changes of its files, shutdown.
 
 use std::fs;
 use std::net::TcpListener;
@@ -21,7 +21,7 @@ fn ask(process: &Process, path: &str) -> harness::Response {
     Client::connect(process.address("http")).ask(&format!("GET {path}"), "")
 }
 
-/// With `toml` as configuration it ends with 1 and says each of `expect`.
+/// With `toml` as configuration it exits with 1 and prints each of `expect`.
 #[track_caller]
 fn check_not_started(toml: &str, expect: &[&str]) {
     let files = Files::new();
@@ -34,7 +34,7 @@ fn check_not_started(toml: &str, expect: &[&str]) {
 }
 
 #[test]
-fn a_taken_port_is_named_with_its_setting() {
+fn a_port_in_use_is_reported_with_its_setting() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap();
     for (section, key, setting) in [
@@ -46,12 +46,12 @@ fn a_taken_port_is_named_with_its_setting() {
         let section = if section == "gateway" && !other.is_empty() { "" } else { section };
         let header = if section.is_empty() { String::new() } else { format!("[{section}]\n") };
         let toml = format!("{other}{header}{key} = \"{taken}\"\n");
-        check_not_started(&toml, &[&format!("{taken} is taken"), setting, "penstock.toml"]);
+        check_not_started(&toml, &[&taken.to_string(), setting, "penstock.toml"]);
     }
 }
 
 #[test]
-fn what_is_wrong_with_the_configuration_is_told_with_its_place_and_a_way_out() {
+fn errors_of_the_configuration_have_a_position_and_a_suggestion() {
     check_not_started(
         "[gateway]\nhttp = \"127.0.0.1:0\"\nwrokers = 2\n",
         &["penstock.toml:3:1: error: ", "wrokers", "workers"],
@@ -66,7 +66,7 @@ fn what_is_wrong_with_the_configuration_is_told_with_its_place_and_a_way_out() {
 }
 
 #[test]
-fn a_missing_file_is_named_and_a_wrong_flag_is_a_matter_of_usage() {
+fn a_missing_file_exits_with_1_and_a_wrong_flag_with_2() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, code, expect) in [
         (&["gateway", "--config", "none.toml"][..], 1, "none.toml"),
@@ -100,7 +100,7 @@ fn an_edited_added_or_removed_description_is_served_without_a_restart() {
 }
 
 #[test]
-fn a_broken_edit_keeps_the_last_good_version_and_stands_on_the_admin_port() {
+fn a_broken_edit_keeps_the_last_good_version_and_is_reported_on_the_admin_port() {
     let upstream = Upstream::saying("good");
     let files = Files::new().api("a.yaml", &description(&upstream));
     let process = Process::gateway(&files);
@@ -116,7 +116,7 @@ fn a_broken_edit_keeps_the_last_good_version_and_stands_on_the_admin_port() {
 }
 
 #[test]
-fn sighup_reads_issuers_and_limits_again() {
+fn sighup_reloads_issuers_and_limits() {
     let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("late"));
     let secured = description(&upstream).replace("security: []\n", "");
     let files = Files::new().api("a.yaml", &secured).issuer("first", &Issuer::new("first"));
@@ -131,48 +131,48 @@ fn sighup_reads_issuers_and_limits_again() {
 }
 
 #[test]
-fn sigterm_under_load_fails_no_request_and_ends_well() {
+fn sigterm_under_load_fails_no_request() {
     let upstream = Upstream::saying("answered");
     let files = Files::new().api("a.yaml", &description(&upstream));
     let mut process = Process::gateway(&files);
     let (http, admin) = (process.address("http"), process.address("admin"));
-    let (begun, warmed_up) = std::sync::mpsc::channel();
-    let callers: Vec<_> = (0..8)
+    let (ready, warmed_up) = std::sync::mpsc::channel();
+    let clients: Vec<_> = (0..8)
         .map(|_| {
-            let begun = begun.clone();
+            let ready = ready.clone();
             thread::spawn(move || {
                 let mut client = Client::connect(http);
                 for count in 1_u32.. {
-                    let answer = client.ask("GET /a/x", "");
-                    assert_eq!((answer.status, answer.text().as_str()), (200, "answered"));
+                    let response = client.ask("GET /a/x", "");
+                    assert_eq!((response.status, response.text().as_str()), (200, "answered"));
                     if count == 10 {
-                        begun.send(()).unwrap();
+                        ready.send(()).unwrap();
                     }
-                    if answer.header("connection") == Some("close") {
+                    if response.header("connection") == Some("close") {
                         return count;
                     }
                 }
-                unreachable!("it is told to close")
+                unreachable!("the gateway closes the connection")
             })
         })
         .collect();
-    for _ in &callers {
+    for _ in &clients {
         warmed_up.recv().unwrap();
     }
     process.signal(SIGTERM);
     while Client::connect(admin).ask("GET /readyz", "").status == 200 {}
-    // Balancers have not looked yet: a new connection is still taken.
+    // Load balancers may not have noticed yet: a new connection is still accepted.
     assert_eq!(Client::connect(http).ask("GET /a/x", "").status, 200);
-    for caller in callers {
-        assert!(caller.join().unwrap() > 10);
+    for client in clients {
+        assert!(client.join().unwrap() > 10);
     }
     assert_eq!(process.wait().code(), Some(0), "{}", process.text());
-    assert!(process.text().contains("every request was answered"), "{}", process.text());
+    assert!(process.text().contains("all requests finished"), "{}", process.text());
     assert!(TcpListener::bind(http).is_ok(), "the port is free again");
 }
 
 #[test]
-fn a_second_signal_ends_at_once() {
+fn a_second_signal_shuts_down_at_once() {
     let upstream = Upstream::by_hand();
     let files = Files::new().api("a.yaml", &description(&upstream));
     let mut process = Process::gateway(&files);
@@ -181,7 +181,7 @@ fn a_second_signal_ends_at_once() {
     let mut visit = upstream.accept();
     visit.request();
     process.signal(SIGTERM);
-    process.wait_for("a second signal ends at once");
+    process.wait_for("draining");
     process.signal(SIGTERM);
     assert_eq!(process.wait().code(), Some(1), "{}", process.text());
     client.expect_close();
