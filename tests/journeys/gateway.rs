@@ -17,8 +17,8 @@ fn description(upstream: &Upstream) -> String {
     )
 }
 
-fn ask(process: &Process, path: &str) -> harness::Response {
-    Client::connect(process.address("http")).ask(&format!("GET {path}"), "")
+fn fetch(process: &Process, path: &str) -> harness::Response {
+    Client::connect(process.address("http")).fetch(&format!("GET {path}"), "")
 }
 
 /// With `toml` as configuration it exits with 1 and prints each of `expect`.
@@ -86,43 +86,43 @@ fn a_missing_file_exits_with_1_and_a_wrong_flag_with_2() {
 
 #[test]
 fn an_edited_added_or_removed_description_is_served_without_a_restart() {
-    let (one, two) = (Upstream::saying("one"), Upstream::saying("two"));
+    let (one, two) = (Upstream::fixed("one"), Upstream::fixed("two"));
     let files = Files::new().api("a.yaml", &description(&one));
     let process = Process::gateway(&files);
-    assert_eq!(ask(&process, "/a/x").text(), "one");
+    assert_eq!(fetch(&process, "/a/x").text(), "one");
     files.write("apis/a.yaml", &description(&two));
-    while ask(&process, "/a/x").text() != "two" {}
+    while fetch(&process, "/a/x").text() != "two" {}
     files.write("apis/b.yaml", &description(&one).replace("basePath: /a", "basePath: /b"));
-    while ask(&process, "/b/x").status != 200 {}
+    while fetch(&process, "/b/x").status != 200 {}
     fs::remove_file(files.path("apis/b.yaml")).unwrap();
-    while ask(&process, "/b/x").status != 404 {}
-    assert_eq!(ask(&process, "/a/x").text(), "two");
+    while fetch(&process, "/b/x").status != 404 {}
+    assert_eq!(fetch(&process, "/a/x").text(), "two");
 }
 
 #[test]
 fn a_broken_edit_keeps_the_last_good_version_and_is_reported_on_the_admin_port() {
-    let upstream = Upstream::saying("good");
+    let upstream = Upstream::fixed("good");
     let files = Files::new().api("a.yaml", &description(&upstream));
     let process = Process::gateway(&files);
     let diagnostics =
-        || Client::connect(process.address("admin")).ask("GET /diagnostics", "").text();
+        || Client::connect(process.address("admin")).fetch("GET /diagnostics", "").text();
     assert_eq!(diagnostics(), "[]");
     files.write("apis/a.yaml", &format!("{}x-wso2-basePath: [oops\n", description(&upstream)));
     while diagnostics() == "[]" {}
     assert!(diagnostics().contains("a.yaml"), "{}", diagnostics());
-    assert_eq!(ask(&process, "/a/x").text(), "good");
+    assert_eq!(fetch(&process, "/a/x").text(), "good");
     files.write("apis/a.yaml", &description(&upstream));
     while diagnostics() != "[]" {}
 }
 
 #[test]
 fn sighup_reloads_issuers_and_limits() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("late"));
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("late"));
     let secured = description(&upstream).replace("security: []\n", "");
     let files = Files::new().api("a.yaml", &secured).issuer("first", &Issuer::new("first"));
     let process = Process::gateway(&files);
     let bearer = format!("Authorization: {}\r\n", issuer.token().bearer());
-    let status = || Client::connect(process.address("http")).ask("GET /a/x", &bearer).status;
+    let status = || Client::connect(process.address("http")).fetch("GET /a/x", &bearer).status;
     assert_eq!(status(), 401);
     let files = files.issuer("late", &issuer);
     files.configure();
@@ -132,7 +132,7 @@ fn sighup_reloads_issuers_and_limits() {
 
 #[test]
 fn sigterm_under_load_fails_no_request() {
-    let upstream = Upstream::saying("answered");
+    let upstream = Upstream::fixed("answered");
     let files = Files::new().api("a.yaml", &description(&upstream));
     let mut process = Process::gateway(&files);
     let (http, admin) = (process.address("http"), process.address("admin"));
@@ -143,7 +143,7 @@ fn sigterm_under_load_fails_no_request() {
             thread::spawn(move || {
                 let mut client = Client::connect(http);
                 for count in 1_u32.. {
-                    let response = client.ask("GET /a/x", "");
+                    let response = client.fetch("GET /a/x", "");
                     assert_eq!((response.status, response.text().as_str()), (200, "answered"));
                     if count == 10 {
                         ready.send(()).unwrap();
@@ -160,9 +160,9 @@ fn sigterm_under_load_fails_no_request() {
         warmed_up.recv().unwrap();
     }
     process.signal(SIGTERM);
-    while Client::connect(admin).ask("GET /readyz", "").status == 200 {}
+    while Client::connect(admin).fetch("GET /readyz", "").status == 200 {}
     // Load balancers may not have noticed yet: a new connection is still accepted.
-    assert_eq!(Client::connect(http).ask("GET /a/x", "").status, 200);
+    assert_eq!(Client::connect(http).fetch("GET /a/x", "").status, 200);
     for client in clients {
         assert!(client.join().unwrap() > 10);
     }
@@ -173,13 +173,13 @@ fn sigterm_under_load_fails_no_request() {
 
 #[test]
 fn a_second_signal_shuts_down_at_once() {
-    let upstream = Upstream::by_hand();
+    let upstream = Upstream::manual();
     let files = Files::new().api("a.yaml", &description(&upstream));
     let mut process = Process::gateway(&files);
     let mut client = Client::connect(process.address("http"));
     client.send("GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n");
-    let mut visit = upstream.accept();
-    visit.request();
+    let mut connection = upstream.accept();
+    connection.request();
     process.signal(SIGTERM);
     process.wait_for("draining");
     process.signal(SIGTERM);
@@ -189,11 +189,11 @@ fn a_second_signal_shuts_down_at_once() {
 
 #[test]
 fn after_kill_9_the_same_data_folder_serves_again() {
-    let upstream = Upstream::saying("served");
+    let upstream = Upstream::fixed("served");
     let files = Files::new().api("a.yaml", &description(&upstream));
     for _ in 0..2 {
         let mut process = Process::gateway(&files);
-        assert_eq!(ask(&process, "/a/x").text(), "served");
+        assert_eq!(fetch(&process, "/a/x").text(), "served");
         process.signal(SIGKILL);
         process.wait();
     }
@@ -201,7 +201,7 @@ fn after_kill_9_the_same_data_folder_serves_again() {
 
 #[test]
 fn the_log_and_the_access_log_hold_no_token() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("resident"));
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let files = Files::new()
         .api("a.yaml", &description(&upstream).replace("security: []\n", ""))
         .issuer("resident", &issuer)
@@ -210,7 +210,8 @@ fn the_log_and_the_access_log_hold_no_token() {
     let valid = issuer.token().sign();
     for token in [&valid, &issuer.token().expires_in_s(-5).sign()] {
         let field = format!("Authorization: Bearer {token}\r\n");
-        let answer = Client::connect(process.address("http")).ask("GET /a/sEcReT?q=hIdDeN", &field);
+        let answer =
+            Client::connect(process.address("http")).fetch("GET /a/sEcReT?q=hIdDeN", &field);
         assert!([200, 401].contains(&answer.status));
     }
     process.signal(SIGTERM);

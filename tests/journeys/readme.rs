@@ -66,8 +66,8 @@ fn pets(upstreams: &[&Upstream; 5]) -> String {
 #[test]
 fn the_pets_example_behaves_as_its_comments_describe() {
     let upstream = |name: &'static str| {
-        Upstream::answering(move |request| {
-            harness::Answer::ok(&format!("{name} {}", request.target()))
+        Upstream::responding(move |request| {
+            harness::CannedResponse::ok(&format!("{name} {}", request.target()))
         })
     };
     let [one, two, sandbox, photos] = ["one", "two", "sandbox", "photos"].map(upstream);
@@ -101,11 +101,11 @@ fn the_pets_example_behaves_as_its_comments_describe() {
         ("GET /pets/2.1.0/cats", None, "404 404"),
     ] {
         let field = token.map(|token| format!("Authorization: {}\r\n", token.bearer()));
-        let response = gateway.ask(request, &field.unwrap_or_default());
-        let got = if response.status == 200 { response.text() } else { response.verdict() };
+        let response = gateway.fetch(request, &field.unwrap_or_default());
+        let got = if response.status == 200 { response.text() } else { response.status_and_code() };
         assert_eq!(got, expect, "{request}");
     }
-    let preflight = gateway.ask(
+    let preflight = gateway.fetch(
         "OPTIONS /pets/2.1.0/pets",
         "Origin: https://pets.example\r\nAccess-Control-Request-Method: POST\r\n",
     );

@@ -12,14 +12,15 @@ use nix::sys::signal::Signal::{SIGINT, SIGKILL};
 /// port is in use.
 fn data() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // In use by us or by another process.
-    let _held = TcpListener::bind("127.0.0.1:8688");
-    let (code, text) = Process::run(folder.path(), &["up", "--data", "data dir"]);
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = held.local_addr().unwrap();
+    let port = address.port().to_string();
+    let (code, text) = Process::run(folder.path(), &["up", "--data", "data dir", "--echo", &port]);
     assert_eq!(code, Some(1), "{text}");
-    for part in ["127.0.0.1:8688", "--echo", "data dir/apis/echo.yaml"] {
+    for part in [address.to_string().as_str(), "--echo", "data dir/apis/echo.yaml"] {
         assert!(text.contains(part), "no {part} in {text}");
     }
-    edit(folder.path(), "apis/echo.yaml", &[(":8688", &format!(":{}", free_port()))]);
+    edit(folder.path(), "apis/echo.yaml", &[(&port, &free_port().to_string())]);
     let ports = [":8280\"", ":8243\"", ":9201\""].map(|port| (port, ":0\""));
     edit(folder.path(), "penstock.toml", &ports);
     folder
