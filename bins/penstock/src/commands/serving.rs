@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use base::SystemClock;
-use follow::{Status, Change, Fetch, Follower, Handle, Options};
+use follow::{Change, Fetch, Follower, Handle, Options, Status};
 use gateway::{Addresses, Gateway, Parts, StartError, Texts};
 use model::{Diagnostic, LogFormat, LogSettings, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
