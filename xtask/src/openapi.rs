@@ -85,7 +85,8 @@ fn page(source: &str) -> Result<String, String> {
     if rows == 0 { Err(format!("{SOURCE}: no rows found")) } else { Ok(page) }
 }
 
-/// `row("x-a", Level::ALL, Value::Text("b"), Support::Error, "note", "help"),` as a row of the page.
+/// `row("x-a", Level::ALL, Value::Text("b"), Support::Error, "note", "help"),` as a row of the
+/// page.
 fn row(line: &str) -> Option<String> {
     let inside = line.strip_prefix("row(")?.strip_suffix("),")?;
     let [name, level, value, support, note, _help] = arguments(inside).try_into().ok()?;

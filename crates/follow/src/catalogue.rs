@@ -1,9 +1,10 @@
 //! Decides which API of which file is served, without access to files.
 //!
-//! Each file has at most one API that is served, and at most one newer version that waits because another file serves a
-//! path that it claims. An invalid version changes only the diagnostics.
+//! Each file has at most one API that is served, and at most one newer version that waits because
+//! another file serves a path that it claims. An invalid version changes only the diagnostics.
 //!
-//! Architecture invariant: no two served APIs claim the same host and path, in whatever order the files come.
+//! Architecture invariant: no two served APIs claim the same host and path, in whatever order the
+//! files come.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -17,8 +18,8 @@ use model::{Api, ApiState, Diagnostic, LoadedApi, Severity, Transports};
 pub(crate) enum Found {
     /// It was read, and its content is valid or not.
     Read(Box<Outcome>),
-    /// It is gone at the moment. Its API is still served, unless another file claims its path: a rename looks like one
-    /// missing file and one new file.
+    /// It is gone at the moment. Its API is still served, unless another file claims its path: a
+    /// rename looks like one missing file and one new file.
     Missing,
     /// It is gone for good.
     Removed,
@@ -299,8 +300,8 @@ impl Catalogue {
     }
 }
 
-/// Every host and path that the API claims. A wildcard host and a host that it matches are different claims: the exact
-/// one takes precedence.
+/// Every host and path that the API claims. A wildcard host and a host that it matches are
+/// different claims: the exact one takes precedence.
 fn claims(api: &Api) -> Vec<Claim> {
     let paths = [Some(&api.base_path), api.default_path.as_ref()];
     let paths = paths.into_iter().flatten();

@@ -75,7 +75,8 @@ fn generated(data: &Path) -> CertificateFiles {
     CertificateFiles { cert: data.join("tls.crt"), key: data.join("tls.key") }
 }
 
-/// The pair of an earlier start, so that clients can keep trusting it; a new one if there is none or it has expired.
+/// The pair of an earlier start, so that clients can keep trusting it; a new one if there is none
+/// or it has expired.
 fn load_or_generate(files: &CertificateFiles, now: Now) -> Result<(Vec<u8>, Vec<u8>), Diagnostic> {
     if files.cert.exists() && files.key.exists() {
         let (cert, key) = (pem(&files.cert)?, pem(&files.key)?);

@@ -1,8 +1,8 @@
 //! Collects file events until the changes are complete.
 //!
-//! A complete change (closed after writing, renamed, removed) waits only for the end of its burst, so that files renamed
-//! together are read together. A file that is being written waits until it is closed, so that an incomplete description
-//! is not served.
+//! A complete change (closed after writing, renamed, removed) waits only for the end of its burst,
+//! so that files renamed together are read together. A file that is being written waits until it is
+//! closed, so that an incomplete description is not served.
 //!
 //! Architecture invariant: time is an argument, in microseconds of a monotonic clock.
 

@@ -1,6 +1,8 @@
-//! Reads API descriptions and the files that they refer to, for the follower and for `penstock check`.
+//! Reads API descriptions and the files that they refer to, for the follower and for `penstock
+//! check`.
 //!
-//! Architecture invariant: a description cannot cause a file outside its folder to be read, even by symbolic links.
+//! Architecture invariant: a description cannot cause a file outside its folder to be read, even by
+//! symbolic links.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,8 +21,8 @@ use crate::walk::{self, Version};
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) outcome: Outcome,
-    /// The files named by `$ref`s, readable or not, with their versions before reading. If one changes, the description
-    /// is read again.
+    /// The files named by `$ref`s, readable or not, with their versions before reading. If one
+    /// changes, the description is read again.
     pub(crate) refs: BTreeMap<PathBuf, Option<Version>>,
 }
 
@@ -104,8 +106,8 @@ pub(crate) fn read_up_to(file: &Path, bytes_max: u64) -> Result<(Vec<u8>, Versio
     Ok((bytes, version))
 }
 
-/// Reads a file that a description in `folder` refers to. Symbolic links, such as those of Kubernetes, are followed as
-/// long as they lead to a file in the folder or below.
+/// Reads a file that a description in `folder` refers to. Symbolic links, such as those of
+/// Kubernetes, are followed as long as they lead to a file in the folder or below.
 fn read_below(folder: &Path, named: &str) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("cannot be read: {error}");
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };

@@ -1,5 +1,5 @@
-//! Fetches key sets by https. Each fetch has a short-lived thread: there are few issuers, fetches are minutes apart, and
-//! none may delay the follower.
+//! Fetches key sets by https. Each fetch has a short-lived thread: there are few issuers, fetches
+//! are minutes apart, and none may delay the follower.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

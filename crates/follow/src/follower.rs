@@ -30,7 +30,8 @@ use crate::watcher::{FileEvent, Watcher};
 pub enum Change {
     /// APIs or issuers.
     Snapshot(Arc<Snapshot>),
-    /// Settings, or files of trusted CAs. Values that need a restart are the previous ones; the log names them.
+    /// Settings, or files of trusted CAs. Values that need a restart are the previous ones; the log
+    /// names them.
     Settings(Arc<Settings>),
 }
 
@@ -137,7 +138,8 @@ impl Follower {
     /// Reads everything once. Waits for the first key sets at most `limits::JWKS_START_MS_MAX`.
     ///
     /// # Errors
-    /// The certificates of the https listener are not usable. All other problems are diagnostics in the status.
+    /// The certificates of the https listener are not usable. All other problems are diagnostics in
+    /// the status.
     pub fn load(
         settings: Settings,
         options: Options,
@@ -202,8 +204,8 @@ impl Follower {
         Arc::clone(&self.status)
     }
 
-    /// To be called with an issuer's name when a token names a key that the issuer does not have. Cheap: it wakes the
-    /// follower at most once in `limits::JWKS_UNKNOWN_KID_S_MIN` seconds.
+    /// To be called with an issuer's name when a token names a key that the issuer does not have.
+    /// Cheap: it wakes the follower at most once in `limits::JWKS_UNKNOWN_KID_S_MIN` seconds.
     #[must_use]
     pub fn on_unknown_kid(&self) -> OnUnknownKid {
         let (requested, sender) = (Arc::clone(&self.requested), self.sender.clone());
@@ -216,7 +218,8 @@ impl Follower {
         })
     }
 
-    /// Watches from now on, on a thread of its own. Changes since [`Follower::load`] are not missed.
+    /// Watches from now on, on a thread of its own. Changes since [`Follower::load`] are not
+    /// missed.
     ///
     /// # Errors
     /// The thread cannot be started.

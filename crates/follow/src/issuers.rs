@@ -1,7 +1,7 @@
 //! The issuers with their keys, and when to fetch keys again.
 //!
-//! Architecture invariant: no files, sockets or clock: bytes and times are arguments. Valid keys stay in use until other
-//! valid ones replace them.
+//! Architecture invariant: no files, sockets or clock: bytes and times are arguments. Valid keys
+//! stay in use until other valid ones replace them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,7 +70,8 @@ impl Issuers {
         }
     }
 
-    /// Offers new keys for the issuer `name`. `source` detects results that belong to an older configuration.
+    /// Offers new keys for the issuer `name`. `source` detects results that belong to an older
+    /// configuration.
     pub(crate) fn offer(&mut self, name: &str, source: &KeySource, text: Vec<u8>) -> Offer {
         let Some(index) = self.position(name, source) else { return Offer::Unchanged };
         let Some(entry) = self.list.get_mut(index) else { return Offer::Unchanged };
@@ -101,7 +102,8 @@ impl Issuers {
         fetching.due_us = Some(now_us.saturating_add(wait_s * SECOND_US));
     }
 
-    /// Schedules an early fetch because a token named an unknown key; not too often, and not while fetches fail.
+    /// Schedules an early fetch because a token named an unknown key; not too often, and not while
+    /// fetches fail.
     pub(crate) fn unknown_kid(&mut self, name: &str, now_us: u64) {
         let Some(entry) = self.list.iter_mut().find(|entry| entry.settings.name == name) else {
             return;
@@ -237,8 +239,8 @@ pub(crate) fn problem(settings: &IssuerSettings, text: &[u8]) -> Option<String> 
     keys(settings, text).err()
 }
 
-/// The keys in `text` that this issuer may use: a shared secret is never used with asymmetric algorithms, nor a public
-/// key with symmetric ones.
+/// The keys in `text` that this issuer may use: a shared secret is never used with asymmetric
+/// algorithms, nor a public key with symmetric ones.
 fn keys(settings: &IssuerSettings, text: &[u8]) -> Result<KeySet, String> {
     let (read, symmetric) = match &settings.keys {
         KeySource::JwksFile(_) | KeySource::JwksUrl(_) => (KeySet::from_jwks(text), false),

@@ -1,11 +1,12 @@
 //! Watches files and key sets, and publishes what the gateway serves.
 //!
-//! Place in the flow: files, JWKS --> `formats` --> **follow** --> `model::Snapshot` --> gateway. It reads API
-//! descriptions, `penstock.toml`, keys and certificates, watches them, and calls back with each [`Change`]. After an
-//! invalid change the last valid version keeps serving, and [`Status`] has the diagnostics.
+//! Place in the flow: files, JWKS --> `formats` --> **follow** --> `model::Snapshot` --> gateway.
+//! It reads API descriptions, `penstock.toml`, keys and certificates, watches them, and calls back
+//! with each [`Change`]. After an invalid change the last valid version keeps serving, and
+//! [`Status`] has the diagnostics.
 //!
-//! Decisions are made in [`catalogue`], [`debounce`] and [`issuers`], which use neither files nor clocks; [`follower`]
-//! carries them out.
+//! Decisions are made in [`catalogue`], [`debounce`] and [`issuers`], which use neither files nor
+//! clocks; [`follower`] carries them out.
 //!
 //! Architecture invariant: never imports the gateway, and nothing here runs while a request waits.
 

@@ -1,4 +1,5 @@
-//! The current diagnostics of each file, and counts of reloads: for `/diagnostics`, `/metrics` and the log.
+//! The current diagnostics of each file, and counts of reloads: for `/diagnostics`, `/metrics` and
+//! the log.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

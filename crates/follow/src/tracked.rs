@@ -1,5 +1,5 @@
-//! Finds the watched files that an event is about. A file has two locations if it is a link: its own and that of its
-//! target.
+//! Finds the watched files that an event is about. A file has two locations if it is a link: its
+//! own and that of its target.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -29,7 +29,8 @@ impl Tracked {
         self.real.clear();
     }
 
-    /// Records the current locations of `file`, for later events. Returns the canonical folders to watch.
+    /// Records the current locations of `file`, for later events. Returns the canonical folders to
+    /// watch.
     pub(crate) fn look(&mut self, file: &Path) -> Vec<PathBuf> {
         self.look_with(file, walk::version(file))
     }

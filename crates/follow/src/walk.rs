@@ -29,9 +29,9 @@ pub(crate) struct Walked {
     pub(crate) problems: Vec<Diagnostic>,
 }
 
-/// Lists the descriptions in `roots`, files and folders. `enter` is called with each folder before it is listed, so that
-/// a watch set there misses nothing. Symbolic links are followed; each folder is entered once, however many links lead
-/// to it.
+/// Lists the descriptions in `roots`, files and folders. `enter` is called with each folder before
+/// it is listed, so that a watch set there misses nothing. Symbolic links are followed; each folder
+/// is entered once, however many links lead to it.
 pub(crate) fn walk(roots: &[PathBuf], enter: &mut dyn FnMut(&Path)) -> Walked {
     let mut walked = Walked::default();
     let mut entered = HashSet::new();
@@ -70,7 +70,8 @@ pub(crate) fn location(path: &Path) -> Option<PathBuf> {
 pub(crate) fn is_description(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     let known = [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending));
-    // Hidden files belong to Kubernetes or are temporary files of editors; `#a.yaml#` is one of Emacs.
+    // Hidden files belong to Kubernetes or are temporary files of editors; `#a.yaml#` is one of
+    // Emacs.
     known && !name.starts_with(['.', '#'])
 }
 

@@ -79,7 +79,8 @@ fn events(event: &Event, send: &mut impl FnMut(FileEvent)) {
     for path in &event.paths {
         match noticed {
             Noticed::Folder => send(FileEvent::Folder(path.clone())),
-            // Other files in the folder, such as logs, may be written all the time; closing them is enough.
+            // Other files in the folder, such as logs, may be written all the time; closing them is
+            // enough.
             Noticed::File(ChangeKind::Writing) if !walk::is_description(path) => {}
             Noticed::File(kind) => send(FileEvent::Path(path.clone(), kind)),
             // A hard or symbolic link is complete at once; a new file is written later.

@@ -1,5 +1,6 @@
-//! What is served after files change, with real folders and notifications. Each test waits for an expected change. That
-//! something does not change is checked after a later change, called the fence.
+//! What is served after files change, with real folders and notifications. Each test waits for an
+//! expected change. That something does not change is checked after a later change, called the
+//! fence.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
 

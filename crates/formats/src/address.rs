@@ -175,8 +175,8 @@ pub(crate) fn host_pattern(text: &str) -> Result<String, Wrong> {
     }
 }
 
-/// A path prefix: empty, or `/a/b` without a slash at the end. It is compared and forwarded byte for byte, so it must
-/// be written as it is sent.
+/// A path prefix: empty, or `/a/b` without a slash at the end. It is compared and forwarded byte
+/// for byte, so it must be written as it is sent.
 pub(crate) fn path_prefix(text: &str) -> Result<String, Wrong> {
     let path = text.trim_end_matches('/');
     if path.is_empty() {
@@ -226,7 +226,8 @@ pub(crate) fn literal(text: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Dot segments, escaped ones included: the gateway resolves them before routing, so they would never match.
+/// Dot segments, escaped ones included: the gateway resolves them before routing, so they would
+/// never match.
 fn is_dot_segment(text: &str) -> bool {
     let plain = text.to_ascii_lowercase().replace("%2e", ".");
     plain == "." || plain == ".."

@@ -1,11 +1,12 @@
-//! Parses configuration files and API descriptions into `model` types, and reports every problem of a file at
-//! once, with file:line:column and what to write instead.
+//! Parses configuration files and API descriptions into `model` types, and reports every problem of
+//! a file at once, with file:line:column and what to write instead.
 //!
-//! Place in the flow: `follow` reads the files and passes their bytes to this crate; the result becomes part of a
-//! `model::Snapshot`. The gateway knows no format, and a format does not know the gateway.
+//! Place in the flow: `follow` reads the files and passes their bytes to this crate; the result
+//! becomes part of a `model::Snapshot`. The gateway knows no format, and a format does not know the
+//! gateway.
 //!
-//! Architecture invariant: pure. No sockets, no clock, no files: another file (a `$ref`, a secret) is read by a
-//! function that the calling crate passes in, after its path was checked here.
+//! Architecture invariant: pure. No sockets, no clock, no files: another file (a `$ref`, a secret)
+//! is read by a function that the calling crate passes in, after its path was checked here.
 
 mod address;
 mod overlap;

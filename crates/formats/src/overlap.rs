@@ -2,9 +2,9 @@
 
 use model::Api;
 
-/// The host and path that both `a` and `b` claim, by base path or default path; `None`: both can be served.
-/// A host takes precedence over a wildcard, and that over APIs for every host, so only equal hosts collide; in the
-/// same way only equal paths do.
+/// The host and path that both `a` and `b` claim, by base path or default path; `None`: both can be
+/// served. A host takes precedence over a wildcard, and that over APIs for every host, so only
+/// equal hosts collide; in the same way only equal paths do.
 #[must_use]
 pub fn claims_overlap(a: &Api, b: &Api) -> Option<String> {
     let host = shared_host(a, b)?;

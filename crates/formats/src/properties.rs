@@ -104,7 +104,8 @@ pub fn settings(data: &[u8]) {
     assert!(!format!("{settings:?}").contains(&secret), "a secret is printed");
 }
 
-/// There is a result if and only if there is no error; diagnostics are limited in number and have a message.
+/// There is a result if and only if there is no error; diagnostics are limited in number and have a
+/// message.
 fn bounded(diagnostics: &[Diagnostic], accepted: bool) {
     let errors = diagnostics.iter().any(|d| d.severity == Severity::Error);
     assert_eq!(accepted, !errors, "{diagnostics:?}");

@@ -113,8 +113,9 @@ pub(crate) fn shorten(text: &str) -> String {
     out
 }
 
-/// For tests: compares lines with `expect`, which are separated by `; `. A diagnostic (`3:7: error: message`) needs the
-/// same position and severity, and a message that contains the expected phrase; any other line must be equal.
+/// For tests: compares lines with `expect`, which are separated by `; `. A diagnostic (`3:7: error:
+/// message`) needs the same position and severity, and a message that contains the expected phrase;
+/// any other line must be equal.
 #[cfg(test)]
 #[track_caller]
 pub(crate) fn assert_lines(lines: &[String], expect: &str) {

@@ -129,8 +129,8 @@ fn an_unchanged_api_is_the_same_allocation() {
     assert!(same(0) && !same(1));
 }
 
-/// Files of one batch are separated by spaces: `a=/x` is valid, `a!/x` invalid, `a?` missing, `a-` removed. `+/d` adds a
-/// default path, `@h` a host.
+/// Files of one batch are separated by spaces: `a=/x` is valid, `a!/x` invalid, `a?` missing, `a-`
+/// removed. `+/d` adds a default path, `@h` a host.
 #[track_caller]
 fn check(batches: &[&str], expect: &str) {
     let mut catalogue = Catalogue::default();

@@ -1,4 +1,5 @@
-//! API descriptions: finding the ones that an event is about, reading them, and applying the result.
+//! API descriptions: finding the ones that an event is about, reading them, and applying the
+//! result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +20,8 @@ use crate::debounce::ChangeKind;
 use crate::documents::{self, Reading};
 use crate::walk::{self, Version};
 
-/// At least so many files are read by several threads, which happens only when everything is loaded.
+/// At least so many files are read by several threads, which happens only when everything is
+/// loaded.
 const FILES_FOR_THREADS_MIN: usize = 64;
 
 /// The state of one file.
@@ -217,8 +219,8 @@ impl Follower {
         Some((file, found))
     }
 
-    /// Whether the file is invalid for the first time. It may be one that is being written without an event so far, so it
-    /// is read again a moment later.
+    /// Whether the file is invalid for the first time. It may be one that is being written without
+    /// an event so far, so it is read again a moment later.
     fn fails_first_time(&mut self, file: &Path, text: u64) -> bool {
         if self.watcher.is_none() || self.texts.get(file) == Some(&text) {
             return false;
@@ -232,8 +234,8 @@ impl Follower {
         self.watch_folders(&folders);
     }
 
-    /// Removes files that are still missing, unless the whole configured folder is missing, which is probably an
-    /// accident.
+    /// Removes files that are still missing, unless the whole configured folder is missing, which
+    /// is probably an accident.
     pub(super) fn remove_missing(&mut self, files: Vec<PathBuf>, work: &mut Work) {
         let mut removed = Vec::new();
         for file in files {
@@ -340,7 +342,8 @@ fn look(file: &Path, known: Option<u64>, settings: &Defaults, hashing: &impl Bui
     }
 }
 
-/// The results of `each` for `files`, in their order; computed by one thread per CPU if there are many files.
+/// The results of `each` for `files`, in their order; computed by one thread per CPU if there are
+/// many files.
 fn in_parallel<T: Send>(files: &[PathBuf], each: impl Fn(&Path) -> T + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     if files.len() < FILES_FOR_THREADS_MIN || threads == 1 {

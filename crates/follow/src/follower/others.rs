@@ -49,7 +49,8 @@ impl Follower {
         work.certificates |= self.certificate_files().iter().any(|pem| pem == file);
     }
 
-    /// Files outside the walked folders, and files that descriptions refer to, whose versions have changed.
+    /// Files outside the walked folders, and files that descriptions refer to, whose versions have
+    /// changed.
     pub(super) fn changed_single_files(&self, walked: &BTreeMap<PathBuf, Version>) -> Vec<PathBuf> {
         let single_files = self.single_files().into_iter().chain(self.referrers.keys().cloned());
         let differing = single_files.filter(|file| {
@@ -59,7 +60,8 @@ impl Follower {
         differing.collect()
     }
 
-    /// Watches the folders of all files that walks do not find. Earlier changes are found by the next walk.
+    /// Watches the folders of all files that walks do not find. Earlier changes are found by the
+    /// next walk.
     pub(super) fn watch_single_files(&mut self) {
         let references: Vec<PathBuf> = self.referrers.keys().cloned().collect();
         for file in self.single_files().into_iter().chain(references) {

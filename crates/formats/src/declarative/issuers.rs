@@ -83,8 +83,8 @@ fn algorithms(table: &Table<'_>, report: &mut Report) -> Vec<Algorithm> {
     found
 }
 
-/// Exactly one of `jwks`, `pem` and `secret`, and only algorithms that match it: a public key must never be used as a
-/// shared secret. Source: RFC 8725 sections 2.1 and 3.1.
+/// Exactly one of `jwks`, `pem` and `secret`, and only algorithms that match it: a public key must
+/// never be used as a shared secret. Source: RFC 8725 sections 2.1 and 3.1.
 fn keys(
     table: &Table<'_>,
     algorithms: &[Algorithm],
@@ -124,8 +124,8 @@ fn is_shared(algorithm: Algorithm) -> bool {
     matches!(algorithm, Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512)
 }
 
-/// A file, or an https URL. http is allowed for loopback only: whoever can modify the response in transit can sign
-/// tokens.
+/// A file, or an https URL. http is allowed for loopback only: whoever can modify the response in
+/// transit can sign tokens.
 fn jwks(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<KeySource> {
     let (text, place) = table.text("jwks", report)?;
     let Some((scheme, _)) = text.split_once("://") else {
@@ -153,7 +153,8 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// `{ env = "NAME" }` or `{ file = "path" }`. A newline at the end of the file is not part of the secret.
+/// `{ env = "NAME" }` or `{ file = "path" }`. A newline at the end of the file is not part of the
+/// secret.
 fn secret(
     table: &Table<'_>,
     algorithms: &[Algorithm],

@@ -1,7 +1,8 @@
-//! The manual of `penstock.toml`: every key with its type, default and meaning. Other keys are rejected.
+//! The manual of `penstock.toml`: every key with its type, default and meaning. Other keys are
+//! rejected.
 
-/// Key with its table, type and default, meaning. `docs/configuration.md` is generated from it ([`manual_markdown`]),
-/// and a test checks that they agree.
+/// Key with its table, type and default, meaning. `docs/configuration.md` is generated from it
+/// ([`manual_markdown`]), and a test checks that they agree.
 #[rustfmt::skip]
 pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.http", "address and port; absent: no listener", "Cleartext listener: HTTP/1.1, and HTTP/2 with prior knowledge. At least one of `http` and `https` is required."),

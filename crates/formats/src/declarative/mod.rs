@@ -1,7 +1,7 @@
 //! `penstock.toml`, the configuration file of a gateway.
 //!
-//! [`MANUAL`] lists every key; unknown keys are rejected with the nearest valid name. Relative paths are joined to the
-//! folder of the file.
+//! [`MANUAL`] lists every key; unknown keys are rejected with the nearest valid name. Relative
+//! paths are joined to the folder of the file.
 //!
 //! Architecture invariant: no diagnostic contains a secret.
 
@@ -20,8 +20,9 @@ use crate::report::Report;
 pub use manual::{MANUAL, manual_markdown};
 pub use render::{FirstStart, render_default};
 
-/// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and `read_file` read
-/// secrets from an environment variable or a file. The settings are absent if any diagnostic is an error.
+/// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and
+/// `read_file` read secrets from an environment variable or a file. The settings are absent if any
+/// diagnostic is an error.
 #[must_use]
 pub fn read(
     file: &Path,

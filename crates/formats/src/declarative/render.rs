@@ -1,6 +1,7 @@
 //! The configuration file of a first start.
 
-/// What differs between the files that `penstock up` writes on its first start. Paths are relative to the file.
+/// What differs between the files that `penstock up` writes on its first start. Paths are relative
+/// to the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstStart<'a> {
     /// `gateway.http` and `gateway.https`, as `address:port`.

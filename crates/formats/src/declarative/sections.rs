@@ -99,8 +99,8 @@ fn address(table: &Table<'_>, key: &str, report: &mut Report) -> Option<(SocketA
     parsed.ok().map(|address| (address, place))
 }
 
-/// Reports listeners on the same port if their addresses are equal or one is unspecified. Port 0 is a new port each
-/// time.
+/// Reports listeners on the same port if their addresses are equal or one is unspecified. Port 0 is
+/// a new port each time.
 fn listeners_differ(root: &Table<'_>, report: &mut Report) {
     let mut silent = Report::new(report.file());
     let gateway = root.section("gateway", "gateway", &mut silent);

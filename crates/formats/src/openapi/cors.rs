@@ -41,8 +41,8 @@ pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<Cors> {
     })
 }
 
-/// With credentials allowed for any origin, every site could use the user's session. Source: the Fetch standard,
-/// "CORS protocol and credentials": `*` and credentials exclude each other.
+/// With credentials allowed for any origin, every site could use the user's session. Source: the
+/// Fetch standard, "CORS protocol and credentials": `*` and credentials exclude each other.
 fn allowed((asked, place): (bool, Place), any_origin: bool, report: &mut Report) -> bool {
     if asked && any_origin {
         let help = "list the origins that may send credentials";
@@ -97,8 +97,8 @@ fn texts(
     Some(out)
 }
 
-/// `*`, or an origin as browsers send it: in lower case, without a path. A host may start with `*.`, which
-/// matches one or more labels.
+/// `*`, or an origin as browsers send it: in lower case, without a path. A host may start with
+/// `*.`, which matches one or more labels.
 fn origin(text: &str) -> Result<String, address::Wrong> {
     if text == "*" {
         return Ok(text.to_owned());

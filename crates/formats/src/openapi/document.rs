@@ -1,4 +1,5 @@
-//! The description as a whole: version, name, base path, hosts, and what applies to every operation.
+//! The description as a whole: version, name, base path, hosts, and what applies to every
+//! operation.
 
 use std::path::Path;
 

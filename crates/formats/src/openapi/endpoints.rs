@@ -1,5 +1,5 @@
-//! Where requests go: `x-wso2-production-endpoints`, `x-wso2-sandbox-endpoints`, `x-wso2-endpoints`,
-//! else `servers`.
+//! Where requests go: `x-wso2-production-endpoints`, `x-wso2-sandbox-endpoints`,
+//! `x-wso2-endpoints`, else `servers`.
 
 use base::limits;
 use model::{Endpoint, Place, Suspension, Upstream, UpstreamKind};
@@ -47,7 +47,8 @@ impl<'n> Upstreams<'n> {
         }
     }
 
-    /// Reads one endpoint set, written here or referred to by name. `None`: it is not valid, which is reported.
+    /// Reads one endpoint set, written here or referred to by name. `None`: it is not valid, which
+    /// is reported.
     pub(super) fn read(&mut self, member: &Member<'_>, report: &mut Report) -> Option<usize> {
         let node = match member.value.as_text() {
             Some(reference) => self.named(reference, member.value.place, report)?,
@@ -148,7 +149,8 @@ impl<'n> Upstreams<'n> {
     }
 }
 
-/// Unsupported keys of `advanceEndpointConfig`, and what happens instead. `circuitBreakers` is Choreo Connect's name.
+/// Unsupported keys of `advanceEndpointConfig`, and what happens instead. `circuitBreakers` is
+/// Choreo Connect's name.
 const UNSUPPORTED: [(&str, &str); 4] = [
     ("retryConfig", "a request is retried once where that is safe"),
     ("circuitBreaker", "an endpoint that fails is suspended"),

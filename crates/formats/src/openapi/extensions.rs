@@ -1,7 +1,7 @@
 //! Every extension that the reader knows: where it may appear, and whether it is supported.
 //!
-//! An unsupported extension is an error where ignoring it would weaken security, drop a limit or change what
-//! the API does; otherwise it is a warning.
+//! An unsupported extension is an error where ignoring it would weaken security, drop a limit or
+//! change what the API does; otherwise it is a warning.
 
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{Map, Member, Node};
@@ -95,8 +95,8 @@ const fn row(
     Row { name, level, value, support, note, help }
 }
 
-/// One line per extension and value; the first line that matches applies. `cargo xtask openapi` generates the
-/// table of docs/openapi.md from these lines.
+/// One line per extension and value; the first line that matches applies. `cargo xtask openapi`
+/// generates the table of docs/openapi.md from these lines.
 #[rustfmt::skip]
 const EXTENSIONS: &[Row] = &[
     row("x-wso2-basePath", Level::API, Value::Any, Support::Served, "Base path at the gateway, version included", ""),

@@ -112,7 +112,8 @@ const RESERVED: [&str; 13] = [
     "x-forwarded-for",
 ];
 
-/// Names of protocols, in lower case. h2c would carry requests past the gateway, so it is never allowed.
+/// Names of protocols, in lower case. h2c would carry requests past the gateway, so it is never
+/// allowed.
 fn upgrades(root: &Map<'_>, report: &mut Report) -> Vec<String> {
     let name = "x-penstock-upgrades";
     let Some(node) = root.get(name) else { return Vec::new() };

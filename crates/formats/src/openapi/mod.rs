@@ -1,7 +1,8 @@
-//! OpenAPI 3.0, 3.1 and Swagger 2.0 descriptions, with the `x-wso2-*` and `x-penstock-*` extensions.
+//! OpenAPI 3.0, 3.1 and Swagger 2.0 descriptions, with the `x-wso2-*` and `x-penstock-*`
+//! extensions.
 //!
-//! One document becomes one [`Api`]. What routing does not need (schemas, parameters, responses) is only checked
-//! to be well-formed.
+//! One document becomes one [`Api`]. What routing does not need (schemas, parameters, responses) is
+//! only checked to be well-formed.
 //!
 //! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
@@ -41,17 +42,19 @@ pub struct Outcome {
     pub api: Option<Api>,
     /// In the order of the file; at most `limits::DIAGNOSTICS_MAX`.
     pub diagnostics: Vec<Diagnostic>,
-    /// The base path if it is readable, even if the API is rejected: the gateway then responds with 503 there.
+    /// The base path if it is readable, even if the API is rejected: the gateway then responds with
+    /// 503 there.
     pub base_path: Option<String>,
     /// The hosts of `x-penstock-hosts`, even if the API is rejected. Empty: every host.
     pub hosts: Vec<String>,
 }
 
-/// Loads a file that a `$ref` names. The path is relative to the folder of the description and has been checked:
-/// it contains no `..` and is not a URL. The error becomes part of a diagnostic.
+/// Loads a file that a `$ref` names. The path is relative to the folder of the description and has
+/// been checked: it contains no `..` and is not a URL. The error becomes part of a diagnostic.
 pub type Refs<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 
-/// Reads one description. `file` is used in diagnostics and as `Api::source`; its extension selects JSON or YAML.
+/// Reads one description. `file` is used in diagnostics and as `Api::source`; its extension selects
+/// JSON or YAML.
 #[must_use]
 pub fn read(file: &Path, text: &[u8], refs: Refs<'_>, defaults: &Defaults) -> Outcome {
     let mut report = Report::new(file);

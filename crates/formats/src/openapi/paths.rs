@@ -21,7 +21,8 @@ pub(super) struct Common<'n> {
     pub(super) schemes: Schemes<'n>,
     /// The API's own security settings.
     pub(super) api: security::Level,
-    /// Whether an extension sets the API's production endpoints. It then overrides all `servers` below.
+    /// Whether an extension sets the API's production endpoints. It then overrides all `servers`
+    /// below.
     pub(super) endpoints_explicit: bool,
 }
 
@@ -85,7 +86,8 @@ impl<'n, 'r> Paths<'n, 'r> {
         }
     }
 
-    /// Warns about a path that was written before with other parameter names: routing does not distinguish them.
+    /// Warns about a path that was written before with other parameter names: routing does not
+    /// distinguish them.
     fn note_template(&mut self, template: &str, place: Place, report: &mut Report) {
         let normalised = without_names(template);
         let Some((first, at)) = self.templates.get(&normalised) else {
@@ -119,7 +121,8 @@ impl<'n, 'r> Paths<'n, 'r> {
         }
     }
 
-    /// Reads the path item that a `$ref` leads to. Operations may be beside the `$ref`; settings would be lost.
+    /// Reads the path item that a `$ref` leads to. Operations may be beside the `$ref`; settings
+    /// would be lost.
     fn follow(&mut self, node: &Node<'_>, beside: &Map<'_>, item: &Item<'_>, report: &mut Report) {
         let lost = |member: &&Member<'_>| {
             extensions::is_extension(&member.key)
@@ -305,14 +308,15 @@ fn segment(text: &str) -> Result<(), address::Wrong> {
             "use `/*` at the end of the path, or a parameter",
         );
     }
-    // Unlike in a prefix, spaces and characters beyond ASCII are allowed: routes are compared escaped.
+    // Unlike in a prefix, spaces and characters beyond ASCII are allowed: routes are compared
+    // escaped.
     let ascii: String =
         plain.chars().map(|c| if c.is_ascii() && c != ' ' { c } else { 'x' }).collect();
     address::literal(&ascii)
 }
 
-/// The template without the names of its parameters, normalised as in RFC 3986 section 6.2.2: two templates for
-/// which it is equal match the same requests.
+/// The template without the names of its parameters, normalised as in RFC 3986 section 6.2.2: two
+/// templates for which it is equal match the same requests.
 fn without_names(template: &str) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;

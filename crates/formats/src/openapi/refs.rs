@@ -28,7 +28,8 @@ impl Reference {
     /// Parses a `$ref` found in the file `from` (`None`: the description itself).
     ///
     /// # Errors
-    /// Message and help, if it is a URL, an absolute path, leads out of the folder or has an invalid pointer.
+    /// Message and help, if it is a URL, an absolute path, leads out of the folder or has an invalid
+    /// pointer.
     pub(super) fn read(text: &str, from: Option<&str>) -> Result<Self, address::Wrong> {
         let wrong = |message: String, help: &str| Err((message, help.to_owned()));
         let shown = shorten(text);
@@ -75,7 +76,8 @@ impl Reference {
     }
 }
 
-/// `path` relative to the file `from`, without `.` and `..`; `None`: it leads out of the folder, or names no file.
+/// `path` relative to the file `from`, without `.` and `..`; `None`: it leads out of the folder, or
+/// names no file.
 fn joined(from: Option<&str>, path: &str) -> Option<String> {
     let folder = from.and_then(|file| file.rsplit_once('/')).map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -91,7 +93,8 @@ fn joined(from: Option<&str>, path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// The pointer after the `#`, such as `/a~1b/c`; empty: the whole file. Source: RFC 6901 sections 3 and 6.
+/// The pointer after the `#`, such as `/a~1b/c`; empty: the whole file. Source: RFC 6901 sections 3
+/// and 6.
 fn pointer_parts(fragment: &str) -> Option<Vec<String>> {
     let decoded = percent_decoded(fragment)?;
     if decoded.is_empty() {
@@ -190,8 +193,8 @@ impl<'n, 'r> Resolver<'n, 'r> {
         report.enter(before);
     }
 
-    /// Follows the value of one `$ref`. `allowed`: where in the description it may lead, as pointers to the
-    /// surrounding map.
+    /// Follows the value of one `$ref`. `allowed`: where in the description it may lead, as
+    /// pointers to the surrounding map.
     pub(super) fn follow(
         &mut self,
         node: &Node<'_>,

@@ -1,5 +1,5 @@
-//! What an operation requires of its clients: security schemes and requirements, scopes, and the extensions
-//! that change them.
+//! What an operation requires of its clients: security schemes and requirements, scopes, and the
+//! extensions that change them.
 //!
 //! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
@@ -225,7 +225,8 @@ impl Level {
     }
 }
 
-/// What an operation requires. The innermost level that has a setting decides; without any, a token is required.
+/// What an operation requires. The innermost level that has a setting decides; without any, a token
+/// is required.
 pub(super) fn decide(
     api: &Level,
     path: &Level,
@@ -239,7 +240,8 @@ pub(super) fn decide(
     security
 }
 
-/// OpenAPI has no `security` on a path item. Ignoring one that is stricter than what applies is an error.
+/// OpenAPI has no `security` on a path item. Ignoring one that is stricter than what applies is an
+/// error.
 fn ignore_path_requirement(
     ignored: &Requirement,
     place: Place,
@@ -382,7 +384,8 @@ fn open(map: &Map<'_>, report: &mut Report) -> Option<bool> {
     disabled.map(|(disabled, _)| disabled).or(by_type)
 }
 
-/// Whether no token is required. Two of WSO2's types restrict the kind of token, which is not supported yet.
+/// Whether no token is required. Two of WSO2's types restrict the kind of token, which is not
+/// supported yet.
 fn auth_type(node: &Node<'_>, report: &mut Report) -> Option<bool> {
     const TYPES: [&str; 5] =
         ["None", "Any", "Application & Application User", "Application", "Application User"];

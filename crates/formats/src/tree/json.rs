@@ -1,4 +1,5 @@
-//! A strict JSON reader (RFC 8259): one value, no comments, no trailing commas, no lone surrogates, no duplicate keys.
+//! A strict JSON reader (RFC 8259): one value, no comments, no trailing commas, no lone surrogates,
+//! no duplicate keys.
 
 use std::borrow::Cow;
 

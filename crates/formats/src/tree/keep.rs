@@ -1,5 +1,5 @@
-//! Which parts of an OpenAPI description are kept. Schemas, examples and prose are most of a large one; they are only
-//! checked to be well-formed.
+//! Which parts of an OpenAPI description are kept. Schemas, examples and prose are most of a large
+//! one; they are only checked to be well-formed.
 
 /// The kind of a value, which decides what is kept below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

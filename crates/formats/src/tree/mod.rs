@@ -1,6 +1,7 @@
 //! One tree for JSON and YAML, with the line and column of every key and value.
 //!
-//! Strings borrow from the document where possible. The tree is dropped once the description is read.
+//! Strings borrow from the document where possible. The tree is dropped once the description is
+//! read.
 //!
 //! Architecture invariant: nesting, aliases and size are checked before memory is spent on them.
 
@@ -123,7 +124,8 @@ pub(crate) fn place_of(text: &str, offset: usize) -> Place {
     Place { line: count(lines).saturating_add(1), column: count(characters).saturating_add(1) }
 }
 
-/// A count as a line or column; documents are far smaller than 4 GiB (`limits::DOCUMENT_BYTES_MAX`).
+/// A count as a line or column; documents are far smaller than 4 GiB
+/// (`limits::DOCUMENT_BYTES_MAX`).
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
@@ -242,8 +244,8 @@ impl<'a> Map<'a> {
     }
 }
 
-/// Reports and removes items whose key is a duplicate. Returns the positions ordered by key too, if there are more than
-/// [`LINEAR_MAX`] items.
+/// Reports and removes items whose key is a duplicate. Returns the positions ordered by key too, if
+/// there are more than [`LINEAR_MAX`] items.
 fn without_duplicates<T>(
     items: Vec<T>,
     key: impl Fn(&T) -> (&Cow<'_, str>, Place),

@@ -1,7 +1,8 @@
-//! YAML 1.2 with the core schema (section 10.3), from the events of saphyr-parser: one document, scalar keys.
+//! YAML 1.2 with the core schema (section 10.3), from the events of saphyr-parser: one document,
+//! scalar keys.
 //!
-//! Aliases are replaced by copies, within a budget, so that a few lines cannot expand to billions. `<<` merges maps as
-//! in YAML 1.1, because API descriptions use it.
+//! Aliases are replaced by copies, within a budget, so that a few lines cannot expand to billions.
+//! `<<` merges maps as in YAML 1.1, because API descriptions use it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -108,9 +109,9 @@ impl Added {
     }
 }
 
-/// Indents every line of a quoted scalar that YAML 1.2 wants to be indented more, from the scalar at `first` on.
-/// Other parsers accept such lines, and files of WSO2 and others have them. The value does not change: indentation
-/// within a quoted scalar is not part of it.
+/// Indents every line of a quoted scalar that YAML 1.2 wants to be indented more, from the scalar
+/// at `first` on. Other parsers accept such lines, and files of WSO2 and others have them. The
+/// value does not change: indentation within a quoted scalar is not part of it.
 ///
 /// Each scalar costs one scan from the start of the file, within `rescan_bytes_max`.
 fn indent_shallow_scalars(
@@ -141,7 +142,8 @@ fn is_behind(a: &Marker, b: &Marker) -> bool {
     (a.line(), a.col()) > (b.line(), b.col())
 }
 
-/// Indents the lines of the quoted scalar that starts at `start` up to its column. `None`: there is no line to indent.
+/// Indents the lines of the quoted scalar that starts at `start` up to its column. `None`: there is
+/// no line to indent.
 fn indent_scalar(text: &str, start: &Marker, added: &mut Added) -> Option<String> {
     let (from, _) = text.char_indices().nth(start.index())?;
     let (before, scalar) = text.split_at_checked(from)?;
