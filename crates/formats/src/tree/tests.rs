@@ -156,6 +156,13 @@ fn strings_with_too_little_indentation_are_limited_by_the_bytes_to_scan_again() 
 }
 
 #[test]
+fn strings_that_would_need_too_much_indentation_are_rejected() {
+    let (column, lines) = ("x".repeat(10_000), "y\n".repeat(10_000));
+    let text = format!("a:\n  b: {{c: '{column}', d: \"{lines}z\"}}\n");
+    tree("a.yaml", &text, "2:10017: error: not indented");
+}
+
+#[test]
 fn invalid_utf_8_is_reported_at_its_position() {
     let mut report = Report::new(Path::new("a.yaml"));
     assert_eq!(read(b"a: 1\nb: \xff", Keep::Everything, &mut report), None);

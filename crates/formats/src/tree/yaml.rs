@@ -92,8 +92,9 @@ fn stop(error: &ScanError, added: &Added) -> Stop {
 
 fn shallow(scalar: &Marker, added: &Added) -> SyntaxError {
     let message = "a line of this quoted string is not indented enough";
-    let help = format!("indent the lines of the string by {} spaces", scalar.col());
-    SyntaxError::new(added.place(scalar), message, help)
+    let place = added.place(scalar);
+    let help = format!("indent its lines by {} spaces", place.column.saturating_sub(1));
+    SyntaxError::new(place, message, help)
 }
 
 /// Spaces added at the start of lines, by line number.
@@ -143,7 +144,7 @@ fn is_behind(a: &Marker, b: &Marker) -> bool {
 }
 
 /// Indents the lines of the quoted scalar that starts at `start` up to its column. `None`: there is
-/// no line to indent.
+/// no line to indent, or the file would become too large.
 fn indent_scalar(text: &str, start: &Marker, added: &mut Added) -> Option<String> {
     let (from, _) = text.char_indices().nth(start.index())?;
     let (before, scalar) = text.split_at_checked(from)?;
@@ -160,6 +161,10 @@ fn indent_scalar(text: &str, start: &Marker, added: &mut Added) -> Option<String
         let is_marker = content.starts_with("---") || content.starts_with("...");
         let missing = start.col().saturating_sub(indent);
         if missing > 0 && !is_marker && !content.trim().is_empty() {
+            let bytes = u64::try_from(out.len().checked_add(missing)?).ok()?;
+            if bytes > limits::DOCUMENT_BYTES_MAX {
+                return None;
+            }
             out.extend(std::iter::repeat_n(' ', missing));
             let spaces = added.0.entry(line).or_default();
             *spaces = spaces.saturating_add(missing);
