@@ -165,7 +165,7 @@ fn indent_scalar(text: &str, start: &Marker, added: &mut Added) -> Option<String
             if bytes > limits::DOCUMENT_BYTES_MAX {
                 return None;
             }
-            out.extend(std::iter::repeat_n(' ', missing));
+            out.push_str(&" ".repeat(missing));
             let spaces = added.0.entry(line).or_default();
             *spaces = spaces.saturating_add(missing);
         }
