@@ -212,7 +212,7 @@ impl Catalogue {
 
     /// The `candidates` that could not be served if all others were.
     fn blocked(&self, candidates: &[Arc<Path>]) -> HashSet<Arc<Path>> {
-        let promoted: HashSet<&Arc<Path>> = candidates.iter().collect();
+        let all: HashSet<&Arc<Path>> = candidates.iter().collect();
         let mut wanted: HashMap<Claim, &Arc<Path>> = HashMap::new();
         let mut blocked = HashSet::new();
         for key in candidates {
@@ -221,7 +221,7 @@ impl Catalogue {
             };
             for claim in claims(api) {
                 let owner = self.owners.get(&claim);
-                if owner.is_some_and(|owner| self.is_present(owner) && !promoted.contains(owner)) {
+                if owner.is_some_and(|owner| self.is_present(owner) && !all.contains(owner)) {
                     blocked.insert(Arc::clone(key));
                     continue;
                 }

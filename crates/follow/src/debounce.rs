@@ -59,8 +59,8 @@ impl Debounce {
             self.burst = None;
             due.append(&mut self.complete);
         }
-        let closed_late = self.writing.extract_if(.., |_, last_us| *last_us + WRITING_US <= now_us);
-        due.extend(closed_late.map(|(path, _)| path));
+        let stopped = self.writing.extract_if(.., |_, last_us| *last_us + WRITING_US <= now_us);
+        due.extend(stopped.map(|(path, _)| path));
         due
     }
 

@@ -89,11 +89,11 @@ impl Issuers {
     }
 
     /// Schedules the next fetch after one that ended at `now_us`.
-    pub(crate) fn fetched(&mut self, name: &str, source: &KeySource, good: bool, now_us: u64) {
+    pub(crate) fn fetched(&mut self, name: &str, source: &KeySource, succeeded: bool, now_us: u64) {
         let Some(index) = self.position(name, source) else { return };
         let Some(Entry { fetching, .. }) = self.list.get_mut(index) else { return };
         fetching.in_progress = false;
-        fetching.failures = if good { 0 } else { fetching.failures.saturating_add(1) };
+        fetching.failures = if succeeded { 0 } else { fetching.failures.saturating_add(1) };
         let doubled = fetching.failures.saturating_sub(1).min(16);
         let wait_s = match fetching.failures {
             0 => limits::JWKS_REFRESH_S,

@@ -75,16 +75,16 @@ fn events(event: &Event, send: &mut impl FnMut(FileEvent)) {
     if event.need_rescan() {
         return send(FileEvent::Rescan);
     }
-    let Some(noticed) = noticed(&event.kind) else { return };
+    let Some(class) = class(&event.kind) else { return };
     for path in &event.paths {
-        match noticed {
-            Noticed::Folder => send(FileEvent::Folder(path.clone())),
+        match class {
+            EventClass::Folder => send(FileEvent::Folder(path.clone())),
             // Other files in the folder, such as logs, may be written all the time; closing them is
             // enough.
-            Noticed::File(ChangeKind::Writing) if !walk::is_description(path) => {}
-            Noticed::File(kind) => send(FileEvent::Path(path.clone(), kind)),
+            EventClass::File(ChangeKind::Writing) if !walk::is_description(path) => {}
+            EventClass::File(kind) => send(FileEvent::Path(path.clone(), kind)),
             // A hard or symbolic link is complete at once; a new file is written later.
-            Noticed::Created => {
+            EventClass::Created => {
                 let complete = fs::symlink_metadata(path)
                     .is_ok_and(|metadata| metadata.is_symlink() || metadata.nlink() > 1);
                 let kind = if complete { ChangeKind::Complete } else { ChangeKind::Writing };
@@ -94,29 +94,29 @@ fn events(event: &Event, send: &mut impl FnMut(FileEvent)) {
     }
 }
 
-enum Noticed {
+enum EventClass {
     File(ChangeKind),
     Created,
     Folder,
 }
 
 /// `None`: irrelevant, such as our own reading.
-fn noticed(kind: &EventKind) -> Option<Noticed> {
+fn class(kind: &EventKind) -> Option<EventClass> {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
-            Some(Noticed::File(ChangeKind::Complete))
+            Some(EventClass::File(ChangeKind::Complete))
         }
         EventKind::Access(_) => None,
-        EventKind::Create(CreateKind::Folder) => Some(Noticed::Folder),
-        EventKind::Create(_) => Some(Noticed::Created),
+        EventKind::Create(CreateKind::Folder) => Some(EventClass::Folder),
+        EventKind::Create(_) => Some(EventClass::Created),
         // Reported as From and To already.
         EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => None,
-        EventKind::Modify(ModifyKind::Name(_)) => Some(Noticed::File(ChangeKind::Complete)),
-        EventKind::Modify(ModifyKind::Metadata(_)) => Some(Noticed::File(ChangeKind::Metadata)),
-        EventKind::Modify(_) => Some(Noticed::File(ChangeKind::Writing)),
-        EventKind::Remove(RemoveKind::Folder) => Some(Noticed::Folder),
+        EventKind::Modify(ModifyKind::Name(_)) => Some(EventClass::File(ChangeKind::Complete)),
+        EventKind::Modify(ModifyKind::Metadata(_)) => Some(EventClass::File(ChangeKind::Metadata)),
+        EventKind::Modify(_) => Some(EventClass::File(ChangeKind::Writing)),
+        EventKind::Remove(RemoveKind::Folder) => Some(EventClass::Folder),
         EventKind::Remove(_) | EventKind::Any | EventKind::Other => {
-            Some(Noticed::File(ChangeKind::Complete))
+            Some(EventClass::File(ChangeKind::Complete))
         }
     }
 }

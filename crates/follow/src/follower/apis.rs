@@ -25,7 +25,7 @@ use crate::walk::{self, Version};
 const FILES_FOR_THREADS_MIN: usize = 64;
 
 /// The state of one file.
-enum Look {
+enum FileState {
     Missing,
     /// The same content as before.
     Same(Version),
@@ -160,12 +160,13 @@ impl Follower {
     pub(super) fn read_apis(&mut self, work: Work) -> Applied {
         let files: Vec<PathBuf> = work.apis.into_iter().collect();
         let settings = defaults(&self.settings);
-        let looks = in_parallel(&files, |file| {
+        let states = in_parallel(&files, |file| {
             let known = self.texts.get(file).filter(|_| !work.force.contains(file));
-            look(file, known.copied(), &settings, &self.hashing)
+            read_state(file, known.copied(), &settings, &self.hashing)
         });
-        let changes = files.into_iter().zip(looks);
-        let changes: Vec<_> = changes.filter_map(|(file, look)| self.record(file, look)).collect();
+        let changes = files.into_iter().zip(states);
+        let changes: Vec<_> =
+            changes.filter_map(|(file, state)| self.record(file, state)).collect();
         let applied = self.catalogue.apply(changes);
         for file in &applied.touched {
             self.post(file, self.catalogue.diagnostics(file));
@@ -174,17 +175,17 @@ impl Follower {
     }
 
     /// Records the state of a file. `None`: nothing to apply.
-    fn record(&mut self, file: PathBuf, look: Look) -> Option<(PathBuf, Found)> {
+    fn record(&mut self, file: PathBuf, state: FileState) -> Option<(PathBuf, Found)> {
         if !self.is_below_roots(&file) {
             self.forget(&file);
             return Some((file, Found::Removed));
         }
-        let found = match look {
-            Look::Busy => {
+        let found = match state {
+            FileState::Busy => {
                 self.debounce.note(file, ChangeKind::Writing, self.clock.now().mono_us);
                 return None;
             }
-            Look::Missing => {
+            FileState::Missing => {
                 if !self.catalogue.knows(&file) {
                     return None;
                 }
@@ -194,11 +195,11 @@ impl Follower {
                 self.missing.entry(file.clone()).or_insert(at_us);
                 Found::Missing
             }
-            Look::Same(version) => {
+            FileState::Same(version) => {
                 self.see(&file, version);
                 return None;
             }
-            Look::Read(version, text, reading) => {
+            FileState::Read(version, text, reading) => {
                 self.see(&file, version);
                 if reading.outcome.api.is_none() && self.fails_first_time(&file, text) {
                     self.debounce.note(file, ChangeKind::Writing, self.clock.now().mono_us);
@@ -209,7 +210,7 @@ impl Follower {
                 self.refer(&file, reading.refs);
                 Found::Read(Box::new(reading.outcome))
             }
-            Look::Unreadable(problem) => {
+            FileState::Unreadable(problem) => {
                 let folders = self.tracked.look(&file);
                 self.watch_folders(&folders);
                 self.texts.remove(&file);
@@ -314,29 +315,34 @@ impl Follower {
 }
 
 /// Reads one file, and parses it unless its content has the hash `known`.
-fn look(file: &Path, known: Option<u64>, settings: &Defaults, hashing: &impl BuildHasher) -> Look {
+fn read_state(
+    file: &Path,
+    known: Option<u64>,
+    settings: &Defaults,
+    hashing: &impl BuildHasher,
+) -> FileState {
     match fs::metadata(file) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Look::Missing;
+            return FileState::Missing;
         }
         Ok(_) | Err(_) => {}
     }
     let (text, version) = match documents::read_up_to(file, limits::DOCUMENT_BYTES_MAX) {
         Ok(read) => read,
-        Err(problem) => return Look::Unreadable(problem),
+        Err(problem) => return FileState::Unreadable(problem),
     };
     if walk::version(file) != Some(version) {
-        return Look::Busy;
+        return FileState::Busy;
     }
     let hash = hashing.hash_one(&text);
     if known == Some(hash) {
-        return Look::Same(version);
+        return FileState::Same(version);
     }
     // A panic of the reader must not affect the other files.
     let parsed = catch_unwind(AssertUnwindSafe(|| documents::read(file, &text, settings)));
     match parsed {
-        Ok(reading) => Look::Read(version, hash, Box::new(reading)),
-        Err(_) => Look::Unreadable(
+        Ok(reading) => FileState::Read(version, hash, Box::new(reading)),
+        Err(_) => FileState::Unreadable(
             "Penstock failed to read this file; please report this as a bug".into(),
         ),
     }
