@@ -5,10 +5,10 @@
 //! tests send (reference: `performance-common`), and [`raw`] keeps what other tools
 //! want to read. [`agent`] lets other hosts make a part of the load.
 //!
-//! Reads a URL, a payload and tokens; answers a [`load::Report`] with the doubts that it has about
+//! Reads a URL, a payload and tokens; answers a [`load::Report`] with the warnings that it has about
 //! itself. It knows no gateway, not even ours: what it measures it could measure of any other.
 //!
-//! What was measured is a [`result::CaseResult`]. [`gates`] say whether it may be believed, [`report`]
+//! What was measured is a [`result::CaseResult`]. [`checks`] say whether it may be believed, [`report`]
 //! tells it, [`compare`] judges two sides of it, and [`knee`] searches where a target stops to hold.
 //!
 //! Architecture invariant: of our own crates only `base` and `wire` are imported here.
@@ -16,15 +16,15 @@
 pub mod agent;
 pub mod compare;
 pub mod echo;
-pub mod gates;
 pub mod gc;
 pub mod knee;
 pub mod limits;
 pub mod load;
 mod machine;
-pub mod matrix;
 pub mod payload;
-pub mod raw;
+pub mod recording;
 pub mod report;
 pub mod result;
+pub mod suite;
 pub mod target;
+pub mod validity;

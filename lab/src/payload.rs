@@ -16,7 +16,7 @@ const STRING_CHARACTERS: usize = 10;
 
 /// How the characters are laid out in the JSON object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum JsonShape {
     /// `{"size":"50B","payload":["0123456789","ABCDEFGH"]}`: what the published runs use since 2018.
     Array,
     /// `{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}`
@@ -25,7 +25,7 @@ pub enum Shape {
     Object,
 }
 
-impl Shape {
+impl JsonShape {
     /// Every shape, as the command line names them.
     pub const ALL: [(&str, Self); 3] =
         [("array", Self::Array), ("simple", Self::Simple), ("object", Self::Object)];
@@ -56,7 +56,7 @@ impl Shape {
     }
 }
 
-impl FromStr for Shape {
+impl FromStr for JsonShape {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -73,7 +73,7 @@ impl FromStr for Shape {
 /// # Errors
 /// A sentence for the user when `bytes` is too small for the frame and one character (it names the
 /// smallest that is not), or above [`limits::PAYLOAD_BYTES_MAX`].
-pub fn make(shape: Shape, bytes: usize) -> Result<Vec<u8>, String> {
+pub fn make(shape: JsonShape, bytes: usize) -> Result<Vec<u8>, String> {
     if bytes > limits::PAYLOAD_BYTES_MAX {
         let most = limits::PAYLOAD_BYTES_MAX;
         return Err(format!("a payload of {bytes} bytes is too large; at most {most}"));
@@ -105,7 +105,7 @@ pub fn make(shape: Shape, bytes: usize) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-fn frame(shape: Shape, bytes: usize) -> Vec<u8> {
+fn frame(shape: JsonShape, bytes: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes.max(64));
     text.extend_from_slice(format!("{{\"size\":\"{bytes}B\",\"payload\":").as_bytes());
     text.extend_from_slice(shape.opening().as_bytes());
@@ -113,7 +113,7 @@ fn frame(shape: Shape, bytes: usize) -> Vec<u8> {
 }
 
 /// The smallest size that holds the frame and one character.
-fn least(shape: Shape) -> usize {
+fn least(shape: JsonShape) -> usize {
     let fits = |&bytes: &usize| frame(shape, bytes).len() + shape.closing().len() < bytes;
     (1..100).find(fits).unwrap_or(100)
 }
@@ -125,16 +125,16 @@ mod tests {
 
     #[test]
     fn an_array_is_laid_out_as_wso2_does_it() {
-        check(Shape::Array, 50, r#"{"size":"50B","payload":["0123456789","ABCDEFGH"]}"#);
-        check(Shape::Array, 55, r#"{"size":"55B","payload":["0123456789","ABCDEFGHIJKLM"]}"#);
-        check(Shape::Array, 56, r#"{"size":"56B","payload":["0123456789","ABCDEFGHIJ","K"]}"#);
+        check(JsonShape::Array, 50, r#"{"size":"50B","payload":["0123456789","ABCDEFGH"]}"#);
+        check(JsonShape::Array, 55, r#"{"size":"55B","payload":["0123456789","ABCDEFGHIJKLM"]}"#);
+        check(JsonShape::Array, 56, r#"{"size":"56B","payload":["0123456789","ABCDEFGHIJ","K"]}"#);
     }
 
     #[test]
     fn a_simple_payload_is_one_string_whose_characters_begin_again_after_z() {
-        check(Shape::Simple, 50, r#"{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}"#);
+        check(JsonShape::Simple, 50, r#"{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}"#);
         check(
-            Shape::Simple,
+            JsonShape::Simple,
             100,
             r#"{"size":"100B","payload":"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"}"#,
         );
@@ -142,14 +142,14 @@ mod tests {
 
     #[test]
     fn an_object_numbers_its_members_and_lengthens_the_last() {
-        check(Shape::Object, 50, r#"{"size":"50B","payload":{"payload1":"0123456789"}}"#);
+        check(JsonShape::Object, 50, r#"{"size":"50B","payload":{"payload1":"0123456789"}}"#);
         check(
-            Shape::Object,
+            JsonShape::Object,
             64,
             r#"{"size":"64B","payload":{"payload1":"0123456789ABCDEFGHIJKLMN"}}"#,
         );
         check(
-            Shape::Object,
+            JsonShape::Object,
             65,
             r#"{"size":"65B","payload":{"payload1":"0123456789","payload2":"A"}}"#,
         );
@@ -159,14 +159,14 @@ mod tests {
     fn the_published_sizes_hold_the_published_number_of_items() {
         for (bytes, items) in [(50, 2), (1024, 77), (10_240, 786), (102_400, 7_875)] {
             let json: serde_json::Value =
-                serde_json::from_slice(&make(Shape::Array, bytes).unwrap()).unwrap();
+                serde_json::from_slice(&make(JsonShape::Array, bytes).unwrap()).unwrap();
             assert_eq!(json["payload"].as_array().unwrap().len(), items, "{bytes} bytes");
         }
     }
 
     #[test]
     fn every_size_is_exact_valid_json_and_names_itself() {
-        for (name, shape) in Shape::ALL {
+        for (name, shape) in JsonShape::ALL {
             for bytes in (least(shape)..600).chain([999, 1_000, 1_001, 9_999, 10_000, 99_999]) {
                 let payload = make(shape, bytes).unwrap();
                 assert_eq!(payload.len(), bytes, "{name}");
@@ -179,7 +179,9 @@ mod tests {
 
     #[test]
     fn too_small_a_size_is_refused_with_the_smallest_that_works() {
-        for (shape, least) in [(Shape::Simple, 28), (Shape::Array, 30), (Shape::Object, 41)] {
+        for (shape, least) in
+            [(JsonShape::Simple, 28), (JsonShape::Array, 30), (JsonShape::Object, 41)]
+        {
             for bytes in 0..least {
                 let refusal = make(shape, bytes).unwrap_err();
                 assert!(refusal.ends_with(&format!("at least {least}")), "{bytes}: {refusal}");
@@ -190,17 +192,17 @@ mod tests {
 
     #[test]
     fn too_large_a_size_is_refused_before_memory_is_taken() {
-        assert!(make(Shape::Array, usize::MAX).unwrap_err().contains("too large"));
+        assert!(make(JsonShape::Array, usize::MAX).unwrap_err().contains("too large"));
     }
 
     #[test]
     fn a_shape_is_known_by_its_name_only() {
-        assert_eq!("object".parse(), Ok(Shape::Object));
-        assert!("Object".parse::<Shape>().unwrap_err().contains("array, simple, object"));
+        assert_eq!("object".parse(), Ok(JsonShape::Object));
+        assert!("Object".parse::<JsonShape>().unwrap_err().contains("array, simple, object"));
     }
 
     #[track_caller]
-    fn check(shape: Shape, bytes: usize, expect: &str) {
+    fn check(shape: JsonShape, bytes: usize, expect: &str) {
         assert_eq!(String::from_utf8(make(shape, bytes).unwrap()).unwrap(), expect);
     }
 }

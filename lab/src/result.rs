@@ -1,7 +1,7 @@
 //! What one case of a suite found, as `result.json` keeps it: the only thing that the parts of the lab
 //! which run and the parts which tell have in common.
 //!
-//! Written by `matrix` when a case is over; read by gates, reports and comparisons, which may run
+//! Written by `matrix` when a case is over; read by checks, reports and comparisons, which may run
 //! years later on another machine. Keys are only ever added; [`FORMAT`] changes when one changes its
 //! meaning.
 //!
@@ -16,7 +16,7 @@ use serde_json::Value;
 /// `format` of a `result.json` that this program writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// One case: what was asked, what came out, on what ground it stands.
+/// One case: what was asked, what came out, on what environment it stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseResult {
     /// [`FORMAT`].
@@ -30,7 +30,7 @@ pub struct CaseResult {
     pub state: State,
     /// Why it was not measured. `None` where it was.
     pub reason: Option<String>,
-    pub shape: Shape,
+    pub shape: RecordedShape,
     /// What `penstock lab load --json` writes; `null` where nothing was measured.
     pub load: Value,
     pub target_use: Option<Use>,
@@ -44,7 +44,8 @@ pub struct CaseResult {
     pub gc: Option<Gc>,
     /// Requests per second of the backend alone for the same size, users and delay.
     pub calibration: Option<f64>,
-    pub ground: Ground,
+    #[serde(alias = "ground")]
+    pub environment: Environment,
     pub machine: Machine,
     pub versions: Vec<Version>,
     /// SHA-256 of the suite, its scenarios and targets, and of the target's configuration as it was
@@ -57,7 +58,8 @@ pub struct CaseResult {
     pub command: Vec<String>,
     /// Beginning of the case, RFC 3339, UTC.
     pub started: String,
-    pub doubts: Vec<Doubt>,
+    #[serde(alias = "doubts")]
+    pub warnings: Vec<Warning>,
 }
 
 /// One cell of the matrix, one repetition of it.
@@ -94,7 +96,7 @@ pub enum State {
 /// How the load was put on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Shape {
+pub enum RecordedShape {
     /// Each user sends when its answer is there.
     Closed {
         /// Milliseconds between an answer and the user's next request, on average; zero in the
@@ -148,7 +150,7 @@ pub struct Gc {
 
 /// What else went on on the machine while the load was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ground {
+pub struct Environment {
     /// CPU time that the hypervisor gave to others, of the time of all CPUs.
     pub steal_percent: f64,
     /// CPU time of processes that aren't part of the measurement, of the time of all CPUs.
@@ -193,9 +195,10 @@ pub struct Version {
 
 /// One reason not to take a result at face value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Doubt {
+pub struct Warning {
     /// A stable name for programs.
-    pub gate: String,
+    #[serde(alias = "gate")]
+    pub check: String,
     /// A sentence for people.
     pub message: String,
 }
@@ -214,7 +217,8 @@ impl CaseResult {
     pub fn read(file: &Path) -> Result<Self, String> {
         let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
         let bytes = std::fs::read(file).map_err(|error| told(&error))?;
-        let found: Self = serde_json::from_slice(&bytes).map_err(|error| told(&error))?;
+        let mut found: Self = serde_json::from_slice(&bytes).map_err(|error| told(&error))?;
+        rename_old_keys(&mut found.load);
         if found.format != FORMAT {
             return Err(told(&format!("format {}; this program reads {FORMAT}", found.format)));
         }
@@ -226,6 +230,23 @@ impl CaseResult {
     pub fn to_json(&self) -> String {
         // Plain structures with text keys: nothing in them can fail to be written.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+}
+
+/// Keys of `load` in files written before version 0.2, and what they are called now. The keys of
+/// [`CaseResult`] itself have serde aliases.
+const OLD_LOAD_KEYS: [(&str, &str); 3] = [
+    ("quantised", "published"),
+    ("quantised_warm_up", "published_warm_up"),
+    ("doubts", "warnings"),
+];
+
+fn rename_old_keys(load: &mut Value) {
+    let Some(members) = load.as_object_mut() else { return };
+    for (old, new) in OLD_LOAD_KEYS {
+        if let Some(value) = members.remove(old) {
+            members.insert(new.to_owned(), value);
+        }
     }
 }
 
@@ -253,7 +274,7 @@ pub(crate) mod tests {
             scenario_name: Some("Passthrough".to_owned()),
             state: State::Measured,
             reason: None,
-            shape: Shape::Closed { think_ms: 0 },
+            shape: RecordedShape::Closed { think_ms: 0 },
             load: serde_json::json!({"throughput_per_s": 1234.5, "p99_ms": 3.25}),
             target_use: Some(Use { cpu_user_us: 12.5, ..Use::default() }),
             backend_use: None,
@@ -262,14 +283,17 @@ pub(crate) mod tests {
             load_average: [0.5, 0.25, 0.125],
             gc: None,
             calibration: Some(50_000.0),
-            ground: Ground { clock_step_us: -7, ..Ground::default() },
+            environment: Environment { clock_step_us: -7, ..Environment::default() },
             machine: Machine { cpu: "a CPU".to_owned(), cores: 2, ..Machine::default() },
             versions: vec![Version { name: "lab".to_owned(), version: "0.1.0".to_owned() }],
             config_sha256: "00".repeat(32),
             seed: 1,
             command: vec!["penstock".to_owned(), "lab".to_owned()],
             started: "2026-01-01T00:00:00Z".to_owned(),
-            doubts: vec![Doubt { gate: "errors".to_owned(), message: "1 of 2 failed".to_owned() }],
+            warnings: vec![Warning {
+                check: "errors".to_owned(),
+                message: "1 of 2 failed".to_owned(),
+            }],
         }
     }
 
@@ -281,6 +305,22 @@ pub(crate) mod tests {
         let read = CaseResult::read(&file).unwrap();
         assert_eq!(read, sample());
         assert_eq!((read.figure("p99_ms"), read.figure("p98_ms")), (Some(3.25), None));
+    }
+
+    #[test]
+    fn keys_of_older_files_are_still_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("result.json");
+        let mut new = sample();
+        new.load["published"] = serde_json::json!({"samples": 7});
+        let old = new
+            .to_json()
+            .replace("\"environment\"", "\"ground\"")
+            .replace("\"warnings\"", "\"doubts\"")
+            .replace("\"check\"", "\"gate\"")
+            .replace("\"published\"", "\"quantised\"");
+        std::fs::write(&file, old).unwrap();
+        assert_eq!(CaseResult::read(&file).unwrap(), new);
     }
 
     #[test]

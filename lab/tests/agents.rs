@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use penstock_lab::agent::{self, Agent, Secret};
 use penstock_lab::echo::{self, Echo};
-use penstock_lab::gates::Doubt;
 use penstock_lab::load::{LoadError, Options, Payload, Report, Shape};
 use penstock_lab::payload;
-use penstock_lab::raw::Raw;
+use penstock_lab::recording::Recordings;
+use penstock_lab::validity::Warning;
 
 #[test]
 fn two_agents_make_one_measurement() {
@@ -26,7 +26,7 @@ fn two_agents_make_one_measurement() {
         assert_eq!(report.errors_in_all, 0);
         assert_eq!(report.agents.iter().map(|agent| agent.requests).sum::<u64>(), report.requests);
         assert_eq!(report.agents.iter().map(|agent| agent.name.clone()).collect::<Vec<_>>(), names);
-        assert_eq!(report.quantised.samples, report.requests);
+        assert_eq!(report.published.samples, report.requests);
         if shape.is_open() {
             assert_eq!((report.requests, report.requests_in_all), (200, 250));
             assert_eq!(
@@ -50,7 +50,7 @@ fn a_stop_reaches_every_agent() {
     let stop = options.stop.clone();
     let secret = secret("the secret of these tests");
     let report = agent::run(&options, &names(&agents), &secret, &mut |_| stop.stop()).unwrap();
-    assert!(doubts(&report).contains(&"interrupted"));
+    assert!(warnings(&report).contains(&"interrupted"));
     assert_eq!(report.requests_in_all, echo.requests());
 }
 
@@ -61,8 +61,9 @@ fn an_agent_that_dies_is_a_doubt_with_its_name_and_the_others_count() {
     let dying = dying_after_begin(behind.addr());
     let names = [good.addr().to_string(), dying.to_string()];
     let report = run(&options(&echo), &names).unwrap();
-    let lost = |doubt: &Doubt| doubt.gate == "agent-lost" && doubt.message.contains(&names[1]);
-    assert!(report.doubts().iter().any(lost), "{:?}", report.doubts());
+    let lost =
+        |warning: &Warning| warning.check == "agent-lost" && warning.message.contains(&names[1]);
+    assert!(report.warnings().iter().any(lost), "{:?}", report.warnings());
     assert_eq!(report.agents.len(), 1);
     assert!(report.requests > 0);
     let error = run(&options(&echo), &names[1..]).unwrap_err();
@@ -110,8 +111,8 @@ fn what_an_agent_can_not_do_is_told_before_the_load_begins() {
         "too few",
     );
     check(&options(&echo), &[names[0].clone(), names[0].clone()], "busy");
-    let raw = Raw { jtl: Some("no-such-file.jtl".into()), hlog: None };
-    check(&Options { raw, ..options(&echo) }, &names, "raw data");
+    let recordings = Recordings { jtl: Some("no-such-file.jtl".into()), hlog: None };
+    check(&Options { recordings, ..options(&echo) }, &names, "raw data");
     run_when_free(&options(&echo), &names);
 }
 
@@ -209,8 +210,8 @@ fn names(agents: &[Agent]) -> Vec<String> {
     agents.iter().map(|agent| agent.addr().to_string()).collect()
 }
 
-fn doubts(report: &Report) -> Vec<&'static str> {
-    report.doubts().iter().map(|doubt| doubt.gate).collect()
+fn warnings(report: &Report) -> Vec<&'static str> {
+    report.warnings().iter().map(|warning| warning.check).collect()
 }
 
 fn options(echo: &Echo) -> Options {
@@ -218,7 +219,7 @@ fn options(echo: &Echo) -> Options {
         users: 6,
         warm_up: Duration::from_millis(100),
         duration: Duration::from_millis(400),
-        payload: Payload::Made { shape: payload::Shape::Array, bytes: 1_024 },
+        payload: Payload::Made { shape: payload::JsonShape::Array, bytes: 1_024 },
         ..Options::new(format!("http://{}/", echo.addr()))
     }
 }

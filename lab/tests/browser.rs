@@ -11,7 +11,7 @@ mod report_support;
 use std::fs;
 use std::process::Command;
 
-use penstock_lab::report::{self, View, folder};
+use penstock_lab::report::{self, CaseView, results};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -59,8 +59,8 @@ onload = () => {
 fn the_page_is_readable_on_a_phone_on_a_desk_and_in_the_dark() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());
-    let views: Vec<View> =
-        folder::read(folder.path()).unwrap().into_iter().map(View::new).collect();
+    let views: Vec<CaseView> =
+        results::read(folder.path()).unwrap().into_iter().map(CaseView::new).collect();
     let charts = report::write(&views, &folder.path().join("report")).unwrap().charts;
     let seen = look(&folder);
     for frame in ["phone", "desk", "dark"] {

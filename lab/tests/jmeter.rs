@@ -2,7 +2,7 @@
 //! of CSV files) and its dashboard (`jmeter -g`).
 //!
 //! Not part of a plain `cargo test`, since it takes Maven and, the first time, Maven Central: `make test`
-//! runs it where there is Maven. What JMeter is asked stands in `lab/jmeter/`.
+//! runs it where there is Maven. What JMeter is settings stands in `lab/jmeter/`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_lab::load::{self, Options, Report, Shape};
-use penstock_lab::raw::Raw;
+use penstock_lab::recording::Recordings;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -27,14 +27,14 @@ const REQUESTS: u64 = 400;
 #[ignore = "needs Maven and Maven Central; `make test` runs it. On Debian: apt-get install maven"]
 fn jmeters_aggregate_report_and_dashboard_find_what_our_report_says() {
     let folder = TempDir::new().unwrap();
-    // Below 256 ms nothing is quantised, so all have to say the same. On a busy machine it may take several tries.
+    // Below 256 ms nothing is published, so all have to say the same. On a busy machine it may take several tries.
     let tries = (0..10).map(|number| {
         let jtl = folder.path().join(format!("{number}.jtl"));
         (measured(serve(), &jtl), jtl)
     });
     let mut tries = tries;
-    let (report, jtl) = tries.find(|(report, _)| report.quantised.max_ms < 256).unwrap();
-    let ours = report.quantised;
+    let (report, jtl) = tries.find(|(report, _)| report.published.max_ms < 256).unwrap();
+    let ours = report.published;
     assert_eq!((ours.samples, report.requests_in_all), (REQUESTS, REQUESTS));
     assert!(ours.errors > REQUESTS / 5, "{ours:?}");
 
@@ -123,7 +123,7 @@ fn measured(addr: SocketAddr, jtl: &Path) -> Report {
         warm_up: Duration::ZERO,
         duration: Duration::from_secs(1),
         expect: Some("20B".to_owned()),
-        raw: Raw { jtl: Some(jtl.to_owned()), hlog: None },
+        recordings: Recordings { jtl: Some(jtl.to_owned()), hlog: None },
         ..Options::new(format!("http://{addr}/?a=1,2"))
     };
     load::run(&options, &mut |_| {}).unwrap()

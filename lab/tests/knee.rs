@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use penstock_lab::knee::{self, By, Ended, Range, Slo};
+use penstock_lab::knee::{self, By, Range, SearchEnd, Slo};
 use penstock_lab::load::Options;
 
 /// Connections that the target serves; to one more it says 503.
@@ -19,7 +19,7 @@ const PLACES: usize = 11;
 fn the_most_users_that_a_target_has_places_for_are_found() {
     let slo = Slo::parse("errors <= 0%").unwrap();
     let range = Range { from: 1.0, to: 64.0, precision: 0.05, whole: true };
-    // The machine may be busy meanwhile, which the gates would say: here only the errors are looked at. Each
+    // The machine may be busy meanwhile, which the checks would say: here only the errors are looked at. Each
     // level has a target of its own, since one that counts its leavers late would have fewer places.
     let measure = |level| {
         let options = Options {
@@ -28,14 +28,14 @@ fn the_most_users_that_a_target_has_places_for_are_found() {
             ..Options::new(format!("http://{}/", serve()))
         };
         knee::measure(&options, By::Users, level, &slo).map(|probe| {
-            let breaks = probe.error_percent > 0.0;
-            let became = if breaks { knee::Became::Breaks } else { knee::Became::Holds };
-            knee::Probe { became, ..probe }
+            let missed = probe.error_percent > 0.0;
+            let verdict = if missed { knee::LevelVerdict::Missed } else { knee::LevelVerdict::Met };
+            knee::Probe { verdict, ..probe }
         })
     };
     let found = knee::search(range, measure, |_| {}).unwrap();
-    assert_eq!((found.holds, found.breaks), (Some(11.0), Some(12.0)), "{found:#?}");
-    assert_eq!(found.ended, Ended::Found);
+    assert_eq!((found.met, found.missed), (Some(11.0), Some(12.0)), "{found:#?}");
+    assert_eq!(found.ended, SearchEnd::Found);
     assert!(found.probes.iter().all(|probe| probe.throughput_per_s > 0.0));
 }
 
@@ -51,8 +51,8 @@ fn a_target_that_refuses_everybody_holds_nothing() {
     };
     let broken = knee::measure(&options, By::Users, 64.0, &slo).unwrap();
     assert!(broken.error_percent > 0.0, "{broken:?}");
-    assert_ne!(broken.became, knee::Became::Holds, "{broken:?}");
-    assert!(!broken.why.is_empty());
+    assert_ne!(broken.verdict, knee::LevelVerdict::Met, "{broken:?}");
+    assert!(!broken.reason.is_empty());
 }
 
 #[test]

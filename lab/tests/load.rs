@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use penstock_lab::echo::{self, Echo};
 use penstock_lab::load::{self, LoadError, Options, Payload, Report, Trust};
-use penstock_lab::payload::Shape;
+use penstock_lab::payload::JsonShape;
 use tempfile::TempDir;
 use wire::tls::{CertificateSet, PemPair, ServerCertificates, generate_self_signed, server_config};
 
@@ -33,7 +33,7 @@ fn the_count_agrees_with_the_backends() {
 #[test]
 fn a_large_payload_is_written_and_read_whole() {
     let echo = start_echo(None);
-    let payload = Payload::Made { shape: Shape::Array, bytes: 700_000 };
+    let payload = Payload::Made { shape: JsonShape::Array, bytes: 700_000 };
     let report = run(Options { payload, expect: Some("}".to_owned()), ..post(&echo) });
     assert_eq!(report.errors_in_all, 0);
     assert_eq!(report.requests_in_all, echo.requests());
@@ -144,7 +144,7 @@ fn tokens_take_turns_over_all_users() {
     let path = folder.path().join("tokens.csv");
     std::fs::write(&path, "alpha\r\nbeta\n\ngamma\n").unwrap();
     let report = run(Options { users: 5, tokens: Some(path), ..get(backend.addr) });
-    assert_eq!((report.errors_in_all, report.asked.tokens), (0, 3));
+    assert_eq!((report.errors_in_all, report.settings.tokens), (0, 3));
     let seen = seen.lock().unwrap();
     let counts: Vec<u64> = seen.values().copied().collect();
     assert_eq!(seen.keys().collect::<Vec<_>>(), ["alpha", "beta", "gamma"]);
@@ -214,7 +214,7 @@ fn the_json_holds_every_key_of_the_contract() {
     for key in ["errors_by_kind", "options"] {
         assert!(json[key].is_object(), "{key}");
     }
-    assert!(json["doubts"].is_array());
+    assert!(json["warnings"].is_array());
     assert_eq!(json["requests"], report.requests);
     assert_eq!(json["options"]["users"], 4);
 }
@@ -227,13 +227,13 @@ fn the_table_prints_doubts_beside_the_result() {
     let table = report.table();
     assert!(table.contains("throughput") && table.contains("latency p99"), "{table}");
     assert!(
-        table.contains("DOUBT: Little's law: rate x mean latency is 3.0 users, not 4"),
+        table.contains("WARNING: Little's law: rate x mean latency is 3.0 users, not 4"),
         "{table}"
     );
 }
 
 fn names(report: &Report) -> Vec<&'static str> {
-    report.doubts().iter().map(|doubt| doubt.gate).collect()
+    report.warnings().iter().map(|warning| warning.check).collect()
 }
 
 fn kinds(report: &Report) -> Vec<&str> {
@@ -245,7 +245,7 @@ fn run(options: Options) -> Report {
 }
 
 fn post(echo: &Echo) -> Options {
-    let payload = Payload::Made { shape: Shape::Array, bytes: 1_024 };
+    let payload = Payload::Made { shape: JsonShape::Array, bytes: 1_024 };
     Options { payload, ..get(echo.addr()) }
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use penstock_lab::report::{self, Painter, PngError, ReportError, View, folder};
+use penstock_lab::report::{self, CaseView, Painter, PngError, ReportError, results};
 use tempfile::TempDir;
 
 #[test]
@@ -41,10 +41,10 @@ fn every_picture_has_its_words_and_its_table() {
 fn rows_with_doubts_and_cases_that_were_not_served_are_on_the_page() {
     let out = written();
     let page = read(out, "report.html");
-    assert!(page.contains("9 cases: 8 measured, 2 of them with doubts, 1 not served, 0 failed."));
+    assert!(page.contains("9 cases: 8 measured, 2 of them with warnings, 1 not served, 0 failed."));
     assert!(page.contains("not served: it can&#39;t transform"));
     assert!(page.contains("errors: 10 % of the requests failed"));
-    assert!(page.contains("(doubt: errors)"));
+    assert!(page.contains("(warning: errors)"));
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn the_heat_map_shows_when_the_slow_one_was() {
 fn what_is_too_much_for_the_page_is_drawn_beside_it_and_named() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());
-    let with_log = views(folder.path()).into_iter().find(|view| view.is_sound()).unwrap();
-    let many: Vec<View> = (0..26).map(|_| with_log.clone()).collect();
+    let with_log = views(folder.path()).into_iter().find(|view| view.is_valid()).unwrap();
+    let many: Vec<CaseView> = (0..26).map(|_| with_log.clone()).collect();
     let charts = report::charts(&many);
     let page = report::page(&many, &charts);
     for (place, is_on_page) in [(0, true), (23, true), (24, false), (25, false)] {
@@ -121,12 +121,12 @@ fn what_is_too_much_for_the_page_is_drawn_beside_it_and_named() {
 fn only_some_cases_can_be_told() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());
-    let all = || folder::read(folder.path()).unwrap();
-    assert_eq!(folder::chosen(all(), None).unwrap().len(), all().len());
+    let all = || results::read(folder.path()).unwrap();
+    assert_eq!(results::chosen(all(), None).unwrap().len(), all().len());
     let first = all().first().unwrap().result.case.id.clone();
-    assert_eq!(folder::chosen(all(), Some(&format!("^{first}/1$"))).unwrap().len(), 1);
-    assert!(folder::chosen(all(), Some("nowhere")).unwrap_err().contains(&first));
-    assert!(folder::chosen(all(), Some("(")).is_err());
+    assert_eq!(results::chosen(all(), Some(&format!("^{first}/1$"))).unwrap().len(), 1);
+    assert!(results::chosen(all(), Some("nowhere")).unwrap_err().contains(&first));
+    assert!(results::chosen(all(), Some("(")).is_err());
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn a_report_overwrites_nothing() {
 #[test]
 fn a_folder_without_results_is_told() {
     let folder = TempDir::new().unwrap();
-    assert!(folder::read(folder.path()).unwrap_err().contains("no result.json in it"));
+    assert!(results::read(folder.path()).unwrap_err().contains("no result.json in it"));
     fs::write(folder.path().join("result.json"), "{}").unwrap();
-    assert!(folder::read(folder.path()).unwrap_err().contains("result.json: missing field"));
+    assert!(results::read(folder.path()).unwrap_err().contains("result.json: missing field"));
 }
 
 /// The report, written once for all tests: drawing its pictures takes a while.
@@ -163,8 +163,8 @@ fn written() -> &'static Path {
     &WRITTEN.1
 }
 
-fn views(folder: &Path) -> Vec<View> {
-    folder::read(folder).unwrap().into_iter().map(View::new).collect()
+fn views(folder: &Path) -> Vec<CaseView> {
+    results::read(folder).unwrap().into_iter().map(CaseView::new).collect()
 }
 
 fn read(out: &Path, file: &str) -> String {

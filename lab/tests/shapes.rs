@@ -13,8 +13,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use penstock_lab::echo::{self, Echo};
-use penstock_lab::load::{self, LoadError, Options, Quantised, Report, Shape, Stop, Think};
-use penstock_lab::raw::Raw;
+use penstock_lab::load::{self, LoadError, Options, PublishedStats, Report, Shape, Stop, Think};
+use penstock_lab::recording::Recordings;
 use tempfile::TempDir;
 
 #[test]
@@ -116,8 +116,8 @@ fn users_join_over_the_measured_time() {
     let folder = TempDir::new().unwrap();
     let jtl = folder.path().join("results.jtl");
     let shape = Shape::RampUsers { from: 1, think: Think::None };
-    let raw = Raw { jtl: Some(jtl.clone()), ..Raw::default() };
-    let report = run(Options { users: 5, shape, raw, ..options(&echo) });
+    let recordings = Recordings { jtl: Some(jtl.clone()), ..Recordings::default() };
+    let report = run(Options { users: 5, shape, recordings, ..options(&echo) });
     let lines = read_jtl(&jtl);
     let users = |measured: bool| {
         let chosen = lines.iter().filter(|line| line.measured(&report) == measured);
@@ -137,14 +137,14 @@ fn a_jtl_has_every_request_and_its_milliseconds_give_the_quantised_row() {
         let echo = start_echo(delay_ms);
         let folder = TempDir::new().unwrap();
         let jtl = folder.path().join("results.jtl");
-        let raw = Raw { jtl: Some(jtl.clone()), ..Raw::default() };
-        let report = run(Options { threads: 2, users, shape, raw, ..options(&echo) });
+        let recordings = Recordings { jtl: Some(jtl.clone()), ..Recordings::default() };
+        let report = run(Options { threads: 2, users, shape, recordings, ..options(&echo) });
         let lines = read_jtl(&jtl);
         assert_eq!(lines.len() as u64, report.requests_in_all);
         let measured: Vec<_> = lines.iter().filter(|line| line.measured(&report)).collect();
-        assert_eq!(report.quantised, recalculated(&measured));
+        assert_eq!(report.published, recalculated(&measured));
         let warm_up: Vec<_> = lines.iter().filter(|line| !line.measured(&report)).collect();
-        assert_eq!(report.quantised_warm_up, recalculated(&warm_up));
+        assert_eq!(report.published_warm_up, recalculated(&warm_up));
         for line in lines {
             assert!(line.success && line.first_byte_ms <= line.elapsed_ms, "{line:?}");
         }
@@ -160,9 +160,10 @@ fn the_histogram_log_adds_up_to_the_report() {
     ] {
         let folder = TempDir::new().unwrap();
         let hlog = folder.path().join("histogram.hlog");
-        let raw = Raw { hlog: Some(hlog.clone()), ..Raw::default() };
+        let recordings = Recordings { hlog: Some(hlog.clone()), ..Recordings::default() };
         let duration = Duration::from_millis(1_300);
-        let report = run(Options { threads: 2, users: 6, duration, shape, raw, ..options(&echo) });
+        let report =
+            run(Options { threads: 2, users: 6, duration, shape, recordings, ..options(&echo) });
         for tag in tags {
             let (intervals, sum) = read_hlog(&hlog, *tag);
             // The first second, the rest, and what ended after it.
@@ -182,8 +183,10 @@ fn raw_data_never_goes_into_a_file_that_exists() {
     let path = folder.path().join("there");
     std::fs::write(&path, "precious").unwrap();
     let some = || Some(path.clone());
-    for raw in [Raw { hlog: some(), jtl: None }, Raw { hlog: None, jtl: some() }] {
-        let error = load::run(&Options { raw, ..options(&echo) }, &mut |_| {}).unwrap_err();
+    for recordings in
+        [Recordings { hlog: some(), jtl: None }, Recordings { hlog: None, jtl: some() }]
+    {
+        let error = load::run(&Options { recordings, ..options(&echo) }, &mut |_| {}).unwrap_err();
         assert!(matches!(error, LoadError::Usage(_)), "{error}");
         assert!(error.to_string().contains("there exists"), "{error}");
     }
@@ -205,11 +208,11 @@ fn the_json_tells_the_shape_and_both_kinds_of_time() {
     {
         assert!(open[key].is_number(), "{key}: {open}");
     }
-    assert_eq!(open["quantised"]["samples"], open["requests"]);
+    assert_eq!(open["published"]["samples"], open["requests"]);
 }
 
 /// The published pipeline's row out of a JTL, by sorting and counting instead of by a histogram.
-fn recalculated(lines: &[&Line]) -> Quantised {
+fn recalculated(lines: &[&Line]) -> PublishedStats {
     let mut all: Vec<u64> = lines.iter().map(|line| line.elapsed_ms).collect();
     all.sort_unstable();
     let count = all.len() as f64;
@@ -230,7 +233,7 @@ fn recalculated(lines: &[&Line]) -> Quantised {
         rounded(lines.iter().map(|line| bytes(line)).sum::<u64>() as f64 / 1_024.0 / seconds)
     };
     let (throughput_per_s, mean_ms) = (rounded(count / seconds), rounded(mean));
-    Quantised {
+    PublishedStats {
         samples: all.len() as u64,
         errors: 0,
         error_percent: 0.0,
@@ -316,7 +319,7 @@ fn read_hlog(path: &Path, tag: Option<&str>) -> (usize, Histogram<u64>) {
 }
 
 fn names(report: &Report) -> Vec<&'static str> {
-    report.doubts().iter().map(|doubt| doubt.gate).collect()
+    report.warnings().iter().map(|warning| warning.check).collect()
 }
 
 fn run(options: Options) -> Report {

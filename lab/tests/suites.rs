@@ -5,9 +5,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use penstock_lab::matrix::suite::Suite;
-use penstock_lab::matrix::{cases, scenario};
-use penstock_lab::target::declared;
+use penstock_lab::suite::definition::Suite;
+use penstock_lab::suite::{cases, scenario};
+use penstock_lab::target::definition;
 
 fn suites() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../suites")
@@ -71,11 +71,11 @@ fn every_published_row_is_a_case() {
 fn every_shipped_target_says_of_every_scenario_whether_it_serves_it() {
     let scenarios = scenario::shipped().unwrap();
     assert_eq!(
-        declared::SHIPPED.len(),
+        definition::SHIPPED.len(),
         std::fs::read_dir(suites().join("targets")).unwrap().count()
     );
-    for (name, _) in declared::SHIPPED {
-        let target = declared::find(name, &suites()).unwrap().unwrap();
+    for (name, _) in definition::SHIPPED {
+        let target = definition::find(name, &suites()).unwrap().unwrap();
         assert_eq!(target.name, *name);
         for need in scenarios.iter().flat_map(|scenario| &scenario.needs) {
             let told = usize::from(target.can.contains(need))
@@ -101,7 +101,7 @@ fn changed(change: &str) -> String {
 }
 
 fn refusal(name: &Path, text: String) -> String {
-    let source = penstock_lab::matrix::Source { name: name.to_owned(), text };
+    let source = penstock_lab::suite::Source { name: name.to_owned(), text };
     match Suite::from_source(source) {
         Ok(_) => "not refused".to_owned(),
         Err(refusal) => refusal,
@@ -148,7 +148,7 @@ fn a_bad_suite_is_refused_with_position_and_nearest_name() {
     }
     assert_eq!(refusal(Path::new("a.toml"), SUITE.to_owned()), "not refused");
     let half = "[sweep]\nsetting = 'workers'\nvalues = [0.5, 1.0]";
-    let source = penstock_lab::matrix::Source { name: "a.toml".into(), text: changed(half) };
+    let source = penstock_lab::suite::Source { name: "a.toml".into(), text: changed(half) };
     assert_eq!(Suite::from_source(source).unwrap().sweep.unwrap().values, ["0.5", "1.0"]);
 }
 

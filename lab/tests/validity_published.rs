@@ -1,9 +1,9 @@
-//! The gates on the published tables: they name the broken rows, and no others.
+//! The checks on the published tables: they name the broken rows, and no others.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-use penstock_lab::gates::published::Table;
-use penstock_lab::gates::{GATES, Row};
+use penstock_lab::validity::published::Table;
+use penstock_lab::validity::{CHECKS, Row};
 
 const API_MICROGATEWAY: &[u8] = include_bytes!("../published/api-microgateway.csv");
 const API_MANAGER: &[u8] = include_bytes!("../published/api-manager.csv");
@@ -38,8 +38,8 @@ fn ten_api_manager_rows_miss_littles_law_and_three_of_them_have_errors() {
 #[test]
 fn four_of_those_ten_are_off_by_more_than_a_tenth() {
     let off = |row: &Row| {
-        let doubt = row.doubts().into_iter().find(|doubt| doubt.gate == "littles-law")?;
-        let (_, percent) = doubt.message.rsplit_once("at least ")?;
+        let warning = row.warnings().into_iter().find(|warning| warning.check == "littles-law")?;
+        let (_, percent) = warning.message.rsplit_once("at least ")?;
         percent.trim_end_matches(" %").parse::<f64>().ok()
     };
     let offs: Vec<f64> = rows(API_MANAGER).iter().filter_map(|(_, row)| off(row)).collect();
@@ -60,15 +60,16 @@ fn two_choreo_connect_counts_disagree_and_four_rows_miss_littles_law_beyond_thei
 #[test]
 fn a_table_of_best_rates_has_nothing_to_disagree_with() {
     check(MICRO_INTEGRATOR, 16, "");
-    assert_eq!(rows(MICRO_INTEGRATOR).iter().flat_map(|(_, row)| row.seen()).count(), 0);
+    assert_eq!(rows(MICRO_INTEGRATOR).iter().flat_map(|(_, row)| row.applicable()).count(), 0);
 }
 
 #[test]
 fn what_a_table_does_not_tell_is_not_said_to_be_checked() {
-    let seen = |text| rows(text).first().map(|(_, row)| row.seen().collect::<Vec<_>>().join(" "));
-    assert_eq!(seen(API_MANAGER).as_deref(), Some("errors littles-law mean-out-of-bounds"));
+    let applicable =
+        |text| rows(text).first().map(|(_, row)| row.applicable().collect::<Vec<_>>().join(" "));
+    assert_eq!(applicable(API_MANAGER).as_deref(), Some("errors littles-law mean-out-of-bounds"));
     assert_eq!(
-        seen(CHOREO_CONNECT).as_deref(),
+        applicable(CHOREO_CONNECT).as_deref(),
         Some(
             "nothing-measured errors littles-law count-and-rate-disagree \
               percentiles-in-order mean-out-of-bounds"
@@ -92,8 +93,8 @@ fn tables_that_cannot_be_used_are_refused_with_the_place() {
 #[test]
 fn every_gate_has_its_row_in_the_manual() {
     let manual = include_str!("../../docs/measuring.md");
-    for gate in GATES {
-        assert!(manual.contains(&format!("| `{}` |", gate.name)), "{}", gate.name);
+    for check in CHECKS {
+        assert!(manual.contains(&format!("| `{}` |", check.name)), "{}", check.name);
     }
 }
 
@@ -101,14 +102,14 @@ fn rows(text: &[u8]) -> Vec<(u64, Row)> {
     Table::read(text).and_then(|table| table.rows()).unwrap()
 }
 
-/// `expect`: line and gates of each row with a doubt, joined by `; `.
+/// `expect`: line and checks of each row with a warning, joined by `; `.
 #[track_caller]
 fn check(text: &[u8], count: usize, expect: &str) {
     let rows = rows(text);
     assert_eq!(rows.len(), count);
-    let doubted = rows.iter().filter_map(|(line, row)| {
-        let gates: Vec<&str> = row.doubts().iter().map(|doubt| doubt.gate).collect();
-        (!gates.is_empty()).then(|| format!("{line} {}", gates.join(" ")))
+    let flagged = rows.iter().filter_map(|(line, row)| {
+        let checks: Vec<&str> = row.warnings().iter().map(|warning| warning.check).collect();
+        (!checks.is_empty()).then(|| format!("{line} {}", checks.join(" ")))
     });
-    assert_eq!(doubted.collect::<Vec<_>>().join("; "), expect);
+    assert_eq!(flagged.collect::<Vec<_>>().join("; "), expect);
 }

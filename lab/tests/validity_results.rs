@@ -1,4 +1,4 @@
-//! The gates on measurements: broken targets on real sockets are refused for the right reason, and what
+//! The checks on measurements: broken targets on real sockets are refused for the right reason, and what
 //! can't be broken on demand is given as data.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
@@ -11,8 +11,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use penstock_lab::gates::{Backend, Figure, GATES, Generator, Ground, Look, Pace, Row};
 use penstock_lab::load::{self, Options};
+use penstock_lab::validity::{Backend, CHECKS, Conditions, Figure, Finding, Generator, Loop, Row};
 
 const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"size\":\"20B\", \"a\":1";
 
@@ -22,10 +22,10 @@ fn a_target_that_fails_every_fifth_request_is_refused_for_its_errors() {
         0 => Answer::Bytes(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
         _ => Answer::Bytes(GOOD),
     });
-    let doubts = measured(addr);
-    let told = |gate: &str| message(&doubts, gate);
-    assert!(told("errors").contains("status-503"), "{doubts:?}");
-    assert!(told("status-mix").contains("another status than 2xx"), "{doubts:?}");
+    let warnings = measured(addr);
+    let told = |check: &str| message(&warnings, check);
+    assert!(told("errors").contains("status-503"), "{warnings:?}");
+    assert!(told("status-mix").contains("another status than 2xx"), "{warnings:?}");
     let percent: f64 = told("errors").split(' ').next().unwrap().parse().unwrap();
     assert!((19.0..=21.0).contains(&percent), "{percent}");
 }
@@ -36,8 +36,8 @@ fn bodies_that_end_before_their_length_are_refused_as_wrong_bodies() {
         0 => Answer::Cut(&GOOD[..GOOD.len() - 5]),
         _ => Answer::Bytes(GOOD),
     });
-    let doubts = measured(addr);
-    assert!(message(&doubts, "wrong-bodies").contains("closed"), "{doubts:?}");
+    let warnings = measured(addr);
+    assert!(message(&warnings, "wrong-bodies").contains("closed"), "{warnings:?}");
 }
 
 #[test]
@@ -46,33 +46,33 @@ fn bodies_without_the_expected_text_are_refused_as_wrong_bodies() {
         0 => Answer::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno"),
         _ => Answer::Bytes(GOOD),
     });
-    let doubts = measured(addr);
-    assert!(message(&doubts, "wrong-bodies").contains("body-mismatch"), "{doubts:?}");
+    let warnings = measured(addr);
+    assert!(message(&warnings, "wrong-bodies").contains("body-mismatch"), "{warnings:?}");
 }
 
 #[test]
 fn a_backend_that_stalls_is_refused_for_its_timeouts_and_its_mean() {
     // After 40 answers nothing comes: the generator's patience ends.
     let addr = serve(|turn| if turn < 40 { Answer::Bytes(GOOD) } else { Answer::Never });
-    let doubts = measured(addr);
-    assert!(message(&doubts, "errors").contains("timeout"), "{doubts:?}");
-    assert!(message(&doubts, "mean-out-of-bounds").contains("a stall"), "{doubts:?}");
+    let warnings = measured(addr);
+    assert!(message(&warnings, "errors").contains("timeout"), "{warnings:?}");
+    assert!(message(&warnings, "mean-out-of-bounds").contains("a stall"), "{warnings:?}");
 }
 
 #[test]
 fn a_sound_target_raises_no_doubt_about_its_answers() {
-    let doubts = measured(serve(|_| Answer::Bytes(GOOD)));
+    let warnings = measured(serve(|_| Answer::Bytes(GOOD)));
     let of_answers = ["errors", "wrong-bodies", "status-mix", "count-and-rate-disagree"];
-    assert!(!doubts.iter().any(|(gate, _)| of_answers.contains(gate)), "{doubts:?}");
+    assert!(!warnings.iter().any(|(check, _)| of_answers.contains(check)), "{warnings:?}");
 }
 
 #[test]
 fn the_row_of_a_sound_case_passes_every_gate() {
-    for gate in GATES {
+    for check in CHECKS {
         // Constant arrivals have no number of users, and users have no rate to keep.
-        let of_rate = ["rate-not-reached", "connections-busy"].contains(&gate.name);
-        let row = if of_rate { open() } else { sound() };
-        assert_eq!((gate.look)(&row), Look::Fine, "{}", gate.name);
+        let of_rate = ["rate-not-reached", "connections-busy"].contains(&check.name);
+        let row = if of_rate { open() } else { valid() };
+        assert_eq!((check.run)(&row), Finding::Passed, "{}", check.name);
     }
 }
 
@@ -81,18 +81,18 @@ fn each_gate_is_broken_by_its_own_figures_alone() {
     check("nothing-measured", |row| {
         (row.requests, row.rate_per_s, row.mean_ms) = (Some(0.0), None, None);
     });
-    for gate in ["interrupted", "raw-data", "agent-lost", "agent-clock"] {
-        let mut row = sound();
+    for check in ["interrupted", "recordings-data", "agent-lost", "agent-clock"] {
+        let mut row = valid();
         let told = vec!["what happened".to_owned()];
-        row.incidents.get_or_insert_default().insert(gate.to_owned(), told);
-        assert_eq!(names(&row), [gate]);
+        row.incidents.get_or_insert_default().insert(check.to_owned(), told);
+        assert_eq!(names(&row), [check]);
     }
     check("errors", |row| row.error_percent = Some(Figure::exact(0.2)));
     check("wrong-bodies", |row| kind(row, "body-mismatch", 1));
     check("wrong-bodies", |row| kind(row, "closed", 101));
     check("status-mix", |row| kind(row, "status-401", 101));
-    check("littles-law", |row| row.pace = Pace::Closed { users: 104.0, think_ms: 0.0 });
-    check("littles-law", |row| row.pace = Pace::Closed { users: 100.0, think_ms: 1.0 });
+    check("littles-law", |row| row.loop_kind = Loop::Closed { users: 104.0, think_ms: 0.0 });
+    check("littles-law", |row| row.loop_kind = Loop::Closed { users: 100.0, think_ms: 1.0 });
     check("count-and-rate-disagree", |row| row.measured_s = Some(10.4));
     check("percentiles-in-order", |row| row.percentiles_ms[0].1 = Figure::exact(11.0));
     check("percentiles-in-order", |row| row.max_ms = Some(Figure::exact(49.0)));
@@ -116,11 +116,11 @@ fn each_gate_is_broken_by_its_own_figures_alone() {
     check("delay-missing", |row| {
         row.backend = Some(Backend { alone_per_s: None, delay_ms: 30.0 });
     });
-    check("ports-exhausted", |row| row.ground.ports = Some((25_500.0, 28_232.0)));
-    check("descriptors-exhausted", |row| row.ground.descriptors = Some((1_000.0, 1_024.0)));
-    check("clock-step", |row| row.ground.clock_step_us = Some(-100_001.0));
-    check("cpu-steal", |row| row.ground.steal_percent = Some(2.1));
-    check("machine-busy", |row| row.ground.other_cpu_percent = Some(5.1));
+    check("ports-exhausted", |row| row.conditions.ports = Some((25_500.0, 28_232.0)));
+    check("descriptors-exhausted", |row| row.conditions.descriptors = Some((1_000.0, 1_024.0)));
+    check("clock-step", |row| row.conditions.clock_step_us = Some(-100_001.0));
+    check("cpu-steal", |row| row.conditions.steal_percent = Some(2.1));
+    check("machine-busy", |row| row.conditions.other_cpu_percent = Some(5.1));
 }
 
 #[test]
@@ -128,14 +128,14 @@ fn three_percent_is_the_edge_in_both_directions() {
     for (users, expect) in
         [(97.2, None), (102.9, None), (96.9, Some("littles-law")), (103.2, Some("littles-law"))]
     {
-        let row = Row { pace: Pace::Closed { users, think_ms: 0.0 }, ..sound() };
+        let row = Row { loop_kind: Loop::Closed { users, think_ms: 0.0 }, ..valid() };
         assert_eq!(names(&row).first().copied(), expect, "{users}");
     }
 }
 
 #[test]
 fn a_mean_that_the_scheduler_lifts_a_little_is_no_stall() {
-    let mut row = sound();
+    let mut row = valid();
     row.percentiles_ms[1].1 = Figure::exact(9.95);
     assert_eq!(names(&row), [""; 0]);
 }
@@ -143,8 +143,8 @@ fn a_mean_that_the_scheduler_lifts_a_little_is_no_stall() {
 #[test]
 fn a_row_without_a_rate_is_doubted_not_divided_by() {
     let zero = Some(Figure::exact(0.0));
-    let pace = Pace::Closed { users: 100.0, think_ms: 0.0 };
-    let row = Row { rate_per_s: zero, mean_ms: zero, pace, ..Row::default() };
+    let loop_kind = Loop::Closed { users: 100.0, think_ms: 0.0 };
+    let row = Row { rate_per_s: zero, mean_ms: zero, loop_kind, ..Row::default() };
     assert_eq!(names(&row), ["littles-law"]);
     let row = Row { requests: Some(1.0), measured_s: Some(10.0), ..row };
     assert_eq!(names(&row), ["littles-law", "count-and-rate-disagree"]);
@@ -152,8 +152,8 @@ fn a_row_without_a_rate_is_doubted_not_divided_by() {
 
 #[test]
 fn a_rate_that_was_not_reached_is_told() {
-    let pace = Pace::Open { asked_per_s: 10_400.0 };
-    let row = Row { pace, requests: Some(104_000.0), ..open() };
+    let loop_kind = Loop::Open { asked_per_s: 10_400.0 };
+    let row = Row { loop_kind, requests: Some(104_000.0), ..open() };
     assert_eq!(names(&row), ["rate-not-reached"]);
     assert_eq!(names(&Row { queued_share: Some(0.011), ..open() }), ["connections-busy"]);
     let late = Some(generator(0.5, 0.0, Some(800.0)));
@@ -168,17 +168,17 @@ fn a_delay_that_both_have_does_not_make_the_backend_slow() {
         rate_per_s: Some(Figure::exact(199.0)),
         mean_ms: Some(Figure::exact(502.5)),
         backend: Some(Backend { alone_per_s: Some(199.8), delay_ms: 500.0 }),
-        ..Row { pace: Pace::Closed { users: 100.0, think_ms: 0.0 }, ..Row::default() }
+        ..Row { loop_kind: Loop::Closed { users: 100.0, think_ms: 0.0 }, ..Row::default() }
     };
     assert_eq!(names(&row), [""; 0]);
 }
 
-/// A sound case with every figure: 100 users, 10,000 requests per second, 10 s.
-fn sound() -> Row {
+/// A valid case with every figure: 100 users, 10,000 requests per second, 10 s.
+fn valid() -> Row {
     let exact = |value| Some(Figure::exact(value));
     Row {
         label: "a case".to_owned(),
-        pace: Pace::Closed { users: 100.0, think_ms: 0.0 },
+        loop_kind: Loop::Closed { users: 100.0, think_ms: 0.0 },
         incidents: Some(BTreeMap::new()),
         rate_per_s: exact(10_000.0),
         mean_ms: exact(10.0),
@@ -197,7 +197,7 @@ fn sound() -> Row {
         generator: Some(fine()),
         queued_share: None,
         backend: Some(Backend { alone_per_s: Some(30_000.0), delay_ms: 0.0 }),
-        ground: Ground {
+        conditions: Conditions {
             steal_percent: Some(0.0),
             other_cpu_percent: Some(1.0),
             clock_step_us: Some(40.0),
@@ -208,8 +208,8 @@ fn sound() -> Row {
 }
 
 fn open() -> Row {
-    let pace = Pace::Open { asked_per_s: 10_000.0 };
-    Row { pace, queued_share: Some(0.009), ..sound() }
+    let loop_kind = Loop::Open { asked_per_s: 10_000.0 };
+    Row { loop_kind, queued_share: Some(0.009), ..valid() }
 }
 
 fn generator(busy: f64, waited: f64, late_p99_ms: Option<f64>) -> Generator {
@@ -225,22 +225,22 @@ fn kind(row: &mut Row, name: &str, count: u64) {
 }
 
 #[track_caller]
-fn check(gate: &str, change: fn(&mut Row)) {
-    let mut row = sound();
+fn check(check: &str, change: fn(&mut Row)) {
+    let mut row = valid();
     change(&mut row);
-    assert_eq!(names(&row), [gate]);
+    assert_eq!(names(&row), [check]);
 }
 
 fn names(row: &Row) -> Vec<&'static str> {
-    row.doubts().iter().map(|doubt| doubt.gate).collect()
+    row.warnings().iter().map(|warning| warning.check).collect()
 }
 
-fn message<'a>(doubts: &'a [(&'static str, String)], gate: &str) -> &'a str {
-    let found = doubts.iter().find(|(name, _)| *name == gate);
-    found.map_or_else(|| panic!("no {gate} in {doubts:?}"), |(_, message)| message)
+fn message<'a>(warnings: &'a [(&'static str, String)], check: &str) -> &'a str {
+    let found = warnings.iter().find(|(name, _)| *name == check);
+    found.map_or_else(|| panic!("no {check} in {warnings:?}"), |(_, message)| message)
 }
 
-/// Measures the target and asks the gates, by way of the JSON that `lab load` writes.
+/// Measures the target and asks the checks, by way of the JSON that `lab load` writes.
 fn measured(addr: SocketAddr) -> Vec<(&'static str, String)> {
     let options = Options {
         users: 2,
@@ -252,7 +252,7 @@ fn measured(addr: SocketAddr) -> Vec<(&'static str, String)> {
     };
     let report = load::run(&options, &mut |_| {}).unwrap();
     let row = Row::of_load(&report.json());
-    row.doubts().into_iter().map(|doubt| (doubt.gate, doubt.message)).collect()
+    row.warnings().into_iter().map(|warning| (warning.check, warning.message)).collect()
 }
 
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! `penstock lab doubts`, `compare`, `report` and `knee`: what they say, and how they end.
+//! `penstock lab warnings`, `compare`, `report` and `knee`: what they say, and how they end.
 
 use std::fs;
 use std::path::Path;
@@ -14,21 +14,21 @@ const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/published/"
 fn doubts_of_published_tables_are_told_by_line() {
     let files = Files::new();
     let table = format!("{PUBLISHED}api-microgateway.csv");
-    let told = run(&files, &["lab", "doubts", &table], 0);
-    assert!(told.contains("144 rows, 5 with doubts, 5 errors, 4 littles-law"), "{told}");
+    let told = run(&files, &["lab", "warnings", &table], 0);
+    assert!(told.contains("144 rows, 5 with warnings, 5 errors, 4 littles-law"), "{told}");
     let json: Value =
-        serde_json::from_str(&run(&files, &["lab", "doubts", &table, "--json"], 0)).unwrap();
-    let lines: Vec<u64> = json["files"][0]["doubted"]
+        serde_json::from_str(&run(&files, &["lab", "warnings", &table, "--json"], 0)).unwrap();
+    let lines: Vec<u64> = json["files"][0]["flagged"]
         .as_array()
         .unwrap()
         .iter()
         .map(|row| row["line"].as_u64().unwrap())
         .collect();
     assert_eq!(lines, [134, 142, 143, 144, 145]);
-    run(&files, &["lab", "doubts", "missing.csv"], 1);
+    run(&files, &["lab", "warnings", "missing.csv"], 1);
     files.write("other.csv", "a,b\n1,2\n");
     assert!(
-        run(&files, &["lab", "doubts", "other.csv"], 1).contains("no column of a results table")
+        run(&files, &["lab", "warnings", "other.csv"], 1).contains("no column of a results table")
     );
 }
 
@@ -85,7 +85,7 @@ fn a_report_is_written_once() {
     let told = run(&files, &["lab", "report", "main"], 0);
     assert!(told.contains("main/report/report.html: 1 case, "), "{told}");
     let page = fs::read_to_string(files.folder().join("main/report/report.html")).unwrap();
-    assert!(page.contains("1 case: 1 measured, 0 of them with doubts"), "{page}");
+    assert!(page.contains("1 case: 1 measured, 0 of them with warnings"), "{page}");
     assert!(run(&files, &["lab", "report", "main"], 1).contains("overwrites nothing"));
 }
 
@@ -139,7 +139,7 @@ fn side(folder: &Path, name: &str, rates: &[f64], errors: u64) {
                 "ports_available": 100, "descriptors": 1, "descriptors_limit": 100},
             "machine": {"cpu": "", "cores": 2, "kernel": "", "memory_bytes": 0, "limits": []},
             "versions": [], "config_sha256": "", "seed": 1, "command": [],
-            "started": format!("2026-01-01T00:00:{repetition:02}Z"), "doubts": [],
+            "started": format!("2026-01-01T00:00:{repetition:02}Z"), "warnings": [],
         });
         fs::write(place.join("result.json"), result.to_string()).unwrap();
     }

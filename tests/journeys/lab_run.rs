@@ -225,11 +225,11 @@ fn a_limit_that_the_generator_raises_is_no_doubt_about_the_first_case() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let file = "out/forward/backend/300_users/50B/0ms_sleep/1/result.json";
     let found = CaseResult::read(&files.path(file)).unwrap();
-    let ground = found.ground;
-    assert!(ground.descriptors > 256 && ground.descriptors_limit > 256, "{ground:?}");
-    assert!(found.doubts.iter().all(|doubt| doubt.gate != "descriptors-exhausted"), "{found:?}");
+    let environment = found.environment;
+    assert!(environment.descriptors > 256 && environment.descriptors_limit > 256, "{environment:?}");
+    assert!(found.warnings.iter().all(|warning| warning.check != "descriptors-exhausted"), "{found:?}");
     // Other tests' connections may be among them: that each counts once is tested on data.
-    assert!(ground.ports_in_use >= 300, "{ground:?}");
+    assert!(environment.ports_in_use >= 300, "{environment:?}");
 }
 
 #[test]
@@ -241,8 +241,8 @@ fn a_backend_that_fails_alone_is_a_doubt_and_not_silence() {
     let (_, text) = run(&files, &[]);
     let file = "out/forward/backend/2_users/50B/200ms_sleep/1/result.json";
     let found = CaseResult::read(&files.path(file)).unwrap();
-    let told = found.doubts.iter().find(|doubt| doubt.gate == "backend-alone");
-    assert!(told.is_some_and(|doubt| doubt.message.contains("isn't known")), "{text}");
+    let told = found.warnings.iter().find(|warning| warning.check == "backend-alone");
+    assert!(told.is_some_and(|warning| warning.message.contains("isn't known")), "{text}");
     assert_eq!(found.calibration, None);
 }
 

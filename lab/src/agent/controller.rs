@@ -11,15 +11,15 @@ use base::{SystemClock, SystemEntropy};
 
 use crate::limits;
 
-use super::frame::{Reader, Secret, Side, Writer, greet};
-use super::message::{Answer, Ask, PlanText};
+use super::frame::{FrameReader, FrameWriter, Secret, Side, handshake};
+use super::message::{FromAgent, FromController, PlanMessage};
 use crate::load::Incident;
+use crate::load::monitor::CtrlC;
 use crate::load::report::Generator;
-use crate::load::report::{AgentShare, Found, Progress};
+use crate::load::report::{AgentShare, Collected, Progress};
 use crate::load::shape::Part;
 use crate::load::statistics::Tally;
-use crate::load::watch::CtrlC;
-use crate::load::{LoadError, Materials, Options, Report, what};
+use crate::load::{Inputs, LoadError, Options, Report, prepare_request};
 
 /// Runs one measurement on `agents`, each `HOST:PORT`, each with every n-th of the users and arrivals;
 /// returns when it is over. Otherwise as [`crate::load::run`].
@@ -34,24 +34,24 @@ pub fn run(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, LoadError> {
     check(options, agents)?;
-    let materials = Materials::read(options)?;
-    let (_, _, asked) = what(options, materials.clone())?;
+    let inputs = Inputs::read(options)?;
+    let (_, _, settings) = prepare_request(options, inputs.clone())?;
     let clock = SystemClock::new();
-    let mut links = Vec::new();
+    let mut connections = Vec::new();
     for (index, name) in agents.iter().enumerate() {
         let part = Part { index, of: agents.len() };
-        let plan = PlanText::new(options, &materials, part);
-        let link = Link::prepare(name, secret, plan, options, &clock);
-        links.push(link.map_err(|problem| lost(name, &problem))?);
+        let plan = PlanMessage::new(options, &inputs, part);
+        let connection = AgentConnection::prepare(name, secret, plan, options, &clock);
+        connections.push(connection.map_err(|problem| lost(name, &problem))?);
     }
     let lead_us = limits::AGENT_LEAD_MS * 1_000;
     let begin_us = clock.now_us().saturating_add(lead_us);
-    for link in &mut links {
-        link.begin(begin_us).map_err(|problem| lost(&link.name, &problem))?;
+    for agent in &mut connections {
+        agent.begin(begin_us).map_err(|problem| lost(&agent.name, &problem))?;
     }
-    let results = Watch::new(&mut links, options, progress)?.until_over()?;
-    merge(&links, results).map(|(found, shares, incidents)| {
-        let mut report = Report::new(asked, &found);
+    let results = Collector::new(&mut connections, options, progress)?.until_over()?;
+    merge(&connections, results).map(|(found, shares, incidents)| {
+        let mut report = Report::new(settings, &found);
         report.agents = shares;
         report.incidents.extend(incidents);
         report
@@ -70,7 +70,7 @@ fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
             "users: {users} are too few for {count} agents of {threads} threads"
         ));
     }
-    if options.raw != crate::raw::Raw::default() {
+    if options.recordings != crate::recording::Recordings::default() {
         return usage(
             "raw data (--hlog, --jtl) is not kept with agents: each sends the sum of what it found, once, at \
              the end; run without agents for it"
@@ -85,16 +85,16 @@ fn lost(name: &str, problem: &io::Error) -> LoadError {
 }
 
 /// A connected agent with its part.
-struct Link {
+struct AgentConnection {
     name: String,
-    writer: Writer<TcpStream>,
-    reader: Option<Reader<TcpStream>>,
-    look: Look,
+    writer: FrameWriter<TcpStream>,
+    reader: Option<FrameReader<TcpStream>>,
+    clock_sample: ClockSample,
 }
 
 /// One comparison of clocks: what the agent said, half-way between asking and hearing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Look {
+struct ClockSample {
     /// Our measurement clock and the agent's, at the same moment.
     ours_us: u64,
     theirs_us: u64,
@@ -104,11 +104,11 @@ struct Look {
     uncertainty_us: u64,
 }
 
-impl Look {
-    /// `asked_us` and `heard_us` on our clock, whose zero is `origin_us` on the Unix clock.
-    fn new((asked_us, heard_us): (u64, u64), origin_us: u64, mono_us: u64, unix_us: u64) -> Self {
-        let uncertainty_us = heard_us.saturating_sub(asked_us).div_ceil(2);
-        let ours_us = u64::midpoint(asked_us, heard_us);
+impl ClockSample {
+    /// `sent_us` and `received_us` on our clock, whose zero is `origin_us` on the Unix clock.
+    fn new((sent_us, received_us): (u64, u64), origin_us: u64, mono_us: u64, unix_us: u64) -> Self {
+        let uncertainty_us = received_us.saturating_sub(sent_us).div_ceil(2);
+        let ours_us = u64::midpoint(sent_us, received_us);
         let ours_unix_us = ours_us.saturating_add(origin_us);
         let offset_us = i128::from(unix_us) - i128::from(ours_unix_us);
         let offset_us = i64::try_from(offset_us).unwrap_or(i64::MAX);
@@ -131,12 +131,12 @@ impl Look {
     }
 }
 
-impl Link {
+impl AgentConnection {
     /// Connects, sends the plan, waits until the agent is ready, and compares clocks.
     fn prepare(
         name: &str,
         secret: &Secret,
-        plan: PlanText,
+        plan: PlanMessage,
         options: &Options,
         clock: &SystemClock,
     ) -> io::Result<Self> {
@@ -145,31 +145,31 @@ impl Link {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(silence))?;
         stream.set_read_timeout(Some(silence))?;
-        let seals = greet(&mut &stream, Side::Controller, secret, &SystemEntropy)?;
-        let mut writer = seals.writer(stream.try_clone()?);
-        let mut reader = seals.reader(stream.try_clone()?);
-        writer.say(&Ask::Alive)?;
+        let session = handshake(&mut &stream, Side::Controller, secret, &SystemEntropy)?;
+        let mut writer = session.writer(stream.try_clone()?);
+        let mut reader = session.reader(stream.try_clone()?);
+        writer.send(&FromController::Alive)?;
         // An agent closes without a word when it doesn't know the secret.
         let closed = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
-        let known: Answer = reader.hear().map_err(|error| {
+        let known: FromAgent = reader.receive().map_err(|error| {
             if closed.contains(&error.kind()) {
                 let why = "it has another secret, or is full";
                 return io::Error::new(io::ErrorKind::PermissionDenied, why);
             }
             error
         })?;
-        expect(known, |answer| matches!(answer, Answer::Alive).then_some(()))?;
-        writer.say(&Ask::Prepare(Box::new(plan)))?;
+        expect(known, |answer| matches!(answer, FromAgent::Alive).then_some(()))?;
+        writer.send(&FromController::Prepare(Box::new(plan)))?;
         // It tries to connect to the target before it says that it is ready.
         stream.set_read_timeout(Some(silence.saturating_add(options.timeout)))?;
-        expect(reader.hear()?, |answer| matches!(answer, Answer::Ready).then_some(()))?;
+        expect(reader.receive()?, |answer| matches!(answer, FromAgent::Ready).then_some(()))?;
         stream.set_read_timeout(Some(silence))?;
-        let look = compare(&mut writer, &mut reader, clock)?;
-        Ok(Self { name: name.to_owned(), writer, reader: Some(reader), look })
+        let clock_sample = compare(&mut writer, &mut reader, clock)?;
+        Ok(Self { name: name.to_owned(), writer, reader: Some(reader), clock_sample })
     }
 
     fn begin(&mut self, begin_us: u64) -> io::Result<()> {
-        self.writer.say(&Ask::Begin { at_us: self.look.theirs(begin_us) })
+        self.writer.send(&FromController::Begin { at_us: self.clock_sample.theirs(begin_us) })
     }
 }
 
@@ -190,32 +190,33 @@ fn connect(name: &str, wait: Duration) -> io::Result<TcpStream> {
 
 /// The quickest of several looks: it is the one that is known best.
 fn compare(
-    writer: &mut Writer<TcpStream>,
-    reader: &mut Reader<TcpStream>,
+    writer: &mut FrameWriter<TcpStream>,
+    reader: &mut FrameReader<TcpStream>,
     clock: &SystemClock,
-) -> io::Result<Look> {
-    let mut best: Option<Look> = None;
+) -> io::Result<ClockSample> {
+    let mut best: Option<ClockSample> = None;
     for _ in 0..limits::AGENT_CLOCK_LOOKS {
-        let asked_us = clock.now_us();
-        writer.say(&Ask::Clock)?;
-        let answer = reader.hear()?;
-        let heard_us = clock.now_us();
+        let sent_us = clock.now_us();
+        writer.send(&FromController::Clock)?;
+        let answer = reader.receive()?;
+        let received_us = clock.now_us();
         let (mono_us, unix_us) = expect(answer, |answer| match answer {
-            Answer::Clock { mono_us, unix_us } => Some((*mono_us, *unix_us)),
-            Answer::Ready | Answer::Refused(_) | Answer::Alive => None,
-            Answer::Progress(_) | Answer::Found(_) => None,
+            FromAgent::Clock { mono_us, unix_us } => Some((*mono_us, *unix_us)),
+            FromAgent::Ready | FromAgent::Refused(_) | FromAgent::Alive => None,
+            FromAgent::Progress(_) | FromAgent::Collected(_) => None,
         })?;
-        let look = Look::new((asked_us, heard_us), clock.origin_unix_us(), mono_us, unix_us);
-        if best.is_none_or(|best| look.uncertainty_us < best.uncertainty_us) {
-            best = Some(look);
+        let clock_sample =
+            ClockSample::new((sent_us, received_us), clock.origin_unix_us(), mono_us, unix_us);
+        if best.is_none_or(|best| clock_sample.uncertainty_us < best.uncertainty_us) {
+            best = Some(clock_sample);
         }
     }
     Ok(best.unwrap_or_default())
 }
 
 /// What is wanted of an answer; a refusal's own words when it is one.
-fn expect<T>(answer: Answer, want: impl Fn(&Answer) -> Option<T>) -> io::Result<T> {
-    if let Answer::Refused(why) = answer {
+fn expect<T>(answer: FromAgent, want: impl Fn(&FromAgent) -> Option<T>) -> io::Result<T> {
+    if let FromAgent::Refused(why) = answer {
         return Err(io::Error::other(why));
     }
     let unexpected = || io::Error::new(io::ErrorKind::InvalidData, "it says something else");
@@ -223,67 +224,69 @@ fn expect<T>(answer: Answer, want: impl Fn(&Answer) -> Option<T>) -> io::Result<
 }
 
 /// What an agent's reader hears, with the agent's number.
-type Heard = (usize, io::Result<Answer>);
+type Received = (usize, io::Result<FromAgent>);
 
 /// Follows all agents until each has said what it found, or is lost.
-struct Watch<'a> {
-    writers: Vec<&'a mut Writer<TcpStream>>,
+struct Collector<'a> {
+    writers: Vec<&'a mut FrameWriter<TcpStream>>,
     offsets_us: Vec<i64>,
-    heard: Receiver<Heard>,
-    results: Vec<Option<io::Result<Found>>>,
+    received: Receiver<Received>,
+    results: Vec<Option<io::Result<Collected>>>,
     progresses: Vec<Option<Progress>>,
     options: &'a Options,
     progress: &'a mut dyn FnMut(&Progress),
 }
 
 /// How often a Ctrl-C or a stop from the program is looked for.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
-impl<'a> Watch<'a> {
+impl<'a> Collector<'a> {
     fn new(
-        links: &'a mut [Link],
+        agents: &'a mut [AgentConnection],
         options: &'a Options,
         progress: &'a mut dyn FnMut(&Progress),
     ) -> Result<Self, LoadError> {
-        let (tell, heard) = mpsc::channel();
+        let (sender, received) = mpsc::channel();
         let mut writers = Vec::new();
         let mut offsets_us = Vec::new();
-        for (index, link) in links.iter_mut().enumerate() {
-            offsets_us.push(link.look.offset_us);
-            if let Some(reader) = link.reader.take() {
-                let tell = tell.clone();
+        for (index, agent) in agents.iter_mut().enumerate() {
+            offsets_us.push(agent.clock_sample.offset_us);
+            if let Some(reader) = agent.reader.take() {
+                let sender = sender.clone();
                 let name = "agent-reader".to_owned();
-                thread::Builder::new().name(name).spawn(move || hear_all(index, reader, &tell))?;
+                thread::Builder::new()
+                    .name(name)
+                    .spawn(move || receive_all(index, reader, &sender))?;
             }
-            writers.push(&mut link.writer);
+            writers.push(&mut agent.writer);
         }
         let results = offsets_us.iter().map(|_| None).collect();
         let progresses = vec![None; offsets_us.len()];
-        Ok(Self { writers, offsets_us, heard, results, progresses, options, progress })
+        Ok(Self { writers, offsets_us, received, results, progresses, options, progress })
     }
 
-    fn until_over(mut self) -> Result<Vec<io::Result<Found>>, LoadError> {
+    fn until_over(mut self) -> Result<Vec<io::Result<Collected>>, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut ctrl_c = runtime.block_on(async { CtrlC::new(self.options.ctrl_c) })?;
         let clock = SystemClock::new();
         let (mut stopped, mut alive_us) = (false, 0);
         while self.results.iter().any(Option::is_none) {
-            while let Ok((index, answer)) = self.heard.try_recv() {
+            while let Ok((index, answer)) = self.received.try_recv() {
                 self.take(index, answer);
             }
             let now_us = clock.now_us();
             if !stopped && (ctrl_c.pressed() || self.options.stop.is_stopped()) {
                 stopped = true;
-                self.say(&Ask::Stop);
+                self.send(&FromController::Stop);
             }
             if now_us.saturating_sub(alive_us) >= limits::AGENT_ALIVE_MS * 1_000 {
                 alive_us = now_us;
-                self.say(&Ask::Alive);
-                self.tell();
+                self.send(&FromController::Alive);
+                self.sender();
             }
             runtime.block_on(async {
                 tokio::select! {
-                    () = tokio::time::sleep(LOOK) => {}
+                    () = tokio::time::sleep(POLL) => {}
                     () = ctrl_c.wait(), if !stopped => {}
                 }
             });
@@ -291,28 +294,28 @@ impl<'a> Watch<'a> {
         Ok(self.results.into_iter().flatten().collect())
     }
 
-    /// To all that are still at it. Who can't hear is found out by its reader.
-    fn say(&mut self, ask: &Ask) {
+    /// To all that are still at it. Who can't receive is found out by its reader.
+    fn send(&mut self, ask: &FromController) {
         for (writer, result) in self.writers.iter_mut().zip(&self.results) {
             if result.is_none() {
-                let _ = writer.say(ask);
+                let _ = writer.send(ask);
             }
         }
     }
 
-    fn take(&mut self, index: usize, answer: io::Result<Answer>) {
+    fn take(&mut self, index: usize, answer: io::Result<FromAgent>) {
         let offset_us = self.offsets_us.get(index).copied().unwrap_or_default();
         let result = match answer {
-            Ok(Answer::Progress(progress)) => {
+            Ok(FromAgent::Progress(progress)) => {
                 if let Some(slot) = self.progresses.get_mut(index) {
                     *slot = Some(progress);
                 }
                 return;
             }
-            Ok(Answer::Alive) => return,
-            Ok(Answer::Found(found)) => found.read(offset_us),
-            Ok(Answer::Refused(why)) => Err(io::Error::other(why)),
-            Ok(Answer::Ready | Answer::Clock { .. }) => {
+            Ok(FromAgent::Alive) => return,
+            Ok(FromAgent::Collected(found)) => found.read(offset_us),
+            Ok(FromAgent::Refused(why)) => Err(io::Error::other(why)),
+            Ok(FromAgent::Ready | FromAgent::Clock { .. }) => {
                 Err(io::Error::new(io::ErrorKind::InvalidData, "it says something else"))
             }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -329,7 +332,7 @@ impl<'a> Watch<'a> {
     }
 
     /// The sum of what the agents last said.
-    fn tell(&mut self) {
+    fn sender(&mut self) {
         let said = || self.progresses.iter().flatten();
         let Some(longest) = said().max_by_key(|progress| progress.left) else {
             return;
@@ -343,35 +346,35 @@ impl<'a> Watch<'a> {
     }
 }
 
-fn hear_all(index: usize, mut reader: Reader<TcpStream>, tell: &Sender<Heard>) {
+fn receive_all(index: usize, mut reader: FrameReader<TcpStream>, sender: &Sender<Received>) {
     loop {
-        let answer = reader.hear();
-        let last = !matches!(answer, Ok(Answer::Alive | Answer::Progress(_)));
-        if tell.send((index, answer)).is_err() || last {
+        let answer = reader.receive();
+        let last = !matches!(answer, Ok(FromAgent::Alive | FromAgent::Progress(_)));
+        if sender.send((index, answer)).is_err() || last {
             return;
         }
     }
 }
 
-/// All parts together. Who is lost is an incident; when nobody is left there is nothing to tell.
+/// All parts together. Who is lost is an incident; when nobody is left there is nothing to sender.
 fn merge(
-    links: &[Link],
-    results: Vec<io::Result<Found>>,
-) -> Result<(Found, Vec<AgentShare>, Vec<Incident>), LoadError> {
-    let mut whole: Option<Found> = None;
+    agents: &[AgentConnection],
+    results: Vec<io::Result<Collected>>,
+) -> Result<(Collected, Vec<AgentShare>, Vec<Incident>), LoadError> {
+    let mut whole: Option<Collected> = None;
     let (mut shares, mut incidents) = (Vec::new(), Vec::new());
     let mut failure = None;
-    for (link, result) in links.iter().zip(results) {
-        let name = link.name.clone();
-        incidents.extend(link.look.incident(&name));
+    for (agent, result) in agents.iter().zip(results) {
+        let name = agent.name.clone();
+        incidents.extend(agent.clock_sample.incident(&name));
         match result {
             Ok(found) => {
                 shares.push(AgentShare {
                     name,
                     requests: found.tally.measured.requests,
                     errors: found.tally.measured.errors,
-                    clock_offset_us: link.look.offset_us,
-                    clock_uncertainty_us: link.look.uncertainty_us,
+                    clock_offset_us: agent.clock_sample.offset_us,
+                    clock_uncertainty_us: agent.clock_sample.uncertainty_us,
                 });
                 whole = Some(match whole {
                     Some(whole) => both(whole, found),
@@ -390,12 +393,12 @@ fn merge(
     Ok((whole, shares, incidents))
 }
 
-fn both(one: Found, other: Found) -> Found {
+fn both(one: Collected, other: Collected) -> Collected {
     let open = one.tally.measured.open.is_some();
     let mut tally = Tally::new(open, false);
     tally.merge(&one.tally);
     tally.merge(&other.tally);
-    Found {
+    Collected {
         tally,
         measured_us: one.measured_us.max(other.measured_us),
         measured_from_ms: one.measured_from_ms.min(other.measured_from_ms),
@@ -406,7 +409,7 @@ fn both(one: Found, other: Found) -> Found {
             busy: one.generator.busy.max(other.generator.busy),
             waited: one.generator.waited.max(other.generator.waited),
         },
-        raw_problems: Vec::new(),
+        recording_problems: Vec::new(),
     }
 }
 
@@ -416,18 +419,20 @@ mod tests {
 
     #[test]
     fn a_clock_is_known_to_within_half_the_way_there_and_back() {
-        // Asked at 1,000, heard at 1,400 on our clock, whose zero is 5,000,000 on the Unix clock.
-        let look = Look::new((1_000, 1_400), 5_000_000, 77_000, 5_001_950);
-        assert_eq!((look.offset_us, look.uncertainty_us), (750, 200));
-        assert_eq!(look.theirs(1_200), 77_000);
-        assert_eq!(look.theirs(301_200), 377_000);
-        assert_eq!(Look::new((0, 0), 9_000, 0, 1_000).offset_us, -8_000);
+        // Asked at 1,000, received at 1,400 on our clock, whose zero is 5,000,000 on the Unix clock.
+        let clock_sample = ClockSample::new((1_000, 1_400), 5_000_000, 77_000, 5_001_950);
+        assert_eq!((clock_sample.offset_us, clock_sample.uncertainty_us), (750, 200));
+        assert_eq!(clock_sample.theirs(1_200), 77_000);
+        assert_eq!(clock_sample.theirs(301_200), 377_000);
+        assert_eq!(ClockSample::new((0, 0), 9_000, 0, 1_000).offset_us, -8_000);
     }
 
     #[test]
     fn a_clock_far_off_or_little_known_is_doubted() {
         let far = |offset_us, uncertainty_us| {
-            Look { offset_us, uncertainty_us, ..Look::default() }.incident("a").is_some()
+            ClockSample { offset_us, uncertainty_us, ..ClockSample::default() }
+                .incident("a")
+                .is_some()
         };
         assert!(!far(999_999, 9_999));
         assert!(far(-1_000_001, 9));

@@ -50,8 +50,8 @@ pub(super) enum Side {
     Agent,
 }
 
-/// Seals what one end says, and checks what the other one does.
-pub(super) struct Seals {
+/// Session what one end says, and checks what the other one does.
+pub(super) struct Session {
     key: hmac::Key,
     side: Side,
 }
@@ -60,12 +60,12 @@ pub(super) struct Seals {
 ///
 /// # Errors
 /// The connection's.
-pub(super) fn greet(
+pub(super) fn handshake(
     stream: &mut (impl Read + Write),
     side: Side,
     secret: &Secret,
     entropy: &dyn Entropy,
-) -> io::Result<Seals> {
+) -> io::Result<Session> {
     let mut ours = [0; NONCE_BYTES];
     entropy.fill(&mut ours);
     stream.write_all(&ours)?;
@@ -78,35 +78,35 @@ pub(super) fn greet(
     };
     let shared = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
     let session = hmac::sign(&shared, &[PURPOSE, &controller, &agent].concat());
-    Ok(Seals { key: hmac::Key::new(hmac::HMAC_SHA256, session.as_ref()), side })
+    Ok(Session { key: hmac::Key::new(hmac::HMAC_SHA256, session.as_ref()), side })
 }
 
-impl Seals {
-    pub(super) fn writer<W: Write>(&self, out: W) -> Writer<W> {
-        Writer { out, key: self.key.clone(), side: self.side, number: 0 }
+impl Session {
+    pub(super) fn writer<W: Write>(&self, out: W) -> FrameWriter<W> {
+        FrameWriter { out, key: self.key.clone(), side: self.side, number: 0 }
     }
 
-    pub(super) fn reader<R: Read>(&self, input: R) -> Reader<R> {
+    pub(super) fn reader<R: Read>(&self, input: R) -> FrameReader<R> {
         let side = match self.side {
             Side::Controller => Side::Agent,
             Side::Agent => Side::Controller,
         };
-        Reader { input, key: self.key.clone(), side, number: 0 }
+        FrameReader { input, key: self.key.clone(), side, number: 0 }
     }
 }
 
 /// Says frames.
-pub(super) struct Writer<W> {
+pub(super) struct FrameWriter<W> {
     out: W,
     key: hmac::Key,
     side: Side,
     number: u64,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> FrameWriter<W> {
     /// # Errors
     /// The connection's, or `InvalidInput` for a message beyond [`limits::AGENT_FRAME_BYTES_MAX`].
-    pub(super) fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
+    pub(super) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let body = serde_json::to_vec(message)?;
         let length =
             u32::try_from(body.len()).ok().filter(|_| body.len() <= limits::AGENT_FRAME_BYTES_MAX);
@@ -125,18 +125,18 @@ impl<W: Write> Writer<W> {
 }
 
 /// Hears frames.
-pub(super) struct Reader<R> {
+pub(super) struct FrameReader<R> {
     input: R,
     key: hmac::Key,
     side: Side,
     number: u64,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> FrameReader<R> {
     /// # Errors
     /// The connection's; `PermissionDenied` for a wrong seal; `InvalidData` for what is too long or
     /// no such message. The connection is of no more use then.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+    pub(super) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let mut length = [0; 4];
         self.input.read_exact(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;
@@ -185,26 +185,26 @@ mod tests {
     #[test]
     fn what_is_said_is_heard_in_order() {
         let mut wire = Vec::new();
-        let mut writer = seals(Side::Controller, b"a secret of sixteen").writer(&mut wire);
-        writer.say(&"one").unwrap();
-        writer.say(&vec![2; 5_000]).unwrap();
-        let mut reader = seals(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
-        assert_eq!(reader.hear::<String>().unwrap(), "one");
-        assert_eq!(reader.hear::<Vec<u32>>().unwrap().len(), 5_000);
-        assert_eq!(reader.hear::<String>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let mut writer = session(Side::Controller, b"a secret of sixteen").writer(&mut wire);
+        writer.send(&"one").unwrap();
+        writer.send(&vec![2; 5_000]).unwrap();
+        let mut reader = session(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
+        assert_eq!(reader.receive::<String>().unwrap(), "one");
+        assert_eq!(reader.receive::<Vec<u32>>().unwrap().len(), 5_000);
+        assert_eq!(reader.receive::<String>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
     fn another_secret_a_changed_byte_a_repeat_and_an_echo_are_refused() {
         let mut wire = Vec::new();
-        seals(Side::Controller, b"a secret of sixteen").writer(&mut wire).say(&"one").unwrap();
+        session(Side::Controller, b"a secret of sixteen").writer(&mut wire).send(&"one").unwrap();
         let refused = |side, secret, wire: &[u8], skip| {
-            let mut reader = seals(side, secret).reader(wire);
+            let mut reader = session(side, secret).reader(wire);
             for _ in 0..skip {
-                reader.hear::<String>().unwrap();
+                reader.receive::<String>().unwrap();
             }
             assert_eq!(
-                reader.hear::<String>().unwrap_err().kind(),
+                reader.receive::<String>().unwrap_err().kind(),
                 io::ErrorKind::PermissionDenied
             );
         };
@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn no_stranger_gets_memory() {
         let wire = u32::try_from(limits::AGENT_FIRST_FRAME_BYTES_MAX + 1).unwrap().to_be_bytes();
-        let mut reader = seals(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
-        assert_eq!(reader.hear::<String>().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let mut reader = session(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
+        assert_eq!(reader.receive::<String>().unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
     }
 
     /// One end of a greeting whose random bytes are all zero.
-    fn seals(side: Side, secret: &[u8]) -> Seals {
+    fn session(side: Side, secret: &[u8]) -> Session {
         struct Zero;
         impl Entropy for Zero {
             fn fill(&self, bytes: &mut [u8]) {
@@ -255,6 +255,6 @@ mod tests {
                 Ok(())
             }
         }
-        greet(&mut Peer, side, &Secret::new(secret).unwrap(), &Zero).unwrap()
+        handshake(&mut Peer, side, &Secret::new(secret).unwrap(), &Zero).unwrap()
     }
 }

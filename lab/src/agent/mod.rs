@@ -7,15 +7,15 @@
 //!
 //! - An agent serves who knows the shared secret, one measurement at a time. It reads no file that a
 //!   plan names: contents come with it.
-//! - An agent that is lost on the way is a doubt with its name; its requests are missing.
+//! - An agent that is lost on the way is a warning with its name; its requests are missing.
 //!
 //! Architecture invariant: every frame, wait and count between the two has its limit.
 
-mod control;
+mod controller;
 mod frame;
 mod message;
-mod serve;
+mod server;
 
-pub use control::run;
+pub use controller::run;
 pub use frame::Secret;
-pub use serve::Agent;
+pub use server::Agent;

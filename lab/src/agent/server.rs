@@ -12,9 +12,9 @@ use base::SystemEntropy;
 
 use crate::limits;
 
-use super::frame::{Reader, Secret, Side, Writer, greet};
-use super::message::{Answer, Ask, FoundText, PlanText};
-use crate::load::report::{Found, Progress};
+use super::frame::{FrameReader, FrameWriter, Secret, Side, handshake};
+use super::message::{CollectedMessage, FromAgent, FromController, PlanMessage};
+use crate::load::report::{Collected, Progress};
 use crate::load::{LoadError, Measurement, Options, Stop};
 
 /// A waiting agent, on threads of its own. Dropped, it takes no further controllers.
@@ -128,15 +128,15 @@ impl Shared {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(silence))?;
         stream.set_write_timeout(Some(silence))?;
-        let seals = greet(&mut &*stream, Side::Agent, &self.secret, &SystemEntropy)?;
-        let mut reader = seals.reader(stream.try_clone()?);
-        let mut writer = seals.writer(stream.try_clone()?);
+        let session = handshake(&mut &*stream, Side::Agent, &self.secret, &SystemEntropy)?;
+        let mut reader = session.reader(stream.try_clone()?);
+        let mut writer = session.writer(stream.try_clone()?);
         // The first frame shows that the secret is known, and is small.
-        let Ask::Alive = reader.hear()? else {
+        let FromController::Alive = reader.receive()? else {
             return refuse(&mut writer, "begin with `alive`");
         };
-        writer.say(&Answer::Alive)?;
-        let Ask::Prepare(plan) = reader.hear()? else {
+        writer.send(&FromAgent::Alive)?;
+        let FromController::Prepare(plan) = reader.receive()? else {
             return refuse(&mut writer, "first comes the plan");
         };
         if self.busy.swap(true, Ordering::AcqRel) {
@@ -151,36 +151,36 @@ impl Shared {
 /// How long an agent that can't accept waits before it tries again.
 const ACCEPT_RETRY: Duration = Duration::from_millis(20);
 
-fn refuse(writer: &mut Writer<TcpStream>, why: &str) -> io::Result<bool> {
-    writer.say(&Answer::Refused(why.to_owned())).map(|()| false)
+fn refuse(writer: &mut FrameWriter<TcpStream>, why: &str) -> io::Result<bool> {
+    writer.send(&FromAgent::Refused(why.to_owned())).map(|()| false)
 }
 
 /// Everything from the plan to what was found.
 fn measure(
-    plan: PlanText,
-    mut reader: Reader<TcpStream>,
-    writer: &mut Writer<TcpStream>,
+    plan: PlanMessage,
+    mut reader: FrameReader<TcpStream>,
+    writer: &mut FrameWriter<TcpStream>,
 ) -> io::Result<bool> {
-    let (options, materials, part) = match plan.read() {
+    let (options, inputs, part) = match plan.read() {
         Ok(read) => read,
         Err(problem) => return refuse(writer, &problem),
     };
-    let measurement = match Measurement::prepare(&options, materials, part) {
+    let measurement = match Measurement::prepare(&options, inputs, part) {
         Ok(measurement) => measurement,
         Err(problem) => return refuse(writer, &problem.to_string()),
     };
-    writer.say(&Answer::Ready)?;
+    writer.send(&FromAgent::Ready)?;
     let at_us = loop {
-        match reader.hear()? {
-            Ask::Clock => {
+        match reader.receive()? {
+            FromController::Clock => {
                 let mono_us = measurement.now_us();
                 let unix_us = mono_us.saturating_add(measurement.origin_unix_us());
-                writer.say(&Answer::Clock { mono_us, unix_us })?;
+                writer.send(&FromAgent::Clock { mono_us, unix_us })?;
             }
-            Ask::Begin { at_us } => break at_us,
-            Ask::Alive => {}
-            Ask::Stop => return Ok(false),
-            Ask::Prepare(_) => return refuse(writer, "there is a plan already"),
+            FromController::Begin { at_us } => break at_us,
+            FromController::Alive => {}
+            FromController::Stop => return Ok(false),
+            FromController::Prepare(_) => return refuse(writer, "there is a plan already"),
         }
     };
     work(measurement, at_us, options, reader, writer)
@@ -188,7 +188,7 @@ fn measure(
 
 enum Event {
     Progress(Progress),
-    Over(Box<Result<Found, LoadError>>),
+    Over(Box<Result<Collected, LoadError>>),
 }
 
 /// Makes the load on another thread, and meanwhile tells the controller of it.
@@ -196,22 +196,22 @@ fn work(
     measurement: Measurement,
     at_us: u64,
     options: Options,
-    reader: Reader<TcpStream>,
-    writer: &mut Writer<TcpStream>,
+    reader: FrameReader<TcpStream>,
+    writer: &mut FrameWriter<TcpStream>,
 ) -> io::Result<bool> {
-    let (tell, events) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     let stop = options.stop.clone();
     let listener = stop.clone();
     thread::Builder::new().name("agent-ear".to_owned()).spawn(move || listen(reader, &listener))?;
     let worker = thread::Builder::new()
         .name("agent-load".to_owned())
-        .spawn(move || load(measurement, at_us, &options, &tell))?;
+        .spawn(move || load(measurement, at_us, &options, &sender))?;
     let alive = Duration::from_millis(limits::AGENT_ALIVE_MS);
     let result = loop {
         let said = match events.recv_timeout(alive) {
-            Ok(Event::Progress(progress)) => writer.say(&Answer::Progress(progress)),
+            Ok(Event::Progress(progress)) => writer.send(&FromAgent::Progress(progress)),
             Ok(Event::Over(found)) => break Some(*found),
-            Err(RecvTimeoutError::Timeout) => writer.say(&Answer::Alive),
+            Err(RecvTimeoutError::Timeout) => writer.send(&FromAgent::Alive),
             Err(RecvTimeoutError::Disconnected) => break None,
         };
         if said.is_err() {
@@ -222,7 +222,7 @@ fn work(
     let panicked = worker.join().is_err();
     match result {
         Some(Ok(found)) if !panicked => {
-            writer.say(&Answer::Found(Box::new(FoundText::new(&found)?)))?;
+            writer.send(&FromAgent::Collected(Box::new(CollectedMessage::new(&found)?)))?;
             Ok(true)
         }
         Some(Err(problem)) => refuse(writer, &problem.to_string()),
@@ -230,15 +230,15 @@ fn work(
     }
 }
 
-fn load(measurement: Measurement, at_us: u64, options: &Options, tell: &Sender<Event>) {
+fn load(measurement: Measurement, at_us: u64, options: &Options, sender: &Sender<Event>) {
     // The receiver waits until it is told that it is over.
-    let mut progress = |progress: &Progress| drop(tell.send(Event::Progress(*progress)));
+    let mut progress = |progress: &Progress| drop(sender.send(Event::Progress(*progress)));
     let found = measurement.run(at_us, options, &mut progress);
-    drop(tell.send(Event::Over(Box::new(found))));
+    drop(sender.send(Event::Over(Box::new(found))));
 }
 
 /// Until the controller says stop, or nothing any more.
-fn listen(mut reader: Reader<TcpStream>, stop: &Stop) {
-    while let Ok(Ask::Alive | Ask::Clock) = reader.hear() {}
+fn listen(mut reader: FrameReader<TcpStream>, stop: &Stop) {
+    while let Ok(FromController::Alive | FromController::Clock) = reader.receive() {}
     stop.stop();
 }

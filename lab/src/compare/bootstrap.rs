@@ -81,13 +81,13 @@ impl Logs {
         let good = |value: f64| value.is_finite() && value > 0.0;
         match samples {
             Samples::Pairs(pairs) => {
-                let sound = pairs.len() > 1 && pairs.iter().all(|&(a, b)| good(a) && good(b));
-                sound.then(|| Self::Pairs(pairs.iter().map(|(a, b)| (b / a).ln()).collect()))
+                let valid = pairs.len() > 1 && pairs.iter().all(|&(a, b)| good(a) && good(b));
+                valid.then(|| Self::Pairs(pairs.iter().map(|(a, b)| (b / a).ln()).collect()))
             }
             Samples::Apart(a, b) => {
-                let sound = |side: &[f64]| side.len() > 1 && side.iter().all(|&value| good(value));
+                let valid = |side: &[f64]| side.len() > 1 && side.iter().all(|&value| good(value));
                 let logs = |side: &[f64]| side.iter().map(|value| value.ln()).collect();
-                (sound(a) && sound(b)).then(|| Self::Apart(logs(a), logs(b)))
+                (valid(a) && valid(b)).then(|| Self::Apart(logs(a), logs(b)))
             }
         }
     }

@@ -6,12 +6,12 @@
 //! It may go over several lines, and what a concurrent collector says meanwhile stands in the middle of
 //! it, as a bracket too. So the text is read bracket by bracket, not line by line.
 
-use super::{Change, Seen, bytes, stamp};
+use super::{HeapChange, LogSummary, bytes, timestamp};
 
 /// Brackets within each other. Logs have up to five; beyond this it is no log.
 const DEPTH_MAX: usize = 16;
 
-pub(super) fn read(text: &str) -> Seen {
+pub(super) fn read(text: &str) -> LogSummary {
     let mut log = Log::default();
     for line in text.lines() {
         log.flags(line);
@@ -41,7 +41,7 @@ struct Open {
 
 #[derive(Default)]
 struct Log {
-    seen: Seen,
+    summary: LogSummary,
     /// Where the line begins.
     line: usize,
     stack: Vec<Open>,
@@ -74,7 +74,7 @@ impl Log {
         let line = text.get(self.line..at).unwrap_or_default();
         let rest = text.get(at + 1..).unwrap_or_default();
         let begins = rest.starts_with("GC ") || rest.starts_with("Full GC");
-        if begins && stamp::only(line) && !rest.starts_with("GC concurrent") {
+        if begins && timestamp::only(line) && !rest.starts_with("GC concurrent") {
             // A collection begins at a line's begin: whatever is open then was cut off.
             self.stack.clear();
         }
@@ -84,7 +84,7 @@ impl Log {
         if let Some(around) = self.stack.last_mut() {
             around.own.push_str(text.get(around.from..at).unwrap_or_default());
         }
-        let at_ms = stamp::ms(line);
+        let at_ms = timestamp::ms(line);
         self.stack.push(Open { from: at + 1, own: String::new(), at_ms, old: false });
     }
 
@@ -114,7 +114,7 @@ impl Log {
         }
         let concurrent = own.starts_with("GC concurrent") || own.starts_with("CMS-concurrent");
         if concurrent {
-            closed.at_ms.into_iter().for_each(|ms| self.seen.at(ms));
+            closed.at_ms.into_iter().for_each(|ms| self.summary.at(ms));
             return;
         }
         let full = own.starts_with("Full GC");
@@ -125,9 +125,9 @@ impl Log {
 
     /// G1 says in a bracket of its own what its pause did, and more exactly.
     fn heap_of_g1(&mut self, sizes: &str) {
-        let Some(change) = Change::of(sizes) else { return };
-        change.capacity.into_iter().for_each(|capacity| self.seen.capacity(capacity));
-        if let Some(after) = self.seen.after_full.last_mut().filter(|_| self.full) {
+        let Some(change) = HeapChange::of(sizes) else { return };
+        change.capacity.into_iter().for_each(|capacity| self.summary.capacity(capacity));
+        if let Some(after) = self.summary.after_full.last_mut().filter(|_| self.full) {
             *after = change.after as f64;
         }
     }
@@ -136,24 +136,24 @@ impl Log {
         let pause_s = own.strip_suffix(" secs").and_then(|own| own.rsplit_once(", "));
         let pause_s = pause_s.and_then(|(_, pause)| pause.parse::<f64>().ok());
         let (Some(pause_s), Some(at_ms)) = (pause_s, at_ms) else { return };
-        self.seen.pause(at_ms, pause_s * 1_000.0);
+        self.summary.pause(at_ms, pause_s * 1_000.0);
         self.full = false;
         let words = || own.split_ascii_whitespace().map(|word| word.trim_end_matches(','));
-        let change = words().find_map(Change::of);
+        let change = words().find_map(HeapChange::of);
         // CMS says at its marks how much there is: `18584K(47552K)`.
         let there = || words().find_map(|word| bytes(word.split_once('(')?.1.strip_suffix(')')?));
         let capacity = change.and_then(|change| change.capacity).or_else(there);
-        capacity.into_iter().for_each(|capacity| self.seen.capacity(capacity));
+        capacity.into_iter().for_each(|capacity| self.summary.capacity(capacity));
         if let Some(change) = change.filter(|_| full) {
             self.full = true;
-            self.seen.after_full.push(change.after as f64);
+            self.summary.after_full.push(change.after as f64);
         }
     }
 
-    fn sum_up(self) -> Seen {
+    fn sum_up(self) -> LogSummary {
         let named = self.named.iter().zip(COLLECTORS).find(|(named, _)| **named);
         // Stamps tell when something began. GCViewer adds the last pause, whatever came last.
-        let tail_ms = self.seen.pauses_ms.last().copied().unwrap_or(0.0);
-        Seen { collector: named.map(|(_, (_, _, name))| name), tail_ms, ..self.seen }
+        let tail_ms = self.summary.pauses_ms.last().copied().unwrap_or(0.0);
+        LogSummary { collector: named.map(|(_, (_, _, name))| name), tail_ms, ..self.summary }
     }
 }

@@ -12,8 +12,8 @@
 //! Architecture invariant: what isn't understood is passed over; a log without any collector's name is
 //! refused.
 
-mod older;
-mod stamp;
+mod jdk8;
+mod timestamp;
 mod unified;
 
 use std::path::Path;
@@ -40,8 +40,8 @@ pub fn read(file: &Path) -> Result<Gc, String> {
 /// A sentence: no part of it names a collector, or says when it was written.
 pub fn parse(text: &str) -> Result<Gc, String> {
     let unified = unified::read(text);
-    let seen = if unified.collector.is_some() { unified } else { older::read(text) };
-    seen.sum_up().ok_or_else(|| {
+    let summary = if unified.collector.is_some() { unified } else { jdk8::read(text) };
+    summary.sum_up().ok_or_else(|| {
         "no collector is named in it, or no time; write it with -Xlog:gc*:file=gc.log (JDK 9 or later) \
          or with -XX:+PrintGCDetails -XX:+PrintGCDateStamps -Xloggc:gc.log (JDK 8)"
             .to_owned()
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<Gc, String> {
 
 /// What was read so far. Times are milliseconds since some moment, the same for the whole log.
 #[derive(Default)]
-struct Seen {
+struct LogSummary {
     collector: Option<&'static str>,
     first_ms: Option<f64>,
     last_ms: f64,
@@ -61,7 +61,7 @@ struct Seen {
     after_full: Vec<f64>,
 }
 
-impl Seen {
+impl LogSummary {
     /// Something of a collection happened then.
     fn at(&mut self, ms: f64) {
         self.first_ms = Some(self.first_ms.map_or(ms, |first| first.min(ms)));
@@ -105,12 +105,12 @@ impl Seen {
 
 /// `12M->1M(46M)`, ZGC's `14M(29%)->26M(54%)`, or G1's `7168.0K(48.0M)->645.3K(48.0M)`.
 #[derive(Clone, Copy)]
-struct Change {
+struct HeapChange {
     after: u64,
     capacity: Option<u64>,
 }
 
-impl Change {
+impl HeapChange {
     fn of(word: &str) -> Option<Self> {
         let (before, after) = word.split_once("->")?;
         bytes(before.split('(').next()?)?;

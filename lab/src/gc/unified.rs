@@ -1,14 +1,14 @@
 //! Unified logging, JDK 9 and later: a line begins with decorations in brackets, the uptime among them
 //! by default.
 
-use super::{Change, Seen, bytes};
+use super::{HeapChange, LogSummary, bytes};
 
-pub(super) fn read(text: &str) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn read(text: &str) -> LogSummary {
+    let mut summary = LogSummary::default();
     for line in text.lines().filter_map(Line::of) {
-        take(&mut seen, &line);
+        take(&mut summary, &line);
     }
-    seen
+    summary
 }
 
 /// The collector's name in its log, and the one that people use.
@@ -58,32 +58,32 @@ fn uptime_ms(decoration: &str) -> Option<f64> {
     decoration.strip_suffix('s')?.parse::<f64>().ok().map(|s| s * 1_000.0)
 }
 
-fn take(seen: &mut Seen, line: &Line<'_>) {
+fn take(summary: &mut LogSummary, line: &Line<'_>) {
     let Some(event) = line.event else {
         let name = line.text.strip_prefix("Using ");
         let known = COLLECTORS.iter().find(|(long, _)| name == Some(*long));
-        seen.collector = seen.collector.or(known.map(|(_, name)| *name));
+        summary.collector = summary.collector.or(known.map(|(_, name)| *name));
         return;
     };
-    seen.at(line.at_ms);
+    summary.at(line.at_ms);
     if let Some(capacities) = event.strip_prefix("Capacity:") {
-        capacities.split_ascii_whitespace().filter_map(bytes).for_each(|one| seen.capacity(one));
+        capacities.split_ascii_whitespace().filter_map(bytes).for_each(|one| summary.capacity(one));
     }
-    let change = event.split_ascii_whitespace().find_map(Change::of);
+    let change = event.split_ascii_whitespace().find_map(HeapChange::of);
     let of_heap = !event.starts_with("Metaspace:");
     if let Some(capacity) = change.filter(|_| of_heap).and_then(|change| change.capacity) {
-        seen.capacity(capacity);
+        summary.capacity(capacity);
     }
     let pause_ms: Option<f64> =
         event.rsplit_once(' ').and_then(|(_, last)| last.strip_suffix("ms")?.parse().ok());
     if let Some(pause_ms) = pause_ms.filter(|_| event.starts_with("Pause ")) {
         // The line is written when the pause is over.
-        seen.pause(line.at_ms - pause_ms, pause_ms);
+        summary.pause(line.at_ms - pause_ms, pause_ms);
     }
     let whole = ["Pause Full", "Garbage Collection (", "Major Collection ("];
     if let Some(change) = change
         && whole.iter().any(|whole| event.starts_with(whole))
     {
-        seen.after_full.push(change.after as f64);
+        summary.after_full.push(change.after as f64);
     }
 }

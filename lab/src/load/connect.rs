@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
 
-use crate::load::request::Target;
+use crate::load::request::Destination;
 use crate::load::{Authorities, LoadError};
 
 pub(crate) struct Connector {
@@ -20,7 +20,10 @@ impl Connector {
     /// # Errors
     /// [`LoadError::Name`] when the host is unknown, [`LoadError::Tls`] when
     /// nobody could be trusted.
-    pub(crate) async fn new(target: &Target, authorities: &Authorities) -> Result<Self, LoadError> {
+    pub(crate) async fn new(
+        target: &Destination,
+        authorities: &Authorities,
+    ) -> Result<Self, LoadError> {
         let unknown = |source| LoadError::Name { host: target.host.clone(), source };
         let name = (target.host.as_str(), target.port);
         let found = tokio::net::lookup_host(name).await.map_err(unknown)?;
@@ -52,7 +55,7 @@ impl Connector {
 
 fn client_tls(authorities: &Authorities) -> Result<Arc<ClientTls>, LoadError> {
     let trusting = match authorities {
-        Authorities::Anybody => return Ok(ClientTls::insecure()),
+        Authorities::Any => return Ok(ClientTls::insecure()),
         Authorities::System => ClientTls::new(&[], true),
         Authorities::Pem(pem) => ClientTls::new(&[pem.clone().into_bytes()], false),
     };

@@ -1,7 +1,7 @@
 //! What happened to a measurement that its figures don't show.
 //!
-//! Told by the generator and by the controller of agents; read by the gates, for which each of these is a
-//! doubt of its own ([`crate::gates`]).
+//! Told by the generator and by the controller of agents; read by the checks, for which each of these is a
+//! warning of its own ([`crate::validity`]).
 
 use std::fmt;
 
@@ -19,12 +19,12 @@ pub enum Incident {
 }
 
 impl Incident {
-    /// The gate that doubts a row for it.
+    /// The check that warnings a row for it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Interrupted => "interrupted",
-            Self::RawData { .. } => "raw-data",
+            Self::RawData { .. } => "recordings-data",
             Self::AgentLost { .. } => "agent-lost",
             Self::AgentClock { .. } => "agent-clock",
         }
@@ -35,7 +35,7 @@ impl fmt::Display for Incident {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Interrupted => {
-                out.write_str("interrupted: the measured time is shorter than asked for")
+                out.write_str("interrupted: the measured time is shorter than settings for")
             }
             Self::RawData { problem } => out.write_str(problem),
             Self::AgentLost { name, problem } => {

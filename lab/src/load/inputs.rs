@@ -13,7 +13,7 @@ use crate::payload;
 
 /// The contents of the files that [`Options`] name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Materials {
+pub(crate) struct Inputs {
     pub(crate) payload: Option<Vec<u8>>,
     pub(crate) tokens: Vec<String>,
     pub(crate) authorities: Authorities,
@@ -24,11 +24,11 @@ pub(crate) struct Materials {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Authorities {
     System,
-    Anybody,
+    Any,
     Pem(String),
 }
 
-impl Materials {
+impl Inputs {
     /// # Errors
     /// [`LoadError`] for a file that can't be read or used.
     pub(crate) fn read(options: &Options) -> Result<Self, LoadError> {
@@ -41,7 +41,7 @@ impl Materials {
         };
         let authorities = match &options.trust {
             Trust::System => Authorities::System,
-            Trust::Insecure => Authorities::Anybody,
+            Trust::Insecure => Authorities::Any,
             Trust::Ca(path) => {
                 let pem = read(path, limits::DOCUMENT_BYTES_MAX)?;
                 Authorities::Pem(String::from_utf8_lossy(&pem).into_owned())

@@ -4,36 +4,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::load::lane::{Lane, Plan};
 use crate::load::report::Progress;
 use crate::load::statistics::Interval;
+use crate::load::thread_state::{Plan, ThreadState};
 use crate::load::{LoadError, Options, us};
 use crate::machine;
-use crate::raw::hlog::{Log, Stretch};
-use crate::raw::jtl::{Chunks, Jtl, Same};
+use crate::recording::hlog::{HistogramLog, TimedInterval};
+use crate::recording::jtl::{Chunks, Jtl, LineConstants};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The files that were asked for.
-pub(super) struct Files {
-    hlog: Option<Log>,
+/// The files that were settings for.
+pub(super) struct RecordingFiles {
+    hlog: Option<HistogramLog>,
     jtl: Option<Jtl>,
 }
 
-impl Files {
+impl RecordingFiles {
     /// # Errors
     /// [`LoadError::File`] when one exists or can't be made.
     pub(super) fn create(plan: &Plan, options: &Options) -> Result<Self, LoadError> {
         let origin_us = plan.clock.origin_unix_us();
         let mut files = Self { hlog: None, jtl: None };
-        if let Some(path) = &options.raw.hlog {
+        if let Some(path) = &options.recordings.hlog {
             let failed = |source| LoadError::File { path: path.clone(), source };
             let title = format!("penstock lab load {}", options.url);
-            files.hlog = Some(Log::create(path, origin_us, title).map_err(failed)?);
+            files.hlog = Some(HistogramLog::create(path, origin_us, title).map_err(failed)?);
         }
-        if let Some(path) = &options.raw.jtl {
+        if let Some(path) = &options.recordings.jtl {
             let failed = |source| LoadError::File { path: path.clone(), source };
-            let same = Same { origin_us, url: options.url.clone() };
+            let same = LineConstants { origin_us, url: options.url.clone() };
             files.jtl = Some(Jtl::create(path, same).map_err(failed)?);
         }
         Ok(files)
@@ -46,7 +46,7 @@ impl Files {
     /// Waits until all is written. Answers what is missing in them.
     pub(super) fn finish(self) -> Vec<String> {
         let mut problems = Vec::new();
-        if let Some(Err(error)) = self.hlog.map(Log::finish) {
+        if let Some(Err(error)) = self.hlog.map(HistogramLog::finish) {
             problems.push(format!("the histogram log is incomplete: {error}"));
         }
         match self.jtl.map(Jtl::finish) {
@@ -62,32 +62,42 @@ impl Files {
 
 /// What the calling thread does meanwhile: progress, early stops, and the process's CPU time at both
 /// ends of the measured time.
-pub(super) struct Watch<'a> {
+pub(super) struct Monitor<'a> {
     plan: &'a Plan,
-    lanes: &'a [Arc<Lane>],
-    files: &'a Files,
+    states: &'a [Arc<ThreadState>],
+    files: &'a RecordingFiles,
     options: &'a Options,
     progress: &'a mut dyn FnMut(&Progress),
     /// CPU time and finished requests when the measured time began and ended.
     began: Option<(u64, u64)>,
     ended: Option<(u64, u64)>,
     /// When the last progress was made, and how many requests had finished then.
-    told: (u64, u64),
+    last_progress: (u64, u64),
     /// When the current interval of the histogram log began.
     interval_us: u64,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> Monitor<'a> {
     pub(super) fn new(
         plan: &'a Plan,
-        lanes: &'a [Arc<Lane>],
-        files: &'a Files,
+        states: &'a [Arc<ThreadState>],
+        files: &'a RecordingFiles,
         options: &'a Options,
         progress: &'a mut dyn FnMut(&Progress),
     ) -> Self {
-        let told = (plan.now_us(), 0);
+        let last_progress = (plan.now_us(), 0);
         let interval_us = plan.window.from_us;
-        Self { plan, lanes, files, options, progress, began: None, ended: None, told, interval_us }
+        Self {
+            plan,
+            states,
+            files,
+            options,
+            progress,
+            began: None,
+            ended: None,
+            last_progress,
+            interval_us,
+        }
     }
 
     /// Returns at the end of the measured time; true when it was brought about early.
@@ -107,8 +117,8 @@ impl<'a> Watch<'a> {
                 self.ended = Some(self.snapshot());
                 return Ok(true);
             }
-            if now_us.saturating_sub(self.told.0) >= us(SECOND) {
-                self.tell(now_us);
+            if now_us.saturating_sub(self.last_progress.0) >= us(SECOND) {
+                self.report_progress(now_us);
             }
             if now_us >= self.interval_us.saturating_add(us(SECOND)) {
                 self.take_interval(now_us);
@@ -124,7 +134,7 @@ impl<'a> Watch<'a> {
     /// When to look again: at an edge of the measured time, for the next progress, or for a stop.
     fn next_us(&self, now_us: u64) -> u64 {
         let mut next_us = now_us.saturating_add(us(STOP_LOOK)).min(self.plan.window.until_us());
-        next_us = next_us.min(self.told.0.saturating_add(us(SECOND)));
+        next_us = next_us.min(self.last_progress.0.saturating_add(us(SECOND)));
         next_us = next_us.min(self.interval_us.saturating_add(us(SECOND)));
         if self.began.is_none() {
             next_us = next_us.min(self.plan.window.from_us);
@@ -132,24 +142,24 @@ impl<'a> Watch<'a> {
         next_us
     }
 
-    fn tell(&mut self, now_us: u64) {
+    fn report_progress(&mut self, now_us: u64) {
         let (requests, errors) = self.finished();
-        let since_s = now_us.saturating_sub(self.told.0) as f64 / 1_000_000.0;
+        let since_s = now_us.saturating_sub(self.last_progress.0) as f64 / 1_000_000.0;
         let left_us = self.plan.window.until_us().saturating_sub(now_us);
         (self.progress)(&Progress {
             warming_up: now_us < self.plan.window.from_us,
             requests,
             errors,
-            rate_per_s: requests.saturating_sub(self.told.1) as f64 / since_s,
+            rate_per_s: requests.saturating_sub(self.last_progress.1) as f64 / since_s,
             left: Duration::from_micros(left_us),
         });
-        self.told = (now_us, requests);
+        self.last_progress = (now_us, requests);
     }
 
     fn finished(&self) -> (u64, u64) {
         let mut sum = (0, 0);
-        for lane in self.lanes {
-            let (all, errors) = lane.finished();
+        for state in self.states {
+            let (all, errors) = state.finished();
             sum = (sum.0 + all, sum.1 + errors);
         }
         sum
@@ -169,12 +179,12 @@ impl<'a> Watch<'a> {
         };
         let open = self.plan.shape.is_open();
         let mut sum = Interval::new(open);
-        for lane in self.lanes {
-            if let Some(interval) = lane.take_interval(Interval::new(open)) {
+        for state in self.states {
+            if let Some(interval) = state.take_interval(Interval::new(open)) {
                 sum.merge(&interval);
             }
         }
-        log.push(Stretch { from_us, until_us, interval: sum });
+        log.push(TimedInterval { from_us, until_us, interval: sum });
     }
 
     /// What ended after the last full interval.
@@ -200,7 +210,7 @@ impl<'a> Watch<'a> {
 /// How often a stop from the program is looked for.
 const STOP_LOOK: Duration = Duration::from_millis(50);
 
-/// The SIGINT handler, if it was asked for.
+/// The SIGINT handler, if it was settings for.
 pub(crate) struct CtrlC {
     signal: Option<tokio::signal::unix::Signal>,
     pressed: bool,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::limits;
 
 use crate::load::{self, LoadError};
-use crate::payload::Shape;
-use crate::raw::Raw;
+use crate::payload::JsonShape;
+use crate::recording::Recordings;
 
 /// One measurement. [`Options::new`] gives the defaults.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct Options {
     /// When requests start. Default: closed users without think time.
     pub shape: load::Shape,
     /// Files for other tools. Default: none.
-    pub raw: Raw,
+    pub recordings: Recordings,
     /// Settles what is drawn by chance: think times out of a range. Default 0.
     pub seed: u64,
     /// Ctrl-C (SIGINT) ends the measurement early, with a report.
@@ -53,7 +53,7 @@ pub struct Options {
 pub enum Payload {
     None,
     File(PathBuf),
-    Made { shape: Shape, bytes: usize },
+    Made { shape: JsonShape, bytes: usize },
 }
 
 /// Whom an `https` target's certificate is checked against.
@@ -100,7 +100,7 @@ impl Options {
             threads: 1,
             timeout: Duration::from_secs(20),
             shape: load::Shape::default(),
-            raw: Raw::default(),
+            recordings: Recordings::default(),
             seed: 0,
             ctrl_c: false,
             stop: Stop::default(),
@@ -132,7 +132,7 @@ impl Options {
         if let Err(text) = self.shape.check(self.users) {
             return usage(text);
         }
-        if let Some(path) = self.raw.existing() {
+        if let Some(path) = self.recordings.existing() {
             return usage(format!("{} exists; raw data needs a new file", path.display()));
         }
         if self.expect.as_ref().is_some_and(|text| text.len() > limits::LOAD_EXPECT_BYTES_MAX) {
@@ -210,7 +210,7 @@ mod tests {
         check(|o| o.timeout = Duration::ZERO, "timeout");
         check(|o| o.timeout = Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX + 1), "timeout");
         check(|o| o.shape = load::Shape::Arrivals { rate_per_s: 0.0 }, "rate");
-        check(|o| o.raw.jtl = Some("Cargo.toml".into()), "Cargo.toml exists");
+        check(|o| o.recordings.jtl = Some("Cargo.toml".into()), "Cargo.toml exists");
         check(|o| o.expect = Some("x".repeat(limits::LOAD_EXPECT_BYTES_MAX + 1)), "expect");
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Milliseconds {
 /// A row of `summary.csv` as the published pipeline writes it. Every number has two decimals but the
 /// whole ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Quantised {
+pub struct PublishedStats {
     pub samples: u64,
     pub errors: u64,
     pub error_percent: f64,
@@ -84,17 +84,17 @@ impl Milliseconds {
     }
 
     /// The row, with what it needs of the rest: failures, and bytes received and sent.
-    pub(crate) fn quantised(&self, errors: u64, (received, sent): (u64, u64)) -> Quantised {
+    pub(crate) fn published(&self, errors: u64, (received, sent): (u64, u64)) -> PublishedStats {
         let samples = self.histogram_ms.len();
         if samples == 0 {
-            return Quantised::default();
+            return PublishedStats::default();
         }
         let count = samples as f64;
         // A run within one millisecond has no rate. The pipeline would say Infinity, JSON can't.
         let duration_s = self.last_ms.saturating_sub(self.first_ms).max(1) as f64 / 1_000.0;
         let throughput_per_s = two_decimals(count / duration_s);
         let mean_ms = self.mean_ms();
-        Quantised {
+        PublishedStats {
             samples,
             errors,
             error_percent: two_decimals(errors as f64 / count * 100.0),
@@ -169,7 +169,7 @@ mod tests {
         for (elapsed_ms, told_ms) in [(7, 7), (255, 255), (256, 257), (515, 515), (1_028, 1_031)] {
             let mut times = Milliseconds::new();
             times.record(0, elapsed_ms * 1_000);
-            let row = times.quantised(0, (0, 0));
+            let row = times.published(0, (0, 0));
             assert_eq!((row.p50_ms, row.p999_ms), (told_ms, told_ms), "{elapsed_ms}");
             assert_eq!((row.min_ms, row.max_ms), (elapsed_ms, elapsed_ms));
         }
@@ -180,7 +180,7 @@ mod tests {
         let mut times = Milliseconds::new();
         times.record(1_999, 2_000);
         times.record(2_000, 2_999);
-        let row = times.quantised(1, (2_048, 1_024));
+        let row = times.published(1, (2_048, 1_024));
         assert_eq!((row.min_ms, row.max_ms, row.mean_ms), (0, 1, 0.5));
         assert_eq!((row.samples, row.error_percent), (2, 50.0));
         assert_eq!((row.received_kb_per_s, row.sent_kb_per_s), (2_000.0, 1_000.0));
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn nothing_recorded_is_a_row_of_zeros() {
-        assert_eq!(Milliseconds::new().quantised(0, (0, 0)), Quantised::default());
+        assert_eq!(Milliseconds::new().published(0, (0, 0)), PublishedStats::default());
     }
 
     /// What HdrHistogram 2.1.11 for Java says of the same thousand times, rounded by `BigDecimal` as
@@ -207,8 +207,8 @@ mod tests {
             let elapsed_ms = number * number % 7_919 / 3;
             times.record(number * 1_000, (number + elapsed_ms) * 1_000);
         }
-        let row = times.quantised(7, (1_234_567, 7_654_321));
-        let expect = Quantised {
+        let row = times.published(7, (1_234_567, 7_654_321));
+        let expect = PublishedStats {
             samples: 1_000,
             errors: 7,
             error_percent: 0.70,

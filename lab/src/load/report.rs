@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::gates::{self, Doubt};
 use crate::load::incident::Incident;
-use crate::load::quantised::Quantised;
+use crate::load::published_stats::PublishedStats;
 use crate::load::shape::{Shape, Think};
 use crate::load::statistics::{Latency, Open, Tally};
+use crate::validity::{self, Warning};
 
 /// How far a measurement is. `Display` is one line for people.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,9 +36,9 @@ impl fmt::Display for Progress {
     }
 }
 
-/// What was asked for, as far as it explains the result.
+/// What was settings for, as far as it explains the result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct RunSettings {
     pub url: String,
     pub method: String,
     pub users: usize,
@@ -56,7 +56,7 @@ pub struct Asked {
 /// The result of one measurement.
 #[derive(Clone, Debug)]
 pub struct Report {
-    pub asked: Asked,
+    pub settings: RunSettings,
     /// Requests whose latency counts from within the measured time; failed ones included, as in WSO2's
     /// tables.
     pub requests: u64,
@@ -64,7 +64,7 @@ pub struct Report {
     pub errors: u64,
     /// `connect`, `write`, `closed`, `timeout`, `unsent`, `protocol`, `body-mismatch`, `status-NNN`.
     pub errors_by_kind: Vec<(String, u64)>,
-    /// Measured time; shorter than asked for when interrupted.
+    /// Measured time; shorter than settings for when interrupted.
     pub seconds: f64,
     /// When the measured time began, in milliseconds of the Unix clock.
     pub measured_from_ms: u64,
@@ -76,9 +76,9 @@ pub struct Report {
     /// Present in an open loop.
     pub open: Option<OpenLoop>,
     /// The same as the published pipeline would tell it.
-    pub quantised: Quantised,
+    pub published: PublishedStats,
     /// The warm-up's requests in the same way.
-    pub quantised_warm_up: Quantised,
+    pub published_warm_up: PublishedStats,
     /// Bytes of heads and bodies, without TLS, of the requests counted above.
     pub received_bytes: u64,
     pub sent_bytes: u64,
@@ -92,7 +92,7 @@ pub struct Report {
     /// This process's CPU time, user and system, per request finished in the measured time.
     pub generator_cpu_us_per_request: f64,
     pub generator: Generator,
-    /// How late the generator came to look at its alarm, every 10 ms of the measured time.
+    /// How late the generator came to look at its wake_timer, every 10 ms of the measured time.
     pub lag: Latency,
     /// The agents that made the load; none when this process did.
     pub agents: Vec<AgentShare>,
@@ -135,7 +135,7 @@ pub struct OpenLoop {
 
 /// What is known when the last request is over.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct Collected {
     pub(crate) tally: Tally,
     pub(crate) measured_us: u64,
     pub(crate) measured_from_ms: u64,
@@ -145,22 +145,23 @@ pub(crate) struct Found {
     pub(crate) finished: u64,
     pub(crate) generator: Generator,
     /// What the files of raw data lack.
-    pub(crate) raw_problems: Vec<String>,
+    pub(crate) recording_problems: Vec<String>,
 }
 
 impl Report {
-    pub(crate) fn new(asked: Asked, found: &Found) -> Self {
+    pub(crate) fn new(settings: RunSettings, found: &Collected) -> Self {
         let measured = &found.tally.measured;
         let seconds = found.measured_us as f64 / 1_000_000.0;
         let counted = if measured.open.is_some() { found.finished } else { measured.requests };
         let throughput_per_s = ratio(counted as f64, seconds);
         let latency = measured.latencies.latency();
-        let cycle_ms = latency.mean_ms + asked.shape.mean_pause_ms();
+        let cycle_ms = latency.mean_ms + settings.shape.mean_pause_ms();
         let bytes = (measured.received_bytes, measured.sent_bytes);
-        let lacks = found.raw_problems.iter().cloned().map(|problem| Incident::RawData { problem });
+        let lacks =
+            found.recording_problems.iter().cloned().map(|problem| Incident::RawData { problem });
         let interrupted = found.interrupted.then_some(Incident::Interrupted);
         Self {
-            asked,
+            settings,
             requests: measured.requests,
             errors: measured.errors,
             errors_by_kind: measured
@@ -173,13 +174,13 @@ impl Report {
             throughput_per_s,
             latency,
             open: measured.open.as_ref().map(OpenLoop::new),
-            quantised: measured.milliseconds.quantised(measured.errors, bytes),
-            quantised_warm_up: found.tally.warm_up.quantised(),
+            published: measured.milliseconds.published(measured.errors, bytes),
+            published_warm_up: found.tally.warm_up.published(),
             received_bytes: measured.received_bytes,
             sent_bytes: measured.sent_bytes,
             requests_in_all: found.tally.all,
             errors_in_all: found.tally.all_errors,
-            users_by_littles_law: gates::in_flight(throughput_per_s, cycle_ms),
+            users_by_littles_law: validity::in_flight(throughput_per_s, cycle_ms),
             generator_cpu_us_per_request: ratio(found.cpu_us as f64, found.finished as f64),
             generator: found.generator,
             lag: found.tally.lag.latency(),
@@ -188,10 +189,10 @@ impl Report {
         }
     }
 
-    /// Everything that speaks against this result: what the gates say of its figures.
+    /// Everything that speaks against this result: what the checks say of its figures.
     #[must_use]
-    pub fn doubts(&self) -> Vec<Doubt> {
-        gates::Row::of_load(&self.figures()).doubts()
+    pub fn warnings(&self) -> Vec<Warning> {
+        validity::Row::of_load(&self.figures()).warnings()
     }
 
     /// For people: the figures, and what speaks against them.
@@ -204,17 +205,17 @@ impl Report {
     }
 
     fn write_table(&self, out: &mut String) -> fmt::Result {
-        let (asked, latency) = (&self.asked, &self.latency);
-        let payload = asked.payload_bytes.map_or("no payload".to_owned(), |n| format!("{n} B"));
+        let (settings, latency) = (&self.settings, &self.latency);
+        let payload = settings.payload_bytes.map_or("no payload".to_owned(), |n| format!("{n} B"));
         writeln!(
             out,
             "{} {}  {}, {payload}, {} tokens, {} threads, warm-up {} s",
-            asked.method,
-            asked.url,
-            asked.load(),
-            asked.tokens,
-            asked.threads,
-            asked.warm_up_s
+            settings.method,
+            settings.url,
+            settings.load(),
+            settings.tokens,
+            settings.threads,
+            settings.warm_up_s
         )?;
         writeln!(out)?;
         writeln!(out, "  {:<26}{:>14}", "requests", self.requests)?;
@@ -240,12 +241,12 @@ impl Report {
         let busy = self.generator.busy * 100.0;
         writeln!(out, "  {:<26}{busy:>14.1} %", "generator busiest thread")?;
         writeln!(out, "  {:<26}{:>14.3} ms", "generator lag p99", self.lag.p99_ms)?;
-        let doubts = self.doubts();
-        if !doubts.is_empty() {
+        let warnings = self.warnings();
+        if !warnings.is_empty() {
             writeln!(out)?;
         }
-        for Doubt { message, .. } in doubts {
-            writeln!(out, "  DOUBT: {message}")?;
+        for Warning { message, .. } in warnings {
+            writeln!(out, "  WARNING: {message}")?;
         }
         Ok(())
     }
@@ -254,12 +255,12 @@ impl Report {
     #[must_use]
     pub fn json(&self) -> Value {
         let mut value = self.figures();
-        let named = |Doubt { gate, message }| json!({ "name": gate, "text": message });
-        value["doubts"] = self.doubts().into_iter().map(named).collect();
+        let named = |Warning { check, message }| json!({ "check": check, "message": message });
+        value["warnings"] = self.warnings().into_iter().map(named).collect();
         value
     }
 
-    /// The report as JSON, without what the gates make of it.
+    /// The report as JSON, without what the checks make of it.
     fn figures(&self) -> Value {
         let errors_by_kind: serde_json::Map<String, Value> =
             self.errors_by_kind.iter().map(|(kind, count)| (kind.clone(), json!(count))).collect();
@@ -283,14 +284,14 @@ impl Report {
             "generator_lag_p99_ms": self.lag.p99_ms,
             "generator_lag_max_ms": self.lag.max_ms,
             "agents": self.agents,
-            "shape": self.asked.shape,
-            "quantised": self.quantised,
-            "quantised_warm_up": self.quantised_warm_up,
+            "shape": self.settings.shape,
+            "published": self.published,
+            "published_warm_up": self.published_warm_up,
             "incidents": self.incidents.iter().map(|incident| json!({
                 "name": incident.name(),
                 "text": incident.to_string(),
             })).collect::<Vec<_>>(),
-            "options": self.asked.json(),
+            "options": self.settings.json(),
         });
         if let Value::Object(members) = &mut value {
             for (name, value_ms) in self.latency.rows() {
@@ -339,7 +340,7 @@ impl OpenLoop {
     }
 }
 
-impl Asked {
+impl RunSettings {
     /// The shape in words.
     fn load(&self) -> String {
         let users = self.users;

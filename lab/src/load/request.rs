@@ -14,7 +14,7 @@ use crate::load::LoadError;
 
 /// Where to connect, and what to write there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct Destination {
     pub(crate) secure: bool,
     /// Name or address, without the brackets of an IPv6 address.
     pub(crate) host: String,
@@ -25,7 +25,7 @@ pub(crate) struct Target {
     pub(crate) path: String,
 }
 
-impl Target {
+impl Destination {
     /// # Errors
     /// [`LoadError::Usage`] for anything but an absolute `http` or `https` URL.
     pub(crate) fn parse(url: &str) -> Result<Self, LoadError> {
@@ -76,9 +76,9 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     Some((host, Some(digits.parse().ok().filter(|port| *port > 0)?)))
 }
 
-/// What is asked of every request.
+/// What is settings of every request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct RequestSpec<'a> {
     pub(crate) method: Option<&'a str>,
     pub(crate) headers: &'a [(String, String)],
     /// `None`: no body at all, which is not the same as an empty one.
@@ -99,7 +99,7 @@ impl Prepared {
     /// # Errors
     /// [`LoadError::Usage`] for a method or header that cannot be written, or that is the
     /// generator's own business.
-    pub(crate) fn new(target: &Target, ask: Ask<'_>) -> Result<Self, LoadError> {
+    pub(crate) fn new(target: &Destination, ask: RequestSpec<'_>) -> Result<Self, LoadError> {
         let fallback = if ask.payload.is_some() { "POST" } else { "GET" };
         let method = ask.method.unwrap_or(fallback);
         if !is_token(method) || method == "CONNECT" {
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_payload_makes_it_a_post_with_length_and_json() {
-        let ask = Ask { payload: Some(b"{}"), ..Ask::default() };
+        let ask = RequestSpec { payload: Some(b"{}"), ..RequestSpec::default() };
         check(
             ask,
             &["POST /p HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n\
@@ -246,12 +246,12 @@ mod tests {
 
     #[test]
     fn without_a_payload_there_is_nothing_about_a_body() {
-        check(Ask::default(), &["GET /p HTTP/1.1\r\nHost: h:1\r\n\r\n"]);
+        check(RequestSpec::default(), &["GET /p HTTP/1.1\r\nHost: h:1\r\n\r\n"]);
     }
 
     #[test]
     fn an_empty_payload_is_still_one() {
-        let ask = Ask { method: Some("PUT"), payload: Some(b""), ..Ask::default() };
+        let ask = RequestSpec { method: Some("PUT"), payload: Some(b""), ..RequestSpec::default() };
         check(
             ask,
             &["PUT /p HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n\
@@ -266,11 +266,11 @@ mod tests {
             ("CONTENT-TYPE".to_owned(), "text/plain".to_owned()),
             ("X-A".to_owned(), "1".to_owned()),
         ];
-        let ask = Ask {
+        let ask = RequestSpec {
             headers: &headers,
             payload: Some(b"body"),
             tokens: vec![b"one".to_vec(), b"three".to_vec()],
-            ..Ask::default()
+            ..RequestSpec::default()
         };
         let request = |token| {
             format!(
@@ -291,19 +291,22 @@ mod tests {
             ("transfer-encoding", "chunked", "payload"),
         ] {
             let headers = [(name.to_owned(), value.to_owned())];
-            refused(Ask { headers: &headers, ..Ask::default() }, expect);
+            refused(RequestSpec { headers: &headers, ..RequestSpec::default() }, expect);
         }
         let headers = [("authorization".to_owned(), "Basic x".to_owned())];
         let tokens = vec![b"t".to_vec()];
-        refused(Ask { headers: &headers, tokens, ..Ask::default() }, "one or the other");
-        refused(Ask { method: Some("GE T"), ..Ask::default() }, "no method");
-        refused(Ask { method: Some("CONNECT"), ..Ask::default() }, "no method");
+        refused(
+            RequestSpec { headers: &headers, tokens, ..RequestSpec::default() },
+            "one or the other",
+        );
+        refused(RequestSpec { method: Some("GE T"), ..RequestSpec::default() }, "no method");
+        refused(RequestSpec { method: Some("CONNECT"), ..RequestSpec::default() }, "no method");
     }
 
     #[test]
     fn a_request_can_be_continued_from_any_byte() {
         let tokens = vec![b"token".to_vec()];
-        let ask = Ask { payload: Some(b"payload"), tokens, ..Ask::default() };
+        let ask = RequestSpec { payload: Some(b"payload"), tokens, ..RequestSpec::default() };
         let prepared = Prepared::new(&target(), ask).unwrap();
         let whole = joined(&prepared, 0, 0);
         assert_eq!(whole.len(), prepared.len(0));
@@ -312,8 +315,8 @@ mod tests {
         }
     }
 
-    fn target() -> Target {
-        Target::parse("http://h:1/p").unwrap()
+    fn target() -> Destination {
+        Destination::parse("http://h:1/p").unwrap()
     }
 
     fn joined(prepared: &Prepared, turn: usize, written: usize) -> Vec<u8> {
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(ask: Ask<'_>, expect: &[&str]) {
+    fn check(ask: RequestSpec<'_>, expect: &[&str]) {
         let prepared = Prepared::new(&target(), ask).unwrap();
         for (turn, expect) in expect.iter().enumerate() {
             assert_eq!(String::from_utf8(joined(&prepared, turn, 0)).unwrap(), *expect);
@@ -329,7 +332,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(ask: Ask<'_>, expect: &str) {
+    fn refused(ask: RequestSpec<'_>, expect: &str) {
         let refusal = Prepared::new(&target(), ask).unwrap_err().to_string();
         assert!(refusal.contains(expect), "{refusal}");
     }
@@ -337,8 +340,8 @@ mod tests {
     /// `expect`: host, port, authority and path, or a part of the refusal.
     #[track_caller]
     fn check_url(url: &str, expect: &str) {
-        match Target::parse(url) {
-            Ok(Target { host, port, authority, path, secure }) => {
+        match Destination::parse(url) {
+            Ok(Destination { host, port, authority, path, secure }) => {
                 assert_eq!(format!("{host} {port} {authority} {path}"), expect);
                 assert_eq!(secure, url.starts_with("https:"));
             }

@@ -1,4 +1,4 @@
-//! Reading one answer: bytes as they arrive in, the request's outcome out. No socket, no clock.
+//! ReadState one answer: bytes as they arrive in, the request's outcome out. No socket, no clock.
 //!
 //! The bytes are looked at where the socket put them and then forgotten; only a head that came in
 //! pieces is kept until it is whole. A body is counted and searched, never stored.
@@ -62,7 +62,7 @@ impl fmt::Display for Outcome {
 
 /// What the bytes so far come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ReadState {
     /// The answer goes on.
     More,
     /// It is over. `keep`: the connection may carry the next request.
@@ -70,7 +70,7 @@ pub(crate) enum Reading {
 }
 
 /// Reads the answers of one connection, one after the other.
-pub(crate) struct Reader {
+pub(crate) struct ResponseReader {
     method: Method,
     search: Option<Search>,
     head: ResponseHead,
@@ -94,7 +94,7 @@ enum State {
 /// The end of the body and of what was given: `Some(rest)` bytes beyond the answer's end.
 type Beyond = Option<usize>;
 
-impl Reader {
+impl ResponseReader {
     /// For answers to `method`, whose bodies must contain `expect`.
     pub(crate) fn new(method: Method, expect: Option<&[u8]>) -> Self {
         Self {
@@ -135,34 +135,34 @@ impl Reader {
 
     /// Takes the next bytes of the connection. None may follow an answer that is over, since only
     /// one request is ever outstanding.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Reading {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> ReadState {
         self.received += bytes.len() as u64;
         match self.take(bytes) {
-            Ok(None) => Reading::More,
+            Ok(None) => ReadState::More,
             Ok(Some(0)) => self.over(),
             Ok(Some(_)) | Err(_) => BROKEN,
         }
     }
 
     /// The connection ended.
-    pub(crate) fn end(&mut self) -> Reading {
+    pub(crate) fn end(&mut self) -> ReadState {
         self.keep = false;
         match self.state {
             State::UntilClose => self.over(),
             State::Head | State::Length(_) | State::Chunked(_) => {
-                Reading::Over { outcome: Outcome::Closed, keep: false }
+                ReadState::Over { outcome: Outcome::Closed, keep: false }
             }
         }
     }
 
-    fn over(&self) -> Reading {
+    fn over(&self) -> ReadState {
         let found = self.search.as_ref().is_none_or(|search| search.found);
         let outcome = match self.status {
             200..=299 if found => Outcome::Good,
             200..=299 => Outcome::BodyMismatch,
             status => Outcome::Status(status),
         };
-        Reading::Over { outcome, keep: self.keep }
+        ReadState::Over { outcome, keep: self.keep }
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<Beyond, Refusal> {
@@ -239,7 +239,7 @@ impl Reader {
     }
 }
 
-const BROKEN: Reading = Reading::Over { outcome: Outcome::Protocol, keep: false };
+const BROKEN: ReadState = ReadState::Over { outcome: Outcome::Protocol, keep: false };
 
 fn take_chunks(
     decoder: &mut ChunkedDecoder,
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn other_statuses_are_told_whatever_their_body() {
         check("HTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx", Some("x"), "status-503 keep");
-        check("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", None, "status-302 keep");
+        check("HTTP/1.1 302 Collected\r\nContent-Length: 0\r\n\r\n", None, "status-302 keep");
         check("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", None, "status-304 keep");
     }
 
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn bytes_after_the_answer_are_a_protocol_error() {
-        let mut reader = Reader::new(Method::Post, None);
+        let mut reader = ResponseReader::new(Method::Post, None);
         assert_eq!(reader.feed(format!("{OK}HTTP/1.1").as_bytes()), BROKEN);
         reader.restart();
         assert_eq!(reader.feed(format!("{CHUNKED}H").as_bytes()), BROKEN);
@@ -399,18 +399,18 @@ mod tests {
 
     #[test]
     fn an_answer_to_head_has_no_body() {
-        let mut reader = Reader::new(Method::Head, None);
+        let mut reader = ResponseReader::new(Method::Head, None);
         let head = OK.trim_end_matches("hello");
-        let good = Reading::Over { outcome: Outcome::Good, keep: true };
+        let good = ReadState::Over { outcome: Outcome::Good, keep: true };
         assert_eq!(reader.feed(head.as_bytes()), good);
     }
 
     #[test]
     fn a_head_without_end_is_given_up() {
-        let mut reader = Reader::new(Method::Get, None);
+        let mut reader = ResponseReader::new(Method::Get, None);
         let mut reading = reader.feed(b"HTTP/1.1 200 OK\r\nX: ");
         let mut pieces = 0_u32;
-        while reading == Reading::More {
+        while reading == ReadState::More {
             reading = reader.feed(&[b'x'; 1_000]);
             pieces += 1;
             assert!(pieces * 1_000 < 2 * limits::RESPONSE_HEAD_BYTES_MAX);
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn every_byte_of_an_answer_is_counted_and_the_next_begins_at_zero() {
-        let mut reader = Reader::new(Method::Post, None);
+        let mut reader = ResponseReader::new(Method::Post, None);
         reader.feed(OK.as_bytes());
         assert_eq!(reader.received(), OK.len() as u64);
         reader.restart();
@@ -440,15 +440,15 @@ mod tests {
     }
 
     fn verdict(pieces: &[&[u8]], text: Option<&str>) -> String {
-        let mut reader = Reader::new(Method::Post, text.map(str::as_bytes));
+        let mut reader = ResponseReader::new(Method::Post, text.map(str::as_bytes));
         for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-            if let Reading::Over { outcome, keep } = reader.feed(piece) {
+            if let ReadState::Over { outcome, keep } = reader.feed(piece) {
                 return format!("{outcome} {}", kept(keep));
             }
         }
         match reader.end() {
-            Reading::Over { outcome, keep } => format!("more {outcome} {}", kept(keep)),
-            Reading::More => "more".to_owned(),
+            ReadState::Over { outcome, keep } => format!("more {outcome} {}", kept(keep)),
+            ReadState::More => "more".to_owned(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::limits;
 use hdrhistogram::Histogram;
 use serde::Deserialize;
 
-use crate::load::quantised::{Milliseconds, Quantised};
+use crate::load::published_stats::{Milliseconds, PublishedStats};
 use crate::load::response::Outcome;
 
 /// Significant decimal digits of a recorded latency: 3, so that a percentile is at most 0.1 % off.
@@ -36,7 +36,7 @@ pub(crate) struct Detail {
     pub(crate) status: u16,
     /// Until the connection was there, in microseconds; 0 when it was there already.
     pub(crate) connect_us: u64,
-    /// When the answer's first byte was there; 0 when it was not asked for.
+    /// When the answer's first byte was there; 0 when it was not settings for.
     pub(crate) first_byte_us: u64,
     pub(crate) user: usize,
     /// Users that had begun.
@@ -59,7 +59,7 @@ pub(crate) struct Tally {
     pub(crate) all_errors: u64,
     pub(crate) warm_up: WarmUp,
     pub(crate) measured: Measured,
-    /// What the thread was late to look at its alarm, in the measured time.
+    /// What the thread was late to look at its wake_timer, in the measured time.
     pub(crate) lag: Times,
     /// What was measured since the last [`Tally::take_interval`]; kept for a histogram log only.
     interval: Option<Interval>,
@@ -198,8 +198,8 @@ impl WarmUp {
         self.milliseconds.merge(&other.milliseconds);
     }
 
-    pub(crate) fn quantised(&self) -> Quantised {
-        self.milliseconds.quantised(self.errors, (self.received_bytes, self.sent_bytes))
+    pub(crate) fn published(&self) -> PublishedStats {
+        self.milliseconds.published(self.errors, (self.received_bytes, self.sent_bytes))
     }
 }
 
@@ -410,8 +410,8 @@ mod tests {
         let one = tally(1..=1_000).measured;
         assert_eq!(merged.measured.latencies.latency(), one.latencies.latency());
         assert_eq!(
-            merged.measured.milliseconds.quantised(0, (0, 0)),
-            one.milliseconds.quantised(0, (0, 0))
+            merged.measured.milliseconds.published(0, (0, 0)),
+            one.milliseconds.published(0, (0, 0))
         );
         assert_eq!((merged.all, merged.measured.requests), (1_000, 1_000));
     }

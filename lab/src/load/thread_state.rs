@@ -1,4 +1,4 @@
-//! What the users of a measurement share: the plan, the measured time, and per thread a lane.
+//! What the users of a measurement share: the plan, the measured time, and per thread a state.
 //!
 //! Architecture invariant: nothing that is written per request is shared between threads.
 
@@ -11,9 +11,9 @@ use base::SystemClock;
 
 use crate::load::connect::Connector;
 use crate::load::request::Prepared;
-use crate::load::shape::{Course, Free, Pace, Part, Shape, Turn};
+use crate::load::shape::{IdleUser, NextStart, Part, Scheduler, Shape, Timeline};
 use crate::load::statistics::{Interval, Sample, Tally};
-use crate::raw::jtl;
+use crate::recording::jtl;
 
 /// What all users of a measurement share.
 pub(crate) struct Plan {
@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     pub(crate) expect: Option<Vec<u8>>,
     pub(crate) timeout: Duration,
     pub(crate) shape: Shape,
-    pub(crate) course: Course,
+    pub(crate) timeline: Timeline,
     pub(crate) window: Window,
     /// Which part of the measurement this process is.
     pub(crate) part: Part,
@@ -39,7 +39,7 @@ impl Plan {
     }
 
     /// Thread `index` of this process among all threads of the measurement.
-    pub(crate) fn lane_part(&self, index: usize) -> Part {
+    pub(crate) fn thread_part(&self, index: usize) -> Part {
         Part { index: self.part.index * self.threads + index, of: self.part.of * self.threads }
     }
 }
@@ -71,12 +71,12 @@ impl Window {
 }
 
 /// What the users of one thread share.
-pub(crate) struct Lane {
-    book: Mutex<Book>,
-    pace: Mutex<Box<dyn Pace>>,
+pub(crate) struct ThreadState {
+    records: Mutex<Records>,
+    scheduler: Mutex<Box<dyn Scheduler>>,
     /// The clock's zero on the Unix clock.
     origin_us: u64,
-    /// The next token's turn. The lanes' turns interleave: lane 1 of 3 has 1, 4, 7, ...
+    /// The next token's turn. The states' turns interleave: state 1 of 3 has 1, 4, 7, ...
     turn: AtomicUsize,
     step: usize,
     /// Whether somebody wants to know of each sample's details.
@@ -84,12 +84,12 @@ pub(crate) struct Lane {
 }
 
 /// Where requests are written down.
-struct Book {
+struct Records {
     tally: Tally,
     jtl: Option<jtl::Chunks>,
 }
 
-impl Lane {
+impl ThreadState {
     /// `index`: of the process's threads. `intervals`: somebody is going to take them.
     pub(crate) fn new(
         plan: &Plan,
@@ -97,11 +97,14 @@ impl Lane {
         intervals: bool,
         jtl: Option<jtl::Chunks>,
     ) -> Self {
-        let part = plan.lane_part(index);
+        let part = plan.thread_part(index);
         Self {
             detailed: jtl.is_some(),
-            book: Mutex::new(Book { tally: Tally::new(plan.shape.is_open(), intervals), jtl }),
-            pace: Mutex::new(plan.shape.pace(plan.course, part, plan.seed)),
+            records: Mutex::new(Records {
+                tally: Tally::new(plan.shape.is_open(), intervals),
+                jtl,
+            }),
+            scheduler: Mutex::new(plan.shape.scheduler(plan.timeline, part, plan.seed)),
             origin_us: plan.clock.origin_unix_us(),
             turn: AtomicUsize::new(part.index),
             step: part.of,
@@ -110,54 +113,54 @@ impl Lane {
 
     /// Writes a finished request down. `measured`: its latency counts from within the measured time.
     pub(crate) fn record(&self, measured: bool, sample: &Sample) {
-        let mut book = self.book();
-        book.tally.record(measured, sample, self.origin_us);
-        if let Some(jtl) = &mut book.jtl {
+        let mut records = self.records();
+        records.tally.record(measured, sample, self.origin_us);
+        if let Some(jtl) = &mut records.jtl {
             jtl.push(*sample);
         }
     }
 
     /// Writes down how late the thread was just now.
     pub(crate) fn record_lag(&self, lag_us: u64) {
-        self.book().tally.lag.record(lag_us);
+        self.records().tally.lag.record(lag_us);
     }
 
     /// Requests that finished so far, and those of them that failed.
     pub(crate) fn finished(&self) -> (u64, u64) {
-        let book = self.book();
-        (book.tally.all, book.tally.all_errors)
+        let records = self.records();
+        (records.tally.all, records.tally.all_errors)
     }
 
     pub(crate) fn take_interval(&self, empty: Interval) -> Option<Interval> {
-        self.book().tally.take_interval(empty)
+        self.records().tally.take_interval(empty)
     }
 
     /// All that was counted; the rest of the samples goes to the JTL's writer.
     pub(crate) fn close(&self) -> Tally {
-        let mut book = self.book();
-        book.jtl.take();
-        book.tally.clone()
+        let mut records = self.records();
+        records.jtl.take();
+        records.tally.clone()
     }
 
-    pub(crate) fn next(&self, free: Free) -> Turn {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner).next(free)
+    pub(crate) fn next(&self, free: IdleUser) -> NextStart {
+        self.scheduler.lock().unwrap_or_else(PoisonError::into_inner).next(free)
     }
 
-    /// Only the lane's own thread asks, so there is nobody to race with.
+    /// Only the state's own thread asks, so there is nobody to race with.
     pub(crate) fn next_token(&self) -> usize {
         let turn = self.turn.load(Ordering::Relaxed);
         self.turn.store(turn.wrapping_add(self.step), Ordering::Relaxed);
         turn
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn records(&self) -> MutexGuard<'_, Records> {
         // It is whole between any two of its statements, so a panic elsewhere can't spoil it.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Where a user and its thread's sweep meet.
-pub(crate) struct Slot {
+pub(crate) struct TimeoutSlot {
     /// Start of the request under way; [`IDLE`] when there is none to be timed here.
     waiting_since_us: AtomicU64,
     expired: AtomicBool,
@@ -166,7 +169,7 @@ pub(crate) struct Slot {
 
 const IDLE: u64 = u64::MAX;
 
-impl Slot {
+impl TimeoutSlot {
     pub(crate) fn new() -> Self {
         Self {
             waiting_since_us: AtomicU64::new(IDLE),

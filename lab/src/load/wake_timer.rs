@@ -4,8 +4,8 @@
 //! measured. Here a heap holds who waits for what time, and a timerfd is set to the earliest; its
 //! expiry comes through the same poll as the sockets' readiness.
 //!
-//! Architecture invariant: an alarm wakes, it decides nothing. Nobody is woken before the time asked
-//! for, except when everybody is ([`Alarm::ring_all`]).
+//! Architecture invariant: an wake_timer wakes, it decides nothing. Nobody is woken before the time asked
+//! for, except when everybody is ([`WakeTimer::wake_all`]).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -22,38 +22,38 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-pub(crate) struct Alarm {
+pub(crate) struct WakeTimer {
     clock: SystemClock,
-    timer: AsyncFd<Timer>,
+    timer: AsyncFd<KernelTimer>,
     waiting: Mutex<BinaryHeap<Sleeper>>,
-    rung: AtomicBool,
+    all_woken: AtomicBool,
 }
 
-impl Alarm {
+impl WakeTimer {
     /// To be called in the runtime that will wait for it.
     ///
     /// # Errors
     /// The system's, when it has no timer or no file descriptor left.
     pub(crate) fn new(clock: SystemClock) -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
-        let timer = Timer(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
+        let timer = KernelTimer(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
         Ok(Self {
             clock,
             timer: watched(timer)?,
             waiting: Mutex::new(BinaryHeap::new()),
-            rung: AtomicBool::new(false),
+            all_woken: AtomicBool::new(false),
         })
     }
 
     /// Returns at `at_us` on the clock, or when everybody is woken; at once if that is over.
-    pub(crate) async fn until(&self, at_us: u64) {
+    pub(crate) async fn sleep_until(&self, at_us: u64) {
         let mut asleep = false;
-        std::future::poll_fn(|cx| self.poll_until(cx, at_us, &mut asleep)).await;
+        std::future::poll_fn(|cx| self.poll_sleep(cx, at_us, &mut asleep)).await;
     }
 
-    fn poll_until(&self, cx: &mut Context<'_>, at_us: u64, asleep: &mut bool) -> Poll<()> {
+    fn poll_sleep(&self, cx: &mut Context<'_>, at_us: u64, asleep: &mut bool) -> Poll<()> {
         let now_us = self.clock.now_us();
-        if now_us >= at_us || self.rung.load(atomic::Ordering::Relaxed) {
+        if now_us >= at_us || self.all_woken.load(atomic::Ordering::Relaxed) {
             return Poll::Ready(());
         }
         // A task always has the same waker, so it needs only one place in the heap.
@@ -70,8 +70,8 @@ impl Alarm {
     }
 
     /// Wakes everybody, now and from now on.
-    pub(crate) fn ring_all(&self) {
-        self.rung.store(true, atomic::Ordering::Relaxed);
+    pub(crate) fn wake_all(&self) {
+        self.all_woken.store(true, atomic::Ordering::Relaxed);
         self.waiting().drain().for_each(|sleeper| sleeper.waker.wake());
     }
 
@@ -84,11 +84,11 @@ impl Alarm {
             let mut ready = self.timer.readable().await?;
             // The expiry need not be read: setting the timer again forgets it.
             ready.clear_ready();
-            self.ring();
+            self.wake_due();
         }
     }
 
-    fn ring(&self) {
+    fn wake_due(&self) {
         let now_us = self.clock.now_us();
         let mut waiting = self.waiting();
         while let Some(first) = waiting.peek() {
@@ -110,15 +110,15 @@ impl Alarm {
 #[expect(
     deprecated,
     reason = "its replacement is the same, but `unsafe`: whoever calls it vouches that the descriptor \
-              stays open and the same, which `Timer` does by owning it and giving it to nobody"
+              stays open and the same, which `KernelTimer` does by owning it and giving it to nobody"
 )]
-fn watched(timer: Timer) -> io::Result<AsyncFd<Timer>> {
+fn watched(timer: KernelTimer) -> io::Result<AsyncFd<KernelTimer>> {
     AsyncFd::with_interest(timer, Interest::READABLE)
 }
 
-struct Timer(TimerFd);
+struct KernelTimer(TimerFd);
 
-impl Timer {
+impl KernelTimer {
     /// `after_us` 0 would switch it off, so the soonest is a microsecond.
     fn set(&self, after_us: u64) {
         let after = TimeSpec::from_duration(Duration::from_micros(after_us.max(1)));
@@ -127,7 +127,7 @@ impl Timer {
     }
 }
 
-impl AsRawFd for Timer {
+impl AsRawFd for KernelTimer {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_fd().as_raw_fd()
     }
@@ -169,13 +169,13 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let clock = SystemClock::new();
-            let alarm = Alarm::new(clock.clone()).unwrap();
+            let wake_timer = WakeTimer::new(clock.clone()).unwrap();
             let sleep = async |at_us: u64| {
-                alarm.until(at_us).await;
+                wake_timer.sleep_until(at_us).await;
                 assert!(clock.now_us() >= at_us);
             };
             tokio::select! {
-                _ = alarm.run() => panic!("it runs on"),
+                _ = wake_timer.run() => panic!("it runs on"),
                 _ = async { tokio::join!(sleep(9_000), sleep(3_000), sleep(3_001), sleep(0)) } => {}
             }
         });
@@ -193,11 +193,15 @@ mod tests {
     fn everybody_wakes_at_the_end() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let alarm = Alarm::new(SystemClock::new()).unwrap();
-            tokio::join!(alarm.until(u64::MAX), alarm.until(u64::MAX - 1), async {
-                alarm.ring_all();
-            });
-            alarm.until(u64::MAX).await;
+            let wake_timer = WakeTimer::new(SystemClock::new()).unwrap();
+            tokio::join!(
+                wake_timer.sleep_until(u64::MAX),
+                wake_timer.sleep_until(u64::MAX - 1),
+                async {
+                    wake_timer.wake_all();
+                }
+            );
+            wake_timer.sleep_until(u64::MAX).await;
         });
     }
 }

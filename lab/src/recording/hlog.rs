@@ -23,37 +23,37 @@ use crate::load::statistics::Interval;
 pub(crate) const SERVICE_TAG: &str = "service";
 
 /// An interval, and when it was, on the measurement's clock.
-pub(crate) struct Stretch {
+pub(crate) struct TimedInterval {
     pub(crate) from_us: u64,
     pub(crate) until_us: u64,
     pub(crate) interval: Interval,
 }
 
 /// The log's thread.
-pub(crate) struct Log {
-    queue: SyncSender<Stretch>,
+pub(crate) struct HistogramLog {
+    queue: SyncSender<TimedInterval>,
     writer: JoinHandle<io::Result<()>>,
 }
 
-impl Log {
+impl HistogramLog {
     /// `origin_us`: the clock's zero on the Unix clock. `title`: the first comment.
     ///
     /// # Errors
     /// When the file exists or can't be made, or there is no thread.
     pub(crate) fn create(path: &Path, origin_us: u64, title: String) -> io::Result<Self> {
         let file = create(path)?;
-        let (queue, stretches) = sync_channel(limits::HLOG_INTERVALS_MAX);
+        let (queue, intervals) = sync_channel(limits::HLOG_INTERVALS_MAX);
         let writer = thread::Builder::new()
             .name("hlog".to_owned())
-            .spawn(move || write(file, origin_us, &title, &stretches))?;
+            .spawn(move || write(file, origin_us, &title, &intervals))?;
         Ok(Self { queue, writer })
     }
 
     /// Waits while the writer is more than [`limits::HLOG_INTERVALS_MAX`] intervals behind. Not to be
     /// called from a thread that makes load.
-    pub(crate) fn push(&self, stretch: Stretch) {
+    pub(crate) fn push(&self, interval: TimedInterval) {
         // A writer that is gone says why in `finish`.
-        let _ = self.queue.send(stretch);
+        let _ = self.queue.send(interval);
     }
 
     /// # Errors
@@ -64,7 +64,12 @@ impl Log {
     }
 }
 
-fn write(file: File, origin_us: u64, title: &str, stretches: &Receiver<Stretch>) -> io::Result<()> {
+fn write(
+    file: File,
+    origin_us: u64,
+    title: &str,
+    intervals: &Receiver<TimedInterval>,
+) -> io::Result<()> {
     let mut out = BufWriter::new(file);
     let mut serializer = V2DeflateSerializer::new();
     let base = UNIX_EPOCH + Duration::from_micros(origin_us);
@@ -76,7 +81,7 @@ fn write(file: File, origin_us: u64, title: &str, stretches: &Receiver<Stretch>)
         .with_max_value_divisor(US_PER_MS)
         .begin_log_with(&mut out, &mut serializer)?;
     log.write_comment(" values in microseconds, Interval_Max in milliseconds")?;
-    for Stretch { from_us, until_us, interval } in stretches {
+    for TimedInterval { from_us, until_us, interval } in intervals {
         let start = Duration::from_micros(from_us);
         let length = Duration::from_micros(until_us.saturating_sub(from_us));
         let tagged = [
@@ -110,7 +115,7 @@ mod tests {
     fn what_is_read_back_is_what_was_written() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("histogram.hlog");
-        let log = Log::create(&path, 1_700_000_000_000_000, "a title".to_owned()).unwrap();
+        let log = HistogramLog::create(&path, 1_700_000_000_000_000, "a title".to_owned()).unwrap();
         let mut written = Vec::new();
         for second in 0..20_u64 {
             let mut interval = Interval::new(second % 2 == 1);
@@ -120,7 +125,7 @@ mod tests {
             }
             written.push(interval.clone());
             let from_us = second * 1_000_000;
-            log.push(Stretch { from_us, until_us: from_us + 1_000_000, interval });
+            log.push(TimedInterval { from_us, until_us: from_us + 1_000_000, interval });
         }
         log.finish().unwrap();
         let expect: Vec<_> = written
@@ -146,7 +151,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("histogram.hlog");
         std::fs::write(&path, "precious").unwrap();
-        let refusal = Log::create(&path, 0, String::new()).err().map(|error| error.kind());
+        let refusal = HistogramLog::create(&path, 0, String::new()).err().map(|error| error.kind());
         assert_eq!(refusal, Some(io::ErrorKind::AlreadyExists));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     }

@@ -33,8 +33,8 @@ pub(crate) struct Jtl {
     writer: JoinHandle<io::Result<()>>,
 }
 
-/// What is the same in every line.
-pub(crate) struct Same {
+/// What is the constants in every line.
+pub(crate) struct LineConstants {
     /// The clock's zero on the Unix clock.
     pub(crate) origin_us: u64,
     pub(crate) url: String,
@@ -43,12 +43,12 @@ pub(crate) struct Same {
 impl Jtl {
     /// # Errors
     /// When the file exists or can't be made, or there is no thread.
-    pub(crate) fn create(path: &Path, same: Same) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, constants: LineConstants) -> io::Result<Self> {
         let file = create(path)?;
         let (queue, chunks) = sync_channel(limits::JTL_CHUNKS_MAX);
         let writer = thread::Builder::new()
             .name("jtl".to_owned())
-            .spawn(move || write(file, &same, &chunks))?;
+            .spawn(move || write(file, &constants, &chunks))?;
         Ok(Self { queue, lost: Arc::default(), writer })
     }
 
@@ -103,12 +103,12 @@ impl Drop for Chunks {
     }
 }
 
-fn write(file: File, same: &Same, chunks: &Receiver<Vec<Sample>>) -> io::Result<()> {
+fn write(file: File, constants: &LineConstants, chunks: &Receiver<Vec<Sample>>) -> io::Result<()> {
     let mut out = BufWriter::new(file);
     out.write_all(HEADER.as_bytes())?;
-    let url = field(&same.url);
+    let url = field(&constants.url);
     for sample in chunks.iter().flatten() {
-        line(&mut out, &sample, same.origin_us, &url)?;
+        line(&mut out, &sample, constants.origin_us, &url)?;
     }
     out.flush()
 }
@@ -284,8 +284,8 @@ mod tests {
     fn all_chunks_of_all_threads_are_in_the_file_when_it_is_finished() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("results.jtl");
-        let same = || Same { origin_us: 0, url: "URL".to_owned() };
-        let jtl = Jtl::create(&path, same()).unwrap();
+        let constants = || LineConstants { origin_us: 0, url: "URL".to_owned() };
+        let jtl = Jtl::create(&path, constants()).unwrap();
         let threads: Vec<_> = [0, 1, limits::JTL_CHUNK_SAMPLES, 3 * limits::JTL_CHUNK_SAMPLES + 7]
             .map(|samples| {
                 let mut chunks = jtl.chunks();
@@ -298,7 +298,7 @@ mod tests {
         let lost = jtl.finish().unwrap();
         let lines = std::fs::read_to_string(&path).unwrap().lines().count() as u64;
         assert_eq!(lines + lost, 1 + 8 + 4 * limits::JTL_CHUNK_SAMPLES as u64);
-        let refusal = Jtl::create(&path, same()).err().map(|error| error.kind());
+        let refusal = Jtl::create(&path, constants()).err().map(|error| error.kind());
         assert_eq!(refusal, Some(io::ErrorKind::AlreadyExists));
     }
 

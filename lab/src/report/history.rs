@@ -152,7 +152,7 @@ impl History {
                 *sum += count;
             }
         }
-        let points = sums.into_iter().map(|count| Some(Point::sound(count as f64))).collect();
+        let points = sums.into_iter().map(|count| Some(Point::valid(count as f64))).collect();
         let series = Series { name: "requests".to_owned(), points, published: false };
         Some(((low..=high).map(edge).collect(), series))
     }

@@ -1,18 +1,18 @@
 //! Telling: tables, charts and one page from a folder of results.
 //!
 //! Reads `result.json` files, and the histogram logs beside them; answers texts and pictures. Every row
-//! goes through the gates again, so that an old folder is judged by today's gates, and a row with a doubt
+//! goes through the checks again, so that an old folder is judged by today's checks, and a row with a warning
 //! is told with it.
 //!
-//! Architecture invariant: the page asks nothing of the network, and no figure is told without its doubts.
+//! Architecture invariant: the page asks nothing of the network, and no figure is told without its warnings.
 
 pub mod chart;
 mod charts;
-pub mod folder;
 mod history;
 mod page;
 mod png;
 mod published;
+pub mod results;
 mod scaling;
 pub mod summary;
 mod view;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub use charts::charts;
 pub use page::page;
 pub use png::{Painter, PngError};
-pub use view::View;
+pub use view::CaseView;
 
 use chart::Setting;
 
@@ -51,7 +51,7 @@ pub struct Written {
 ///
 /// # Errors
 /// [`ReportError`].
-pub fn write(views: &[View], out: &Path) -> Result<Written, ReportError> {
+pub fn write(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {
     if out.exists() {
         return Err(ReportError::Exists(out.to_path_buf()));
     }
@@ -69,7 +69,7 @@ pub fn write(views: &[View], out: &Path) -> Result<Written, ReportError> {
     written
 }
 
-fn write_into(views: &[View], out: &Path) -> Result<Written, ReportError> {
+fn write_into(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {
     let pictures = out.join("charts");
     let at = |path: &Path| {
         let path = path.to_path_buf();

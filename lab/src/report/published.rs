@@ -1,8 +1,8 @@
 //! The published results that are drawn behind ours, with the hardware that they hold for.
 
 use super::chart::{Point, Series};
-use crate::gates::Row;
-use crate::gates::published::{Record, Table};
+use crate::validity::Row;
+use crate::validity::published::{Record, Table};
 
 /// One published table.
 struct Source {
@@ -56,12 +56,12 @@ pub(super) struct PublishedRow {
     bytes: u64,
     delay_ms: u64,
     row: Row,
-    doubt: String,
+    warning: String,
 }
 
 /// Which figure of a published row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Figure {
+pub(super) enum PublishedFigure {
     Rate,
     Mean,
     P99,
@@ -82,14 +82,14 @@ fn of_source(source: &'static Source) -> Vec<PublishedRow> {
         let theirs = cell(&["Scenario Name"]).unwrap_or_default();
         let (scenario, _) = source.scenarios.iter().find(|(_, name)| *name == theirs)?;
         let number = |names: &[&str]| cell(names)?.parse().ok();
-        let gates: Vec<&str> = row.doubts().iter().map(|doubt| doubt.gate).collect();
+        let checks: Vec<&str> = row.warnings().iter().map(|warning| warning.check).collect();
         Some(PublishedRow {
             label: source.label,
             scenario,
             users: number(&["Concurrent Users"]),
             bytes: bytes(cell(&["Message Size (Bytes)"])?)?,
             delay_ms: number(&["Back-end Service Delay (ms)"]).map_or(0, u64::from),
-            doubt: gates.join(", "),
+            warning: checks.join(", "),
             row,
         })
     };
@@ -108,7 +108,7 @@ fn bytes(cell: &str) -> Option<u64> {
 
 /// A cell of the matrix; `None` for what the chart's own axis varies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct Cell<'a> {
     pub(super) scenario: &'a str,
     pub(super) users: Option<u32>,
     pub(super) bytes: Option<u64>,
@@ -118,9 +118,9 @@ pub(super) struct Place<'a> {
 /// The published series for a chart whose categories are `keys` (users or sizes, as `along` says).
 pub(super) fn series(
     rows: &[PublishedRow],
-    place: Place<'_>,
+    place: Cell<'_>,
     keys: &[u64],
-    figure: Figure,
+    figure: PublishedFigure,
 ) -> Vec<Series> {
     let fits = |row: &&PublishedRow| {
         row.scenario == place.scenario
@@ -140,12 +140,14 @@ pub(super) fn series(
             };
             let row = found.iter().filter(|row| row.label == label).find(at)?;
             let value = match figure {
-                Figure::Rate => row.row.rate_per_s?.value,
-                Figure::Mean => row.row.mean_ms?.value,
-                Figure::P99 => row.row.percentiles_ms.iter().find(|(p, _)| *p >= 99.0)?.1.value,
-                Figure::Errors => row.row.error_percent?.value,
+                PublishedFigure::Rate => row.row.rate_per_s?.value,
+                PublishedFigure::Mean => row.row.mean_ms?.value,
+                PublishedFigure::P99 => {
+                    row.row.percentiles_ms.iter().find(|(p, _)| *p >= 99.0)?.1.value
+                }
+                PublishedFigure::Errors => row.row.error_percent?.value,
             };
-            Some(Point { value, doubt: row.doubt.clone() })
+            Some(Point { value, warning: row.warning.clone() })
         });
         let points: Vec<Option<Point>> = points.collect();
         let some = points.iter().any(Option::is_some);
@@ -168,23 +170,24 @@ mod tests {
     fn series_follow_users_and_sizes_and_carry_their_doubts() {
         let rows = rows();
         let place =
-            Place { scenario: "choreo-connect", users: None, bytes: Some(1_024), delay_ms: 0 };
-        let along_users = series(&rows, place, &[10, 50, 60], Figure::Rate);
+            Cell { scenario: "choreo-connect", users: None, bytes: Some(1_024), delay_ms: 0 };
+        let along_users = series(&rows, place, &[10, 50, 60], PublishedFigure::Rate);
         let of = |series: &[Series]| -> Vec<Option<(f64, String)>> {
             let points = series[0].points.iter();
-            points.map(|p| p.as_ref().map(|p| (p.value, p.doubt.clone()))).collect()
+            points.map(|p| p.as_ref().map(|p| (p.value, p.warning.clone()))).collect()
         };
         let law = || "littles-law".to_owned();
         let expect = [Some((2_323.7, law())), Some((3_102.9, law())), None];
         assert_eq!(of(&along_users), expect);
-        let place = Place { scenario: "cbr", users: Some(100), bytes: None, delay_ms: 0 };
-        let along_sizes = series(&rows, place, &[500, 10_000], Figure::Rate);
+        let place = Cell { scenario: "cbr", users: Some(100), bytes: None, delay_ms: 0 };
+        let along_sizes = series(&rows, place, &[500, 10_000], PublishedFigure::Rate);
         assert_eq!(
             of(&along_sizes),
             [Some((5_664.0, String::new())), Some((1_159.0, String::new()))]
         );
         assert!(
-            series(&rows, Place { scenario: "other", ..place }, &[500], Figure::Rate).is_empty()
+            series(&rows, Cell { scenario: "other", ..place }, &[500], PublishedFigure::Rate)
+                .is_empty()
         );
     }
 }

@@ -9,7 +9,7 @@ use crate::result::CaseResult;
 
 /// One case of a results folder.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct StoredResult {
     /// The `result.json`.
     pub file: PathBuf,
     pub result: CaseResult,
@@ -21,7 +21,7 @@ pub struct Found {
 /// # Errors
 /// A sentence with the name: a folder or file that can't be read, a file that is no result, nothing found,
 /// or more than [`limits::LAB_TABLE_ROWS_MAX`].
-pub fn read(folder: &Path) -> Result<Vec<Found>, String> {
+pub fn read(folder: &Path) -> Result<Vec<StoredResult>, String> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
@@ -48,7 +48,7 @@ pub fn read(folder: &Path) -> Result<Vec<Found>, String> {
     files.sort_by_cached_key(|file| natural(&file.to_string_lossy()));
     files
         .into_iter()
-        .map(|file| CaseResult::read(&file).map(|result| Found { file, result }))
+        .map(|file| CaseResult::read(&file).map(|result| StoredResult { file, result }))
         .collect()
 }
 
@@ -56,12 +56,14 @@ pub fn read(folder: &Path) -> Result<Vec<Found>, String> {
 ///
 /// # Errors
 /// A sentence: `only` is no regular expression, or finds nothing.
-pub fn chosen(found: Vec<Found>, only: Option<&str>) -> Result<Vec<Found>, String> {
+pub fn chosen(found: Vec<StoredResult>, only: Option<&str>) -> Result<Vec<StoredResult>, String> {
     let Some(only) = only else { return Ok(found) };
     let pattern = Regex::new(only).map_err(|error| format!("--only: {error}"))?;
-    let name = |one: &Found| format!("{}/{}", one.result.case.id, one.result.case.repetition);
+    let name =
+        |one: &StoredResult| format!("{}/{}", one.result.case.id, one.result.case.repetition);
     let example = found.first().map(name).unwrap_or_default();
-    let kept: Vec<Found> = found.into_iter().filter(|one| pattern.is_match(&name(one))).collect();
+    let kept: Vec<StoredResult> =
+        found.into_iter().filter(|one| pattern.is_match(&name(one))).collect();
     if kept.is_empty() {
         return Err(format!("--only {only}: no case is called so; the first one is {example}"));
     }
@@ -78,20 +80,20 @@ fn is_unfinished(name: &str) -> bool {
 
 /// A key that sorts digits by their value, as `sort -V` does.
 #[must_use]
-pub fn natural(text: &str) -> Vec<Part> {
+pub fn natural(text: &str) -> Vec<NaturalKey> {
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         if digits > 0 {
             let (number, after) = rest.split_at(digits);
-            parts.push(Part::Number(number.parse().unwrap_or(u64::MAX)));
+            parts.push(NaturalKey::Number(number.parse().unwrap_or(u64::MAX)));
             rest = after;
         }
         let words = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
         if words > 0 {
             let (word, after) = rest.split_at(words);
-            parts.push(Part::Word(word.to_owned()));
+            parts.push(NaturalKey::Word(word.to_owned()));
             rest = after;
         }
     }
@@ -100,7 +102,7 @@ pub fn natural(text: &str) -> Vec<Part> {
 
 /// A run of digits, or of anything else.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum NaturalKey {
     Number(u64),
     Word(String),
 }
@@ -113,13 +115,13 @@ mod tests {
     #[test]
     fn a_case_under_way_and_tries_that_failed_are_no_results() {
         let folder = tempfile::tempdir().unwrap();
-        let sound = crate::result::tests::sample().to_json();
+        let valid = crate::result::tests::sample().to_json();
         for (name, text) in [
-            ("1", sound.as_str()),
-            ("1.failed-1", sound.as_str()),
-            ("1.failed-12", sound.as_str()),
+            ("1", valid.as_str()),
+            ("1.failed-1", valid.as_str()),
+            ("1.failed-12", valid.as_str()),
             ("2.partial", ""),
-            ("v1.partial-load", sound.as_str()),
+            ("v1.partial-load", valid.as_str()),
         ] {
             let place = folder.path().join("forward/nginx").join(name);
             std::fs::create_dir_all(&place).unwrap();

@@ -1,24 +1,24 @@
-//! A case as tables and charts see it: its figures with their names, and today's doubts about it.
+//! A case as tables and charts see it: its figures with their names, and today's warnings about it.
 
 use serde_json::Value;
 
-use crate::gates::measured;
-use crate::report::folder::Found;
-use crate::result::{CaseResult, Doubt, State, Use};
+use crate::report::results::StoredResult;
+use crate::result::{CaseResult, State, Use, Warning};
+use crate::validity::measured;
 
-/// A case with its doubts.
+/// A case with its warnings.
 #[derive(Clone, Debug)]
-pub struct View {
-    pub found: Found,
-    /// What the gates say today, and what the run could not do.
-    pub doubts: Vec<Doubt>,
+pub struct CaseView {
+    pub found: StoredResult,
+    /// What the checks say today, and what the run could not do.
+    pub warnings: Vec<Warning>,
 }
 
-impl View {
+impl CaseView {
     #[must_use]
-    pub fn new(found: Found) -> Self {
-        let doubts = measured::doubts(&found.result);
-        Self { found, doubts }
+    pub fn new(found: StoredResult) -> Self {
+        let warnings = measured::warnings(&found.result);
+        Self { found, warnings }
     }
 
     #[must_use]
@@ -34,8 +34,8 @@ impl View {
 
     /// A figure as the published pipeline makes it: whole milliseconds, two significant digits.
     #[must_use]
-    pub fn quantised(&self, name: &str) -> Option<f64> {
-        self.result().load.get("quantised")?.get(name).and_then(Value::as_f64)
+    pub fn published(&self, name: &str) -> Option<f64> {
+        self.result().load.get("published")?.get(name).and_then(Value::as_f64)
     }
 
     /// User and system CPU time of the target per request, in microseconds.
@@ -51,22 +51,22 @@ impl View {
 
     /// Whether its figures may be taken at face value.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
-        self.result().state == State::Measured && self.doubts.is_empty()
+    pub fn is_valid(&self) -> bool {
+        self.result().state == State::Measured && self.warnings.is_empty()
     }
 
     /// What stands beside the row: why there are no figures, or what speaks against them.
     #[must_use]
-    pub fn beside(&self) -> String {
+    pub fn remarks(&self) -> String {
         let result = self.result();
         let reason = || result.reason.clone().unwrap_or_default();
         match result.state {
             State::NotServed => format!("not served: {}", reason()),
             State::Failed => format!("failed: {}", reason()),
             State::Measured => {
-                let told = self.doubts.iter().map(|doubt| {
-                    let Doubt { gate, message } = doubt;
-                    format!("{gate}: {message}")
+                let told = self.warnings.iter().map(|warning| {
+                    let Warning { check, message } = warning;
+                    format!("{check}: {message}")
                 });
                 told.collect::<Vec<_>>().join("; ")
             }

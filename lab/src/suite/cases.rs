@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::suite::{Order, Suite};
+use super::definition::{Order, Suite};
 use crate::result::Case;
 
 /// A target with its heap and the swept setting: what a column of a comparison is.
@@ -130,7 +130,7 @@ pub(crate) fn settings(suite: &Suite, case: &Case) -> BTreeMap<String, String> {
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 mod tests {
     use super::*;
-    use crate::matrix::file::Source;
+    use crate::suite::source::Source;
 
     const SUITE: &str = "name = 'small'\n[matrix]\ntargets = ['backend', 'nginx']\n\
         scenarios = ['forward']\nusers = [1, 2]\nbytes = [50]\nrepetitions = 2\n\

@@ -4,10 +4,10 @@
 use std::fmt::{self, Write};
 use std::path::Path;
 
-use super::suite::Suite;
+use super::definition::Suite;
 use super::{Source, scenario};
-use crate::gates::measured;
 use crate::result::{CaseResult, State};
+use crate::validity::measured;
 
 const SUITE: &str = include_str!("../../../suites/cost.toml");
 /// The line of it that names the target.
@@ -27,11 +27,11 @@ pub fn suite(target: &str) -> Result<Suite, String> {
     Suite::from_source(Source { name: Path::new("cost.toml").to_owned(), text })
 }
 
-/// What one policy costs, over its repetitions without doubts.
+/// What one policy costs, over its repetitions without warnings.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Price {
+pub struct PolicyCost {
     pub scenario: String,
-    /// Why there are no figures: it isn't served, or every repetition has a doubt.
+    /// Why there are no figures: it isn't served, or every repetition has a warning.
     pub reason: Option<String>,
     /// Microseconds of the target's CPU time per request: least, mean, most.
     pub cpu_us: Option<Spread>,
@@ -40,8 +40,8 @@ pub struct Price {
     /// Resident memory while the load is on, in bytes.
     pub rss_bytes: Option<Spread>,
     pub rate_per_s: Option<Spread>,
-    /// Repetitions with a doubt, and all.
-    pub doubted: (usize, usize),
+    /// Repetitions with a warning, and all.
+    pub flagged: (usize, usize),
 }
 
 /// Least, mean and most of some repetitions.
@@ -63,49 +63,55 @@ impl Spread {
     }
 }
 
-/// One price per scenario, in the order of the suite.
+/// One cost_of per scenario, in the order of the suite.
 #[must_use]
-pub fn prices<'r>(suite: &Suite, results: impl IntoIterator<Item = &'r CaseResult>) -> Vec<Price> {
+pub fn policy_costs<'r>(
+    suite: &Suite,
+    results: impl IntoIterator<Item = &'r CaseResult>,
+) -> Vec<PolicyCost> {
     let results: Vec<&CaseResult> = results.into_iter().collect();
-    let price = |scenario: &scenario::Scenario| {
+    let cost_of = |scenario: &scenario::Scenario| {
         let of: Vec<&CaseResult> =
             results.iter().filter(|found| found.case.scenario == scenario.name).copied().collect();
         let measured = || of.iter().filter(|found| found.state == State::Measured);
-        let doubts = |found: &CaseResult| measured::doubts(found);
-        let sound = || measured().filter(|found| doubts(found).is_empty());
+        let warnings = |found: &CaseResult| measured::warnings(found);
+        let valid = || measured().filter(|found| warnings(found).is_empty());
         let used = |figure: fn(&crate::result::Use) -> f64| {
-            Spread::of(sound().filter_map(|found| found.target_use.as_ref()).map(figure))
+            Spread::of(valid().filter_map(|found| found.target_use.as_ref()).map(figure))
         };
-        let figure = |name: &str| Spread::of(sound().filter_map(|found| found.figure(name)));
-        let doubt = || {
-            let first = measured().flat_map(|found| doubts(found)).next();
-            first.map(|doubt| format!("doubted: {}: {}", doubt.gate, doubt.message))
+        let figure = |name: &str| Spread::of(valid().filter_map(|found| found.figure(name)));
+        let warning = || {
+            let first = measured().flat_map(|found| warnings(found)).next();
+            first.map(|warning| format!("flagged: {}: {}", warning.check, warning.message))
         };
-        Price {
+        PolicyCost {
             scenario: scenario.name.clone(),
-            reason: of.iter().find_map(|found| found.reason.clone()).or_else(doubt),
+            reason: of.iter().find_map(|found| found.reason.clone()).or_else(warning),
             cpu_us: used(|used| used.cpu_user_us + used.cpu_system_us),
             p50_ms: figure("p50_ms"),
             p99_ms: figure("p99_ms"),
             rss_bytes: used(|used| used.rss_mean_bytes as f64),
             rate_per_s: figure("throughput_per_s"),
-            doubted: (measured().count() - sound().count(), measured().count()),
+            flagged: (measured().count() - valid().count(), measured().count()),
         }
     };
-    suite.scenarios.iter().map(price).collect()
+    suite.scenarios.iter().map(cost_of).collect()
 }
 
 /// For people: each policy beside the target without any.
 #[must_use]
-pub fn table(suite: &Suite, prices: &[Price]) -> String {
+pub fn table(suite: &Suite, policy_costs: &[PolicyCost]) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = write_table(&mut text, suite, prices);
+    let _ = write_table(&mut text, suite, policy_costs);
     text
 }
 
-fn write_table(out: &mut String, suite: &Suite, prices: &[Price]) -> fmt::Result {
-    let none = prices.iter().find(|price| price.scenario == NONE).and_then(|price| price.cpu_us);
+fn write_table(out: &mut String, suite: &Suite, policy_costs: &[PolicyCost]) -> fmt::Result {
+    let none = policy_costs
+        .iter()
+        .find(|cost_of| cost_of.scenario == NONE)
+        .and_then(|cost_of| cost_of.cpu_us);
     let name = |scenario: &str| match suite.scenario(scenario) {
         Some(_) if scenario == NONE => "none".to_owned(),
         Some(known) => known.display.clone(),
@@ -121,36 +127,36 @@ fn write_table(out: &mut String, suite: &Suite, prices: &[Price]) -> fmt::Result
         "p99 ms",
         "RSS MiB",
         "req/s",
-        "doubts"
+        "warnings"
     )?;
-    for price in prices {
-        let policy = name(&price.scenario);
-        let Some(cpu) = price.cpu_us else {
-            let reason = price.reason.as_deref().unwrap_or("nothing was measured");
+    for cost_of in policy_costs {
+        let policy = name(&cost_of.scenario);
+        let Some(cpu) = cost_of.cpu_us else {
+            let reason = cost_of.reason.as_deref().unwrap_or("nothing was measured");
             writeln!(out, "{policy:<18}  {}", reason.lines().next().unwrap_or_default())?;
             continue;
         };
         let half = (cpu.most - cpu.least) / 2.0;
         let own = format!("{:.1} +-{half:.1}", cpu.mean);
         let more = match none {
-            Some(none) if price.scenario != NONE => {
+            Some(none) if cost_of.scenario != NONE => {
                 let more = cpu.mean - none.mean;
                 format!("{more:+.1} ({:+.0} %)", more / none.mean * 100.0)
             }
             Some(_) | None => String::new(),
         };
         let mean = |spread: Option<Spread>| spread.map_or(0.0, |spread| spread.mean);
-        let (p50, p99) = (mean(price.p50_ms), mean(price.p99_ms));
-        let (rss, rate) = (mean(price.rss_bytes) / 1_048_576.0, mean(price.rate_per_s));
-        let doubts = format!("{}/{}", price.doubted.0, price.doubted.1);
+        let (p50, p99) = (mean(cost_of.p50_ms), mean(cost_of.p99_ms));
+        let (rss, rate) = (mean(cost_of.rss_bytes) / 1_048_576.0, mean(cost_of.rate_per_s));
+        let warnings = format!("{}/{}", cost_of.flagged.0, cost_of.flagged.1);
         writeln!(
             out,
-            "{policy:<18}{own:>17}{more:>17}{p50:>10.2}{p99:>10.2}{rss:>10.1}{rate:>11.0}{doubts:>9}"
+            "{policy:<18}{own:>17}{more:>17}{p50:>10.2}{p99:>10.2}{rss:>10.1}{rate:>11.0}{warnings:>9}"
         )?;
     }
     writeln!(
         out,
-        "doubts: repetitions with one, of all; they are left out, and their result.json says why.\n+-: half of what the repetitions differ by"
+        "warnings: repetitions with one, of all; they are left out, and their result.json says why.\n+-: half of what the repetitions differ by"
     )
 }
 
@@ -160,12 +166,12 @@ mod tests {
     use super::*;
     use crate::result::{Use, tests::sample};
 
-    fn result(scenario: &str, cpu_us: f64, doubted: bool) -> CaseResult {
+    fn result(scenario: &str, cpu_us: f64, flagged: bool) -> CaseResult {
         let mut found = sample();
         found.case.scenario = scenario.to_owned();
         found.target_use = Some(Use { cpu_user_us: cpu_us, ..Use::default() });
-        found.doubts.clear();
-        if doubted {
+        found.warnings.clear();
+        if flagged {
             (found.load["requests"], found.load["errors"]) = (1_000.into(), 500.into());
         }
         found
@@ -186,15 +192,15 @@ mod tests {
             result("forward-tls", 20.0, true),
             unserved,
         ];
-        let text = table(&suite, &prices(&suite, &results));
+        let text = table(&suite, &policy_costs(&suite, &results));
         let row = |begins: &str| {
             let line = text.lines().find(|line| line.starts_with(begins)).unwrap();
             line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
         };
         assert!(row("none").starts_with("none 10.0 +-1.0 0.00"), "{text}");
         assert!(row("JWT, cached").starts_with("JWT, cached 15.0 +-0.0 +5.0 (+50 %)"), "{text}");
-        assert!(row("JWT, cached").ends_with("1/2"), "a doubted repetition doesn't count: {text}");
-        assert!(row("Forward (TLS)").starts_with("Forward (TLS) doubted: errors: "), "{text}");
+        assert!(row("JWT, cached").ends_with("1/2"), "a flagged repetition doesn't count: {text}");
+        assert!(row("Forward (TLS)").starts_with("Forward (TLS) flagged: errors: "), "{text}");
         assert_eq!(row("Without metrics"), "Without metrics it can't");
         assert_eq!(row("JWT, uncached"), "JWT, uncached nothing was measured");
     }

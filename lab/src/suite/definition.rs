@@ -9,12 +9,12 @@ use crate::limits::LOAD_TIMEOUT_S_MAX;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::{Source, duration};
 use super::fingerprint;
+use super::parse::{self, File};
 use super::scenario::Scenario;
-use super::written::{self, File};
+use super::source::{Source, duration};
 use crate::load::Shape;
-use crate::target::declared::Declared;
+use crate::target::definition::Target;
 
 /// A suite, with the scenarios and targets that it names.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct Suite {
     pub set: BTreeMap<String, BTreeMap<String, String>>,
     pub sweep: Option<Sweep>,
     pub scenarios: Vec<Scenario>,
-    pub targets: Vec<Declared>,
+    pub targets: Vec<Target>,
     /// Everything that was read, for the hash and for the run's folder.
     pub sources: Vec<Source>,
 }
@@ -135,14 +135,14 @@ pub struct Sweep {
 /// A value of a setting: written as it is, used as text.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "a setting is a text, a number, `true` or `false`")]
-pub(crate) enum Setting {
+pub(crate) enum SettingValue {
     Flag(bool),
     Whole(i64),
     Number(f64),
     Text(String),
 }
 
-impl Setting {
+impl SettingValue {
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Flag(flag) => flag.to_string(),
@@ -172,13 +172,13 @@ impl Suite {
     pub fn from_source(source: Source) -> Result<Self, String> {
         let file: File = source.parse()?;
         let folder = source.name.parent().map_or_else(PathBuf::new, Path::to_owned);
-        let targets = written::targets(&source, &file, &folder)?;
-        let scenarios = written::scenarios(&source, &file, &targets)?;
-        written::check(&source, &file, &targets, &scenarios)?;
-        let set = written::settings(&source, &file, &targets)?;
-        let sweep = written::sweep(&source, &file, &targets)?;
-        let limits = written::limits(&source, &file.limits)?;
-        let backend = written::backend(&source, &file)?;
+        let targets = parse::targets(&source, &file, &folder)?;
+        let scenarios = parse::scenarios(&source, &file, &targets)?;
+        parse::check(&source, &file, &targets, &scenarios)?;
+        let set = parse::settings(&source, &file, &targets)?;
+        let sweep = parse::sweep(&source, &file, &targets)?;
+        let limits = parse::limits(&source, &file.limits)?;
+        let backend = parse::backend(&source, &file)?;
         let shipped = Source { name: "scenarios".into(), text: fingerprint::scenarios(&scenarios) };
         let mut sources = vec![source, shipped];
         sources.extend(targets.iter().map(|target| target.source.clone()));
@@ -219,7 +219,7 @@ impl Suite {
         self.scenarios.iter().find(|scenario| scenario.name == name)
     }
 
-    pub(crate) fn target(&self, name: &str) -> Option<&Declared> {
+    pub(crate) fn target(&self, name: &str) -> Option<&Target> {
         self.targets.iter().find(|target| target.name == name)
     }
 }

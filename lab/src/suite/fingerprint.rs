@@ -1,4 +1,4 @@
-//! Hashes that tell whether two results stand on the same configuration.
+//! Hashes that on_event whether two results stand on the same configuration.
 //!
 //! A suite's covers the suite, the scenarios that it names and its targets in a canonical form, so that
 //! comments, blanks and the order of keys make no difference. A case's covers that, and the target's
@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-use super::file::Source;
 use super::scenario::Scenario;
-use crate::target::declared::Declared;
+use super::source::Source;
+use crate::target::definition::Target;
 use crate::target::running::rendered;
 
 /// SHA-256 in hexadecimal digits.
@@ -46,7 +46,7 @@ pub(crate) fn scenarios(scenarios: &[Scenario]) -> String {
 /// `suite`: the hash of the suite. `settings`: what the target is told for this case.
 pub(crate) fn of_case(
     suite: &str,
-    target: &Declared,
+    target: &Target,
     scenario: &Scenario,
     settings: &BTreeMap<String, String>,
 ) -> String {
@@ -60,8 +60,8 @@ pub(crate) fn of_case(
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 mod tests {
     use super::*;
-    use crate::matrix::cases;
-    use crate::matrix::suite::Suite;
+    use crate::suite::cases;
+    use crate::suite::definition::Suite;
 
     const SUITE: &str = "name = 'small'\n[matrix]\ntargets = ['nginx']\nscenarios = ['forward']\n\
         users = [1]\nbytes = [50]\n[time]\nwarm_up = '1s'\nmeasure = '1s'\n[sweep]\n\

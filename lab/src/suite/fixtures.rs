@@ -1,6 +1,6 @@
 //! What all targets of a run stand on: one certificate, one signing key, the tokens, the payloads.
 //!
-//! Made below the run's `ground/` when something needs it first, and found there by a resumed run. The
+//! Made below the run's `fixtures/` when something needs it first, and found there by a resumed run. The
 //! keys are for this run alone.
 
 use std::fs;
@@ -17,10 +17,10 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
 use super::buy_stocks;
-use super::scenario::{PayloadShape, Scenario, TokenKind, Tokens};
+use super::scenario::{Scenario, ScenarioPayload, TokenKind, Tokens};
 use crate::load::Payload;
-use crate::payload::Shape;
-use crate::target::render::Values;
+use crate::payload::JsonShape;
+use crate::target::template::Values;
 
 const ISSUER: &str = "https://localhost:9443/oauth2/token";
 const KID: &str = "lab";
@@ -28,35 +28,35 @@ const KID: &str = "lab";
 const CLAIMS: &str = r#"{"iss":"https://localhost:9443/oauth2/token","sub":"admin@carbon.super","aud":"PerformanceTestAPP","azp":"PerformanceTestAPP","client_id":"PerformanceTestAPP","scope":"am_application_scope default","keytype":"PRODUCTION","exp":4102444800}"#;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Ground {
+pub(crate) struct Fixtures {
     folder: PathBuf,
     /// The program that signs tokens.
     penstock: PathBuf,
     seed: u64,
 }
 
-impl Ground {
+impl Fixtures {
     /// # Errors
     /// A sentence: the folder can't be written, or a key can't be made.
     pub(crate) fn prepare(folder: PathBuf, penstock: &Path, seed: u64) -> Result<Self, String> {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let ground = Self { folder, penstock: penstock.to_owned(), seed };
-        if !ground.file("tls.pair").is_file() {
+        let fixtures = Self { folder, penstock: penstock.to_owned(), seed };
+        if !fixtures.file("tls.pair").is_file() {
             let now_s = SystemClock::new().now().unix_s;
             let hosts = ["localhost", "127.0.0.1", "::1"];
             let (certificate, key) = wire::tls::generate_self_signed(&hosts, now_s)
                 .map_err(|error| format!("a certificate can't be made: {error}"))?;
-            ground.keep("tls.crt", certificate.as_bytes())?;
-            ground.keep("tls.key", key.as_bytes())?;
-            ground.keep("tls.pair", (certificate + &key).as_bytes())?;
+            fixtures.keep("tls.crt", certificate.as_bytes())?;
+            fixtures.keep("tls.key", key.as_bytes())?;
+            fixtures.keep("tls.pair", (certificate + &key).as_bytes())?;
         }
-        if !ground.file("token.jwks").is_file() {
-            ground.make_token_key()?;
+        if !fixtures.file("token.jwks").is_file() {
+            fixtures.make_token_key()?;
         }
-        Ok(ground)
+        Ok(fixtures)
     }
 
-    /// The values of [`crate::target::render::GROUND`] that are the same for a whole run.
+    /// The values of [`crate::target::template::BUILT_IN`] that are the same for a whole run.
     pub(crate) fn values(&self, backend_port: u16) -> Result<Values, String> {
         let path = |name: &str| self.file(name).display().to_string();
         let jwks = self.file("token.jwks");
@@ -111,11 +111,11 @@ impl Ground {
         let bytes = usize::try_from(bytes).map_err(|error| error.to_string())?;
         let made = |shape| Ok(Payload::Made { shape, bytes });
         match scenario.payload {
-            PayloadShape::None => Ok(Payload::None),
-            PayloadShape::Array => made(Shape::Array),
-            PayloadShape::Simple => made(Shape::Simple),
-            PayloadShape::Object => made(Shape::Object),
-            PayloadShape::BuyStocks => {
+            ScenarioPayload::None => Ok(Payload::None),
+            ScenarioPayload::Array => made(JsonShape::Array),
+            ScenarioPayload::Simple => made(JsonShape::Simple),
+            ScenarioPayload::Object => made(JsonShape::Object),
+            ScenarioPayload::BuyStocks => {
                 let name = format!("{bytes}B_buyStocks.xml");
                 if !self.file(&name).is_file() {
                     self.keep(&name, buy_stocks::make(bytes)?.as_bytes())?;

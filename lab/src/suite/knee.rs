@@ -8,7 +8,7 @@ use crate::knee::By;
 
 /// What is the same at each level.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct LevelSetup {
     /// A shipped target's name, or the path of a file ending in `.toml`.
     pub target: String,
     /// A shipped scenario's name.
@@ -21,7 +21,7 @@ pub struct Ground {
     pub measure: Duration,
 }
 
-impl Ground {
+impl LevelSetup {
     /// The suite of a level: target, backend and generator are started for it and pinned as in suites/cost.toml.
     ///
     /// # Errors
@@ -70,21 +70,21 @@ mod tests {
     use super::*;
     use crate::load::Shape;
 
-    fn ground(target: &str, scenario: &str) -> Ground {
+    fn setup(target: &str, scenario: &str) -> LevelSetup {
         let (target, scenario) = (target.to_owned(), scenario.to_owned());
         let (warm_up, measure) = (Duration::from_millis(1_500), Duration::from_secs(10));
-        Ground { target, scenario, bytes: 1_024, users: 200, threads: 1, warm_up, measure }
+        LevelSetup { target, scenario, bytes: 1_024, users: 200, threads: 1, warm_up, measure }
     }
 
     #[test]
     fn a_level_is_a_suite_of_one_case() {
-        let suite = ground("nginx", "forward").suite(By::Rate, 1_234.5).unwrap();
+        let suite = setup("nginx", "forward").suite(By::Rate, 1_234.5).unwrap();
         assert_eq!(suite.load.shape, Shape::Arrivals { rate_per_s: 1_234.5 });
         assert_eq!(
             (suite.matrix.users.as_slice(), suite.time.warm_up.as_millis()),
             (&[200][..], 1_500)
         );
-        let suite = ground("nginx", "forward").suite(By::Users, 37.0).unwrap();
+        let suite = setup("nginx", "forward").suite(By::Users, 37.0).unwrap();
         assert_eq!(
             (suite.load.shape, suite.matrix.users.as_slice()),
             (Shape::default(), &[37][..])
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_refused_by_name() {
         let refused = |target: &str, scenario: &str| {
-            ground(target, scenario).suite(By::Users, 1.0).unwrap_err()
+            setup(target, scenario).suite(By::Users, 1.0).unwrap_err()
         };
         assert!(refused("ngnix", "forward").contains("`nginx`"));
         assert!(refused("nginx", "forwrad").contains("`forward`"));

@@ -13,16 +13,16 @@
 mod buy_stocks;
 pub mod cases;
 pub mod cost;
-pub(crate) mod file;
+pub mod definition;
 mod fingerprint;
-mod folder;
-mod ground;
+mod fixtures;
 pub mod knee;
+mod parse;
+mod run_folder;
 mod runner;
 pub mod scenario;
-pub mod suite;
+pub(crate) mod source;
 mod time;
-mod written;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,13 +30,13 @@ use std::time::Duration;
 use base::{Clock, SystemClock};
 use regex::Regex;
 
-pub use file::Source;
-pub use folder::About;
-pub use suite::Suite;
+pub use definition::Suite;
+pub use run_folder::About;
+pub use source::Source;
 
 use crate::load::{Progress, Stop};
 use crate::result::{Case, CaseResult, State};
-use folder::Folder;
+use run_folder::RunFolder;
 use runner::Runner;
 
 /// What to run, and where to.
@@ -57,7 +57,7 @@ pub struct Run {
 
 /// Why a suite could not be run. A case that breaks is a result instead.
 #[derive(Debug, thiserror::Error)]
-pub enum Failed {
+pub enum RunError {
     /// What was asked for can't be done: exit 2.
     #[error("{0}")]
     Usage(String),
@@ -82,7 +82,7 @@ pub enum Event<'e> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     pub measured: usize,
-    pub doubted: usize,
+    pub flagged: usize,
     pub not_served: usize,
     pub failed: usize,
     /// Cases that were there already.
@@ -94,8 +94,12 @@ pub struct Summary {
 /// Runs a suite. Not to be called from within a tokio runtime, since it blocks.
 ///
 /// # Errors
-/// [`Failed`]: bad arguments, another suite's folder, or one that can't be written.
-pub fn run(suite: &Suite, run: &Run, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Summary, Failed> {
+/// [`RunError`]: bad arguments, another suite's folder, or one that can't be written.
+pub fn run(
+    suite: &Suite,
+    run: &Run,
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> Result<Summary, RunError> {
     let wanted = chosen(suite, run.only.as_deref())?;
     let clock = SystemClock::new();
     let about = About {
@@ -106,25 +110,25 @@ pub fn run(suite: &Suite, run: &Run, tell: &mut dyn FnMut(&Event<'_>)) -> Result
         started: time::rfc3339(clock.now().unix_s),
         command: run.command.clone(),
     };
-    let folder = Folder::open(&run.out, suite, run.resume, &about)?;
+    let folder = RunFolder::open(&run.out, suite, run.resume, &about)?;
     let (done, to_do): (Vec<Case>, Vec<Case>) =
         wanted.into_iter().partition(|case| folder.is_done(case));
     let mut estimate = Estimate::new(suite, &to_do);
     let cases = to_do.len();
     let not_served = cases - estimate.to_measure;
-    tell(&Event::Plan { cases, done: done.len(), not_served, left: estimate.left() });
+    on_event(&Event::Plan { cases, done: done.len(), not_served, left: estimate.left() });
     let mut summary = Summary { kept: done.len(), ..Summary::default() };
     let mut runner = Runner::new(run, suite, folder)?;
     for (number, case) in (1..).zip(&to_do) {
-        tell(&Event::Begin { case, number, cases, left: estimate.left() });
+        on_event(&Event::Begin { case, number, cases, left: estimate.left() });
         let began_us = clock.now_us();
-        let Some(found) = runner.case(case, tell)? else {
+        let Some(found) = runner.case(case, on_event)? else {
             summary.interrupted = true;
             break;
         };
         estimate.over(&found, Duration::from_micros(clock.now_us().saturating_sub(began_us)));
         summary.count(&found);
-        tell(&Event::End(&found));
+        on_event(&Event::End(&found));
         if run.stop.is_stopped() && number < cases {
             summary.interrupted = true;
             break;
@@ -136,16 +140,16 @@ pub fn run(suite: &Suite, run: &Run, tell: &mut dyn FnMut(&Event<'_>)) -> Result
 /// The cases that `only` finds.
 ///
 /// # Errors
-/// [`Failed::Usage`]: `only` is no regular expression, or finds nothing.
-pub fn chosen(suite: &Suite, only: Option<&str>) -> Result<Vec<Case>, Failed> {
+/// [`RunError::Usage`]: `only` is no regular expression, or finds nothing.
+pub fn chosen(suite: &Suite, only: Option<&str>) -> Result<Vec<Case>, RunError> {
     let all = cases::all(suite);
     let Some(only) = only else { return Ok(all) };
-    let pattern = Regex::new(only).map_err(|error| Failed::Usage(format!("--only: {error}")))?;
+    let pattern = Regex::new(only).map_err(|error| RunError::Usage(format!("--only: {error}")))?;
     let name = |case: &Case| format!("{}/{}", case.id, case.repetition);
     let example = all.first().map(name).unwrap_or_default();
     let found: Vec<Case> = all.into_iter().filter(|case| pattern.is_match(&name(case))).collect();
     if found.is_empty() {
-        return Err(Failed::Usage(format!(
+        return Err(RunError::Usage(format!(
             "--only {only}: no case is called so; the first one is {example}"
         )));
     }
@@ -157,7 +161,7 @@ impl Summary {
         match found.state {
             State::Measured => {
                 self.measured += 1;
-                self.doubted += usize::from(!found.doubts.is_empty());
+                self.flagged += usize::from(!found.warnings.is_empty());
             }
             State::NotServed => self.not_served += 1,
             State::Failed => self.failed += 1,

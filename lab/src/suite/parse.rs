@@ -9,11 +9,13 @@ use crate::limits::{ECHO_DELAY_MS_MAX, LOAD_USERS_MAX, PAYLOAD_BYTES_MAX};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::Source;
+use super::definition::{
+    Cores, LIMITED, Limit, LoadPart, Order, Restart, SettingValue, Sweep, Time,
+};
 use super::scenario::{self, Scenario};
-use super::suite::{Cores, LIMITED, Limit, LoadPart, Order, Restart, Setting, Sweep, Time};
+use super::source::Source;
 use crate::load;
-use crate::target::declared::{self, Declared};
+use crate::target::definition::{self, Target};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,11 +34,11 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) limits: BTreeMap<Spanned<String>, LimitFile>,
     #[serde(default)]
-    set: BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Setting>>,
+    set: BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, SettingValue>>,
     #[serde(default)]
     sweep: Option<SweepFile>,
     #[serde(default)]
-    scenario: Vec<scenario::Written>,
+    scenario: Vec<scenario::ScenarioEntry>,
 }
 
 #[derive(Deserialize)]
@@ -78,26 +80,22 @@ pub(super) struct LimitFile {
 #[serde(deny_unknown_fields)]
 struct SweepFile {
     setting: Spanned<String>,
-    values: Vec<Spanned<Setting>>,
+    values: Vec<Spanned<SettingValue>>,
 }
 
 /// The targets that the suite names. Cases find them by the names in their files, so those differ.
-pub(super) fn targets(
-    source: &Source,
-    file: &File,
-    folder: &Path,
-) -> Result<Vec<Declared>, String> {
-    source.check_twice(&file.matrix.targets)?;
-    let mut targets: Vec<Declared> = Vec::new();
+pub(super) fn targets(source: &Source, file: &File, folder: &Path) -> Result<Vec<Target>, String> {
+    source.check_duplicates(&file.matrix.targets)?;
+    let mut targets: Vec<Target> = Vec::new();
     for written in &file.matrix.targets {
-        let names = declared::SHIPPED.iter().map(|(name, _)| *name);
-        let target = declared::find(written.get_ref(), folder)?
-            .ok_or_else(|| source.refuse_name(written, "target", names))?;
+        let names = definition::SHIPPED.iter().map(|(name, _)| *name);
+        let target = definition::find(written.get_ref(), folder)?
+            .ok_or_else(|| source.unknown_name(written, "target", names))?;
         if targets.iter().any(|other| other.name == target.name) {
             let name = &target.name;
             let message =
                 format!("a second target is called `{name}`: the first one would run twice");
-            return Err(source.refuse(written, &message, "give it another `name` in its file"));
+            return Err(source.error_at(written, &message, "give it another `name` in its file"));
         }
         targets.push(target);
     }
@@ -108,16 +106,16 @@ pub(super) fn targets(
 pub(super) fn scenarios(
     source: &Source,
     file: &File,
-    targets: &[Declared],
+    targets: &[Target],
 ) -> Result<Vec<Scenario>, String> {
-    source.check_twice(&file.matrix.scenarios)?;
+    source.check_duplicates(&file.matrix.scenarios)?;
     let shipped = scenario::shipped()?;
     check_needs(source, file, targets, &shipped)?;
     let mut known: Vec<Scenario> = Vec::new();
     for written in &file.scenario {
         if known.iter().any(|other| other.name == *written.name.get_ref()) {
             let message = format!("a second scenario is called `{}`", written.name.get_ref());
-            return Err(source.refuse(&written.name, &message, "give it another name"));
+            return Err(source.error_at(&written.name, &message, "give it another name"));
         }
         known.push(written.read(source)?);
     }
@@ -129,7 +127,7 @@ pub(super) fn scenarios(
     let wanted = file.matrix.scenarios.iter().map(|name| {
         let found = known.iter().find(|scenario| scenario.name == *name.get_ref()).cloned();
         let names = known.iter().map(|scenario| scenario.name.as_str());
-        found.ok_or_else(|| source.refuse_name(name, "scenario", names))
+        found.ok_or_else(|| source.unknown_name(name, "scenario", names))
     });
     wanted.collect()
 }
@@ -138,7 +136,7 @@ pub(super) fn scenarios(
 fn check_needs(
     source: &Source,
     file: &File,
-    targets: &[Declared],
+    targets: &[Target],
     shipped: &[Scenario],
 ) -> Result<(), String> {
     let mut known: BTreeSet<&str> = BTreeSet::new();
@@ -148,7 +146,7 @@ fn check_needs(
     }
     for need in file.scenario.iter().flat_map(|scenario| &scenario.needs) {
         if !known.contains(need.get_ref().as_str()) {
-            return Err(source.refuse_name(need, "need", known.iter().copied()));
+            return Err(source.unknown_name(need, "need", known.iter().copied()));
         }
     }
     Ok(())
@@ -158,7 +156,7 @@ fn check_needs(
 pub(super) fn check(
     source: &Source,
     file: &File,
-    targets: &[Declared],
+    targets: &[Target],
     scenarios: &[Scenario],
 ) -> Result<(), String> {
     source.check_name(&file.name)?;
@@ -171,7 +169,7 @@ pub(super) fn check(
     let Cores { target, backend, generator } = &file.cores;
     for written in [target, backend, generator].into_iter().flatten() {
         crate::target::cores::parse(written.get_ref())
-            .map_err(|error| source.refuse(written, &error, "write 0, 2-3 or 0,2"))?;
+            .map_err(|error| source.error_at(written, &error, "write 0, 2-3 or 0,2"))?;
     }
     check_delays(source, file, targets)
 }
@@ -183,7 +181,7 @@ fn check_matrix(source: &Source, matrix: &MatrixFile) -> Result<(), String> {
     check_numbers(source, ("bytes", "bytes = [50, 1024]"), &matrix.bytes, 0, most)?;
     let most = ECHO_DELAY_MS_MAX;
     check_numbers(source, ("delays_ms", "delays_ms = [0, 30]"), &matrix.delays_ms, 0, most)?;
-    source.check_twice(&matrix.heap)?;
+    source.check_duplicates(&matrix.heap)?;
     matrix.heap.iter().try_for_each(|heap| source.check_name(heap))?;
     if matrix.repetitions == 0 {
         return Err(format!("{}: error: `repetitions` is more than zero", source.name.display()));
@@ -201,14 +199,14 @@ fn check_numbers<T: PartialOrd + std::fmt::Display>(
 ) -> Result<(), String> {
     let numbers = list.get_ref();
     if numbers.is_empty() {
-        return Err(source.refuse(list, &format!("`{key}`: one or more numbers"), example));
+        return Err(source.error_at(list, &format!("`{key}`: one or more numbers"), example));
     }
     let wrong = numbers.iter().find(|n| *n.get_ref() < least || *n.get_ref() > most);
     if let Some(wrong) = wrong {
         let message = format!("`{key}`: numbers from {least} to {most}, not {}", wrong.get_ref());
-        return Err(source.refuse(wrong, &message, example));
+        return Err(source.error_at(wrong, &message, example));
     }
-    source.check_twice(numbers)
+    source.check_duplicates(numbers)
 }
 
 /// Every scenario's payload has a least size. One that no target serves never gets so far.
@@ -222,13 +220,13 @@ fn check_payloads<'s>(
     let bytes = usize::try_from(*least.get_ref()).unwrap_or(usize::MAX);
     for scenario in scenarios {
         scenario.payload.check(bytes).map_err(|error| {
-            source.refuse(least, &format!("scenario `{}`: {error}", scenario.name), "")
+            source.error_at(least, &format!("scenario `{}`: {error}", scenario.name), "")
         })?;
     }
     Ok(())
 }
 
-/// What the generator would refuse of each case. The largest number of users is as good as any.
+/// What the generator would error_at of each case. The largest number of users is as good as any.
 fn check_load(source: &Source, file: &File) -> Result<(), String> {
     let users = file.matrix.users.get_ref().iter().map(|users| *users.get_ref()).max();
     let users = users.unwrap_or(1) as usize;
@@ -248,7 +246,7 @@ fn check_load(source: &Source, file: &File) -> Result<(), String> {
 }
 
 /// A target that forwards to somebody else's backend takes that backend's time to answer.
-fn check_delays(source: &Source, file: &File, targets: &[Declared]) -> Result<(), String> {
+fn check_delays(source: &Source, file: &File, targets: &[Target]) -> Result<(), String> {
     let delays = file.matrix.delays_ms.get_ref();
     if file.backend.listen.is_some() || delays.iter().all(|ms| *ms.get_ref() == 0) {
         return Ok(());
@@ -261,7 +259,7 @@ fn check_delays(source: &Source, file: &File, targets: &[Declared]) -> Result<()
             );
             let help = "have it forward to this host, at a port that you choose, and say so: \
                         [backend] listen = \"0.0.0.0:8688\"";
-            return Err(source.refuse(written, &message, help));
+            return Err(source.error_at(written, &message, help));
         }
     }
     Ok(())
@@ -275,23 +273,23 @@ pub(super) fn backend(source: &Source, file: &File) -> Result<Option<SocketAddrV
         reached && address.port() != 0
     });
     let message = "the backend listens on 0.0.0.0 or 127.0.0.1, at a port that others know";
-    let address = address.ok_or_else(|| source.refuse(written, message, "0.0.0.0:8688"))?;
+    let address = address.ok_or_else(|| source.error_at(written, message, "0.0.0.0:8688"))?;
     Ok(Some(address))
 }
 
 type Set = BTreeMap<String, BTreeMap<String, String>>;
 
-pub(super) fn settings(source: &Source, file: &File, targets: &[Declared]) -> Result<Set, String> {
+pub(super) fn settings(source: &Source, file: &File, targets: &[Target]) -> Result<Set, String> {
     let mut set = Set::new();
     for (name, values) in &file.set {
         let names = || targets.iter().map(|target| target.name.as_str());
         let target = targets.iter().find(|target| target.name == *name.get_ref());
-        let target = target.ok_or_else(|| source.refuse_name(name, "target", names()))?;
+        let target = target.ok_or_else(|| source.unknown_name(name, "target", names()))?;
         let mut own = BTreeMap::new();
         for (key, value) in values {
             if !target.settings.contains_key(key.get_ref()) {
                 let known = target.settings.keys().map(String::as_str);
-                return Err(source.refuse_name(key, "setting", known));
+                return Err(source.unknown_name(key, "setting", known));
             }
             own.insert(key.get_ref().clone(), value.text());
         }
@@ -304,24 +302,24 @@ pub(super) fn settings(source: &Source, file: &File, targets: &[Declared]) -> Re
 pub(super) fn sweep(
     source: &Source,
     file: &File,
-    targets: &[Declared],
+    targets: &[Target],
 ) -> Result<Option<Sweep>, String> {
     let Some(sweep) = &file.sweep else { return Ok(None) };
-    let has = |target: &&Declared| target.settings.contains_key(sweep.setting.get_ref());
+    let has = |target: &&Target| target.settings.contains_key(sweep.setting.get_ref());
     if !targets.iter().any(|target| has(&target)) {
         let known: Vec<&str> =
             targets.iter().flat_map(|target| target.settings.keys().map(String::as_str)).collect();
-        return Err(source.refuse_name(&sweep.setting, "setting", known.into_iter()));
+        return Err(source.unknown_name(&sweep.setting, "setting", known.into_iter()));
     }
     if sweep.values.is_empty() {
-        return Err(source.refuse(&sweep.setting, "a sweep needs values", "values = [1, 2]"));
+        return Err(source.error_at(&sweep.setting, "a sweep needs values", "values = [1, 2]"));
     }
     let values = sweep.values.iter().map(|value| value.get_ref().text()).collect();
     // Folders are called after values: those that differ only in what no folder has are the same.
-    let plain = |value: &Spanned<Setting>| {
+    let plain = |value: &Spanned<SettingValue>| {
         Spanned::new(value.span(), super::cases::plain(&value.get_ref().text()))
     };
-    source.check_twice(&sweep.values.iter().map(plain).collect::<Vec<_>>())?;
+    source.check_duplicates(&sweep.values.iter().map(plain).collect::<Vec<_>>())?;
     Ok(Some(Sweep { setting: sweep.setting.get_ref().clone(), values }))
 }
 
@@ -332,7 +330,7 @@ pub(super) fn limits(
     let mut limits = BTreeMap::new();
     for (part, limit) in written {
         if !LIMITED.contains(&part.get_ref().as_str()) {
-            return Err(source.refuse_name(part, "part", LIMITED.into_iter()));
+            return Err(source.unknown_name(part, "part", LIMITED.into_iter()));
         }
         limit.cpus.iter().try_for_each(|cpus| source.check_cpus(cpus))?;
         limit.memory.iter().try_for_each(|memory| source.check_memory(memory))?;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Failed;
-use super::suite::Suite;
+use super::RunError;
+use super::definition::Suite;
 use crate::result::{Case, CaseResult, State};
 
 /// What `suite.json` says of a run.
@@ -26,13 +26,13 @@ pub struct About {
 }
 
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct RunFolder {
     root: PathBuf,
     /// `suite.json`, locked. The kernel lets go of it with this process, however that ends.
     _lock: File,
 }
 
-impl Folder {
+impl RunFolder {
     /// # Errors
     /// `Usage`: there is something already and it isn't to be resumed, or it is another suite's.
     pub(crate) fn open(
@@ -40,13 +40,13 @@ impl Folder {
         suite: &Suite,
         resume: bool,
         about: &About,
-    ) -> Result<Self, Failed> {
+    ) -> Result<Self, RunError> {
         let empty = fs::read_dir(out).map_or(true, |mut entries| entries.next().is_none());
         let lock = match (empty, resume) {
             (true, _) => start(out, suite, about)?,
             (false, true) => go_on(out, about)?,
             (false, false) => {
-                return Err(Failed::Usage(format!(
+                return Err(RunError::Usage(format!(
                     "{}: there is something already, and results are never written over; name \
                      another folder, or go on with --resume",
                     out.display()
@@ -59,8 +59,8 @@ impl Folder {
     }
 
     /// Where keys, tokens and payloads are, and what outlives a case.
-    pub(crate) fn ground(&self) -> PathBuf {
-        self.root.join("ground")
+    pub(crate) fn fixtures(&self) -> PathBuf {
+        self.root.join("fixtures")
     }
 
     pub(crate) fn place(&self, case: &Case) -> PathBuf {
@@ -102,37 +102,37 @@ impl Folder {
     }
 }
 
-fn unable(out: &Path, error: &dyn std::fmt::Display) -> Failed {
-    Failed::Unable(format!("{}: {error}", out.display()))
+fn unable(out: &Path, error: &dyn std::fmt::Display) -> RunError {
+    RunError::Unable(format!("{}: {error}", out.display()))
 }
 
 /// A new folder: `suite.json`, locked, and all that was read.
-fn start(out: &Path, suite: &Suite, about: &About) -> Result<File, Failed> {
-    let told = |error: std::io::Error| unable(out, &error);
+fn start(out: &Path, suite: &Suite, about: &About) -> Result<File, RunError> {
+    let failed = |error: std::io::Error| unable(out, &error);
     let sources = out.join("sources");
-    fs::create_dir_all(&sources).map_err(told)?;
+    fs::create_dir_all(&sources).map_err(failed)?;
     let mut description = match File::create_new(out.join("suite.json")) {
         // Somebody began a moment ago.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(busy(out)),
-        created => created.map_err(told)?,
+        created => created.map_err(failed)?,
     };
     lock(out, &description)?;
     let text = serde_json::to_string_pretty(about).map_err(|error| unable(out, &error))?;
-    description.write_all((text + "\n").as_bytes()).map_err(told)?;
+    description.write_all((text + "\n").as_bytes()).map_err(failed)?;
     for (number, source) in suite.sources.iter().enumerate() {
         let name = source.name.file_name().unwrap_or_default().to_string_lossy();
-        fs::write(sources.join(format!("{number}-{name}")), &source.text).map_err(told)?;
+        fs::write(sources.join(format!("{number}-{name}")), &source.text).map_err(failed)?;
     }
     Ok(description)
 }
 
 /// A folder that is there: `suite.json`, locked, if it is of the same suite.
-fn go_on(out: &Path, about: &About) -> Result<File, Failed> {
+fn go_on(out: &Path, about: &About) -> Result<File, RunError> {
     let file = out.join("suite.json");
     // For writing, since a network's file system locks nothing else.
     let description = match File::options().read(true).write(true).open(&file) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Err(Failed::Usage(format!(
+            return Err(RunError::Usage(format!(
                 "{}: there is no suite.json in it, so it is no run's folder; --resume has nothing \
                  to go on with",
                 out.display()
@@ -144,7 +144,7 @@ fn go_on(out: &Path, about: &About) -> Result<File, Failed> {
     let text = fs::read(&file).map_err(|error| unable(&file, &error))?;
     let found: About = serde_json::from_slice(&text).map_err(|error| unable(&file, &error))?;
     if found.config_sha256 != about.config_sha256 {
-        return Err(Failed::Usage(format!(
+        return Err(RunError::Usage(format!(
             "{}: this is a run of suite `{}` with other contents; a resumed run must be of the same \
              suite, scenarios and targets",
             out.display(),
@@ -154,7 +154,7 @@ fn go_on(out: &Path, about: &About) -> Result<File, Failed> {
     Ok(description)
 }
 
-fn lock(out: &Path, description: &File) -> Result<(), Failed> {
+fn lock(out: &Path, description: &File) -> Result<(), RunError> {
     match description.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(busy(out)),
@@ -162,8 +162,8 @@ fn lock(out: &Path, description: &File) -> Result<(), Failed> {
     }
 }
 
-fn busy(out: &Path) -> Failed {
-    Failed::Usage(format!(
+fn busy(out: &Path) -> RunError {
+    RunError::Usage(format!(
         "{}: another run is at work in it; wait until that has ended, or name another folder",
         out.display()
     ))
@@ -173,13 +173,13 @@ fn busy(out: &Path) -> Failed {
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 mod tests {
     use super::*;
-    use crate::matrix::Source;
     use crate::result::tests::sample;
+    use crate::suite::Source;
 
     const SUITE: &str = "name = 'small'\n[matrix]\ntargets = ['backend']\nscenarios = ['forward']\n\
         users = [1]\nbytes = [50]\n[time]\nwarm_up = '1s'\nmeasure = '1s'\n";
 
-    fn open(out: &Path, resume: bool) -> Result<Folder, String> {
+    fn open(out: &Path, resume: bool) -> Result<RunFolder, String> {
         let source = Source { name: "a.toml".into(), text: SUITE.to_owned() };
         let suite = Suite::from_source(source).unwrap();
         let about = About {
@@ -190,7 +190,7 @@ mod tests {
             started: String::new(),
             command: Vec::new(),
         };
-        Folder::open(out, &suite, resume, &about).map_err(|failed| failed.to_string())
+        RunFolder::open(out, &suite, resume, &about).map_err(|failed| failed.to_string())
     }
 
     #[test]

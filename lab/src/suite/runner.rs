@@ -9,25 +9,25 @@ use base::{Clock, SystemClock};
 use serde_json::Value;
 
 use super::cases;
+use super::definition::{Limit, Restart, Suite};
 use super::fingerprint;
-use super::folder::Folder;
-use super::ground::Ground;
+use super::fixtures::Fixtures;
+use super::run_folder::RunFolder;
 use super::scenario::Scenario;
-use super::suite::{Limit, Restart, Suite};
 use super::time::rfc3339;
-use super::{Event, Failed, Run};
-use crate::gates;
+use super::{Event, Run, RunError};
 use crate::load::{self, Options, Progress, Trust};
-use crate::raw::Raw;
-use crate::result::{self, Case, CaseResult, Doubt, Machine, Shape, State, Version};
+use crate::recording::Recordings;
+use crate::result::{self, Case, CaseResult, Machine, RecordedShape, State, Version, Warning};
 use crate::target::cores;
-use crate::target::declared::{Declared, Role, StopBy};
-use crate::target::keeper::Keeper;
+use crate::target::definition::{Role, StopBy, Target};
 use crate::target::proc;
-use crate::target::process::{Process, Start, free_port};
-use crate::target::render::Values;
-use crate::target::running::{Asked, Running};
-use crate::target::sampler::{Part, Sampler, Watched};
+use crate::target::process::{Process, ProcessSpec, free_port};
+use crate::target::reaper::Reaper;
+use crate::target::running::{Running, TargetStart};
+use crate::target::sampler::{Sampler, Watched, WatchedGroup};
+use crate::target::template::Values;
+use crate::validity;
 
 /// How long the backend may take to listen.
 const BACKEND_READY: Duration = Duration::from_secs(20);
@@ -35,9 +35,9 @@ const BACKEND_READY: Duration = Duration::from_secs(20);
 pub(crate) struct Runner<'r> {
     run: &'r Run,
     suite: &'r Suite,
-    folder: Folder,
-    ground: Ground,
-    keeper: Keeper,
+    folder: RunFolder,
+    fixtures: Fixtures,
+    reaper: Reaper,
     /// Where the backend listens, and `backend_port` of it at 127.0.0.1.
     listen: SocketAddrV4,
     /// Of the suite.
@@ -45,7 +45,7 @@ pub(crate) struct Runner<'r> {
     /// Name, kernel, bytes.
     machine: (String, String, u64),
     backend: Option<(u64, Process)>,
-    kept: Option<Kept>,
+    kept: Option<RunningTarget>,
     /// How many targets were started, for the names of their folders.
     started: u32,
     /// Requests per second of the backend alone, or why that isn't known, by users, bytes, delay and
@@ -56,18 +56,18 @@ pub(crate) struct Runner<'r> {
 type Calibration = Result<f64, String>;
 
 /// A target that runs, and what it was started for.
-struct Kept {
+struct RunningTarget {
     key: String,
     running: Running,
 }
 
 /// Why a case has no figures.
-enum Broken {
+enum CaseError {
     Failed(String),
     Interrupted,
 }
 
-impl From<String> for Broken {
+impl From<String> for CaseError {
     fn from(reason: String) -> Self {
         Self::Failed(reason)
     }
@@ -76,8 +76,8 @@ impl From<String> for Broken {
 /// What was measured, before it is a result.
 struct Measured {
     load: Value,
-    found: crate::target::sampler::Found,
-    doubts: Vec<Doubt>,
+    found: crate::target::sampler::Sampled,
+    warnings: Vec<Warning>,
     limits: Vec<String>,
     target_version: Option<String>,
     calibration: Option<f64>,
@@ -86,15 +86,15 @@ struct Measured {
 
 impl<'r> Runner<'r> {
     /// # Errors
-    /// The ground can't be made.
-    pub(crate) fn new(run: &'r Run, suite: &'r Suite, folder: Folder) -> Result<Self, Failed> {
-        let ground = Ground::prepare(folder.ground(), &run.penstock, suite.load.seed)
-            .map_err(Failed::Unable)?;
-        let keeper = Keeper::start().map_err(|error| Failed::Unable(format!("sh: {error}")))?;
+    /// The fixtures can't be made.
+    pub(crate) fn new(run: &'r Run, suite: &'r Suite, folder: RunFolder) -> Result<Self, RunError> {
+        let fixtures = Fixtures::prepare(folder.fixtures(), &run.penstock, suite.load.seed)
+            .map_err(RunError::Unable)?;
+        let reaper = Reaper::start().map_err(|error| RunError::Unable(format!("sh: {error}")))?;
         let listen = match suite.backend {
             Some(listen) => listen,
             None => {
-                let port = free_port().map_err(Failed::Unable)?;
+                let port = free_port().map_err(RunError::Unable)?;
                 SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
             }
         };
@@ -102,8 +102,8 @@ impl<'r> Runner<'r> {
             run,
             suite,
             folder,
-            ground,
-            keeper,
+            fixtures,
+            reaper,
             listen,
             config_sha256: suite.sha256(),
             machine: proc::machine(),
@@ -121,23 +121,23 @@ impl<'r> Runner<'r> {
     pub(crate) fn case(
         &mut self,
         case: &Case,
-        tell: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<Option<CaseResult>, Failed> {
-        let told = |error: std::io::Error| Failed::Unable(format!("{}: {error}", case.id));
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Option<CaseResult>, RunError> {
+        let told = |error: std::io::Error| RunError::Unable(format!("{}: {error}", case.id));
         let partial = self.folder.begin(case).map_err(told)?;
         let started = rfc3339(SystemClock::new().now().unix_s);
         let mut found = self.blank(case, started);
-        let outcome = self.measure_or_say_why(case, &partial, tell);
+        let outcome = self.measure_or_say_why(case, &partial, on_event);
         if self.suite.matrix.restart == Restart::Case {
             (self.kept, self.backend) = (None, None);
         }
         match outcome {
-            Err(Broken::Interrupted) => {
+            Err(CaseError::Interrupted) => {
                 // What is left of it is of no use to anybody.
                 let _ = std::fs::remove_dir_all(&partial);
                 return Ok(None);
             }
-            Err(Broken::Failed(reason)) => {
+            Err(CaseError::Failed(reason)) => {
                 (self.kept, self.backend) = (None, None);
                 (found.state, found.reason) = (State::Failed, Some(reason));
             }
@@ -153,22 +153,22 @@ impl<'r> Runner<'r> {
         &mut self,
         case: &Case,
         partial: &Path,
-        tell: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<Result<Measured, String>, Broken> {
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Result<Measured, String>, CaseError> {
         let suite = self.suite;
-        let mistake = || Broken::Failed("the case names what the suite doesn't have".to_owned());
+        let mistake = || CaseError::Failed("the case names what the suite doesn't have".to_owned());
         let scenario = suite.scenario(&case.scenario).ok_or_else(mistake)?;
         let target = suite.target(&case.target).ok_or_else(mistake)?;
         if let Some(lacking) = not_served(target, scenario) {
             return Ok(Err(lacking));
         }
-        let mut doubts = Vec::new();
+        let mut warnings = Vec::new();
         let mut calibration = None;
         if suite.backend.is_some() || target.names_backend() {
-            doubts = self.have_backend(case, partial)?;
+            warnings = self.have_backend(case, partial)?;
             match self.calibrate(case, scenario)? {
                 Some(Ok(rate)) => calibration = Some(rate),
-                Some(Err(why)) => doubts.push(doubt("backend-alone", &why)),
+                Some(Err(why)) => warnings.push(warning("backend-alone", &why)),
                 None => {}
             }
         } else {
@@ -189,7 +189,7 @@ impl<'r> Runner<'r> {
             })?;
             let url = format!("{}{}", base.trim_end_matches('/'), scenario.path);
             let backend = self.backend.iter().map(|(_, process)| process.pid()).collect();
-            doubts.extend(running.doubts.iter().map(|text| doubt("limits", text)));
+            warnings.extend(running.warnings.iter().map(|text| warning("limits", text)));
             let watched = Watched {
                 target: self.part(running.pids(Role::Target), &suite.cores.target),
                 backend: self.part(backend, &suite.cores.backend),
@@ -201,13 +201,13 @@ impl<'r> Runner<'r> {
             (url, watched, limits, running.version.clone())
         };
         let jtl = suite.load.jtl.then(|| partial.join("results.jtl"));
-        let raw = Raw { hlog: Some(partial.join("histogram.hlog")), jtl };
+        let recordings = Recordings { hlog: Some(partial.join("histogram.hlog")), jtl };
         let options =
-            Options { shape: suite.load.shape, raw, ..self.options(case, scenario, url)? };
+            Options { shape: suite.load.shape, recordings, ..self.options(case, scenario, url)? };
         // Its looks must not cost the target a part of its core.
         let sampler = on_generator(suite, || Sampler::start(&watched))?;
-        let loaded = self.load(&options, &sampler, tell);
-        if !matches!(loaded, Err(Broken::Interrupted)) {
+        let loaded = self.load(&options, &sampler, on_event);
+        if !matches!(loaded, Err(CaseError::Interrupted)) {
             // Its own words say more than what callers saw of its end.
             self.all_run()?;
         }
@@ -218,7 +218,7 @@ impl<'r> Runner<'r> {
         Ok(Ok(Measured {
             load,
             found,
-            doubts,
+            warnings,
             limits,
             target_version: version,
             calibration,
@@ -227,10 +227,10 @@ impl<'r> Runner<'r> {
     }
 
     /// Whether target and backend have lived until now.
-    fn all_run(&mut self) -> Result<(), Broken> {
+    fn all_run(&mut self) -> Result<(), CaseError> {
         let backend = self.backend.as_mut().and_then(|(_, process)| process.broken());
         let target = || self.kept.as_mut().and_then(|kept| kept.running.broken());
-        backend.or_else(target).map_or(Ok(()), |broken| Err(Broken::Failed(broken)))
+        backend.or_else(target).map_or(Ok(()), |broken| Err(CaseError::Failed(broken)))
     }
 
     /// The report, and the measured time on the sampler's clock.
@@ -238,8 +238,8 @@ impl<'r> Runner<'r> {
         &self,
         options: &Options,
         sampler: &Sampler,
-        tell: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<(Value, (u64, u64)), Broken> {
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(Value, (u64, u64)), CaseError> {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let began_us = sampler.now_us().saturating_add(us(options.warm_up));
         let mut span = (began_us, began_us.saturating_add(us(options.duration)));
@@ -247,29 +247,29 @@ impl<'r> Runner<'r> {
             // What is left tells where the measured time is, to the millisecond.
             let end_us = sampler.now_us().saturating_add(us(progress.left));
             span = (end_us.saturating_sub(us(options.duration)), end_us);
-            tell(&Event::Load(progress));
+            on_event(&Event::Load(progress));
         };
         let report = on_generator(self.suite, || load::run(options, &mut show));
-        let report = report.map_err(Broken::Failed)?.map_err(|error| error.to_string());
+        let report = report.map_err(CaseError::Failed)?.map_err(|error| error.to_string());
         if self.run.stop.is_stopped() {
-            return Err(Broken::Interrupted);
+            return Err(CaseError::Interrupted);
         }
         Ok((report?.json(), span))
     }
 
-    fn options(&self, case: &Case, scenario: &Scenario, url: String) -> Result<Options, Broken> {
+    fn options(&self, case: &Case, scenario: &Scenario, url: String) -> Result<Options, CaseError> {
         let suite = self.suite;
         let mut headers: Vec<(String, String)> =
             scenario.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.sort();
-        let tokens = scenario.tokens.map(|tokens| self.ground.tokens(tokens)).transpose()?;
+        let tokens = scenario.tokens.map(|tokens| self.fixtures.tokens(tokens)).transpose()?;
         let bytes = case.payload_bytes.to_string();
         Ok(Options {
             users: case.users as usize,
             duration: suite.time.measure,
             warm_up: suite.time.warm_up,
             method: Some(scenario.method.clone()),
-            payload: self.ground.payload(scenario, case.payload_bytes)?,
+            payload: self.fixtures.payload(scenario, case.payload_bytes)?,
             tokens,
             headers,
             expect: scenario.expect.as_ref().map(|text| text.replace("{{bytes}}", &bytes)),
@@ -284,7 +284,7 @@ impl<'r> Runner<'r> {
     }
 
     /// The backend with the case's delay, at the same port for the whole run.
-    fn have_backend(&mut self, case: &Case, partial: &Path) -> Result<Vec<Doubt>, Broken> {
+    fn have_backend(&mut self, case: &Case, partial: &Path) -> Result<Vec<Warning>, CaseError> {
         // One that ended between two cases is no use to the next.
         let running = self
             .backend
@@ -302,17 +302,17 @@ impl<'r> Runner<'r> {
             let delay = case.delay_ms.to_string();
             let words = ["echo", "--listen", &listen, "--delay-ms", &delay];
             let limit = self.limit("backend");
-            let mut process = Process::start(Start {
+            let mut process = Process::start(ProcessSpec {
                 name: "backend",
                 command: std::iter::once(program).chain(words.map(str::to_owned)).collect(),
                 folder: partial.to_owned(),
                 log: self.backend_log(partial),
                 cores: self.cores_of(&self.suite.cores.backend),
                 cpus: limit.cpus,
-                memory_bytes: limit.memory.map(|m| super::file::parse_bytes(&m)).transpose()?,
+                memory_bytes: limit.memory.map(|m| super::source::parse_bytes(&m)).transpose()?,
                 stop: StopBy::Term,
                 env: Vec::new(),
-                keeper: Some(&self.keeper),
+                reaper: Some(&self.reaper),
             })?;
             let port = [self.listen.port()];
             let ready = process.wait_until_ready(&port, None, BACKEND_READY, &self.run.stop);
@@ -320,21 +320,21 @@ impl<'r> Runner<'r> {
             ready?;
             self.backend = Some((case.delay_ms, process));
         }
-        let doubts = self.backend.iter().flat_map(|(_, process)| &process.doubts);
-        Ok(doubts.map(|text| doubt("limits", text)).collect())
+        let warnings = self.backend.iter().flat_map(|(_, process)| &process.warnings);
+        Ok(warnings.map(|text| warning("limits", text)).collect())
     }
 
     fn have_target(
         &mut self,
         case: &Case,
-        target: &Declared,
+        target: &Target,
         scenario: &Scenario,
         partial: &Path,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), CaseError> {
         let settings = cases::settings(self.suite, case);
         let path = scenario.path.split('?').next().unwrap_or_default();
         let key = format!("{}\n{settings:?}\n{:?}\n{path}", target.name, scenario.needs);
-        let runs = |kept: &mut Kept| kept.key == key && kept.running.broken().is_none();
+        let runs = |kept: &mut RunningTarget| kept.key == key && kept.running.broken().is_none();
         if self.kept.as_mut().is_some_and(runs) {
             return Ok(());
         }
@@ -344,16 +344,16 @@ impl<'r> Runner<'r> {
             Restart::Case => partial.to_owned(),
             Restart::Suite => {
                 let name = format!("{}-{}-{}", self.started, std::process::id(), target.name);
-                self.folder.ground().join("targets").join(name)
+                self.folder.fixtures().join("targets").join(name)
             }
         };
-        let mut ground: Values = self.ground.values(self.listen.port())?;
-        ground.insert("path".to_owned(), path.to_owned());
+        let mut built_in: Values = self.fixtures.values(self.listen.port())?;
+        built_in.insert("path".to_owned(), path.to_owned());
         let suite = self.suite;
-        let running = Running::start(&Asked {
-            declared: target,
+        let running = Running::start(&TargetStart {
+            target,
             needs: &scenario.needs,
-            ground: &ground,
+            built_in: &built_in,
             settings: &settings,
             folder: &folder,
             cores: &|role| match role {
@@ -365,10 +365,10 @@ impl<'r> Runner<'r> {
                 Role::Helper => self.limit("helper"),
             },
             stop: &self.run.stop,
-            keeper: &self.keeper,
+            reaper: &self.reaper,
         });
         self.interrupted()?;
-        self.kept = Some(Kept { key, running: running? });
+        self.kept = Some(RunningTarget { key, running: running? });
         Ok(())
     }
 
@@ -378,7 +378,7 @@ impl<'r> Runner<'r> {
         &mut self,
         case: &Case,
         scenario: &Scenario,
-    ) -> Result<Option<Calibration>, Broken> {
+    ) -> Result<Option<Calibration>, CaseError> {
         let Some(time) = self.suite.time.calibrate else { return Ok(None) };
         let payload = format!("{:?}", scenario.payload);
         let key = (case.users, case.payload_bytes, case.delay_ms, payload);
@@ -409,14 +409,14 @@ impl<'r> Runner<'r> {
         Ok(Some(found))
     }
 
-    fn interrupted(&self) -> Result<(), Broken> {
-        if self.run.stop.is_stopped() { Err(Broken::Interrupted) } else { Ok(()) }
+    fn interrupted(&self) -> Result<(), CaseError> {
+        if self.run.stop.is_stopped() { Err(CaseError::Interrupted) } else { Ok(()) }
     }
 
     /// What may outlive the case logs elsewhere, and never over what is there.
     fn backend_log(&self, partial: &Path) -> PathBuf {
-        let ground = self.folder.ground();
-        let numbered = |n| ground.join(format!("backend-{n}.log"));
+        let fixtures = self.folder.fixtures();
+        let numbered = |n| fixtures.join(format!("backend-{n}.log"));
         match self.suite.matrix.restart {
             Restart::Case => partial.join("backend.log"),
             Restart::Suite => {
@@ -429,8 +429,8 @@ impl<'r> Runner<'r> {
         self.suite.limits.get(part).cloned().unwrap_or_default()
     }
 
-    fn part(&self, pids: Vec<u32>, cores: &Option<toml::Spanned<String>>) -> Part {
-        Part { pids, cores: self.cores_of(cores) }
+    fn part(&self, pids: Vec<u32>, cores: &Option<toml::Spanned<String>>) -> WatchedGroup {
+        WatchedGroup { pids, cores: self.cores_of(cores) }
     }
 
     fn cores_of(&self, written: &Option<toml::Spanned<String>>) -> Option<Vec<usize>> {
@@ -468,14 +468,14 @@ impl<'r> Runner<'r> {
             load_average: [0.0; 3],
             gc: None,
             calibration: None,
-            ground: result::Ground::default(),
+            environment: result::Environment::default(),
             machine: Machine { cpu, cores, kernel, memory_bytes, limits: Vec::new() },
             versions: vec![Version { name: "lab".to_owned(), version: lab }],
             config_sha256: self.config_sha256(case),
             seed: self.suite.load.seed,
             command: self.run.command.clone(),
             started,
-            doubts: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -485,7 +485,7 @@ impl<'r> Runner<'r> {
         into.backend_use = measured.found.backend;
         into.helper_use = measured.found.helper;
         into.generator_use = measured.found.generator;
-        into.ground = measured.found.ground;
+        into.environment = measured.found.environment;
         into.load_average = proc::load_average();
         into.calibration = measured.calibration;
         into.machine.limits = measured.limits;
@@ -498,11 +498,11 @@ impl<'r> Runner<'r> {
         {
             match crate::gc::read(&log) {
                 Ok(gc) => into.gc = Some(gc),
-                Err(error) => into.doubts.push(doubt("gc-log", &error)),
+                Err(error) => into.warnings.push(warning("gc-log", &error)),
             }
         }
-        into.doubts.extend(measured.doubts);
-        into.doubts = gates::measured::doubts(into);
+        into.warnings.extend(measured.warnings);
+        into.warnings = validity::measured::warnings(into);
     }
 }
 
@@ -517,7 +517,7 @@ fn on_generator<T>(suite: &Suite, work: impl FnOnce() -> T) -> Result<T, String>
 }
 
 /// What the target lacks for the scenario, as a sentence.
-pub(crate) fn not_served(target: &Declared, scenario: &Scenario) -> Option<String> {
+pub(crate) fn not_served(target: &Target, scenario: &Scenario) -> Option<String> {
     let lacking = scenario.lacking(&target.can);
     if lacking.is_empty() {
         return None;
@@ -530,12 +530,12 @@ pub(crate) fn not_served(target: &Declared, scenario: &Scenario) -> Option<Strin
     Some(format!("{} can't do {}", target.name, told.join(", ")))
 }
 
-fn doubt(gate: &str, message: &str) -> Doubt {
-    Doubt { gate: gate.to_owned(), message: message.to_owned() }
+fn warning(check: &str, message: &str) -> Warning {
+    Warning { check: check.to_owned(), message: message.to_owned() }
 }
 
 /// The shape as a result tells it.
-fn told(shape: load::Shape, users: u32) -> Shape {
+fn told(shape: load::Shape, users: u32) -> RecordedShape {
     match shape {
         load::Shape::Closed { .. } => {
             let think_ms = shape.mean_pause_ms().round();
@@ -545,12 +545,14 @@ fn told(shape: load::Shape, users: u32) -> Shape {
                 reason = "positive, and at most the longest think time there is"
             )]
             let think_ms = think_ms as u64;
-            Shape::Closed { think_ms }
+            RecordedShape::Closed { think_ms }
         }
-        load::Shape::Arrivals { rate_per_s } => Shape::Arrivals { rate_per_s },
+        load::Shape::Arrivals { rate_per_s } => RecordedShape::Arrivals { rate_per_s },
         load::Shape::RampUsers { from, think: _ } => {
-            Shape::RampUsers { from: from as u64, to: u64::from(users) }
+            RecordedShape::RampUsers { from: from as u64, to: u64::from(users) }
         }
-        load::Shape::RampArrivals { from_per_s, to_per_s } => Shape::Ramp { from_per_s, to_per_s },
+        load::Shape::RampArrivals { from_per_s, to_per_s } => {
+            RecordedShape::Ramp { from_per_s, to_per_s }
+        }
     }
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::buy_stocks;
-use super::file::Source;
-use crate::payload::{self, Shape};
+use super::source::Source;
+use crate::payload::{self, JsonShape};
 
 /// The scenarios that come with the lab (`suites/scenarios.toml`).
 const SHIPPED: &str = include_str!("../../../suites/scenarios.toml");
@@ -31,7 +31,7 @@ pub struct Scenario {
     pub needs: Vec<String>,
     pub headers: BTreeMap<String, String>,
     pub tokens: Option<Tokens>,
-    pub payload: PayloadShape,
+    pub payload: ScenarioPayload,
     /// Text that every answer's body must contain; `{{bytes}}` is the payload's size.
     pub expect: Option<String>,
 }
@@ -39,7 +39,7 @@ pub struct Scenario {
 /// As a file has it, with the places of what may be refused.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Written {
+pub(crate) struct ScenarioEntry {
     pub(crate) name: Spanned<String>,
     display: String,
     about: String,
@@ -53,15 +53,15 @@ pub(crate) struct Written {
     #[serde(default)]
     headers: BTreeMap<String, String>,
     #[serde(default)]
-    tokens: Option<WrittenTokens>,
-    payload: PayloadShape,
+    tokens: Option<TokensEntry>,
+    payload: ScenarioPayload,
     #[serde(default)]
     expect: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenTokens {
+struct TokensEntry {
     kind: TokenKind,
     count: Spanned<u32>,
 }
@@ -84,7 +84,7 @@ pub enum TokenKind {
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub enum PayloadShape {
+pub enum ScenarioPayload {
     None,
     Array,
     Simple,
@@ -93,15 +93,15 @@ pub enum PayloadShape {
     BuyStocks,
 }
 
-impl PayloadShape {
+impl ScenarioPayload {
     /// # Errors
     /// A sentence: `bytes` are too few for it, or too many; with the least.
     pub(crate) fn check(self, bytes: usize) -> Result<(), String> {
         match self {
             Self::None => Ok(()),
-            Self::Array => payload::make(Shape::Array, bytes).map(drop),
-            Self::Simple => payload::make(Shape::Simple, bytes).map(drop),
-            Self::Object => payload::make(Shape::Object, bytes).map(drop),
+            Self::Array => payload::make(JsonShape::Array, bytes).map(drop),
+            Self::Simple => payload::make(JsonShape::Simple, bytes).map(drop),
+            Self::Object => payload::make(JsonShape::Object, bytes).map(drop),
             Self::BuyStocks => buy_stocks::make(bytes).map(drop),
         }
     }
@@ -121,7 +121,7 @@ impl Scenario {
     }
 }
 
-impl Written {
+impl ScenarioEntry {
     /// # Errors
     /// A sentence with the place: a name that can't be a folder's, or a number of tokens out of range.
     pub(crate) fn read(&self, source: &Source) -> Result<Scenario, String> {
@@ -143,13 +143,13 @@ impl Written {
     }
 }
 
-impl WrittenTokens {
+impl TokensEntry {
     fn read(&self, source: &Source) -> Result<Tokens, String> {
         let count = *self.count.get_ref();
         let most = limits::LOAD_TOKENS_MAX;
         if count == 0 || count as usize > most {
             let message = format!("{count} tokens: write 1 to {most}");
-            return Err(source.refuse(&self.count, &message, ""));
+            return Err(source.error_at(&self.count, &message, ""));
         }
         Ok(Tokens { kind: self.kind, count })
     }
@@ -162,7 +162,7 @@ fn post() -> String {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    scenario: Vec<Written>,
+    scenario: Vec<ScenarioEntry>,
 }
 
 /// The scenarios that come with the lab.

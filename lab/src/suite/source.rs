@@ -38,16 +38,16 @@ impl Source {
         toml::from_str(&self.text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
             let (message, help) = explain(error.message());
-            self.refuse_at(start, &message, &help)
+            self.error_at_offset(start, &message, &help)
         })
     }
 
     /// A refusal of what stands at `value`.
-    pub(crate) fn refuse<T>(&self, value: &Spanned<T>, message: &str, help: &str) -> String {
-        self.refuse_at(value.span().start, message, help)
+    pub(crate) fn error_at<T>(&self, value: &Spanned<T>, message: &str, help: &str) -> String {
+        self.error_at_offset(value.span().start, message, help)
     }
 
-    fn refuse_at(&self, at: usize, message: &str, help: &str) -> String {
+    fn error_at_offset(&self, at: usize, message: &str, help: &str) -> String {
         let before = self.text.get(..at).unwrap_or(&self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
@@ -61,11 +61,11 @@ impl Source {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) || !text.chars().all(plain) {
             let message = "a name is of letters, digits, `-`, `_` and `.`, a letter or digit first";
-            return Err(self.refuse(name, message, ""));
+            return Err(self.error_at(name, message, ""));
         }
         if OWN_NAMES.contains(&text.as_str()) {
             let message = format!("`{text}` is what a run's folder calls something else");
-            return Err(self.refuse(name, &message, "take another name"));
+            return Err(self.error_at(name, &message, "take another name"));
         }
         Ok(())
     }
@@ -79,20 +79,20 @@ impl Source {
             return Ok(());
         }
         let message = format!("{} CPUs: write {LEAST} to {most}", cpus.get_ref());
-        Err(self.refuse(cpus, &message, "cpus = 1.5"))
+        Err(self.error_at(cpus, &message, "cpus = 1.5"))
     }
 
     /// Refuses a size that is none, or zero.
     pub(crate) fn check_memory(&self, memory: &Spanned<String>) -> Result<(), String> {
         match parse_bytes(memory.get_ref()) {
-            Ok(0) => Err(self.refuse(memory, "nothing runs in no memory", "write 512MiB")),
+            Ok(0) => Err(self.error_at(memory, "nothing runs in no memory", "write 512MiB")),
             Ok(_) => Ok(()),
-            Err(error) => Err(self.refuse(memory, &error, "")),
+            Err(error) => Err(self.error_at(memory, &error, "")),
         }
     }
 
     /// Refuses a value that stands in a list twice: its cases would share a folder.
-    pub(crate) fn check_twice<T: PartialEq + Display>(
+    pub(crate) fn check_duplicates<T: PartialEq + Display>(
         &self,
         list: &[Spanned<T>],
     ) -> Result<(), String> {
@@ -101,21 +101,21 @@ impl Source {
             if before.iter().any(|earlier| earlier.get_ref() == value.get_ref()) {
                 let message = format!("`{}` stands in the list twice", value.get_ref());
                 let help = "to measure each case several times, write `repetitions`";
-                return Err(self.refuse(value, &message, help));
+                return Err(self.error_at(value, &message, help));
             }
         }
         Ok(())
     }
 
     /// A refusal of a name that is none of `valid`.
-    pub(crate) fn refuse_name<'n>(
+    pub(crate) fn unknown_name<'n>(
         &self,
         written: &Spanned<String>,
         what: &str,
         valid: impl Iterator<Item = &'n str> + Clone,
     ) -> String {
         let name = written.get_ref();
-        self.refuse(written, &format!("there is no {what} `{name}`"), &suggest(name, valid))
+        self.error_at(written, &format!("there is no {what} `{name}`"), &suggest(name, valid))
     }
 }
 

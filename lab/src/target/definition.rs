@@ -7,9 +7,9 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::render;
-use crate::matrix::file::Source;
-use crate::matrix::suite::Setting;
+use super::template;
+use crate::suite::definition::SettingValue;
+use crate::suite::source::Source;
 
 /// The targets that come with the lab, by name.
 #[rustfmt::skip]
@@ -28,7 +28,7 @@ const READY_S: u64 = 60;
 
 /// What the file says, checked.
 #[derive(Clone, Debug)]
-pub struct Declared {
+pub struct Target {
     pub name: String,
     pub about: String,
     /// Compared with the `needs` of scenarios.
@@ -41,7 +41,7 @@ pub struct Declared {
     pub url_tls: Option<String>,
     /// Name and default of each setting.
     pub settings: BTreeMap<String, String>,
-    pub(crate) parts: BTreeMap<String, Part>,
+    pub(crate) parts: BTreeMap<String, TemplatePart>,
     pub processes: Vec<Program>,
     /// Prints its version, in the first line that is not empty.
     pub version: Vec<String>,
@@ -64,9 +64,9 @@ struct File {
     #[serde(default)]
     url_tls: Option<Spanned<String>>,
     #[serde(default)]
-    settings: BTreeMap<String, Setting>,
+    settings: BTreeMap<String, SettingValue>,
     #[serde(default)]
-    part: BTreeMap<String, Part>,
+    part: BTreeMap<String, TemplatePart>,
     #[serde(default)]
     process: Vec<Program>,
     #[serde(default)]
@@ -78,7 +78,7 @@ struct File {
 /// A text that stands in a file only sometimes, or several times: `{{part.NAME}}`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Part {
+pub(crate) struct TemplatePart {
     pub(crate) text: Spanned<String>,
     /// Stands only where the scenario needs this.
     #[serde(default)]
@@ -163,19 +163,19 @@ pub enum StopBy {
 ///
 /// # Errors
 /// Its file can't be read or used; `None` where there is none.
-pub fn find(name: &str, folder: &Path) -> Result<Option<Declared>, String> {
+pub fn find(name: &str, folder: &Path) -> Result<Option<Target>, String> {
     let own = folder.join("targets").join(format!("{name}.toml"));
     let path = if name.ends_with(".toml") { folder.join(name) } else { own };
     if path.is_file() {
-        return Declared::from_source(Source::read(&path)?).map(Some);
+        return Target::from_source(Source::read(&path)?).map(Some);
     }
     let shipped = SHIPPED.iter().find(|(shipped, _)| *shipped == name);
     let source =
         |text: &str| Source { name: format!("targets/{name}.toml").into(), text: text.to_owned() };
-    shipped.map(|(_, text)| Declared::from_source(source(text))).transpose()
+    shipped.map(|(_, text)| Target::from_source(source(text))).transpose()
 }
 
-impl Declared {
+impl Target {
     /// # Errors
     /// A sentence with file, line, column, and the nearest valid name.
     pub fn from_source(source: Source) -> Result<Self, String> {
@@ -193,8 +193,8 @@ impl Declared {
             process.memory.iter().try_for_each(|memory| source.check_memory(memory))?;
         }
         let texts = texts(&file);
-        render::check(&source, &names(&file), &texts)?;
-        let names_backend = texts.iter().any(|text| render::uses(text.get_ref(), "backend_port"));
+        template::check(&source, &names(&file), &texts)?;
+        let names_backend = texts.iter().any(|text| template::uses(text.get_ref(), "backend_port"));
         for each in file.part.values().filter_map(|part| part.each.as_ref()) {
             if file.process.iter().all(|process| process.name != *each) {
                 return Err(told(format!("a part is for each `{each}`: there is no such process")));
@@ -233,7 +233,7 @@ impl Declared {
 
 /// Every name that a template of this file may use.
 fn names(file: &File) -> Vec<String> {
-    let mut names: Vec<String> = render::GROUND.iter().map(|name| (*name).to_owned()).collect();
+    let mut names: Vec<String> = template::BUILT_IN.iter().map(|name| (*name).to_owned()).collect();
     names.extend(file.settings.keys().cloned());
     names.extend(file.part.keys().map(|part| format!("part.{part}")));
     for process in &file.process {

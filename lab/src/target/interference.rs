@@ -13,14 +13,14 @@ const TICK_US: f64 = 10_000.0;
 
 /// What a part used meanwhile, and the CPUs that it is pinned to; `None`: it may run on any.
 #[derive(Clone, Debug)]
-pub(crate) struct Share {
+pub(crate) struct PartUsage {
     pub(crate) used_us: u64,
     pub(crate) cores: Option<Vec<usize>>,
 }
 
 /// In percent: of the time of all CPUs, and of the pinned ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Others {
+pub(crate) struct Interference {
     pub(crate) steal: f64,
     pub(crate) other: f64,
     /// Of the CPU that lost most.
@@ -31,7 +31,7 @@ pub(crate) struct Others {
 }
 
 /// `meanwhile` is the machine's time, `parts` are all that took part.
-pub(crate) fn others(meanwhile: &MachineTime, parts: &[Share]) -> Others {
+pub(crate) fn others(meanwhile: &MachineTime, parts: &[PartUsage]) -> Interference {
     let ours_us: u64 = parts.iter().map(|part| part.used_us).sum();
     let all = meanwhile.all;
     let pinned = |cores: &BTreeSet<usize>| -> Vec<CpuTime> {
@@ -48,7 +48,7 @@ pub(crate) fn others(meanwhile: &MachineTime, parts: &[Share]) -> Others {
         parts.iter().filter_map(|part| part.cores.clone()).flatten().collect();
     let pinned_steal =
         pinned(&cores).into_iter().map(|cpu| percent(cpu.steal_us as f64, cpu.all_us));
-    Others {
+    Interference {
         steal: percent(all.steal_us as f64, all.all_us),
         other: percent(all.processes_us.saturating_sub(ours_us) as f64, all.all_us),
         pinned_steal: pinned_steal.fold(0.0, f64::max),
@@ -62,7 +62,7 @@ struct Group {
     used_us: u64,
 }
 
-fn groups(parts: &[Share]) -> Vec<Group> {
+fn groups(parts: &[PartUsage]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for part in parts {
         // On whichever CPU it was, that one's time can't be told apart.
@@ -104,7 +104,7 @@ mod tests {
     const SECOND_US: u64 = 1_000_000;
 
     /// 32 CPUs for 10 s; the target's is number 1, generator and backend share 0.
-    fn check(change: impl Fn(&mut MachineTime), expect: impl Fn(Others) -> bool) {
+    fn check(change: impl Fn(&mut MachineTime), expect: impl Fn(Interference) -> bool) {
         let idle = CpuTime { all_us: 10 * SECOND_US, ..CpuTime::default() };
         let mut machine = MachineTime {
             all: CpuTime::default(),
@@ -117,7 +117,7 @@ mod tests {
         work(1, 6 * SECOND_US);
         change(&mut machine);
         machine.all = machine.cpus.values().copied().fold(CpuTime::default(), CpuTime::plus);
-        let part = |seconds: u64, core: usize| Share {
+        let part = |seconds: u64, core: usize| PartUsage {
             used_us: seconds * SECOND_US,
             cores: Some(vec![core]),
         };
@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn a_stranger_on_the_targets_only_cpu_of_32_is_seen() {
-        check(|_| {}, |others| others == Others::default());
-        let seen = |o: Others| o.other < 2.0 && o.pinned_other > 30.0;
+        check(|_| {}, |others| others == Interference::default());
+        let seen = |o: Interference| o.other < 2.0 && o.pinned_other > 30.0;
         check(more(1, 4 * SECOND_US), seen);
         check(more(0, 4 * SECOND_US), seen);
         check(more(7, 4 * SECOND_US), |o| o.other > 1.0 && o.pinned_other == 0.0);
@@ -157,8 +157,8 @@ mod tests {
     fn where_a_part_may_run_anywhere_only_the_whole_machine_is_told() {
         let time = CpuTime { processes_us: 9, all_us: 10, ..CpuTime::default() };
         let machine = MachineTime { all: time, cpus: [(0, time)].into() };
-        let pinned = Share { used_us: 0, cores: Some(vec![0]) };
-        let free = Share { used_us: 0, cores: None };
+        let pinned = PartUsage { used_us: 0, cores: Some(vec![0]) };
+        let free = PartUsage { used_us: 0, cores: None };
         let others = others(&machine, &[pinned, free]);
         assert!(others.other > 80.0 && others.pinned_other < 0.1, "{others:?}");
     }

@@ -1,7 +1,7 @@
 //! Targets: what is measured, as its file declares it, and what it used while it was.
 //!
 //! Not part of a request's life: it starts, watches and ends the programs between caller and backend.
-//! Reads a target's file, the ground's keys and ports; answers URLs, use per request, and the doubts
+//! Reads a target's file, the ground's keys and ports; answers URLs, use per request, and the warnings
 //! about limits that could not be set.
 //!
 //! Architecture invariant: no gateway is known here, ours included. All that is special about one
@@ -9,12 +9,12 @@
 
 mod cgroup;
 pub(crate) mod cores;
-pub mod declared;
-pub(crate) mod keeper;
+pub mod definition;
+mod interference;
 mod ports;
 pub(crate) mod proc;
 pub(crate) mod process;
-pub(crate) mod render;
+pub(crate) mod reaper;
 pub(crate) mod running;
 pub(crate) mod sampler;
-mod shares;
+pub(crate) mod template;

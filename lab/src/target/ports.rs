@@ -1,4 +1,4 @@
-//! Ports that outgoing connections hold: in use, or waiting after their close. Source: proc(5).
+//! PortCounter that outgoing connections hold: in use, or waiting after their close. Source: proc(5).
 //!
 //! The kernel gives a port again for another destination, so what runs out is the ports towards one. On
 //! loopback both ends of a connection are here; the end that was called has no such port.
@@ -8,33 +8,33 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::ops::RangeInclusive;
 
-/// Counts again when there are so many more sockets, in eighths, or after so many looks: a table of all
+/// Counts again when there are so many more sockets, in eighths, or after so many countdown: a table of all
 /// connections isn't read for nothing.
-const MORE: u64 = 9;
-const LOOKS: u32 = 16;
+const GROWTH_EIGHTHS: u64 = 9;
+const COUNT_EVERY: u32 = 16;
 
 /// Counts now and then.
 #[derive(Debug, Default)]
-pub(crate) struct Ports {
+pub(crate) struct PortCounter {
     sockets: u64,
-    looks: u32,
+    countdown: u32,
     most: u64,
 }
 
-impl Ports {
-    /// Ports towards the destination that has most, as far as is known.
-    pub(crate) fn look(&mut self) -> u64 {
+impl PortCounter {
+    /// PortCounter towards the destination that has most, as far as is known.
+    pub(crate) fn count(&mut self) -> u64 {
         let sockets = sockets();
-        if self.looks == 0 || sockets * 8 > self.sockets * MORE {
-            (self.sockets, self.looks) = (sockets, LOOKS);
+        if self.countdown == 0 || sockets * 8 > self.sockets * GROWTH_EIGHTHS {
+            (self.sockets, self.countdown) = (sockets, COUNT_EVERY);
             self.most = in_use(&available());
         }
-        self.looks -= 1;
+        self.countdown -= 1;
         self.most
     }
 }
 
-/// Ports that the kernel gives to outgoing connections.
+/// PortCounter that the kernel gives to outgoing connections.
 pub(crate) fn available() -> RangeInclusive<u16> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut ends = text.split_ascii_whitespace().filter_map(|word| word.parse::<u16>().ok());
@@ -116,7 +116,7 @@ mod tests {
         let ours: Vec<&str> = table.lines().filter(|line| line.contains(&port)).collect();
         assert_eq!(ours.len(), 2 * CONNECTIONS + 1);
         assert_eq!(most(ours.join("\n").as_bytes(), &available()), CONNECTIONS as u64);
-        assert!(Ports::default().look() >= CONNECTIONS as u64);
+        assert!(PortCounter::default().count() >= CONNECTIONS as u64);
         drop(ends);
     }
 }

@@ -18,15 +18,15 @@ use nix::unistd::Pid;
 
 use super::cgroup::Group;
 use super::cores;
-use super::declared::StopBy;
-use super::keeper::{Guard, Keeper};
+use super::definition::StopBy;
+use super::reaper::{Guard, Reaper};
 use crate::load::Stop;
 
 const POLL: Duration = Duration::from_millis(20);
 
 /// What to start, and how.
 #[derive(Debug, Default)]
-pub(crate) struct Start<'s> {
+pub(crate) struct ProcessSpec<'s> {
     pub(crate) name: &'s str,
     pub(crate) command: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
@@ -37,7 +37,7 @@ pub(crate) struct Start<'s> {
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) stop: StopBy,
     /// Sees to its end when this process is killed.
-    pub(crate) keeper: Option<&'s Keeper>,
+    pub(crate) reaper: Option<&'s Reaper>,
 }
 
 /// A running program.
@@ -51,7 +51,7 @@ pub(crate) struct Process {
     _group: Option<Group>,
     _guard: Option<Guard>,
     /// What could not be done as it was asked.
-    pub(crate) doubts: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     /// What it is limited to, a sentence each.
     pub(crate) limits: Vec<String>,
 }
@@ -59,14 +59,14 @@ pub(crate) struct Process {
 impl Process {
     /// # Errors
     /// A sentence: there is no such program, or its log can't be written.
-    pub(crate) fn start(start: Start<'_>) -> Result<Self, String> {
+    pub(crate) fn start(start: ProcessSpec<'_>) -> Result<Self, String> {
         let name = start.name.to_owned();
         let told = |error: std::io::Error| format!("{name}: {error}");
         let (program, arguments) = start.command.split_first().ok_or("nothing to start")?;
         if !exists(program) {
             return Err(format!("{name}: there is no program `{program}` here; install it"));
         }
-        let bounds = Bounds::of(&start);
+        let bounds = Restrictions::of(&start);
         let log = File::create(&start.log).map_err(told)?;
         let mut command = Command::new("sh");
         command.args(["-c", &bounds.script]).arg("sh").arg(program).args(arguments);
@@ -78,12 +78,12 @@ impl Process {
         };
         let child = child.map_err(told)?;
         Ok(Self {
-            _guard: start.keeper.map(|keeper| keeper.watch(child.id())),
+            _guard: start.reaper.map(|reaper| reaper.watch(child.id())),
             child,
             log: start.log,
             stop: start.stop,
             _group: bounds.group,
-            doubts: bounds.doubts,
+            warnings: bounds.warnings,
             limits: bounds.limits,
             name,
         })
@@ -162,21 +162,21 @@ impl Drop for Process {
 }
 
 /// How the limits are put on: a group of the kernel's where there is one, else what a shell can do.
-struct Bounds {
+struct Restrictions {
     script: String,
     cores: Option<Vec<usize>>,
     group: Option<Group>,
-    doubts: Vec<String>,
+    warnings: Vec<String>,
     limits: Vec<String>,
 }
 
-impl Bounds {
-    fn of(start: &Start<'_>) -> Self {
+impl Restrictions {
+    fn of(start: &ProcessSpec<'_>) -> Self {
         let mut bounds = Self {
             script: "ulimit -n \"$(ulimit -Hn)\"\n".to_owned(),
             cores: start.cores.clone(),
             group: None,
-            doubts: Vec::new(),
+            warnings: Vec::new(),
             limits: Vec::new(),
         };
         bounds.keep_cores_that_exist(start.name);
@@ -197,11 +197,12 @@ impl Bounds {
             self.limits.push(format!("{name}: on CPUs {cores:?}"));
             self.cores = Some(cores);
         } else {
-            self.doubts.push(format!("{name} is not on CPUs {cores:?}: only {allowed:?} are here"));
+            self.warnings
+                .push(format!("{name} is not on CPUs {cores:?}: only {allowed:?} are here"));
         }
     }
 
-    fn by_group(&mut self, start: &Start<'_>, group: Group) {
+    fn by_group(&mut self, start: &ProcessSpec<'_>, group: Group) {
         let procs = group.procs().display().to_string().replace('\'', "'\\''");
         // A program that could not join would run without its limits, and the result would say otherwise.
         self.script.push_str(&format!("echo $$ >'{procs}' || exit 125\n"));
@@ -210,7 +211,7 @@ impl Bounds {
     }
 
     /// Memory: the data that the process may have. CPU: as many whole CPUs as the limit needs.
-    fn by_shell(&mut self, start: &Start<'_>, reason: &str) {
+    fn by_shell(&mut self, start: &ProcessSpec<'_>, reason: &str) {
         let name = start.name;
         if let Some(bytes) = start.memory_bytes {
             self.script.push_str(&format!("ulimit -d {} || exit 125\n", bytes / 1_024));
@@ -224,11 +225,11 @@ impl Bounds {
             self.cores = Some(kept);
         }
         let asked = told(start);
-        self.doubts.push(format!("{name}: {asked} could not be set as a cgroup: {reason}"));
+        self.warnings.push(format!("{name}: {asked} could not be set as a cgroup: {reason}"));
     }
 }
 
-fn told(start: &Start<'_>) -> String {
+fn told(start: &ProcessSpec<'_>) -> String {
     let cpus = start.cpus.map(|cpus| format!("{cpus} CPUs"));
     let memory = start.memory_bytes.map(|bytes| format!("{bytes} bytes"));
     cpus.into_iter().chain(memory).collect::<Vec<_>>().join(" and ")

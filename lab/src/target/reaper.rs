@@ -28,12 +28,12 @@ done
 
 /// The shell. It lives as long as this, or any [`Guard`] of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Keeper(Arc<Mutex<Shell>>);
+pub(crate) struct Reaper(Arc<Mutex<Shell>>);
 
 /// One process group that is to end with this process. Dropped: it has ended already.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    keeper: Keeper,
+    reaper: Reaper,
     group: u32,
 }
 
@@ -43,7 +43,7 @@ struct Shell {
     told: Option<ChildStdin>,
 }
 
-impl Keeper {
+impl Reaper {
     /// # Errors
     /// There is no shell.
     pub(crate) fn start() -> io::Result<Self> {
@@ -59,7 +59,7 @@ impl Keeper {
     /// `group` ends with this process, or with the guard.
     pub(crate) fn watch(&self, group: u32) -> Guard {
         self.tell("began", group);
-        Guard { keeper: self.clone(), group }
+        Guard { reaper: self.clone(), group }
     }
 
     fn tell(&self, what: &str, group: u32) {
@@ -72,7 +72,7 @@ impl Keeper {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.keeper.tell("ended", self.group);
+        self.reaper.tell("ended", self.group);
     }
 }
 
@@ -92,14 +92,14 @@ mod tests {
     #[test]
     fn who_did_not_end_is_killed_when_the_input_ends() {
         let start = || Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
-        let keeper = Keeper::start().unwrap();
+        let reaper = Reaper::start().unwrap();
         let [mut ended, mut left, mut other] = [start(), start(), start()];
-        drop(keeper.watch(ended.id()));
-        let guard = keeper.watch(left.id());
+        drop(reaper.watch(ended.id()));
+        let guard = reaper.watch(left.id());
         // As when this process is killed: nobody says that it ended.
-        keeper.0.lock().unwrap().told = None;
+        reaper.0.lock().unwrap().told = None;
         assert_eq!(left.wait().unwrap().signal(), Some(9));
-        drop((guard, keeper));
+        drop((guard, reaper));
         for alive in [&mut ended, &mut other] {
             assert!(alive.try_wait().unwrap().is_none());
             alive.kill().unwrap();

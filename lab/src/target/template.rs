@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use toml::Spanned;
 
-use super::declared::Part;
-use crate::matrix::file::Source;
+use super::definition::TemplatePart;
+use crate::suite::source::Source;
 
 /// The names that every template may use.
-pub(crate) const GROUND: &[&str] = &[
+pub(crate) const BUILT_IN: &[&str] = &[
     "penstock",     // the program that runs the lab
     "folder",       // the process's own, absolute
     "copy",         // which copy of the process, from 1
@@ -27,16 +27,16 @@ pub(crate) const GROUND: &[&str] = &[
 pub(crate) type Values = BTreeMap<String, String>;
 
 /// What a template is filled from.
-pub(crate) struct Filling<'f> {
+pub(crate) struct TemplateContext<'f> {
     pub(crate) values: &'f Values,
-    pub(crate) parts: &'f BTreeMap<String, Part>,
+    pub(crate) parts: &'f BTreeMap<String, TemplatePart>,
     /// What the scenario needs.
     pub(crate) needs: &'f [String],
     /// The values of each copy of each process.
     pub(crate) copies: &'f BTreeMap<String, Vec<Values>>,
 }
 
-impl Filling<'_> {
+impl TemplateContext<'_> {
     /// # Errors
     /// A name without a value; [`check`] has seen to it that none is left but by a mistake of ours.
     pub(crate) fn fill(&self, template: &str) -> Result<String, String> {
@@ -96,7 +96,7 @@ pub(crate) fn check(
                 && names.iter().all(|known| known != name)
             {
                 let written = Spanned::new(text.span(), name.to_owned());
-                return Err(source.refuse_name(
+                return Err(source.unknown_name(
                     &written,
                     "value",
                     names.iter().map(String::as_str),
@@ -158,13 +158,14 @@ mod tests {
     #[track_caller]
     fn check_fill(template: &str, expect: &str) {
         let values = Values::from([("port".to_owned(), "80".to_owned())]);
-        let part =
-            |text: &str, needs: Option<&str>, unless: Option<&str>, each: Option<&str>| Part {
+        let part = |text: &str, needs: Option<&str>, unless: Option<&str>, each: Option<&str>| {
+            TemplatePart {
                 text: Spanned::new(0..0, text.to_owned()),
                 needs: needs.map(str::to_owned),
                 unless: unless.map(str::to_owned),
                 each: each.map(str::to_owned),
-            };
+            }
+        };
         let parts = BTreeMap::from([
             ("jwt".to_owned(), part("verify {{port}}\n", Some("jwt"), None, None)),
             ("other".to_owned(), part("no", Some("opaque"), None, None)),
@@ -177,8 +178,9 @@ mod tests {
         let copies =
             BTreeMap::from([("gateway".to_owned(), vec![copy("1", "81"), copy("2", "82")])]);
         let needs = ["jwt".to_owned()];
-        let filling = Filling { values: &values, parts: &parts, needs: &needs, copies: &copies };
-        assert_eq!(filling.fill(template).unwrap(), expect);
+        let context =
+            TemplateContext { values: &values, parts: &parts, needs: &needs, copies: &copies };
+        assert_eq!(context.fill(template).unwrap(), expect);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Gates on what stood around the target: generator, backend and machine.
 
-use super::figures::QUEUED_SHARE_MAX;
-use super::{Backend, Look, Row};
+use super::consistency::QUEUED_SHARE_MAX;
+use super::{Backend, Finding, Row};
 
 /// Share of a CPU from which a generator thread counts as busy all the time: with the rest go wake-ups,
-/// and waiting for them makes the target look slower than it is.
+/// and waiting for them makes the target run slower than it is.
 const BUSY_MAX: f64 = 0.85;
 /// Share of the time that a generator thread may have waited for a CPU that others held.
 const WAITED_MAX: f64 = 0.10;
@@ -27,22 +27,22 @@ const STEAL_PERCENT_MAX: f64 = 2.0;
 /// Most CPU time that bystanders may have used, in percent of all CPUs.
 const OTHER_CPU_PERCENT_MAX: f64 = 5.0;
 
-pub(super) fn saturated(row: &Row) -> Look {
-    let Some(generator) = row.generator else { return Look::Unseen };
+pub(super) fn saturated(row: &Row) -> Finding {
+    let Some(generator) = row.generator else { return Finding::NotApplicable };
     if generator.busy <= BUSY_MAX {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "generator saturated: a thread of it was busy {:.0} % of the time, so it may be the limit, not \
          the target",
         generator.busy * 100.0
     ))
 }
 
-pub(super) fn late(row: &Row) -> Look {
-    let Some(generator) = row.generator else { return Look::Unseen };
+pub(super) fn late(row: &Row) -> Finding {
+    let Some(generator) = row.generator else { return Finding::NotApplicable };
     if generator.waited > WAITED_MAX {
-        return Look::Doubt(format!(
+        return Finding::Warning(format!(
             "generator late: a thread of it waited {:.0} % of the time for a CPU that others held; \
              latencies hold that wait",
             generator.waited * 100.0
@@ -53,7 +53,7 @@ pub(super) fn late(row: &Row) -> Look {
         && generator.lag_p99_ms > LAG_P99_MS_MAX
         && generator.lag_p99_ms > LAG_SHARE_MAX * p99.value
     {
-        return Look::Doubt(format!(
+        return Finding::Warning(format!(
             "generator late: it came {:.1} ms late to its own work, and the 99th percentile of {:.1} ms \
              holds that",
             generator.lag_p99_ms, p99.value
@@ -62,49 +62,55 @@ pub(super) fn late(row: &Row) -> Look {
     // A start that had to wait for a connection is late by the target's doing.
     let waited_for_target = row.queued_share.is_some_and(|share| share > QUEUED_SHARE_MAX);
     match generator.late_p99_ms.filter(|_| !waited_for_target) {
-        Some(late_ms) if late_ms > LATE_P99_MS_MAX => Look::Doubt(format!(
+        Some(late_ms) if late_ms > LATE_P99_MS_MAX => Finding::Warning(format!(
             "generator late: one start in a hundred was over {late_ms:.1} ms after its time"
         )),
-        Some(_) | None => Look::Fine,
+        Some(_) | None => Finding::Passed,
     }
 }
 
 /// Per request, and beyond the delay that both have, the backend alone may take half of what it takes
 /// through the target: without a delay, the backend alone is at least twice as fast.
-pub(super) fn backend(row: &Row) -> Look {
-    let (Some(backend), Some(rate)) = (row.backend, row.rate_per_s) else { return Look::Unseen };
-    let Backend { alone_per_s: Some(alone_per_s), delay_ms } = backend else { return Look::Unseen };
+pub(super) fn backend(row: &Row) -> Finding {
+    let (Some(backend), Some(rate)) = (row.backend, row.rate_per_s) else {
+        return Finding::NotApplicable;
+    };
+    let Backend { alone_per_s: Some(alone_per_s), delay_ms } = backend else {
+        return Finding::NotApplicable;
+    };
     if delay_ms <= 0.0 {
         let times = alone_per_s / rate.high;
         return if times >= BACKEND_TIMES {
-            Look::Fine
+            Finding::Passed
         } else {
-            Look::Doubt(slow(alone_per_s, times))
+            Finding::Warning(slow(alone_per_s, times))
         };
     }
-    let super::Pace::Closed { users, think_ms } = row.pace else { return Look::Unseen };
+    let super::Loop::Closed { users, think_ms } = row.loop_kind else {
+        return Finding::NotApplicable;
+    };
     let added = |per_s: f64| users * 1_000.0 / per_s - think_ms - delay_ms;
     let (alone_ms, through_ms) = (added(alone_per_s), added(rate.value));
     if through_ms < DELAY_SHARE * delay_ms || through_ms >= BACKEND_TIMES * alone_ms {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "backend slow: beyond its delay of {delay_ms:.0} ms it takes {alone_ms:.1} ms alone, and \
          {through_ms:.1} ms with the target"
     ))
 }
 
 /// An answer that the backend gave took its delay at the least. Failures may be quicker, so it is the median
-/// that counts: they have gates of their own.
-pub(super) fn delay(row: &Row) -> Look {
+/// that counts: they have checks of their own.
+pub(super) fn delay(row: &Row) -> Finding {
     let median = row.percentiles_ms.iter().find(|(percent, _)| *percent >= 50.0);
     let (Some(Backend { delay_ms, .. }), Some((_, median))) = (row.backend, median) else {
-        return Look::Unseen;
+        return Finding::NotApplicable;
     };
     if median.high >= delay_ms {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "the backend waits {delay_ms:.0} ms, but half of the answers came within {:.1} ms: it isn't this \
          backend that gave them",
         median.value
@@ -118,50 +124,50 @@ fn slow(alone_per_s: f64, times: f64) -> String {
     )
 }
 
-pub(super) fn ports(row: &Row) -> Look {
-    full(row.ground.ports, "ephemeral ports", "connections may have waited or failed")
+pub(super) fn ports(row: &Row) -> Finding {
+    full(row.conditions.ports, "ephemeral ports", "connections may have waited or failed")
 }
 
-pub(super) fn descriptors(row: &Row) -> Look {
-    full(row.ground.descriptors, "file descriptors", "connections may have been refused")
+pub(super) fn descriptors(row: &Row) -> Finding {
+    full(row.conditions.descriptors, "file descriptors", "connections may have been refused")
 }
 
-fn full(used: Option<(f64, f64)>, what: &str, so: &str) -> Look {
-    let Some((used, most)) = used else { return Look::Unseen };
+fn full(used: Option<(f64, f64)>, what: &str, so: &str) -> Finding {
+    let Some((used, most)) = used else { return Finding::NotApplicable };
     if used <= FULL * most {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!("{used:.0} of {most:.0} {what} were in use: {so}"))
+    Finding::Warning(format!("{used:.0} of {most:.0} {what} were in use: {so}"))
 }
 
-pub(super) fn clock(row: &Row) -> Look {
-    let Some(step_us) = row.ground.clock_step_us else { return Look::Unseen };
+pub(super) fn clock(row: &Row) -> Finding {
+    let Some(step_us) = row.conditions.clock_step_us else { return Finding::NotApplicable };
     if step_us.abs() <= CLOCK_STEP_US_MAX {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "the wall clock was moved by {:.1} ms meanwhile: logs and results of other processes do not \
          match",
         step_us / 1_000.0
     ))
 }
 
-pub(super) fn steal(row: &Row) -> Look {
-    let Some(percent) = row.ground.steal_percent else { return Look::Unseen };
+pub(super) fn steal(row: &Row) -> Finding {
+    let Some(percent) = row.conditions.steal_percent else { return Finding::NotApplicable };
     if percent <= STEAL_PERCENT_MAX {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "the hypervisor kept {percent:.1} % of the CPU time, or of a pinned CPU's, for others"
     ))
 }
 
-pub(super) fn busy(row: &Row) -> Look {
-    let Some(percent) = row.ground.other_cpu_percent else { return Look::Unseen };
+pub(super) fn busy(row: &Row) -> Finding {
+    let Some(percent) = row.conditions.other_cpu_percent else { return Finding::NotApplicable };
     if percent <= OTHER_CPU_PERCENT_MAX {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "processes that have no part in the measurement used {percent:.1} % of the CPU time, or of that of \
          the CPUs that a part is pinned to"
     ))

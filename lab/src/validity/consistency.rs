@@ -1,6 +1,6 @@
 //! Gates that need nothing but the row's own figures: they have to agree with each other.
 
-use super::{ERROR_PERCENT_MAX, Figure, Look, Pace, Row, TOLERANCE};
+use super::{ERROR_PERCENT_MAX, Figure, Finding, Loop, Row, TOLERANCE};
 
 /// Kinds of failure in which an answer came, but not the right or not the whole one.
 const WRONG_BODY: &[&str] = &["body-mismatch", "closed", "protocol"];
@@ -10,49 +10,49 @@ const JITTER_MS: f64 = 0.1;
 /// Share of an open loop's requests that may wait for a connection.
 pub(super) const QUEUED_SHARE_MAX: f64 = 0.01;
 
-pub(super) fn nothing(row: &Row) -> Look {
+pub(super) fn nothing(row: &Row) -> Finding {
     match row.requests {
-        None => Look::Unseen,
-        Some(requests) if requests > 0.0 => Look::Fine,
-        Some(_) => Look::Doubt("nothing was answered in the measured time".to_owned()),
+        None => Finding::NotApplicable,
+        Some(requests) if requests > 0.0 => Finding::Passed,
+        Some(_) => Finding::Warning("nothing was answered in the measured time".to_owned()),
     }
 }
 
-pub(super) fn errors(row: &Row) -> Look {
-    let Some(percent) = row.error_percent else { return Look::Unseen };
+pub(super) fn errors(row: &Row) -> Finding {
+    let Some(percent) = row.error_percent else { return Finding::NotApplicable };
     if percent.value <= ERROR_PERCENT_MAX {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "{} % of the requests failed{}; rate and latencies include them",
         trimmed(percent.value),
         kinds(row, |_| true)
     ))
 }
 
-pub(super) fn wrong_bodies(row: &Row) -> Look {
-    let Some(by_kind) = &row.errors_by_kind else { return Look::Unseen };
+pub(super) fn wrong_bodies(row: &Row) -> Finding {
+    let Some(by_kind) = &row.errors_by_kind else { return Finding::NotApplicable };
     let is_wrong = |kind: &str| WRONG_BODY.contains(&kind);
     let wrong: u64 = by_kind.iter().filter(|(kind, _)| is_wrong(kind)).map(|(_, n)| n).sum();
     // A connection that the server closed between two requests is no wrong body, but many are.
     let mismatches = by_kind.get("body-mismatch").copied().unwrap_or(0);
     if mismatches == 0 && percent_of(wrong, row) <= ERROR_PERCENT_MAX {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "{wrong} answers were not whole, or not what was expected{}",
         kinds(row, is_wrong)
     ))
 }
 
-pub(super) fn status_mix(row: &Row) -> Look {
-    let Some(by_kind) = &row.errors_by_kind else { return Look::Unseen };
+pub(super) fn status_mix(row: &Row) -> Finding {
+    let Some(by_kind) = &row.errors_by_kind else { return Finding::NotApplicable };
     let is_status = |kind: &str| kind.starts_with("status-");
     let other: u64 = by_kind.iter().filter(|(kind, _)| is_status(kind)).map(|(_, n)| n).sum();
     if percent_of(other, row) <= ERROR_PERCENT_MAX {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "{} % of the answers had another status than 2xx{}: refusals are cheaper than answers, so the \
          figures are of a mix",
         trimmed(percent_of(other, row)),
@@ -61,9 +61,11 @@ pub(super) fn status_mix(row: &Row) -> Look {
 }
 
 /// Little's law: users = rate x (mean + think time).
-pub(super) fn littles_law(row: &Row) -> Look {
-    let Pace::Closed { users, think_ms } = row.pace else { return Look::Unseen };
-    let (Some(rate), Some(mean)) = (row.rate_per_s, row.mean_ms) else { return Look::Unseen };
+pub(super) fn littles_law(row: &Row) -> Finding {
+    let Loop::Closed { users, think_ms } = row.loop_kind else { return Finding::NotApplicable };
+    let (Some(rate), Some(mean)) = (row.rate_per_s, row.mean_ms) else {
+        return Finding::NotApplicable;
+    };
     let cycle = Figure {
         low: mean.low + think_ms,
         value: mean.value + think_ms,
@@ -77,9 +79,9 @@ pub(super) fn littles_law(row: &Row) -> Look {
     };
     let off = found.off(users);
     if off <= TOLERANCE {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "Little's law: rate x mean latency is {:.1} users, not {users:.0}{}",
         found.value,
         if off.is_finite() {
@@ -91,14 +93,14 @@ pub(super) fn littles_law(row: &Row) -> Look {
 }
 
 /// In an open loop the count is of what was due, so it is held against the rate that was asked.
-pub(super) fn count_and_rate(row: &Row) -> Look {
-    let rate = match row.pace {
-        Pace::Open { asked_per_s } => Some(Figure::exact(asked_per_s)),
-        Pace::Closed { .. } | Pace::Unknown => row.rate_per_s,
+pub(super) fn count_and_rate(row: &Row) -> Finding {
+    let rate = match row.loop_kind {
+        Loop::Open { asked_per_s } => Some(Figure::exact(asked_per_s)),
+        Loop::Closed { .. } | Loop::Unknown => row.rate_per_s,
     };
     let (Some(requests), Some(rate), Some(measured_s)) = (row.requests, rate, row.measured_s)
     else {
-        return Look::Unseen;
+        return Finding::NotApplicable;
     };
     let implied = Figure {
         low: requests / rate.high,
@@ -106,46 +108,46 @@ pub(super) fn count_and_rate(row: &Row) -> Look {
         high: requests / rate.low,
     };
     if implied.off(measured_s) <= TOLERANCE {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "count and rate disagree: count / rate is {:.0} s, but {measured_s:.0} s were measured",
         implied.value
     ))
 }
 
 /// Minimum, percentiles and maximum must not fall.
-pub(super) fn order(row: &Row) -> Look {
+pub(super) fn order(row: &Row) -> Finding {
     let ladder = ladder(row);
     if ladder.len() < 2 {
-        return Look::Unseen;
+        return Finding::NotApplicable;
     }
     for pair in ladder.windows(2) {
         if let [(below, low), (above, high)] = pair
             && low.surely_above(*high)
         {
-            return Look::Doubt(format!(
+            return Finding::Warning(format!(
                 "out of order: {below} is {} ms, above {above} of {} ms",
                 trimmed(low.value),
                 trimmed(high.value)
             ));
         }
     }
-    Look::Fine
+    Finding::Passed
 }
 
 /// A mean must lie where percentiles and deviation leave it room. That it lies above the 90th percentile
 /// is possible, but then a few requests, such as those of a stall, took most of the time, and the row
 /// describes them rather than the target.
-pub(super) fn mean_bounds(row: &Row) -> Look {
-    let Some(mean) = row.mean_ms else { return Look::Unseen };
+pub(super) fn mean_bounds(row: &Row) -> Finding {
+    let Some(mean) = row.mean_ms else { return Finding::NotApplicable };
     let at = |wanted: f64| row.percentiles_ms.iter().find(|(percent, _)| *percent >= wanted);
-    let mut seen = false;
+    let mut applicable = false;
     if let Some((percent, high)) = at(90.0) {
-        seen = true;
+        applicable = true;
         let jitter = Figure { high: high.high + JITTER_MS, ..*high };
         if mean.surely_above(jitter) {
-            return Look::Doubt(format!(
+            return Finding::Warning(format!(
                 "the mean, {} ms, is above the {} percentile, {} ms: a stall or outliers made it",
                 trimmed(mean.value),
                 ordinal(*percent),
@@ -156,19 +158,19 @@ pub(super) fn mean_bounds(row: &Row) -> Look {
     let ends = [(row.min_ms, "below the minimum"), (row.max_ms, "above the maximum")];
     for (index, (end, what)) in ends.into_iter().enumerate() {
         let Some(end) = end else { continue };
-        seen = true;
+        applicable = true;
         let beyond = if index == 0 { end.surely_above(mean) } else { mean.surely_above(end) };
         if beyond {
             let (mean, end) = (trimmed(mean.value), trimmed(end.value));
-            return Look::Doubt(format!("the mean, {mean} ms, is {what}, {end} ms"));
+            return Finding::Warning(format!("the mean, {mean} ms, is {what}, {end} ms"));
         }
     }
     for (percent, value) in &row.percentiles_ms {
-        seen = true;
+        applicable = true;
         // A share of (100 - percent) takes at least the percentile's time: Markov's inequality.
         let least = value.low * (1.0 - percent / 100.0);
         if mean.high < least {
-            return Look::Doubt(format!(
+            return Finding::Warning(format!(
                 "the mean, {} ms, is too low for a {} percentile of {} ms",
                 trimmed(mean.value),
                 ordinal(*percent),
@@ -176,9 +178,9 @@ pub(super) fn mean_bounds(row: &Row) -> Look {
             ));
         }
         if let Some(sd) = row.sd_ms
-            && strays(mean, sd, *percent, *value)
+            && outside_cantelli(mean, sd, *percent, *value)
         {
-            return Look::Doubt(format!(
+            return Finding::Warning(format!(
                 "a {} percentile of {} ms cannot be with a mean of {} ms and a deviation of {} ms",
                 ordinal(*percent),
                 trimmed(value.value),
@@ -187,36 +189,36 @@ pub(super) fn mean_bounds(row: &Row) -> Look {
             ));
         }
     }
-    if seen { Look::Fine } else { Look::Unseen }
+    if applicable { Finding::Passed } else { Finding::NotApplicable }
 }
 
 /// Whether a percentile is farther from the mean than any distribution of that deviation allows. Source:
 /// Cantelli's inequality.
-fn strays(mean: Figure, sd: Figure, percent: f64, value: Figure) -> bool {
+fn outside_cantelli(mean: Figure, sd: Figure, percent: f64, value: Figure) -> bool {
     let share = percent / 100.0;
     let above = sd.high * (share / (1.0 - share)).sqrt();
     let below = sd.high * ((1.0 - share) / share).sqrt();
     value.low > mean.high + above || value.high < mean.low - below
 }
 
-pub(super) fn rate_reached(row: &Row) -> Look {
-    let (Pace::Open { asked_per_s }, Some(rate)) = (row.pace, row.rate_per_s) else {
-        return Look::Unseen;
+pub(super) fn rate_reached(row: &Row) -> Finding {
+    let (Loop::Open { asked_per_s }, Some(rate)) = (row.loop_kind, row.rate_per_s) else {
+        return Finding::NotApplicable;
     };
     if rate.off(asked_per_s) <= TOLERANCE {
-        return Look::Fine;
+        return Finding::Passed;
     }
-    Look::Doubt(format!(
+    Finding::Warning(format!(
         "{asked_per_s:.0} requests per second were asked for, {:.0} were made",
         rate.value
     ))
 }
 
-pub(super) fn connections_busy(row: &Row) -> Look {
+pub(super) fn connections_busy(row: &Row) -> Finding {
     match row.queued_share {
-        None => Look::Unseen,
-        Some(share) if share <= QUEUED_SHARE_MAX => Look::Fine,
-        Some(share) => Look::Doubt(format!(
+        None => Finding::NotApplicable,
+        Some(share) if share <= QUEUED_SHARE_MAX => Finding::Passed,
+        Some(share) => Finding::Warning(format!(
             "{:.1} % of the requests found no connection free: the target is slower than the rate, or \
              there are too few connections",
             share * 100.0

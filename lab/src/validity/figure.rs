@@ -2,8 +2,8 @@
 
 /// A value known to lie between `low` and `high`.
 ///
-/// `3` in a table of whole milliseconds may have been 2.5 or 3.5: a gate that took it for 3.000 would
-/// doubt rows that are sound.
+/// `3` in a table of whole milliseconds may have been 2.5 or 3.5: a check that took it for 3.000 would
+/// warning rows that are valid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     pub low: f64,
@@ -12,7 +12,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Known to the last bit, as far as gates are concerned.
+    /// Known to the last bit, as far as checks are concerned.
     #[must_use]
     pub fn exact(value: f64) -> Self {
         Self { low: value, value, high: value }

@@ -1,27 +1,27 @@
-//! Gates on what happened to the measuring itself: whoever watched it tells, and each is a doubt.
+//! Gates on what happened to the measuring itself: whoever watched it tells, and each is a warning.
 
-use super::{Look, Row};
+use super::{Finding, Row};
 
-pub(super) fn interrupted(row: &Row) -> Look {
+pub(super) fn interrupted(row: &Row) -> Finding {
     told(row, "interrupted")
 }
 
-pub(super) fn raw_data(row: &Row) -> Look {
+pub(super) fn raw_data(row: &Row) -> Finding {
     told(row, "raw-data")
 }
 
-pub(super) fn agent_lost(row: &Row) -> Look {
+pub(super) fn agent_lost(row: &Row) -> Finding {
     told(row, "agent-lost")
 }
 
-pub(super) fn agent_clock(row: &Row) -> Look {
+pub(super) fn agent_clock(row: &Row) -> Finding {
     told(row, "agent-clock")
 }
 
-fn told(row: &Row, name: &str) -> Look {
-    let Some(incidents) = &row.incidents else { return Look::Unseen };
+fn told(row: &Row, name: &str) -> Finding {
+    let Some(incidents) = &row.incidents else { return Finding::NotApplicable };
     match incidents.get(name) {
-        Some(texts) if !texts.is_empty() => Look::Doubt(texts.join("; ")),
-        Some(_) | None => Look::Fine,
+        Some(texts) if !texts.is_empty() => Finding::Warning(texts.join("; ")),
+        Some(_) | None => Finding::Passed,
     }
 }

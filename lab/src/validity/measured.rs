@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Backend, Doubt, Figure, GATES, Generator, Ground, Pace, Row};
+use super::{Backend, CHECKS, Conditions, Figure, Generator, Loop, Row, Warning};
 use crate::load;
-use crate::result::{self, CaseResult, Shape, State};
+use crate::result::{self, CaseResult, RecordedShape, State};
 
 /// Percent, and the key in `load`.
 const PERCENTILES: &[(f64, &str)] = &[
@@ -31,12 +31,12 @@ impl Row {
         }
         let mut row = Self::of_load(&found.load);
         row.label = format!("{} #{}", found.case.id, found.case.repetition);
-        if row.pace == Pace::Unknown {
-            row.pace = pace(&found.shape, found.case.users);
+        if row.loop_kind == Loop::Unknown {
+            row.loop_kind = loop_kind(&found.shape, found.case.users);
         }
         let delay_ms = found.case.delay_ms as f64;
         row.backend = Some(Backend { alone_per_s: found.calibration, delay_ms });
-        row.ground = ground(&found.ground);
+        row.conditions = conditions(&found.environment);
         Some(row)
     }
 
@@ -52,7 +52,7 @@ impl Row {
         };
         Self {
             label: String::new(),
-            pace: pace_of_load(load),
+            loop_kind: pace_of_load(load),
             incidents: incidents(load),
             rate_per_s: figure("throughput_per_s"),
             mean_ms: figure("mean_ms"),
@@ -71,50 +71,53 @@ impl Row {
                 .map(|(queued, all)| queued / all.max(1.0)),
             generator: generator(load),
             backend: None,
-            ground: Ground::default(),
+            conditions: Conditions::default(),
         }
     }
 }
 
-/// The doubts about a case: those of the gates, computed anew, and those that only the run itself could have,
+/// The warnings about a case: those of the checks, computed anew, and those that only the run itself could have,
 /// which `result.json` keeps: a limit that could not be set, a log that could not be read.
 #[must_use]
-pub fn doubts(found: &CaseResult) -> Vec<result::Doubt> {
-    let own = found.doubts.iter().filter(|doubt| GATES.iter().all(|gate| gate.name != doubt.gate));
-    let of_gates = Row::of(found).map_or_else(Vec::new, |row| row.doubts());
-    own.cloned().chain(of_gates.into_iter().map(result::Doubt::from)).collect()
+pub fn warnings(found: &CaseResult) -> Vec<result::Warning> {
+    let own = found
+        .warnings
+        .iter()
+        .filter(|warning| CHECKS.iter().all(|check| check.name != warning.check));
+    let of_gates = Row::of(found).map_or_else(Vec::new, |row| row.warnings());
+    own.cloned().chain(of_gates.into_iter().map(result::Warning::from)).collect()
 }
 
-impl From<Doubt> for result::Doubt {
-    fn from(Doubt { gate, message }: Doubt) -> Self {
-        Self { gate: gate.to_owned(), message }
+impl From<Warning> for result::Warning {
+    fn from(Warning { check, message }: Warning) -> Self {
+        Self { check: check.to_owned(), message }
     }
 }
 
 /// From the shape that the generator says it had.
-fn pace_of_load(load: &Value) -> Pace {
+fn pace_of_load(load: &Value) -> Loop {
     let shape = load.get("shape").cloned().map(serde_json::from_value::<load::Shape>);
-    let Some(Ok(shape)) = shape else { return Pace::Unknown };
+    let Some(Ok(shape)) = shape else { return Loop::Unknown };
     let users = load.pointer("/options/users").and_then(Value::as_u64);
     let users = users.and_then(|users| shape.mean_users(usize::try_from(users).ok()?));
     match (shape.rate_per_s(), users) {
-        (Some(asked_per_s), _) => Pace::Open { asked_per_s },
-        (None, Some(users)) => Pace::Closed { users, think_ms: shape.mean_pause_ms() },
-        (None, None) => Pace::Unknown,
+        (Some(asked_per_s), _) => Loop::Open { asked_per_s },
+        (None, Some(users)) => Loop::Closed { users, think_ms: shape.mean_pause_ms() },
+        (None, None) => Loop::Unknown,
     }
 }
 
-fn pace(shape: &Shape, users: u32) -> Pace {
+fn loop_kind(shape: &RecordedShape, users: u32) -> Loop {
     match shape {
-        Shape::Closed { think_ms } => {
-            Pace::Closed { users: f64::from(users), think_ms: *think_ms as f64 }
+        RecordedShape::Closed { think_ms } => {
+            Loop::Closed { users: f64::from(users), think_ms: *think_ms as f64 }
         }
-        Shape::Arrivals { rate_per_s } => Pace::Open { asked_per_s: *rate_per_s },
-        Shape::RampUsers { from, to } => {
-            Pace::Closed { users: f64::midpoint(*from as f64, *to as f64), think_ms: 0.0 }
+        RecordedShape::Arrivals { rate_per_s } => Loop::Open { asked_per_s: *rate_per_s },
+        RecordedShape::RampUsers { from, to } => {
+            Loop::Closed { users: f64::midpoint(*from as f64, *to as f64), think_ms: 0.0 }
         }
-        Shape::Ramp { from_per_s, to_per_s } => {
-            Pace::Open { asked_per_s: f64::midpoint(*from_per_s, *to_per_s) }
+        RecordedShape::Ramp { from_per_s, to_per_s } => {
+            Loop::Open { asked_per_s: f64::midpoint(*from_per_s, *to_per_s) }
         }
     }
 }
@@ -134,9 +137,9 @@ fn by_kind(load: &Value) -> Option<BTreeMap<String, u64>> {
     Some(kinds.iter().map(|(kind, count)| (kind.clone(), count.as_u64().unwrap_or(0))).collect())
 }
 
-fn ground(found: &result::Ground) -> Ground {
+fn conditions(found: &result::Environment) -> Conditions {
     let of = |used: u64, most: u64| (most > 0).then_some((used as f64, most as f64));
-    Ground {
+    Conditions {
         steal_percent: Some(found.steal_percent.max(found.pinned_steal_percent)),
         other_cpu_percent: Some(found.other_cpu_percent.max(found.pinned_other_cpu_percent)),
         clock_step_us: Some(found.clock_step_us as f64),
@@ -164,8 +167,9 @@ mod tests {
     #[test]
     fn what_only_the_run_knew_stays_and_what_the_gates_said_is_asked_again() {
         let mut found = sample();
-        let kept = |gate: &str| result::Doubt { gate: gate.to_owned(), message: "then".to_owned() };
-        found.doubts = vec![kept("limits"), kept("cpu-steal")];
-        assert_eq!(doubts(&found), [kept("limits")]);
+        let kept =
+            |check: &str| result::Warning { check: check.to_owned(), message: "then".to_owned() };
+        found.warnings = vec![kept("limits"), kept("cpu-steal")];
+        assert_eq!(warnings(&found), [kept("limits")]);
     }
 }

@@ -1,19 +1,19 @@
-//! Validity gates: what a row of figures must satisfy before it may be called a result.
+//! Validity checks: what a row of figures must satisfy before it may be called a result.
 //!
 //! One [`Row`] for every source of figures: our own `result.json` ([`measured`]), and published tables
-//! ([`published`]). Each gate of [`GATES`] looks at what the row holds and answers [`Look`]: fine, a doubt
+//! ([`published`]). Each check of [`CHECKS`] looks at what the row holds and answers [`Finding`]: fine, a warning
 //! in words, or that the row has no figures for it. Which is which is told: a table without counts was not
 //! checked for them.
 //!
-//! Reads rows; answers [`Doubt`]s. Never changes a figure and never drops a row: a row with a doubt is
-//! printed with the doubt beside it, and it is the comparison that leaves it out. docs/measuring.md says
-//! what each gate means and what to do about it.
+//! Reads rows; answers [`Warning`]s. Never changes a figure and never drops a row: a row with a warning is
+//! printed with the warning beside it, and it is the comparison that leaves it out. docs/measuring.md says
+//! what each check means and what to do about it.
 //!
 //! Architecture invariant: pure. No file, no clock, no socket; whoever has figures hands them in.
 
 mod conditions;
+mod consistency;
 mod figure;
-mod figures;
 mod incidents;
 pub mod measured;
 pub mod published;
@@ -24,75 +24,75 @@ pub use figure::Figure;
 
 /// How far two figures that must agree may differ: 3 %.
 pub const TOLERANCE: f64 = 0.03;
-/// Share of failed requests from which a row is doubted, in percent.
+/// Share of failed requests from which a row is flagged, in percent.
 pub const ERROR_PERCENT_MAX: f64 = 0.1;
 
 /// One reason not to take a row at face value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
-    /// Name of the gate, stable, for programs.
-    pub gate: &'static str,
+pub struct Warning {
+    /// Name of the check, stable, for programs.
+    pub check: &'static str,
     /// A sentence with the figures, for people.
     pub message: String,
 }
 
-/// What a gate says of a row.
+/// What a check says of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// The row has no figures for this gate.
-    Unseen,
-    Fine,
-    Doubt(String),
+pub enum Finding {
+    /// The row has no figures for this check.
+    NotApplicable,
+    Passed,
+    Warning(String),
 }
 
-/// One gate.
-pub struct Gate {
+/// One check.
+pub struct Check {
     pub name: &'static str,
-    /// What it guards against, in one line.
-    pub guards: &'static str,
-    pub look: fn(&Row) -> Look,
+    /// What it detects against, in one line.
+    pub detects: &'static str,
+    pub run: fn(&Row) -> Finding,
 }
 
-/// Every gate, in the order in which doubts are told. docs/measuring.md has one row for each; a test holds
+/// Every check, in the order in which warnings are told. docs/measuring.md has one row for each; a test holds
 /// the two together.
 #[rustfmt::skip]
-pub const GATES: &[Gate] = &[
-    gate("nothing-measured",        "not one request was answered in the measured time", figures::nothing),
-    gate("interrupted",             "the measured time was cut short", incidents::interrupted),
-    gate("raw-data",                "files of raw data that are not whole", incidents::raw_data),
-    gate("agent-lost",              "a part of the load that is missing", incidents::agent_lost),
-    gate("agent-clock",             "an agent whose clock could not be compared", incidents::agent_clock),
-    gate("errors",                  "failed requests, which are in rate and latencies", figures::errors),
-    gate("wrong-bodies",            "answers that were not what was asked for, or not whole", figures::wrong_bodies),
-    gate("status-mix",              "answers with several statuses, or the wrong one", figures::status_mix),
-    gate("littles-law",             "users that idled, or figures of different times", figures::littles_law),
-    gate("count-and-rate-disagree", "a count and a rate of different times", figures::count_and_rate),
-    gate("percentiles-in-order",    "percentiles of different measurements", figures::order),
-    gate("mean-out-of-bounds",      "a mean that stalls or outliers made, or of another measurement", figures::mean_bounds),
-    gate("rate-not-reached",        "constant arrivals that the generator or the target could not keep up", figures::rate_reached),
-    gate("connections-busy",        "constant arrivals that found no connection free", figures::connections_busy),
-    gate("generator-saturated",     "a generator that was the limit", conditions::saturated),
-    gate("generator-late",          "a generator that sent late", conditions::late),
-    gate("backend-slow",            "a backend that was the limit", conditions::backend),
-    gate("delay-missing",           "answers that can't be the backend's", conditions::delay),
-    gate("ports-exhausted",         "too few ephemeral ports", conditions::ports),
-    gate("descriptors-exhausted",   "too few file descriptors", conditions::descriptors),
-    gate("clock-step",              "a wall clock that was set meanwhile", conditions::clock),
-    gate("cpu-steal",               "a hypervisor that gave the CPU to others", conditions::steal),
-    gate("machine-busy",            "other processes that used the CPU", conditions::busy),
+pub const CHECKS: &[Check] = &[
+    check("nothing-measured",        "not one request was answered in the measured time", consistency::nothing),
+    check("interrupted",             "the measured time was cut short", incidents::interrupted),
+    check("raw-data",                "files of raw data that are not whole", incidents::raw_data),
+    check("agent-lost",              "a part of the load that is missing", incidents::agent_lost),
+    check("agent-clock",             "an agent whose clock could not be compared", incidents::agent_clock),
+    check("errors",                  "failed requests, which are in rate and latencies", consistency::errors),
+    check("wrong-bodies",            "answers that were not what was asked for, or not whole", consistency::wrong_bodies),
+    check("status-mix",              "answers with several statuses, or the wrong one", consistency::status_mix),
+    check("littles-law",             "users that idled, or figures of different times", consistency::littles_law),
+    check("count-and-rate-disagree", "a count and a rate of different times", consistency::count_and_rate),
+    check("percentiles-in-order",    "percentiles of different measurements", consistency::order),
+    check("mean-out-of-bounds",      "a mean that stalls or outliers made, or of another measurement", consistency::mean_bounds),
+    check("rate-not-reached",        "constant arrivals that the generator or the target could not keep up", consistency::rate_reached),
+    check("connections-busy",        "constant arrivals that found no connection free", consistency::connections_busy),
+    check("generator-saturated",     "a generator that was the limit", conditions::saturated),
+    check("generator-late",          "a generator that sent late", conditions::late),
+    check("backend-slow",            "a backend that was the limit", conditions::backend),
+    check("delay-missing",           "answers that can't be the backend's", conditions::delay),
+    check("ports-exhausted",         "too few ephemeral ports", conditions::ports),
+    check("descriptors-exhausted",   "too few file descriptors", conditions::descriptors),
+    check("clock-step",              "a wall clock that was set meanwhile", conditions::clock),
+    check("cpu-steal",               "a hypervisor that gave the CPU to others", conditions::steal),
+    check("machine-busy",            "other processes that used the CPU", conditions::busy),
 ];
 
-const fn gate(name: &'static str, guards: &'static str, look: fn(&Row) -> Look) -> Gate {
-    Gate { name, guards, look }
+const fn check(name: &'static str, detects: &'static str, run: fn(&Row) -> Finding) -> Check {
+    Check { name, detects, run }
 }
 
-/// What is known of one measurement. What a source does not tell is absent, and its gates stay unseen.
+/// What is known of one measurement. What a source does not tell is absent, and its checks stay unseen.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// How the row is told apart from its neighbours.
     pub label: String,
-    pub pace: Pace,
-    /// What happened, by gate: a sentence for each time. Absent where nobody watched.
+    pub loop_kind: Loop,
+    /// What happened, by check: a sentence for each time. Absent where nobody watched.
     pub incidents: Option<BTreeMap<String, Vec<String>>>,
     pub rate_per_s: Option<Figure>,
     pub mean_ms: Option<Figure>,
@@ -111,12 +111,12 @@ pub struct Row {
     pub queued_share: Option<f64>,
     pub generator: Option<Generator>,
     pub backend: Option<Backend>,
-    pub ground: Ground,
+    pub conditions: Conditions,
 }
 
 /// Who decides when a request starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Pace {
+pub enum Loop {
     /// Not told.
     #[default]
     Unknown,
@@ -151,7 +151,7 @@ pub struct Backend {
 
 /// The state of the machine over the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Ground {
+pub struct Conditions {
     /// Share of CPU time that a hypervisor kept for others: of all CPUs, or of a pinned one.
     pub steal_percent: Option<f64>,
     /// Share of CPU time used by processes that have no part in the measurement: of all CPUs, or of those that
@@ -166,19 +166,22 @@ pub struct Ground {
 }
 
 impl Row {
-    /// Everything that speaks against this row, in the order of [`GATES`].
+    /// Everything that speaks against this row, in the order of [`CHECKS`].
     #[must_use]
-    pub fn doubts(&self) -> Vec<Doubt> {
-        let told = GATES.iter().filter_map(|gate| match (gate.look)(self) {
-            Look::Unseen | Look::Fine => None,
-            Look::Doubt(message) => Some(Doubt { gate: gate.name, message }),
+    pub fn warnings(&self) -> Vec<Warning> {
+        let told = CHECKS.iter().filter_map(|check| match (check.run)(self) {
+            Finding::NotApplicable | Finding::Passed => None,
+            Finding::Warning(message) => Some(Warning { check: check.name, message }),
         });
         told.collect()
     }
 
-    /// Names of the gates that this row has figures for.
-    pub fn seen(&self) -> impl Iterator<Item = &'static str> {
-        GATES.iter().filter(|gate| (gate.look)(self) != Look::Unseen).map(|gate| gate.name)
+    /// Names of the checks that this row has figures for.
+    pub fn applicable(&self) -> impl Iterator<Item = &'static str> {
+        CHECKS
+            .iter()
+            .filter(|check| (check.run)(self) != Finding::NotApplicable)
+            .map(|check| check.name)
     }
 }
 

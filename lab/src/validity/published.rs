@@ -6,11 +6,11 @@
 
 use crate::limits;
 
-use super::{Figure, Pace, Row};
+use super::{Figure, Loop, Row};
 
 /// Significant digits of the histogram behind the published percentiles (section 4).
 const PUBLISHED_DIGITS: i32 = 2;
-/// Columns of which a table must have at least one to be worth a look.
+/// Columns of which a table must have at least one to be worth a run.
 const NEEDED: &[&str] = &["Throughput (Requests/sec)", "Average Response Time (ms)", "Error %"];
 const PERCENTILES: &[(f64, &str)] = &[
     (50.0, "50th"),
@@ -87,7 +87,7 @@ impl Table {
         record.cells.get(place).map(String::as_str).filter(|cell| !cell.is_empty())
     }
 
-    /// The table's rows, with what gates need. Tables do not tell the time that they measured, so where
+    /// The table's rows, with what checks need. Tables do not tell the time that they measured, so where
     /// they have counts, it is the median of what counts and rates imply.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Table {
         };
         Row {
             label: self.label(record),
-            pace: users.map_or(Pace::Unknown, |users| Pace::Closed { users, think_ms: 0.0 }),
+            loop_kind: users.map_or(Loop::Unknown, |users| Loop::Closed { users, think_ms: 0.0 }),
             incidents: None,
             rate_per_s: figure(&["Throughput (Requests/sec)"]),
             mean_ms: figure(&["Average Response Time (ms)"]),
@@ -131,7 +131,7 @@ impl Table {
             queued_share: None,
             generator: None,
             backend: None,
-            ground: super::Ground::default(),
+            conditions: super::Conditions::default(),
         }
     }
 

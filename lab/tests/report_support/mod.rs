@@ -59,7 +59,7 @@ fn case(target: &str, users: u32, bytes: u64, rate: f64) -> Value {
             "min_ms": mean / 4.0, "p50_ms": mean * 0.9, "p75_ms": mean * 1.1, "p90_ms": mean * 1.5,
             "p95_ms": mean * 1.8, "p98_ms": mean * 2.0, "p99_ms": mean * 2.5, "p999_ms": mean * 3.0,
             "max_ms": mean * 9.0,
-            "quantised": {"samples": rate * 10.0, "errors": 0, "error_percent": 0.0,
+            "published": {"samples": rate * 10.0, "errors": 0, "error_percent": 0.0,
                 "throughput_per_s": rate, "mean_ms": mean, "users": users, "p99_ms": 60},
         },
         "target_use": {"cpu_user_us": 20.5, "cpu_system_us": 31.0, "rss_mean_bytes": 9_000_000,
@@ -72,7 +72,7 @@ fn case(target: &str, users: u32, bytes: u64, rate: f64) -> Value {
         "machine": {"cpu": "a CPU", "cores": 2, "kernel": "a kernel", "memory_bytes": 4_294_967_296_u64,
             "limits": []},
         "versions": [], "config_sha256": "", "seed": 1, "command": [], "started": "2026-01-01T00:00:00Z",
-        "doubts": [],
+        "warnings": [],
     })
 }
 

@@ -1,11 +1,11 @@
 //! Load shapes: when each request starts. One file each (docs/adding-a-load-shape.md).
 //!
-//! Not part of a request's life: it decides when a life begins. Reads the course of a measurement
-//! and the time at which a user became free; answers a [`Turn`]. The generator waits, sends and
+//! Not part of a request's life: it decides when a life begins. Reads the timeline of a measurement
+//! and the time at which a user became free; answers a [`NextStart`]. The generator waits, sends and
 //! counts; a shape never does.
 //!
 //! - *Closed*: the end of a user's request brings about its next one ([`users`], [`think`]). A slow
-//!   target is asked less often, so its slowness is told by fewer requests than saw it.
+//!   target is settings less often, so its slowness is told by fewer requests than saw it.
 //! - *Open*: requests are due at times of their own ([`arrivals`]), whatever the target does. Their
 //!   latency counts from when they were due, so that nobody's waiting is left out.
 //! - *Ramp*: either of them, growing over the measured time ([`ramp`]).
@@ -54,20 +54,20 @@ impl Default for Shape {
 }
 
 /// A shape as the manual lists it: its name, the flags that ask for it, what it does.
-pub struct Row {
+pub struct ShapeInfo {
     pub name: &'static str,
     pub flags: &'static str,
-    pub what: &'static str,
+    pub summary: &'static str,
 }
 
 /// Every shape, one line each; `penstock lab load --help` is made from it.
 #[rustfmt::skip]
-pub const LOAD_SHAPES: &[Row] = &[
-    Row { name: "closed",        flags: "--users N",                    what: "N users, each sends its next request when it has its answer" },
-    Row { name: "think",         flags: "--users N --think-time T",     what: "the same, with a pause before each next request" },
-    Row { name: "arrivals",      flags: "--rate R [--users N]",         what: "R requests a second, whatever the target does, on at most N connections" },
-    Row { name: "ramp-users",    flags: "--users N --ramp FROM",        what: "users grow from FROM to N over the measured time" },
-    Row { name: "ramp-arrivals", flags: "--rate R --ramp FROM [--users N]", what: "requests a second grow from FROM to R over the measured time" },
+pub const LOAD_SHAPES: &[ShapeInfo] = &[
+    ShapeInfo { name: "closed",        flags: "--users N",                    summary: "N users, each sends its next request when it has its answer" },
+    ShapeInfo { name: "think",         flags: "--users N --think-time T",     summary: "the same, with a pause before each next request" },
+    ShapeInfo { name: "arrivals",      flags: "--rate R [--users N]",         summary: "R requests a second, whatever the target does, on at most N connections" },
+    ShapeInfo { name: "ramp-users",    flags: "--users N --ramp FROM",        summary: "users grow from FROM to N over the measured time" },
+    ShapeInfo { name: "ramp-arrivals", flags: "--rate R --ramp FROM [--users N]", summary: "requests a second grow from FROM to R over the measured time" },
 ];
 
 impl Shape {
@@ -143,17 +143,22 @@ impl Shape {
     }
 
     /// The shape at work for one of the threads that share a measurement.
-    pub(crate) fn pace(&self, course: Course, part: Part, seed: u64) -> Box<dyn Pace> {
+    pub(crate) fn scheduler(
+        &self,
+        timeline: Timeline,
+        part: Part,
+        seed: u64,
+    ) -> Box<dyn Scheduler> {
         match self {
-            Self::Closed { think } => Box::new(users::Users::new(course, *think, seed)),
+            Self::Closed { think } => Box::new(users::Users::new(timeline, *think, seed)),
             Self::Arrivals { rate_per_s } => {
-                Box::new(arrivals::Arrivals::new(course, part, *rate_per_s))
+                Box::new(arrivals::Arrivals::new(timeline, part, *rate_per_s))
             }
             Self::RampUsers { from, think } => {
-                Box::new(ramp::RampUsers::new(course, *from, *think, seed))
+                Box::new(ramp::RampUsers::new(timeline, *from, *think, seed))
             }
             Self::RampArrivals { from_per_s, to_per_s } => {
-                Box::new(ramp::RampArrivals::new(course, part, (*from_per_s, *to_per_s)))
+                Box::new(ramp::RampArrivals::new(timeline, part, (*from_per_s, *to_per_s)))
             }
         }
     }
@@ -173,7 +178,7 @@ fn check_rate(name: &str, per_s: f64) -> Result<(), String> {
 
 /// The times of a measurement, in microseconds of its clock, and how many users share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Course {
+pub(crate) struct Timeline {
     /// When load begins: the warm-up's start.
     pub(crate) begin_us: u64,
     /// When the measured time begins.
@@ -197,7 +202,7 @@ impl Part {
 
 /// A user that is free for its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Free {
+pub(crate) struct IdleUser {
     /// Which one, of all users of the measurement.
     pub(crate) user: usize,
     /// How many requests it has made.
@@ -208,7 +213,7 @@ pub(crate) struct Free {
 
 /// When a user's next request starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum NextStart {
     /// Now. Its latency counts from its start.
     Now,
     /// Then, which may have passed. Its latency counts from its start.
@@ -218,10 +223,10 @@ pub(crate) enum Turn {
 }
 
 /// A shape at work.
-pub(crate) trait Pace: Send {
-    /// What a free user does next. It is not asked again for that user until that is done. A turn
+pub(crate) trait Scheduler: Send {
+    /// What a free user does next. It is not settings again for that user until that is done. A turn
     /// at or after the end of the measured time means that the user is done.
-    fn next(&mut self, free: Free) -> Turn;
+    fn next(&mut self, free: IdleUser) -> NextStart;
 }
 
 #[cfg(test)]
@@ -230,8 +235,8 @@ pub(crate) mod tests {
     use super::*;
 
     /// A warm-up of 10 s and 10 s measured, begun at the second second.
-    pub(crate) const COURSE: Course =
-        Course { begin_us: 2_000_000, from_us: 12_000_000, until_us: 22_000_000, users: 4 };
+    pub(crate) const COURSE: Timeline =
+        Timeline { begin_us: 2_000_000, from_us: 12_000_000, until_us: 22_000_000, users: 4 };
 
     #[test]
     fn every_shape_has_its_row_and_every_row_its_shape() {

@@ -3,41 +3,41 @@
 //! What comes out is an average over all of it. The interval log (`--hlog`) says how it went on the
 //! way.
 
-use super::arrivals::Turns;
+use super::arrivals::ArrivalNumbers;
 use super::users::{begin_us, whole};
-use super::{Course, Free, Pace, Part, Think, Turn};
+use super::{IdleUser, NextStart, Part, Scheduler, Think, Timeline};
 
 /// `from` users begin as closed users do; the others join at even distances over the measured time.
 pub(super) struct RampUsers {
-    course: Course,
+    timeline: Timeline,
     from: usize,
     think: Think,
     seed: u64,
 }
 
 impl RampUsers {
-    pub(super) fn new(course: Course, from: usize, think: Think, seed: u64) -> Self {
-        Self { course, from, think, seed }
+    pub(super) fn new(timeline: Timeline, from: usize, think: Think, seed: u64) -> Self {
+        Self { timeline, from, think, seed }
     }
 
     /// Each joins in the middle of its share of the time, so that the average is half-way between.
     fn join_us(&self, user: usize) -> u64 {
-        let joining = self.course.users.saturating_sub(self.from).max(1) as f64;
+        let joining = self.timeline.users.saturating_sub(self.from).max(1) as f64;
         let place = user.saturating_sub(self.from) as f64 + 0.5;
-        let measured_us = self.course.until_us.saturating_sub(self.course.from_us) as f64;
-        self.course.from_us.saturating_add(whole(measured_us * place / joining))
+        let measured_us = self.timeline.until_us.saturating_sub(self.timeline.from_us) as f64;
+        self.timeline.from_us.saturating_add(whole(measured_us * place / joining))
     }
 }
 
-impl Pace for RampUsers {
-    fn next(&mut self, free: Free) -> Turn {
+impl Scheduler for RampUsers {
+    fn next(&mut self, free: IdleUser) -> NextStart {
         if free.made > 0 {
             return self.think.turn(free, self.seed);
         }
         if free.user < self.from {
-            return Turn::At(begin_us(&self.course, free.user, self.from));
+            return NextStart::At(begin_us(&self.timeline, free.user, self.from));
         }
-        Turn::At(self.join_us(free.user))
+        NextStart::At(self.join_us(free.user))
     }
 }
 
@@ -48,19 +48,19 @@ pub(super) struct RampArrivals {
     from_per_s: f64,
     /// By how much the rate grows in a second of the measured time.
     growth_per_s: f64,
-    turns: Turns,
+    turns: ArrivalNumbers,
 }
 
 impl RampArrivals {
-    pub(super) fn new(course: Course, part: Part, (from_per_s, to_per_s): (f64, f64)) -> Self {
+    pub(super) fn new(timeline: Timeline, part: Part, (from_per_s, to_per_s): (f64, f64)) -> Self {
         let seconds = |from_us: u64, to_us: u64| to_us.saturating_sub(from_us) as f64 / 1_000_000.0;
-        let measured_s = seconds(course.from_us, course.until_us).max(0.000_001);
+        let measured_s = seconds(timeline.from_us, timeline.until_us).max(0.000_001);
         Self {
-            begin_us: course.begin_us,
-            warm_up_s: seconds(course.begin_us, course.from_us),
+            begin_us: timeline.begin_us,
+            warm_up_s: seconds(timeline.begin_us, timeline.from_us),
             from_per_s,
             growth_per_s: (to_per_s - from_per_s) / measured_s,
-            turns: Turns::new(part),
+            turns: ArrivalNumbers::new(part),
         }
     }
 
@@ -82,11 +82,11 @@ impl RampArrivals {
     }
 }
 
-impl Pace for RampArrivals {
-    fn next(&mut self, _: Free) -> Turn {
+impl Scheduler for RampArrivals {
+    fn next(&mut self, _: IdleUser) -> NextStart {
         let turn = self.turns.next();
         let due_us = self.due_s(turn).map(|due_s| whole(due_s * 1_000_000.0));
-        Turn::Due(due_us.map_or(u64::MAX, |us| self.begin_us.saturating_add(us)))
+        NextStart::Due(due_us.map_or(u64::MAX, |us| self.begin_us.saturating_add(us)))
     }
 }
 
@@ -130,12 +130,12 @@ mod tests {
     #[track_caller]
     fn check_users(from: usize, expect: &str) {
         let mut ramp = RampUsers::new(COURSE, from, Think::None, 0);
-        let begins = (0..4).map(|user| match ramp.next(Free { user, made: 0, since_us: 0 }) {
-            Turn::At(us) => us.to_string(),
-            other @ (Turn::Now | Turn::Due(_)) => format!("{other:?}"),
+        let begins = (0..4).map(|user| match ramp.next(IdleUser { user, made: 0, since_us: 0 }) {
+            NextStart::At(us) => us.to_string(),
+            other @ (NextStart::Now | NextStart::Due(_)) => format!("{other:?}"),
         });
         assert_eq!(begins.collect::<Vec<_>>().join(" "), expect);
-        assert_eq!(ramp.next(Free { user: 3, made: 1, since_us: 7 }), Turn::Now);
+        assert_eq!(ramp.next(IdleUser { user: 3, made: 1, since_us: 7 }), NextStart::Now);
     }
 
     #[track_caller]
@@ -149,9 +149,9 @@ mod tests {
     /// All that are due before the end.
     fn due(from: f64, to: f64, part: Part) -> Vec<u64> {
         let mut ramp = RampArrivals::new(COURSE, part, (from, to));
-        let next = |_| match ramp.next(Free { user: 0, made: 0, since_us: 0 }) {
-            Turn::Due(us) => us,
-            other @ (Turn::Now | Turn::At(_)) => panic!("{other:?}"),
+        let next = |_| match ramp.next(IdleUser { user: 0, made: 0, since_us: 0 }) {
+            NextStart::Due(us) => us,
+            other @ (NextStart::Now | NextStart::At(_)) => panic!("{other:?}"),
         };
         (0..).map(next).take_while(|us| *us < COURSE.until_us).collect()
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use crate::limits;
 use serde::{Deserialize, Serialize};
 
-use super::{Free, Turn};
+use super::{IdleUser, NextStart};
 
 /// A user's pause, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,9 +36,9 @@ impl fmt::Display for Think {
 }
 
 impl Think {
-    pub(super) fn turn(self, free: Free, seed: u64) -> Turn {
+    pub(super) fn turn(self, free: IdleUser, seed: u64) -> NextStart {
         let pause_us = match self {
-            Self::None => return Turn::Now,
+            Self::None => return NextStart::Now,
             Self::Constant { us } => us,
             Self::Uniform { from_us, to_us } => {
                 let width = u128::from(to_us.saturating_sub(from_us)) + 1;
@@ -46,7 +46,7 @@ impl Think {
                 from_us.saturating_add(u64::try_from(drawn).unwrap_or(u64::MAX))
             }
         };
-        Turn::At(free.since_us.saturating_add(pause_us))
+        NextStart::At(free.since_us.saturating_add(pause_us))
     }
 
     pub(super) fn mean_us(self) -> u64 {
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_pause_begins_when_the_answer_is_there() {
         assert_eq!(pause(Think::Constant { us: 500 }, 1, 1), 500);
-        assert_eq!(Think::None.turn(free(1, 1), 0), Turn::Now);
+        assert_eq!(Think::None.turn(free(1, 1), 0), NextStart::Now);
     }
 
     #[test]
@@ -126,16 +126,16 @@ mod tests {
         assert!(Think::Constant { us: longest_us + 1 }.check().is_err());
     }
 
-    fn free(user: usize, made: u64) -> Free {
-        Free { user, made, since_us: 1_000 }
+    fn free(user: usize, made: u64) -> IdleUser {
+        IdleUser { user, made, since_us: 1_000 }
     }
 
     #[track_caller]
     fn pause(think: Think, user: u64, made: u64) -> u64 {
         let user = usize::try_from(user).unwrap();
         match think.turn(free(user, made), 42) {
-            Turn::At(us) => us - 1_000,
-            other @ (Turn::Now | Turn::Due(_)) => panic!("{other:?}"),
+            NextStart::At(us) => us - 1_000,
+            other @ (NextStart::Now | NextStart::Due(_)) => panic!("{other:?}"),
         }
     }
 }

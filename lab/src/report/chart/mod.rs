@@ -22,7 +22,7 @@ pub struct Chart {
     /// Printed below picture and table.
     pub note: String,
     /// In a file of its own only: the page names it.
-    pub aside: bool,
+    pub off_page: bool,
 }
 
 /// What is drawn.
@@ -49,7 +49,7 @@ pub struct Series {
 pub struct Point {
     pub value: f64,
     /// What speaks against it; empty where nothing does.
-    pub doubt: String,
+    pub warning: String,
 }
 
 /// A heat map: how many requests took how long, when.
@@ -68,8 +68,8 @@ pub struct Heat {
 
 impl Point {
     #[must_use]
-    pub fn sound(value: f64) -> Self {
-        Self { value, doubt: String::new() }
+    pub fn valid(value: f64) -> Self {
+        Self { value, warning: String::new() }
     }
 }
 
@@ -80,7 +80,7 @@ impl Chart {
         svg::draw(self, setting)
     }
 
-    /// The same figures: a header, and the rows. A doubt stands in its cell.
+    /// The same figures: a header, and the rows. A warning stands in its cell.
     #[must_use]
     pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let (categories, series) = match &self.plot {
@@ -143,8 +143,10 @@ fn of_series(series: &Series, categories: &[String]) -> Option<String> {
 
 fn cell(point: Option<&Option<Point>>) -> String {
     match point {
-        Some(Some(Point { value, doubt })) if doubt.is_empty() => scale::short(*value),
-        Some(Some(Point { value, doubt })) => format!("{} (doubt: {doubt})", scale::short(*value)),
+        Some(Some(Point { value, warning })) if warning.is_empty() => scale::short(*value),
+        Some(Some(Point { value, warning })) => {
+            format!("{} (warning: {warning})", scale::short(*value))
+        }
         Some(None) | None => "no figure".to_owned(),
     }
 }

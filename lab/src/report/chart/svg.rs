@@ -101,20 +101,20 @@ fn draw_lines(out: &mut String, categories: &[String], series: &[Series]) -> fmt
     // Published results first: behind ours.
     for published in [true, false] {
         for (place, one) in series.iter().enumerate().filter(|(_, s)| s.published == published) {
-            let look = Look::of(series, place);
+            let style = SeriesStyle::of(series, place);
             let mut run: Vec<(f64, f64)> = Vec::new();
             for (index, point) in one.points.iter().enumerate() {
                 match point {
                     Some(point) => run.push((x_of(index, categories), y_of(point, &scale))),
-                    None => line(out, &std::mem::take(&mut run), &look)?,
+                    None => line(out, &std::mem::take(&mut run), &style)?,
                 }
             }
-            line(out, &run, &look)?;
+            line(out, &run, &style)?;
             for (index, point) in one.points.iter().enumerate() {
                 if let Some(point) = point {
                     let at = (x_of(index, categories), y_of(point, &scale));
                     let told = told(one, categories.get(index), point);
-                    mark(out, at, &look, (&told, !point.doubt.is_empty()))?;
+                    mark(out, at, &style, (&told, !point.warning.is_empty()))?;
                 }
             }
         }
@@ -128,17 +128,17 @@ fn draw_bars(out: &mut String, categories: &[String], series: &[Series]) -> fmt:
     let slot = (RIGHT - LEFT) / categories.len().max(1) as f64;
     let width = slot * 0.8 / series.len().max(1) as f64;
     for (place, one) in series.iter().enumerate() {
-        let look = Look::of(series, place);
+        let style = SeriesStyle::of(series, place);
         for (index, point) in one.points.iter().enumerate() {
             let Some(point) = point else { continue };
             let x = LEFT + slot * index as f64 + slot * 0.1 + width * place as f64;
             let y = y_of(point, &scale);
-            let fill = if point.doubt.is_empty() { "f" } else { "d" };
+            let fill = if point.warning.is_empty() { "f" } else { "d" };
             write!(
                 out,
                 "<rect class=\"{} {fill}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
                  <title>{}</title></rect>",
-                look.class,
+                style.class,
                 width.max(0.5),
                 (BOTTOM - y).max(0.0),
                 escaped(&told(one, categories.get(index), point))
@@ -226,13 +226,13 @@ fn y_of(point: &Point, scale: &Scale) -> f64 {
 }
 
 /// How a series is told from the others.
-struct Look {
+struct SeriesStyle {
     class: String,
     dash: &'static str,
     shape: usize,
 }
 
-impl Look {
+impl SeriesStyle {
     /// Ours take their looks in turn; published ones are grey and dashed.
     fn of(series: &[Series], place: usize) -> Self {
         let published = series.get(place).is_some_and(|one| one.published);
@@ -245,12 +245,12 @@ impl Look {
     }
 }
 
-fn line(out: &mut String, run: &[(f64, f64)], look: &Look) -> fmt::Result {
+fn line(out: &mut String, run: &[(f64, f64)], style: &SeriesStyle) -> fmt::Result {
     if run.len() < 2 {
         return Ok(());
     }
     let points: Vec<String> = run.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    let (class, dash) = (&look.class, look.dash);
+    let (class, dash) = (&style.class, style.dash);
     write!(out, "<polyline class=\"l {class}\"")?;
     if !dash.is_empty() {
         write!(out, " stroke-dasharray=\"{dash}\"")?;
@@ -258,27 +258,27 @@ fn line(out: &mut String, run: &[(f64, f64)], look: &Look) -> fmt::Result {
     write!(out, " points=\"{}\"/>", points.join(" "))
 }
 
-/// Circle, square, triangle, diamond; hollow where there is a doubt.
-fn mark(out: &mut String, at: (f64, f64), look: &Look, told: (&str, bool)) -> fmt::Result {
+/// Circle, square, triangle, diamond; hollow where there is a warning.
+fn mark(out: &mut String, at: (f64, f64), style: &SeriesStyle, told: (&str, bool)) -> fmt::Result {
     let (x, y) = at;
-    let (title, doubted) = told;
-    let fill = if doubted { "d" } else { "f" };
-    let path = match look.shape % 4 {
+    let (title, flagged) = told;
+    let fill = if flagged { "d" } else { "f" };
+    let path = match style.shape % 4 {
         0 => format!("M{:.1} {y:.1}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", x - 4.0),
         1 => format!("M{:.1} {:.1}h7v7h-7z", x - 3.5, y - 3.5),
         2 => format!("M{x:.1} {:.1}l4.5 8h-9z", y - 5.0),
         _ => format!("M{x:.1} {:.1}l5 5l-5 5l-5 -5z", y - 5.0),
     };
-    write!(out, "<path class=\"{} {fill}\" stroke-width=\"1.5\" d=\"{path}\">", look.class)?;
+    write!(out, "<path class=\"{} {fill}\" stroke-width=\"1.5\" d=\"{path}\">", style.class)?;
     write!(out, "<title>{}</title></path>", escaped(title))
 }
 
 fn legend(out: &mut String, series: &[Series]) -> fmt::Result {
     for (place, one) in series.iter().enumerate() {
-        let look = Look::of(series, place);
+        let style = SeriesStyle::of(series, place);
         let y = LEGEND + LEGEND_LINE * place as f64;
-        line(out, &[(10.0, y - 4.0), (36.0, y - 4.0)], &look)?;
-        mark(out, (23.0, y - 4.0), &look, (&one.name, false))?;
+        line(out, &[(10.0, y - 4.0), (36.0, y - 4.0)], &style)?;
+        mark(out, (23.0, y - 4.0), &style, (&one.name, false))?;
         text(out, (42.0, y), "start", "", &one.name)?;
     }
     Ok(())
@@ -286,8 +286,8 @@ fn legend(out: &mut String, series: &[Series]) -> fmt::Result {
 
 fn told(series: &Series, category: Option<&String>, point: &Point) -> String {
     let at = category.map_or("", String::as_str);
-    let doubt = if point.doubt.is_empty() { "" } else { ", doubt: " };
-    format!("{}, {at}: {}{doubt}{}", series.name, short(point.value), point.doubt)
+    let warning = if point.warning.is_empty() { "" } else { ", warning: " };
+    format!("{}, {at}: {}{warning}{}", series.name, short(point.value), point.warning)
 }
 
 fn text(

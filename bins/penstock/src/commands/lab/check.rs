@@ -1,4 +1,4 @@
-//! `penstock lab doubts`: the validity gates over tables and results.
+//! `penstock lab check`: runs the validity checks on tables and results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,83 +6,84 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lab::gates::published::Table;
-use lab::gates::{GATES, Row, measured};
 use lab::limits;
-use lab::report::folder;
-use lab::result::Doubt;
+use lab::report::results;
+use lab::result::Warning;
+use lab::validity::published::Table;
+use lab::validity::{CHECKS, Row, measured};
 use serde_json::{Value, json};
 
 use crate::commands::{counted, say};
 use crate::failure::Failure;
 
-/// Say which rows of a results table, or of a results folder, are not to be believed
+/// Check results for signs that they are invalid
 ///
-/// A FILE is a CSV with the columns of WSO2's published summaries; a folder holds result.json files, as
-/// `penstock lab run` writes them. Each gate looks at what a row holds, allowing for the rounding of what is
-/// printed; docs/measuring.md says what each means. Rows with doubts are no failure of this command.
+/// A FILE is a CSV with the columns of WSO2's published summaries; a DIR holds result.json files written by
+/// `penstock lab run`. Every row goes through the validity checks, which allow for the rounding of printed
+/// figures; docs/measuring.md describes each of them. Warnings do not change the exit code.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  penstock lab doubts lab/published/api-manager.csv
-  penstock lab doubts results/ --json")]
-pub(crate) struct Doubts {
-    /// CSV files, and folders of results
+  penstock lab check lab/published/api-manager.csv
+  penstock lab check results/ --json
+
+Exit codes: 0 success, with or without warnings; 1 failure; 2 usage error.")]
+pub(crate) struct Check {
+    /// CSV files and results folders
     #[arg(required = true, value_name = "FILE|DIR")]
     sources: Vec<PathBuf>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// One source's rows, with the place of each.
-struct Looked {
-    source: String,
-    rows: Vec<Judged>,
+/// The rows of one file or folder.
+struct Source {
+    name: String,
+    rows: Vec<CheckedRow>,
     /// Cases without figures: not served, or failed.
     unmeasured: usize,
 }
 
-/// A row, and what speaks against it.
-struct Judged {
-    place: Place,
+struct CheckedRow {
+    location: Location,
     row: Row,
-    doubts: Vec<Doubt>,
+    warnings: Vec<Warning>,
 }
 
-enum Place {
+enum Location {
     Line(u64),
     File(PathBuf),
 }
 
-pub(crate) fn run(asked: &Doubts) -> Result<(), Failure> {
-    let looked: Vec<Looked> =
-        asked.sources.iter().map(|source| look(source)).collect::<Result<_, _>>()?;
-    if asked.json {
-        let files: Vec<Value> = looked.iter().map(as_json).collect();
+pub(crate) fn run(args: &Check) -> Result<(), Failure> {
+    let sources: Vec<Source> =
+        args.sources.iter().map(|source| check(source)).collect::<Result<_, _>>()?;
+    if args.json {
+        let files: Vec<Value> = sources.iter().map(as_json).collect();
         say(&format!("{:#}\n", json!({ "files": files })));
     } else {
-        looked.iter().for_each(|one| say(&as_text(one)));
+        sources.iter().for_each(|source| say(&as_text(source)));
     }
     Ok(())
 }
 
-fn look(source: &Path) -> Result<Looked, Failure> {
-    let name = source.display().to_string();
-    if source.is_dir() {
-        let found = folder::read(source).map_err(Failure::Unable)?;
-        let all = found.len();
-        let judged = |one: folder::Found| {
-            let (row, doubts) = (Row::of(&one.result)?, measured::doubts(&one.result));
-            Some(Judged { place: Place::File(one.file), row, doubts })
+fn check(path: &Path) -> Result<Source, Failure> {
+    let name = path.display().to_string();
+    if path.is_dir() {
+        let stored = results::read(path).map_err(Failure::Unable)?;
+        let all = stored.len();
+        let checked = |one: results::StoredResult| {
+            let (row, warnings) = (Row::of(&one.result)?, measured::warnings(&one.result));
+            Some(CheckedRow { location: Location::File(one.file), row, warnings })
         };
-        let rows: Vec<Judged> = found.into_iter().filter_map(judged).collect();
-        return Ok(Looked { source: name, unmeasured: all - rows.len(), rows });
+        let rows: Vec<CheckedRow> = stored.into_iter().filter_map(checked).collect();
+        return Ok(Source { name, unmeasured: all - rows.len(), rows });
     }
     let most = limits::LAB_TABLE_BYTES_MAX;
     let mut text = Vec::new();
-    std::fs::File::open(source)
+    std::fs::File::open(path)
         .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut text))
-        .map_err(|error| Failure::file("read", source, &error))?;
+        .map_err(|error| Failure::file("read", path, &error))?;
     if text.len() as u64 > most {
         return Err(Failure::Unable(format!("{name}: larger than {most} bytes")));
     }
@@ -92,82 +93,84 @@ fn look(source: &Path) -> Result<Looked, Failure> {
     let rows = rows
         .into_iter()
         .map(|(line, row)| {
-            let doubts = row.doubts().into_iter().map(Doubt::from).collect();
-            Judged { place: Place::Line(line), row, doubts }
+            let warnings = row.warnings().into_iter().map(Warning::from).collect();
+            CheckedRow { location: Location::Line(line), row, warnings }
         })
         .collect();
-    Ok(Looked { source: name, rows, unmeasured: 0 })
+    Ok(Source { name, rows, unmeasured: 0 })
 }
 
-fn doubted(looked: &Looked) -> impl Iterator<Item = &Judged> {
-    looked.rows.iter().filter(|row| !row.doubts.is_empty())
+fn rows_with_warnings(source: &Source) -> impl Iterator<Item = &CheckedRow> {
+    source.rows.iter().filter(|row| !row.warnings.is_empty())
 }
 
-/// How many rows raise each doubt, by gate.
-fn tally(looked: &Looked) -> BTreeMap<&str, usize> {
-    let mut tally = BTreeMap::new();
-    for doubt in looked.rows.iter().flat_map(|row| &row.doubts) {
-        *tally.entry(doubt.gate.as_str()).or_default() += 1;
+/// The number of warnings by check.
+fn count_by_check(source: &Source) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for warning in source.rows.iter().flat_map(|row| &row.warnings) {
+        *counts.entry(warning.check.as_str()).or_default() += 1;
     }
-    tally
+    counts
 }
 
-/// Gates that at least one row had figures for, and the rest.
-fn gates(looked: &Looked) -> (Vec<&'static str>, Vec<&'static str>) {
-    let names = GATES.iter().map(|gate| gate.name);
-    names.partition(|name| looked.rows.iter().any(|one| one.row.seen().any(|seen| seen == *name)))
+/// The checks that apply to at least one row, and the other ones.
+fn applicable_checks(source: &Source) -> (Vec<&'static str>, Vec<&'static str>) {
+    let applies = |name: &&str| {
+        source.rows.iter().any(|one| one.row.applicable().any(|applicable| applicable == *name))
+    };
+    CHECKS.iter().map(|check| check.name).partition(applies)
 }
 
-fn as_text(looked: &Looked) -> String {
+fn as_text(source: &Source) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
-    for Judged { place, row, doubts } in doubted(looked) {
-        let _ = match place {
-            Place::Line(line) => writeln!(out, "{}:{line}: {}", looked.source, row.label),
-            Place::File(file) => writeln!(out, "{}: {}", file.display(), row.label),
+    for CheckedRow { location, row, warnings } in rows_with_warnings(source) {
+        let _ = match location {
+            Location::Line(line) => writeln!(out, "{}:{line}: {}", source.name, row.label),
+            Location::File(file) => writeln!(out, "{}: {}", file.display(), row.label),
         };
-        for doubt in doubts {
-            let _ = writeln!(out, "    {}: {}", doubt.gate, doubt.message);
+        for warning in warnings {
+            let _ = writeln!(out, "    {}: {}", warning.check, warning.message);
         }
     }
-    let rows = counted(looked.rows.len(), "row");
-    let count = doubted(looked).count();
-    let _ = write!(out, "{}: {rows}, {count} with doubts", looked.source);
-    for (gate, count) in tally(looked) {
-        let _ = write!(out, ", {count} {gate}");
+    let rows = counted(source.rows.len(), "row");
+    let count = rows_with_warnings(source).count();
+    let _ = write!(out, "{}: {rows}, {count} with warnings", source.name);
+    for (check, count) in count_by_check(source) {
+        let _ = write!(out, ", {count} {check}");
     }
-    if looked.unmeasured > 0 {
-        let _ = write!(out, "; {} without figures", looked.unmeasured);
+    if source.unmeasured > 0 {
+        let _ = write!(out, "; {} without figures", source.unmeasured);
     }
-    let (_, unseen) = gates(looked);
-    let _ = match unseen.as_slice() {
+    let (_, not_applicable) = applicable_checks(source);
+    let _ = match not_applicable.as_slice() {
         [] => writeln!(out),
-        _ => writeln!(out, "\n  no figures to check: {}", unseen.join(", ")),
+        _ => writeln!(out, "\n  not applicable: {}", not_applicable.join(", ")),
     };
     out
 }
 
-fn as_json(looked: &Looked) -> Value {
-    let told = doubted(looked).map(|Judged { place, row, doubts }| {
-        let doubts: Vec<Value> = doubts
+fn as_json(source: &Source) -> Value {
+    let flagged = rows_with_warnings(source).map(|CheckedRow { location, row, warnings }| {
+        let warnings: Vec<Value> = warnings
             .iter()
-            .map(|doubt| json!({ "gate": doubt.gate, "message": doubt.message }))
+            .map(|warning| json!({ "check": warning.check, "message": warning.message }))
             .collect();
-        let mut value = json!({ "row": row.label, "doubts": doubts });
-        match place {
-            Place::Line(line) => value["line"] = json!(line),
-            Place::File(file) => value["file"] = json!(file.display().to_string()),
+        let mut value = json!({ "row": row.label, "warnings": warnings });
+        match location {
+            Location::Line(line) => value["line"] = json!(line),
+            Location::File(file) => value["file"] = json!(file.display().to_string()),
         }
         value
     });
-    let (seen, unseen) = gates(looked);
+    let (applicable, not_applicable) = applicable_checks(source);
     json!({
-        "file": looked.source,
-        "rows": looked.rows.len(),
-        "rows_without_figures": looked.unmeasured,
-        "doubted": told.collect::<Vec<_>>(),
-        "doubts_by_gate": tally(looked),
-        "gates_looked": seen,
-        "gates_without_figures": unseen,
+        "file": source.name,
+        "rows": source.rows.len(),
+        "rows_without_figures": source.unmeasured,
+        "flagged": flagged.collect::<Vec<_>>(),
+        "warnings_by_check": count_by_check(source),
+        "applicable_checks": applicable,
+        "checks_without_figures": not_applicable,
     })
 }

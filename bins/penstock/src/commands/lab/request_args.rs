@@ -1,51 +1,51 @@
-//! What the load generator sends, and to whom: the flags that every command which makes load has.
+//! The request sent by the load generator: flags shared by all commands that generate load.
 
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 use lab::load::{self, Trust};
-use lab::payload::Shape;
+use lab::payload::JsonShape;
 
 #[derive(Args)]
 #[command(group = ArgGroup::new("body").args(["payload", "payload_bytes"]))]
 #[command(group = ArgGroup::new("trust").args(["insecure", "ca"]))]
-pub(super) struct Sent {
-    /// [default: POST with a payload, GET without]
+pub(super) struct RequestArgs {
+    /// HTTP method [default: POST with a payload, GET without]
     #[arg(long, value_name = "M")]
     method: Option<String>,
-    /// File to send
+    /// File to send as the body
     #[arg(long, value_name = "FILE")]
     payload: Option<PathBuf>,
-    /// Make a payload of exactly this many bytes
+    /// Send a generated JSON body of exactly this many bytes
     #[arg(long, value_name = "N")]
     payload_bytes: Option<usize>,
-    /// Shape of the payload that is made: array, simple or object [default: array]
+    /// Shape of the generated body: array, simple or object [default: array]
     #[arg(long, value_name = "S", requires = "payload_bytes")]
-    shape: Option<Shape>,
-    /// File with one token per line, sent in turn as `Authorization: Bearer`
+    shape: Option<JsonShape>,
+    /// File with one token per line, sent in rotation as `Authorization: Bearer`
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// A header line more; may be given several times. Content-Type is application/json unless given
+    /// Additional header field; repeatable. Content-Type defaults to application/json
     #[arg(long = "header", value_name = "K: V", value_parser = load::parse_header)]
     headers: Vec<(String, String)>,
-    /// Text that every answer's body must contain
+    /// Text that every response body must contain
     #[arg(long, value_name = "TEXT")]
     expect: Option<String>,
-    /// Take any certificate
+    /// Accept any server certificate
     #[arg(long)]
     insecure: bool,
-    /// Trust the authorities in this file and no others
+    /// Trust only the certificate authorities in this file
     #[arg(long, value_name = "PEM")]
     ca: Option<PathBuf>,
 }
 
-impl Sent {
-    /// The bytes of the payload, where nothing else is said.
+impl RequestArgs {
+    /// The payload size, if no other flag is given.
     ///
     /// # Errors
-    /// A sentence with the flag that says more: what a scenario sends is its own.
+    /// Names the first other flag: a scenario defines its own request.
     pub(super) fn only_bytes(&self) -> Result<Option<usize>, String> {
-        let more = [
+        let others = [
             ("--method", self.method.is_some()),
             ("--payload", self.payload.is_some()),
             ("--shape", self.shape.is_some()),
@@ -55,20 +55,20 @@ impl Sent {
             ("--insecure", self.insecure),
             ("--ca", self.ca.is_some()),
         ];
-        match more.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => {
-                Err(format!("{flag} is for a URL; a target gets what its --scenario sends"))
-            }
+        match others.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(format!(
+                "{flag} applies to URLs only; the request to a target is defined by --scenario"
+            )),
             None => Ok(self.payload_bytes),
         }
     }
 
-    /// The options of a measurement that sends this; the rest as the generator has it by default.
+    /// Measurement options with this request, and the generator's defaults otherwise.
     pub(super) fn options(self, url: String) -> load::Options {
         let payload = match (self.payload, self.payload_bytes) {
             (Some(file), _) => load::Payload::File(file),
             (None, Some(bytes)) => {
-                load::Payload::Made { shape: self.shape.unwrap_or(Shape::Array), bytes }
+                load::Payload::Made { shape: self.shape.unwrap_or(JsonShape::Array), bytes }
             }
             (None, None) => load::Payload::None,
         };
