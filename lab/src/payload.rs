@@ -1,10 +1,9 @@
-//! Payloads of an exact size: the three JSON shapes of WSO2's performance tests.
+//! Payloads of an exact size, in the three JSON shapes of WSO2's performance tests.
 //!
-//! Reads a shape and a size; answers exactly that many bytes of compact JSON, the same on every
-//! machine. Characters run `0-9A-Za-z` and begin again; strings are ten characters long, and what is
-//! left at the end, if too short for a string of its own, makes the last one longer.
+//! The result is compact JSON and identical on every machine. Characters cycle through `0-9A-Za-z`; strings
+//! are ten characters long, and a remainder too short for another string extends the last one.
 //!
-//! Source: reference/scenarios.md section 1.3; its vectors are the tests below.
+//! Source: WSO2 `performance-common`, `payload-generator`; its test vectors are among the tests below.
 
 use std::str::FromStr;
 
@@ -14,10 +13,10 @@ const CHARACTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijkl
 /// Characters of one string in an array or object. Source: `--payload-min-length`, default 10.
 const STRING_CHARACTERS: usize = 10;
 
-/// How the characters are laid out in the JSON object.
+/// The layout of the JSON object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonShape {
-    /// `{"size":"50B","payload":["0123456789","ABCDEFGH"]}`: what the published runs use since 2018.
+    /// `{"size":"50B","payload":["0123456789","ABCDEFGH"]}`: used by the published runs since 2018.
     Array,
     /// `{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}`
     Simple,
@@ -26,7 +25,7 @@ pub enum JsonShape {
 }
 
 impl JsonShape {
-    /// Every shape, as the command line names them.
+    /// Every shape by its command line name.
     pub const ALL: [(&str, Self); 3] =
         [("array", Self::Array), ("simple", Self::Simple), ("object", Self::Object)];
 
@@ -46,7 +45,7 @@ impl JsonShape {
         }
     }
 
-    /// What stands between one string and the next, the `next`th (from 2). `None`: there is only one.
+    /// The text between a string and the next one, number `next` (from 2). `None`: there is only one string.
     fn between(self, next: usize) -> Option<String> {
         match self {
             Self::Array => Some("\",\"".to_owned()),
@@ -71,8 +70,8 @@ impl FromStr for JsonShape {
 /// Makes a payload of exactly `bytes` bytes.
 ///
 /// # Errors
-/// A sentence for the user when `bytes` is too small for the frame and one character (it names the
-/// smallest that is not), or above [`limits::PAYLOAD_BYTES_MAX`].
+/// `bytes` is below the minimum of the shape (the message gives the minimum), or above
+/// [`limits::PAYLOAD_BYTES_MAX`].
 pub fn make(shape: JsonShape, bytes: usize) -> Result<Vec<u8>, String> {
     if bytes > limits::PAYLOAD_BYTES_MAX {
         let most = limits::PAYLOAD_BYTES_MAX;
@@ -112,7 +111,7 @@ fn frame(shape: JsonShape, bytes: usize) -> Vec<u8> {
     text
 }
 
-/// The smallest size that holds the frame and one character.
+/// The minimum size: the frame and one character.
 fn least(shape: JsonShape) -> usize {
     let fits = |&bytes: &usize| frame(shape, bytes).len() + shape.closing().len() < bytes;
     (1..100).find(fits).unwrap_or(100)

@@ -1,5 +1,4 @@
-//! The controller's side: gives agents their parts, lets them begin together, and merges what they
-//! found.
+//! The controller: distributes a measurement over agents, starts them together, and merges their results.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -21,12 +20,12 @@ use crate::load::shape::Part;
 use crate::load::statistics::Tally;
 use crate::load::{Inputs, LoadError, Options, Report, prepare_request};
 
-/// Runs one measurement on `agents`, each `HOST:PORT`, each with every n-th of the users and arrivals;
-/// returns when it is over. Otherwise as [`crate::load::run`].
+/// Runs one measurement on `agents` (`HOST:PORT`), each with every n-th user and arrival. Otherwise as
+/// [`crate::load::run`].
 ///
 /// # Errors
-/// [`LoadError::Agent`] when one can't be reached or doesn't take its part, or when all are lost on
-/// the way; else as [`crate::load::run`].
+/// [`LoadError::Agent`]: an agent cannot be reached or rejects its share, or all agents are lost. Otherwise
+/// as [`crate::load::run`].
 pub fn run(
     options: &Options,
     agents: &[String],
@@ -84,7 +83,7 @@ fn lost(name: &str, problem: &io::Error) -> LoadError {
     LoadError::Agent { name: name.to_owned(), problem: problem.to_string() }
 }
 
-/// A connected agent with its part.
+/// A connected agent.
 struct AgentConnection {
     name: String,
     writer: FrameWriter<TcpStream>,
@@ -92,20 +91,20 @@ struct AgentConnection {
     clock_sample: ClockSample,
 }
 
-/// One comparison of clocks: what the agent said, half-way between asking and hearing.
+/// One comparison of clocks. The agent's time is assumed to be taken half-way between request and response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ClockSample {
-    /// Our measurement clock and the agent's, at the same moment.
+    /// Our measurement clock and the agent's at the same moment.
     ours_us: u64,
     theirs_us: u64,
-    /// What its Unix clock says more than ours.
+    /// The agent's Unix time minus ours.
     offset_us: i64,
-    /// Either way.
+    /// In either direction.
     uncertainty_us: u64,
 }
 
 impl ClockSample {
-    /// `sent_us` and `received_us` on our clock, whose zero is `origin_us` on the Unix clock.
+    /// `sent_us` and `received_us` are on our clock, whose zero is `origin_us` in Unix time.
     fn new((sent_us, received_us): (u64, u64), origin_us: u64, mono_us: u64, unix_us: u64) -> Self {
         let uncertainty_us = received_us.saturating_sub(sent_us).div_ceil(2);
         let ours_us = u64::midpoint(sent_us, received_us);
@@ -115,7 +114,7 @@ impl ClockSample {
         Self { ours_us, theirs_us: mono_us, offset_us, uncertainty_us }
     }
 
-    /// A moment of our clock on the agent's.
+    /// Converts a time of our clock to the agent's.
     fn theirs(&self, at_us: u64) -> u64 {
         self.theirs_us.saturating_add(at_us).saturating_sub(self.ours_us)
     }
@@ -149,7 +148,7 @@ impl AgentConnection {
         let mut writer = session.writer(stream.try_clone()?);
         let mut reader = session.reader(stream.try_clone()?);
         writer.send(&FromController::Alive)?;
-        // An agent closes without a word when it doesn't know the secret.
+        // An agent that does not know the secret closes the connection.
         let closed = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
         let known: FromAgent = reader.receive().map_err(|error| {
             if closed.contains(&error.kind()) {
@@ -160,7 +159,7 @@ impl AgentConnection {
         })?;
         expect(known, |answer| matches!(answer, FromAgent::Alive).then_some(()))?;
         writer.send(&FromController::Prepare(Box::new(plan)))?;
-        // It tries to connect to the target before it says that it is ready.
+        // The agent connects to the target before it is ready.
         stream.set_read_timeout(Some(silence.saturating_add(options.timeout)))?;
         expect(reader.receive()?, |answer| matches!(answer, FromAgent::Ready).then_some(()))?;
         stream.set_read_timeout(Some(silence))?;
@@ -188,7 +187,7 @@ fn connect(name: &str, wait: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// The quickest of several looks: it is the one that is known best.
+/// Of several samples, the one with the shortest round trip is the most precise.
 fn compare(
     writer: &mut FrameWriter<TcpStream>,
     reader: &mut FrameReader<TcpStream>,
@@ -214,7 +213,7 @@ fn compare(
     Ok(best.unwrap_or_default())
 }
 
-/// What is wanted of an answer; a refusal's own words when it is one.
+/// Extracts the expected message; a rejection becomes an error.
 fn expect<T>(answer: FromAgent, want: impl Fn(&FromAgent) -> Option<T>) -> io::Result<T> {
     if let FromAgent::Refused(why) = answer {
         return Err(io::Error::other(why));
@@ -223,10 +222,10 @@ fn expect<T>(answer: FromAgent, want: impl Fn(&FromAgent) -> Option<T>) -> io::R
     want(&answer).ok_or_else(unexpected)
 }
 
-/// What an agent's reader hears, with the agent's number.
+/// A message from an agent's reader thread, with the agent's index.
 type Received = (usize, io::Result<FromAgent>);
 
-/// Follows all agents until each has said what it found, or is lost.
+/// Waits until every agent has sent its results or is lost.
 struct Collector<'a> {
     writers: Vec<&'a mut FrameWriter<TcpStream>>,
     offsets_us: Vec<i64>,
@@ -237,7 +236,7 @@ struct Collector<'a> {
     progress: &'a mut dyn FnMut(&Progress),
 }
 
-/// How often a Ctrl-C or a stop from the program is looked for.
+/// How often to check for Ctrl-C or a stop requested by the program.
 const POLL: Duration = Duration::from_millis(20);
 
 impl<'a> Collector<'a> {
@@ -294,7 +293,7 @@ impl<'a> Collector<'a> {
         Ok(self.results.into_iter().flatten().collect())
     }
 
-    /// To all that are still at it. Who can't receive is found out by its reader.
+    /// Sends to all agents that are still running. Failures are detected by their readers.
     fn send(&mut self, ask: &FromController) {
         for (writer, result) in self.writers.iter_mut().zip(&self.results) {
             if result.is_none() {
@@ -331,7 +330,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The sum of what the agents last said.
+    /// Reports the sum of the agents' last progress messages.
     fn sender(&mut self) {
         let said = || self.progresses.iter().flatten();
         let Some(longest) = said().max_by_key(|progress| progress.left) else {
@@ -356,7 +355,7 @@ fn receive_all(index: usize, mut reader: FrameReader<TcpStream>, sender: &Sender
     }
 }
 
-/// All parts together. Who is lost is an incident; when nobody is left there is nothing to sender.
+/// Merges all results. A lost agent is an incident; if all are lost, the measurement fails.
 fn merge(
     agents: &[AgentConnection],
     results: Vec<io::Result<Collected>>,
@@ -419,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_clock_is_known_to_within_half_the_way_there_and_back() {
-        // Asked at 1,000, received at 1,400 on our clock, whose zero is 5,000,000 on the Unix clock.
+        // Sent at 1,000, received at 1,400 on our clock, whose zero is 5,000,000 in Unix time.
         let clock_sample = ClockSample::new((1_000, 1_400), 5_000_000, 77_000, 5_001_950);
         assert_eq!((clock_sample.offset_us, clock_sample.uncertainty_us), (750, 200));
         assert_eq!(clock_sample.theirs(1_200), 77_000);

@@ -1,12 +1,12 @@
-//! The wire between a controller and an agent: frames with a length in front and a seal behind.
+//! The wire format between controller and agent: length-prefixed frames, each followed by an HMAC.
 //!
-//! A connection begins with 32 random bytes from each side. Both make a key of them and the shared
-//! secret; every frame is sealed with it, with its direction and its number. So whoever doesn't know
-//! the secret can neither speak, nor change, repeat or reorder what is said. What is said isn't
-//! hidden: over a network that others listen to, use a tunnel.
+//! Both sides send 32 random bytes and derive a session key from them and the shared secret. Every frame is
+//! authenticated with it, including its direction and sequence number, so a peer without the secret can
+//! neither send, change, replay nor reorder frames. Frames are not encrypted: use a tunnel on untrusted
+//! networks.
 //!
-//! Architecture invariant: nothing of a peer's is read as JSON before its seal is right, and nothing
-//! is longer than its limit.
+//! Architecture invariant: nothing is parsed as JSON before its HMAC is verified, and every length is
+//! limited.
 
 use std::io::{self, Read, Write};
 
@@ -21,7 +21,7 @@ const NONCE_BYTES: usize = 32;
 const SEAL_BYTES: usize = 32;
 const PURPOSE: &[u8] = b"penstock lab agent 1";
 
-/// What controller and agents have in common.
+/// The secret shared by controllers and agents.
 #[derive(Clone)]
 pub struct Secret(Vec<u8>);
 
@@ -29,7 +29,7 @@ impl Secret {
     /// `text` is trimmed.
     ///
     /// # Errors
-    /// A sentence, when it is too short to keep anybody out, or too long.
+    /// The secret is too short or too long.
     pub fn new(text: &[u8]) -> Result<Self, String> {
         let text = text.trim_ascii();
         let (least, most) = (limits::AGENT_SECRET_BYTES_MIN, limits::AGENT_SECRET_BYTES_MAX);
@@ -43,23 +43,23 @@ impl Secret {
     }
 }
 
-/// Which end of the connection this is.
+/// The two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Controller,
     Agent,
 }
 
-/// Session what one end says, and checks what the other one does.
+/// Signs outgoing frames and verifies incoming ones.
 pub(super) struct Session {
     key: hmac::Key,
     side: Side,
 }
 
-/// Exchanges the random bytes. No one is trusted yet: that comes with the first frame.
+/// Exchanges random bytes and derives the session key. The peer is authenticated by its first frame.
 ///
 /// # Errors
-/// The connection's.
+/// The connection failed.
 pub(super) fn handshake(
     stream: &mut (impl Read + Write),
     side: Side,
@@ -95,7 +95,7 @@ impl Session {
     }
 }
 
-/// Says frames.
+/// Writes frames.
 pub(super) struct FrameWriter<W> {
     out: W,
     key: hmac::Key,
@@ -105,7 +105,7 @@ pub(super) struct FrameWriter<W> {
 
 impl<W: Write> FrameWriter<W> {
     /// # Errors
-    /// The connection's, or `InvalidInput` for a message beyond [`limits::AGENT_FRAME_BYTES_MAX`].
+    /// The connection failed; `InvalidInput` for a message longer than [`limits::AGENT_FRAME_BYTES_MAX`].
     pub(super) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let body = serde_json::to_vec(message)?;
         let length =
@@ -118,13 +118,13 @@ impl<W: Write> FrameWriter<W> {
         })?;
         let seal = sign(&self.key, self.side, self.number, &body);
         self.number += 1;
-        // In one piece: three would be three packets.
+        // One write, so that the frame is not split over several packets.
         self.out.write_all(&[&length.to_be_bytes()[..], &body, seal.as_ref()].concat())?;
         self.out.flush()
     }
 }
 
-/// Hears frames.
+/// Reads frames.
 pub(super) struct FrameReader<R> {
     input: R,
     key: hmac::Key,
@@ -134,13 +134,13 @@ pub(super) struct FrameReader<R> {
 
 impl<R: Read> FrameReader<R> {
     /// # Errors
-    /// The connection's; `PermissionDenied` for a wrong seal; `InvalidData` for what is too long or
-    /// no such message. The connection is of no more use then.
+    /// The connection failed; `PermissionDenied` for a wrong HMAC; `InvalidData` for a frame that is too long
+    /// or invalid. The connection cannot be used afterwards.
     pub(super) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let mut length = [0; 4];
         self.input.read_exact(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;
-        // Until it has shown that it knows the secret, a peer gets no memory.
+        // A peer that is not authenticated yet may only send a small frame.
         let most = match self.number {
             0 => limits::AGENT_FIRST_FRAME_BYTES_MAX,
             _ => limits::AGENT_FRAME_BYTES_MAX,
@@ -232,7 +232,7 @@ mod tests {
         assert!(Secret::new(&vec![b'x'; limits::AGENT_SECRET_BYTES_MAX + 1]).is_err());
     }
 
-    /// One end of a greeting whose random bytes are all zero.
+    /// One end of a session whose random bytes are all zero.
     fn session(side: Side, secret: &[u8]) -> Session {
         struct Zero;
         impl Entropy for Zero {

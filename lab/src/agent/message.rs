@@ -1,6 +1,6 @@
-//! What controller and agent say to each other, as JSON.
+//! The messages between controller and agent, as JSON.
 //!
-//! Architecture invariant: a tally comes out of a message as it went in, to the last count.
+//! Architecture invariant: a tally is transferred without loss.
 
 use std::io;
 use std::time::Duration;
@@ -19,40 +19,40 @@ use crate::load::shape::{Part, Shape};
 use crate::load::statistics::{Measured, Open, Tally, Times, WarmUp};
 use crate::load::{Authorities, Inputs, Options};
 
-/// From the controller.
+/// Messages from the controller.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum FromController {
-    /// What time is it?
+    /// Requests the agent's time.
     Clock,
-    /// Get ready for this.
+    /// Prepares a measurement.
     Prepare(Box<PlanMessage>),
-    /// Begin then, on the clock that `Ready` told.
+    /// Starts the measurement at this time of the agent's clock.
     Begin { at_us: u64 },
-    /// I am still there.
+    /// Keep-alive.
     Alive,
-    /// End the measured time now.
+    /// Ends the measured time now.
     Stop,
 }
 
-/// From the agent.
+/// Messages from the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum FromAgent {
-    /// On the measurement's clock once there is one; on the Unix clock always. Microseconds.
+    /// Microseconds on the measurement's clock (once there is one) and in Unix time.
     Clock {
         mono_us: u64,
         unix_us: u64,
     },
     Ready,
-    /// It can't be done, and why.
+    /// The request was rejected, with the reason.
     Refused(String),
     Alive,
     Progress(Progress),
     Collected(Box<CollectedMessage>),
 }
 
-/// A measurement for one agent.
+/// An agent's share of a measurement.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanMessage {
@@ -97,7 +97,7 @@ impl PlanMessage {
     }
 
     /// # Errors
-    /// A sentence, when the payload or the part makes no sense.
+    /// The payload or the share is invalid.
     pub(super) fn read(self) -> Result<(Options, Inputs, Part), String> {
         let payload = self.payload.map(|text| BASE64.decode(text)).transpose();
         let payload = payload.map_err(|error| format!("payload: {error}"))?;
@@ -124,7 +124,7 @@ impl PlanMessage {
     }
 }
 
-/// What an agent found.
+/// An agent's results.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CollectedMessage {
@@ -136,7 +136,7 @@ pub(super) struct CollectedMessage {
     received_bytes: u64,
     sent_bytes: u64,
     latencies: TimesMessage,
-    /// Service, late, and how many found no connection.
+    /// Service times, lateness, and number of queued requests.
     open: Option<(TimesMessage, TimesMessage, u64)>,
     milliseconds: MillisecondsMessage,
     /// Errors, bytes received and sent, milliseconds.
@@ -150,7 +150,7 @@ pub(super) struct CollectedMessage {
     generator: Generator,
 }
 
-/// Histograms are V2 with DEFLATE, in base64; sums are decimal, since they may not fit a JSON number.
+/// Histograms are V2 with DEFLATE in base64; sums are decimal strings, since they may exceed a JSON number.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TimesMessage {
@@ -173,7 +173,7 @@ struct MillisecondsMessage {
 
 impl CollectedMessage {
     /// # Errors
-    /// The serialiser's.
+    /// The histogram serialiser failed.
     pub(super) fn new(found: &Collected) -> io::Result<Self> {
         let (tally, measured) = (&found.tally, &found.tally.measured);
         let open = measured.open.as_ref().map(|open| {
@@ -212,10 +212,10 @@ impl CollectedMessage {
         })
     }
 
-    /// `offset_us`: what the agent's Unix clock says more than ours. Its times are told on ours.
+    /// `offset_us`: the agent's Unix time minus ours; times are converted to ours.
     ///
     /// # Errors
-    /// `InvalidData` for what no agent of this version says.
+    /// `InvalidData`: not a message of this version.
     pub(super) fn read(self, offset_us: i64) -> io::Result<Collected> {
         let mut tally = Tally::new(self.open.is_some(), false);
         tally.all = self.all;
@@ -305,7 +305,7 @@ fn encode(histogram: &Histogram<u64>) -> io::Result<String> {
     Ok(BASE64.encode(bytes))
 }
 
-/// Adds what `text` holds to `into`, so that the bounds are ours and not the peer's.
+/// Adds the histogram in `text` to `into`, so that its bounds are ours and not the peer's.
 fn decode(text: &str, into: &mut Histogram<u64>) -> io::Result<()> {
     let bytes = BASE64.decode(text).map_err(io::Error::other)?;
     let histogram =
@@ -369,10 +369,10 @@ mod tests {
         assert!(plan(2).read().unwrap_err().contains("too few"));
     }
 
-    /// Recorded values with their counts, and the sums beside them, of each histogram.
+    /// For each histogram, the recorded values with their counts, and the sums.
     type Facts = Vec<(Vec<(u64, u64)>, Vec<u128>)>;
 
-    /// Everything that is counted; of a histogram every count.
+    /// Everything that is counted.
     fn facts(tally: &Tally) -> Facts {
         let recorded = |histogram: &Histogram<u64>| {
             let buckets = histogram.iter_recorded();

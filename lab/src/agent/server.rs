@@ -1,4 +1,4 @@
-//! The agent's side: waits for controllers, and makes the load that one asks for.
+//! The agent: waits for controllers and generates the load that they request.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use super::message::{CollectedMessage, FromAgent, FromController, PlanMessage};
 use crate::load::report::{Collected, Progress};
 use crate::load::{LoadError, Measurement, Options, Stop};
 
-/// A waiting agent, on threads of its own. Dropped, it takes no further controllers.
+/// A listening agent with its own threads. Stops accepting controllers on drop.
 pub struct Agent {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -26,20 +26,20 @@ pub struct Agent {
 
 struct Shared {
     secret: Secret,
-    /// End after one measurement.
+    /// Exit after one measurement.
     once: bool,
     stopped: AtomicBool,
-    /// A measurement is prepared or under way.
+    /// A measurement is being prepared or running.
     busy: AtomicBool,
     connections: AtomicUsize,
     addr: SocketAddr,
 }
 
 impl Agent {
-    /// Listens; port 0 picks a free one. `once`: end after one measurement.
+    /// Starts listening; port 0 picks a free port. `once`: exit after one measurement.
     ///
     /// # Errors
-    /// The system's, when the address is taken or there is no thread.
+    /// The address is in use, or the thread cannot be started.
     pub fn start(listen: SocketAddr, secret: Secret, once: bool) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         let addr = listener.local_addr()?;
@@ -57,20 +57,20 @@ impl Agent {
         Ok(Self { addr, shared, thread: Some(thread) })
     }
 
-    /// Where it listens, with the port that was picked.
+    /// The address it listens on, with the actual port.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Returns when it ends: after a measurement with `once`, else never.
+    /// Returns after one measurement with `once`; otherwise never.
     pub fn wait(mut self) {
         self.join();
     }
 
     fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so on stderr.
+            // A panic has been printed to stderr already.
             let _ = thread.join();
         }
     }
@@ -103,7 +103,7 @@ impl Shared {
             }
             let own = Arc::clone(&self);
             let serve = move || {
-                // Who can't speak is nobody's error here; who can is told in an answer.
+                // Connection errors are not reported: there is nobody to report them to.
                 let measured = own.serve(&stream).unwrap_or(false);
                 own.connections.fetch_sub(1, Ordering::AcqRel);
                 if measured && own.once {
@@ -116,13 +116,13 @@ impl Shared {
         }
     }
 
-    /// Wakes `accept`, which looks at the mark.
+    /// Stops `accept` by connecting to it.
     fn end(&self) {
         self.stopped.store(true, Ordering::Release);
         drop(TcpStream::connect_timeout(&self.addr, Duration::from_secs(1)));
     }
 
-    /// One controller. True when a measurement was made.
+    /// Serves one controller. Returns `true` if a measurement was made.
     fn serve(&self, stream: &TcpStream) -> io::Result<bool> {
         let silence = Duration::from_millis(limits::AGENT_SILENCE_MS_MAX);
         stream.set_nodelay(true)?;
@@ -131,7 +131,7 @@ impl Shared {
         let session = handshake(&mut &*stream, Side::Agent, &self.secret, &SystemEntropy)?;
         let mut reader = session.reader(stream.try_clone()?);
         let mut writer = session.writer(stream.try_clone()?);
-        // The first frame shows that the secret is known, and is small.
+        // The small first frame proves that the peer knows the secret.
         let FromController::Alive = reader.receive()? else {
             return refuse(&mut writer, "begin with `alive`");
         };
@@ -148,14 +148,14 @@ impl Shared {
     }
 }
 
-/// How long an agent that can't accept waits before it tries again.
+/// Delay before retrying after `accept` failed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(20);
 
 fn refuse(writer: &mut FrameWriter<TcpStream>, why: &str) -> io::Result<bool> {
     writer.send(&FromAgent::Refused(why.to_owned())).map(|()| false)
 }
 
-/// Everything from the plan to what was found.
+/// Runs a measurement, from the plan to the results.
 fn measure(
     plan: PlanMessage,
     mut reader: FrameReader<TcpStream>,
@@ -191,7 +191,7 @@ enum Event {
     Over(Box<Result<Collected, LoadError>>),
 }
 
-/// Makes the load on another thread, and meanwhile tells the controller of it.
+/// Generates the load on another thread, and reports progress to the controller.
 fn work(
     measurement: Measurement,
     at_us: u64,
@@ -215,7 +215,7 @@ fn work(
             Err(RecvTimeoutError::Disconnected) => break None,
         };
         if said.is_err() {
-            // Nobody is going to read it; the worker still ends in order.
+            // The controller is gone; the worker still stops cleanly.
             stop.stop();
         }
     };
@@ -231,13 +231,13 @@ fn work(
 }
 
 fn load(measurement: Measurement, at_us: u64, options: &Options, sender: &Sender<Event>) {
-    // The receiver waits until it is told that it is over.
+    // The receiver lives until the measurement is over.
     let mut progress = |progress: &Progress| drop(sender.send(Event::Progress(*progress)));
     let found = measurement.run(at_us, options, &mut progress);
     drop(sender.send(Event::Over(Box::new(found))));
 }
 
-/// Until the controller says stop, or nothing any more.
+/// Returns when the controller requests a stop or the connection ends.
 fn listen(mut reader: FrameReader<TcpStream>, stop: &Stop) {
     while let Ok(FromController::Alive | FromController::Clock) = reader.receive() {}
     stop.stop();

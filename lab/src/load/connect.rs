@@ -1,4 +1,4 @@
-//! Opening a connection to the target: its address is looked up once, TLS where the URL says so.
+//! Connections to the target. Its address is resolved once; TLS as required by the URL.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,8 +18,8 @@ pub(crate) struct Connector {
 
 impl Connector {
     /// # Errors
-    /// [`LoadError::Name`] when the host is unknown, [`LoadError::Tls`] when
-    /// nobody could be trusted.
+    /// [`LoadError::Name`]: the host cannot be resolved. [`LoadError::Tls`]: no certificate authority to
+    /// trust.
     pub(crate) async fn new(
         target: &Destination,
         authorities: &Authorities,
@@ -39,10 +39,10 @@ impl Connector {
         Ok(Self { addresses, tls })
     }
 
-    /// A new connection, to the first of the host's addresses that takes one.
+    /// Connects to the first address that accepts.
     ///
     /// # Errors
-    /// The last address's, or the TLS handshake's.
+    /// The error of the last address, or of the TLS handshake.
     pub(crate) async fn open(&self) -> io::Result<Stream> {
         let tcp = TcpStream::connect(&self.addresses[..]).await?;
         tcp.set_nodelay(true)?;

@@ -1,4 +1,4 @@
-//! The generator's threads: each has its share of the users, an wake_timer for them, and a look at itself.
+//! The generator's threads: each runs its share of the users and measures its own utilisation and lag.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -22,7 +22,7 @@ use crate::machine;
 
 const SWEEP: Duration = Duration::from_millis(limits::SWEEP_MS as u64);
 
-/// Runs the users, and watches the time from the calling thread.
+/// Runs the users on their threads and monitors them from the calling thread.
 pub(super) async fn measure(
     plan: &Arc<Plan>,
     options: &Options,
@@ -90,13 +90,13 @@ impl Thread {
             let generator = runtime.block_on(
                 Driver { plan, state, wake_timer: Arc::new(wake_timer) }.drive(index, hurried),
             );
-            // The receiver waits unless the whole measurement was given up.
+            // The receiver is gone only if the whole measurement was abandoned.
             let _ = tell_over.send(generator);
         })?;
         Ok(Self { handle, over, hurry })
     }
 
-    /// Waits for the requests under way; not for long after an interrupt.
+    /// Waits for requests in flight; after an interrupt, only for a short time.
     async fn join(self, interrupted: bool) -> Result<Generator, LoadError> {
         let Self { handle, mut over, hurry } = self;
         let mut result = None;
@@ -115,7 +115,7 @@ impl Thread {
     }
 }
 
-/// What one thread works with.
+/// The context of one thread.
 struct Driver {
     plan: Arc<Plan>,
     state: Arc<ThreadState>,
@@ -123,7 +123,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// A thread's life: its users run, and between them it looks for requests that wait too long.
+    /// Runs the thread's users, and sweeps for requests that exceed the timeout.
     async fn drive(self, index: usize, mut hurried: oneshot::Receiver<()>) -> Generator {
         let part = self.plan.thread_part(index);
         let mut users = JoinSet::new();
@@ -151,7 +151,7 @@ impl Driver {
             tokio::select! {
                 () = tokio::time::sleep(meter.pause(&self.plan, now_us)) => {}
                 () = finish(&mut users) => break,
-                // The sender is dropped when there is no more patience.
+                // The sender is dropped when the grace period is over.
                 _ = &mut hurried, if over => break,
                 _ = &mut helpers, if !over => {}
             }
@@ -162,8 +162,7 @@ impl Driver {
         meter.generator()
     }
 
-    /// Looks at the clock at even distances: how late it comes to that is how late it comes to
-    /// everything.
+    /// Wakes up at even intervals and records how late: the scheduling lag of everything on this thread.
     async fn probe(&self) {
         let mut due_us = self.plan.window.from_us;
         while due_us < self.plan.window.until_us() {
@@ -174,7 +173,7 @@ impl Driver {
         }
     }
 
-    /// Counts what is due and won't be sent any more, after an interrupt: late, and failed.
+    /// After an interrupt, records requests that are due but will not be sent as late and failed.
     fn give_up_the_rest(&self) {
         let free = IdleUser { user: 0, made: 1, since_us: self.plan.now_us() };
         let open = self.plan.shape.is_open();
@@ -207,7 +206,7 @@ async fn finish(users: &mut JoinSet<()>) {
     }
 }
 
-/// The thread's own use of the CPU between the edges of the measured time.
+/// CPU use of the thread within the measured time.
 #[derive(Default)]
 struct Meter {
     began: Option<CpuReading>,
@@ -235,7 +234,7 @@ impl Meter {
         }
     }
 
-    /// Until the next sweep, or the next edge if that is sooner.
+    /// Time until the next sweep or the next edge of the measured time.
     fn pause(&self, plan: &Plan, now_us: u64) -> Duration {
         let edge_us = match (self.began, self.ended) {
             (None, _) => plan.window.from_us,

@@ -1,25 +1,25 @@
-//! What happened to a measurement that its figures don't show.
+//! Incidents: problems of a measurement that its figures do not show.
 //!
-//! Told by the generator and by the controller of agents; read by the checks, for which each of these is a
-//! warning of its own ([`crate::validity`]).
+//! Reported by the generator and by the controller of agents; each has a validity check of its own
+//! ([`crate::validity`]).
 
 use std::fmt;
 
-/// One thing that went wrong with the measuring itself.
+/// A problem of the measurement itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// Ended by hand before its time.
+    /// Ended by the user before its time.
     Interrupted,
-    /// A file of raw data isn't whole.
+    /// A recording is incomplete.
     RawData { problem: String },
-    /// An agent did not stay to the end: its part is missing.
+    /// An agent was lost: its requests are missing.
     AgentLost { name: String, problem: String },
-    /// An agent's clock could not be compared well enough, or stands far from ours.
+    /// An agent's clock is too far off, or its offset too uncertain.
     AgentClock { name: String, offset_us: i64, uncertainty_us: u64 },
 }
 
 impl Incident {
-    /// The check that warnings a row for it.
+    /// The validity check for this incident.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
-//! What a measurement needs of files: read once, by who asks for it.
+//! The input files of a measurement, read once before it starts.
 //!
-//! An agent gets the contents with its plan, and so never reads a file that a controller names.
+//! An agent receives the contents with its plan, so it never reads a file named by a controller.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::load::{LoadError, Options, Payload, Trust};
 use crate::payload;
 
-/// The contents of the files that [`Options`] name.
+/// The contents of the files named in [`Options`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inputs {
     pub(crate) payload: Option<Vec<u8>>,
@@ -19,7 +19,7 @@ pub(crate) struct Inputs {
     pub(crate) authorities: Authorities,
 }
 
-/// As [`Trust`], with the file's content.
+/// As [`Trust`], with the content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Authorities {
@@ -30,7 +30,7 @@ pub(crate) enum Authorities {
 
 impl Inputs {
     /// # Errors
-    /// [`LoadError`] for a file that can't be read or used.
+    /// [`LoadError`]: a file cannot be read or is invalid.
     pub(crate) fn read(options: &Options) -> Result<Self, LoadError> {
         let payload = match &options.payload {
             Payload::None => None,
@@ -52,10 +52,10 @@ impl Inputs {
     }
 }
 
-/// The tokens of a file, one per line; lines are trimmed, empty ones passed over.
+/// The tokens of a file, one per line, trimmed; empty lines are skipped.
 ///
 /// # Errors
-/// [`LoadError`] for a file that can't be read, holds no token, too many, or a line that is none.
+/// [`LoadError`]: the file cannot be read, contains no token or too many, or has an invalid line.
 fn tokens(path: &Path) -> Result<Vec<String>, LoadError> {
     let text = read(path, limits::LOAD_TOKEN_FILE_BYTES_MAX)?;
     let content = |what: String| LoadError::Content(format!("{}{what}", path.display()));

@@ -1,20 +1,18 @@
-//! The load generator: connections that send requests when a [`Shape`] says so, and what came of it.
+//! The load generator: sends requests as scheduled by a [`Shape`] and reports rates, latencies, errors by
+//! kind, and warnings about the result.
 //!
-//! Not part of a request's life: it stands where the caller is. Reads [`Options`]; answers a
-//! [`Report`]: rates, latencies, errors by kind, and the warnings about them.
+//! - Each user is a connection with at most one request in flight. Closed users send their next request when
+//!   they have their response, as JMeter does in WSO2's published runs; in an open loop, requests are due on
+//!   a schedule, and the number of users is the maximum number of connections.
+//! - A request is measured if its latency counts from within the measured time, even if it ends later. The
+//!   count divided by the time is therefore the offered rate, whatever the latency.
+//! - Tokens are used in rotation by all users of a thread; n threads take every n-th token.
+//! - The latency of a closed user counts from the start of the request and includes connecting if the server
+//!   has closed the connection. In an open loop it counts from the due time. It includes any delay of the
+//!   generator itself, which is measured separately.
 //!
-//! - Each user is a connection with at most one request outstanding. Closed users, as JMeter drives
-//!   WSO2's published runs (reference/scenarios.md section 3), send again when they have their answer;
-//!   in an open loop requests are due at times of their own, and users are the most connections.
-//! - A request counts when its latency counts from within the measured time; it is waited for beyond
-//!   its end. So the count over the time is the rate that was settings, whatever the latency.
-//! - Tokens take turns over all users of a thread; threads take every n-th.
-//! - A closed user's latency begins with its start, and holds the connecting, if the server had
-//!   closed. In an open loop it begins when the request was due. What the generator itself was late is
-//!   in it, which is why it watches itself.
-//!
-//! Architecture invariant: of our own crates only `base` and `wire` are imported here. No request is
-//! dropped from the count because it failed.
+//! Architecture invariant: of our own crates, only `base` and `wire` are imported. Failed requests are always
+//! counted.
 
 mod connect;
 mod generator;
@@ -56,15 +54,15 @@ use request::{Destination, Prepared, RequestSpec};
 use shape::{Part, Timeline};
 use thread_state::{Plan, Window};
 
-/// Why a measurement could not be made. Errors during one are counted in its [`Report`] instead.
+/// Why a measurement could not be made. Errors of single requests are counted in its [`Report`].
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// What was settings for cannot be done: exit 2.
+    /// Invalid options: exit code 2.
     #[error("{0}")]
     Usage(String),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
-    /// A file that can be read, but not used.
+    /// A file with invalid content.
     #[error("{0}")]
     Content(String),
     #[error("{host}: no address found: {source}")]
@@ -73,19 +71,18 @@ pub enum LoadError {
     Connect { target: String, source: std::io::Error },
     #[error("TLS: {0}")]
     Tls(String),
-    /// No agent was there, or none stayed.
+    /// An agent is unreachable, rejected its plan, or all agents were lost.
     #[error("agent {name}: {problem}")]
     Agent { name: String, problem: String },
     #[error("the system refused threads, sockets or signals: {0}")]
     System(#[from] std::io::Error),
 }
 
-/// Runs one measurement; returns when it is over. `progress` is called about once a second. Not to
-/// be called from within a tokio runtime, since it blocks.
+/// Runs one measurement. Calls `progress` about once a second. Blocks; must not be called from a tokio
+/// runtime.
 ///
 /// # Errors
-/// [`LoadError`] when nothing could be measured: bad options, unreadable files, unknown host, or
-/// nobody listening at the start.
+/// [`LoadError`]: invalid options or files, unknown host, or no connection to the target.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Report, LoadError> {
     options.check()?;
     let measurement = Measurement::prepare(options, Inputs::read(options)?, Part::WHOLE)?;
@@ -95,7 +92,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Rep
     Ok(Report::new(settings, &found))
 }
 
-/// A measurement that can begin: files read, addresses found, somebody listening.
+/// A prepared measurement: files read, addresses resolved, target reachable.
 pub(crate) struct Measurement {
     runtime: tokio::runtime::Runtime,
     plan: Plan,
@@ -103,7 +100,7 @@ pub(crate) struct Measurement {
 }
 
 impl Measurement {
-    /// `part`: of a measurement that several processes share.
+    /// `part`: the share of a measurement that is distributed over several processes.
     ///
     /// # Errors
     /// As [`run`].
@@ -123,15 +120,15 @@ impl Measurement {
         self.plan.now_us()
     }
 
-    /// The measurement's own clock's zero, on the Unix clock.
+    /// Unix time at the zero of the measurement's clock.
     pub(crate) fn origin_unix_us(&self) -> u64 {
         self.plan.clock.origin_unix_us()
     }
 
-    /// Begins at `soonest_us` on its own clock, or up to a millisecond later.
+    /// Starts at `soonest_us` on its own clock, or up to a millisecond later.
     ///
     /// # Errors
-    /// [`LoadError::File`] for raw data, [`LoadError::System`].
+    /// [`LoadError::File`] for recordings, [`LoadError::System`].
     pub(crate) fn run(
         self,
         soonest_us: u64,
@@ -143,10 +140,10 @@ impl Measurement {
     }
 }
 
-/// What is sent and where, and what was settings for in words.
+/// The request, its destination, and the settings for the report.
 ///
 /// # Errors
-/// [`LoadError::Usage`] for what can't be sent.
+/// [`LoadError::Usage`]: the request is invalid.
 pub(crate) fn prepare_request(
     options: &Options,
     inputs: Inputs,
@@ -203,11 +200,11 @@ async fn prepare(
     Ok((plan, settings))
 }
 
-/// The plan of a measurement that begins at `soonest_us`, or up to a millisecond later.
+/// The plan of a measurement that starts at `soonest_us`, or up to a millisecond later.
 fn scheduled(plan: Plan, options: &Options, soonest_us: u64) -> Plan {
     let warm_up_us = us(options.warm_up);
-    // The measured time's edges are whole milliseconds of the Unix clock, so that a JTL, which knows
-    // no finer time, tells the measured requests from the others.
+    // The edges of the measured time are whole milliseconds of Unix time, so that they fall between the
+    // timestamps of a JTL.
     let origin_us = plan.clock.origin_unix_us();
     let soonest_us = soonest_us.saturating_add(warm_up_us).saturating_add(origin_us);
     let from_us = soonest_us.next_multiple_of(1_000).saturating_sub(origin_us);
@@ -222,7 +219,7 @@ fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Whether there is anybody to measure.
+/// Checks that the target is reachable.
 async fn probe(plan: &Plan, settings: &RunSettings) -> Result<(), LoadError> {
     let refused = |source| LoadError::Connect { target: settings.url.clone(), source };
     match tokio::time::timeout(plan.timeout, plan.connector.open()).await {

@@ -1,5 +1,5 @@
-//! What the calling thread does while the others make load: edges of the measured time, progress,
-//! early stops, and the files of raw data.
+//! The monitor of a running measurement: edges of the measured time, progress, early stops, and recordings.
+//! Runs on the calling thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::recording::jtl::{Chunks, Jtl, LineConstants};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The files that were settings for.
+/// The recordings requested for a measurement.
 pub(super) struct RecordingFiles {
     hlog: Option<HistogramLog>,
     jtl: Option<Jtl>,
@@ -22,7 +22,7 @@ pub(super) struct RecordingFiles {
 
 impl RecordingFiles {
     /// # Errors
-    /// [`LoadError::File`] when one exists or can't be made.
+    /// [`LoadError::File`]: a file exists or cannot be created.
     pub(super) fn create(plan: &Plan, options: &Options) -> Result<Self, LoadError> {
         let origin_us = plan.clock.origin_unix_us();
         let mut files = Self { hlog: None, jtl: None };
@@ -43,7 +43,7 @@ impl RecordingFiles {
         self.jtl.as_ref().map(Jtl::chunks)
     }
 
-    /// Waits until all is written. Answers what is missing in them.
+    /// Waits until everything is written. Returns a message for each incomplete file.
     pub(super) fn finish(self) -> Vec<String> {
         let mut problems = Vec::new();
         if let Some(Err(error)) = self.hlog.map(HistogramLog::finish) {
@@ -60,20 +60,19 @@ impl RecordingFiles {
     }
 }
 
-/// What the calling thread does meanwhile: progress, early stops, and the process's CPU time at both
-/// ends of the measured time.
+/// Reports progress, handles early stops, and reads the process's CPU time at both ends of the measured time.
 pub(super) struct Monitor<'a> {
     plan: &'a Plan,
     states: &'a [Arc<ThreadState>],
     files: &'a RecordingFiles,
     options: &'a Options,
     progress: &'a mut dyn FnMut(&Progress),
-    /// CPU time and finished requests when the measured time began and ended.
+    /// CPU time and finished requests at the start of the measured time.
     began: Option<(u64, u64)>,
     ended: Option<(u64, u64)>,
-    /// When the last progress was made, and how many requests had finished then.
+    /// Time of the last progress report, and the finished requests at that time.
     last_progress: (u64, u64),
-    /// When the current interval of the histogram log began.
+    /// Start of the current interval of the histogram log.
     interval_us: u64,
 }
 
@@ -100,7 +99,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Returns at the end of the measured time; true when it was brought about early.
+    /// Returns at the end of the measured time; `true` if it was ended early.
     pub(super) async fn until_over(&mut self) -> Result<bool, LoadError> {
         let mut ctrl_c = CtrlC::new(self.options.ctrl_c)?;
         loop {
@@ -131,7 +130,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// When to look again: at an edge of the measured time, for the next progress, or for a stop.
+    /// The next time to wake up: an edge of the measured time, a progress report, or a check for a stop.
     fn next_us(&self, now_us: u64) -> u64 {
         let mut next_us = now_us.saturating_add(us(STOP_LOOK)).min(self.plan.window.until_us());
         next_us = next_us.min(self.last_progress.0.saturating_add(us(SECOND)));
@@ -165,13 +164,13 @@ impl<'a> Monitor<'a> {
         sum
     }
 
-    /// The next whole millisecond of the Unix clock, on the plan's.
+    /// The next whole millisecond of Unix time, on the plan's clock.
     fn whole_ms(&self, us: u64) -> u64 {
         let origin_us = self.plan.clock.origin_unix_us();
         us.saturating_add(origin_us).next_multiple_of(1_000).saturating_sub(origin_us)
     }
 
-    /// Hands what was measured since the last time to the histogram log, if there is one.
+    /// Writes the counts since the last interval to the histogram log, if there is one.
     fn take_interval(&mut self, until_us: u64) {
         let from_us = std::mem::replace(&mut self.interval_us, until_us);
         let Some(log) = &self.files.hlog else {
@@ -187,7 +186,7 @@ impl<'a> Monitor<'a> {
         log.push(TimedInterval { from_us, until_us, interval: sum });
     }
 
-    /// What ended after the last full interval.
+    /// Writes the requests that finished after the last full interval.
     pub(super) fn last_interval(&mut self) {
         self.take_interval(self.plan.now_us());
     }
@@ -196,7 +195,7 @@ impl<'a> Monitor<'a> {
         (machine::process_cpu_us(), self.finished().0)
     }
 
-    /// CPU time and finished requests between the edges.
+    /// CPU time and finished requests within the measured time.
     pub(super) fn spent(&self) -> (u64, u64) {
         let ((cpu_from, from), (cpu_to, to)) =
             (self.began.unwrap_or_default(), self.ended.unwrap_or_default());
@@ -207,10 +206,10 @@ impl<'a> Monitor<'a> {
     }
 }
 
-/// How often a stop from the program is looked for.
+/// How often to check for a stop requested by the program.
 const STOP_LOOK: Duration = Duration::from_millis(50);
 
-/// The SIGINT handler, if it was settings for.
+/// The SIGINT handler, if requested.
 pub(crate) struct CtrlC {
     signal: Option<tokio::signal::unix::Signal>,
     pressed: bool,

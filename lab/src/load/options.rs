@@ -1,4 +1,4 @@
-//! What to send, where, how often and for how long: the flags of `penstock lab load`.
+//! The options of a measurement, as set by the flags of `penstock lab load`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,44 +11,44 @@ use crate::load::{self, LoadError};
 use crate::payload::JsonShape;
 use crate::recording::Recordings;
 
-/// One measurement. [`Options::new`] gives the defaults.
+/// The options of a measurement. [`Options::new`] returns the defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `http://` or `https://`, host, port, path and query.
+    /// Absolute `http://` or `https://` URL.
     pub url: String,
-    /// Connections, each with at most one request outstanding. 1 to [`limits::LOAD_USERS_MAX`].
+    /// Number of users, each with its own connection. 1 to [`limits::LOAD_USERS_MAX`].
     pub users: usize,
-    /// Measured time; the warm-up comes before it. Default 10 s.
+    /// Measured time, after the warm-up. Default: 10 s.
     pub duration: Duration,
-    /// Time before the measurement whose requests are not counted. Default 3 s.
+    /// Warm-up, not measured. Default: 3 s.
     pub warm_up: Duration,
     /// Default: POST with a payload, GET without.
     pub method: Option<String>,
     pub payload: Payload,
-    /// File with one token per line; sent as `Authorization: Bearer`, one after the other.
+    /// File with one token per line, sent in rotation as `Authorization: Bearer`.
     pub tokens: Option<PathBuf>,
-    /// Further header lines. `Content-Type` and `Host` replace the default one.
+    /// Additional header fields. `Content-Type` and `Host` replace the defaults.
     pub headers: Vec<(String, String)>,
-    /// Text that every answer's body must contain.
+    /// Text that every response body must contain.
     pub expect: Option<String>,
     pub trust: Trust,
-    /// Generator threads, 1 to `users`. Default 1.
+    /// Generator threads, 1 to `users`. Default: 1.
     pub threads: usize,
-    /// Longest wait for a whole answer, connecting included. Default 20 s.
+    /// Timeout for a complete response, including connecting. Default: 20 s.
     pub timeout: Duration,
     /// When requests start. Default: closed users without think time.
     pub shape: load::Shape,
-    /// Files for other tools. Default: none.
+    /// Files to record in addition to the report. Default: none.
     pub recordings: Recordings,
-    /// Settles what is drawn by chance: think times out of a range. Default 0.
+    /// Random seed, used for think times from a range. Default: 0.
     pub seed: u64,
-    /// Ctrl-C (SIGINT) ends the measurement early, with a report.
+    /// Whether Ctrl-C (SIGINT) ends the measurement early, with a report.
     pub ctrl_c: bool,
-    /// The same from the program.
+    /// Ends the measurement early.
     pub stop: Stop,
 }
 
-/// Where the request's body comes from.
+/// The request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     None,
@@ -56,18 +56,18 @@ pub enum Payload {
     Made { shape: JsonShape, bytes: usize },
 }
 
-/// Whom an `https` target's certificate is checked against.
+/// How the certificate of an `https` target is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// The system's authorities.
+    /// Against the system's authorities.
     System,
-    /// Nobody: any certificate is taken.
+    /// Not at all: any certificate is accepted.
     Insecure,
-    /// The authorities in this PEM file, and no others.
+    /// Against the authorities in this PEM file only.
     Ca(PathBuf),
 }
 
-/// Ends a running measurement early. Clones mean the same measurement.
+/// Ends a running measurement early. Clones refer to the same measurement.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -108,7 +108,7 @@ impl Options {
     }
 
     /// # Errors
-    /// [`LoadError::Usage`] for the first figure out of its range.
+    /// [`LoadError::Usage`] for the first option out of range.
     pub(crate) fn check(&self) -> Result<(), LoadError> {
         let usage = |text: String| Err(LoadError::Usage(text));
         if self.users == 0 || self.users > limits::LOAD_USERS_MAX {
@@ -142,10 +142,10 @@ impl Options {
     }
 }
 
-/// Reads `10s`, `500ms`, `1.5m`, `1h`.
+/// Parses `10s`, `500ms`, `1.5m`, `1h`.
 ///
 /// # Errors
-/// A sentence for the user.
+/// A message for the user.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit_s = match text.strip_prefix(digits).unwrap_or_default() {
@@ -160,10 +160,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * unit_s).map_err(|error| format!("`{text}`: {error}"))
 }
 
-/// Reads `Name: value`.
+/// Parses `Name: value`.
 ///
 /// # Errors
-/// A sentence for the user.
+/// A message for the user.
 pub fn parse_header(text: &str) -> Result<(String, String), String> {
     let (name, value) =
         text.split_once(':').ok_or_else(|| format!("`{text}`: write 'Name: value'"))?;

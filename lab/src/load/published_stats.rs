@@ -1,32 +1,30 @@
-//! The figures as the published pipeline makes them: from whole milliseconds, through a histogram of
-//! two significant digits, rounded to two decimals (reference/scenarios.md section 4).
+//! Statistics as computed by WSO2's published pipeline (jtl-splitter): from whole milliseconds, through a
+//! histogram of two significant digits, rounded to two decimals.
 //!
-//! They differ from the exact ones by up to 0.8 %, and stand beside them so that our tables and the
-//! published ones can be laid side by side. The same figures come from the JTL of the same run.
+//! They differ from the exact figures by up to 0.8 % and are reported in addition, so that results can be
+//! compared with published tables. A JTL of the same run gives the same figures.
 //!
-//! Architecture invariant: everything here follows from milliseconds of the Unix clock, as a JTL
-//! holds them. Nothing knows a microsecond.
+//! Architecture invariant: everything is derived from milliseconds of Unix time, as in a JTL.
 
 use crate::limits;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Significant digits of WSO2's jtl-splitter, its default.
+/// Significant digits used by jtl-splitter by default.
 const DIGITS: u8 = 2;
 
-/// Request times in whole milliseconds, as a JTL says them.
+/// Request times in whole milliseconds, as in a JTL.
 #[derive(Clone, Debug)]
 pub(crate) struct Milliseconds {
     pub(crate) histogram_ms: Histogram<u64>,
     pub(crate) min_ms: u64,
     pub(crate) max_ms: u64,
-    /// The first start and the last end, on the Unix clock.
+    /// First start and last end, in Unix time.
     pub(crate) first_ms: u64,
     pub(crate) last_ms: u64,
 }
 
-/// A row of `summary.csv` as the published pipeline writes it. Every number has two decimals but the
-/// whole ones.
+/// A row of `summary.csv` as written by the published pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PublishedStats {
     pub samples: u64,
@@ -36,7 +34,7 @@ pub struct PublishedStats {
     pub throughput_per_s: f64,
     pub mean_ms: f64,
     pub sd_ms: f64,
-    /// Little's law, cut to a whole number.
+    /// Little's law, truncated to a whole number.
     pub users: u64,
     pub min_ms: u64,
     pub max_ms: u64,
@@ -64,7 +62,7 @@ impl Milliseconds {
         }
     }
 
-    /// Both on the Unix clock, in microseconds.
+    /// Both times in microseconds of Unix time.
     pub(crate) fn record(&mut self, from_us: u64, end_us: u64) {
         let (from_ms, end_ms) = (from_us / 1_000, end_us / 1_000);
         let elapsed_ms = end_ms.saturating_sub(from_ms);
@@ -83,14 +81,14 @@ impl Milliseconds {
         self.last_ms = self.last_ms.max(other.last_ms);
     }
 
-    /// The row, with what it needs of the rest: failures, and bytes received and sent.
+    /// The row; errors and bytes are counted elsewhere.
     pub(crate) fn published(&self, errors: u64, (received, sent): (u64, u64)) -> PublishedStats {
         let samples = self.histogram_ms.len();
         if samples == 0 {
             return PublishedStats::default();
         }
         let count = samples as f64;
-        // A run within one millisecond has no rate. The pipeline would say Infinity, JSON can't.
+        // The pipeline would print Infinity for a run within one millisecond; JSON cannot.
         let duration_s = self.last_ms.saturating_sub(self.first_ms).max(1) as f64 / 1_000.0;
         let throughput_per_s = two_decimals(count / duration_s);
         let mean_ms = self.mean_ms();
@@ -116,7 +114,7 @@ impl Milliseconds {
         }
     }
 
-    /// As HdrHistogram 2.1.11 for Java sums it: all first, divided at the end.
+    /// Summed in the order of HdrHistogram 2.1.11 for Java, then divided.
     fn mean_ms(&self) -> f64 {
         let middles = self.middles().map(|(middle, count)| middle * count);
         middles.sum::<f64>() / self.histogram_ms.len() as f64
@@ -127,7 +125,7 @@ impl Milliseconds {
         (squares.sum::<f64>() / self.histogram_ms.len() as f64).sqrt()
     }
 
-    /// Each bucket's middle, and how many it holds.
+    /// The middle of each bucket, and its count.
     fn middles(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.histogram_ms.iter_recorded().map(|bucket| {
             let middle = self.histogram_ms.median_equivalent(bucket.value_iterated_to());
@@ -135,17 +133,17 @@ impl Milliseconds {
         })
     }
 
-    /// As HdrHistogram 2.1.11 for Java does it: the percentage is made the least bit smaller before
-    /// the count is rounded up.
+    /// As in HdrHistogram 2.1.11 for Java: the percentage is decremented by one ulp before the rank is
+    /// rounded up.
     fn percentile_ms(&self, percentage: f64) -> u64 {
         let samples = self.histogram_ms.len() as f64;
         let rank = (percentage.next_down() * samples / 100.0).ceil().max(1.0);
-        // Half a rank below, so that rounding up again gives the same rank.
+        // Half a rank less, so that rounding up gives the same rank.
         self.histogram_ms.value_at_quantile((rank - 0.5) / samples)
     }
 }
 
-/// Rounded from the exact binary value, a tie to the even digit.
+/// Rounded from the exact binary value, ties to even.
 fn two_decimals(value: f64) -> f64 {
     format!("{value:.2}").parse().unwrap_or(value)
 }
@@ -198,8 +196,7 @@ mod tests {
         assert_eq!(Milliseconds::new().published(0, (0, 0)), PublishedStats::default());
     }
 
-    /// What HdrHistogram 2.1.11 for Java says of the same thousand times, rounded by `BigDecimal` as
-    /// jtl-splitter does.
+    /// The expected values are from HdrHistogram 2.1.11 for Java, rounded by `BigDecimal` as in jtl-splitter.
     #[test]
     fn the_figures_are_those_of_the_published_pipeline() {
         let mut times = Milliseconds::new();

@@ -1,8 +1,7 @@
-//! The request's bytes, made once before the measurement.
+//! The bytes of a request, prepared once before the measurement.
 //!
-//! Reads the options; answers [`Prepared`]: everything that is the same in each request stands in
-//! memory once, and a token is put between at the time of writing. So 4,000 tokens and a payload
-//! of 100 KiB take 4,000 tokens and 100 KiB, not 400 MB.
+//! Parts that are the same in every request are stored once, and the token is inserted when writing. So 4,000
+//! tokens and a payload of 100 KiB take the size of the tokens plus 100 KiB, not 400 MB.
 
 use std::io::IoSlice;
 
@@ -12,14 +11,14 @@ use crate::limits;
 
 use crate::load::LoadError;
 
-/// Where to connect, and what to write there.
+/// Where to connect, and the request target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Destination {
     pub(crate) secure: bool,
-    /// Name or address, without the brackets of an IPv6 address.
+    /// Host name or address, without the brackets of an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// As it stands in the URL: the `Host` field.
+    /// As in the URL; the value of `Host`.
     pub(crate) authority: String,
     /// Path and query.
     pub(crate) path: String,
@@ -27,7 +26,7 @@ pub(crate) struct Destination {
 
 impl Destination {
     /// # Errors
-    /// [`LoadError::Usage`] for anything but an absolute `http` or `https` URL.
+    /// [`LoadError::Usage`]: not an absolute `http` or `https` URL.
     pub(crate) fn parse(url: &str) -> Result<Self, LoadError> {
         let usage = |what: &str| LoadError::Usage(format!("`{url}`: {what}"));
         if url.bytes().any(|byte| !(0x21..=0x7e).contains(&byte)) {
@@ -63,7 +62,7 @@ impl Destination {
     }
 }
 
-/// `None` when there is a port that is none.
+/// `None` if the port is invalid.
 fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -76,17 +75,17 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     Some((host, Some(digits.parse().ok().filter(|port| *port > 0)?)))
 }
 
-/// What is settings of every request.
+/// The parts of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestSpec<'a> {
     pub(crate) method: Option<&'a str>,
     pub(crate) headers: &'a [(String, String)],
-    /// `None`: no body at all, which is not the same as an empty one.
+    /// `None`: no body, which differs from an empty one.
     pub(crate) payload: Option<&'a [u8]>,
     pub(crate) tokens: Vec<Vec<u8>>,
 }
 
-/// A request in three parts: before the token, the token, after it.
+/// A request in three parts: before the token, the token, and after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) method: Method,
@@ -97,8 +96,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// # Errors
-    /// [`LoadError::Usage`] for a method or header that cannot be written, or that is the
-    /// generator's own business.
+    /// [`LoadError::Usage`]: an invalid method or header field, or a field set by the generator itself.
     pub(crate) fn new(target: &Destination, ask: RequestSpec<'_>) -> Result<Self, LoadError> {
         let fallback = if ask.payload.is_some() { "POST" } else { "GET" };
         let method = ask.method.unwrap_or(fallback);
@@ -138,7 +136,7 @@ impl Prepared {
         })
     }
 
-    /// As it stands on the wire.
+    /// The method as sent.
     pub(crate) fn method_name(&self) -> &str {
         let end = self.before.iter().position(|&byte| byte == b' ').unwrap_or(0);
         std::str::from_utf8(self.before.get(..end).unwrap_or_default()).unwrap_or_default()
@@ -148,12 +146,12 @@ impl Prepared {
         self.tokens.len()
     }
 
-    /// Bytes of the request with the `turn`th token (modulo their number).
+    /// Length of the request with token number `turn` (modulo the number of tokens).
     pub(crate) fn len(&self, turn: usize) -> usize {
         self.before.len() + self.token(turn).len() + self.after.len()
     }
 
-    /// What is left to write of that request after `written` bytes, at most three slices.
+    /// The bytes left after `written` bytes, in at most three slices.
     pub(crate) fn rest<'a>(&'a self, turn: usize, written: usize) -> [IoSlice<'a>; 3] {
         let mut skip = written;
         [&self.before[..], self.token(turn), &self.after[..]].map(|part| {
@@ -169,7 +167,7 @@ impl Prepared {
     }
 }
 
-/// Fields that decide where a message ends, which is the generator's business alone.
+/// Framing fields, set by the generator itself.
 const OWN_FIELDS: [&str; 2] = ["content-length", "transfer-encoding"];
 
 fn check_headers(headers: &[(String, String)], tokens: bool) -> Result<(), LoadError> {
@@ -337,7 +335,7 @@ mod tests {
         assert!(refusal.contains(expect), "{refusal}");
     }
 
-    /// `expect`: host, port, authority and path, or a part of the refusal.
+    /// `expect`: host, port, authority and path, or a phrase of the error.
     #[track_caller]
     fn check_url(url: &str, expect: &str) {
         match Destination::parse(url) {

@@ -1,9 +1,9 @@
-//! ReadState one answer: bytes as they arrive in, the request's outcome out. No socket, no clock.
+//! Parsing a response incrementally: bytes in, the request's outcome out. No socket, no clock.
 //!
-//! The bytes are looked at where the socket put them and then forgotten; only a head that came in
-//! pieces is kept until it is whole. A body is counted and searched, never stored.
+//! Bytes are processed in the read buffer; only an incomplete head is stored. A body is counted and searched,
+//! never stored.
 //!
-//! Architecture invariant: the outcome does not depend on how the answer was cut into pieces.
+//! Architecture invariant: the outcome does not depend on how the response was split into reads.
 
 use std::fmt;
 
@@ -18,23 +18,23 @@ use wire::http1::{ChunkedDecoder, Parsed, Piece, Refusal, ResponseFraming, Respo
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
-    /// A 2xx whose body held the expected text.
+    /// A 2xx whose body contains the expected text.
     Good,
     /// No connection, or no TLS session.
     Connect,
-    /// The connection broke while the request was written, and no answer was there.
+    /// The connection failed while the request was being written, without a response.
     Write,
-    /// The connection ended before the answer did.
+    /// The connection ended before the response was complete.
     Closed,
-    /// No whole answer in time.
+    /// No complete response within the timeout.
     Timeout,
-    /// Due, but no connection was free for so long that it was given up (open loop).
+    /// Never sent, because no connection was free within the timeout (open loop).
     Unsent,
-    /// The answer was not HTTP/1.1 as it should be.
+    /// The response was not valid HTTP/1.1.
     Protocol,
-    /// The expected text was not in the body.
+    /// The body did not contain the expected text.
     BodyMismatch,
-    /// Any status but 2xx.
+    /// A status other than 2xx.
     Status(u16),
 }
 
@@ -60,27 +60,27 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What the bytes so far come to.
+/// The state after the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadState {
-    /// The answer goes on.
+    /// The response is incomplete.
     More,
-    /// It is over. `keep`: the connection may carry the next request.
+    /// The response is complete. `keep`: the connection can be reused.
     Over { outcome: Outcome, keep: bool },
 }
 
-/// Reads the answers of one connection, one after the other.
+/// Parses the responses of one connection, one after another.
 pub(crate) struct ResponseReader {
     method: Method,
     search: Option<Search>,
     head: ResponseHead,
-    /// A head that isn't whole yet.
+    /// An incomplete head.
     partial: Vec<u8>,
     interim: u32,
     state: State,
     status: u16,
     keep: bool,
-    /// Bytes of this answer so far.
+    /// Bytes of the current response so far.
     received: u64,
 }
 
@@ -91,11 +91,11 @@ enum State {
     UntilClose,
 }
 
-/// The end of the body and of what was given: `Some(rest)` bytes beyond the answer's end.
+/// `Some(rest)` if the body is complete, with `rest` bytes after its end.
 type Beyond = Option<usize>;
 
 impl ResponseReader {
-    /// For answers to `method`, whose bodies must contain `expect`.
+    /// For responses to `method`, whose bodies must contain `expect`.
     pub(crate) fn new(method: Method, expect: Option<&[u8]>) -> Self {
         Self {
             method,
@@ -110,7 +110,7 @@ impl ResponseReader {
         }
     }
 
-    /// Forgets the last answer and expects the next.
+    /// Prepares for the next response.
     pub(crate) fn restart(&mut self) {
         self.partial.clear();
         self.interim = 0;
@@ -123,18 +123,18 @@ impl ResponseReader {
         }
     }
 
-    /// Bytes of the current answer so far.
+    /// Bytes of the current response so far.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// The current answer's status; 0 while there is none.
+    /// Status of the current response; 0 while there is none.
     pub(crate) fn status(&self) -> u16 {
         self.status
     }
 
-    /// Takes the next bytes of the connection. None may follow an answer that is over, since only
-    /// one request is ever outstanding.
+    /// Processes the next bytes of the connection. Bytes after the end of a response are an error, since only
+    /// one request is in flight.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> ReadState {
         self.received += bytes.len() as u64;
         match self.take(bytes) {
@@ -172,7 +172,7 @@ impl ResponseReader {
                 let mut whole = std::mem::take(&mut self.partial);
                 whole.extend_from_slice(bytes);
                 let beyond = self.take_heads(&whole);
-                // The allocation is kept for the next head that comes in pieces.
+                // Keeps the allocation for the next incomplete head.
                 if self.partial.is_empty() {
                     whole.clear();
                     self.partial = whole;
@@ -266,10 +266,10 @@ fn see(search: &mut Option<Search>, body: &[u8]) {
     }
 }
 
-/// Looks for a text in a body that comes in pieces.
+/// Searches for a text in a body that arrives in pieces.
 struct Search {
     finder: Finder<'static>,
-    /// The last bytes seen, one fewer than the text has: a match may begin there.
+    /// The last bytes, one fewer than the text has: a match may start there.
     tail: Vec<u8>,
     found: bool,
 }
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(reader.received(), 0);
     }
 
-    /// The verdict has to be the same whole, in two pieces cut anywhere, and byte by byte.
+    /// The outcome must be the same for the whole response, any split in two, and byte by byte.
     #[track_caller]
     fn check(answer: &str, text: Option<&str>, expect: &str) {
         let bytes = answer.as_bytes();

@@ -1,4 +1,4 @@
-//! What the users of a measurement share: the plan, the measured time, and per thread a state.
+//! State shared by the users of a measurement: the plan, the measured window, and per-thread state.
 //!
 //! Architecture invariant: nothing that is written per request is shared between threads.
 
@@ -15,7 +15,7 @@ use crate::load::shape::{IdleUser, NextStart, Part, Scheduler, Shape, Timeline};
 use crate::load::statistics::{Interval, Sample, Tally};
 use crate::recording::jtl;
 
-/// What all users of a measurement share.
+/// Shared by all users of a measurement.
 pub(crate) struct Plan {
     pub(crate) clock: SystemClock,
     pub(crate) connector: Connector,
@@ -25,11 +25,11 @@ pub(crate) struct Plan {
     pub(crate) shape: Shape,
     pub(crate) timeline: Timeline,
     pub(crate) window: Window,
-    /// Which part of the measurement this process is.
+    /// The share of the measurement that this process handles.
     pub(crate) part: Part,
     pub(crate) threads: usize,
     pub(crate) seed: u64,
-    /// Users that have begun; for a JTL.
+    /// Users that have started; recorded in a JTL.
     pub(crate) begun: AtomicUsize,
 }
 
@@ -59,38 +59,38 @@ impl Window {
         self.until_us.load(Ordering::Relaxed)
     }
 
-    /// Ends the measured time then, if it doesn't end before.
+    /// Ends the measured time at `at_us`, unless it ends earlier.
     pub(crate) fn end_at(&self, at_us: u64) {
         self.until_us.fetch_min(at_us, Ordering::Relaxed);
     }
 
-    /// Whether a request whose latency counts from then counts.
+    /// Whether a request whose latency counts from `from_us` is measured.
     pub(crate) fn measures(&self, from_us: u64) -> bool {
         from_us >= self.from_us && from_us < self.until_us()
     }
 }
 
-/// What the users of one thread share.
+/// Shared by the users of one thread.
 pub(crate) struct ThreadState {
     records: Mutex<Records>,
     scheduler: Mutex<Box<dyn Scheduler>>,
-    /// The clock's zero on the Unix clock.
+    /// The Unix time at the clock's zero.
     origin_us: u64,
-    /// The next token's turn. The states' turns interleave: state 1 of 3 has 1, 4, 7, ...
+    /// Index of the next token. Threads interleave: thread 1 of 3 uses tokens 1, 4, 7, ...
     turn: AtomicUsize,
     step: usize,
-    /// Whether somebody wants to know of each sample's details.
+    /// Whether samples need details such as the time of the first byte.
     pub(crate) detailed: bool,
 }
 
-/// Where requests are written down.
+/// Counters, and the samples for a JTL.
 struct Records {
     tally: Tally,
     jtl: Option<jtl::Chunks>,
 }
 
 impl ThreadState {
-    /// `index`: of the process's threads. `intervals`: somebody is going to take them.
+    /// `index`: the thread's index within the process. `intervals`: whether to keep counts per interval.
     pub(crate) fn new(
         plan: &Plan,
         index: usize,
@@ -111,7 +111,7 @@ impl ThreadState {
         }
     }
 
-    /// Writes a finished request down. `measured`: its latency counts from within the measured time.
+    /// Records a finished request. `measured`: whether its latency counts from within the measured time.
     pub(crate) fn record(&self, measured: bool, sample: &Sample) {
         let mut records = self.records();
         records.tally.record(measured, sample, self.origin_us);
@@ -120,12 +120,12 @@ impl ThreadState {
         }
     }
 
-    /// Writes down how late the thread was just now.
+    /// Records the thread's current scheduling lag.
     pub(crate) fn record_lag(&self, lag_us: u64) {
         self.records().tally.lag.record(lag_us);
     }
 
-    /// Requests that finished so far, and those of them that failed.
+    /// Finished requests so far, and those of them that failed.
     pub(crate) fn finished(&self) -> (u64, u64) {
         let records = self.records();
         (records.tally.all, records.tally.all_errors)
@@ -135,7 +135,7 @@ impl ThreadState {
         self.records().tally.take_interval(empty)
     }
 
-    /// All that was counted; the rest of the samples goes to the JTL's writer.
+    /// Returns all counts; hands the remaining samples to the JTL writer.
     pub(crate) fn close(&self) -> Tally {
         let mut records = self.records();
         records.jtl.take();
@@ -146,7 +146,7 @@ impl ThreadState {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner).next(free)
     }
 
-    /// Only the state's own thread asks, so there is nobody to race with.
+    /// Called by one thread only, so there is no race between load and store.
     pub(crate) fn next_token(&self) -> usize {
         let turn = self.turn.load(Ordering::Relaxed);
         self.turn.store(turn.wrapping_add(self.step), Ordering::Relaxed);
@@ -154,14 +154,14 @@ impl ThreadState {
     }
 
     fn records(&self) -> MutexGuard<'_, Records> {
-        // It is whole between any two of its statements, so a panic elsewhere can't spoil it.
+        // The records are consistent between statements, so a panic elsewhere cannot corrupt them.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where a user and its thread's sweep meet.
+/// Lets the thread's sweep time out a user's request.
 pub(crate) struct TimeoutSlot {
-    /// Start of the request under way; [`IDLE`] when there is none to be timed here.
+    /// Start of the request in flight; [`IDLE`] if there is none.
     waiting_since_us: AtomicU64,
     expired: AtomicBool,
     waker: Mutex<Option<Waker>>,
@@ -178,7 +178,7 @@ impl TimeoutSlot {
         }
     }
 
-    /// Wakes the user when its request has waited since before `deadline_us`.
+    /// Wakes the user if its request started at `deadline_us` or earlier.
     pub(crate) fn expire(&self, deadline_us: u64) {
         let since_us = self.waiting_since_us.load(Ordering::Relaxed);
         if since_us == IDLE || since_us > deadline_us {
@@ -194,7 +194,7 @@ impl TimeoutSlot {
         self.expired.load(Ordering::Relaxed)
     }
 
-    /// Who is woken when a request waits too long.
+    /// Sets the waker of the user.
     pub(crate) fn set_waker(&self, waker: &Waker) {
         *self.waker() = Some(waker.clone());
     }

@@ -1,12 +1,11 @@
-//! One user: a connection, and one request after the other on it, as the shape says, until the time
-//! is over.
+//! A user: a connection that sends one request after another as scheduled, until the measured time is over.
 //!
-//! In a closed loop the end of one request is the start of the next, so the clock is read once per
-//! request. Connecting, where needed, is part of the request that needs it.
+//! In a closed loop, the end of a request is the start of the next one, so the clock is read once per
+//! request. A request that has to connect includes the time to connect.
 //!
-//! In the ordinary case a request costs one write and one read system call and no allocation. There
-//! is no timer per request either: [`TimeoutSlot`] says since when a request is waiting, and the thread's
-//! sweep ends what waits too long.
+//! In the common case a request costs one write and one read system call and no allocation. There is no timer
+//! per request: [`TimeoutSlot`] holds the start of the request in flight, and the thread's sweep ends
+//! requests that exceed the timeout.
 
 use std::cell::RefCell;
 use std::io;
@@ -34,31 +33,31 @@ pub(crate) struct User {
     pub(crate) state: Arc<ThreadState>,
     pub(crate) slot: Arc<TimeoutSlot>,
     pub(crate) wake_timer: Arc<WakeTimer>,
-    /// Which one, of all users of the measurement.
+    /// Index among all users of the measurement.
     pub(crate) index: usize,
 }
 
-/// What a user keeps from one request to the next.
+/// Kept from one request to the next.
 struct UserConnection {
     stream: Option<Stream>,
     reader: ResponseReader,
 }
 
-/// When a request counts from, and when it starts.
+/// The start of a request, and of its latency.
 #[derive(Clone, Copy)]
 struct ScheduledStart {
     from_us: u64,
     start_us: u64,
-    /// It was due before the user was free.
+    /// The request was due before the user was idle.
     queued: bool,
 }
 
-/// How an in_flight ended, and what it moved.
+/// How a request ended.
 struct RequestEnd {
     outcome: Outcome,
     keep: bool,
     bytes: Traffic,
-    /// On the clock; 0 when not settings for.
+    /// On the measurement's clock; 0 if not recorded.
     first_byte_us: u64,
 }
 
@@ -68,11 +67,11 @@ impl RequestEnd {
     }
 }
 
-/// Given-up requests that a user writes down before it lets others run.
+/// Number of unsent requests that a user records before it yields.
 const UNSENT_AT_ONCE: u64 = 256;
 
 impl User {
-    /// Sends until the measured time is over.
+    /// Sends requests until the measured time is over.
     pub(crate) async fn run(self) {
         std::future::poll_fn(|cx| {
             self.slot.set_waker(cx.waker());
@@ -94,7 +93,7 @@ impl User {
         }
     }
 
-    /// Waits for the user's next turn; none when the measured time is over by then.
+    /// Waits for the user's next request; `None` if the measured time is over by then.
     async fn start(&self, free: IdleUser) -> Option<ScheduledStart> {
         let (at_us, due) = match self.state.next(free) {
             NextStart::Now => (free.since_us, false),
@@ -115,7 +114,7 @@ impl User {
         })
     }
 
-    /// Makes one request, or gives it up, and writes it down. Answers when the user is free again.
+    /// Makes one request, or gives it up, and records it. Returns the time at which the user is idle again.
     async fn run_request(&self, connection: &mut UserConnection, start: ScheduledStart) -> u64 {
         let ScheduledStart { from_us, start_us, queued } = start;
         let measured = self.plan.window.measures(from_us);
@@ -197,25 +196,25 @@ fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// One request on one connection.
+/// A request in flight on a connection.
 struct InFlight<'a> {
     prepared: &'a Prepared,
     slot: &'a TimeoutSlot,
     stream: &'a mut Stream,
     reader: &'a mut ResponseReader,
-    /// Whether the first byte's time is wanted, and who says it.
+    /// The clock to record the first byte's time with, if required.
     first_byte_clock: Option<&'a SystemClock>,
     first_byte_us: u64,
     turn: usize,
     length: usize,
     written: usize,
     flushed: bool,
-    /// Writing failed; there may be an answer that says why.
+    /// Writing failed; a response may explain why.
     broken: bool,
 }
 
-/// What one read may bring, in bytes. One buffer for all connections of a thread: what is read is
-/// looked at before the next read, so it never has to stay.
+/// Size of the read buffer in bytes. It is shared by all connections of a thread: bytes are processed before
+/// the next read.
 const SCRATCH_BYTES: usize = limits::BODY_BUFFER_BYTES as usize;
 
 thread_local! {
@@ -227,7 +226,7 @@ impl InFlight<'_> {
         if self.slot.is_expired() {
             return Poll::Ready(self.failed(Outcome::Timeout));
         }
-        // While the request can't be written further, an early answer may already be there.
+        // A response may arrive before the request has been written completely.
         if !self.flushed && !self.broken {
             self.broken = matches!(self.poll_write(cx), Poll::Ready(Err(_)));
         }
@@ -237,7 +236,7 @@ impl InFlight<'_> {
                 Poll::Pending => return Poll::Pending,
             };
             if let ReadState::Over { outcome, keep } = reading {
-                // A connection with half a request on it is of no more use.
+                // A connection with a partly written request cannot be reused.
                 let keep = keep && self.flushed;
                 let (bytes, first_byte_us) = (self.bytes(), self.first_byte_us);
                 return Poll::Ready(RequestEnd { outcome, keep, bytes, first_byte_us });
@@ -245,7 +244,7 @@ impl InFlight<'_> {
         }
     }
 
-    /// Ready when all is written, or nothing more can be.
+    /// Ready when everything is written, or on an error.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.length {
             let rest = self.prepared.rest(self.turn, self.written);
@@ -282,7 +281,7 @@ impl InFlight<'_> {
         })
     }
 
-    /// The connection is over. If writing had failed before, that is what is told.
+    /// The connection has ended. A previous write error takes precedence.
     fn ended(&mut self) -> ReadState {
         let reading = self.reader.end();
         if let ReadState::Over { outcome: Outcome::Closed, keep } = reading

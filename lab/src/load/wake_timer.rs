@@ -1,11 +1,10 @@
-//! Waking users at the microsecond: one timer of the kernel for all users of a thread.
+//! Wakes users with microsecond precision: one kernel timer for all users of a thread.
 //!
-//! The runtime's own timer ticks in milliseconds, which is longer than the requests that are
-//! measured. Here a heap holds who waits for what time, and a timerfd is set to the earliest; its
-//! expiry comes through the same poll as the sockets' readiness.
+//! The runtime's own timer has a resolution of one millisecond, which is longer than many requests. Here a
+//! heap holds the wake-up times and a timerfd is set to the earliest one; its expiry is reported by the same
+//! poll as socket readiness.
 //!
-//! Architecture invariant: an wake_timer wakes, it decides nothing. Nobody is woken before the time asked
-//! for, except when everybody is ([`WakeTimer::wake_all`]).
+//! Architecture invariant: no user is woken early, except by [`WakeTimer::wake_all`].
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -30,10 +29,10 @@ pub(crate) struct WakeTimer {
 }
 
 impl WakeTimer {
-    /// To be called in the runtime that will wait for it.
+    /// Must be called in the runtime that will wait on it.
     ///
     /// # Errors
-    /// The system's, when it has no timer or no file descriptor left.
+    /// The system has no timer or file descriptor left.
     pub(crate) fn new(clock: SystemClock) -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = KernelTimer(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
@@ -45,7 +44,7 @@ impl WakeTimer {
         })
     }
 
-    /// Returns at `at_us` on the clock, or when everybody is woken; at once if that is over.
+    /// Returns at `at_us`, or when all users are woken; immediately if the time has passed.
     pub(crate) async fn sleep_until(&self, at_us: u64) {
         let mut asleep = false;
         std::future::poll_fn(|cx| self.poll_sleep(cx, at_us, &mut asleep)).await;
@@ -56,7 +55,7 @@ impl WakeTimer {
         if now_us >= at_us || self.all_woken.load(atomic::Ordering::Relaxed) {
             return Poll::Ready(());
         }
-        // A task always has the same waker, so it needs only one place in the heap.
+        // A task always uses the same waker, so one entry in the heap is enough.
         if !*asleep {
             *asleep = true;
             let mut waiting = self.waiting();
@@ -69,20 +68,17 @@ impl WakeTimer {
         Poll::Pending
     }
 
-    /// Wakes everybody, now and from now on.
+    /// Wakes all users, now and from now on.
     pub(crate) fn wake_all(&self) {
         self.all_woken.store(true, atomic::Ordering::Relaxed);
         self.waiting().drain().for_each(|sleeper| sleeper.waker.wake());
     }
 
-    /// Wakes who waits, each in time. Never returns, but for an error of the poll.
-    ///
-    /// # Errors
-    /// The runtime's.
+    /// Wakes users at their times. Returns only on an error of the poll.
     pub(crate) async fn run(&self) -> io::Result<()> {
         loop {
             let mut ready = self.timer.readable().await?;
-            // The expiry need not be read: setting the timer again forgets it.
+            // The expiry need not be read: setting the timer again clears it.
             ready.clear_ready();
             self.wake_due();
         }
@@ -119,7 +115,7 @@ fn watched(timer: KernelTimer) -> io::Result<AsyncFd<KernelTimer>> {
 struct KernelTimer(TimerFd);
 
 impl KernelTimer {
-    /// `after_us` 0 would switch it off, so the soonest is a microsecond.
+    /// 0 would disarm the timer, so the minimum is one microsecond.
     fn set(&self, after_us: u64) {
         let after = TimeSpec::from_duration(Duration::from_micros(after_us.max(1)));
         let set = self.0.set(Expiration::OneShot(after), TimerSetTimeFlags::empty());
@@ -133,7 +129,7 @@ impl AsRawFd for KernelTimer {
     }
 }
 
-/// Who waits until when. The earliest is the greatest, since the heap gives the greatest first.
+/// A waiting user. The earliest time compares as the greatest, since the heap pops the greatest first.
 struct Sleeper {
     at_us: u64,
     waker: Waker,

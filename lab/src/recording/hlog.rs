@@ -1,9 +1,9 @@
-//! The HdrHistogram log: one histogram per second of the measured time, V2 with DEFLATE, as
-//! HdrHistogram's own log readers and plotters take it.
+//! The HdrHistogram log: one histogram per second of the measured time (V2 with DEFLATE), readable by
+//! HdrHistogram's log readers and plotters.
 //!
-//! Values are microseconds. In an open loop the plain intervals hold latencies from when requests
-//! were due, and those with `Tag=service` the times from their start. A request stands in the
-//! interval in which it ended. All intervals of a tag together are the histogram of the report.
+//! Values are in microseconds. In an open loop, untagged intervals hold latencies from the due time, and
+//! intervals with `Tag=service` the times from the start. A request belongs to the interval in which it
+//! ended. The sum of all intervals of a tag is the histogram of the report.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -19,27 +19,27 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use super::{create, panicked};
 use crate::load::statistics::Interval;
 
-/// The tag of service times.
+/// Tag of the intervals with service times.
 pub(crate) const SERVICE_TAG: &str = "service";
 
-/// An interval, and when it was, on the measurement's clock.
+/// An interval with its start and end, on the measurement's clock.
 pub(crate) struct TimedInterval {
     pub(crate) from_us: u64,
     pub(crate) until_us: u64,
     pub(crate) interval: Interval,
 }
 
-/// The log's thread.
+/// Writes the log on its own thread.
 pub(crate) struct HistogramLog {
     queue: SyncSender<TimedInterval>,
     writer: JoinHandle<io::Result<()>>,
 }
 
 impl HistogramLog {
-    /// `origin_us`: the clock's zero on the Unix clock. `title`: the first comment.
+    /// `origin_us`: Unix time at the clock's zero. `title`: the first comment.
     ///
     /// # Errors
-    /// When the file exists or can't be made, or there is no thread.
+    /// The file exists or cannot be created, or the thread cannot be started.
     pub(crate) fn create(path: &Path, origin_us: u64, title: String) -> io::Result<Self> {
         let file = create(path)?;
         let (queue, intervals) = sync_channel(limits::HLOG_INTERVALS_MAX);
@@ -49,15 +49,15 @@ impl HistogramLog {
         Ok(Self { queue, writer })
     }
 
-    /// Waits while the writer is more than [`limits::HLOG_INTERVALS_MAX`] intervals behind. Not to be
-    /// called from a thread that makes load.
+    /// Blocks while the writer is more than [`limits::HLOG_INTERVALS_MAX`] intervals behind. Must not be
+    /// called from a generator thread.
     pub(crate) fn push(&self, interval: TimedInterval) {
-        // A writer that is gone says why in `finish`.
+        // If the writer is gone, `finish` returns its error.
         let _ = self.queue.send(interval);
     }
 
     /// # Errors
-    /// The first that the writer met; what came after it is not in the file.
+    /// The writer's first error; later intervals are missing in the file.
     pub(crate) fn finish(self) -> io::Result<()> {
         drop(self.queue);
         self.writer.join().map_err(|_| panicked())?

@@ -1,9 +1,9 @@
-//! JMeter's result file, CSV with the 17 columns of its default configuration, so that JMeter's own
-//! tools and WSO2's jtl-splitter read it.
+//! JMeter's result file (JTL): CSV with the 17 default columns, readable by JMeter and by WSO2's
+//! jtl-splitter.
 //!
-//! One line per request, the warm-up's included, in no strict order. `timeStamp` is the start (in an
-//! open loop: when the request was due), `elapsed` and `Latency` count from there; `IdleTime` is 0.
-//! Milliseconds are cut from the Unix clock before they are subtracted, as JMeter does.
+//! One line per request, including the warm-up, not strictly ordered. `timeStamp` is the start (open loop:
+//! the due time); `elapsed` and `Latency` count from there; `IdleTime` is 0. As in JMeter, times are
+//! truncated to milliseconds of Unix time before they are subtracted.
 //!
 //! Source: JMeter user manual, "CSV Log format".
 
@@ -26,23 +26,23 @@ const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threa
                       success,failureMessage,bytes,sentBytes,grpThreads,allThreads,URL,Latency,\
                       IdleTime,Connect\n";
 
-/// The file's thread.
+/// Writes the file on its own thread.
 pub(crate) struct Jtl {
     queue: SyncSender<Vec<Sample>>,
     lost: Arc<AtomicU64>,
     writer: JoinHandle<io::Result<()>>,
 }
 
-/// What is the constants in every line.
+/// Values that are the same in every line.
 pub(crate) struct LineConstants {
-    /// The clock's zero on the Unix clock.
+    /// Unix time at the clock's zero.
     pub(crate) origin_us: u64,
     pub(crate) url: String,
 }
 
 impl Jtl {
     /// # Errors
-    /// When the file exists or can't be made, or there is no thread.
+    /// The file exists or cannot be created, or the thread cannot be started.
     pub(crate) fn create(path: &Path, constants: LineConstants) -> io::Result<Self> {
         let file = create(path)?;
         let (queue, chunks) = sync_channel(limits::JTL_CHUNKS_MAX);
@@ -52,16 +52,16 @@ impl Jtl {
         Ok(Self { queue, lost: Arc::default(), writer })
     }
 
-    /// For one thread of the generator.
+    /// A buffer for one generator thread.
     pub(crate) fn chunks(&self) -> Chunks {
         Chunks { chunk: Vec::new(), queue: self.queue.clone(), lost: Arc::clone(&self.lost) }
     }
 
-    /// Waits until all is written, once all [`Chunks`] are gone. Answers how many samples were lost,
-    /// because they came faster than they could be written.
+    /// Waits until everything is written; all [`Chunks`] must be dropped before. Returns the number of
+    /// samples lost because the writer was too slow.
     ///
     /// # Errors
-    /// The first that the writer met; what came after it is not in the file.
+    /// The writer's first error; later samples are missing in the file.
     pub(crate) fn finish(self) -> io::Result<u64> {
         drop(self.queue);
         self.writer.join().map_err(|_| panicked())??;
@@ -69,7 +69,7 @@ impl Jtl {
     }
 }
 
-/// Gathers the samples of one thread; the rest is handed over when it is dropped.
+/// Buffers the samples of one thread; the rest is handed over on drop.
 pub(crate) struct Chunks {
     chunk: Vec<Sample>,
     queue: SyncSender<Vec<Sample>>,
@@ -77,7 +77,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Never waits.
+    /// Never blocks.
     pub(crate) fn push(&mut self, sample: Sample) {
         if self.chunk.capacity() == 0 {
             self.chunk.reserve_exact(limits::JTL_CHUNK_SAMPLES);
@@ -94,7 +94,7 @@ impl Chunks {
 }
 
 impl Drop for Chunks {
-    /// Waits for room in the queue: by then the load is over.
+    /// May block: the load is over by then.
     fn drop(&mut self) {
         let samples = self.chunk.len() as u64;
         if self.queue.send(std::mem::take(&mut self.chunk)).is_err() {
@@ -137,7 +137,7 @@ fn line(out: &mut impl Write, sample: &Sample, origin_us: u64, url: &str) -> io:
     )
 }
 
-/// The status, or in JMeter's words that there was none.
+/// The status, or JMeter's phrase for its absence.
 struct Code<'a>(&'a Sample);
 
 impl fmt::Display for Code<'_> {
@@ -156,8 +156,8 @@ impl fmt::Display for Code<'_> {
     }
 }
 
-/// Response message and failure message. None has a comma: WSO2's jtl-splitter drops lines that have
-/// more than 17 fields however they are quoted.
+/// Response message and failure message. They contain no comma: WSO2's jtl-splitter drops lines with more
+/// than 17 fields even if they are quoted.
 fn told(sample: &Sample) -> (&'static str, &'static str) {
     let reason = reason(sample.detail.status);
     match sample.outcome {
@@ -173,7 +173,7 @@ fn told(sample: &Sample) -> (&'static str, &'static str) {
     }
 }
 
-/// Source: RFC 9110 section 15. Empty for a status that gateways don't usually send.
+/// Source: RFC 9110 section 15. Empty for statuses that gateways rarely send.
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
@@ -200,7 +200,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// A field of a CSV line, quoted where it has to be. Source: RFC 4180 section 2.
+/// Quotes a CSV field if needed. Source: RFC 4180 section 2.
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", text.replace('"', "\"\""));

@@ -1,11 +1,9 @@
-//! Recordings data of a measurement, for other tools: an HdrHistogram log ([`hlog`]) and JMeter's JTL
-//! ([`jtl`]).
+//! Recordings of a measurement for other tools: an HdrHistogram log ([`hlog`]) and JMeter's JTL ([`jtl`]).
 //!
-//! Not part of a request's life. Reads what the generator wrote down; answers files. Each has a
-//! thread of its own, fed through a bounded queue: what it can't take in time is left out, counted,
-//! and flagged, since waiting for it would slow the load.
+//! Each is written by its own thread, fed through a bounded queue. Samples that do not fit are dropped,
+//! counted and reported as a warning, because waiting would slow down the load.
 //!
-//! Architecture invariant: no file that exists is written to. The generator never waits for a disk.
+//! Architecture invariant: existing files are never written to, and the generator never waits for a disk.
 
 pub(crate) mod hlog;
 pub(crate) mod jtl;
@@ -14,24 +12,24 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Which raw data is kept, and where. Files must not exist yet.
+/// Which recordings to write. The files must not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recordings {
-    /// Latencies per second, HdrHistogram log with V2 + DEFLATE, in microseconds.
+    /// Latencies per second: HdrHistogram log (V2 with DEFLATE), in microseconds.
     pub hlog: Option<PathBuf>,
-    /// Every request, warm-up included, as JMeter writes it: CSV, 17 columns, in milliseconds.
+    /// Every request, including the warm-up, as written by JMeter: CSV with 17 columns, in milliseconds.
     pub jtl: Option<PathBuf>,
 }
 
 impl Recordings {
-    /// The first of the files that is there already.
+    /// The first of the files that exists already.
     pub(crate) fn existing(&self) -> Option<&Path> {
         let files = [&self.hlog, &self.jtl].into_iter().flatten();
         files.map(PathBuf::as_path).find(|path| path.exists())
     }
 }
 
-/// Makes a file that wasn't there.
+/// Creates a new file.
 fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }

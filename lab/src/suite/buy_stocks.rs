@@ -1,8 +1,8 @@
-//! The SOAP orders that the micro integrator's tests send, of (nearly) a given size.
+//! The SOAP orders sent by the Micro Integrator's performance tests, of roughly a given size.
 //!
-//! 298 bytes of envelope and as many orders as fit, so that 500, 1,000, 10,000 and 100,000 bytes asked
-//! for are 499, 981, 9,997 and 99,966, as in the published requests. Source: reference/scenarios.md
-//! section 1.4.
+//! The published requests have 298 bytes of envelope and as many whole orders as fit: requested sizes of 500,
+//! 1,000, 10,000 and 100,000 bytes give 499, 981, 9,997 and 99,966 bytes. Source: WSO2 `performance-ei`, the
+//! request files `<N>B_buyStocks.xml`.
 
 use crate::limits;
 
@@ -12,9 +12,9 @@ const HEAD: &str = r#"<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.or
 <m:buyStocks xmlns:m="http://services.samples/xsd">
 "#;
 const TAIL: &str = "</m:buyStocks></soapenv:Body></soapenv:Envelope>";
-/// Bytes that an order is taken to have when they are counted.
+/// Bytes per order assumed when computing how many fit.
 const ORDER_BYTES: usize = 98;
-/// Symbol, buyer, price, volume; the number of orders still to come, modulo 4, picks one.
+/// Symbol, buyer, price, volume; selected by the number of remaining orders modulo 4.
 const ORDERS: [[&str; 4]; 4] = [
     ["IBM", "john", "140.34", "2000"],
     ["MSFT", "doe", "23.56", "8030"],
@@ -23,8 +23,7 @@ const ORDERS: [[&str; 4]; 4] = [
 ];
 
 /// # Errors
-/// A sentence for the user when `bytes` is too small for one order, or above
-/// [`limits::PAYLOAD_BYTES_MAX`].
+/// `bytes` is too small for one order, or above [`limits::PAYLOAD_BYTES_MAX`].
 pub(crate) fn make(bytes: usize) -> Result<String, String> {
     let frame = HEAD.len() + TAIL.len();
     let count = bytes.saturating_sub(frame) / ORDER_BYTES;

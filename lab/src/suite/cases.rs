@@ -1,11 +1,11 @@
-//! Which cases a suite has, and in which order. Pure.
+//! The cases of a suite, in execution order. Pure.
 
 use std::collections::BTreeMap;
 
 use super::definition::{Order, Suite};
 use crate::result::Case;
 
-/// A target with its heap and the swept setting: what a column of a comparison is.
+/// A target with its heap size and swept setting: one column of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     target: String,
@@ -13,7 +13,7 @@ struct Variant {
     sweep: Option<(String, String)>,
 }
 
-/// Scenario, users, bytes, delay: what is asked of each variant.
+/// Scenario, users, bytes and delay: the request load applied to each variant.
 #[derive(Clone, Debug)]
 struct Cell {
     scenario: String,
@@ -22,7 +22,7 @@ struct Cell {
     delay_ms: u64,
 }
 
-/// All cases, repetitions included, in the order in which they run.
+/// All cases, including repetitions, in execution order.
 #[must_use]
 pub fn all(suite: &Suite) -> Vec<Case> {
     let (variants, cells) = (variants(suite), cells(suite));
@@ -40,8 +40,7 @@ pub fn all(suite: &Suite) -> Vec<Case> {
     }
 }
 
-/// Each repetition begins with another target, so that none always runs on a machine that is just
-/// warm, or just tired.
+/// Each repetition starts with a different target, so that none always runs first.
 fn turned(variants: &[Variant], repetition: u32) -> impl Iterator<Item = &Variant> {
     let first = (repetition as usize).saturating_sub(1) % variants.len().max(1);
     variants.iter().cycle().skip(first).take(variants.len())
@@ -89,7 +88,7 @@ fn cells(suite: &Suite) -> Vec<Cell> {
     cells
 }
 
-/// The published layout, with the target where only the heap stood.
+/// Folder names follow the published layout; the target takes the place of the heap size.
 fn case(variant: &Variant, cell: &Cell, repetition: u32) -> Case {
     let Cell { scenario, users, bytes, delay_ms } = cell;
     let mut of = variant.target.clone();
@@ -112,13 +111,13 @@ fn case(variant: &Variant, cell: &Cell, repetition: u32) -> Case {
     }
 }
 
-/// As a part of a folder's name.
+/// `text` with characters that are unsafe in a folder name replaced by `-`.
 pub(super) fn plain(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     text.chars().map(plain).collect()
 }
 
-/// What a target is told for this case, beside what it declares.
+/// The settings of this case's target that differ from its defaults.
 pub(crate) fn settings(suite: &Suite, case: &Case) -> BTreeMap<String, String> {
     let mut settings = suite.set.get(&case.target).cloned().unwrap_or_default();
     settings.extend(case.heap.iter().map(|heap| ("heap".to_owned(), heap.clone())));
@@ -142,7 +141,7 @@ mod tests {
         check("order = 'interleaved'\n", "b1.1 n1.1 b2.1 n2.1 n1.2 b1.2 n2.2 b2.2");
     }
 
-    /// First letter of the target, users, repetition.
+    /// `expect`: first letter of the target, users, repetition.
     #[track_caller]
     fn check(order: &str, expect: &str) {
         let text = SUITE.replace("repetitions", &format!("{order}repetitions"));

@@ -1,4 +1,4 @@
-//! What each policy of a target costs: the suite that switches each on alone, and the table of its
+//! The cost of each policy of a target: the suite that enables one policy at a time, and the table of
 //! results. The table is pure.
 
 use std::fmt::{self, Write};
@@ -10,15 +10,15 @@ use crate::result::{CaseResult, State};
 use crate::validity::measured;
 
 const SUITE: &str = include_str!("../../../suites/cost.toml");
-/// The line of it that names the target.
+/// The line of the suite that names the target.
 const TARGETS: &str = "targets = [\"penstock\"]";
-/// The scenario that the others are held against.
+/// The baseline scenario.
 const NONE: &str = "forward";
 
-/// The suite for `target`: a shipped one's name, or the path of a file ending in `.toml`.
+/// The suite for `target`: the name of a shipped target, or the path of a file ending in `.toml`.
 ///
 /// # Errors
-/// A sentence: there is no such target, or its file has a mistake.
+/// No such target, or its file is invalid.
 pub fn suite(target: &str) -> Result<Suite, String> {
     if target.contains(['"', '\\', '\n']) {
         return Err(format!("`{target}` is no name of a target"));
@@ -27,24 +27,24 @@ pub fn suite(target: &str) -> Result<Suite, String> {
     Suite::from_source(Source { name: Path::new("cost.toml").to_owned(), text })
 }
 
-/// What one policy costs, over its repetitions without warnings.
+/// The cost of one policy, over its repetitions without warnings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyCost {
     pub scenario: String,
-    /// Why there are no figures: it isn't served, or every repetition has a warning.
+    /// Why there are no figures: not served, or every repetition has a warning.
     pub reason: Option<String>,
-    /// Microseconds of the target's CPU time per request: least, mean, most.
+    /// Microseconds of the target's CPU time per request.
     pub cpu_us: Option<Spread>,
     pub p50_ms: Option<Spread>,
     pub p99_ms: Option<Spread>,
-    /// Resident memory while the load is on, in bytes.
+    /// Resident memory under load, in bytes.
     pub rss_bytes: Option<Spread>,
     pub rate_per_s: Option<Spread>,
-    /// Repetitions with a warning, and all.
+    /// Repetitions with a warning, and all repetitions.
     pub flagged: (usize, usize),
 }
 
-/// Least, mean and most of some repetitions.
+/// Minimum, mean and maximum over repetitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     pub least: f64,
@@ -63,7 +63,7 @@ impl Spread {
     }
 }
 
-/// One cost_of per scenario, in the order of the suite.
+/// One entry per scenario, in the order of the suite.
 #[must_use]
 pub fn policy_costs<'r>(
     suite: &Suite,
@@ -98,7 +98,7 @@ pub fn policy_costs<'r>(
     suite.scenarios.iter().map(cost_of).collect()
 }
 
-/// For people: each policy beside the target without any.
+/// The table as text: each policy compared with the baseline.
 #[must_use]
 pub fn table(suite: &Suite, policy_costs: &[PolicyCost]) -> String {
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! A suite: which targets, scenarios, users, sizes and delays, for how long, in which order.
+//! A suite: which targets, scenarios, users, sizes and delays to measure, for how long and in which order.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -16,7 +16,7 @@ use super::source::{Source, duration};
 use crate::load::Shape;
 use crate::target::definition::Target;
 
-/// A suite, with the scenarios and targets that it names.
+/// A suite with its scenarios and targets resolved.
 #[derive(Clone, Debug)]
 pub struct Suite {
     pub name: String,
@@ -25,25 +25,25 @@ pub struct Suite {
     pub time: Time,
     pub load: LoadPart,
     pub cores: Cores,
-    /// Where the backend listens; `None`: at a port of 127.0.0.1 that is free.
+    /// Address of the backend; `None`: a free port of 127.0.0.1.
     pub backend: Option<SocketAddrV4>,
     pub limits: BTreeMap<String, Limit>,
-    /// Settings of targets that differ from what the targets declare.
+    /// Settings that differ from the targets' defaults, by target.
     pub set: BTreeMap<String, BTreeMap<String, String>>,
     pub sweep: Option<Sweep>,
     pub scenarios: Vec<Scenario>,
     pub targets: Vec<Target>,
-    /// Everything that was read, for the hash and for the run's folder.
+    /// Every file that was read, for the hash and the run's folder.
     pub sources: Vec<Source>,
 }
 
-/// What is multiplied with what.
+/// The dimensions of the matrix.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     pub users: Vec<u32>,
     pub bytes: Vec<u64>,
     pub delays_ms: Vec<u64>,
-    /// For targets that have a heap; others run once.
+    /// Heap sizes, for targets that have a `heap` setting; other targets run once.
     pub heap: Vec<String>,
     pub repetitions: u32,
     pub order: Order,
@@ -53,34 +53,35 @@ pub struct Matrix {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// A target's cases one after the other, repetitions of a case too, as the published runs did.
+    /// All cases of one target before the next, with repetitions of a case in sequence, as in the published
+    /// runs.
     #[default]
     Block,
-    /// The targets take turns within each cell, and the whole matrix runs once per repetition.
+    /// Targets alternate within each cell; the whole matrix runs once per repetition.
     Interleaved,
 }
 
-/// When target and backend start afresh.
+/// When target and backend are restarted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {
-    /// Before each case, as the published runs did.
+    /// Before each case, as in the published runs.
     #[default]
     Case,
-    /// Only when the next case needs another target or configuration.
+    /// Only when the next case needs a different target or configuration.
     Suite,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Time {
-    /// Load that does not count, before the measured time.
+    /// Warm-up before the measured time.
     #[serde(deserialize_with = "duration::deserialize")]
     pub warm_up: Duration,
     #[serde(deserialize_with = "duration::deserialize")]
     pub measure: Duration,
-    /// Measured time of the backend alone, once for each size, number of users and delay. Absent:
-    /// the backend isn't measured alone.
+    /// Measured time of the backend without a target, once per size, number of users and delay. `None`: the
+    /// backend alone is not measured.
     #[serde(default, deserialize_with = "some_duration")]
     pub calibrate: Option<Duration>,
 }
@@ -88,15 +89,15 @@ pub struct Time {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadPart {
-    /// As `penstock lab load` has them (docs/adding-a-load-shape.md): `{ kind = "closed" }`.
+    /// As in `penstock lab load` (docs/adding-a-load-shape.md): `{ kind = "closed" }`.
     pub shape: Shape,
     /// Generator threads.
     pub threads: usize,
-    /// Longest wait for a whole answer.
+    /// Timeout for a complete response.
     #[serde(deserialize_with = "duration::deserialize")]
     pub timeout: Duration,
     pub seed: u64,
-    /// Keep each request as JMeter would, in `results.jtl`.
+    /// Write every request to `results.jtl` in JMeter's format.
     pub jtl: bool,
 }
 
@@ -107,7 +108,7 @@ impl Default for LoadPart {
     }
 }
 
-/// Which CPUs each part may run on, as `taskset` writes them: `0`, `2-3`, `0,2`. Absent: any.
+/// CPUs that each part is pinned to, in `taskset` notation: `0`, `2-3`, `0,2`. `None`: not pinned.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cores {
@@ -116,23 +117,23 @@ pub struct Cores {
     pub generator: Option<Spanned<String>>,
 }
 
-/// What a part may use; the parts are `target`, `helper` and `backend`.
+/// Resource limits of a part: `target`, `helper` or `backend`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limit {
-    /// CPUs' worth of time, such as 0.5.
+    /// CPU quota, such as 0.5.
     pub cpus: Option<f64>,
     /// Such as `500MiB`.
     pub memory: Option<String>,
 }
 
-/// One setting of the targets, and the values that it takes one after the other.
+/// A setting of the targets, and the values to run it with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     pub setting: String,
     pub values: Vec<String>,
 }
 
-/// A value of a setting: written as it is, used as text.
+/// A setting's value: any TOML scalar, used as text.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "a setting is a text, a number, `true` or `false`")]
 pub(crate) enum SettingValue {
@@ -147,22 +148,22 @@ impl SettingValue {
         match self {
             Self::Flag(flag) => flag.to_string(),
             Self::Whole(number) => number.to_string(),
-            // Keeps the point of `1.0`.
+            // Keeps the decimal point of `1.0`.
             Self::Number(number) => format!("{number:?}"),
             Self::Text(text) => text.clone(),
         }
     }
 }
 
-/// The parts that `limits` may name.
+/// The parts that `[limits]` accepts.
 pub const LIMITED: [&str; 3] = ["target", "helper", "backend"];
 
 impl Suite {
-    /// Reads a suite's file and what it names. A target is a path ending in `.toml`, from the suite's
-    /// folder, or the name of a file in its `targets/`, or of a shipped one.
+    /// Reads a suite file and the targets and scenarios it names. A target is a path ending in `.toml`
+    /// (relative to the suite's folder), the name of a file in the suite's `targets/`, or a shipped target.
     ///
     /// # Errors
-    /// A sentence with file, line, column, and the nearest valid name.
+    /// A diagnostic with file, line, column, and the nearest valid name.
     pub fn read(file: &Path) -> Result<Self, String> {
         Self::from_source(Source::read(file)?)
     }
@@ -207,8 +208,8 @@ impl Suite {
         })
     }
 
-    /// SHA-256 over everything that was read, in hexadecimal digits; comments, blanks and the order of
-    /// keys make no difference.
+    /// SHA-256 of every file that was read, in hexadecimal; ignores comments, whitespace and the order of
+    /// keys.
     #[must_use]
     pub fn sha256(&self) -> String {
         let texts: Vec<String> = self.sources.iter().map(fingerprint::canonical).collect();

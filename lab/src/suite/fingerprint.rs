@@ -1,11 +1,10 @@
-//! Hashes that on_event whether two results stand on the same configuration.
+//! Hashes that identify a configuration, so that results can be matched to it.
 //!
-//! A suite's covers the suite, the scenarios that it names and its targets in a canonical form, so that
-//! comments, blanks and the order of keys make no difference. A case's covers that, and the target's
-//! configuration as it is written for this case. Ports, folders and keys differ from run to run; they
-//! stand there by name.
+//! A suite's hash covers the suite, its scenarios and its targets in a canonical form: comments, whitespace
+//! and the order of keys do not matter. A case's hash also covers the target's configuration as rendered for
+//! the case; ports, folders and keys, which differ from run to run, are included by name only.
 //!
-//! Pure. Never the text of `Debug`, which is nobody's promise.
+//! Pure. Never hashes the output of `Debug`, which is not stable.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +15,18 @@ use super::source::Source;
 use crate::target::definition::Target;
 use crate::target::running::rendered;
 
-/// SHA-256 in hexadecimal digits.
+/// SHA-256 in hexadecimal.
 pub(crate) fn of_texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let mut hash = Context::new(&SHA256);
     for text in texts {
-        // The length parts one text from the next.
+        // The length separates one text from the next.
         hash.update(&(text.len() as u64).to_le_bytes());
         hash.update(text.as_bytes());
     }
     hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A file's content without what says nothing: JSON, keys in order. Its text where it is no TOML.
+/// A file's content in canonical form: JSON with sorted keys; the unchanged text if it is not TOML.
 pub(crate) fn canonical(source: &Source) -> String {
     let table: Result<toml::Table, _> = toml::from_str(&source.text);
     table
@@ -36,14 +35,14 @@ pub(crate) fn canonical(source: &Source) -> String {
         .unwrap_or_else(|| source.text.clone())
 }
 
-/// Scenarios one per line, as JSON: what a run's folder keeps of them.
+/// Scenarios as JSON, one per line, as kept in the run's folder.
 pub(crate) fn scenarios(scenarios: &[Scenario]) -> String {
-    // Plain structures with text keys: nothing in them can fail to be written.
+    // Serialising plain structures with string keys cannot fail.
     let text = |scenario| serde_json::to_string(scenario).unwrap_or_default() + "\n";
     scenarios.iter().map(text).collect()
 }
 
-/// `suite`: the hash of the suite. `settings`: what the target is told for this case.
+/// `suite`: the hash of the suite. `settings`: the target's settings for this case.
 pub(crate) fn of_case(
     suite: &str,
     target: &Target,
@@ -51,7 +50,7 @@ pub(crate) fn of_case(
     settings: &BTreeMap<String, String>,
 ) -> String {
     let path = scenario.path.split('?').next().unwrap_or_default();
-    // What can't be rendered can't be started: the case says so.
+    // A template that cannot be rendered fails the case when the target starts.
     let rendered = rendered(target, &scenario.needs, path, settings).unwrap_or_default();
     of_texts([suite].into_iter().chain(rendered.iter().map(String::as_str)))
 }

@@ -1,7 +1,7 @@
-//! What all targets of a run stand on: one certificate, one signing key, the tokens, the payloads.
+//! Files shared by all targets of a run: a certificate, a signing key, tokens and payloads.
 //!
-//! Made below the run's `fixtures/` when something needs it first, and found there by a resumed run. The
-//! keys are for this run alone.
+//! Created on demand below the run's `fixtures/` and reused by a resumed run. The keys belong to this run
+//! only.
 
 use std::fs;
 use std::io::Write;
@@ -24,20 +24,20 @@ use crate::target::template::Values;
 
 const ISSUER: &str = "https://localhost:9443/oauth2/token";
 const KID: &str = "lab";
-/// Claims as WSO2's own generator writes them (reference/scenarios.md section 1.2); the year 2100.
+/// Claims as in the tokens of WSO2's performance tests; `exp` is in the year 2100.
 const CLAIMS: &str = r#"{"iss":"https://localhost:9443/oauth2/token","sub":"admin@carbon.super","aud":"PerformanceTestAPP","azp":"PerformanceTestAPP","client_id":"PerformanceTestAPP","scope":"am_application_scope default","keytype":"PRODUCTION","exp":4102444800}"#;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fixtures {
     folder: PathBuf,
-    /// The program that signs tokens.
+    /// The program used to sign tokens.
     penstock: PathBuf,
     seed: u64,
 }
 
 impl Fixtures {
     /// # Errors
-    /// A sentence: the folder can't be written, or a key can't be made.
+    /// The folder cannot be written, or a key cannot be generated.
     pub(crate) fn prepare(folder: PathBuf, penstock: &Path, seed: u64) -> Result<Self, String> {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let fixtures = Self { folder, penstock: penstock.to_owned(), seed };
@@ -56,7 +56,7 @@ impl Fixtures {
         Ok(fixtures)
     }
 
-    /// The values of [`crate::target::template::BUILT_IN`] that are the same for a whole run.
+    /// The values of [`crate::target::template::BUILT_IN`] that are the same for the whole run.
     pub(crate) fn values(&self, backend_port: u16) -> Result<Values, String> {
         let path = |name: &str| self.file(name).display().to_string();
         let jwks = self.file("token.jwks");
@@ -76,7 +76,7 @@ impl Fixtures {
         Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// The file of tokens, one per line; made when it isn't there.
+    /// The file with the tokens, one per line; created if missing.
     pub(crate) fn tokens(&self, tokens: Tokens) -> Result<PathBuf, String> {
         let kind = match tokens.kind {
             TokenKind::Jwt => "jwt",
@@ -106,7 +106,7 @@ impl Fixtures {
         Err(format!("tokens can't be signed: {}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// What a scenario sends, in `bytes` bytes.
+    /// The scenario's request body, `bytes` long.
     pub(crate) fn payload(&self, scenario: &Scenario, bytes: u64) -> Result<Payload, String> {
         let bytes = usize::try_from(bytes).map_err(|error| error.to_string())?;
         let made = |shape| Ok(Payload::Made { shape, bytes });
@@ -145,7 +145,7 @@ impl Fixtures {
         self.folder.join(name)
     }
 
-    /// Written whole or not at all, and for nobody else's eyes: keys and tokens are among them.
+    /// Writes a file atomically, readable by the owner only: keys and tokens are among them.
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
         let (file, partial) = (self.file(name), self.file(&format!("{name}.partial")));
         let mut options = fs::OpenOptions::new();
@@ -180,7 +180,7 @@ fn rsa_numbers(der: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((unsigned(modulus), unsigned(exponent)))
 }
 
-/// The content of the DER value of type `tag` at the start, and what follows it.
+/// Content and remainder of the DER value with the given tag.
 fn value_of(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
@@ -193,7 +193,7 @@ fn value_of(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     (found == tag).then(|| rest.split_at_checked(length)).flatten()
 }
 
-/// 36 characters each, the same for the same seed.
+/// Tokens of 36 characters; the same seed gives the same tokens.
 fn opaque(seed: u64, count: u32) -> String {
     const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let mut state = seed;

@@ -1,4 +1,4 @@
-//! The suite that measures a declared target at one level of a search: one scenario, one case.
+//! The suite that measures a target at one level of a knee search: one scenario, one case.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use super::{Source, Suite};
 use crate::knee::By;
 
-/// What is the same at each level.
+/// The settings shared by all levels.
 #[derive(Clone, Debug)]
 pub struct LevelSetup {
-    /// A shipped target's name, or the path of a file ending in `.toml`.
+    /// Name of a shipped target, or path of a file ending in `.toml`.
     pub target: String,
-    /// A shipped scenario's name.
+    /// Name of a shipped scenario.
     pub scenario: String,
     pub bytes: u64,
-    /// Most connections, by rate.
+    /// Maximum number of connections when searching by rate.
     pub users: usize,
     pub threads: usize,
     pub warm_up: Duration,
@@ -22,10 +22,11 @@ pub struct LevelSetup {
 }
 
 impl LevelSetup {
-    /// The suite of a level: target, backend and generator are started for it and pinned as in suites/cost.toml.
+    /// The suite of a level: target, backend and generator are started for it and pinned as in
+    /// suites/cost.toml.
     ///
     /// # Errors
-    /// A sentence: no such target or scenario, or a figure out of its range.
+    /// Unknown target or scenario, or a value out of range.
     pub fn suite(&self, by: By, level: f64) -> Result<Suite, String> {
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let (users, shape) = match by {
@@ -99,7 +100,7 @@ mod tests {
         };
         assert!(refused("ngnix", "forward").contains("`nginx`"));
         assert!(refused("nginx", "forwrad").contains("`forward`"));
-        // What would end the list of targets is a name that isn't there, not TOML.
+        // Quotes in the name must not end the TOML list.
         assert!(
             refused("a\"]", "forward").contains("no target `a\"]`"),
             "{}",

@@ -1,14 +1,13 @@
 //! Suites: a matrix of targets, scenarios, users, sizes and delays, run case by case.
 //!
-//! Not part of a request's life: it starts what is measured, has `load` measure it, and keeps what came
-//! out. Reads a suite's file (`suites/*.toml`); answers one [`CaseResult`] per case, in a folder of its
-//! own: `DIR/<scenario>/<target>/<users>_users/<bytes>B/<delay>ms_sleep/<repetition>/result.json`, with
-//! the logs of target and backend beside it.
+//! Reads a suite file (`suites/*.toml`), starts backend and target, measures them with `load`, and stores one
+//! [`CaseResult`] per case with the logs of target and backend, in
+//! `DIR/<scenario>/<target>/<users>_users/<bytes>B/<delay>ms_sleep/<repetition>/`.
 //!
-//! A case that a target can't do is a result too ([`State::NotServed`](crate::result::State)): a table
-//! with a gap must say why.
+//! A case that a target does not support is recorded as [`State::NotServed`](crate::result::State) with a
+//! reason, never left out.
 //!
-//! Architecture invariant: a folder that carries a case's name is whole, and is never written over.
+//! Architecture invariant: a folder with a case's final name is complete and is never overwritten.
 
 mod buy_stocks;
 pub mod cases;
@@ -39,62 +38,62 @@ use crate::result::{Case, CaseResult, State};
 use run_folder::RunFolder;
 use runner::Runner;
 
-/// What to run, and where to.
+/// What to run, and where to store the results.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub out: PathBuf,
-    /// Cases whose folder, repetition included, this finds; `None`: all.
+    /// Regular expression over case folders, including the repetition; `None`: all cases.
     pub only: Option<String>,
-    /// Go on with a run that is there.
+    /// Continue an earlier run.
     pub resume: bool,
-    /// The program that signs tokens and answers as backend.
+    /// The program used as backend and to sign tokens.
     pub penstock: PathBuf,
-    /// The command line, for the results.
+    /// The command line, recorded in the results.
     pub command: Vec<String>,
-    /// Ends the run after what is done.
+    /// Stops the run after the current case.
     pub stop: Stop,
 }
 
-/// Why a suite could not be run. A case that breaks is a result instead.
+/// Why a suite could not be run. A failing case is a result, not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// What was asked for can't be done: exit 2.
+    /// Invalid arguments or files: exit code 2.
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]
     Unable(String),
 }
 
-/// What happens during a run, for its progress.
+/// Progress events of a run.
 #[derive(Debug)]
 pub enum Event<'e> {
-    /// Before the first case. `done` were there already.
+    /// Before the first case. `done` cases exist already.
     Plan { cases: usize, done: usize, not_served: usize, left: Duration },
-    /// A case begins, the `number`th.
+    /// Case number `number` starts.
     Begin { case: &'e Case, number: usize, cases: usize, left: Duration },
-    /// Load is being put on.
+    /// Load generation progress.
     Load(&'e Progress),
-    /// A case is over, and kept.
+    /// A case has finished and its result is stored.
     End(&'e CaseResult),
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     pub measured: usize,
     pub flagged: usize,
     pub not_served: usize,
     pub failed: usize,
-    /// Cases that were there already.
+    /// Cases kept from an earlier run.
     pub kept: usize,
-    /// It was ended before its last case.
+    /// The run was stopped before its last case.
     pub interrupted: bool,
 }
 
-/// Runs a suite. Not to be called from within a tokio runtime, since it blocks.
+/// Runs a suite. Blocks; must not be called from a tokio runtime.
 ///
 /// # Errors
-/// [`RunError`]: bad arguments, another suite's folder, or one that can't be written.
+/// [`RunError`]: invalid arguments, a folder of a different suite, or a folder that cannot be written.
 pub fn run(
     suite: &Suite,
     run: &Run,
@@ -137,10 +136,10 @@ pub fn run(
     Ok(summary)
 }
 
-/// The cases that `only` finds.
+/// The cases that `only` matches.
 ///
 /// # Errors
-/// [`RunError::Usage`]: `only` is no regular expression, or finds nothing.
+/// [`RunError::Usage`]: `only` is not a valid regular expression, or matches nothing.
 pub fn chosen(suite: &Suite, only: Option<&str>) -> Result<Vec<Case>, RunError> {
     let all = cases::all(suite);
     let Some(only) = only else { return Ok(all) };
@@ -169,7 +168,7 @@ impl Summary {
     }
 }
 
-/// How long the rest will take: the load's own time, and what the cases so far took beside it.
+/// Estimates the remaining time: the measured time, plus the average overhead of the cases so far.
 struct Estimate {
     each: Duration,
     to_measure: usize,
@@ -189,7 +188,7 @@ impl Estimate {
     }
 
     fn left(&self) -> Duration {
-        /// Start and end of backend and target, before any case has told.
+        /// Overhead assumed for the first case.
         const BESIDE: Duration = Duration::from_millis(500);
         let beside = self.beside.checked_div(self.over).unwrap_or(BESIDE);
         (self.each + beside).saturating_mul(u32::try_from(self.to_measure).unwrap_or(u32::MAX))

@@ -1,5 +1,5 @@
-//! A suite's file as it is written, and all that is refused of it before anything runs: with its
-//! place, and the nearest valid name.
+//! The suite file and its validation: every problem is reported with its position, and unknown names with the
+//! nearest valid one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -83,7 +83,7 @@ struct SweepFile {
     values: Vec<Spanned<SettingValue>>,
 }
 
-/// The targets that the suite names. Cases find them by the names in their files, so those differ.
+/// The targets of the suite. Cases refer to them by name, so names must be unique.
 pub(super) fn targets(source: &Source, file: &File, folder: &Path) -> Result<Vec<Target>, String> {
     source.check_duplicates(&file.matrix.targets)?;
     let mut targets: Vec<Target> = Vec::new();
@@ -102,7 +102,7 @@ pub(super) fn targets(source: &Source, file: &File, folder: &Path) -> Result<Vec
     Ok(targets)
 }
 
-/// The scenarios that the suite names, its own before the shipped ones.
+/// The scenarios of the suite; its own take precedence over shipped ones.
 pub(super) fn scenarios(
     source: &Source,
     file: &File,
@@ -132,7 +132,7 @@ pub(super) fn scenarios(
     wanted.collect()
 }
 
-/// A need that nobody knows is a slip of the pen: no target would ever serve it.
+/// Rejects unknown needs: a typo would make the scenario unsupported by every target.
 fn check_needs(
     source: &Source,
     file: &File,
@@ -152,7 +152,7 @@ fn check_needs(
     Ok(())
 }
 
-/// All that doesn't become a value of its own.
+/// Validates everything that is not converted to another type.
 pub(super) fn check(
     source: &Source,
     file: &File,
@@ -189,7 +189,7 @@ fn check_matrix(source: &Source, matrix: &MatrixFile) -> Result<(), String> {
     Ok(())
 }
 
-/// One or more numbers from `least` to `most`, none twice.
+/// Requires at least one number, all from `least` to `most`, no duplicates.
 fn check_numbers<T: PartialOrd + std::fmt::Display>(
     source: &Source,
     (key, example): (&str, &str),
@@ -209,7 +209,7 @@ fn check_numbers<T: PartialOrd + std::fmt::Display>(
     source.check_duplicates(numbers)
 }
 
-/// Every scenario's payload has a least size. One that no target serves never gets so far.
+/// Checks the payload sizes against each scenario's minimum. Scenarios that no target supports are skipped.
 fn check_payloads<'s>(
     source: &Source,
     matrix: &MatrixFile,
@@ -226,7 +226,7 @@ fn check_payloads<'s>(
     Ok(())
 }
 
-/// What the generator would error_at of each case. The largest number of users is as good as any.
+/// Checks the options that the generator would reject, with the largest number of users.
 fn check_load(source: &Source, file: &File) -> Result<(), String> {
     let users = file.matrix.users.get_ref().iter().map(|users| *users.get_ref()).max();
     let users = users.unwrap_or(1) as usize;
@@ -245,7 +245,7 @@ fn check_load(source: &Source, file: &File) -> Result<(), String> {
     options.check().map_err(told)
 }
 
-/// A target that forwards to somebody else's backend takes that backend's time to answer.
+/// Rejects delays for targets that do not forward to the lab's backend: the delay would have no effect.
 fn check_delays(source: &Source, file: &File, targets: &[Target]) -> Result<(), String> {
     let delays = file.matrix.delays_ms.get_ref();
     if file.backend.listen.is_some() || delays.iter().all(|ms| *ms.get_ref() == 0) {
@@ -265,7 +265,7 @@ fn check_delays(source: &Source, file: &File, targets: &[Target]) -> Result<(), 
     Ok(())
 }
 
-/// Targets of this host find the backend at 127.0.0.1, and it has to be known where.
+/// The backend's address: reachable at 127.0.0.1, with a fixed port.
 pub(super) fn backend(source: &Source, file: &File) -> Result<Option<SocketAddrV4>, String> {
     let Some(written) = &file.backend.listen else { return Ok(None) };
     let address = written.get_ref().parse::<SocketAddrV4>().ok().filter(|address| {
@@ -298,7 +298,7 @@ pub(super) fn settings(source: &Source, file: &File, targets: &[Target]) -> Resu
     Ok(set)
 }
 
-/// A sweep that no target has would measure the same thing several times.
+/// Rejects a sweep over a setting that no target has: every value would measure the same.
 pub(super) fn sweep(
     source: &Source,
     file: &File,
@@ -315,7 +315,7 @@ pub(super) fn sweep(
         return Err(source.error_at(&sweep.setting, "a sweep needs values", "values = [1, 2]"));
     }
     let values = sweep.values.iter().map(|value| value.get_ref().text()).collect();
-    // Folders are called after values: those that differ only in what no folder has are the same.
+    // Folder names contain the values, so values must differ after sanitising.
     let plain = |value: &Spanned<SettingValue>| {
         Spanned::new(value.span(), super::cases::plain(&value.get_ref().text()))
     };

@@ -1,8 +1,8 @@
-//! A run's folder. It is made once, belongs to one suite, and nothing in it is written over. While a
-//! run is at work in it, another one is refused.
+//! The folder of a run. It belongs to one suite, is locked while a run uses it, and nothing in it is
+//! overwritten.
 //!
-//! A case is made beside its place, as `N.partial`, and renamed when it is complete: what carries its
-//! own name is whole, whatever ended the run.
+//! A case is written to `N.partial` and renamed when it is complete, so a folder with a final name is
+//! complete however the run ended.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -14,7 +14,7 @@ use super::RunError;
 use super::definition::Suite;
 use crate::result::{Case, CaseResult, State};
 
-/// What `suite.json` says of a run.
+/// The content of `suite.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct About {
     pub suite: String,
@@ -28,13 +28,13 @@ pub struct About {
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     root: PathBuf,
-    /// `suite.json`, locked. The kernel lets go of it with this process, however that ends.
+    /// `suite.json`, locked. The kernel releases the lock when the process ends.
     _lock: File,
 }
 
 impl RunFolder {
     /// # Errors
-    /// `Usage`: there is something already and it isn't to be resumed, or it is another suite's.
+    /// `Usage`: the folder is not empty and `resume` is false, or it belongs to a different suite.
     pub(crate) fn open(
         out: &Path,
         suite: &Suite,
@@ -53,12 +53,12 @@ impl RunFolder {
                 )));
             }
         };
-        // Configurations name absolute paths: programs start in folders of their own.
+        // Programs run in other folders, so configurations need absolute paths.
         let root = fs::canonicalize(out).map_err(|error| unable(out, &error))?;
         Ok(Self { root, _lock: lock })
     }
 
-    /// Where keys, tokens and payloads are, and what outlives a case.
+    /// Keys, tokens and payloads, and logs that outlive a case.
     pub(crate) fn fixtures(&self) -> PathBuf {
         self.root.join("fixtures")
     }
@@ -67,14 +67,14 @@ impl RunFolder {
         self.root.join(&case.id).join(case.repetition.to_string())
     }
 
-    /// Whether the case is there, as far as it will ever be.
+    /// Whether the case has a final result.
     pub(crate) fn is_done(&self, case: &Case) -> bool {
         let file = self.place(case).join("result.json");
         CaseResult::read(&file).is_ok_and(|found| found.state != State::Failed)
     }
 
-    /// A new folder for a case that is about to run. What an interrupted run left of it goes; a failed
-    /// try is kept under another name.
+    /// Creates the folder for a case. Removes the remains of an interrupted attempt; keeps a failed attempt
+    /// under another name.
     pub(crate) fn begin(&self, case: &Case) -> std::io::Result<PathBuf> {
         let place = self.place(case);
         let partial = place.with_extension("partial");
@@ -91,7 +91,7 @@ impl RunFolder {
         Ok(partial)
     }
 
-    /// Whatever ends the run or fills the disk: there is a whole `result.json` or none.
+    /// Writes `result.json` atomically and gives the folder its final name.
     pub(crate) fn finish(&self, partial: &Path, found: &CaseResult) -> std::io::Result<()> {
         let (half, whole) = (partial.join("result.json.partial"), partial.join("result.json"));
         let mut file = File::create(&half)?;
@@ -106,13 +106,13 @@ fn unable(out: &Path, error: &dyn std::fmt::Display) -> RunError {
     RunError::Unable(format!("{}: {error}", out.display()))
 }
 
-/// A new folder: `suite.json`, locked, and all that was read.
+/// Creates a run's folder with a locked `suite.json` and a copy of every file that was read.
 fn start(out: &Path, suite: &Suite, about: &About) -> Result<File, RunError> {
     let failed = |error: std::io::Error| unable(out, &error);
     let sources = out.join("sources");
     fs::create_dir_all(&sources).map_err(failed)?;
     let mut description = match File::create_new(out.join("suite.json")) {
-        // Somebody began a moment ago.
+        // Another run has just started here.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(busy(out)),
         created => created.map_err(failed)?,
     };
@@ -126,10 +126,10 @@ fn start(out: &Path, suite: &Suite, about: &About) -> Result<File, RunError> {
     Ok(description)
 }
 
-/// A folder that is there: `suite.json`, locked, if it is of the same suite.
+/// Opens an existing run's folder and locks it, if it belongs to the same suite.
 fn go_on(out: &Path, about: &About) -> Result<File, RunError> {
     let file = out.join("suite.json");
-    // For writing, since a network's file system locks nothing else.
+    // Network file systems lock only files that are open for writing.
     let description = match File::options().read(true).write(true).open(&file) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(RunError::Usage(format!(

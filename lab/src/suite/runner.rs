@@ -1,4 +1,4 @@
-//! Runs the cases of a suite, one after the other: backend, target, load, looks, result.
+//! Runs the cases of a suite one after the other.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
@@ -29,7 +29,7 @@ use crate::target::sampler::{Sampler, Watched, WatchedGroup};
 use crate::target::template::Values;
 use crate::validity;
 
-/// How long the backend may take to listen.
+/// How long the backend may take to start listening.
 const BACKEND_READY: Duration = Duration::from_secs(20);
 
 pub(crate) struct Runner<'r> {
@@ -38,24 +38,23 @@ pub(crate) struct Runner<'r> {
     folder: RunFolder,
     fixtures: Fixtures,
     reaper: Reaper,
-    /// Where the backend listens, and `backend_port` of it at 127.0.0.1.
+    /// The backend's address.
     listen: SocketAddrV4,
-    /// Of the suite.
+    /// Hash of the suite.
     config_sha256: String,
-    /// Name, kernel, bytes.
+    /// CPU name, kernel release, memory in bytes.
     machine: (String, String, u64),
     backend: Option<(u64, Process)>,
     kept: Option<RunningTarget>,
-    /// How many targets were started, for the names of their folders.
+    /// Number of targets started so far; used in folder names.
     started: u32,
-    /// Requests per second of the backend alone, or why that isn't known, by users, bytes, delay and
-    /// payload.
+    /// Requests per second of the backend alone, or why they are unknown, by users, bytes, delay and payload.
     calibrations: BTreeMap<(u32, u64, u64, String), Calibration>,
 }
 
 type Calibration = Result<f64, String>;
 
-/// A target that runs, and what it was started for.
+/// A running target, and the configuration it was started with.
 struct RunningTarget {
     key: String,
     running: Running,
@@ -73,7 +72,7 @@ impl From<String> for CaseError {
     }
 }
 
-/// What was measured, before it is a result.
+/// The raw data of a result.
 struct Measured {
     load: Value,
     found: crate::target::sampler::Sampled,
@@ -86,7 +85,7 @@ struct Measured {
 
 impl<'r> Runner<'r> {
     /// # Errors
-    /// The fixtures can't be made.
+    /// The fixtures cannot be created.
     pub(crate) fn new(run: &'r Run, suite: &'r Suite, folder: RunFolder) -> Result<Self, RunError> {
         let fixtures = Fixtures::prepare(folder.fixtures(), &run.penstock, suite.load.seed)
             .map_err(RunError::Unable)?;
@@ -114,10 +113,10 @@ impl<'r> Runner<'r> {
         })
     }
 
-    /// Runs one case and keeps its result. `Ok(None)`: it was interrupted, and nothing is kept.
+    /// Runs one case and stores its result. `Ok(None)`: it was interrupted, and nothing is stored.
     ///
     /// # Errors
-    /// The folder can't be written: no later case will do better.
+    /// The folder cannot be written.
     pub(crate) fn case(
         &mut self,
         case: &Case,
@@ -133,7 +132,6 @@ impl<'r> Runner<'r> {
         }
         match outcome {
             Err(CaseError::Interrupted) => {
-                // What is left of it is of no use to anybody.
                 let _ = std::fs::remove_dir_all(&partial);
                 return Ok(None);
             }
@@ -148,7 +146,7 @@ impl<'r> Runner<'r> {
         Ok(Some(found))
     }
 
-    /// The inner error: what the target can't do.
+    /// The inner error says what the target does not support.
     fn measure_or_say_why(
         &mut self,
         case: &Case,
@@ -172,7 +170,7 @@ impl<'r> Runner<'r> {
                 None => {}
             }
         } else {
-            // It would stand idle beside the one that this target forwards to.
+            // This target does not use the lab's backend.
             self.backend = None;
         }
         self.have_target(case, target, scenario, partial)?;
@@ -204,11 +202,11 @@ impl<'r> Runner<'r> {
         let recordings = Recordings { hlog: Some(partial.join("histogram.hlog")), jtl };
         let options =
             Options { shape: suite.load.shape, recordings, ..self.options(case, scenario, url)? };
-        // Its looks must not cost the target a part of its core.
+        // Sampling must not use the target's CPU.
         let sampler = on_generator(suite, || Sampler::start(&watched))?;
         let loaded = self.load(&options, &sampler, on_event);
         if !matches!(loaded, Err(CaseError::Interrupted)) {
-            // Its own words say more than what callers saw of its end.
+            // A process that ended explains more than the clients' errors do.
             self.all_run()?;
         }
         let (load, span) = loaded?;
@@ -226,14 +224,14 @@ impl<'r> Runner<'r> {
         }))
     }
 
-    /// Whether target and backend have lived until now.
+    /// Fails if target or backend has ended.
     fn all_run(&mut self) -> Result<(), CaseError> {
         let backend = self.backend.as_mut().and_then(|(_, process)| process.broken());
         let target = || self.kept.as_mut().and_then(|kept| kept.running.broken());
         backend.or_else(target).map_or(Ok(()), |broken| Err(CaseError::Failed(broken)))
     }
 
-    /// The report, and the measured time on the sampler's clock.
+    /// Returns the report, and the measured time on the sampler's clock.
     fn load(
         &self,
         options: &Options,
@@ -244,7 +242,7 @@ impl<'r> Runner<'r> {
         let began_us = sampler.now_us().saturating_add(us(options.warm_up));
         let mut span = (began_us, began_us.saturating_add(us(options.duration)));
         let mut show = |progress: &Progress| {
-            // What is left tells where the measured time is, to the millisecond.
+            // The remaining time gives the end of the measured time to the millisecond.
             let end_us = sampler.now_us().saturating_add(us(progress.left));
             span = (end_us.saturating_sub(us(options.duration)), end_us);
             on_event(&Event::Load(progress));
@@ -273,7 +271,7 @@ impl<'r> Runner<'r> {
             tokens,
             headers,
             expect: scenario.expect.as_ref().map(|text| text.replace("{{bytes}}", &bytes)),
-            // JMeter takes any certificate, and so do the published runs.
+            // The published runs accept any certificate, as JMeter does.
             trust: Trust::Insecure,
             threads: suite.load.threads.min(case.users as usize),
             timeout: suite.load.timeout,
@@ -283,16 +281,16 @@ impl<'r> Runner<'r> {
         })
     }
 
-    /// The backend with the case's delay, at the same port for the whole run.
+    /// Starts the backend with the case's delay; it keeps its port for the whole run.
     fn have_backend(&mut self, case: &Case, partial: &Path) -> Result<Vec<Warning>, CaseError> {
-        // One that ended between two cases is no use to the next.
+        // The backend may have ended between two cases.
         let running = self
             .backend
             .as_mut()
             .is_some_and(|(delay, process)| *delay == case.delay_ms && process.broken().is_none());
         if !running {
             self.backend = None;
-            // Somebody else there would be taken for it, or share its connections.
+            // Another process on this address would be mistaken for the backend, or share its connections.
             drop(
                 TcpListener::bind(self.listen)
                     .map_err(|error| format!("backend: {}: {error}", self.listen))?,
@@ -372,8 +370,8 @@ impl<'r> Runner<'r> {
         Ok(())
     }
 
-    /// The backend alone, in clear and without a token: what the target's figures can't exceed. `None`:
-    /// it isn't asked for.
+    /// Measures the backend alone, in clear text and without tokens: the upper bound of the target's
+    /// throughput. `None`: not requested.
     fn calibrate(
         &mut self,
         case: &Case,
@@ -413,7 +411,7 @@ impl<'r> Runner<'r> {
         if self.run.stop.is_stopped() { Err(CaseError::Interrupted) } else { Ok(()) }
     }
 
-    /// What may outlive the case logs elsewhere, and never over what is there.
+    /// A backend that outlives the case gets a numbered log outside of it.
     fn backend_log(&self, partial: &Path) -> PathBuf {
         let fixtures = self.folder.fixtures();
         let numbered = |n| fixtures.join(format!("backend-{n}.log"));
@@ -492,7 +490,7 @@ impl<'r> Runner<'r> {
         let name = into.case.target.clone();
         let version = measured.target_version.map(|version| Version { name, version });
         into.versions.extend(version);
-        // A log that several cases share says nothing of one of them.
+        // A log shared by several cases cannot be attributed to one of them.
         if self.suite.matrix.restart == Restart::Case
             && let Some(log) = measured.gc_log
         {
@@ -506,7 +504,7 @@ impl<'r> Runner<'r> {
     }
 }
 
-/// Runs the generator where the suite wants it.
+/// Runs `work` on the generator's CPUs.
 fn on_generator<T>(suite: &Suite, work: impl FnOnce() -> T) -> Result<T, String> {
     let wanted = suite.cores.generator.as_ref().and_then(|text| cores::parse(text.get_ref()).ok());
     let allowed = cores::allowed();
@@ -516,7 +514,7 @@ fn on_generator<T>(suite: &Suite, work: impl FnOnce() -> T) -> Result<T, String>
     }
 }
 
-/// What the target lacks for the scenario, as a sentence.
+/// What the target does not support of the scenario, as a sentence.
 pub(crate) fn not_served(target: &Target, scenario: &Scenario) -> Option<String> {
     let lacking = scenario.lacking(&target.can);
     if lacking.is_empty() {
@@ -534,7 +532,7 @@ fn warning(check: &str, message: &str) -> Warning {
     Warning { check: check.to_owned(), message: message.to_owned() }
 }
 
-/// The shape as a result tells it.
+/// The load shape as recorded in a result.
 fn told(shape: load::Shape, users: u32) -> RecordedShape {
     match shape {
         load::Shape::Closed { .. } => {

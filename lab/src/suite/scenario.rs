@@ -1,5 +1,4 @@
-//! What a caller sends and what it takes for an answer: one named request, and what a gateway has to
-//! be able to do for it.
+//! Scenarios: a named request, the response it expects, and what a gateway must support for it.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +10,32 @@ use super::buy_stocks;
 use super::source::Source;
 use crate::payload::{self, JsonShape};
 
-/// The scenarios that come with the lab (`suites/scenarios.toml`).
+/// The scenarios shipped with the lab (`suites/scenarios.toml`).
 const SHIPPED: &str = include_str!("../../../suites/scenarios.toml");
 
-/// One request, as often as it is asked for.
+/// One kind of request.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scenario {
-    /// As folders and suites call it.
+    /// Name used by folders and suites.
     pub name: String,
-    /// As the published tables call it.
+    /// Name used in the published tables.
     pub display: String,
-    /// What it does, for the progress and the report.
+    /// Description for progress output and reports.
     pub about: String,
-    /// Where the definition comes from.
+    /// Source of the definition.
     pub source: String,
     pub method: String,
     pub path: String,
-    /// What a target must be able to do; a target's `can` is compared with it.
+    /// Capabilities required of the target; compared with its `can`.
     pub needs: Vec<String>,
     pub headers: BTreeMap<String, String>,
     pub tokens: Option<Tokens>,
     pub payload: ScenarioPayload,
-    /// Text that every answer's body must contain; `{{bytes}}` is the payload's size.
+    /// Text that every response body must contain; `{{bytes}}` stands for the payload size.
     pub expect: Option<String>,
 }
 
-/// As a file has it, with the places of what may be refused.
+/// A scenario as written in a file, with the positions needed for diagnostics.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScenarioEntry {
@@ -66,7 +65,7 @@ struct TokensEntry {
     count: Spanned<u32>,
 }
 
-/// What callers show of themselves, one after the other.
+/// The credentials that clients send, in rotation.
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq, Hash)]
 pub struct Tokens {
     pub kind: TokenKind,
@@ -76,9 +75,9 @@ pub struct Tokens {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum TokenKind {
-    /// RS256 with a key of 2,048 bits, each with its own `jti`.
+    /// RS256 with a 2,048-bit key, each with its own `jti`.
     Jwt,
-    /// 36 characters of `a-z0-9`: a gateway asks somebody what they mean.
+    /// 36 characters of `a-z0-9`, for introspection by the gateway.
     Opaque,
 }
 
@@ -89,13 +88,13 @@ pub enum ScenarioPayload {
     Array,
     Simple,
     Object,
-    /// The SOAP orders of the micro integrator's tests.
+    /// The SOAP orders of the Micro Integrator's tests.
     BuyStocks,
 }
 
 impl ScenarioPayload {
     /// # Errors
-    /// A sentence: `bytes` are too few for it, or too many; with the least.
+    /// `bytes` is below the minimum of this payload, or too large.
     pub(crate) fn check(self, bytes: usize) -> Result<(), String> {
         match self {
             Self::None => Ok(()),
@@ -107,7 +106,7 @@ impl ScenarioPayload {
     }
 }
 
-/// The scheme that a scenario speaks is a need like any other.
+/// TLS is a capability like any other.
 pub const TLS: &str = "tls";
 
 impl Scenario {
@@ -115,7 +114,7 @@ impl Scenario {
         self.needs.iter().any(|need| need == TLS)
     }
 
-    /// What `can` lacks of what this scenario needs.
+    /// The needs that `can` does not cover.
     pub(crate) fn lacking<'s>(&'s self, can: &[String]) -> Vec<&'s str> {
         self.needs.iter().filter(|need| !can.contains(need)).map(String::as_str).collect()
     }
@@ -123,7 +122,7 @@ impl Scenario {
 
 impl ScenarioEntry {
     /// # Errors
-    /// A sentence with the place: a name that can't be a folder's, or a number of tokens out of range.
+    /// A diagnostic with the position: an invalid name, or a number of tokens out of range.
     pub(crate) fn read(&self, source: &Source) -> Result<Scenario, String> {
         source.check_name(&self.name)?;
         let tokens = self.tokens.as_ref().map(|tokens| tokens.read(source)).transpose()?;
@@ -165,10 +164,10 @@ struct File {
     scenario: Vec<ScenarioEntry>,
 }
 
-/// The scenarios that come with the lab.
+/// The scenarios shipped with the lab.
 ///
 /// # Errors
-/// The shipped file has a mistake; a test reads it.
+/// The shipped file is invalid; a test prevents that.
 pub fn shipped() -> Result<Vec<Scenario>, String> {
     let source = Source { name: "suites/scenarios.toml".into(), text: SHIPPED.to_owned() };
     source.parse::<File>()?.scenario.iter().map(|written| written.read(&source)).collect()

@@ -1,4 +1,4 @@
-//! Reading the lab's TOML files: what is wrong is told with its place and the nearest valid name.
+//! Reading the lab's TOML files, with diagnostics that have a position and suggest the nearest valid name.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use nix::sched::CpuSet;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
-/// What stands in a run's folder beside the scenarios' folders.
+/// Names used by the run's folder itself.
 const OWN_NAMES: [&str; 4] = ["ground", "report", "sources", "suite.json"];
 
-/// A file's text and where it came from.
+/// A file's text and its name.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub name: PathBuf,
@@ -21,7 +21,7 @@ pub struct Source {
 
 impl Source {
     /// # Errors
-    /// A sentence with the file's name: it can't be read, or is larger than any such file would be.
+    /// The file cannot be read, or is too large.
     pub fn read(name: &Path) -> Result<Self, String> {
         let told = |error: &dyn Display| format!("{}: {error}", name.display());
         let size = std::fs::metadata(name).map_err(|error| told(&error))?.len();
@@ -42,7 +42,7 @@ impl Source {
         })
     }
 
-    /// A refusal of what stands at `value`.
+    /// A diagnostic for `value`.
     pub(crate) fn error_at<T>(&self, value: &Spanned<T>, message: &str, help: &str) -> String {
         self.error_at_offset(value.span().start, message, help)
     }
@@ -55,7 +55,7 @@ impl Source {
         format!("{}:{line}:{column}: error: {message}{help}", self.name.display())
     }
 
-    /// Refuses a name that can't be a folder of its own in a run's folder.
+    /// Rejects names that cannot be used as a folder in the run's folder.
     pub(crate) fn check_name(&self, name: &Spanned<String>) -> Result<(), String> {
         let text = name.get_ref();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -70,9 +70,9 @@ impl Source {
         Ok(())
     }
 
-    /// Refuses CPUs' worth of time that no kernel would grant.
+    /// Rejects CPU limits that the kernel cannot enforce.
     pub(crate) fn check_cpus(&self, cpus: &Spanned<f64>) -> Result<(), String> {
-        /// The kernel's shortest quota is 1 ms of each 100 ms.
+        /// The kernel's shortest quota is 1 ms per 100 ms.
         const LEAST: f64 = 0.01;
         let most = CpuSet::count();
         if (LEAST..=most as f64).contains(cpus.get_ref()) {
@@ -82,7 +82,7 @@ impl Source {
         Err(self.error_at(cpus, &message, "cpus = 1.5"))
     }
 
-    /// Refuses a size that is none, or zero.
+    /// Rejects an invalid size, and zero.
     pub(crate) fn check_memory(&self, memory: &Spanned<String>) -> Result<(), String> {
         match parse_bytes(memory.get_ref()) {
             Ok(0) => Err(self.error_at(memory, "nothing runs in no memory", "write 512MiB")),
@@ -91,7 +91,7 @@ impl Source {
         }
     }
 
-    /// Refuses a value that stands in a list twice: its cases would share a folder.
+    /// Rejects duplicates in a list: their cases would share a folder.
     pub(crate) fn check_duplicates<T: PartialEq + Display>(
         &self,
         list: &[Spanned<T>],
@@ -107,7 +107,7 @@ impl Source {
         Ok(())
     }
 
-    /// A refusal of a name that is none of `valid`.
+    /// A diagnostic for a name that is not one of `valid`.
     pub(crate) fn unknown_name<'n>(
         &self,
         written: &Spanned<String>,
@@ -126,8 +126,8 @@ fn suggest<'n>(written: &str, valid: impl Iterator<Item = &'n str> + Clone) -> S
     }
 }
 
-/// serde says which names it knows: ``unknown field `a`, expected one of `b`, `c` ``. A test holds us
-/// to its wording.
+/// Extracts the valid names from serde's message: ``unknown field `a`, expected one of `b`, `c` ``. A test
+/// detects changes of that wording.
 fn explain(message: &str) -> (String, String) {
     let message = message.lines().collect::<Vec<_>>().join(", ");
     for (told, what) in [("unknown field `", "key"), ("unknown variant `", "value")] {
@@ -146,7 +146,7 @@ fn explain(message: &str) -> (String, String) {
     (message, String::new())
 }
 
-/// A duration as the load generator's flags have it: `10s`, `500ms`, `2m`.
+/// A duration as in the load generator's flags: `10s`, `500ms`, `2m`.
 pub(crate) mod duration {
     use std::time::Duration;
 
@@ -158,10 +158,10 @@ pub(crate) mod duration {
     }
 }
 
-/// Bytes: a number, or a text with KiB, MiB or GiB (or K, M, G as a JVM's flags have it).
+/// A number of bytes, optionally with KiB, MiB or GiB (or K, M, G as in JVM flags).
 ///
 /// # Errors
-/// A sentence for the user.
+/// The text is not a size.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);

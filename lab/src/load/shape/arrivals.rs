@@ -1,10 +1,9 @@
-//! Constant arrivals, the open loop: the n-th request is due n intervals after the begin, whatever
-//! the target does.
+//! Constant arrivals (open loop): request n is due n intervals after the start, whatever the target does.
 //!
-//! Whoever is free takes the next one. While all connections are busy, requests that are due wait;
-//! they are sent as soon as one is free, and their latency counts from when they were due.
+//! Any idle user takes the next request. While all connections are busy, due requests queue; they are sent as
+//! soon as a connection is free, and their latency counts from their due time.
 //!
-//! The time of the n-th is computed from n, not from the one before, so that nothing adds up.
+//! Due times are computed from n rather than from the previous request, so rounding errors do not accumulate.
 
 use super::users::whole;
 use super::{IdleUser, NextStart, Part, Scheduler, Timeline};
@@ -32,7 +31,7 @@ impl Scheduler for Arrivals {
     }
 }
 
-/// The numbers of a part's requests among all: every `of`-th.
+/// The indices of one part's requests: every `of`-th of all requests.
 pub(super) struct ArrivalNumbers {
     next: u64,
     step: u64,

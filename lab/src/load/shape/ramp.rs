@@ -1,13 +1,13 @@
-//! Ramps: users or arrivals that grow over the measured time; the warm-up runs with the first figure.
+//! Ramps: users or arrivals that increase over the measured time. The warm-up runs at the initial level.
 //!
-//! What comes out is an average over all of it. The interval log (`--hlog`) says how it went on the
-//! way.
+//! The figures of a ramp are averages over all levels; the interval log (`--hlog`) shows the course over
+//! time.
 
 use super::arrivals::ArrivalNumbers;
 use super::users::{begin_us, whole};
 use super::{IdleUser, NextStart, Part, Scheduler, Think, Timeline};
 
-/// `from` users begin as closed users do; the others join at even distances over the measured time.
+/// `from` users start like closed users; the others join at even intervals over the measured time.
 pub(super) struct RampUsers {
     timeline: Timeline,
     from: usize,
@@ -20,7 +20,7 @@ impl RampUsers {
         Self { timeline, from, think, seed }
     }
 
-    /// Each joins in the middle of its share of the time, so that the average is half-way between.
+    /// A user joins in the middle of its interval, so that the average number of users is exact.
     fn join_us(&self, user: usize) -> u64 {
         let joining = self.timeline.users.saturating_sub(self.from).max(1) as f64;
         let place = user.saturating_sub(self.from) as f64 + 0.5;
@@ -41,12 +41,12 @@ impl Scheduler for RampUsers {
     }
 }
 
-/// Arrivals whose rate grows, or falls, in a straight line.
+/// Arrivals at a rate that changes linearly.
 pub(super) struct RampArrivals {
     begin_us: u64,
     warm_up_s: f64,
     from_per_s: f64,
-    /// By how much the rate grows in a second of the measured time.
+    /// Change of the rate per second of measured time.
     growth_per_s: f64,
     turns: ArrivalNumbers,
 }
@@ -64,10 +64,10 @@ impl RampArrivals {
         }
     }
 
-    /// When the `turn`th is due, in seconds after the begin; none if the rate falls to zero before.
+    /// When request `turn` is due, in seconds after the start; `None` if the rate falls to zero before.
     ///
-    /// With rate a + g t, a t + g t^2 / 2 requests are due before t. Solved for t in the form that
-    /// is exact for g = 0, too.
+    /// At a rate a + g t, a t + g t^2 / 2 requests are due before t. This solves for t in the form that is
+    /// also exact for g = 0.
     fn due_s(&self, turn: u64) -> Option<f64> {
         let in_warm_up = self.from_per_s * self.warm_up_s;
         let beyond = turn as f64 - in_warm_up;
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_grows_brings_as_many_as_the_area_below_its_line() {
-        // Warm-up: 10 s of 100. Measured: 10 s from 100 to 300, so 2,000 on average.
+        // Warm-up: 10 s at 100/s. Measured: 10 s from 100/s to 300/s, 2,000 requests on average.
         check_rate(100.0, 300.0, 1_000, 2_000);
     }
 
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(due.iter().filter(|us| **us >= COURSE.from_us).count(), measured);
     }
 
-    /// All that are due before the end.
+    /// All requests due before the end.
     fn due(from: f64, to: f64, part: Part) -> Vec<u64> {
         let mut ramp = RampArrivals::new(COURSE, part, (from, to));
         let next = |_| match ramp.next(IdleUser { user: 0, made: 0, since_us: 0 }) {

@@ -1,6 +1,4 @@
-//! Think time: how long a user pauses between an answer and its next request.
-//!
-//! A latency counts from the request's own start, so a pause is never part of it.
+//! Think time: the pause between a response and the user's next request. It is never part of a latency.
 
 use std::fmt;
 
@@ -13,12 +11,12 @@ use super::{IdleUser, NextStart};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Think {
-    /// None: the next request starts at once.
+    /// The next request starts at once.
     #[default]
     None,
-    /// Always the same.
+    /// Always the same pause.
     Constant { us: u64 },
-    /// Any between the two with equal chance, the ends included. Which, is settled by the seed.
+    /// Uniformly distributed, including both ends; drawn from the seed.
     Uniform { from_us: u64, to_us: u64 },
 }
 
@@ -73,8 +71,8 @@ impl Think {
     }
 }
 
-/// 64 well-mixed bits for the `made`th pause of a user. Source: SplitMix64 (Steele, Lea, Flood:
-/// "Fast splittable pseudorandom number generators", 2014), its state set from the three numbers.
+/// 64 random bits for pause number `made` of a user. Source: SplitMix64 (Steele, Lea, Flood: "Fast splittable
+/// pseudorandom number generators", 2014), with its state set from the three numbers.
 fn draw(seed: u64, user: u64, made: u64) -> u64 {
     mix(mix(mix(seed) ^ user) ^ made)
 }

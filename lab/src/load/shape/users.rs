@@ -1,8 +1,8 @@
-//! Closed users: all of them all the time, as JMeter drives WSO2's published runs
-//! (reference/scenarios.md section 3).
+//! Closed users: a constant number of users, as in WSO2's published runs (a JMeter thread group without
+//! timers).
 //!
-//! They begin spread over the first half of the warm-up (all at once without one), so that the
-//! second half, and the measurement, run with all of them.
+//! They start evenly spread over the first half of the warm-up (all at once without a warm-up), so that the
+//! second half and the measured time run with all of them.
 
 use super::{IdleUser, NextStart, Scheduler, Think, Timeline};
 
@@ -27,14 +27,14 @@ impl Scheduler for Users {
     }
 }
 
-/// When user `user` of `users` begins, evenly spread over the first half of the warm-up.
+/// Start time of user `user`: evenly spread over the first half of the warm-up.
 pub(super) fn begin_us(timeline: &Timeline, user: usize, users: usize) -> u64 {
     let ramp_us = timeline.from_us.saturating_sub(timeline.begin_us) / 2;
     let share = user as f64 / users.max(1) as f64;
     timeline.begin_us.saturating_add(whole(ramp_us as f64 * share))
 }
 
-/// The nearest whole number of microseconds; none is below zero.
+/// Rounds to whole microseconds; negative values become 0.
 pub(super) fn whole(us: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,

@@ -194,7 +194,7 @@ fn as_json(found: &[Comparison], outcome: OverallVerdict, thresholds: &Threshold
                     Verdict::Faster => "faster",
                     Verdict::Slower => "slower",
                     Verdict::Same => "same",
-                    Verdict::Inconclusive => "cannot-on_event",
+                    Verdict::Inconclusive => "inconclusive",
                     Verdict::NotComparable => "not-comparable",
                 },
                 "ratio": one.ratio.map(|ratio| ratio.ratio),
@@ -213,7 +213,7 @@ fn as_json(found: &[Comparison], outcome: OverallVerdict, thresholds: &Threshold
         "outcome": match outcome {
             OverallVerdict::Passed => "passed",
             OverallVerdict::Regression => "regression",
-            OverallVerdict::Inconclusive => "cannot-on_event",
+            OverallVerdict::Inconclusive => "inconclusive",
         },
         "confidence_percent": thresholds.confidence_percent,
         "cases": cases,
