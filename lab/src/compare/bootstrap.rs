@@ -1,17 +1,17 @@
-//! How far a ratio can be trusted: a bootstrap over repetitions.
+//! Confidence intervals of ratios: a bootstrap over repetitions.
 //!
-//! Repetitions are drawn again with replacement many times, and the spread of the ratios that this gives
-//! is the interval. Few repetitions look more alike than they are, so it is stretched by what Student's
-//! distribution asks of so few, as Hesterberg proposes ("What Teachers Should Know About the Bootstrap",
-//! 2015, section 4.1, the expanded percentile interval, here on the logarithm of the ratio).
+//! Repetitions are resampled with replacement, and the interval is taken from the distribution of the
+//! resulting ratios. For few repetitions the percentile interval is too narrow, so it is expanded by a factor
+//! from Student's distribution (Hesterberg, "What Teachers Should Know About the Bootstrap", 2015, section
+//! 4.1, the expanded percentile interval; here on the logarithm of the ratio).
 //!
-//! Architecture invariant: the same figures and the same seed give the same interval, on any machine.
+//! Architecture invariant: the same figures and seed give the same interval on any machine.
 
 use crate::limits;
 
 use super::student;
 
-/// How sure the interval is to hold the true ratio.
+/// Confidence level of the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
     Percent90,
@@ -25,21 +25,21 @@ pub struct Ratio {
     pub low: f64,
     pub ratio: f64,
     pub high: f64,
-    /// How often chance alone makes a difference as large as this one, by Student's test on the logarithms,
-    /// 0 to 1.
+    /// The p-value: probability of a difference at least this large by chance, by Student's t-test on the
+    /// logarithms.
     pub chance: f64,
 }
 
 /// The repetitions of one case on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Samples {
-    /// A and B took turns: each pair shares its hour.
+    /// A and B ran interleaved: each pair was measured under the same conditions.
     Pairs(Vec<(f64, f64)>),
     Apart(Vec<f64>, Vec<f64>),
 }
 
-/// B over A: the ratio of their geometric means. `None` with fewer than two repetitions on a side, or a
-/// figure that isn't above zero.
+/// B over A: the ratio of geometric means. `None` with fewer than two repetitions on a side, or a figure that
+/// is not positive.
 #[must_use]
 pub fn ratio(samples: &Samples, confidence: Confidence, seed: u64) -> Option<Ratio> {
     let logs = Logs::of(samples)?;
@@ -64,7 +64,7 @@ pub fn ratio(samples: &Samples, confidence: Confidence, seed: u64) -> Option<Rat
 }
 
 impl Ratio {
-    /// The smallest effect that could have been told from chance, as a share of A: half the interval.
+    /// The smallest detectable effect as a share of A: half the interval.
     #[must_use]
     pub fn smallest_effect(&self) -> f64 {
         (self.high / self.low).sqrt() - 1.0
@@ -117,12 +117,12 @@ impl Logs {
         };
         match self.middle() {
             0.0 => 1.0,
-            // Without any deviation every difference is one.
+            // Without variance, any difference is significant.
             middle => student::beyond(middle / error, self.freedom()),
         }
     }
 
-    /// Degrees of freedom; of two sides the smaller's, which errs on the careful side.
+    /// Degrees of freedom; for unpaired samples those of the smaller side, which is conservative.
     fn freedom(&self) -> usize {
         match self {
             Self::Pairs(logs) => logs.len() - 1,
@@ -135,7 +135,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Deviation of the mean of so many values.
+/// Standard error of the mean.
 fn error_of_mean(values: &[f64]) -> f64 {
     let (mean, count) = (mean(values), values.len() as f64);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -144,7 +144,7 @@ fn error_of_mean(values: &[f64]) -> f64 {
 
 impl Confidence {
     /// # Errors
-    /// A sentence for the user, for anything but 90, 95 and 99.
+    /// A message for the user, for anything but 90, 95 and 99.
     pub fn of_percent(percent: u32) -> Result<Self, String> {
         match percent {
             90 => Ok(Self::Percent90),
@@ -163,7 +163,7 @@ impl Confidence {
         }
     }
 
-    /// What lies beyond the interval on each side.
+    /// The probability beyond the interval on each side.
     fn tail(self) -> f64 {
         (100 - self.percent()) as f64 / 200.0
     }
@@ -179,8 +179,8 @@ impl Confidence {
     }
 }
 
-/// Numbers as if by chance, the same for the same seed. Source: Steele, Lea and Flood, "Fast Splittable
-/// Pseudorandom Number Generators", 2014 (SplitMix64).
+/// Pseudorandom numbers from a seed. Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+/// Generators", 2014 (SplitMix64).
 struct Draws(u64);
 
 impl Draws {
@@ -192,7 +192,7 @@ impl Draws {
         mixed ^ (mixed >> 31)
     }
 
-    /// The mean of as many values as there are, each drawn from all of them.
+    /// The mean of a sample with replacement, of the same size.
     fn mean(&mut self, values: &[f64]) -> f64 {
         let count = values.len() as u128;
         let sum: f64 = (0..values.len())
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn intervals_hold_the_true_ratio_about_as_often_as_they_say() {
         let mut draws = Draws(7);
-        // Sums of twelve uniform numbers: normal enough, with a deviation of 5 % of the mean.
+        // The sum of twelve uniform numbers is close to normal; standard deviation 5 % of the mean.
         let mut noisy = |mean: f64| {
             let sum: f64 = (0..12).map(|_| draws.next() as f64 / u64::MAX as f64).sum();
             mean * (1.0 + 0.05 * (sum - 6.0))

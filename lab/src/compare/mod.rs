@@ -1,16 +1,15 @@
-//! Two sides, case by case: faster, slower, the same, or not to be told.
+//! Compares two sets of results case by case: faster, slower, same, or inconclusive.
 //!
-//! Reads results of both sides; answers a [`Comparison`] per case and metric with the ratio B over A, its
-//! interval, and the smallest effect that so many repetitions could have told from chance. A row with a
-//! warning doesn't enter: its case has fewer repetitions, or can't be told. Where A and B took turns,
-//! repetitions are compared in pairs; where they did not, that is told, since what drifted meanwhile is
-//! in the ratio.
+//! Returns a [`Comparison`] per case and metric with the ratio B/A, its confidence interval, and the smallest
+//! effect that this number of repetitions can detect. Results with warnings are excluded. If A and B ran
+//! interleaved, repetitions are compared in pairs; otherwise the comparison says so, since the ratio then
+//! includes any drift.
 //!
-//! Of many comparisons some differ by chance. Faster and slower are therefore said only of differences that
-//! stand among all of them (Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979); the
-//! others can't be told.
+//! With many comparisons, some differ by chance. Faster and slower are therefore reported only for
+//! differences that are significant after correction for multiple comparisons (Holm, "A Simple Sequentially
+//! Rejective Multiple Test Procedure", 1979).
 //!
-//! Architecture invariant: no verdict from a excluded row, and none from a single repetition.
+//! Architecture invariant: no verdict from a result with warnings, and none from a single repetition.
 
 mod bootstrap;
 mod student;
@@ -25,18 +24,18 @@ pub use thresholds::{CaseThreshold, Metric, Thresholds, WITHIN_PERCENT};
 use crate::report::CaseView;
 use crate::report::results::natural;
 
-/// What a case comes to.
+/// The verdict on a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// B is better, and chance does not explain it.
+    /// B is significantly better.
     Faster,
-    /// B is worse, and chance does not explain it.
+    /// B is significantly worse.
     Slower,
-    /// The whole interval lies within the bound.
+    /// The whole interval is within the bound.
     Same,
-    /// The interval holds both.
+    /// The interval is too wide, or the difference is not significant.
     Inconclusive,
-    /// There is nothing to compare: missing, excluded, or measured once.
+    /// Missing, excluded, or measured only once on one side.
     NotComparable,
 }
 
@@ -46,41 +45,41 @@ pub struct Comparison {
     pub case: String,
     pub metric: Metric,
     pub verdict: Verdict,
-    /// B over A; `None` where broken.
+    /// B over A; `None` if not comparable.
     pub ratio: Option<Ratio>,
-    /// The bound for "the same", as a share.
+    /// The bound for "same", as a fraction.
     pub within: f64,
-    /// Repetitions that entered, of A and B.
+    /// Repetitions used, of A and B.
     pub repetitions: (usize, usize),
-    /// Rows that had a warning and did not enter, of A and B.
+    /// Results excluded because of warnings, of A and B.
     pub excluded: (usize, usize),
-    /// A and B took turns.
+    /// Whether A and B ran interleaved.
     pub interleaved: bool,
-    /// Why it is broken, or which warnings kept rows out.
+    /// Why the case is not comparable, and the warnings of excluded results.
     pub note: String,
 }
 
-/// How all cases come out together, for CI.
+/// The verdict on all cases, for CI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverallVerdict {
-    /// Nothing got worse, and everything could be told.
+    /// No regression, and every case has a verdict.
     Passed,
-    /// At least one case got worse.
+    /// At least one case is slower.
     Regression,
-    /// Nothing is known to have got worse, but at least one case could not be told.
+    /// No regression found, but at least one case has no verdict.
     Inconclusive,
 }
 
-/// One side: its results, and the target of them that is meant, where the sides are two targets.
+/// One side of a comparison: results, and optionally the target to select.
 pub struct Side<'a> {
     pub views: &'a [CaseView],
     pub target: Option<&'a str>,
 }
 
-/// Compares every case that either side has.
+/// Compares every case of either side.
 ///
 /// # Errors
-/// A sentence where thresholds are out of range, or neither side has a case.
+/// A threshold is out of range, or neither side has a case.
 pub fn compare(
     a: &Side<'_>,
     b: &Side<'_>,
@@ -116,8 +115,8 @@ pub fn compare(
     Ok(found)
 }
 
-/// Takes back what chance alone would make among so many comparisons: the least likely difference is held
-/// against `alpha` over their number, the next against `alpha` over one less, until one doesn't stand.
+/// Applies the Holm correction: the smallest p-value is compared with `alpha` divided by the number of
+/// comparisons, the next with `alpha` divided by one less, until one is not significant.
 fn correct_for_multiplicity(found: &mut [Comparison], alpha: f64) {
     let chance = |one: &Comparison| one.ratio.map(|ratio| ratio.chance);
     let mut order: Vec<&mut Comparison> =
@@ -135,7 +134,7 @@ fn correct_for_multiplicity(found: &mut [Comparison], alpha: f64) {
     }
 }
 
-/// All cases together.
+/// The verdict on all cases.
 #[must_use]
 pub fn outcome(found: &[Comparison]) -> OverallVerdict {
     let any = |wanted: &[Verdict]| found.iter().any(|one| wanted.contains(&one.verdict));
@@ -159,7 +158,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a case is called, with its target unless the sides are two of them.
+/// The case's name; includes the target, unless two targets are compared.
 fn key(view: &CaseView, with_target: bool) -> String {
     let case = &view.result().case;
     let mut parts = vec![case.scenario.clone()];
@@ -195,7 +194,7 @@ fn judge(
     }
 }
 
-/// In the metric's own direction: a latency that grew is slower.
+/// For latencies, higher is slower.
 fn verdict(ratio: Ratio, metric: Metric, within: f64) -> Verdict {
     let Ratio { low, high, .. } = ratio;
     if low >= 1.0 - within && high <= 1.0 + within {
@@ -233,13 +232,13 @@ fn entering(views: &[&CaseView], metric: Metric) -> Vec<Entry> {
         .collect()
 }
 
-/// Whether each repetition of A had the same of B beside it in time, with no other of theirs between, as far as
-/// both sides have it; excluded ones too. RFC 3339 in UTC sorts as text.
+/// Whether repetitions of A and B alternate in time, with the same number next to each other, as far as both
+/// have them; includes excluded ones. RFC 3339 times in UTC sort as text.
 fn ran_interleaved(a: &[&CaseView], b: &[&CaseView]) -> bool {
     let number = |view: &CaseView| view.result().case.repetition;
     let numbers =
         |side: &[&CaseView]| side.iter().map(|view| number(view)).collect::<BTreeSet<_>>();
-    // Twice the same number: settings of a sweep, or several runs, that nothing pairs.
+    // Duplicate numbers (a sweep's settings, or several runs) cannot be paired.
     if numbers(a).len() != a.len() || numbers(b).len() != b.len() {
         return false;
     }
@@ -332,7 +331,7 @@ mod tests {
         let (a, b) = (side("a", STEADY, 0), side("b", &[900.0, 905.0, 898.0, 902.0], 0));
         let found = compare(&all(&a), &all(&b), &told);
         let verdicts: Vec<Verdict> = found.unwrap().iter().map(|one| one.verdict).collect();
-        // The mean of a closed loop grows as its rate falls; the CPU time is the same in all.
+        // In a closed loop, the mean grows as the rate falls; CPU time is the same in all.
         assert_eq!(verdicts, [Verdict::Slower, Verdict::Same]);
     }
 
@@ -356,13 +355,13 @@ mod tests {
         };
         assert!(of(1));
         assert!(!of(100));
-        // A A B A B A B B: they overlap, but did not take turns.
+        // A A B A B A B B: overlapping, but not interleaved.
         assert!(!of(3));
     }
 
     #[test]
     fn a_doubted_repetition_takes_its_pair_out_and_no_other() {
-        // Everything drifts by a fifth from one repetition to the next; B is 3 % faster.
+        // Everything drifts by 20 % between repetitions; B is 3 % faster.
         let a: Vec<f64> = (0..5).map(|n| 1_000.0 * 1.2_f64.powi(n)).collect();
         let b: Vec<f64> =
             a.iter().zip([1.031, 1.029, 1.5, 1.030, 1.0305]).map(|(a, by)| a * by).collect();
@@ -421,7 +420,7 @@ mod tests {
         Side { views, target: None }
     }
 
-    /// A run of ten users with these rates; it begins `offset_s` seconds into the hour, and repeats every two.
+    /// Results of ten users with these rates, starting `offset_s` seconds into the hour, two seconds apart.
     fn side(suite: &str, rates: &[f64], offset_s: usize) -> Vec<CaseView> {
         let result = |(index, rate): (usize, &f64)| {
             let mean_ms = 10_000.0 / rate;

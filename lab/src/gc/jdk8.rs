@@ -1,14 +1,13 @@
-//! The form of JDK 8 and before: `-Xloggc`, with or without `-XX:+PrintGCDetails`, with uptimes, dates,
-//! or both.
+//! Logs of JDK 8 and earlier: `-Xloggc`, with or without `-XX:+PrintGCDetails`, with uptimes, dates, or both.
 //!
-//! A collection is a bracket that holds brackets for its parts, and ends with its pause:
-//! `0.2: [GC (Allocation Failure) 0.2: [DefNew: 13M->1M(14M), 0.001 secs] 13M->1M(46M), 0.001 secs]`.
-//! It may go over several lines, and what a concurrent collector says meanwhile stands in the middle of
-//! it, as a bracket too. So the text is read bracket by bracket, not line by line.
+//! A collection is a bracket that contains brackets for its parts and ends with its pause: `0.2: [GC
+//! (Allocation Failure) 0.2: [DefNew: 13M->1M(14M), 0.001 secs] 13M->1M(46M), 0.001 secs]`. It may span
+//! several lines, and messages of a concurrent collector, also in brackets, may appear in the middle. The log
+//! is therefore parsed by brackets rather than by lines.
 
 use super::{HeapChange, LogSummary, bytes, timestamp};
 
-/// Brackets within each other. Logs have up to five; beyond this it is no log.
+/// Maximum nesting of brackets. Real logs have up to five levels.
 const DEPTH_MAX: usize = 16;
 
 pub(super) fn read(text: &str) -> LogSummary {
@@ -20,7 +19,7 @@ pub(super) fn read(text: &str) -> LogSummary {
         match text.as_bytes().get(at) {
             Some(b'\n') => log.line = at + 1,
             Some(b']') => log.close(text, at),
-            // An address range ends with another bracket.
+            // An address range has a different closing bracket.
             _ if text.get(at + 1..).is_some_and(|rest| rest.starts_with("0x")) => {}
             _ => log.open(text, at),
         }
@@ -28,31 +27,30 @@ pub(super) fn read(text: &str) -> LogSummary {
     log.sum_up()
 }
 
-/// A bracket that isn't closed yet.
+/// An open bracket.
 struct Open {
-    /// Where the part of its text begins that isn't in `own` yet.
+    /// Start of the text that is not yet in `own`.
     from: usize,
-    /// Its text without that of the brackets in it.
+    /// Its text without nested brackets.
     own: String,
     at_ms: Option<f64>,
-    /// One of its parts was the old generation.
+    /// Whether one of its parts was the old generation.
     old: bool,
 }
 
 #[derive(Default)]
 struct Log {
     summary: LogSummary,
-    /// Where the line begins.
+    /// Start of the current line.
     line: usize,
     stack: Vec<Open>,
-    /// The last collection was a full one, and its heap is the last in `after_full`.
+    /// Whether the last collection was a full one; its heap is then the last entry of `after_full`.
     full: bool,
-    /// Collectors that were named. One name alone doesn't tell: ParNew works with CMS and without.
+    /// Collectors found so far. A single name can be ambiguous: ParNew is used with and without CMS.
     named: [bool; COLLECTORS.len()],
 }
 
-/// What names the collector in the command line's flags, what in the log, and what people call it. The
-/// first that is found counts.
+/// JVM flag, name in the log, and common name. The first match applies.
 #[rustfmt::skip]
 const COLLECTORS: [(&str, &str, &str); 5] = [
     ("-XX:+UseConcMarkSweepGC", "CMS",        "CMS"),
@@ -75,7 +73,7 @@ impl Log {
         let rest = text.get(at + 1..).unwrap_or_default();
         let begins = rest.starts_with("GC ") || rest.starts_with("Full GC");
         if begins && timestamp::only(line) && !rest.starts_with("GC concurrent") {
-            // A collection begins at a line's begin: whatever is open then was cut off.
+            // A collection starts at the start of a line: whatever is still open was cut off.
             self.stack.clear();
         }
         if self.stack.len() >= DEPTH_MAX {
@@ -104,7 +102,7 @@ impl Log {
         }
     }
 
-    /// A bracket that stands in none.
+    /// A top-level bracket.
     fn whole(&mut self, closed: &Open) {
         let own = closed.own.trim_end();
         let sizes = own.strip_prefix("Eden:").and_then(|sizes| sizes.split("Heap: ").nth(1));
@@ -123,7 +121,7 @@ impl Log {
         }
     }
 
-    /// G1 says in a bracket of its own what its pause did, and more exactly.
+    /// G1 reports its heap in a separate bracket, with more precision.
     fn heap_of_g1(&mut self, sizes: &str) {
         let Some(change) = HeapChange::of(sizes) else { return };
         change.capacity.into_iter().for_each(|capacity| self.summary.capacity(capacity));
@@ -140,7 +138,7 @@ impl Log {
         self.full = false;
         let words = || own.split_ascii_whitespace().map(|word| word.trim_end_matches(','));
         let change = words().find_map(HeapChange::of);
-        // CMS says at its marks how much there is: `18584K(47552K)`.
+        // CMS reports only the current size at its marks: `18584K(47552K)`.
         let there = || words().find_map(|word| bytes(word.split_once('(')?.1.strip_suffix(')')?));
         let capacity = change.and_then(|change| change.capacity).or_else(there);
         capacity.into_iter().for_each(|capacity| self.summary.capacity(capacity));
@@ -152,7 +150,7 @@ impl Log {
 
     fn sum_up(self) -> LogSummary {
         let named = self.named.iter().zip(COLLECTORS).find(|(named, _)| **named);
-        // Stamps tell when something began. GCViewer adds the last pause, whatever came last.
+        // Timestamps are start times. Like GCViewer, this adds the last pause.
         let tail_ms = self.summary.pauses_ms.last().copied().unwrap_or(0.0);
         LogSummary { collector: named.map(|(_, (_, _, name))| name), tail_ms, ..self.summary }
     }

@@ -1,7 +1,7 @@
-//! Logs that real JVMs wrote of programs that churn through arrays, keep some, and ask for three full
-//! collections, in 48 MiB: Debian's OpenJDK 17.0.15 and Temurin 25 with `-Xlog:gc*`, Debian's OpenJDK
-//! 8u504 with `-Xloggc`. Statistics and task lines of the former are taken out where they were most of
-//! the file. Expected of the former: grep and awk over the same files.
+//! Logs of real JVMs running programs that churn through arrays, keep some of them, and request three full
+//! collections, with a heap of 48 MiB: Debian's OpenJDK 17.0.15 and Temurin 25 with `-Xlog:gc*`, Debian's
+//! OpenJDK 8u504 with `-Xloggc`. Statistics and task lines were removed from long unified logs. Expected
+//! values for unified logs: grep and awk on the same files.
 
 use super::*;
 
@@ -10,8 +10,8 @@ const KIB: f64 = 1_024.0;
 
 type Unified = (&'static str, &'static str, u64, f64, f64, (f64, f64), u64, &'static [f64]);
 
-/// Log, collector, pauses, their sum and the longest in milliseconds, uptime at the first and the last
-/// line of a collection in seconds, heap in MiB, heap after full collections in MiB.
+/// Log, collector, pauses, their sum and maximum in milliseconds, uptime of the first and last line of a
+/// collection in seconds, heap in MiB, heap after full collections in MiB.
 #[rustfmt::skip]
 const UNIFIED: &[Unified] = &[
     (include_str!("../../testdata/gc/jdk17-serial.log"),     "Serial",     15, 40.376,  20.132, (0.187, 0.422), 46, &[3.0, 5.0, 5.0]),
@@ -35,7 +35,7 @@ fn unified_logs_of_real_jvms_are_summed_up() {
         near(found.pause_total_ms, total_ms);
         near(found.pause_max_ms, max_ms);
         let span_ms = (last_s - first_s) * 1_000.0;
-        // Its first pause may have begun up to a millisecond before the line that says so.
+        // The first pause may have started up to a millisecond before its line was written.
         let throughput = |span_ms: f64| (1.0 - total_ms / span_ms) * 100.0 - 1e-6;
         let bounds = throughput(span_ms)..throughput(span_ms + 1.0) + 2e-6;
         assert!(bounds.contains(&found.throughput_percent), "{collector}: {found:?}, {bounds:?}");
@@ -49,10 +49,10 @@ fn unified_logs_of_real_jvms_are_summed_up() {
 
 type Older = (&'static str, &'static str, u64, u64, f64, f64, f64, f64, f64);
 
-/// Log, collector; then what GCViewer 1.36 says of the same file: pauses, full collections, longest
-/// pause in seconds, footprint in MiB, after full collections in KiB and its deviation, throughput in
-/// percent. Of `everything` the lines on stopped threads were taken out for it, since it counts those as
-/// pauses too.
+/// Log and collector; then the output of GCViewer 1.36 for the same file: pauses, full collections, longest
+/// pause in seconds, footprint in MiB, footprint after full collections in KiB and its deviation, throughput
+/// in percent. For `everything`, the lines on stopped threads were removed first, since GCViewer counts them
+/// as pauses.
 #[rustfmt::skip]
 const OLDER: &[Older] = &[
     (include_str!("../../testdata/gc/jdk8-serial.log"),        "Serial",   24, 6, 0.04138, 46.438, 28.113 * KIB, 8_143.611, 53.77),
@@ -76,7 +76,7 @@ fn older_logs_say_what_gcviewer_says_of_them() {
         let after = found.footprint_after_full_mean_bytes.unwrap_or(-1.0) / KIB;
         near("after full", after, mean, 0.000_5 * KIB);
         let found_sd = found.footprint_after_full_sd_bytes.unwrap_or(-1.0) / KIB;
-        // Where G1 tells tenths of KiB, GCViewer rounds each to a whole one.
+        // GCViewer rounds G1's tenths of KiB to whole ones.
         near("its sd", found_sd, sd, if sd.fract() == 0.0 { 0.5 } else { 0.000_5 });
         near("throughput", found.throughput_percent, throughput, 0.005);
     }
@@ -84,12 +84,12 @@ fn older_logs_say_what_gcviewer_says_of_them() {
 
 #[test]
 fn a_pause_that_concurrent_lines_cut_in_two_is_counted() {
-    // GCViewer 1.36 passes over it: it says 41 pauses of 240.257 ms. Dates alone stand in this log.
+    // GCViewer 1.36 skips this pause: it reports 41 pauses, 240.257 ms. This log has dates only.
     let text = include_str!("../../testdata/gc/jdk8-g1.log");
     let found = parse(text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((found.collector.as_str(), found.pauses, found.full_collections), ("G1", 42, 3));
     assert!((found.pause_total_ms - (240.256_6 + 7.194_9)).abs() < 1e-6, "{found:?}");
-    // From 10:53:23.135 to 10:53:23.609 and the last pause's 50.0697 ms.
+    // From 10:53:23.135 to 10:53:23.609, plus the last pause of 50.0697 ms.
     let paused = found.pause_total_ms / SPAN_MS;
     assert!((found.throughput_percent - (1.0 - paused) * 100.0).abs() < 1e-6, "{found:?}");
 }

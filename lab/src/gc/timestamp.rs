@@ -1,8 +1,8 @@
-//! When a line of an older log was written: `0.200`, seconds since the JVM's start, or
-//! `2026-01-31T23:59:59.452+0100`. Both may stand there, each with a colon behind it.
+//! Timestamps of JDK 8 logs: uptime in seconds (`0.200`), date (`2026-01-31T23:59:59.452+0100`), or both,
+//! each followed by a colon.
 
-/// Milliseconds, from the last stamp of `text`, which ends with one: since the JVM's start, or, where
-/// the log has dates alone, since 1970.
+/// Milliseconds of the last timestamp in `text`: since the JVM's start, or since 1970 if the log has dates
+/// only.
 pub(super) fn ms(text: &str) -> Option<f64> {
     let last = text.trim_end().strip_suffix(':')?;
     let word = last.rsplit(char::is_whitespace).next()?;
@@ -12,7 +12,7 @@ pub(super) fn ms(text: &str) -> Option<f64> {
     date_ms(word)
 }
 
-/// Whether `text` is nothing but stamps.
+/// Whether `text` consists of timestamps only.
 pub(super) fn only(text: &str) -> bool {
     text.split_ascii_whitespace().all(|word| {
         let first = word.bytes().next();
@@ -20,7 +20,7 @@ pub(super) fn only(text: &str) -> bool {
     })
 }
 
-/// `2026-01-31T23:59:59.452+0100`. What stands before it may be the end of another line's text.
+/// Parses `2026-01-31T23:59:59.452+0100` at the end of `word`, which may start with other text.
 fn date_ms(word: &str) -> Option<f64> {
     let text = word.get(word.len().checked_sub("2026-01-31T23:59:59.452+0100".len())?..)?;
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();

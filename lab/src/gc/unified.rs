@@ -1,5 +1,5 @@
-//! Unified logging, JDK 9 and later: a line begins with decorations in brackets, the uptime among them
-//! by default.
+//! Unified logging (JDK 9 and later): lines start with decorations in brackets, by default including the
+//! uptime.
 
 use super::{HeapChange, LogSummary, bytes};
 
@@ -11,7 +11,7 @@ pub(super) fn read(text: &str) -> LogSummary {
     summary
 }
 
-/// The collector's name in its log, and the one that people use.
+/// The collector's name in the log, and its common name.
 #[rustfmt::skip]
 const COLLECTORS: &[(&str, &str)] = &[
     ("Serial",                  "Serial"),
@@ -22,10 +22,10 @@ const COLLECTORS: &[(&str, &str)] = &[
     ("Shenandoah",              "Shenandoah"),
 ];
 
-/// `[0.189s][info][gc] GC(0) Pause Young ...`: when, and the text behind the decorations.
+/// A line such as `[0.189s][info][gc] GC(0) Pause Young ...`: its time, and the text after the decorations.
 struct Line<'l> {
     at_ms: f64,
-    /// Behind `GC(n) `; `None` for lines outside of a collection.
+    /// The text after `GC(n) `; `None` for lines that do not belong to a collection.
     event: Option<&'l str>,
     text: &'l str,
 }
@@ -42,7 +42,7 @@ impl<'l> Line<'l> {
         let text = rest.trim();
         let event = text.strip_prefix("GC(").and_then(|rest| rest.split_once(") "));
         let event = event.map(|(_, event)| {
-            // Generational ZGC says which generation it speaks of.
+            // Generational ZGC prefixes the generation.
             let of = ["y: ", "Y: ", "O: ", "o: "].iter().find_map(|of| event.strip_prefix(of));
             of.unwrap_or(event).trim()
         });
@@ -50,7 +50,7 @@ impl<'l> Line<'l> {
     }
 }
 
-/// `0.189s`, or `189ms` as `uptimemillis` has it.
+/// Parses `0.189s`, or `189ms` as with `uptimemillis`.
 fn uptime_ms(decoration: &str) -> Option<f64> {
     if let Some(ms) = decoration.strip_suffix("ms") {
         return ms.parse::<u64>().ok().map(|ms| ms as f64);
@@ -77,7 +77,7 @@ fn take(summary: &mut LogSummary, line: &Line<'_>) {
     let pause_ms: Option<f64> =
         event.rsplit_once(' ').and_then(|(_, last)| last.strip_suffix("ms")?.parse().ok());
     if let Some(pause_ms) = pause_ms.filter(|_| event.starts_with("Pause ")) {
-        // The line is written when the pause is over.
+        // The line is written at the end of the pause.
         summary.pause(line.at_ms - pause_ms, pause_ms);
     }
     let whole = ["Pause Full", "Garbage Collection (", "Major Collection ("];

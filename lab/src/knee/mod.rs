@@ -1,14 +1,14 @@
-//! The knee of a target: the highest load at which an objective still met.
+//! The knee of a target: the highest load at which an objective is met.
 //!
-//! Reads an objective ([`Slo`]), a range of levels and what to send; answers a [`Knee`]: what met, what
-//! missed, every measurement between, and the Universal Scalability Law that fits them ([`Usl`]). By rate
-//! the loop is open and latency counts from when a request was due; by users it is closed, as published.
+//! Reads an objective ([`Slo`]), a range of levels and what to send; returns a [`Knee`] with the highest
+//! level met, the lowest one missed, every measurement, and the Universal Scalability Law fitted to them
+//! ([`Usl`]). The loop is open when searching by rate, and closed when searching by users.
 //!
-//! Each measurement goes through the checks. What they say of the target (it failed, stalled, or fell
-//! behind the rate) missed the objective; what they say of the measuring (the generator was the limit)
-//! makes the level inconclusive: it is measured once more, and then the search ends with what it knows.
+//! Each measurement goes through the validity checks. Warnings about the target (errors, stalls, rate not
+//! reached) count as missing the objective. Warnings about the measurement (such as a saturated generator)
+//! make the level inconclusive: it is measured once more, and then the search ends.
 //!
-//! Architecture invariant: a level is never said to hold by a measurement that has a warning.
+//! Architecture invariant: no level counts as met if its measurement has a warning.
 
 mod search;
 mod slo;
@@ -24,7 +24,7 @@ use crate::load::{Latency, LoadError, Options, Shape};
 use crate::result::{self, CaseResult, State};
 use crate::validity;
 
-/// Gates whose warning is about the target: under too much load it fails, stalls and falls behind.
+/// Checks whose warnings are about the target: overload causes errors, stalls and lag.
 const OF_TARGET: &[&str] = &[
     "nothing-measured",
     "errors",
@@ -35,7 +35,7 @@ const OF_TARGET: &[&str] = &[
     "connections-busy",
 ];
 
-/// What is searched.
+/// What to vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Requests per second, open loop.
@@ -49,32 +49,32 @@ pub enum By {
 pub struct Probe {
     pub level: f64,
     pub verdict: LevelVerdict,
-    /// Which bound broke, or what is inconclusive.
+    /// The bound that was missed, or the warning.
     pub reason: String,
     pub throughput_per_s: f64,
     pub mean_ms: f64,
     pub p99_ms: f64,
     pub error_percent: f64,
-    /// Requests in the target: the users of a closed loop, rate x service time in an open one.
+    /// Concurrent requests in the target: the users of a closed loop; rate x service time in an open loop.
     pub concurrency: f64,
 }
 
-/// What the search found.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Knee {
     pub met: Option<f64>,
     pub missed: Option<f64>,
     pub ended: SearchEnd,
-    /// In the order in which they were made.
+    /// In the order of measurement.
     pub probes: Vec<Probe>,
-    /// Fitted to every measurement that is not inconclusive; `None` where they are too few.
+    /// Fitted to all conclusive measurements; `None` if there are too few.
     pub law: Option<Usl>,
 }
 
-/// Searches; `measure` makes the measurement at a level, `told` hears of each.
+/// Runs a search; `measure` measures a level, `told` is called with each result.
 ///
 /// # Errors
-/// What `measure` says.
+/// The error of `measure`.
 pub fn search<E>(
     range: Range,
     mut measure: impl FnMut(f64) -> Result<Probe, E>,
@@ -97,10 +97,10 @@ pub fn search<E>(
     Ok(Knee { met, missed, ended, law: law(&probes), probes })
 }
 
-/// Measures a level with the load generator, and judges it.
+/// Measures a level with the load generator and returns the verdict.
 ///
 /// # Errors
-/// [`LoadError`] when nothing could be measured.
+/// [`LoadError`]: the measurement failed.
 pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe, LoadError> {
     let mut options = options.clone();
     match by {
@@ -117,7 +117,7 @@ pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe
     Ok(judge(by, level, slo, &report.json(), &warnings))
 }
 
-/// Judges a level that a suite measured (`suite::knee`). A target that didn't live through it broke.
+/// The verdict on a level measured by a suite (`suite::knee`). A target that ended has missed the objective.
 #[must_use]
 pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
     let told = |warning: &result::Warning| (warning.check.clone(), warning.message.clone());
@@ -138,7 +138,7 @@ pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
     }
 }
 
-/// `load` is what `penstock lab load --json` writes.
+/// `load` is the output of `penstock lab load --json`.
 fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[(String, String)]) -> Probe {
     let figure = |name: &str| load.get(name).and_then(Value::as_f64);
     let read: Result<Latency, _> = serde_json::from_value(load.clone());
@@ -158,7 +158,7 @@ fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[(String, Strin
         p99_ms: latency.p99_ms,
         error_percent,
         concurrency: match by {
-            // Those under way, not those that the generator keeps until a connection is free.
+            // Excludes requests that the generator queues for a free connection.
             By::Rate => validity::in_flight(
                 throughput_per_s,
                 figure("service_mean_ms").unwrap_or(latency.mean_ms),
@@ -168,16 +168,16 @@ fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[(String, Strin
     }
 }
 
-/// Doubts about the measuring come first: a bound that missed because of the generator says nothing. Then
-/// the objective; and where it met, what the checks say of the target.
+/// Warnings about the measurement take precedence: a bound missed because of the generator says nothing about
+/// the target. Then the objective, then warnings about the target.
 ///
-/// A warning is its check and a sentence.
+/// A warning is a pair of check and message.
 fn verdict(warnings: &[(String, String)], broken: Option<String>) -> (LevelVerdict, String) {
     let of_target = |(check, _): &&(String, String)| OF_TARGET.contains(&check.as_str());
     let target = warnings.iter().find(of_target);
     let measuring = warnings.iter().find(|warning| !of_target(warning));
     match (measuring, broken, target) {
-        // A target that fails makes a closed loop's figures disagree: that is its doing.
+        // In a closed loop, errors of the target also violate Little's law.
         (Some((check, told)), _, _) if check != "littles-law" => {
             (LevelVerdict::Inconclusive, told.clone())
         }
@@ -190,7 +190,7 @@ fn verdict(warnings: &[(String, String)], broken: Option<String>) -> (LevelVerdi
 
 fn law(probes: &[Probe]) -> Option<Usl> {
     let valid = probes.iter().filter(|probe| probe.verdict != LevelVerdict::Inconclusive);
-    // What failed is no throughput.
+    // Failed requests do not count as throughput.
     let points = valid.map(|probe| {
         (probe.concurrency, probe.throughput_per_s * (1.0 - probe.error_percent / 100.0))
     });
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_search_fits_the_law_to_what_it_measured() {
-        // 100/s for one user, with contention; the objective missed above 20 users.
+        // 100/s for one user, with contention; the objective is missed above 20 users.
         let law = Usl { lambda: 100.0, sigma: 0.05, kappa: 0.0, error: 0.0, points: 0 };
         let range = Range { from: 1.0, to: 500.0, precision: 0.05, whole: true };
         let measure = |level: f64| -> Result<Probe, String> {

@@ -1,46 +1,45 @@
-//! Where the knee is: doubling until the objective missed, then halving the gap.
+//! The search: doubles the load until the objective is missed, then bisects.
 //!
-//! Architecture invariant: pure. It proposes levels and is told what verdict of them; who measures, and
-//! with what, it doesn't know.
+//! Architecture invariant: pure. It proposes levels and records verdicts; measuring is up to the caller.
 
 use crate::limits;
 
-/// The levels that are searched.
+/// The range of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     pub from: f64,
     pub to: f64,
-    /// The search ends when what met and what missed are this close, as a share.
+    /// The search ends when the interval between met and missed is this small, relative to the former.
     pub precision: f64,
-    /// Levels are whole numbers: users.
+    /// Whether levels are whole numbers (users).
     pub whole: bool,
 }
 
-/// What verdict of a level.
+/// The verdict on a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelVerdict {
     Met,
     Missed,
-    /// The measurement itself is inconclusive: it says nothing about the target.
+    /// The measurement itself is invalid, so there is no verdict on the target.
     Inconclusive,
 }
 
 /// Why the search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchEnd {
-    /// The knee lies between what met and what missed.
+    /// The knee lies between the last level met and the first one missed.
     Found,
-    /// The lowest level missed already.
+    /// The lowest level is missed.
     NeverMet,
-    /// The highest level met still.
+    /// The highest level is met.
     AlwaysMet,
-    /// A level could not be measured, twice.
+    /// Two measurements in a row were invalid.
     Inconclusive,
     /// [`limits::LAB_KNEE_PROBES_MAX`] measurements were made.
     LimitReached,
 }
 
-/// A search under way.
+/// The state of a search.
 #[derive(Clone, Debug)]
 pub struct Search {
     range: Range,
@@ -56,10 +55,10 @@ impl Search {
         Self { range, met: None, missed: None, flagged: 0, probes: 0 }
     }
 
-    /// The level to measure next, or reason there is none.
+    /// The next level to measure.
     ///
     /// # Errors
-    /// [`SearchEnd`].
+    /// [`SearchEnd`]: the search is over.
     pub fn propose(&self) -> Result<f64, SearchEnd> {
         let Range { from, to, precision, .. } = self.range;
         if self.flagged > 1 {
@@ -84,7 +83,7 @@ impl Search {
         }
     }
 
-    /// What verdict of the level that [`Self::propose`] proposed.
+    /// Records the verdict on the level proposed by [`Self::propose`].
     pub fn record(&mut self, level: f64, verdict: LevelVerdict) {
         self.probes += 1;
         match verdict {
@@ -94,7 +93,7 @@ impl Search {
         }
     }
 
-    /// The highest level that held, and the lowest that broke.
+    /// The highest level met, and the lowest one missed.
     #[must_use]
     pub fn between(&self) -> (Option<f64>, Option<f64>) {
         (self.met, self.missed)

@@ -1,7 +1,7 @@
-//! Which charts a folder of results makes.
+//! The charts of a results folder.
 //!
-//! A point is the median of a case's repetitions without warnings; where all have one, the median of all,
-//! marked. Published results stand behind in the same charts.
+//! A point is the median of a case's repetitions without warnings; if all have warnings, the median of all,
+//! marked. Published results are drawn in the background.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::result::State;
 
 const MIB: f64 = 1_024.0 * 1_024.0;
 
-/// A figure that is drawn.
+/// A figure to draw.
 struct Metric {
     id: &'static str,
     title: &'static str,
@@ -73,8 +73,7 @@ pub fn charts(views: &[CaseView]) -> Vec<Chart> {
     charts
 }
 
-/// Ids name files and places of the page: names that differ in other than letters and digits must not make the
-/// same, nor a long name one that no file can have.
+/// Makes ids unique, and short enough for file names: sanitising can map different names to the same id.
 fn tell_apart(charts: &mut [Chart]) {
     let mut known = BTreeSet::new();
     for chart in charts {
@@ -86,7 +85,7 @@ fn tell_apart(charts: &mut [Chart]) {
     }
 }
 
-/// Measured cases, and the axes of the matrix that they lie on.
+/// Measured cases, and the dimensions of their matrix.
 struct Matrix<'a> {
     views: Vec<&'a CaseView>,
     scenarios: BTreeSet<&'a str>,
@@ -111,7 +110,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// The median over repetitions at one place of the matrix.
+    /// The median over the repetitions of a cell.
     fn point(
         &self,
         target: &str,
@@ -225,7 +224,7 @@ impl<'a> Matrix<'a> {
         charts
     }
 
-    /// Those whose figures count: without warnings, or all where all have one.
+    /// The repetitions to use: those without warnings, or all if there are none.
     fn repetitions(&self, target_name: &str, place: Cell<'_>) -> Vec<&'a CaseView> {
         let here = |view: &&&CaseView| {
             let case = &view.result().case;
@@ -240,7 +239,7 @@ impl<'a> Matrix<'a> {
         if valid.is_empty() { all } else { valid }
     }
 
-    /// Bars by scenario (in a suite of policies: by policy), one series per target.
+    /// Bars by scenario, one series per target.
     fn by_scenario(&self, metric: &Metric) -> Vec<Chart> {
         let mut charts = Vec::new();
         for &users in &self.users {
@@ -277,7 +276,7 @@ impl<'a> Matrix<'a> {
         charts
     }
 
-    /// One series per target that has any point.
+    /// One series per target that has any points.
     fn of_targets(&self, points: impl Fn(&str) -> Vec<Option<Point>>) -> Vec<Series> {
         let series = self.targets.iter().map(|target| Series {
             name: target.clone(),
@@ -298,7 +297,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Histogram and heat map of each case that has a log; the page shows the first ones.
+/// Histogram and heat map of each case with a log; only the first ones are on the page.
 fn histories(views: &[CaseView]) -> Vec<Chart> {
     let mut charts: Vec<Chart> = Vec::new();
     let mut broken: BTreeMap<String, usize> = BTreeMap::new();
@@ -377,7 +376,7 @@ fn chart(id: &str, title: String, (x_name, y_name): (&str, &str), plot: Plot) ->
     }
 }
 
-/// Target, sweep and heap: what one line of a chart stands for.
+/// Target, sweep and heap: the name of a series.
 fn target(view: &CaseView) -> String {
     match &view.result().case.heap {
         Some(heap) => format!("{}, {heap} heap", view.target()),
@@ -389,7 +388,7 @@ fn delay(delay_ms: u64) -> String {
     if delay_ms == 0 { String::new() } else { format!(", {delay_ms} ms delay") }
 }
 
-/// Of an even count the lower one, so that it is a figure that was measured.
+/// The lower median, so that it is a measured figure.
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! When requests took how long: the histogram log beside a result, as a heat map and as one histogram.
+//! Latency over time, from the histogram log of a result: a heat map and a histogram.
 
 use std::path::Path;
 
@@ -10,28 +10,28 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use super::chart::{Heat, Point, Series};
 use super::view::trimmed;
 
-/// Bins of latency for each doubling: steps of about 19 %.
+/// Latency bins per doubling: steps of about 19 %.
 const BINS_PER_DOUBLING: f64 = 4.0;
-/// Most columns of a heat map; more intervals share them.
+/// Maximum number of columns of a heat map; more intervals are merged.
 const COLUMNS_MAX: usize = 100;
 
-/// The untagged intervals of a log, in its order; neighbours are added up where there are more than
-/// twice [`COLUMNS_MAX`], so that a day's log takes no more memory than a minute's.
+/// The untagged intervals of a log in order. Neighbours are merged if there are more than twice
+/// [`COLUMNS_MAX`], so memory use does not depend on the length of the log.
 #[derive(Default)]
 pub(super) struct History {
-    /// Begin in seconds, and the latencies in microseconds.
+    /// Start in seconds, and latencies in microseconds.
     intervals: Vec<(f64, Histogram<u64>)>,
-    /// How many of the log's intervals each of ours holds, but for the last, which may hold fewer.
+    /// Number of log intervals merged into one entry, except for the last entry.
     share: usize,
-    /// How many the last one holds.
+    /// Number of log intervals in the last entry.
     last: usize,
 }
 
 impl History {
-    /// Reads `histogram.hlog` beside a `result.json`; `None` where there is none.
+    /// Reads `histogram.hlog` next to a `result.json`; `None` if there is none.
     ///
     /// # Errors
-    /// A sentence: too large, or no log.
+    /// The file is too large or not a histogram log.
     pub(super) fn beside(result: &Path) -> Result<Option<Self>, String> {
         let file = result.with_file_name("histogram.hlog");
         let told = |what: &dyn std::fmt::Display| format!("{}: {what}", file.display());
@@ -87,7 +87,7 @@ impl History {
         Ok(())
     }
 
-    /// Two and two become one.
+    /// Merges pairs of entries.
     fn halve(&mut self) -> Result<(), String> {
         let mut halved = Vec::with_capacity(self.intervals.len().div_ceil(2));
         let mut all = std::mem::take(&mut self.intervals).into_iter();
@@ -102,7 +102,7 @@ impl History {
         Ok(())
     }
 
-    /// The bins that hold anything, lowest and highest.
+    /// The lowest and highest bin in use.
     fn range(&self) -> Option<(i32, i32)> {
         let some = || self.intervals.iter().filter(|(_, histogram)| !histogram.is_empty());
         let low = some().map(|(_, histogram)| bin(histogram.min())).min()?;
@@ -142,7 +142,7 @@ impl History {
         Some(heat)
     }
 
-    /// All intervals as one histogram: names of the bins, and a series of how many requests each holds.
+    /// The sum of all intervals: names of the bins, and the number of requests in each.
     pub(super) fn histogram(&self) -> Option<(Vec<String>, Series)> {
         let (low, high) = self.range()?;
         let rows = usize::try_from(high - low).ok()?.saturating_add(1);
@@ -158,7 +158,7 @@ impl History {
     }
 }
 
-/// A log of ours has the same bounds throughout; another's may not, and is widened.
+/// Histograms of other programs may have different bounds.
 fn add(sum: &mut Histogram<u64>, other: &Histogram<u64>) -> Result<(), String> {
     sum.auto(true);
     sum.add(other).map_err(|error| format!("histograms that can't be added: {error}"))
@@ -182,7 +182,7 @@ fn bin(us: u64) -> i32 {
     bin
 }
 
-/// Where a bin begins.
+/// The lower edge of a bin.
 fn edge(bin: i32) -> String {
     let us = (f64::from(bin) / BINS_PER_DOUBLING).exp2();
     let decimals = if us >= 100_000.0 {

@@ -1,4 +1,4 @@
-//! `report.html`: everything in one file that asks nothing of the network and runs no script.
+//! `report.html`: a self-contained page without scripts or network access.
 
 use std::fmt::{self, Write};
 
@@ -74,7 +74,7 @@ fn write_environment(out: &mut String, views: &[CaseView]) -> fmt::Result {
     )
 }
 
-/// The cells of a row before its warnings.
+/// The cells of a row, before the remarks.
 type Cell = (&'static str, fn(&CaseView) -> String);
 
 #[rustfmt::skip]
@@ -121,7 +121,7 @@ fn write_results(out: &mut String, views: &[CaseView]) -> fmt::Result {
     out.write_str("</tbody></table></div></section>")
 }
 
-/// Present where a sweep has varied a number.
+/// Only if a sweep has varied a numeric setting.
 fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
     let rows = scaling::rows(views);
     if rows.is_empty() {
@@ -155,7 +155,7 @@ fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
     out.write_str("</section>")
 }
 
-/// What isn't on the page, and where it is.
+/// Lists the charts that are not on the page.
 fn write_off_page(out: &mut String, charts: &[Chart]) -> fmt::Result {
     let off_page: Vec<&Chart> = charts.iter().filter(|chart| chart.off_page).collect();
     if off_page.is_empty() {
@@ -187,7 +187,7 @@ fn write_table(out: &mut String, chart: &Chart) -> fmt::Result {
     out.write_str("</div></details>")
 }
 
-/// A table whose head is begun: names of columns, then rows that are named by their first cell.
+/// Completes a table: column names, then rows with the first cell as row header.
 fn write_cells(
     out: &mut String,
     header: &[impl AsRef<str>],

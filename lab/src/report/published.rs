@@ -1,19 +1,19 @@
-//! The published results that are drawn behind ours, with the hardware that they hold for.
+//! The published results shown in charts for comparison, with the hardware they were measured on.
 
 use super::chart::{Point, Series};
 use crate::validity::Row;
 use crate::validity::published::{Record, Table};
 
-/// One published table.
+/// A published table.
 struct Source {
     text: &'static str,
-    /// Product and hardware, as the legend says them.
+    /// Product and hardware, for the legend.
     label: &'static str,
-    /// Our scenario, and what the table calls it; empty where the table has one only.
+    /// Our scenario names and the table's; empty if the table has only one scenario.
     scenarios: &'static [(&'static str, &'static str)],
 }
 
-/// Source: lab/published/SOURCE.md, reference/scenarios.md section 7.
+/// Source: lab/published/SOURCE.md.
 #[rustfmt::skip]
 const SOURCES: &[Source] = &[
     Source {
@@ -46,12 +46,12 @@ const SOURCES: &[Source] = &[
     },
 ];
 
-/// A published row in our terms.
+/// A published row, by our scenario names.
 #[derive(Clone, Debug)]
 pub(super) struct PublishedRow {
     pub(super) label: &'static str,
     scenario: &'static str,
-    /// `None` in a table of best rates: the users differ by row.
+    /// `None` in a table of best rates, where the number of users differs by row.
     users: Option<u32>,
     bytes: u64,
     delay_ms: u64,
@@ -59,7 +59,7 @@ pub(super) struct PublishedRow {
     warning: String,
 }
 
-/// Which figure of a published row.
+/// A figure of a published row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PublishedFigure {
     Rate,
@@ -68,13 +68,13 @@ pub(super) enum PublishedFigure {
     Errors,
 }
 
-/// Every published row that our scenarios have a name for.
+/// Every published row that matches one of our scenarios.
 pub(super) fn rows() -> Vec<PublishedRow> {
     SOURCES.iter().flat_map(of_source).collect()
 }
 
 fn of_source(source: &'static Source) -> Vec<PublishedRow> {
-    // They are part of the program, and a test reads them all.
+    // The tables are compiled in, and a test parses all of them.
     let Ok(table) = Table::read(source.text.as_bytes()) else { return Vec::new() };
     let Ok(rows) = table.rows() else { return Vec::new() };
     let in_our_terms = |(record, (_, row)): (&Record, (u64, Row))| {
@@ -96,7 +96,7 @@ fn of_source(source: &'static Source) -> Vec<PublishedRow> {
     table.records.iter().zip(rows).filter_map(in_our_terms).collect()
 }
 
-/// `50`, `50B`, `10KiB`.
+/// Parses `50`, `50B` or `10KiB`.
 fn bytes(cell: &str) -> Option<u64> {
     let (digits, factor) = match (cell.strip_suffix("KiB"), cell.strip_suffix('B')) {
         (Some(digits), _) => (digits, 1_024),
@@ -106,7 +106,7 @@ fn bytes(cell: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// A cell of the matrix; `None` for what the chart's own axis varies.
+/// A cell of the matrix; `None` for the dimension on the chart's axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell<'a> {
     pub(super) scenario: &'a str,
@@ -115,7 +115,7 @@ pub(super) struct Cell<'a> {
     pub(super) delay_ms: u64,
 }
 
-/// The published series for a chart whose categories are `keys` (users or sizes, as `along` says).
+/// The published series for a chart whose categories are `keys` (users or sizes).
 pub(super) fn series(
     rows: &[PublishedRow],
     place: Cell<'_>,
@@ -134,7 +134,7 @@ pub(super) fn series(
     let of_label = |label: &'static str| {
         let points = keys.iter().map(|&key| {
             let at = |row: &&&PublishedRow| match (place.users, place.bytes) {
-                // Along the users: a best rate stands at no count of users, and isn't drawn.
+                // Best rates have no fixed number of users, so they are not drawn on charts by users.
                 (None, _) => row.users.map(u64::from) == Some(key),
                 (Some(_), _) => row.bytes == key,
             };

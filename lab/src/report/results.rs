@@ -1,4 +1,4 @@
-//! Every `result.json` below a folder.
+//! Reading a results folder: every `result.json` below it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::result::CaseResult;
 
-/// One case of a results folder.
+/// A case of a results folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredResult {
     /// The `result.json`.
@@ -15,12 +15,12 @@ pub struct StoredResult {
     pub result: CaseResult,
 }
 
-/// Reads all results below `folder`, in the order of their names, numbers by value: 50 users come before
-/// 100. A link is not followed; a case under way and tries that failed are passed over.
+/// Reads all results below `folder`, sorted by name with numbers by value (50 users before 100). Symbolic
+/// links are not followed; unfinished cases and failed attempts are skipped.
 ///
 /// # Errors
-/// A sentence with the name: a folder or file that can't be read, a file that is no result, nothing found,
-/// or more than [`limits::LAB_TABLE_ROWS_MAX`].
+/// A folder or file cannot be read, a file is invalid, there are no results, or more than
+/// [`limits::LAB_TABLE_ROWS_MAX`].
 pub fn read(folder: &Path) -> Result<Vec<StoredResult>, String> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -52,10 +52,10 @@ pub fn read(folder: &Path) -> Result<Vec<StoredResult>, String> {
         .collect()
 }
 
-/// Those whose case `only` finds, as `penstock lab run --only` does: in `<id>/<repetition>`.
+/// The results whose `<id>/<repetition>` matches `only`, as in `penstock lab run --only`.
 ///
 /// # Errors
-/// A sentence: `only` is no regular expression, or finds nothing.
+/// `only` is not a valid regular expression, or matches nothing.
 pub fn chosen(found: Vec<StoredResult>, only: Option<&str>) -> Result<Vec<StoredResult>, String> {
     let Some(only) = only else { return Ok(found) };
     let pattern = Regex::new(only).map_err(|error| format!("--only: {error}"))?;
@@ -70,15 +70,14 @@ pub fn chosen(found: Vec<StoredResult>, only: Option<&str>) -> Result<Vec<Stored
     Ok(kept)
 }
 
-/// Whether a case's folder is one under way (`1.partial`), or a try that another one followed
-/// (`1.failed-1`).
+/// Whether a folder is an unfinished case (`1.partial`) or a failed attempt (`1.failed-1`).
 fn is_unfinished(name: &str) -> bool {
     let Some((repetition, state)) = name.split_once('.') else { return false };
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     number(repetition) && (state == "partial" || state.strip_prefix("failed-").is_some_and(number))
 }
 
-/// A key that sorts digits by their value, as `sort -V` does.
+/// A sort key that orders digits by value, like `sort -V`.
 #[must_use]
 pub fn natural(text: &str) -> Vec<NaturalKey> {
     let mut parts = Vec::new();
@@ -100,7 +99,7 @@ pub fn natural(text: &str) -> Vec<NaturalKey> {
     parts
 }
 
-/// A run of digits, or of anything else.
+/// A run of digits, or of other characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NaturalKey {
     Number(u64),

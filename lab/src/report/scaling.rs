@@ -1,8 +1,8 @@
-//! How throughput follows a setting that a sweep varies (workers, gateways): the Universal Scalability
-//! Law, fitted to each row of such cases.
+//! Scaling over a swept setting (workers, gateways): the Universal Scalability Law, fitted to each group of
+//! cases.
 //!
-//! Every repetition without a warning is a point; what failed is no throughput. A setting that isn't a
-//! number has no law.
+//! Every repetition without warnings is a point; failed requests do not count as throughput. Settings that
+//! are not numbers are skipped.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::view::{CaseView, size, trimmed};
 use crate::knee::{POINTS_MIN, Usl};
 use crate::result::State;
 
-/// What the columns are.
+/// Column names.
 pub(super) const HEADER: [&str; 8] = [
     "Case",
     "By",
@@ -23,9 +23,9 @@ pub(super) const HEADER: [&str; 8] = [
     "Error of the fit (%)",
 ];
 
-/// One row for each target, scenario, users, size and delay whose sweep has two values or more.
+/// One row per target, scenario, users, size and delay, if the sweep has at least two values.
 pub(super) fn rows(views: &[CaseView]) -> Vec<Vec<String>> {
-    // All points, and those without a warning.
+    // All points, and those without warnings.
     let mut groups: BTreeMap<_, [Vec<(f64, f64)>; 2]> = BTreeMap::new();
     for view in views.iter().filter(|view| view.result().state == State::Measured) {
         if let Some((case, setting, point)) = point(view) {

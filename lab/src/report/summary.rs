@@ -1,10 +1,8 @@
-//! `summary.csv` and `summary.md`: the published columns in the published order and wording, then ours.
+//! `summary.csv` and `summary.md`: the published columns in their published order and wording, then ours.
 //!
-//! The published columns hold what the published pipeline would have made of the same run (whole
-//! milliseconds, two significant digits), so that a row can be laid beside a published one. The same
-//! columns with exact figures follow, marked `exact`, then what only we know, then the warnings.
-//!
-//! Source: reference/scenarios.md sections 4 and 6.
+//! The published columns are computed as in WSO2's pipeline (whole milliseconds, two significant digits), so
+//! that rows can be compared with published ones. They are followed by the same columns with exact figures,
+//! marked `exact`, by columns that only we have, and by the warnings.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -13,14 +11,14 @@ use super::scaling;
 use super::view::{CaseView, size, trimmed};
 use crate::result::{CaseResult, State};
 
-/// What stands where there is no figure, as in the published tables.
+/// Printed for missing figures, as in the published tables.
 const ABSENT: &str = "N/A";
 const MIB: f64 = 1_024.0 * 1_024.0;
 
-/// A column: its name, `{}` for the target's name, and its cell.
+/// A column: its name (`{}` stands for the target's name), and its cell.
 type Column = (&'static str, fn(&CaseView) -> Option<String>);
 
-/// The published columns, in their order.
+/// The published columns in their order.
 #[rustfmt::skip]
 const PUBLISHED: &[Column] = &[
     ("Scenario Name", |view| Some(view.scenario().to_owned())),
@@ -54,7 +52,7 @@ const PUBLISHED: &[Column] = &[
         |view| gc(view, |gc| Some(gc.footprint_after_full_sd_bytes? / MIB))),
 ];
 
-/// The same run, not published, and what only we know.
+/// Our own columns.
 #[rustfmt::skip]
 const OURS: &[Column] = &[
     ("Target", |view| Some(view.target())),
@@ -94,7 +92,7 @@ const OURS: &[Column] = &[
     ("Doubts", |view| Some(view.remarks())),
 ];
 
-/// Columns of the Choreo Connect tables, in their order.
+/// The columns of the Choreo Connect tables in their order.
 #[rustfmt::skip]
 const CHOREO: &[Column] = &[
     ("Concurrent Users", |view| Some(view.result().case.users.to_string())),
@@ -112,7 +110,7 @@ const CHOREO: &[Column] = &[
     ("Doubts", |view| Some(view.remarks())),
 ];
 
-/// The columns that published Markdown shows.
+/// The columns of the published Markdown tables.
 const MARKDOWN: &[&str] = &[
     "Scenario Name",
     "Heap Size",
@@ -127,7 +125,7 @@ const MARKDOWN: &[&str] = &[
     "{} GC Throughput (%)",
     "Average {} Memory Footprint After Full GC (M)",
 ];
-/// Ours beside them.
+/// Our columns of the Markdown tables.
 const MARKDOWN_OURS: &[&str] = &[
     "Target",
     "Repetition",
@@ -140,21 +138,21 @@ const MARKDOWN_OURS: &[&str] = &[
     "Doubts",
 ];
 
-/// `summary.csv`. Lines end as published ones do, in CR LF.
+/// `summary.csv`, with CRLF line ends as in the published files.
 #[must_use]
 pub fn csv(views: &[CaseView]) -> String {
     let columns: Vec<&Column> = PUBLISHED.iter().chain(OURS).collect();
     as_csv(&columns, views)
 }
 
-/// `summary-errors.csv`: the rows in which a request failed.
+/// `summary-errors.csv`: rows with failed requests.
 #[must_use]
 pub fn errors_csv(views: &[CaseView]) -> String {
     let failed = |view: &&CaseView| view.published("errors").is_some_and(|errors| errors > 0.0);
     csv(&views.iter().filter(failed).cloned().collect::<Vec<_>>())
 }
 
-/// `summary-warmup.csv`: the published columns of the requests before the measured time.
+/// `summary-warmup.csv`: the published columns for the warm-up.
 #[must_use]
 pub fn warm_up_csv(views: &[CaseView]) -> String {
     let of_warm_up = |view: &CaseView| {
@@ -170,14 +168,13 @@ pub fn warm_up_csv(views: &[CaseView]) -> String {
     as_csv(&PUBLISHED.iter().chain(OURS.iter().take(2)).collect::<Vec<_>>(), &views)
 }
 
-/// The table in the shape of Choreo Connect's.
+/// The columns of the Choreo Connect tables.
 #[must_use]
 pub fn choreo_csv(views: &[CaseView]) -> String {
     as_csv(&CHOREO.iter().collect::<Vec<_>>(), views)
 }
 
-/// `summary.md`: the published columns with ours beside them, the Choreo Connect shape, and the environment that
-/// it all stands on.
+/// `summary.md`: the published columns and ours, the Choreo Connect columns, and the environment.
 #[must_use]
 pub fn markdown(views: &[CaseView]) -> String {
     let mut out = String::new();
@@ -211,7 +208,7 @@ fn write_markdown(out: &mut String, views: &[CaseView]) -> fmt::Result {
     machines.iter().try_for_each(|line| writeln!(out, "- {line}"))
 }
 
-/// Present where a sweep has varied a number.
+/// Only if a sweep has varied a numeric setting.
 fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
     let rows = scaling::rows(views);
     if rows.is_empty() {
@@ -231,7 +228,7 @@ fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
     Ok(())
 }
 
-/// How many rows there are, and how many may be believed.
+/// The number of cases by state, and those with warnings.
 #[must_use]
 pub fn counts(views: &[CaseView]) -> String {
     let of = |state: State| views.iter().filter(|view| view.result().state == state).count();
@@ -265,7 +262,7 @@ fn as_csv(columns: &[&Column], views: &[CaseView]) -> String {
         csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     let app = app(views);
     let names = columns.iter().map(|(name, _)| name.replace("{}", &app));
-    // Writing to a Vec cannot fail, and all records have as many cells as the names.
+    // Writing to a Vec cannot fail, and all records have the same number of cells.
     let _ = writer.write_record(names);
     for view in views {
         let _ = writer.write_record(columns.iter().map(|column| cell(column, view)));
@@ -295,7 +292,7 @@ fn cell((name, of): &Column, view: &CaseView) -> String {
     of(view).unwrap_or(absent)
 }
 
-/// What `{}` stands for: the target where there is one, since published tables have one product each.
+/// The value of `{}`: the target's name if there is only one, as in published tables.
 fn app(views: &[CaseView]) -> String {
     let mut targets: BTreeSet<&str> = BTreeSet::new();
     targets.extend(views.iter().map(|view| view.result().case.target.as_str()));
@@ -309,7 +306,7 @@ fn escaped(cell: &str) -> String {
     cell.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ")
 }
 
-/// What the published tables print: at most two decimals.
+/// At most two decimals, as in the published tables.
 fn published(view: &CaseView, name: &str) -> Option<String> {
     view.published(name).map(|value| trimmed(value, 2))
 }
@@ -326,7 +323,7 @@ fn gc(view: &CaseView, of: fn(&crate::result::Gc) -> Option<f64>) -> Option<Stri
     view.result().gc.as_ref().and_then(of).map(|value| trimmed(value, 3))
 }
 
-/// As the tables were made: from the figures that are printed, so that readers can check it.
+/// Computed from the printed figures, as in the published tables, so that readers can verify it.
 fn littles_law_of_printed(view: &CaseView) -> Option<String> {
     let rate: f64 = trimmed(view.published("throughput_per_s")?, 1).parse().ok()?;
     let mean: f64 = trimmed(view.published("mean_ms")?, 0).parse().ok()?;
@@ -343,7 +340,7 @@ mod tests {
     use crate::validity::published::Table;
     use serde_json::json;
 
-    /// The header of the published file, and of Choreo Connect's.
+    /// The headers of published files.
     const API_MANAGER: &str = include_str!("../../published/api-manager.csv");
     const CHOREO_CONNECT: &str = include_str!("../../published/choreo-connect-1cpu.csv");
 

@@ -1,4 +1,4 @@
-//! A case as tables and charts see it: its figures with their names, and today's warnings about it.
+//! A case as shown in tables and charts: its figures by name, and its current warnings.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::validity::measured;
 #[derive(Clone, Debug)]
 pub struct CaseView {
     pub found: StoredResult,
-    /// What the checks say today, and what the run could not do.
+    /// Warnings of the current validity checks, and those recorded during the run.
     pub warnings: Vec<Warning>,
 }
 
@@ -26,13 +26,13 @@ impl CaseView {
         &self.found.result
     }
 
-    /// A figure of `load`, exact.
+    /// An exact figure of `load`.
     #[must_use]
     pub fn exact(&self, name: &str) -> Option<f64> {
         self.result().figure(name)
     }
 
-    /// A figure as the published pipeline makes it: whole milliseconds, two significant digits.
+    /// A figure as computed by WSO2's published pipeline.
     #[must_use]
     pub fn published(&self, name: &str) -> Option<f64> {
         self.result().load.get("published")?.get(name).and_then(Value::as_f64)
@@ -49,13 +49,13 @@ impl CaseView {
         self.result().target_use
     }
 
-    /// Whether its figures may be taken at face value.
+    /// Measured, without warnings.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.result().state == State::Measured && self.warnings.is_empty()
     }
 
-    /// What stands beside the row: why there are no figures, or what speaks against them.
+    /// The remarks column: why there are no figures, or the warnings.
     #[must_use]
     pub fn remarks(&self) -> String {
         let result = self.result();
@@ -73,14 +73,14 @@ impl CaseView {
         }
     }
 
-    /// What published tables call the scenario, or the suite.
+    /// The scenario's name in published tables, or else in the suite.
     #[must_use]
     pub fn scenario(&self) -> &str {
         let result = self.result();
         result.scenario_name.as_deref().unwrap_or(&result.case.scenario)
     }
 
-    /// Target, and the setting that a sweep varies.
+    /// The target, with the swept setting.
     #[must_use]
     pub fn target(&self) -> String {
         let case = &self.result().case;
@@ -91,7 +91,7 @@ impl CaseView {
     }
 }
 
-/// `50B`, `1KiB`, `1000B`: sizes as the published tables show them.
+/// Sizes as in the published tables: `50B`, `1KiB`, `1000B`.
 #[must_use]
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
@@ -103,7 +103,7 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// Up to `decimals` decimals, half to even, no zeros at the end.
+/// At most `decimals` decimals, rounded half to even, without trailing zeros.
 #[must_use]
 pub(super) fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");

@@ -1,19 +1,19 @@
-//! A control group (cgroup v2) around one program: CPU quota and memory, as a pod has them.
+//! A control group (cgroup v2) for a program, with CPU quota and memory limit as for a pod.
 //!
-//! It is made below the nearest group, from our own upwards, that passes the controllers on to its
-//! children. Our own seldom does: one that has processes may not (cgroups(7), "no internal processes"),
-//! but for the root.
+//! It is created below the nearest ancestor group that delegates the controllers to its children. Our own
+//! group usually cannot: a group with processes may not delegate (cgroups(7), "no internal processes"),
+//! except for the root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where version 2 is mounted: by itself, or beside version 1.
+/// Mount points of version 2: unified, or hybrid with version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-/// The quota's period, in microseconds; Kubernetes uses the same.
+/// The period of the CPU quota in microseconds, as in Kubernetes.
 const PERIOD_US: f64 = 100_000.0;
 
-/// Removed with its value, once it is empty.
+/// A cgroup; removed on drop, once it is empty.
 #[derive(Debug)]
 pub(crate) struct Group {
     folder: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) struct Group {
 
 impl Group {
     /// # Errors
-    /// A sentence: there is no version 2, or it isn't ours to write, or it has no such controller.
+    /// There is no cgroup v2, it is not writable, or a controller is not available.
     pub(crate) fn create(
         name: &str,
         cpus: Option<f64>,
@@ -35,7 +35,7 @@ impl Group {
         Self::create_in(Path::new(mount), own, name, (cpus, memory_bytes))
     }
 
-    /// `own`: our group, from the mount.
+    /// `own`: our group, relative to the mount point.
     fn create_in(
         mount: &Path,
         own: &str,
@@ -61,7 +61,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Where a process writes its number to be in the group.
+    /// The file that a process writes its PID to in order to join.
     pub(crate) fn procs(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
@@ -73,12 +73,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // One that can't be removed is empty and harms nobody.
+        // A leftover empty group does no harm.
         let _ = fs::remove_dir(&self.folder);
     }
 }
 
-/// The nearest group whose children have all of the controllers `wanted`.
+/// The nearest group whose children have all controllers in `wanted`.
 fn parent(mount: &Path, own: &str, wanted: &[&str]) -> Result<PathBuf, String> {
     let own = mount.join(own);
     let has = |group: &Path, file: &str| {
@@ -89,7 +89,7 @@ fn parent(mount: &Path, own: &str, wanted: &[&str]) -> Result<PathBuf, String> {
     if let Some(group) = upwards().find(|group| has(group, "cgroup.subtree_control")) {
         return Ok(group.to_owned());
     }
-    // Nobody passes them on. Our own may, if it has them to give and the kernel lets it.
+    // No ancestor delegates them. Try to delegate them from our own group.
     let asked: Vec<String> = wanted.iter().map(|name| format!("+{name}")).collect();
     if has(&own, "cgroup.controllers")
         && fs::write(own.join("cgroup.subtree_control"), asked.join(" ")).is_ok()
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// Folders and files as the kernel would show them: group, its controllers, those it passes on.
+    /// A cgroup file system: each group with its controllers, and those it delegates.
     fn tree(groups: &[(&str, &str, &str)]) -> TempDir {
         let mount = TempDir::new().unwrap();
         for (group, controllers, passed_on) in groups {
@@ -177,7 +177,7 @@ mod tests {
         let mut child =
             shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let child = child.as_mut().unwrap();
-        // What comes back comes from the program that has joined.
+        // An echo from `cat` shows that the program has joined the group.
         let (mut into, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         std::io::Write::write_all(&mut into, b"x").unwrap();
         std::io::Read::read_exact(&mut from, &mut [0]).unwrap();

@@ -1,14 +1,14 @@
-//! Which CPUs a part of a measurement may run on.
+//! CPU affinity.
 
 use std::io;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Reads `0`, `2-3` or `0,2-3`.
+/// Parses `0`, `2-3` or `0,2-3`.
 ///
 /// # Errors
-/// A sentence for the user.
+/// A message for the user.
 pub(crate) fn parse(text: &str) -> Result<Vec<usize>, String> {
     let mut cores = Vec::new();
     for piece in text.split(',') {
@@ -29,7 +29,7 @@ pub(crate) fn allowed() -> Vec<usize> {
     (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect()
 }
 
-/// Lets the calling thread, and what it starts from now on, run on `cores` only.
+/// Pins the calling thread, and threads and processes it starts from now on, to `cores`.
 pub(crate) fn pin(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &core in cores {
@@ -38,7 +38,7 @@ pub(crate) fn pin(cores: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
-/// Runs `work` on `cores`: what it starts inherits them.
+/// Runs `work` pinned to `cores`; threads and processes it starts inherit the affinity.
 pub(crate) fn on<T>(cores: &[usize], work: impl FnOnce() -> T) -> io::Result<T> {
     let before = allowed();
     pin(cores)?;

@@ -1,5 +1,4 @@
-//! A target as its file declares it (docs/adding-a-target.md): processes, files, settings, and what it
-//! can do.
+//! A target as defined in its file (docs/adding-a-target.md): processes, files, settings and capabilities.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +10,7 @@ use super::template;
 use crate::suite::definition::SettingValue;
 use crate::suite::source::Source;
 
-/// The targets that come with the lab, by name.
+/// The targets shipped with the lab, by name.
 #[rustfmt::skip]
 pub const SHIPPED: &[(&str, &str)] = &[
     ("backend",           include_str!("../../../suites/targets/backend.toml")),
@@ -23,29 +22,29 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("remote",            include_str!("../../../suites/targets/remote.toml")),
 ];
 
-/// Longest wait for a target to be ready, unless its file says otherwise.
+/// Default time for a target to become ready.
 const READY_S: u64 = 60;
 
-/// What the file says, checked.
+/// A validated target file.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub name: String,
     pub about: String,
-    /// Compared with the `needs` of scenarios.
+    /// Capabilities; compared with the `needs` of scenarios.
     pub can: Vec<String>,
-    /// What it will be able to do, or why not: the word of a need, and a sentence.
+    /// Missing capabilities, each with a reason.
     pub cannot: BTreeMap<String, String>,
-    /// Where requests without TLS go; a template.
+    /// URL for requests without TLS; a template.
     pub url: Option<String>,
-    /// Where requests with TLS go; a template.
+    /// URL for requests with TLS; a template.
     pub url_tls: Option<String>,
     /// Name and default of each setting.
     pub settings: BTreeMap<String, String>,
     pub(crate) parts: BTreeMap<String, TemplatePart>,
     pub processes: Vec<Program>,
-    /// Prints its version, in the first line that is not empty.
+    /// A command that prints the version in its first non-empty line.
     pub version: Vec<String>,
-    /// A JVM's garbage collector log, in the folder of its process.
+    /// The garbage collector log of a JVM, in its process's folder.
     pub gc_log: Option<String>,
     names_backend: bool,
     pub source: Source,
@@ -75,51 +74,51 @@ struct File {
     gc_log: Option<String>,
 }
 
-/// A text that stands in a file only sometimes, or several times: `{{part.NAME}}`.
+/// A text that is inserted conditionally or repeatedly: `{{part.NAME}}`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TemplatePart {
     pub(crate) text: Spanned<String>,
-    /// Stands only where the scenario needs this.
+    /// Insert only if the scenario has this need.
     #[serde(default)]
     pub(crate) needs: Option<String>,
-    /// Stands only where the scenario doesn't need this.
+    /// Insert only if the scenario does not have this need.
     #[serde(default)]
     pub(crate) unless: Option<String>,
-    /// Stands once for each copy of this process.
+    /// Insert once for each copy of this process.
     #[serde(default)]
     pub(crate) each: Option<String>,
 }
 
-/// A program of the target. They start in order, each once the one before is ready.
+/// A process of the target. Processes start in order, each when the previous one is ready.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
     pub name: String,
     /// Program and arguments; templates.
     pub command: Vec<Spanned<String>>,
-    /// How many of it; a number or a setting's `{{name}}`.
+    /// Number of copies: a number, or a setting as `{{name}}`.
     #[serde(default)]
     pub copies: Option<Spanned<String>>,
-    /// A free port of 127.0.0.1 is picked for each name.
+    /// Names of ports; a free port of 127.0.0.1 is chosen for each.
     #[serde(default)]
     pub ports: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, Spanned<String>>,
-    /// Files in its folder, by path; templates.
+    /// Files in the process's folder by path; templates.
     #[serde(default)]
     pub files: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     pub ready: Ready,
     #[serde(default)]
     pub stop: StopBy,
-    /// `target` or `helper`: which limits and which cores are its.
+    /// Selects the limits and CPUs that apply: `target` or `helper`.
     #[serde(default)]
     pub role: Role,
-    /// CPUs' worth of time, unless the suite limits its role.
+    /// CPU quota, unless the suite limits the role.
     #[serde(default)]
     pub cpus: Option<Spanned<f64>>,
-    /// Such as `500MiB`, unless the suite limits its role.
+    /// Memory limit such as `500MiB`, unless the suite limits the role.
     #[serde(default)]
     pub memory: Option<Spanned<String>>,
 }
@@ -132,13 +131,13 @@ pub enum Role {
     Helper,
 }
 
-/// How a program shows that it is ready. All of its ports accept connections first, whatever this says.
+/// When a process counts as ready, in addition to accepting connections on all of its ports.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ready {
-    /// This URL answers with 200; a template, `http` only.
+    /// A URL that must respond with 200; a template, `http` only.
     pub url: Option<Spanned<String>>,
-    /// Longest wait.
+    /// Time limit in seconds.
     pub within_s: u64,
 }
 
@@ -148,7 +147,7 @@ impl Default for Ready {
     }
 }
 
-/// How a program is asked to end; after 20 s it is killed.
+/// The signal that asks a process to end; it is killed 20 s later.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopBy {
@@ -159,10 +158,11 @@ pub enum StopBy {
     Kill,
 }
 
-/// The target called `name`: a path from `folder`, a file of `folder`'s `targets/`, or a shipped one.
+/// The target `name`: a path relative to `folder`, a file in `folder`'s `targets/`, or a shipped target.
+/// `None` if there is none.
 ///
 /// # Errors
-/// Its file can't be read or used; `None` where there is none.
+/// The file cannot be read, or is invalid.
 pub fn find(name: &str, folder: &Path) -> Result<Option<Target>, String> {
     let own = folder.join("targets").join(format!("{name}.toml"));
     let path = if name.ends_with(".toml") { folder.join(name) } else { own };
@@ -177,7 +177,7 @@ pub fn find(name: &str, folder: &Path) -> Result<Option<Target>, String> {
 
 impl Target {
     /// # Errors
-    /// A sentence with file, line, column, and the nearest valid name.
+    /// A diagnostic with file, line, column, and the nearest valid name.
     pub fn from_source(source: Source) -> Result<Self, String> {
         let file: File = source.parse()?;
         let told = |text: String| format!("{}: error: {text}", source.name.display());
@@ -217,14 +217,14 @@ impl Target {
         })
     }
 
-    /// Whether anything in its file says where the lab's backend is. Otherwise it forwards to another
-    /// one, unless it was told by hand.
+    /// Whether the file refers to the lab's backend. Otherwise the target uses another backend, unless it was
+    /// configured manually.
     #[must_use]
     pub fn names_backend(&self) -> bool {
         self.names_backend
     }
 
-    /// Whether a suite's list of heaps is for it.
+    /// Whether the suite's heap sizes apply.
     #[must_use]
     pub fn has_heap(&self) -> bool {
         self.settings.contains_key("heap")

@@ -1,36 +1,35 @@
-//! Whose the CPU time was: of the whole machine, and of the CPUs that a part of the measurement is pinned
-//! to. Pure.
+//! CPU time used by others, on the whole machine and on the CPUs that a part of the measurement is pinned to.
+//! Pure.
 //!
-//! On 32 CPUs somebody who holds the target's only one takes 3 % of the machine's time, and all of the
-//! target's.
+//! On 32 CPUs, another process that fully uses the target's only CPU takes just 3 % of the machine's time,
+//! but all of the target's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::proc::{CpuTime, MachineTime};
 
-/// The kernel finds out whose a CPU's time is by looking each tick.
+/// The kernel accounts CPU time by sampling once per tick.
 const TICK_US: f64 = 10_000.0;
 
-/// What a part used meanwhile, and the CPUs that it is pinned to; `None`: it may run on any.
+/// CPU time used by a part, and the CPUs it is pinned to; `None`: not pinned.
 #[derive(Clone, Debug)]
 pub(crate) struct PartUsage {
     pub(crate) used_us: u64,
     pub(crate) cores: Option<Vec<usize>>,
 }
 
-/// In percent: of the time of all CPUs, and of the pinned ones.
+/// CPU time lost to others in percent, of all CPUs and of pinned ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Interference {
     pub(crate) steal: f64,
     pub(crate) other: f64,
     /// Of the CPU that lost most.
     pub(crate) pinned_steal: f64,
-    /// Of the CPUs that lost most, among those that parts are pinned to together. Zero where one of the
-    /// parts may run anywhere.
+    /// Of the group of pinned CPUs that lost most. 0 if any part is not pinned.
     pub(crate) pinned_other: f64,
 }
 
-/// `meanwhile` is the machine's time, `parts` are all that took part.
+/// `meanwhile`: CPU time of the machine. `parts`: everything that belongs to the measurement.
 pub(crate) fn others(meanwhile: &MachineTime, parts: &[PartUsage]) -> Interference {
     let ours_us: u64 = parts.iter().map(|part| part.used_us).sum();
     let all = meanwhile.all;
@@ -39,7 +38,7 @@ pub(crate) fn others(meanwhile: &MachineTime, parts: &[PartUsage]) -> Interferen
     };
     let pinned_other = groups(parts).into_iter().map(|group| {
         let time = pinned(&group.cores).into_iter().fold(CpuTime::default(), CpuTime::plus);
-        // Twice the deviation of as many looks: what chance alone may have given to others.
+        // Two standard deviations of the tick sampling: this much may be noise.
         let chance_us = (time.all_us as f64 * TICK_US).sqrt();
         let other_us = time.processes_us.saturating_sub(group.used_us) as f64 - chance_us;
         percent(other_us.max(0.0), time.all_us)
@@ -56,7 +55,7 @@ pub(crate) fn others(meanwhile: &MachineTime, parts: &[PartUsage]) -> Interferen
     }
 }
 
-/// Parts that share CPUs, and what they used together.
+/// Parts that share CPUs, and their total CPU time.
 struct Group {
     cores: BTreeSet<usize>,
     used_us: u64,
@@ -65,7 +64,7 @@ struct Group {
 fn groups(parts: &[PartUsage]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for part in parts {
-        // On whichever CPU it was, that one's time can't be told apart.
+        // A part that is not pinned may have run on any CPU.
         let Some(cores) = &part.cores else { return Vec::new() };
         let mut joined = Group { cores: cores.iter().copied().collect(), used_us: part.used_us };
         groups.retain(|other| {
@@ -86,7 +85,7 @@ fn percent(part_us: f64, all_us: u64) -> f64 {
 }
 
 impl MachineTime {
-    /// From `earlier` until this.
+    /// The difference since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let cpus: BTreeMap<usize, CpuTime> = self
             .cpus
@@ -103,7 +102,7 @@ mod tests {
 
     const SECOND_US: u64 = 1_000_000;
 
-    /// 32 CPUs for 10 s; the target's is number 1, generator and backend share 0.
+    /// 32 CPUs for 10 s; the target is pinned to CPU 1, generator and backend share CPU 0.
     fn check(change: impl Fn(&mut MachineTime), expect: impl Fn(Interference) -> bool) {
         let idle = CpuTime { all_us: 10 * SECOND_US, ..CpuTime::default() };
         let mut machine = MachineTime {
@@ -138,7 +137,7 @@ mod tests {
         check(more(1, 4 * SECOND_US), seen);
         check(more(0, 4 * SECOND_US), seen);
         check(more(7, 4 * SECOND_US), |o| o.other > 1.0 && o.pinned_other == 0.0);
-        // What ticks may make of nothing is nobody's.
+        // Within the noise of tick sampling.
         check(more(1, SECOND_US / 4), |o| o.pinned_other == 0.0);
     }
 

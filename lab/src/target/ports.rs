@@ -1,19 +1,19 @@
-//! PortCounter that outgoing connections hold: in use, or waiting after their close. Source: proc(5).
+//! Ephemeral ports in use by outgoing connections, including those in TIME_WAIT. Source: proc(5).
 //!
-//! The kernel gives a port again for another destination, so what runs out is the ports towards one. On
-//! loopback both ends of a connection are here; the end that was called has no such port.
+//! The kernel reuses a port for a different destination, so ports run out per destination. On loopback, both
+//! ends of a connection are listed; only the connecting end uses an ephemeral port.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::ops::RangeInclusive;
 
-/// Counts again when there are so many more sockets, in eighths, or after so many countdown: a table of all
-/// connections isn't read for nothing.
+/// The connection table is read again when the number of sockets has grown by this factor (in eighths), or
+/// after this many calls.
 const GROWTH_EIGHTHS: u64 = 9;
 const COUNT_EVERY: u32 = 16;
 
-/// Counts now and then.
+/// Counts ports, reading the connection table only occasionally.
 #[derive(Debug, Default)]
 pub(crate) struct PortCounter {
     sockets: u64,
@@ -22,7 +22,7 @@ pub(crate) struct PortCounter {
 }
 
 impl PortCounter {
-    /// PortCounter towards the destination that has most, as far as is known.
+    /// Ports in use towards the destination with the most, as of the last count.
     pub(crate) fn count(&mut self) -> u64 {
         let sockets = sockets();
         if self.countdown == 0 || sockets * 8 > self.sockets * GROWTH_EIGHTHS {
@@ -34,12 +34,12 @@ impl PortCounter {
     }
 }
 
-/// PortCounter that the kernel gives to outgoing connections.
+/// The ephemeral port range.
 pub(crate) fn available() -> RangeInclusive<u16> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut ends = text.split_ascii_whitespace().filter_map(|word| word.parse::<u16>().ok());
     let ends = ends.next().zip(ends.next());
-    // Empty where it isn't known.
+    // An empty range if unknown.
     ends.map_or(RangeInclusive::new(1, 0), |(first, last)| first..=last)
 }
 
@@ -48,7 +48,7 @@ fn in_use(available: &RangeInclusive<u16>) -> u64 {
     tables.map(|table| most(BufReader::new(table), available)).max().unwrap_or(0)
 }
 
-/// Most ports towards one destination in a table of the kernel's.
+/// The largest number of ports towards one destination in a kernel table.
 fn most(table: impl BufRead, available: &RangeInclusive<u16>) -> u64 {
     let mut towards: HashMap<(u128, u128, u16), u64> = HashMap::new();
     for line in table.lines().map_while(Result::ok) {
@@ -64,13 +64,13 @@ fn most(table: impl BufRead, available: &RangeInclusive<u16>) -> u64 {
     towards.into_values().max().unwrap_or(0)
 }
 
-/// `0100007F:1F90`: address and port. The heading has none.
+/// Parses `0100007F:1F90`: address and port. The header line has none.
 fn end(text: &str) -> Option<(u128, u16)> {
     let (address, port) = text.split_once(':')?;
     Some((u128::from_str_radix(address, 16).ok()?, u16::from_str_radix(port, 16).ok()?))
 }
 
-/// TCP sockets, whatever they are for.
+/// The number of TCP sockets.
 fn sockets() -> u64 {
     let text = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("TCP:")).unwrap_or_default();
@@ -111,7 +111,7 @@ mod tests {
             .map(|_| (TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
             .collect();
         let table = fs::read_to_string("/proc/net/tcp").unwrap();
-        // Others may be connected to somewhere meanwhile; to this listener nobody is.
+        // Other tests may open connections, but not to this listener.
         let port = format!(":{:04X} ", address.port());
         let ours: Vec<&str> = table.lines().filter(|line| line.contains(&port)).collect();
         assert_eq!(ours.len(), 2 * CONNECTIONS + 1);

@@ -1,5 +1,5 @@
-//! A program that a measurement starts: on its cores, within its limits, in a process group of its
-//! own, so that Ctrl-C is ours to handle; ended with its value.
+//! A program started for a measurement: pinned, limited, in its own process group (so that Ctrl-C is handled
+//! by us only), and ended on drop.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -36,7 +36,7 @@ pub(crate) struct ProcessSpec<'s> {
     pub(crate) cpus: Option<f64>,
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) stop: StopBy,
-    /// Sees to its end when this process is killed.
+    /// Kills the program if this process dies.
     pub(crate) reaper: Option<&'s Reaper>,
 }
 
@@ -47,18 +47,18 @@ pub(crate) struct Process {
     child: Child,
     log: PathBuf,
     stop: StopBy,
-    /// Removed when the program has ended.
+    /// Removed after the program has ended.
     _group: Option<Group>,
     _guard: Option<Guard>,
-    /// What could not be done as it was asked.
+    /// Limits that could not be applied as requested.
     pub(crate) warnings: Vec<String>,
-    /// What it is limited to, a sentence each.
+    /// Limits that were applied, one sentence each.
     pub(crate) limits: Vec<String>,
 }
 
 impl Process {
     /// # Errors
-    /// A sentence: there is no such program, or its log can't be written.
+    /// The program does not exist, or its log cannot be written.
     pub(crate) fn start(start: ProcessSpec<'_>) -> Result<Self, String> {
         let name = start.name.to_owned();
         let told = |error: std::io::Error| format!("{name}: {error}");
@@ -93,10 +93,11 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until something accepts at each of `ports` of 127.0.0.1, and `url` answers with 200.
+    /// Waits until all of `ports` on 127.0.0.1 accept connections and `url` responds with 200.
     ///
     /// # Errors
-    /// It ended, took longer than `within`, or the wait was stopped; with the end of its log.
+    /// The program ended, was not ready `within` the time limit, or the wait was stopped. Includes the end of
+    /// the log.
     pub(crate) fn wait_until_ready(
         &mut self,
         ports: &[u16],
@@ -123,7 +124,7 @@ impl Process {
         Ok(())
     }
 
-    /// Whether it ended by itself, and what it said last.
+    /// If the program has ended by itself: its status, and the end of its log.
     pub(crate) fn broken(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok().flatten()?;
         Some(format!("{} ended during the case: {status}\n{}", self.name, self.log_tail()))
@@ -154,14 +155,14 @@ impl Drop for Process {
             }
             pause();
         }
-        // Children that outlived it, and itself if it didn't listen. The group is its own since the
-        // start; nobody else is in it.
+        // Kills remaining children, and the program itself if it ignored the signal. The process group
+        // contains nothing else.
         let _ = killpg(pid, Signal::SIGKILL);
         let _ = self.child.wait();
     }
 }
 
-/// How the limits are put on: a group of the kernel's where there is one, else what a shell can do.
+/// How limits are applied: by a cgroup if possible, otherwise by the shell.
 struct Restrictions {
     script: String,
     cores: Option<Vec<usize>>,
@@ -204,13 +205,13 @@ impl Restrictions {
 
     fn by_group(&mut self, start: &ProcessSpec<'_>, group: Group) {
         let procs = group.procs().display().to_string().replace('\'', "'\\''");
-        // A program that could not join would run without its limits, and the result would say otherwise.
+        // Without this, a program that fails to join would run without limits.
         self.script.push_str(&format!("echo $$ >'{procs}' || exit 125\n"));
         self.group = Some(group);
         self.limits.push(format!("{}: {} by cgroup", start.name, told(start)));
     }
 
-    /// Memory: the data that the process may have. CPU: as many whole CPUs as the limit needs.
+    /// Memory: limits the data segment. CPU: pins to as many whole CPUs as needed.
     fn by_shell(&mut self, start: &ProcessSpec<'_>, reason: &str) {
         let name = start.name;
         if let Some(bytes) = start.memory_bytes {
@@ -235,7 +236,7 @@ fn told(start: &ProcessSpec<'_>) -> String {
     cpus.into_iter().chain(memory).collect::<Vec<_>>().join(" and ")
 }
 
-/// Whether the shell would find it.
+/// Whether the shell would find the program.
 pub(crate) fn exists(program: &str) -> bool {
     if program.contains('/') {
         return Path::new(program).is_file();
@@ -244,7 +245,7 @@ pub(crate) fn exists(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// The first line that a command prints, on either stream.
+/// The first non-empty line that a command prints to stdout or stderr.
 pub(crate) fn first_line(command: &[String]) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
@@ -253,7 +254,7 @@ pub(crate) fn first_line(command: &[String]) -> Option<String> {
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
-/// A port of 127.0.0.1 that nobody listens on now.
+/// An unused port of 127.0.0.1.
 pub(crate) fn free_port() -> Result<u16, String> {
     TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())
@@ -261,13 +262,13 @@ pub(crate) fn free_port() -> Result<u16, String> {
         .map_err(|error| format!("no free port: {error}"))
 }
 
-/// Programs don't tell when they listen or end: they have to be asked again.
+/// There is no notification when a program starts listening or ends, so both are polled.
 #[allow(clippy::disallowed_methods, reason = "no worker: the thread that runs a suite")]
 fn pause() {
     thread::sleep(POLL);
 }
 
-/// Whether an `http://host:port/path` answers with 200.
+/// Whether `http://host:port/path` responds with 200.
 fn answers(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return false };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));

@@ -1,9 +1,9 @@
-//! Ends what a run started when the run is killed and can't do so itself.
+//! Kills the processes started by a run if the run itself is killed.
 //!
-//! A shell that waits for its input to end, which the kernel sees to whatever becomes of this process.
-//! Until then it is told who began and who ended; afterwards it kills the groups of those that are left.
-//! (The kernel's own way, a signal at the parent's death, is taken away by some programs, doesn't reach
-//! their children, and follows the thread that started them instead of the process.)
+//! A shell reads from a pipe until it is closed, which the kernel does however this process ends. Until then
+//! it is notified of started and ended process groups; afterwards it kills those that are left.
+//! (PR_SET_PDEATHSIG would not work: some programs reset it, it does not apply to their children, and it is
+//! tied to the thread that started them instead of the process.)
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -26,11 +26,11 @@ for group in $groups; do
 done
 "#;
 
-/// The shell. It lives as long as this, or any [`Guard`] of it.
+/// The shell. Lives as long as this value, or any [`Guard`] of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Reaper(Arc<Mutex<Shell>>);
 
-/// One process group that is to end with this process. Dropped: it has ended already.
+/// A process group that is killed if this process dies. Dropped when the group has ended.
 #[derive(Debug)]
 pub(crate) struct Guard {
     reaper: Reaper,
@@ -48,7 +48,8 @@ impl Reaper {
     /// There is no shell.
     pub(crate) fn start() -> io::Result<Self> {
         let mut command = Command::new("sh");
-        // A group of its own, so that Ctrl-C doesn't reach it; no folder that it would hold.
+        // Its own process group, so that Ctrl-C does not reach it; `/`, so that it does not keep a folder
+        // busy.
         command.args(["-c", SCRIPT]).process_group(0).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn()?;
@@ -56,7 +57,7 @@ impl Reaper {
         Ok(Self(Arc::new(Mutex::new(Shell { child, told }))))
     }
 
-    /// `group` ends with this process, or with the guard.
+    /// Registers `group` until the guard is dropped.
     pub(crate) fn watch(&self, group: u32) -> Guard {
         self.tell("began", group);
         Guard { reaper: self.clone(), group }
@@ -64,7 +65,7 @@ impl Reaper {
 
     fn tell(&self, what: &str, group: u32) {
         let mut shell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without it a run is no worse than it was.
+        // A failure only means that the group is not killed if this process dies.
         let _ =
             shell.told.as_mut().map(|told| told.write_all(format!("{what} {group}\n").as_bytes()));
     }
@@ -96,7 +97,7 @@ mod tests {
         let [mut ended, mut left, mut other] = [start(), start(), start()];
         drop(reaper.watch(ended.id()));
         let guard = reaper.watch(left.id());
-        // As when this process is killed: nobody says that it ended.
+        // Simulates the death of this process: the group is never unregistered.
         reaper.0.lock().unwrap().told = None;
         assert_eq!(left.wait().unwrap().signal(), Some(9));
         drop((guard, reaper));

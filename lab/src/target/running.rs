@@ -1,4 +1,4 @@
-//! A target that runs: its processes, where it listens, what it is limited to.
+//! A running target: its processes, URLs and limits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,25 +13,25 @@ use crate::load::Stop;
 use crate::suite::definition::Limit;
 use crate::suite::source::parse_bytes;
 
-/// What a target is started with.
+/// How to start a target.
 pub(crate) struct TargetStart<'a> {
     pub(crate) target: &'a Target,
-    /// What the scenario needs: it decides the parts of the configuration.
+    /// The scenario's needs, which select parts of the configuration.
     pub(crate) needs: &'a [String],
-    /// The values of `template::BUILT_IN`, `folder` and `copy` excepted.
+    /// The values of `template::BUILT_IN`, except `folder` and `copy`.
     pub(crate) built_in: &'a Values,
-    /// Settings that differ from the target ones.
+    /// Settings that differ from the target's defaults.
     pub(crate) settings: &'a Values,
-    /// Where it may write: it is made.
+    /// The target's folder; created if missing.
     pub(crate) folder: &'a Path,
-    /// By role.
+    /// CPUs and limits by role.
     pub(crate) cores: &'a dyn Fn(Role) -> Option<Vec<usize>>,
     pub(crate) limits: &'a dyn Fn(Role) -> Limit,
     pub(crate) stop: &'a Stop,
     pub(crate) reaper: &'a Reaper,
 }
 
-/// Ends with its value, the last started first.
+/// Ends its processes on drop, in reverse order.
 #[derive(Debug)]
 pub(crate) struct Running {
     processes: Vec<(Role, Process)>,
@@ -45,7 +45,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// # Errors
-    /// A sentence: what can't be written or started, or isn't ready in its time.
+    /// A file cannot be written, or a process cannot be started or is not ready in time.
     pub(crate) fn start(start: &TargetStart<'_>) -> Result<Self, String> {
         let target = start.target;
         let mut values = start.built_in.clone();
@@ -138,13 +138,13 @@ impl Running {
         Ok(())
     }
 
-    /// A helper's use isn't the target's.
+    /// The processes with this role: a helper's resource use is not the target's.
     pub(crate) fn pids(&self, role: Role) -> Vec<u32> {
         let of = self.processes.iter().filter(|(its, _)| *its == role);
         of.map(|(_, process)| process.pid()).collect()
     }
 
-    /// Whether a process ended by itself, and what it said last.
+    /// If a process has ended by itself: its status, and the end of its log.
     pub(crate) fn broken(&mut self) -> Option<String> {
         self.processes.iter_mut().find_map(|(_, process)| process.broken())
     }
@@ -161,7 +161,7 @@ fn is_own(target: &Target, process: &str, name: &str) -> bool {
     program.is_some_and(|program| program.ports.iter().any(|port| port == name))
 }
 
-/// What a process calls `http`, the others call `gateway.http`: the first copy's.
+/// Makes a process's port `http` available to the others as `gateway.http` (of the first copy).
 fn name_ports(target: &Target, copies: &Copies, values: &mut Values) {
     for (process, all) in copies {
         for (name, value) in all.first().into_iter().flatten() {
@@ -175,7 +175,7 @@ fn name_ports(target: &Target, copies: &Copies, values: &mut Values) {
 /// The values of each copy of each process.
 type Copies = BTreeMap<String, Vec<Values>>;
 
-/// What a copy of a process has for itself.
+/// Returns the values specific to a copy.
 type Own<'o> = &'o dyn Fn(&Program, u32) -> Result<Values, String>;
 
 fn copies(
@@ -218,11 +218,11 @@ fn own_values(folder: &Path, program: &Program, copy: u32) -> Result<Values, Str
     Ok(own)
 }
 
-/// Commands, environment, files and URLs of a target as [`Running::start`] fills them, with what differs
-/// from run to run (ports, folders, keys) left as `{{name}}`.
+/// The texts of a target as filled by [`Running::start`] (commands, environment, files, URLs), with values
+/// that differ from run to run (ports, folders, keys) left as `{{name}}`.
 ///
 /// # Errors
-/// A template that can't be filled.
+/// A template cannot be filled.
 pub(crate) fn rendered(
     target: &Target,
     needs: &[String],

@@ -1,7 +1,7 @@
-//! Looks at the processes of a measurement, and at the machine, while it runs.
+//! Samples resource use of the processes of a measurement, and of the machine, while it runs.
 //!
-//! A thread samples every [`EVERY`]; afterwards the samples within the measured time count. CPU time comes in
-//! hundredths of a second, so that a second's measurement is good to a few percent.
+//! A thread takes a sample every [`EVERY`]; at the end, the samples within the measured time are evaluated.
+//! CPU time has a resolution of 10 ms, so a measurement of one second is accurate to a few percent.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -19,7 +19,7 @@ use crate::result::{Environment, Use};
 
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Whose use is looked at.
+/// The processes to watch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
     pub(crate) target: WatchedGroup,
@@ -29,14 +29,14 @@ pub(crate) struct Watched {
     pub(crate) generator_cores: Option<Vec<usize>>,
 }
 
-/// Some processes, none if there are no such, and the CPUs that they were pinned to.
+/// Processes with the same role (possibly none), and the CPUs that they are pinned to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchedGroup {
     pub(crate) pids: Vec<u32>,
     pub(crate) cores: Option<Vec<usize>>,
 }
 
-/// What was found over the measured time.
+/// Resource use over the measured time.
 #[derive(Debug, Default)]
 pub(crate) struct Sampled {
     pub(crate) target: Option<Use>,
@@ -66,7 +66,7 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     pub(crate) fn start(watched: &Watched) -> Self {
-        // As the load would do a moment later: until then its limit is another one.
+        // The generator would raise the limit a moment later; samples before that would show a lower one.
         machine::raise_open_files();
         let clock = SystemClock::new();
         let Watched { target, backend, helper, generator_cores } = watched.clone();
@@ -78,12 +78,12 @@ impl Sampler {
         Self { clock, stop, thread, parts }
     }
 
-    /// Microseconds since the start, the clock of [`Sampler::finish`].
+    /// Microseconds since the start, on the clock used by [`Sampler::finish`].
     pub(crate) fn now_us(&self) -> u64 {
         self.clock.now_us()
     }
 
-    /// Counts the samples from `from_us` to `until_us`; `rate_per_s` turns time into requests.
+    /// Evaluates the samples from `from_us` to `until_us`; `rate_per_s` converts time to requests.
     pub(crate) fn finish(self, from_us: u64, until_us: u64, rate_per_s: f64) -> Sampled {
         drop(self.stop);
         let samples = self.thread.join().unwrap_or_default();
@@ -126,7 +126,7 @@ impl Sampler {
     }
 }
 
-/// What each part that is there used between two samples.
+/// CPU time of each watched group between two samples.
 fn shares_of(
     parts: &[WatchedGroup; PARTS],
     first: &UsageSample,
@@ -151,13 +151,13 @@ fn sample_until_stopped(
     let mut families = [const { Vec::new() }; PARTS];
     let mut ports = PortCounter::default();
     while samples.len() < limits::LAB_LOOKS_MAX {
-        // Who belongs to whom changes seldom, and finding out reads all of /proc.
+        // Reading all of /proc is expensive, and process trees change rarely.
         if samples.len() % 16 == 0 {
             families = roots.each_ref().map(|roots| match roots.as_slice() {
                 [] => Vec::new(),
                 roots => proc::families(roots),
             });
-            // The generator started the others: they are no part of it.
+            // The generator is the parent of the others, which must not be counted as part of it.
             families[PARTS - 1].truncate(1);
         }
         samples.push(UsageSample {
@@ -173,7 +173,7 @@ fn sample_until_stopped(
     samples
 }
 
-/// `None` where nobody was watched, or too short to say.
+/// `None` if nothing was watched or the time is too short.
 fn used(samples: &[UsageSample], part: usize, rate_per_s: f64) -> Option<Use> {
     let of = |sample_until_stopped: &UsageSample| {
         sample_until_stopped.parts.get(part).copied().unwrap_or_default()
@@ -203,7 +203,7 @@ fn used(samples: &[UsageSample], part: usize, rate_per_s: f64) -> Option<Use> {
     })
 }
 
-/// How far the wall clock moved against the monotonic one since `since` was made.
+/// Change of the wall clock relative to the monotonic clock since `since` was created.
 fn clock_step_us(since: &SystemClock) -> i64 {
     let now = SystemClock::new();
     let mono_us = since.now().mono_us;

@@ -1,5 +1,5 @@
-//! Templates of targets: `{{name}}` stands for a value. No loops and no conditions but those of
-//! `[part.NAME]`: a configuration should look like the program's own.
+//! Templates of targets: `{{name}}` is replaced by a value. There are no loops or conditions except
+//! `[part.NAME]`, so that a configuration looks like the program's own.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::definition::TemplatePart;
 use crate::suite::source::Source;
 
-/// The names that every template may use.
+/// The names available to every template.
 pub(crate) const BUILT_IN: &[&str] = &[
     "penstock",     // the program that runs the lab
     "folder",       // the process's own, absolute
@@ -26,11 +26,11 @@ pub(crate) const BUILT_IN: &[&str] = &[
 
 pub(crate) type Values = BTreeMap<String, String>;
 
-/// What a template is filled from.
+/// The values for filling a template.
 pub(crate) struct TemplateContext<'f> {
     pub(crate) values: &'f Values,
     pub(crate) parts: &'f BTreeMap<String, TemplatePart>,
-    /// What the scenario needs.
+    /// The scenario's needs.
     pub(crate) needs: &'f [String],
     /// The values of each copy of each process.
     pub(crate) copies: &'f BTreeMap<String, Vec<Values>>,
@@ -38,7 +38,7 @@ pub(crate) struct TemplateContext<'f> {
 
 impl TemplateContext<'_> {
     /// # Errors
-    /// A name without a value; [`check`] has seen to it that none is left but by a mistake of ours.
+    /// A name without a value. [`check`] has ruled this out for names in the file.
     pub(crate) fn fill(&self, template: &str) -> Result<String, String> {
         self.fill_with(template, self.values)
     }
@@ -84,7 +84,7 @@ fn value<'v>(values: &'v Values, name: &str) -> Result<&'v str, String> {
     values.get(name).map(String::as_str).ok_or_else(|| format!("`{{{{{name}}}}}` has no value"))
 }
 
-/// Refuses names that nothing stands for, in any of `texts`.
+/// Rejects unknown names in `texts`.
 pub(crate) fn check(
     source: &Source,
     names: &[String],
@@ -107,7 +107,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Whether `template` asks for the value `name`.
+/// Whether `template` uses the value `name`.
 pub(crate) fn uses(template: &str, name: &str) -> bool {
     pieces(template).any(|piece| matches!(piece, Piece::Name(found) if found == name))
 }
@@ -117,7 +117,7 @@ enum Piece<'t> {
     Name(&'t str),
 }
 
-/// Braces that hold anything but a name are text: many configurations use them.
+/// Braces around anything but a name are left unchanged: many configuration formats use them.
 fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let mut rest = template;

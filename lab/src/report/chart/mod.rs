@@ -1,4 +1,4 @@
-//! A chart as data, and the same as an SVG picture and as a table: whoever can't see one reads the other.
+//! A chart as data, rendered as an SVG image and as an equivalent table.
 //!
 //! Architecture invariant: pure. The same chart gives the same bytes.
 
@@ -8,27 +8,27 @@ mod svg;
 pub use svg::Setting;
 pub(super) use svg::{escaped, page_style};
 
-/// One picture.
+/// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// Stable, of letters, digits and dashes: a file's name and an element's id.
+    /// Stable id of letters, digits and dashes; used as file name and element id.
     pub id: String,
     pub title: String,
-    /// What the categories are: `users`, `message size`.
+    /// Name of the category axis: `users`, `message size`.
     pub x_name: String,
-    /// What the values are, with their unit.
+    /// Name of the value axis, with the unit.
     pub y_name: String,
     pub plot: Plot,
-    /// Printed below picture and table.
+    /// Printed below image and table.
     pub note: String,
-    /// In a file of its own only: the page names it.
+    /// Written to a file only; the page lists its name.
     pub off_page: bool,
 }
 
-/// What is drawn.
+/// The kind of chart, with its data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plot {
-    /// One point per category and series, joined.
+    /// One point per category and series, connected.
     Lines { categories: Vec<String>, series: Vec<Series> },
     /// One bar per category and series.
     Bars { categories: Vec<String>, series: Vec<Series> },
@@ -36,23 +36,23 @@ pub enum Plot {
     Heat(Heat),
 }
 
-/// Values with one name, one per category.
+/// A named list of values, one per category.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     pub name: String,
     pub points: Vec<Option<Point>>,
-    /// A published result: drawn behind, in grey.
+    /// A published result: drawn in the background, in grey.
     pub published: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     pub value: f64,
-    /// What speaks against it; empty where nothing does.
+    /// The warnings; empty if there are none.
     pub warning: String,
 }
 
-/// A heat map: how many requests took how long, when.
+/// A heat map: number of requests by time and latency.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Heat {
     /// Names of the columns, such as `12 s`.
@@ -61,7 +61,7 @@ pub struct Heat {
     pub rows: Vec<String>,
     /// Counts: `cells[column][row]`.
     pub cells: Vec<Vec<u64>>,
-    /// The same for readers of the table: a header, and a line per column.
+    /// The equivalent table: a header, and a line per column.
     pub header: Vec<String>,
     pub table: Vec<Vec<String>>,
 }
@@ -74,13 +74,13 @@ impl Point {
 }
 
 impl Chart {
-    /// The picture; `setting` says where it stands.
+    /// The image; `setting` says where it will be used.
     #[must_use]
     pub fn svg(&self, setting: Setting) -> String {
         svg::draw(self, setting)
     }
 
-    /// The same figures: a header, and the rows. A warning stands in its cell.
+    /// The equivalent table: header and rows, with warnings in their cells.
     #[must_use]
     pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let (categories, series) = match &self.plot {
@@ -99,7 +99,7 @@ impl Chart {
         (header, rows.collect())
     }
 
-    /// The picture in words, for those who hear it: its extremes by series.
+    /// A text description for screen readers: the extremes of each series.
     #[must_use]
     pub fn description(&self) -> String {
         let (categories, series) = match &self.plot {
