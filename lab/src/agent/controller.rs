@@ -194,7 +194,7 @@ fn compare(
     clock: &SystemClock,
 ) -> io::Result<ClockSample> {
     let mut best: Option<ClockSample> = None;
-    for _ in 0..limits::AGENT_CLOCK_LOOKS {
+    for _ in 0..limits::AGENT_CLOCK_SAMPLES {
         let sent_us = clock.now_us();
         writer.send(&FromController::Clock)?;
         let answer = reader.receive()?;

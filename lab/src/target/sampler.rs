@@ -150,7 +150,7 @@ fn sample_until_stopped(
     let mut samples = Vec::new();
     let mut families = [const { Vec::new() }; PARTS];
     let mut ports = PortCounter::default();
-    while samples.len() < limits::LAB_LOOKS_MAX {
+    while samples.len() < limits::LAB_USAGE_SAMPLES_MAX {
         // Reading all of /proc is expensive, and process trees change rarely.
         if samples.len() % 16 == 0 {
             families = roots.each_ref().map(|roots| match roots.as_slice() {

@@ -1,30 +1,31 @@
-//! Gates on what stood around the target: generator, backend and machine.
+//! Checks on the conditions of a measurement: generator, backend and machine.
 
 use super::consistency::QUEUED_SHARE_MAX;
 use super::{Backend, Finding, Row};
 
-/// Share of a CPU from which a generator thread counts as busy all the time: with the rest go wake-ups,
-/// and waiting for them makes the target run slower than it is.
+/// CPU utilisation above which a generator thread counts as saturated: wake-ups are delayed, and the delays
+/// make the target look slower than it is.
 const BUSY_MAX: f64 = 0.85;
-/// Share of the time that a generator thread may have waited for a CPU that others held.
+/// Maximum share of the time that a generator thread may wait for a CPU.
 const WAITED_MAX: f64 = 0.10;
-/// How late the 99th percentile of timed starts may be, in milliseconds.
+/// Maximum 99th percentile of the lateness of scheduled starts, in milliseconds.
 const LATE_P99_MS_MAX: f64 = 1.0;
-/// Lag that nobody minds, in milliseconds, and the share of the latencies' 99th percentile that it may be.
+/// Scheduling lag that is always tolerated, in milliseconds, and its maximum share of the latency's 99th
+/// percentile.
 const LAG_P99_MS_MAX: f64 = 1.0;
 const LAG_SHARE_MAX: f64 = 0.25;
-/// How many times faster the backend has to be alone.
+/// Minimum speed of the backend alone, relative to the speed through the target.
 const BACKEND_TIMES: f64 = 2.0;
-/// What a target adds to a backend's delay is too little to judge below this share of it.
+/// If the target adds less than this share to the backend's delay, it is too little to judge.
 const DELAY_SHARE: f64 = 0.05;
-/// Share of ports or descriptors in use from which the next ones may be refused.
+/// Share of ports or descriptors in use above which new ones may fail.
 const FULL: f64 = 0.90;
-/// Most that the wall clock may move against the monotonic one, in microseconds. NTP slews by at most
-/// 500 us a second; a step is what it does above 128 ms.
+/// Maximum change of the wall clock relative to the monotonic clock, in microseconds. NTP slews by at most
+/// 500 us per second and steps at more than 128 ms.
 const CLOCK_STEP_US_MAX: f64 = 100_000.0;
-/// Most CPU time that a hypervisor may have kept, in percent.
+/// Maximum CPU time stolen by the hypervisor, in percent.
 const STEAL_PERCENT_MAX: f64 = 2.0;
-/// Most CPU time that bystanders may have used, in percent of all CPUs.
+/// Maximum CPU time used by other processes, in percent.
 const OTHER_CPU_PERCENT_MAX: f64 = 5.0;
 
 pub(super) fn saturated(row: &Row) -> Finding {
@@ -59,7 +60,7 @@ pub(super) fn late(row: &Row) -> Finding {
             generator.lag_p99_ms, p99.value
         ));
     }
-    // A start that had to wait for a connection is late by the target's doing.
+    // A start that waited for a connection is late because of the target.
     let waited_for_target = row.queued_share.is_some_and(|share| share > QUEUED_SHARE_MAX);
     match generator.late_p99_ms.filter(|_| !waited_for_target) {
         Some(late_ms) if late_ms > LATE_P99_MS_MAX => Finding::Warning(format!(
@@ -69,8 +70,8 @@ pub(super) fn late(row: &Row) -> Finding {
     }
 }
 
-/// Per request, and beyond the delay that both have, the backend alone may take half of what it takes
-/// through the target: without a delay, the backend alone is at least twice as fast.
+/// Beyond the delay that both have, the backend alone must take at most half the time per request that it
+/// takes through the target. Without a delay, it must be at least twice as fast.
 pub(super) fn backend(row: &Row) -> Finding {
     let (Some(backend), Some(rate)) = (row.backend, row.rate_per_s) else {
         return Finding::NotApplicable;

@@ -1,11 +1,12 @@
-//! Gates that need nothing but the row's own figures: they have to agree with each other.
+//! Checks on the figures of a row alone: they must be consistent with each other.
 
 use super::{ERROR_PERCENT_MAX, Figure, Finding, Loop, Row, TOLERANCE};
 
-/// Kinds of failure in which an answer came, but not the right or not the whole one.
+/// Kinds of errors with a wrong or incomplete response.
 const WRONG_BODY: &[&str] = &["body-mismatch", "closed", "protocol"];
-/// By how much a mean may lie above the 90th percentile, in milliseconds: where answers take a tenth of one, what
-/// the scheduler does to a few of them lifts their mean. A stall of 100 ms in 10 s lifts it by more.
+/// How far a mean may be above the 90th percentile, in milliseconds. If responses take a tenth of a
+/// millisecond, scheduling delays of a few of them raise the mean. A stall of 100 ms in 10 s raises it by
+/// more.
 const JITTER_MS: f64 = 0.1;
 /// Share of an open loop's requests that may wait for a connection.
 pub(super) const QUEUED_SHARE_MAX: f64 = 0.01;
@@ -34,7 +35,7 @@ pub(super) fn wrong_bodies(row: &Row) -> Finding {
     let Some(by_kind) = &row.errors_by_kind else { return Finding::NotApplicable };
     let is_wrong = |kind: &str| WRONG_BODY.contains(&kind);
     let wrong: u64 = by_kind.iter().filter(|(kind, _)| is_wrong(kind)).map(|(_, n)| n).sum();
-    // A connection that the server closed between two requests is no wrong body, but many are.
+    // A single connection closed by the server between requests is harmless; many are not.
     let mismatches = by_kind.get("body-mismatch").copied().unwrap_or(0);
     if mismatches == 0 && percent_of(wrong, row) <= ERROR_PERCENT_MAX {
         return Finding::Passed;

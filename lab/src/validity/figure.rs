@@ -1,9 +1,9 @@
-//! A figure as it was printed: what the digits leave open belongs to it.
+//! Figures with the uncertainty of their printed digits.
 
-/// A value known to lie between `low` and `high`.
+/// A value known to be between `low` and `high`.
 ///
-/// `3` in a table of whole milliseconds may have been 2.5 or 3.5: a check that took it for 3.000 would
-/// warning rows that are valid.
+/// `3` in a table of whole milliseconds may have been 2.5 or 3.5; treating it as 3.000 would produce warnings
+/// for valid rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     pub low: f64,
@@ -12,14 +12,14 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Known to the last bit, as far as checks are concerned.
+    /// An exact value.
     #[must_use]
     pub fn exact(value: f64) -> Self {
         Self { low: value, value, high: value }
     }
 
-    /// Rounded to the digits that `text` shows: half a unit of the last one either way. `None` for what
-    /// is no number, such as `N/A`.
+    /// A printed value, accurate to half a unit of its last digit. `None` if `text` is not a number, such as
+    /// `N/A`.
     #[must_use]
     pub fn printed(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -32,8 +32,8 @@ impl Figure {
         Some(Self { low: value - half, value, high: value + half })
     }
 
-    /// A percentile of a histogram that keeps `digits` significant digits: the value printed is the highest
-    /// of its bucket, so the true one may lie below by one part in 10^`digits`.
+    /// A percentile of a histogram with `digits` significant digits: the printed value is the highest of its
+    /// bucket, so the actual value may be lower by one part in 10^`digits`.
     #[must_use]
     pub fn bucketed(self, digits: i32) -> Self {
         Self { low: self.low * (1.0 - 10_f64.powi(-digits)), ..self }
@@ -49,7 +49,7 @@ impl Figure {
         }
     }
 
-    /// How far `expected` lies outside, as a share of it: 0 inside. Infinite where nothing can be compared.
+    /// The relative distance of `expected` from the interval: 0 inside, infinite if they cannot be compared.
     #[must_use]
     pub fn off(self, expected: f64) -> f64 {
         let off = if self.high < expected {
@@ -64,7 +64,7 @@ impl Figure {
         if off.is_nan() { f64::INFINITY } else { off }
     }
 
-    /// Whether this is greater than `other` whatever the digits left open.
+    /// Whether this is greater than `other` for all values within both intervals.
     #[must_use]
     pub fn surely_above(self, other: Self) -> bool {
         self.low > other.high

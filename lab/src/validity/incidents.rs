@@ -1,4 +1,4 @@
-//! Gates on what happened to the measuring itself: whoever watched it tells, and each is a warning.
+//! Checks for incidents during the measurement: each incident is a warning.
 
 use super::{Finding, Row};
 

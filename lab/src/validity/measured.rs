@@ -1,4 +1,4 @@
-//! A row of our own: what `result.json`, or `penstock lab load --json`, holds.
+//! Rows of our own measurements: from `result.json`, or from `penstock lab load --json`.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const PERCENTILES: &[(f64, &str)] = &[
 const DIGITS: i32 = 3;
 
 impl Row {
-    /// The row of a case; `None` where nothing was measured.
+    /// The row of a case; `None` if it was not measured.
     #[must_use]
     pub fn of(found: &CaseResult) -> Option<Self> {
         match found.state {
@@ -40,11 +40,11 @@ impl Row {
         Some(row)
     }
 
-    /// The row of one measurement by `penstock lab load`, without the ground that it stood on.
+    /// The row of a measurement by `penstock lab load`, without backend and conditions.
     #[must_use]
     pub fn of_load(load: &Value) -> Self {
         let number = |name: &str| load.get(name).and_then(Value::as_f64);
-        // Of nothing there are no figures.
+        // Figures of zero requests are meaningless.
         let any = number("requests").is_none_or(|requests| requests > 0.0);
         let figure = |name: &str| number(name).filter(|_| any).map(Figure::exact);
         let percentile = |&(percent, name): &(f64, &str)| {
@@ -76,8 +76,8 @@ impl Row {
     }
 }
 
-/// The warnings about a case: those of the checks, computed anew, and those that only the run itself could have,
-/// which `result.json` keeps: a limit that could not be set, a log that could not be read.
+/// The warnings of a case: those of the current checks, and those that only the run itself could detect,
+/// which are stored in `result.json` (such as limits that could not be applied).
 #[must_use]
 pub fn warnings(found: &CaseResult) -> Vec<result::Warning> {
     let own = found

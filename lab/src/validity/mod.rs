@@ -1,15 +1,13 @@
-//! Validity checks: what a row of figures must satisfy before it may be called a result.
+//! Validity checks: signs that a row of figures is invalid.
 //!
-//! One [`Row`] for every source of figures: our own `result.json` ([`measured`]), and published tables
-//! ([`published`]). Each check of [`CHECKS`] looks at what the row holds and answers [`Finding`]: fine, a warning
-//! in words, or that the row has no figures for it. Which is which is told: a table without counts was not
-//! checked for them.
+//! There is one [`Row`] type for every source of figures: our own results ([`measured`]) and published tables
+//! ([`published`]). Each check in [`CHECKS`] returns a [`Finding`]: passed, a warning, or not applicable
+//! because the row lacks the figures. Checks that are not applicable are reported as such.
 //!
-//! Reads rows; answers [`Warning`]s. Never changes a figure and never drops a row: a row with a warning is
-//! printed with the warning beside it, and it is the comparison that leaves it out. docs/measuring.md says
-//! what each check means and what to do about it.
+//! Figures are never changed and rows never dropped: a row with warnings is printed with them, and excluded
+//! from comparisons. docs/measuring.md describes each check and what to do about its warnings.
 //!
-//! Architecture invariant: pure. No file, no clock, no socket; whoever has figures hands them in.
+//! Architecture invariant: pure. No file, no clock, no socket.
 
 mod conditions;
 mod consistency;
@@ -22,39 +20,38 @@ use std::collections::BTreeMap;
 
 pub use figure::Figure;
 
-/// How far two figures that must agree may differ: 3 %.
+/// Maximum relative difference of two figures that must agree: 3 %.
 pub const TOLERANCE: f64 = 0.03;
-/// Share of failed requests from which a row is flagged, in percent.
+/// Maximum share of failed requests, in percent.
 pub const ERROR_PERCENT_MAX: f64 = 0.1;
 
-/// One reason not to take a row at face value.
+/// A reason to distrust a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Name of the check, stable, for programs.
+    /// Name of the check; stable, for programs.
     pub check: &'static str,
-    /// A sentence with the figures, for people.
+    /// A message with the figures.
     pub message: String,
 }
 
-/// What a check says of a row.
+/// The result of a check on a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// The row has no figures for this check.
+    /// The row lacks the figures for this check.
     NotApplicable,
     Passed,
     Warning(String),
 }
 
-/// One check.
+/// A validity check.
 pub struct Check {
     pub name: &'static str,
-    /// What it detects against, in one line.
+    /// What it detects, in one line.
     pub detects: &'static str,
     pub run: fn(&Row) -> Finding,
 }
 
-/// Every check, in the order in which warnings are told. docs/measuring.md has one row for each; a test holds
-/// the two together.
+/// Every check, in the order of reporting. docs/measuring.md has a row for each, as verified by a test.
 #[rustfmt::skip]
 pub const CHECKS: &[Check] = &[
     check("nothing-measured",        "not one request was answered in the measured time", consistency::nothing),
@@ -86,87 +83,86 @@ const fn check(name: &'static str, detects: &'static str, run: fn(&Row) -> Findi
     Check { name, detects, run }
 }
 
-/// What is known of one measurement. What a source does not tell is absent, and its checks stay unseen.
+/// The figures of a measurement. Missing figures make the checks that need them not applicable.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// How the row is told apart from its neighbours.
+    /// Identifies the row in messages.
     pub label: String,
     pub loop_kind: Loop,
-    /// What happened, by check: a sentence for each time. Absent where nobody watched.
+    /// Messages of incidents by check. `None` if incidents were not recorded.
     pub incidents: Option<BTreeMap<String, Vec<String>>>,
     pub rate_per_s: Option<Figure>,
     pub mean_ms: Option<Figure>,
     pub sd_ms: Option<Figure>,
     pub min_ms: Option<Figure>,
     pub max_ms: Option<Figure>,
-    /// Percent (50 to 99.9) and value, ascending in percent.
+    /// Percentage (50 to 99.9) and value, in ascending order.
     pub percentiles_ms: Vec<(f64, Figure)>,
     pub requests: Option<f64>,
-    /// The time that `requests` were counted over.
+    /// The time over which `requests` were counted.
     pub measured_s: Option<f64>,
     pub error_percent: Option<Figure>,
-    /// Failed requests by kind, as `penstock lab load` names them: `timeout`, `status-503`, ...
+    /// Failed requests by kind, named as in `penstock lab load`: `timeout`, `status-503`, ...
     pub errors_by_kind: Option<BTreeMap<String, u64>>,
-    /// Share of an open loop's requests that found no connection free, 0 to 1.
+    /// Share of an open loop's requests for which no connection was free, 0 to 1.
     pub queued_share: Option<f64>,
     pub generator: Option<Generator>,
     pub backend: Option<Backend>,
     pub conditions: Conditions,
 }
 
-/// Who decides when a request starts.
+/// Who controls when a request starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Loop {
-    /// Not told.
+    /// Not known.
     #[default]
     Unknown,
-    /// `users`, each with one request outstanding, that pause `think_ms` between two; on average, where
-    /// their number grows.
+    /// `users` with one request in flight each and a pause of `think_ms` between requests; averages if the
+    /// number of users changes.
     Closed { users: f64, think_ms: f64 },
-    /// `asked_per_s` requests per second, whatever comes back; on average, where the rate grows.
+    /// `asked_per_s` requests per second; an average if the rate changes.
     Open { asked_per_s: f64 },
 }
 
-/// How the generator itself fared over the measured time, the worst of its threads.
+/// Utilisation of the generator over the measured time: the maximum over its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Generator {
     /// CPU time over elapsed time, 0 to 1.
     pub busy: f64,
-    /// Time ready to run but without a CPU over elapsed time, 0 to 1.
+    /// Time runnable without a CPU over elapsed time, 0 to 1.
     pub waited: f64,
-    /// By how much the 99th percentile of starts was late, where they had a time to keep.
+    /// 99th percentile of the lateness of starts, if starts were scheduled.
     pub late_p99_ms: Option<f64>,
-    /// By how much the 99th percentile of its looks at its own alarm was late.
+    /// 99th percentile of the lag of its probe.
     pub lag_p99_ms: f64,
 }
 
 /// The backend behind the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backend {
-    /// Without the target in between, under the same users, size and delay. Absent where it wasn't measured.
+    /// Throughput without the target, with the same users, size and delay. `None` if not measured.
     pub alone_per_s: Option<f64>,
-    /// What the backend was told to wait before it answers.
+    /// The backend's configured delay.
     pub delay_ms: f64,
 }
 
-/// The state of the machine over the measured time.
+/// The conditions on the machine over the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Conditions {
-    /// Share of CPU time that a hypervisor kept for others: of all CPUs, or of a pinned one.
+    /// CPU time stolen by the hypervisor: of all CPUs, or of a pinned one.
     pub steal_percent: Option<f64>,
-    /// Share of CPU time used by processes that have no part in the measurement: of all CPUs, or of those that
-    /// a part is pinned to.
+    /// CPU time used by processes that are not part of the measurement: of all CPUs, or of pinned ones.
     pub other_cpu_percent: Option<f64>,
-    /// By how much wall clock and monotonic clock drifted apart, either way.
+    /// Change of the wall clock relative to the monotonic clock.
     pub clock_step_us: Option<f64>,
-    /// Ephemeral ports in use towards one destination, and how many there are.
+    /// Ephemeral ports in use towards one destination, and the number available.
     pub ports: Option<(f64, f64)>,
-    /// File descriptors in use by the process that is nearest to its limit, and that limit.
+    /// File descriptors in use by the process closest to its limit, and that limit.
     pub descriptors: Option<(f64, f64)>,
 }
 
 impl Row {
-    /// Everything that speaks against this row, in the order of [`CHECKS`].
+    /// The warnings of all checks, in the order of [`CHECKS`].
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let told = CHECKS.iter().filter_map(|check| match (check.run)(self) {
@@ -176,7 +172,7 @@ impl Row {
         told.collect()
     }
 
-    /// Names of the checks that this row has figures for.
+    /// The names of the checks that apply to this row.
     pub fn applicable(&self) -> impl Iterator<Item = &'static str> {
         CHECKS
             .iter()

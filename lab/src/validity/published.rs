@@ -1,16 +1,16 @@
-//! Published summary tables: CSV whose columns are found by their published names.
+//! Published summary tables: CSV with columns identified by their published names.
 //!
-//! Three shapes are known (reference/scenarios.md sections 4 and 6): `summary.csv` of WSO2's pipeline, of
-//! which published tables hold a selection of columns; the tables of Choreo Connect; and tables of best
-//! rates. All are read by column name, in any order, and a table that has none of them is refused.
+//! Three kinds are supported: `summary.csv` of WSO2's pipeline, of which published tables contain a selection
+//! of columns; the tables of Choreo Connect; and tables of best rates. Columns may be in any order; a table
+//! without any known column is rejected.
 
 use crate::limits;
 
 use super::{Figure, Loop, Row};
 
-/// Significant digits of the histogram behind the published percentiles (section 4).
+/// Significant digits of the histogram behind the published percentiles.
 const PUBLISHED_DIGITS: i32 = 2;
-/// Columns of which a table must have at least one to be worth a run.
+/// A results table must have at least one of these columns.
 const NEEDED: &[&str] = &["Throughput (Requests/sec)", "Average Response Time (ms)", "Error %"];
 const PERCENTILES: &[(f64, &str)] = &[
     (50.0, "50th"),
@@ -22,7 +22,7 @@ const PERCENTILES: &[(f64, &str)] = &[
     (99.9, "99.9th"),
 ];
 
-/// Why a table can't be read.
+/// Why a table cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TableError {
     #[error("{0}")]
@@ -35,7 +35,7 @@ pub enum TableError {
     Rows,
 }
 
-/// A table as it was printed.
+/// A table as printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     pub columns: Vec<String>,
@@ -45,18 +45,20 @@ pub struct Table {
 /// One line of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Line in the file, the first is 1.
+    /// Line in the file, from 1.
     pub line: u64,
     pub cells: Vec<String>,
 }
 
 impl Table {
-    /// Reads CSV (RFC 4180; line ends of either kind).
+    /// Reads CSV (RFC 4180, with either kind of line end).
     ///
     /// # Errors
     /// [`TableError`] with the line.
     pub fn read(text: &[u8]) -> Result<Self, TableError> {
-        // The reader counts a line at its `\n`, which of `\r\n` it leaves to the next record.
+        // The reader counts lines at `\
+        // `, which for `\r\
+        // ` it attributes to the next record.
         let text = String::from_utf8_lossy(text).replace("\r\n", "\n");
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
         let broken = |error: csv::Error| TableError::Csv(error.to_string());
@@ -79,7 +81,7 @@ impl Table {
         Ok(Self { columns, records })
     }
 
-    /// The cell of a record under the first of `names` that the table has.
+    /// The cell of a record under the first of `names` that exists in the table.
     #[must_use]
     pub fn cell<'a>(&self, record: &'a Record, names: &[&str]) -> Option<&'a str> {
         let place =
@@ -87,11 +89,11 @@ impl Table {
         record.cells.get(place).map(String::as_str).filter(|cell| !cell.is_empty())
     }
 
-    /// The table's rows, with what checks need. Tables do not tell the time that they measured, so where
-    /// they have counts, it is the median of what counts and rates imply.
+    /// The rows for the validity checks. Tables do not state the measured time; if they have counts, it is
+    /// taken as the median of count / rate over all rows.
     ///
     /// # Errors
-    /// [`TableError::Columns`] for a table of something else.
+    /// [`TableError::Columns`]: not a results table.
     pub fn rows(&self) -> Result<Vec<(u64, Row)>, TableError> {
         if !NEEDED.iter().any(|name| self.columns.iter().any(|column| column == name)) {
             return Err(TableError::Columns);
@@ -135,7 +137,7 @@ impl Table {
         }
     }
 
-    /// The cells that say which row it is.
+    /// Identifies a row by its scenario, users, size and so on.
     fn label(&self, record: &Record) -> String {
         let named: &[(&[&str], &str)] = &[
             (&["Scenario Name"], ""),
