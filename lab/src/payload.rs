@@ -63,7 +63,7 @@ impl FromStr for JsonShape {
             .iter()
             .find(|(known, _)| *known == name)
             .map(|&(_, shape)| shape)
-            .ok_or_else(|| format!("unknown shape `{name}`; write one of array, simple, object"))
+            .ok_or_else(|| format!("unknown shape `{name}`; expected array, simple or object"))
     }
 }
 
@@ -75,13 +75,13 @@ impl FromStr for JsonShape {
 pub fn make(shape: JsonShape, bytes: usize) -> Result<Vec<u8>, String> {
     if bytes > limits::PAYLOAD_BYTES_MAX {
         let most = limits::PAYLOAD_BYTES_MAX;
-        return Err(format!("a payload of {bytes} bytes is too large; at most {most}"));
+        return Err(format!("a payload of {bytes} bytes is too large; the maximum is {most}"));
     }
     let mut text = frame(shape, bytes);
     let limit = bytes.saturating_sub(shape.closing().len());
     if text.len() >= limit {
         let least = least(shape);
-        return Err(format!("{bytes} bytes are too few for this shape; at least {least}"));
+        return Err(format!("{bytes} bytes are too few for this shape; the minimum is {least}"));
     }
     let mut characters = CHARACTERS.iter().cycle();
     let mut string = 0;

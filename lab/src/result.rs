@@ -211,12 +211,15 @@ impl CaseResult {
     /// # Errors
     /// A message with the file name: the file cannot be read, is invalid, or has a different format.
     pub fn read(file: &Path) -> Result<Self, String> {
-        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-        let bytes = std::fs::read(file).map_err(|error| told(&error))?;
-        let mut found: Self = serde_json::from_slice(&bytes).map_err(|error| told(&error))?;
+        let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        let bytes = std::fs::read(file).map_err(|error| describe(&error))?;
+        let mut found: Self = serde_json::from_slice(&bytes).map_err(|error| describe(&error))?;
         rename_old_keys(&mut found.load);
         if found.format != FORMAT {
-            return Err(told(&format!("format {}; this program reads {FORMAT}", found.format)));
+            return Err(describe(&format!(
+                "unsupported format {}; this program reads {FORMAT}",
+                found.format
+            )));
         }
         Ok(found)
     }

@@ -61,19 +61,17 @@ fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
     options.check()?;
     let usage = |text: String| Err(LoadError::Usage(text));
     if agents.is_empty() || agents.len() > limits::AGENTS_MAX {
-        return usage(format!("agents: 1 to {}, not {}", limits::AGENTS_MAX, agents.len()));
+        return usage(format!("{} agents; expected 1 to {}", limits::AGENTS_MAX, agents.len()));
     }
     if options.users < agents.len() * options.threads {
         let (users, count, threads) = (options.users, agents.len(), options.threads);
         return usage(format!(
-            "users: {users} are too few for {count} agents of {threads} threads"
+            "{users} users are too few for {count} agents with {threads} threads each"
         ));
     }
     if options.recordings != crate::recording::Recordings::default() {
         return usage(
-            "raw data (--hlog, --jtl) is not kept with agents: each sends the sum of what it found, once, at \
-             the end; run without agents for it"
-                .to_owned(),
+            "--hlog and --jtl are not available with agents, which transfer totals only".to_owned(),
         );
     }
     Ok(())
@@ -152,7 +150,7 @@ impl AgentConnection {
         let closed = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
         let known: FromAgent = reader.receive().map_err(|error| {
             if closed.contains(&error.kind()) {
-                let why = "it has another secret, or is full";
+                let why = "connection closed by the agent: different secret or version, or too many connections";
                 return io::Error::new(io::ErrorKind::PermissionDenied, why);
             }
             error
@@ -174,7 +172,7 @@ impl AgentConnection {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the controller has a thread of its own; there is no worker to block"
+    reason = "the controller has its own thread and blocks no worker"
 )]
 fn connect(name: &str, wait: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "no address found");
@@ -218,7 +216,7 @@ fn expect<T>(answer: FromAgent, want: impl Fn(&FromAgent) -> Option<T>) -> io::R
     if let FromAgent::Refused(why) = answer {
         return Err(io::Error::other(why));
     }
-    let unexpected = || io::Error::new(io::ErrorKind::InvalidData, "it says something else");
+    let unexpected = || io::Error::new(io::ErrorKind::InvalidData, "unexpected message");
     want(&answer).ok_or_else(unexpected)
 }
 
@@ -315,13 +313,13 @@ impl<'a> Collector<'a> {
             Ok(FromAgent::Collected(found)) => found.read(offset_us),
             Ok(FromAgent::Refused(why)) => Err(io::Error::other(why)),
             Ok(FromAgent::Ready | FromAgent::Clock { .. }) => {
-                Err(io::Error::new(io::ErrorKind::InvalidData, "it says something else"))
+                Err(io::Error::new(io::ErrorKind::InvalidData, "unexpected message"))
             }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(io::Error::new(error.kind(), "it closed the connection"))
+                Err(io::Error::new(error.kind(), "the agent closed the connection"))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(io::Error::new(error.kind(), "it is silent"))
+                Err(io::Error::new(error.kind(), "no message from the agent"))
             }
             Err(error) => Err(error),
         };
@@ -386,8 +384,7 @@ fn merge(
             }
         }
     }
-    let nobody =
-        || LoadError::Agent { name: "none".to_owned(), problem: "nobody asked".to_owned() };
+    let nobody = || LoadError::Agent { name: "none".to_owned(), problem: "no agents".to_owned() };
     let whole = whole.ok_or_else(|| failure.unwrap_or_else(nobody))?;
     Ok((whole, shares, incidents))
 }

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 const NONCE_BYTES: usize = 32;
 const SEAL_BYTES: usize = 32;
-const PURPOSE: &[u8] = b"penstock lab agent 1";
+const PURPOSE: &[u8] = b"penstock lab agent 2";
 
 /// The secret shared by controllers and agents.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ impl Secret {
         let (least, most) = (limits::AGENT_SECRET_BYTES_MIN, limits::AGENT_SECRET_BYTES_MAX);
         if !(least..=most).contains(&text.len()) {
             return Err(format!(
-                "a secret of {least} to {most} bytes is needed, not {}",
+                "the secret must have {least} to {most} bytes, not {}",
                 text.len()
             ));
         }
@@ -113,7 +113,7 @@ impl<W: Write> FrameWriter<W> {
         let length = length.ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{} bytes are too many for an agent", body.len()),
+                format!("a message of {} bytes is too long for an agent", body.len()),
             )
         })?;
         let seal = sign(&self.key, self.side, self.number, &body);
@@ -146,7 +146,7 @@ impl<R: Read> FrameReader<R> {
             _ => limits::AGENT_FRAME_BYTES_MAX,
         };
         if length > most {
-            return Err(invalid(format!("a frame of {length} bytes, at most {most} are read")));
+            return Err(invalid(format!("frame of {length} bytes exceeds the limit of {most}")));
         }
         let mut body = vec![0; length];
         self.input.read_exact(&mut body)?;
@@ -154,7 +154,7 @@ impl<R: Read> FrameReader<R> {
         self.input.read_exact(&mut seal)?;
         let sealed = sealed(self.side, self.number, &body);
         if hmac::verify(&self.key, &sealed, &seal).is_err() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another secret"));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "wrong secret"));
         }
         self.number += 1;
         serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))
@@ -208,7 +208,7 @@ mod tests {
                 io::ErrorKind::PermissionDenied
             );
         };
-        refused(Side::Agent, b"another secret of it", &wire, 0);
+        refused(Side::Agent, b"wrong secret of it", &wire, 0);
         refused(Side::Controller, b"a secret of sixteen", &wire, 0);
         refused(Side::Agent, b"a secret of sixteen", &[&wire[..], &wire[..]].concat(), 1);
         for at in 4..wire.len() {

@@ -104,7 +104,9 @@ impl PlanMessage {
         if self.part.index >= self.part.of || self.users < self.part.of.saturating_mul(self.threads)
         {
             let (users, of, threads) = (self.users, self.part.of, self.threads);
-            return Err(format!("{users} users are too few for {of} agents of {threads} threads"));
+            return Err(format!(
+                "{users} users are too few for {of} agents with {threads} threads each"
+            ));
         }
         let options = Options {
             users: self.users,

@@ -86,7 +86,7 @@ impl Drop for Agent {
 impl Shared {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this thread does nothing else; there is no worker to block"
+        reason = "this thread does nothing else and blocks no worker"
     )]
     fn accept(self: Arc<Self>, listener: &TcpListener) {
         for stream in listener.incoming() {
@@ -133,11 +133,11 @@ impl Shared {
         let mut writer = session.writer(stream.try_clone()?);
         // The small first frame proves that the peer knows the secret.
         let FromController::Alive = reader.receive()? else {
-            return refuse(&mut writer, "begin with `alive`");
+            return refuse(&mut writer, "expected `alive` first");
         };
         writer.send(&FromAgent::Alive)?;
         let FromController::Prepare(plan) = reader.receive()? else {
-            return refuse(&mut writer, "first comes the plan");
+            return refuse(&mut writer, "expected a plan");
         };
         if self.busy.swap(true, Ordering::AcqRel) {
             return refuse(&mut writer, "busy with another measurement");
@@ -180,7 +180,7 @@ fn measure(
             FromController::Begin { at_us } => break at_us,
             FromController::Alive => {}
             FromController::Stop => return Ok(false),
-            FromController::Prepare(_) => return refuse(writer, "there is a plan already"),
+            FromController::Prepare(_) => return refuse(writer, "a plan was already received"),
         }
     };
     work(measurement, at_us, options, reader, writer)
@@ -226,7 +226,7 @@ fn work(
             Ok(true)
         }
         Some(Err(problem)) => refuse(writer, &problem.to_string()),
-        Some(Ok(_)) | None => refuse(writer, "the thread that makes the load panicked"),
+        Some(Ok(_)) | None => refuse(writer, "the load generator panicked"),
     }
 }
 

@@ -150,7 +150,7 @@ impl Confidence {
             90 => Ok(Self::Percent90),
             95 => Ok(Self::Percent95),
             99 => Ok(Self::Percent99),
-            _ => Err(format!("confidence: 90, 95 or 99, not {percent}")),
+            _ => Err(format!("confidence_percent is {percent}; expected 90, 95 or 99")),
         }
     }
 

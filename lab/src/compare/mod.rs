@@ -96,7 +96,7 @@ pub fn compare(
         }
     }
     if cases.is_empty() {
-        return Err("neither side has a case of that target".to_owned());
+        return Err("no case matches on either side".to_owned());
     }
     let mut cases: Vec<_> = cases.into_iter().collect();
     cases.sort_by_cached_key(|(case, _)| natural(case));
@@ -128,8 +128,8 @@ fn correct_for_multiplicity(found: &mut [Comparison], alpha: f64) {
         stands = stands && chance(one).is_some_and(|chance| chance <= alpha / left);
         if !stands && matches!(one.verdict, Verdict::Faster | Verdict::Slower) {
             one.verdict = Verdict::Inconclusive;
-            let told = format!("chance alone makes such a difference among {all} comparisons");
-            one.note = if one.note.is_empty() { told } else { format!("{told}; {}", one.note) };
+            let reason = format!("not significant among {all} comparisons");
+            one.note = if one.note.is_empty() { reason } else { format!("{reason}; {}", one.note) };
         }
     }
 }
@@ -245,8 +245,8 @@ fn ran_interleaved(a: &[&CaseView], b: &[&CaseView]) -> bool {
     let both: BTreeSet<u32> = numbers(a).intersection(&numbers(b)).copied().collect();
     let side = |views: &[&CaseView], is_b: bool| {
         let shared = views.iter().filter(|view| both.contains(&number(view)));
-        let told = shared.map(|view| (view.result().started.clone(), number(view), is_b));
-        told.collect::<Vec<_>>()
+        let keys = shared.map(|view| (view.result().started.clone(), number(view), is_b));
+        keys.collect::<Vec<_>>()
     };
     let mut turns = side(a, false);
     turns.extend(side(b, true));
@@ -281,7 +281,7 @@ fn note((a, entered_a): (&[&CaseView], usize), (b, entered_b): (&[&CaseView], us
         if views.is_empty() {
             notes.push(format!("{name} has no such case"));
         } else if entered < 2 {
-            notes.push(format!("{name} has {entered} usable of {} repetitions", views.len()));
+            notes.push(format!("{name} has {entered} valid repetitions of {}", views.len()));
         }
         let kept_out = views.iter().filter(|view| !view.is_valid());
         notes.extend(
@@ -327,9 +327,10 @@ mod tests {
 
     #[test]
     fn a_latency_that_grew_is_slower() {
-        let told = Thresholds { metrics: vec![Metric::Mean, Metric::Cpu], ..Thresholds::default() };
+        let thresholds =
+            Thresholds { metrics: vec![Metric::Mean, Metric::Cpu], ..Thresholds::default() };
         let (a, b) = (side("a", STEADY, 0), side("b", &[900.0, 905.0, 898.0, 902.0], 0));
-        let found = compare(&all(&a), &all(&b), &told);
+        let found = compare(&all(&a), &all(&b), &thresholds);
         let verdicts: Vec<Verdict> = found.unwrap().iter().map(|one| one.verdict).collect();
         // In a closed loop, the mean grows as the rate falls; CPU time is the same in all.
         assert_eq!(verdicts, [Verdict::Slower, Verdict::Same]);
@@ -377,7 +378,7 @@ mod tests {
     #[test]
     fn among_many_comparisons_a_small_difference_is_chance_and_a_large_one_is_not() {
         let slower = &[990.0, 1_001.0, 988.0, 993.0, 986.0];
-        let told = Thresholds { within_percent: 0.1, ..Thresholds::default() };
+        let thresholds = Thresholds { within_percent: 0.1, ..Thresholds::default() };
         let of = |others: u32, b: &[f64]| {
             let (mut one, mut other) =
                 (side("a", &[1_000.0, 1_004.0, 998.0, 1_001.0, 1_003.0], 0), side("b", b, 100));
@@ -388,7 +389,7 @@ mod tests {
                     sides.extend(same);
                 }
             }
-            outcome(&compare(&all(&one), &all(&other), &told).unwrap())
+            outcome(&compare(&all(&one), &all(&other), &thresholds).unwrap())
         };
         assert_eq!(of(0, slower), OverallVerdict::Regression);
         assert_eq!(of(143, slower), OverallVerdict::Inconclusive);

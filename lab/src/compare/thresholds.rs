@@ -77,11 +77,13 @@ impl Thresholds {
         let all = self.cases.iter().map(|case| case.within_percent);
         for percent in all.chain([self.within_percent]) {
             if !(percent > 0.0 && percent < 100.0) {
-                return Err(format!("within_percent: above 0 and below 100, not {percent}"));
+                return Err(format!(
+                    "within_percent is {percent}; expected a value above 0 and below 100"
+                ));
             }
         }
         if self.metrics.is_empty() {
-            return Err("metrics: at least one".to_owned());
+            return Err("`metrics` is empty; name at least one".to_owned());
         }
         Ok(())
     }
@@ -144,7 +146,7 @@ mod tests {
         for (text, expect) in [
             ("within = 2\n", "line 1, column 1"),
             ("metrics = [\"speed\"]", "unknown variant `speed`"),
-            ("metrics = []", "metrics: at least one"),
+            ("metrics = []", "`metrics` is empty; name at least one"),
             ("within_percent = 0.0", "within_percent: above 0"),
             ("confidence_percent = 94", "confidence: 90, 95 or 99, not 94"),
         ] {

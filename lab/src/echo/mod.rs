@@ -60,10 +60,16 @@ impl Echo {
     pub fn start(options: Options) -> io::Result<Self> {
         let workers = options.workers.unwrap_or_else(machine::cpus);
         if workers == 0 || workers > limits::WORKERS_MAX {
-            return Err(invalid(format!("workers: 1 to {}", limits::WORKERS_MAX)));
+            return Err(invalid(format!(
+                "the number of workers must be 1 to {}",
+                limits::WORKERS_MAX
+            )));
         }
         if options.delay_ms > limits::ECHO_DELAY_MS_MAX {
-            return Err(invalid(format!("delay: at most {} ms", limits::ECHO_DELAY_MS_MAX)));
+            return Err(invalid(format!(
+                "the delay must be at most {} ms",
+                limits::ECHO_DELAY_MS_MAX
+            )));
         }
         machine::raise_open_files();
         let listeners = listen(options.listen, workers)?;
@@ -202,7 +208,7 @@ fn bind(addr: SocketAddr, share: bool) -> io::Result<std::net::TcpListener> {
 }
 
 fn local_addr(listener: Option<&std::net::TcpListener>) -> io::Result<SocketAddr> {
-    listener.ok_or_else(|| invalid("no worker".to_owned()))?.local_addr()
+    listener.ok_or_else(|| invalid("no workers".to_owned()))?.local_addr()
 }
 
 fn invalid(problem: String) -> io::Error {

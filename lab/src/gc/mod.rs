@@ -26,13 +26,16 @@ use crate::result::Gc;
 /// # Errors
 /// The file cannot be read, is too large, or is not a GC log.
 pub fn read(file: &Path) -> Result<Gc, String> {
-    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let size = std::fs::metadata(file).map_err(|error| told(&error))?.len();
+    let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let size = std::fs::metadata(file).map_err(|error| describe(&error))?.len();
     if size > limits::GC_LOG_BYTES_MAX {
-        return Err(told(&format!("{size} bytes, more than {}", limits::GC_LOG_BYTES_MAX)));
+        return Err(describe(&format!(
+            "{size} bytes exceed the limit of {}",
+            limits::GC_LOG_BYTES_MAX
+        )));
     }
-    let bytes = std::fs::read(file).map_err(|error| told(&error))?;
-    parse(&String::from_utf8_lossy(&bytes)).map_err(|error| told(&error))
+    let bytes = std::fs::read(file).map_err(|error| describe(&error))?;
+    parse(&String::from_utf8_lossy(&bytes)).map_err(|error| describe(&error))
 }
 
 /// # Errors
@@ -41,8 +44,8 @@ pub fn parse(text: &str) -> Result<Gc, String> {
     let unified = unified::read(text);
     let summary = if unified.collector.is_some() { unified } else { jdk8::read(text) };
     summary.sum_up().ok_or_else(|| {
-        "no collector is named in it, or no time; write it with -Xlog:gc*:file=gc.log (JDK 9 or later) \
-         or with -XX:+PrintGCDetails -XX:+PrintGCDateStamps -Xloggc:gc.log (JDK 8)"
+        "no collector name or no timestamps found; write the log with -Xlog:gc*:file=gc.log (JDK 9 or \
+         later) or with -XX:+PrintGCDetails -XX:+PrintGCDateStamps -Xloggc:gc.log (JDK 8)"
             .to_owned()
     })
 }
@@ -134,7 +137,7 @@ fn bytes(text: &str) -> Option<u64> {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "digits only, so not negative; what is larger than any memory is cut to the largest"
+        reason = "digits only, so not negative; values beyond u64 saturate"
     )]
     let bytes = (number.parse::<f64>().ok()? * unit).round() as u64;
     Some(bytes)

@@ -42,8 +42,8 @@ fn unified_logs_of_real_jvms_are_summed_up() {
         assert_eq!(found.footprint_bytes, heap << 20, "{collector}");
         assert_eq!(found.full_collections, after.len() as u64, "{collector}");
         let mean = (!after.is_empty()).then(|| after.iter().sum::<f64>() / after.len() as f64);
-        let told = found.footprint_after_full_mean_bytes.map(|bytes| bytes / MIB);
-        near(told.unwrap_or(-1.0), mean.unwrap_or(-1.0));
+        let mean_mib = found.footprint_after_full_mean_bytes.map(|bytes| bytes / MIB);
+        near(mean_mib.unwrap_or(-1.0), mean.unwrap_or(-1.0));
     }
 }
 
@@ -106,7 +106,7 @@ fn what_is_no_such_log_is_refused_with_what_to_write() {
         "CommandLine flags: -XX:+UseG1GC \n",
         "]]]][[[[",
     ] {
-        let refusal = parse(text).expect_err("it was taken");
+        let refusal = parse(text).expect_err("it was accepted");
         assert!(refusal.contains("-Xlog:gc*") && refusal.contains("-Xloggc"), "{refusal}");
     }
 }

@@ -71,14 +71,14 @@ pub struct Knee {
     pub law: Option<Usl>,
 }
 
-/// Runs a search; `measure` measures a level, `told` is called with each result.
+/// Runs a search; `measure` measures a level, `report` is called with each result.
 ///
 /// # Errors
 /// The error of `measure`.
 pub fn search<E>(
     range: Range,
     mut measure: impl FnMut(f64) -> Result<Probe, E>,
-    mut told: impl FnMut(&Probe),
+    mut report: impl FnMut(&Probe),
 ) -> Result<Knee, E> {
     let mut search = Search::new(range);
     let mut probes = Vec::new();
@@ -88,7 +88,7 @@ pub fn search<E>(
             Ok(level) => {
                 let probe = measure(level)?;
                 search.record(level, probe.verdict);
-                told(&probe);
+                report(&probe);
                 probes.push(probe);
             }
         }
@@ -112,16 +112,16 @@ pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe
         }
     }
     let report = crate::load::run(&options, &mut |_| {})?;
-    let told = |warning: validity::Warning| (warning.check.to_owned(), warning.message);
-    let warnings: Vec<_> = report.warnings().into_iter().map(told).collect();
+    let describe = |warning: validity::Warning| (warning.check.to_owned(), warning.message);
+    let warnings: Vec<_> = report.warnings().into_iter().map(describe).collect();
     Ok(judge(by, level, slo, &report.json(), &warnings))
 }
 
 /// The verdict on a level measured by a suite (`suite::knee`). A target that ended has missed the objective.
 #[must_use]
 pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
-    let told = |warning: &result::Warning| (warning.check.clone(), warning.message.clone());
-    let warnings: Vec<_> = validity::measured::warnings(found).iter().map(told).collect();
+    let describe = |warning: &result::Warning| (warning.check.clone(), warning.message.clone());
+    let warnings: Vec<_> = validity::measured::warnings(found).iter().map(describe).collect();
     let reason = || found.reason.clone().unwrap_or_default();
     match found.state {
         State::Measured => judge(by, level, slo, &found.load, &warnings),
@@ -147,7 +147,7 @@ fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[(String, Strin
     let latency = *read.as_ref().unwrap_or(&Latency::default());
     let (verdict, reason) = match &read {
         Ok(latency) => verdict(warnings, slo.broken_by(latency, error_percent)),
-        Err(error) => (LevelVerdict::Inconclusive, format!("the result lacks latencies: {error}")),
+        Err(error) => (LevelVerdict::Inconclusive, format!("the result has no latencies: {error}")),
     };
     Probe {
         level,
@@ -178,12 +178,12 @@ fn verdict(warnings: &[(String, String)], broken: Option<String>) -> (LevelVerdi
     let measuring = warnings.iter().find(|warning| !of_target(warning));
     match (measuring, broken, target) {
         // In a closed loop, errors of the target also violate Little's law.
-        (Some((check, told)), _, _) if check != "littles-law" => {
-            (LevelVerdict::Inconclusive, told.clone())
+        (Some((check, message)), _, _) if check != "littles-law" => {
+            (LevelVerdict::Inconclusive, message.clone())
         }
         (_, Some(broken), _) => (LevelVerdict::Missed, broken),
-        (_, None, Some((_, told))) => (LevelVerdict::Missed, told.clone()),
-        (Some((_, told)), None, None) => (LevelVerdict::Inconclusive, told.clone()),
+        (_, None, Some((_, message))) => (LevelVerdict::Missed, message.clone()),
+        (Some((_, message)), None, None) => (LevelVerdict::Inconclusive, message.clone()),
         (None, None, None) => (LevelVerdict::Met, String::new()),
     }
 }

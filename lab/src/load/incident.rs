@@ -35,15 +35,15 @@ impl fmt::Display for Incident {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Interrupted => {
-                out.write_str("interrupted: the measured time is shorter than settings for")
+                out.write_str("interrupted: the measured time is shorter than requested")
             }
             Self::RawData { problem } => out.write_str(problem),
             Self::AgentLost { name, problem } => {
-                write!(out, "agent {name} is lost, its requests are missing: {problem}")
+                write!(out, "agent {name} was lost and its requests are missing: {problem}")
             }
             Self::AgentClock { name, offset_us, uncertainty_us } => write!(
                 out,
-                "agent {name}: its clock is {:.1} ms off ours, known to within {:.1} ms",
+                "agent {name}: its clock is off by {:.1} ms, with an uncertainty of {:.1} ms",
                 *offset_us as f64 / 1_000.0,
                 *uncertainty_us as f64 / 1_000.0
             ),

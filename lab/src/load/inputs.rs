@@ -63,7 +63,7 @@ fn tokens(path: &Path) -> Result<Vec<String>, LoadError> {
     for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let token = line.trim_ascii();
         if token.len() > limits::TOKEN_BYTES_MAX || !token.iter().all(u8::is_ascii_graphic) {
-            return Err(content(format!(":{}: this is no token", number + 1)));
+            return Err(content(format!(":{}: invalid token", number + 1)));
         }
         if !token.is_empty() {
             tokens.push(String::from_utf8_lossy(token).into_owned());
@@ -73,7 +73,7 @@ fn tokens(path: &Path) -> Result<Vec<String>, LoadError> {
         }
     }
     if tokens.is_empty() {
-        return Err(content(": no token in it; write one per line".to_owned()));
+        return Err(content(": no tokens found; write one per line".to_owned()));
     }
     Ok(tokens)
 }
@@ -84,7 +84,9 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, LoadError> {
     let bytes = fs::metadata(path).map_err(file)?.len();
     if bytes > most {
         let path = path.display();
-        return Err(LoadError::Content(format!("{path}: {bytes} bytes; at most {most} are read")));
+        return Err(LoadError::Content(format!(
+            "{path}: {bytes} bytes exceed the limit of {most}"
+        )));
     }
     fs::read(path).map_err(file)
 }

@@ -74,7 +74,7 @@ pub enum LoadError {
     /// An agent is unreachable, rejected its plan, or all agents were lost.
     #[error("agent {name}: {problem}")]
     Agent { name: String, problem: String },
-    #[error("the system refused threads, sockets or signals: {0}")]
+    #[error("cannot create threads, sockets or signal handlers: {0}")]
     System(#[from] std::io::Error),
 }
 

@@ -52,7 +52,7 @@ impl RecordingFiles {
         match self.jtl.map(Jtl::finish) {
             Some(Err(error)) => problems.push(format!("the JTL is incomplete: {error}")),
             Some(Ok(lost)) if lost > 0 => {
-                problems.push(format!("the JTL lacks {lost} samples: the disk was too slow"));
+                problems.push(format!("the JTL is missing {lost} samples: the disk was too slow"));
             }
             Some(Ok(_)) | None => {}
         }

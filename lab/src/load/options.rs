@@ -112,28 +112,35 @@ impl Options {
     pub(crate) fn check(&self) -> Result<(), LoadError> {
         let usage = |text: String| Err(LoadError::Usage(text));
         if self.users == 0 || self.users > limits::LOAD_USERS_MAX {
-            return usage(format!("users: 1 to {}, not {}", limits::LOAD_USERS_MAX, self.users));
+            return usage(format!(
+                "users: expected 1 to {}, not {}",
+                limits::LOAD_USERS_MAX,
+                self.users
+            ));
         }
         let most = self.users.min(limits::WORKERS_MAX);
         if self.threads == 0 || self.threads > most {
-            return usage(format!("threads: 1 to {most} here, not {}", self.threads));
+            return usage(format!("threads: expected 1 to {most} here, not {}", self.threads));
         }
         let longest = Duration::from_secs(limits::LOAD_S_MAX);
         if self.duration.is_zero() || self.duration > longest {
-            return usage("duration: above 0 and at most 24h".to_owned());
+            return usage("duration: must be above 0 and at most 24h".to_owned());
         }
         if self.warm_up > longest {
             return usage("warm-up: at most 24h".to_owned());
         }
         if self.timeout.is_zero() || self.timeout > Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX)
         {
-            return usage(format!("timeout: above 0 and at most {}s", limits::LOAD_TIMEOUT_S_MAX));
+            return usage(format!(
+                "timeout: must be above 0 and at most {}s",
+                limits::LOAD_TIMEOUT_S_MAX
+            ));
         }
         if let Err(text) = self.shape.check(self.users) {
             return usage(text);
         }
         if let Some(path) = self.recordings.existing() {
-            return usage(format!("{} exists; raw data needs a new file", path.display()));
+            return usage(format!("{} already exists; choose a new file", path.display()));
         }
         if self.expect.as_ref().is_some_and(|text| text.len() > limits::LOAD_EXPECT_BYTES_MAX) {
             return usage(format!("expect: at most {} bytes", limits::LOAD_EXPECT_BYTES_MAX));
@@ -153,10 +160,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "h" => 3_600.0,
-        _ => return Err(format!("`{text}`: write a number and ms, s, m or h, as in 10s")),
+        _ => {
+            return Err(format!(
+                "`{text}` is not a duration; write a number with ms, s, m or h, such as 10s"
+            ));
+        }
     };
-    let number: f64 =
-        digits.parse().map_err(|_| format!("`{text}`: `{digits}` is no number; write 10s"))?;
+    let number: f64 = digits.parse().map_err(|_| {
+        format!(
+            "`{text}` is not a duration; write a number with ms, s, m or h, \
+         such as 10s"
+        )
+    })?;
     Duration::try_from_secs_f64(number * unit_s).map_err(|error| format!("`{text}`: {error}"))
 }
 
@@ -165,8 +180,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// A message for the user.
 pub fn parse_header(text: &str) -> Result<(String, String), String> {
-    let (name, value) =
-        text.split_once(':').ok_or_else(|| format!("`{text}`: write 'Name: value'"))?;
+    let (name, value) = text
+        .split_once(':')
+        .ok_or_else(|| format!("`{text}` is not a header field; write 'Name: value'"))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 

@@ -152,7 +152,7 @@ fn whole(value: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "the digits after the point are to be cut, and no rate is below zero"
+        reason = "truncation is intended, and rates are not negative"
     )]
     let whole = value as u64;
     whole

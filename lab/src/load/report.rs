@@ -244,7 +244,7 @@ impl Report {
             writeln!(out)?;
         }
         for Warning { message, .. } in warnings {
-            writeln!(out, "  WARNING: {message}")?;
+            writeln!(out, "  warning: {message}")?;
         }
         Ok(())
     }
@@ -324,7 +324,7 @@ impl OpenLoop {
         writeln!(out)?;
         writeln!(out, "  {:<26}{:>14.3} ms", "sent late p99", self.late.p99_ms)?;
         writeln!(out, "  {:<26}{:>14.3} ms", "sent late max", self.late.max_ms)?;
-        writeln!(out, "  {:<26}{:>14}", "found no free connection", self.queued)
+        writeln!(out, "  {:<26}{:>14}", "no free connection", self.queued)
     }
 
     /// `service_NAME_ms`, `late_NAME_ms`, `queued`.

@@ -31,24 +31,26 @@ impl Destination {
         let usage = |what: &str| LoadError::Usage(format!("`{url}`: {what}"));
         if url.bytes().any(|byte| !(0x21..=0x7e).contains(&byte)) {
             return Err(usage(
-                "a URL holds no spaces, control or non-ASCII characters; escape them",
+                "spaces, control and non-ASCII characters in a URL must be percent-encoded",
             ));
         }
         let (secure, rest) = match url.split_once("://") {
             Some(("http", rest)) => (false, rest),
             Some(("https", rest)) => (true, rest),
-            Some(_) | None => return Err(usage("write http://HOST... or https://HOST...")),
+            Some(_) | None => {
+                return Err(usage("not an absolute URL; write http://HOST... or https://HOST..."));
+            }
         };
         if rest.contains('#') {
-            return Err(usage("a fragment (#...) is not sent to servers; leave it out"));
+            return Err(usage("a fragment (#...) is never sent; remove it"));
         }
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
-            return Err(usage("user and password in a URL are not sent; use --header"));
+            return Err(usage("user and password in a URL are not supported; use --header"));
         }
         let slash = if path.starts_with('/') { "" } else { "/" };
-        let (host, port) = split_port(authority).ok_or_else(|| usage("the port is no number"))?;
+        let (host, port) = split_port(authority).ok_or_else(|| usage("invalid port"))?;
         if host.is_empty() {
             return Err(usage("the host is missing"));
         }
@@ -101,7 +103,7 @@ impl Prepared {
         let fallback = if ask.payload.is_some() { "POST" } else { "GET" };
         let method = ask.method.unwrap_or(fallback);
         if !is_token(method) || method == "CONNECT" {
-            return Err(LoadError::Usage(format!("`{method}` is no method that can be sent here")));
+            return Err(LoadError::Usage(format!("method `{method}` is not supported")));
         }
         check_headers(ask.headers, !ask.tokens.is_empty())?;
         let given = |name: &str| ask.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
@@ -174,21 +176,21 @@ fn check_headers(headers: &[(String, String)], tokens: bool) -> Result<(), LoadE
     for (name, value) in headers {
         let usage = |what: &str| Err(LoadError::Usage(format!("header `{name}`: {what}")));
         if !is_token(name) {
-            return usage("the name has characters that no header name may have");
+            return usage("invalid character in the name");
         }
         if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
-            return usage("the value holds control or non-ASCII characters");
+            return usage("control or non-ASCII character in the value");
         }
         if OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
-            return usage("it follows from the payload and cannot be given");
+            return usage("set by the generator according to the payload");
         }
         if tokens && name.eq_ignore_ascii_case("authorization") {
-            return usage("it comes from the tokens; give one or the other");
+            return usage("conflicts with --tokens");
         }
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     if bytes > limits::HEAD_BYTES_MAX as usize {
-        return Err(LoadError::Usage(format!("{bytes} bytes of headers are too many")));
+        return Err(LoadError::Usage(format!("header fields of {bytes} bytes are too long")));
     }
     Ok(())
 }

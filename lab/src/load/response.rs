@@ -200,7 +200,7 @@ impl ResponseReader {
                     }
                     self.interim += 1;
                     if self.interim > limits::INTERIM_RESPONSES_MAX {
-                        return Err(Refusal::new(502, "too many interim answers"));
+                        return Err(Refusal::new(502, "too many interim responses"));
                     }
                 }
             }
@@ -234,7 +234,7 @@ impl ResponseReader {
                 see(&mut self.search, bytes);
                 Ok(None)
             }
-            State::Head => Err(Refusal::new(502, "a body before its head")),
+            State::Head => Err(Refusal::new(502, "body before head")),
         }
     }
 }

@@ -105,8 +105,8 @@ impl WakeTimer {
 
 #[expect(
     deprecated,
-    reason = "its replacement is the same, but `unsafe`: whoever calls it vouches that the descriptor \
-              stays open and the same, which `KernelTimer` does by owning it and giving it to nobody"
+    reason = "the replacement is `unsafe` and requires that the descriptor stays open and unchanged, which \
+     `KernelTimer` guarantees by owning it"
 )]
 fn watched(timer: KernelTimer) -> io::Result<AsyncFd<KernelTimer>> {
     AsyncFd::with_interest(timer, Interest::READABLE)
@@ -119,7 +119,7 @@ impl KernelTimer {
     fn set(&self, after_us: u64) {
         let after = TimeSpec::from_duration(Duration::from_micros(after_us.max(1)));
         let set = self.0.set(Expiration::OneShot(after), TimerSetTimeFlags::empty());
-        debug_assert!(set.is_ok(), "a timer of ours takes every time span");
+        debug_assert!(set.is_ok(), "any time span is valid");
     }
 }
 

@@ -122,7 +122,7 @@ fn line(out: &mut impl Write, sample: &Sample, origin_us: u64, url: &str) -> io:
         0 => 0,
         us => since_ms(us),
     };
-    let (code, (message, failure)) = (Code(sample), told(sample));
+    let (code, (message, failure)) = (Code(sample), messages(sample));
     writeln!(
         out,
         "{from_ms},{},HTTP Request,{code},{message},Thread Group 1-{},text,{},{failure},{},{},{},{},{url},{first_byte_ms},0,{}",
@@ -158,18 +158,18 @@ impl fmt::Display for Code<'_> {
 
 /// Response message and failure message. They contain no comma: WSO2's jtl-splitter drops lines with more
 /// than 17 fields even if they are quoted.
-fn told(sample: &Sample) -> (&'static str, &'static str) {
+fn messages(sample: &Sample) -> (&'static str, &'static str) {
     let reason = reason(sample.detail.status);
     match sample.outcome {
         Outcome::Good => (reason, ""),
         Outcome::Status(_) => (reason, "the status is not 2xx"),
         Outcome::BodyMismatch => (reason, "the expected text is not in the body"),
         Outcome::Connect => ("no connection", ""),
-        Outcome::Write => ("the connection broke while the request was written", ""),
-        Outcome::Closed => ("the connection ended before the answer did", ""),
-        Outcome::Timeout => ("no whole answer in time", ""),
-        Outcome::Unsent => ("no connection was free in time", ""),
-        Outcome::Protocol => ("the answer is not HTTP/1.1", ""),
+        Outcome::Write => ("connection failed while writing the request", ""),
+        Outcome::Closed => ("connection ended before the response was complete", ""),
+        Outcome::Timeout => ("timeout", ""),
+        Outcome::Unsent => ("no free connection within the timeout", ""),
+        Outcome::Protocol => ("response is not valid HTTP/1.1", ""),
     }
 }
 

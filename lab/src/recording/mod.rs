@@ -35,5 +35,5 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 fn panicked() -> io::Error {
-    io::Error::other("the thread that writes it panicked")
+    io::Error::other("the writer thread panicked")
 }

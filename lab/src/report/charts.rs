@@ -323,7 +323,8 @@ fn histories(views: &[CaseView]) -> Vec<Chart> {
     let mut notes: Vec<String> = broken.into_keys().collect();
     if left_out > 0 {
         notes.push(format!(
-            "{left_out} more cases have a histogram that is not drawn: penstock lab report --only"
+            "{left_out} more cases have a histogram that is not drawn; select cases with penstock lab \
+             report --only"
         ));
     }
     let last_on_page = charts.iter_mut().rfind(|chart| !chart.off_page);
@@ -348,7 +349,7 @@ fn of_history(history: &History, view: &CaseView, place: usize) -> Vec<Chart> {
     let mut charts = Vec::new();
     if let Some((categories, series)) = history.histogram() {
         let plot = Plot::Bars { categories, series: vec![series] };
-        let names = ("response time, from", "requests");
+        let names = ("response time, lower bound", "requests");
         let mut one = chart(&format!("histogram-{place}"), format!("Latency: {name}"), names, plot);
         one.note.clone_from(&note);
         charts.push(one);

@@ -34,17 +34,17 @@ impl History {
     /// The file is too large or not a histogram log.
     pub(super) fn beside(result: &Path) -> Result<Option<Self>, String> {
         let file = result.with_file_name("histogram.hlog");
-        let told = |what: &dyn std::fmt::Display| format!("{}: {what}", file.display());
+        let describe = |what: &dyn std::fmt::Display| format!("{}: {what}", file.display());
         match std::fs::metadata(&file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(told(&error)),
+            Err(error) => return Err(describe(&error)),
             Ok(found) if found.len() > limits::LAB_HLOG_BYTES_MAX => {
-                return Err(told(&format!("larger than {} bytes", limits::LAB_HLOG_BYTES_MAX)));
+                return Err(describe(&format!("larger than {} bytes", limits::LAB_HLOG_BYTES_MAX)));
             }
             Ok(_) => {}
         }
-        let bytes = std::fs::read(&file).map_err(|error| told(&error))?;
-        Self::read(&bytes).map(Some).map_err(|what| told(&what))
+        let bytes = std::fs::read(&file).map_err(|error| describe(&error))?;
+        Self::read(&bytes).map(Some).map_err(|what| describe(&what))
     }
 
     fn read(bytes: &[u8]) -> Result<Self, String> {
@@ -52,7 +52,7 @@ impl History {
         let mut history = Self { share: 1, ..Self::default() };
         for entry in IntervalLogIterator::new(bytes) {
             let LogEntry::Interval(interval) =
-                entry.map_err(|error| format!("no histogram log: {error:?}"))?
+                entry.map_err(|error| format!("not a histogram log: {error:?}"))?
             else {
                 continue;
             };
@@ -61,10 +61,10 @@ impl History {
             }
             let text = interval.encoded_histogram();
             let encoded = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text)
-                .map_err(|error| format!("no histogram: {error}"))?;
+                .map_err(|error| format!("invalid histogram: {error}"))?;
             let histogram = deserializer
                 .deserialize(&mut encoded.as_slice())
-                .map_err(|error| format!("no histogram: {error}"))?;
+                .map_err(|error| format!("invalid histogram: {error}"))?;
             history.push(interval.start_timestamp().as_secs_f64(), histogram)?;
         }
         Ok(history)
@@ -161,7 +161,7 @@ impl History {
 /// Histograms of other programs may have different bounds.
 fn add(sum: &mut Histogram<u64>, other: &Histogram<u64>) -> Result<(), String> {
     sum.auto(true);
-    sum.add(other).map_err(|error| format!("histograms that can't be added: {error}"))
+    sum.add(other).map_err(|error| format!("incompatible histograms: {error}"))
 }
 
 fn counts(histogram: &Histogram<u64>, low: i32, rows: usize) -> Vec<u64> {

@@ -29,7 +29,7 @@ use chart::Setting;
 /// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    #[error("{0} is there already; a report overwrites nothing")]
+    #[error("{0} already exists; choose a new folder with --out")]
     Exists(PathBuf),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
@@ -58,9 +58,9 @@ pub fn write(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {
     let mut partial = out.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    let told = |source| ReportError::File { path: out.to_path_buf(), source };
+    let describe = |source| ReportError::File { path: out.to_path_buf(), source };
     let written = write_into(views, &partial)
-        .and_then(|written| fs::rename(&partial, out).map(|()| written).map_err(told));
+        .and_then(|written| fs::rename(&partial, out).map(|()| written).map_err(describe));
     if written.is_err() {
         let _ = fs::remove_dir_all(&partial);
     }

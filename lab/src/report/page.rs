@@ -46,7 +46,7 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
          <title>{title}</title><style>{STYLE}{}</style></head><body>\
-         <a class=\"skip\" href=\"#results\">To the results</a><header><h1>{title}</h1>\
+         <a class=\"skip\" href=\"#results\">Skip to the results</a><header><h1>{title}</h1>\
          <p>{}</p></header><main>",
         page_style(),
         escaped(&summary::counts(views))
@@ -68,9 +68,9 @@ fn write_environment(out: &mut String, views: &[CaseView]) -> fmt::Result {
     )?;
     lines.iter().try_for_each(|line| write!(out, "<li>{}</li>", escaped(line)))?;
     out.write_str(
-        "</ul><p class=\"soft\">Figures hold for this machine and this configuration. Published results \
-         in the charts are grey, and were measured on the hardware that their name tells: compare shapes, \
-         not heights.</p></section>",
+        "</ul><p class=\"soft\">Figures are valid only for this machine and configuration. Published \
+         results in the charts are grey and were measured on the hardware given in their name: compare \
+         shapes, not heights.</p></section>",
     )
 }
 
@@ -128,9 +128,9 @@ fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
         return Ok(());
     }
     out.write_str(
-        "<section aria-labelledby=\"scaling\"><h2 id=\"scaling\">How it scales</h2><p class=\"soft\">The \
-         Universal Scalability Law over the setting that the sweep varies. An error above some 10 % says that \
-         it doesn't describe the target.</p><div class=\"wide\" role=\"region\" aria-labelledby=\"scaling\" \
+        "<section aria-labelledby=\"scaling\"><h2 id=\"scaling\">Scaling</h2><p class=\"soft\">The \
+         Universal Scalability Law, fitted over the swept setting. If the error is above 10 %, the \
+          law does not describe the target.</p><div class=\"wide\" role=\"region\" aria-labelledby=\"scaling\" \
          tabindex=\"0\"><table><thead><tr>",
     )?;
     write_cells(out, &scaling::HEADER, &rows)?;
@@ -140,7 +140,7 @@ fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
 fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
     out.write_str(
         "<section aria-labelledby=\"charts\"><h2 id=\"charts\">Charts</h2><p class=\"soft\">Hollow marks \
-         have a warning. Each picture's figures stand in the table below it.</p><div class=\"charts\">",
+         have a warning. Each chart is followed by a table with its figures.</p><div class=\"charts\">",
     )?;
     for chart in charts.iter().filter(|chart| !chart.off_page) {
         write!(out, "<figure id=\"{}\">{}", escaped(&chart.id), chart.svg(Setting::Page))?;
@@ -163,9 +163,9 @@ fn write_off_page(out: &mut String, charts: &[Chart]) -> fmt::Result {
     }
     write!(
         out,
-        "<h3>Not on this page</h3><p>{} pictures of single cases are not here, as they would make the page \
-         slow: each is a file beside it, and <code>penstock lab report DIR --only REGEX --out NEW</code> makes a \
-         page of the cases that you want to see.</p><details><summary>All of them</summary><ul>",
+        "<h3>Not on this page</h3><p>{} charts of single cases are left out to keep the page fast. Each is \
+         a file next to this page; <code>penstock lab report DIR --only REGEX --out NEW</code> writes a \
+         page for selected cases.</p><details><summary>All charts</summary><ul>",
         off_page.len()
     )?;
     for chart in off_page {

@@ -25,10 +25,10 @@ pub fn read(folder: &Path) -> Result<Vec<StoredResult>, String> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
-        let told = |error: std::io::Error| format!("{}: {error}", next.display());
-        for entry in std::fs::read_dir(&next).map_err(told)? {
-            let entry = entry.map_err(told)?;
-            let kind = entry.file_type().map_err(told)?;
+        let describe = |error: std::io::Error| format!("{}: {error}", next.display());
+        for entry in std::fs::read_dir(&next).map_err(describe)? {
+            let entry = entry.map_err(describe)?;
+            let kind = entry.file_type().map_err(describe)?;
             if kind.is_dir() {
                 if !is_unfinished(&entry.file_name().to_string_lossy()) {
                     folders.push(entry.path());
@@ -43,7 +43,7 @@ pub fn read(folder: &Path) -> Result<Vec<StoredResult>, String> {
         }
     }
     if files.is_empty() {
-        return Err(format!("{}: no result.json in it", folder.display()));
+        return Err(format!("{}: no result.json found", folder.display()));
     }
     files.sort_by_cached_key(|file| natural(&file.to_string_lossy()));
     files
@@ -65,7 +65,7 @@ pub fn chosen(found: Vec<StoredResult>, only: Option<&str>) -> Result<Vec<Stored
     let kept: Vec<StoredResult> =
         found.into_iter().filter(|one| pattern.is_match(&name(one))).collect();
     if kept.is_empty() {
-        return Err(format!("--only {only}: no case is called so; the first one is {example}"));
+        return Err(format!("--only {only}: no case matches; the first case is {example}"));
     }
     Ok(kept)
 }

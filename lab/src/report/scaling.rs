@@ -16,10 +16,10 @@ pub(super) const HEADER: [&str; 8] = [
     "Case",
     "By",
     "Values without warnings",
-    "lambda (requests/s of one)",
-    "sigma (waits its turn)",
-    "kappa (costs each other)",
-    "Highest at",
+    "lambda (requests/s at 1)",
+    "sigma (contention)",
+    "kappa (coherency)",
+    "Peak at",
     "Error of the fit (%)",
 ];
 
@@ -64,25 +64,25 @@ fn values(points: &[(f64, f64)]) -> Vec<f64> {
 
 fn row(case: String, setting: String, points: &[(f64, f64)]) -> Vec<String> {
     let values = values(points);
-    let mut told = values.iter().map(|value| trimmed(*value, 3)).collect::<Vec<_>>().join(", ");
-    if told.is_empty() {
-        "none".clone_into(&mut told);
+    let mut list = values.iter().map(|value| trimmed(*value, 3)).collect::<Vec<_>>().join(", ");
+    if list.is_empty() {
+        "none".clone_into(&mut list);
     }
-    let mut row = vec![case, setting, told];
+    let mut row = vec![case, setting, list];
     match Usl::fit(points) {
         Some(law) => row.extend([
             trimmed(law.lambda, 1),
             trimmed(law.sigma, 5),
             trimmed(law.kappa, 7),
-            law.peak().map_or_else(|| "grows on".to_owned(), |peak| trimmed(peak, 1)),
+            law.peak().map_or_else(|| "none".to_owned(), |peak| trimmed(peak, 1)),
             trimmed(law.error * 100.0, 2),
         ]),
         None => {
             let why = match values.len() {
                 few if few < POINTS_MIN => {
-                    format!("{POINTS_MIN} values without warnings are needed")
+                    format!("needs {POINTS_MIN} values without warnings")
                 }
-                _ => "no such law explains it".to_owned(),
+                _ => "no fit".to_owned(),
             };
             row.extend([why.clone(), why.clone(), why.clone(), why.clone(), why]);
         }
@@ -131,9 +131,9 @@ mod tests {
         for view in &mut inconclusive {
             view.warnings = vec![Warning { check: "errors".to_owned(), message: String::new() }];
         }
-        let told = rows(&inconclusive);
-        let told = told.first().unwrap().get(2..4).unwrap();
-        assert_eq!(told, ["none", "4 values without warnings are needed"]);
+        let list = rows(&inconclusive);
+        let list = list.first().unwrap().get(2..4).unwrap();
+        assert_eq!(list, ["none", "4 values without warnings are needed"]);
         assert!(rows(&[view("on", 10.0), view("off", 20.0)]).is_empty());
         assert!(rows(&[view("1", 10.0), view("1", 20.0)]).is_empty());
     }

@@ -194,12 +194,12 @@ fn write_markdown(out: &mut String, views: &[CaseView]) -> fmt::Result {
     let columns: Vec<&Column> = named(MARKDOWN).into_iter().chain(named(MARKDOWN_OURS)).collect();
     writeln!(
         out,
-        "The first {} columns are those of WSO2's published tables, made as they make them: whole \
-         milliseconds, two significant digits. The others are ours, exact.\n",
+        "The first {} columns are those of WSO2's published tables, computed in the same way (whole \
+         milliseconds, two significant digits). The others are ours and exact.\n",
         MARKDOWN.len()
     )?;
     as_markdown(out, &columns, views)?;
-    writeln!(out, "\n## In the shape of Choreo Connect's tables\n")?;
+    writeln!(out, "\n## Columns of Choreo Connect's tables\n")?;
     as_markdown(out, &CHOREO.iter().collect::<Vec<_>>(), views)?;
     write_scaling(out, views)?;
     writeln!(out, "\n## Measured on\n")?;
@@ -214,7 +214,7 @@ fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
     if rows.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n## How it scales (Universal Scalability Law)\n")?;
+    writeln!(out, "\n## Scaling (Universal Scalability Law)\n")?;
     writeln!(
         out,
         "| {} |\n|{}",

@@ -64,11 +64,11 @@ impl CaseView {
             State::NotServed => format!("not served: {}", reason()),
             State::Failed => format!("failed: {}", reason()),
             State::Measured => {
-                let told = self.warnings.iter().map(|warning| {
+                let remarks = self.warnings.iter().map(|warning| {
                     let Warning { check, message } = warning;
                     format!("{check}: {message}")
                 });
-                told.collect::<Vec<_>>().join("; ")
+                remarks.collect::<Vec<_>>().join("; ")
             }
         }
     }

@@ -29,7 +29,7 @@ pub(crate) fn make(bytes: usize) -> Result<String, String> {
     let count = bytes.saturating_sub(frame) / ORDER_BYTES;
     if count == 0 || bytes > limits::PAYLOAD_BYTES_MAX {
         let (least, most) = (frame + ORDER_BYTES, limits::PAYLOAD_BYTES_MAX);
-        return Err(format!("SOAP orders take {least} to {most} bytes, not {bytes}"));
+        return Err(format!("SOAP orders need {least} to {most} bytes, not {bytes}"));
     }
     let mut text = HEAD.to_owned();
     for left in (1..=count).rev() {

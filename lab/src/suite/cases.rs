@@ -146,11 +146,11 @@ mod tests {
     fn check(order: &str, expect: &str) {
         let text = SUITE.replace("repetitions", &format!("{order}repetitions"));
         let suite = Suite::from_source(Source { name: "a.toml".into(), text }).unwrap();
-        let told = all(&suite)
+        let order = all(&suite)
             .iter()
             .map(|case| format!("{}{}.{}", &case.target[..1], case.users, case.repetition))
             .collect::<Vec<_>>();
-        assert_eq!(told.join(" "), expect);
+        assert_eq!(order.join(" "), expect);
     }
 
     #[test]

@@ -21,7 +21,7 @@ const NONE: &str = "forward";
 /// No such target, or its file is invalid.
 pub fn suite(target: &str) -> Result<Suite, String> {
     if target.contains(['"', '\\', '\n']) {
-        return Err(format!("`{target}` is no name of a target"));
+        return Err(format!("`{target}` is not a valid target name"));
     }
     let text = SUITE.replace(TARGETS, &format!("targets = [\"{target}\"]"));
     Suite::from_source(Source { name: Path::new("cost.toml").to_owned(), text })
@@ -82,7 +82,7 @@ pub fn policy_costs<'r>(
         let figure = |name: &str| Spread::of(valid().filter_map(|found| found.figure(name)));
         let warning = || {
             let first = measured().flat_map(|found| warnings(found)).next();
-            first.map(|warning| format!("flagged: {}: {}", warning.check, warning.message))
+            first.map(|warning| format!("warning: {}: {}", warning.check, warning.message))
         };
         PolicyCost {
             scenario: scenario.name.clone(),
@@ -120,19 +120,12 @@ fn write_table(out: &mut String, suite: &Suite, policy_costs: &[PolicyCost]) -> 
     writeln!(
         out,
         "{:<18}{:>17}{:>17}{:>10}{:>10}{:>10}{:>11}{:>9}",
-        "policy",
-        "CPU us/request",
-        "more than none",
-        "p50 ms",
-        "p99 ms",
-        "RSS MiB",
-        "req/s",
-        "warnings"
+        "policy", "CPU us/request", "added", "p50 ms", "p99 ms", "RSS MiB", "req/s", "warnings"
     )?;
     for cost_of in policy_costs {
         let policy = name(&cost_of.scenario);
         let Some(cpu) = cost_of.cpu_us else {
-            let reason = cost_of.reason.as_deref().unwrap_or("nothing was measured");
+            let reason = cost_of.reason.as_deref().unwrap_or("not measured");
             writeln!(out, "{policy:<18}  {}", reason.lines().next().unwrap_or_default())?;
             continue;
         };
@@ -156,7 +149,8 @@ fn write_table(out: &mut String, suite: &Suite, policy_costs: &[PolicyCost]) -> 
     }
     writeln!(
         out,
-        "warnings: repetitions with one, of all; they are left out, and their result.json says why.\n+-: half of what the repetitions differ by"
+        "warnings: repetitions with warnings (excluded; see their result.json) / all repetitions\n+-: half \
+         the range over repetitions"
     )
 }
 
@@ -202,7 +196,7 @@ mod tests {
         assert!(row("JWT, cached").ends_with("1/2"), "a flagged repetition doesn't count: {text}");
         assert!(row("Forward (TLS)").starts_with("Forward (TLS) flagged: errors: "), "{text}");
         assert_eq!(row("Without metrics"), "Without metrics it can't");
-        assert_eq!(row("JWT, uncached"), "JWT, uncached nothing was measured");
+        assert_eq!(row("JWT, uncached"), "JWT, uncached not measured");
     }
 
     #[test]

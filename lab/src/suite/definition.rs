@@ -135,7 +135,7 @@ pub struct Sweep {
 
 /// A setting's value: any TOML scalar, used as text.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "a setting is a text, a number, `true` or `false`")]
+#[serde(untagged, expecting = "a setting must be a string, a number, `true` or `false`")]
 pub(crate) enum SettingValue {
     Flag(bool),
     Whole(i64),

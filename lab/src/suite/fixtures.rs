@@ -45,7 +45,7 @@ impl Fixtures {
             let now_s = SystemClock::new().now().unix_s;
             let hosts = ["localhost", "127.0.0.1", "::1"];
             let (certificate, key) = wire::tls::generate_self_signed(&hosts, now_s)
-                .map_err(|error| format!("a certificate can't be made: {error}"))?;
+                .map_err(|error| format!("cannot generate a certificate: {error}"))?;
             fixtures.keep("tls.crt", certificate.as_bytes())?;
             fixtures.keep("tls.key", key.as_bytes())?;
             fixtures.keep("tls.pair", (certificate + &key).as_bytes())?;
@@ -103,7 +103,7 @@ impl Fixtures {
         if output.status.success() {
             return Ok(());
         }
-        Err(format!("tokens can't be signed: {}", String::from_utf8_lossy(&output.stderr)))
+        Err(format!("cannot sign tokens: {}", String::from_utf8_lossy(&output.stderr)))
     }
 
     /// The scenario's request body, `bytes` long.
@@ -126,12 +126,12 @@ impl Fixtures {
     }
 
     fn make_token_key(&self) -> Result<(), String> {
-        let told = |_| "a signing key can't be made".to_owned();
-        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(told)?;
-        let private: Pkcs8V1Der<'_> = pair.as_der().map_err(told)?;
-        let public: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(told)?;
+        let describe = |_| "cannot generate a signing key".to_owned();
+        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(describe)?;
+        let private: Pkcs8V1Der<'_> = pair.as_der().map_err(describe)?;
+        let public: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(describe)?;
         let (modulus, exponent) = rsa_numbers(pair.public_key().as_ref())
-            .ok_or_else(|| "the signing key's public half can't be read".to_owned())?;
+            .ok_or_else(|| "cannot read the public part of the signing key".to_owned())?;
         self.keep("token.key", pem("PRIVATE KEY", private.as_ref()).as_bytes())?;
         self.keep("token.pub", pem("PUBLIC KEY", public.as_ref()).as_bytes())?;
         let (n, e) = (URL_SAFE_NO_PAD.encode(modulus), URL_SAFE_NO_PAD.encode(exponent));

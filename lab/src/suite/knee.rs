@@ -38,7 +38,7 @@ impl LevelSetup {
         };
         let text = format!(
             "name = \"knee\"\n\
-             about = \"one level of a search\"\n\
+             about = \"one level of a knee search\"\n\
              [matrix]\n\
              targets = [{target}]\n\
              scenarios = [{scenario}]\n\

@@ -149,7 +149,7 @@ pub fn chosen(suite: &Suite, only: Option<&str>) -> Result<Vec<Case>, RunError> 
     let found: Vec<Case> = all.into_iter().filter(|case| pattern.is_match(&name(case))).collect();
     if found.is_empty() {
         return Err(RunError::Usage(format!(
-            "--only {only}: no case is called so; the first one is {example}"
+            "--only {only}: no case matches; the first case is {example}"
         )));
     }
     Ok(found)

@@ -93,9 +93,8 @@ pub(super) fn targets(source: &Source, file: &File, folder: &Path) -> Result<Vec
             .ok_or_else(|| source.unknown_name(written, "target", names))?;
         if targets.iter().any(|other| other.name == target.name) {
             let name = &target.name;
-            let message =
-                format!("a second target is called `{name}`: the first one would run twice");
-            return Err(source.error_at(written, &message, "give it another `name` in its file"));
+            let message = format!("duplicate target name `{name}`");
+            return Err(source.error_at(written, &message, "change `name` in the target file"));
         }
         targets.push(target);
     }
@@ -114,8 +113,8 @@ pub(super) fn scenarios(
     let mut known: Vec<Scenario> = Vec::new();
     for written in &file.scenario {
         if known.iter().any(|other| other.name == *written.name.get_ref()) {
-            let message = format!("a second scenario is called `{}`", written.name.get_ref());
-            return Err(source.error_at(&written.name, &message, "give it another name"));
+            let message = format!("duplicate scenario name `{}`", written.name.get_ref());
+            return Err(source.error_at(&written.name, &message, "choose a different name"));
         }
         known.push(written.read(source)?);
     }
@@ -184,7 +183,7 @@ fn check_matrix(source: &Source, matrix: &MatrixFile) -> Result<(), String> {
     source.check_duplicates(&matrix.heap)?;
     matrix.heap.iter().try_for_each(|heap| source.check_name(heap))?;
     if matrix.repetitions == 0 {
-        return Err(format!("{}: error: `repetitions` is more than zero", source.name.display()));
+        return Err(format!("{}: error: `repetitions` must be at least 1", source.name.display()));
     }
     Ok(())
 }
@@ -199,11 +198,11 @@ fn check_numbers<T: PartialOrd + std::fmt::Display>(
 ) -> Result<(), String> {
     let numbers = list.get_ref();
     if numbers.is_empty() {
-        return Err(source.error_at(list, &format!("`{key}`: one or more numbers"), example));
+        return Err(source.error_at(list, &format!("`{key}` is empty"), example));
     }
     let wrong = numbers.iter().find(|n| *n.get_ref() < least || *n.get_ref() > most);
     if let Some(wrong) = wrong {
-        let message = format!("`{key}`: numbers from {least} to {most}, not {}", wrong.get_ref());
+        let message = format!("`{key}`: expected {least} to {most}, not {}", wrong.get_ref());
         return Err(source.error_at(wrong, &message, example));
     }
     source.check_duplicates(numbers)
@@ -239,10 +238,10 @@ fn check_load(source: &Source, file: &File) -> Result<(), String> {
         shape: file.load.shape,
         ..load::Options::new("http://localhost/")
     };
-    let told = |error: load::LoadError| {
+    let describe = |error: load::LoadError| {
         format!("{}: error: [load] and [time]: {error}", source.name.display())
     };
-    options.check().map_err(told)
+    options.check().map_err(describe)
 }
 
 /// Rejects delays for targets that do not forward to the lab's backend: the delay would have no effect.
@@ -254,11 +253,11 @@ fn check_delays(source: &Source, file: &File, targets: &[Target]) -> Result<(), 
     for (written, target) in file.matrix.targets.iter().zip(targets) {
         if !target.names_backend() {
             let message = format!(
-                "`{}` says nothing of the lab's backend, so `delays_ms` would only be labels",
+                "target `{}` does not use the lab's backend, so `delays_ms` has no effect",
                 target.name
             );
-            let help = "have it forward to this host, at a port that you choose, and say so: \
-                        [backend] listen = \"0.0.0.0:8688\"";
+            let help = "configure it to forward to a fixed port of this host, and set [backend] listen = \
+             \"0.0.0.0:8688\"";
             return Err(source.error_at(written, &message, help));
         }
     }
@@ -272,7 +271,7 @@ pub(super) fn backend(source: &Source, file: &File) -> Result<Option<SocketAddrV
         let reached = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST].contains(address.ip());
         reached && address.port() != 0
     });
-    let message = "the backend listens on 0.0.0.0 or 127.0.0.1, at a port that others know";
+    let message = "the backend must listen on 0.0.0.0 or 127.0.0.1 with a fixed port";
     let address = address.ok_or_else(|| source.error_at(written, message, "0.0.0.0:8688"))?;
     Ok(Some(address))
 }
@@ -312,7 +311,7 @@ pub(super) fn sweep(
         return Err(source.unknown_name(&sweep.setting, "setting", known.into_iter()));
     }
     if sweep.values.is_empty() {
-        return Err(source.error_at(&sweep.setting, "a sweep needs values", "values = [1, 2]"));
+        return Err(source.error_at(&sweep.setting, "`values` is empty", "values = [1, 2]"));
     }
     let values = sweep.values.iter().map(|value| value.get_ref().text()).collect();
     // Folder names contain the values, so values must differ after sanitising.

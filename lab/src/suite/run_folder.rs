@@ -47,8 +47,8 @@ impl RunFolder {
             (false, true) => go_on(out, about)?,
             (false, false) => {
                 return Err(RunError::Usage(format!(
-                    "{}: there is something already, and results are never written over; name \
-                     another folder, or go on with --resume",
+                    "{} is not empty, and results are never overwritten; choose another folder, or \
+                     continue with --resume",
                     out.display()
                 )));
             }
@@ -133,8 +133,7 @@ fn go_on(out: &Path, about: &About) -> Result<File, RunError> {
     let description = match File::options().read(true).write(true).open(&file) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(RunError::Usage(format!(
-                "{}: there is no suite.json in it, so it is no run's folder; --resume has nothing \
-                 to go on with",
+                "{} has no suite.json and is not the folder of a run; there is nothing to --resume",
                 out.display()
             )));
         }
@@ -145,8 +144,8 @@ fn go_on(out: &Path, about: &About) -> Result<File, RunError> {
     let found: About = serde_json::from_slice(&text).map_err(|error| unable(&file, &error))?;
     if found.config_sha256 != about.config_sha256 {
         return Err(RunError::Usage(format!(
-            "{}: this is a run of suite `{}` with other contents; a resumed run must be of the same \
-             suite, scenarios and targets",
+            "{} belongs to a different version of suite `{}`; --resume needs the same suite, scenarios and \
+             targets",
             out.display(),
             found.suite
         )));
@@ -164,7 +163,7 @@ fn lock(out: &Path, description: &File) -> Result<(), RunError> {
 
 fn busy(out: &Path) -> RunError {
     RunError::Usage(format!(
-        "{}: another run is at work in it; wait until that has ended, or name another folder",
+        "{} is in use by another run; wait for it to end, or choose another folder",
         out.display()
     ))
 }

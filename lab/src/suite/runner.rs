@@ -122,8 +122,8 @@ impl<'r> Runner<'r> {
         case: &Case,
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Option<CaseResult>, RunError> {
-        let told = |error: std::io::Error| RunError::Unable(format!("{}: {error}", case.id));
-        let partial = self.folder.begin(case).map_err(told)?;
+        let describe = |error: std::io::Error| RunError::Unable(format!("{}: {error}", case.id));
+        let partial = self.folder.begin(case).map_err(describe)?;
         let started = rfc3339(SystemClock::new().now().unix_s);
         let mut found = self.blank(case, started);
         let outcome = self.measure_or_say_why(case, &partial, on_event);
@@ -142,7 +142,7 @@ impl<'r> Runner<'r> {
             Ok(Err(lacking)) => (found.state, found.reason) = (State::NotServed, Some(lacking)),
             Ok(Ok(measured)) => self.fill(&mut found, measured),
         }
-        self.folder.finish(&partial, &found).map_err(told)?;
+        self.folder.finish(&partial, &found).map_err(describe)?;
         Ok(Some(found))
     }
 
@@ -154,7 +154,8 @@ impl<'r> Runner<'r> {
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Result<Measured, String>, CaseError> {
         let suite = self.suite;
-        let mistake = || CaseError::Failed("the case names what the suite doesn't have".to_owned());
+        let mistake =
+            || CaseError::Failed("the case refers to an unknown scenario or target".to_owned());
         let scenario = suite.scenario(&case.scenario).ok_or_else(mistake)?;
         let target = suite.target(&case.target).ok_or_else(mistake)?;
         if let Some(lacking) = not_served(target, scenario) {
@@ -395,12 +396,11 @@ impl<'r> Runner<'r> {
         let report = report.map_err(|error| format!("the backend alone: {error}"))?;
         let found = match (report.errors, report.requests) {
             (_, 0) => {
-                Err("the backend alone answered nothing, so how fast it is isn't known".to_owned())
+                Err("the backend alone served no requests, so its speed is unknown".to_owned())
             }
             (0, _) => Ok(report.throughput_per_s),
             (errors, requests) => Err(format!(
-                "{errors} of {requests} requests to the backend alone failed, so how fast it is isn't \
-                 known"
+                "{errors} of {requests} requests to the backend alone failed, so its speed is unknown"
             )),
         };
         self.calibrations.insert(key, found.clone());
@@ -457,7 +457,7 @@ impl<'r> Runner<'r> {
             scenario_name: self.suite.scenario(&case.scenario).map(|known| known.display.clone()),
             state: State::Measured,
             reason: None,
-            shape: told(self.suite.load.shape, case.users),
+            shape: recorded_shape(self.suite.load.shape, case.users),
             load: Value::Null,
             target_use: None,
             backend_use: None,
@@ -520,12 +520,12 @@ pub(crate) fn not_served(target: &Target, scenario: &Scenario) -> Option<String>
     if lacking.is_empty() {
         return None;
     }
-    let told = |need: &&str| match target.cannot.get(*need) {
+    let describe = |need: &&str| match target.cannot.get(*need) {
         Some(why) => format!("{need} ({why})"),
         None => (*need).to_owned(),
     };
-    let told: Vec<String> = lacking.iter().map(told).collect();
-    Some(format!("{} can't do {}", target.name, told.join(", ")))
+    let missing: Vec<String> = lacking.iter().map(describe).collect();
+    Some(format!("{} does not support {}", target.name, missing.join(", ")))
 }
 
 fn warning(check: &str, message: &str) -> Warning {
@@ -533,14 +533,14 @@ fn warning(check: &str, message: &str) -> Warning {
 }
 
 /// The load shape as recorded in a result.
-fn told(shape: load::Shape, users: u32) -> RecordedShape {
+fn recorded_shape(shape: load::Shape, users: u32) -> RecordedShape {
     match shape {
         load::Shape::Closed { .. } => {
             let think_ms = shape.mean_pause_ms().round();
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "positive, and at most the longest think time there is"
+                reason = "positive, and at most the longest think time"
             )]
             let think_ms = think_ms as u64;
             RecordedShape::Closed { think_ms }

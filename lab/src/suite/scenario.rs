@@ -147,7 +147,7 @@ impl TokensEntry {
         let count = *self.count.get_ref();
         let most = limits::LOAD_TOKENS_MAX;
         if count == 0 || count as usize > most {
-            let message = format!("{count} tokens: write 1 to {most}");
+            let message = format!("{count} tokens; expected 1 to {most}");
             return Err(source.error_at(&self.count, &message, ""));
         }
         Ok(Tokens { kind: self.kind, count })

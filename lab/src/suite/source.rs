@@ -23,12 +23,15 @@ impl Source {
     /// # Errors
     /// The file cannot be read, or is too large.
     pub fn read(name: &Path) -> Result<Self, String> {
-        let told = |error: &dyn Display| format!("{}: {error}", name.display());
-        let size = std::fs::metadata(name).map_err(|error| told(&error))?.len();
+        let describe = |error: &dyn Display| format!("{}: {error}", name.display());
+        let size = std::fs::metadata(name).map_err(|error| describe(&error))?.len();
         if size > limits::SUITE_BYTES_MAX {
-            return Err(told(&format!("{size} bytes, more than {}", limits::SUITE_BYTES_MAX)));
+            return Err(describe(&format!(
+                "{size} bytes exceed the limit of {}",
+                limits::SUITE_BYTES_MAX
+            )));
         }
-        let text = std::fs::read_to_string(name).map_err(|error| told(&error))?;
+        let text = std::fs::read_to_string(name).map_err(|error| describe(&error))?;
         Ok(Self { name: name.to_owned(), text })
     }
 
@@ -60,12 +63,13 @@ impl Source {
         let text = name.get_ref();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) || !text.chars().all(plain) {
-            let message = "a name is of letters, digits, `-`, `_` and `.`, a letter or digit first";
+            let message = "a name consists of letters, digits, `-`, `_` and `.`, and starts with a letter \
+             or digit";
             return Err(self.error_at(name, message, ""));
         }
         if OWN_NAMES.contains(&text.as_str()) {
-            let message = format!("`{text}` is what a run's folder calls something else");
-            return Err(self.error_at(name, &message, "take another name"));
+            let message = format!("`{text}` is reserved");
+            return Err(self.error_at(name, &message, "choose a different name"));
         }
         Ok(())
     }
@@ -78,14 +82,14 @@ impl Source {
         if (LEAST..=most as f64).contains(cpus.get_ref()) {
             return Ok(());
         }
-        let message = format!("{} CPUs: write {LEAST} to {most}", cpus.get_ref());
+        let message = format!("{} CPUs; expected {LEAST} to {most}", cpus.get_ref());
         Err(self.error_at(cpus, &message, "cpus = 1.5"))
     }
 
     /// Rejects an invalid size, and zero.
     pub(crate) fn check_memory(&self, memory: &Spanned<String>) -> Result<(), String> {
         match parse_bytes(memory.get_ref()) {
-            Ok(0) => Err(self.error_at(memory, "nothing runs in no memory", "write 512MiB")),
+            Ok(0) => Err(self.error_at(memory, "the memory limit is 0", "write 512MiB")),
             Ok(_) => Ok(()),
             Err(error) => Err(self.error_at(memory, &error, "")),
         }
@@ -99,8 +103,8 @@ impl Source {
         for (index, value) in list.iter().enumerate() {
             let before = list.get(..index).unwrap_or_default();
             if before.iter().any(|earlier| earlier.get_ref() == value.get_ref()) {
-                let message = format!("`{}` stands in the list twice", value.get_ref());
-                let help = "to measure each case several times, write `repetitions`";
+                let message = format!("duplicate value `{}`", value.get_ref());
+                let help = "to measure each case several times, set `repetitions`";
                 return Err(self.error_at(value, &message, help));
             }
         }
@@ -115,7 +119,7 @@ impl Source {
         valid: impl Iterator<Item = &'n str> + Clone,
     ) -> String {
         let name = written.get_ref();
-        self.error_at(written, &format!("there is no {what} `{name}`"), &suggest(name, valid))
+        self.error_at(written, &format!("unknown {what} `{name}`"), &suggest(name, valid))
     }
 }
 
@@ -130,9 +134,9 @@ fn suggest<'n>(written: &str, valid: impl Iterator<Item = &'n str> + Clone) -> S
 /// detects changes of that wording.
 fn explain(message: &str) -> (String, String) {
     let message = message.lines().collect::<Vec<_>>().join(", ");
-    for (told, what) in [("unknown field `", "key"), ("unknown variant `", "value")] {
+    for (prefix, what) in [("unknown field `", "key"), ("unknown variant `", "value")] {
         let Some((written, rest)) =
-            message.strip_prefix(told).and_then(|rest| rest.split_once('`'))
+            message.strip_prefix(prefix).and_then(|rest| rest.split_once('`'))
         else {
             continue;
         };
@@ -141,7 +145,7 @@ fn explain(message: &str) -> (String, String) {
             [] => "remove it".to_owned(),
             names => suggest(written, names.iter().copied()),
         };
-        return (format!("the {what} `{written}` is unknown"), help);
+        return (format!("unknown {what} `{written}`"), help);
     }
     (message, String::new())
 }
@@ -170,10 +174,14 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         "K" | "k" | "KiB" => 10,
         "M" | "m" | "MiB" => 20,
         "G" | "g" | "GiB" => 30,
-        _ => return Err(format!("`{text}`: write a whole number and KiB, MiB or GiB")),
+        _ => {
+            return Err(format!(
+                "`{text}` is not a size; write a whole number with KiB, MiB or GiB"
+            ));
+        }
     };
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    number.ok_or_else(|| format!("`{text}` is no size; write 512MiB"))
+    number.ok_or_else(|| format!("`{text}` is not a size; write 512MiB"))
 }
 
 #[cfg(test)]

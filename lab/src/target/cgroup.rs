@@ -27,7 +27,7 @@ impl Group {
         cpus: Option<f64>,
         memory_bytes: Option<u64>,
     ) -> Result<Self, String> {
-        let none = || "there is no cgroup v2 here".to_owned();
+        let none = || "cgroup v2 is not available".to_owned();
         let is_mount = |mount: &&&str| Path::new(mount).join("cgroup.controllers").is_file();
         let mount = MOUNTS.iter().find(is_mount).ok_or_else(none)?;
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
@@ -96,7 +96,7 @@ fn parent(mount: &Path, own: &str, wanted: &[&str]) -> Result<PathBuf, String> {
     {
         return Ok(own);
     }
-    Err(format!("no cgroup v2 passes the controllers {} on to its children", wanted.join(", ")))
+    Err(format!("no cgroup v2 delegates the controllers {} to its children", wanted.join(", ")))
 }
 
 #[cfg(test)]

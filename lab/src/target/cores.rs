@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<usize>, String> {
         let ends = number(first).zip(number(last));
         let (first, last) = ends
             .filter(|&(first, last)| first <= last && last < CpuSet::count())
-            .ok_or_else(|| format!("`{text}` is no list of CPUs"))?;
+            .ok_or_else(|| format!("`{text}` is not a list of CPUs"))?;
         cores.extend(first..=last);
     }
     Ok(cores)

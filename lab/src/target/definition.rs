@@ -180,14 +180,14 @@ impl Target {
     /// A diagnostic with file, line, column, and the nearest valid name.
     pub fn from_source(source: Source) -> Result<Self, String> {
         let file: File = source.parse()?;
-        let told = |text: String| format!("{}: error: {text}", source.name.display());
+        let describe = |text: String| format!("{}: error: {text}", source.name.display());
         source.check_name(&file.name)?;
         if file.url.is_none() && file.url_tls.is_none() {
-            return Err(told("write `url`, `url_tls` or both: where do requests go?".to_owned()));
+            return Err(describe("`url` and `url_tls` are missing; write at least one".to_owned()));
         }
         for process in &file.process {
             if process.command.is_empty() {
-                return Err(told(format!("process `{}` has no command", process.name)));
+                return Err(describe(format!("process `{}` has no command", process.name)));
             }
             process.cpus.iter().try_for_each(|cpus| source.check_cpus(cpus))?;
             process.memory.iter().try_for_each(|memory| source.check_memory(memory))?;
@@ -197,7 +197,9 @@ impl Target {
         let names_backend = texts.iter().any(|text| template::uses(text.get_ref(), "backend_port"));
         for each in file.part.values().filter_map(|part| part.each.as_ref()) {
             if file.process.iter().all(|process| process.name != *each) {
-                return Err(told(format!("a part is for each `{each}`: there is no such process")));
+                return Err(describe(format!(
+                    "a part has `each = \"{each}\"`, which is not a process"
+                )));
             }
         }
         Ok(Self {

@@ -265,8 +265,8 @@ mod tests {
     fn resident_memory_is_counted_in_pages_of_this_machine() {
         let own = used(&[std::process::id()]).rss_bytes;
         let status = fs::read_to_string("/proc/self/status").unwrap();
-        let told = field(&status, "VmRSS:") * 1_024;
-        assert!(own > told / 2 && own < told * 2, "{own} and {told}");
+        let expected = field(&status, "VmRSS:") * 1_024;
+        assert!(own > expected / 2 && own < expected * 2, "{own} and {expected}");
     }
 
     #[test]

@@ -61,22 +61,22 @@ impl Process {
     /// The program does not exist, or its log cannot be written.
     pub(crate) fn start(start: ProcessSpec<'_>) -> Result<Self, String> {
         let name = start.name.to_owned();
-        let told = |error: std::io::Error| format!("{name}: {error}");
-        let (program, arguments) = start.command.split_first().ok_or("nothing to start")?;
+        let describe = |error: std::io::Error| format!("{name}: {error}");
+        let (program, arguments) = start.command.split_first().ok_or("the command is empty")?;
         if !exists(program) {
-            return Err(format!("{name}: there is no program `{program}` here; install it"));
+            return Err(format!("{name}: program `{program}` not found; install it"));
         }
         let bounds = Restrictions::of(&start);
-        let log = File::create(&start.log).map_err(told)?;
+        let log = File::create(&start.log).map_err(describe)?;
         let mut command = Command::new("sh");
         command.args(["-c", &bounds.script]).arg("sh").arg(program).args(arguments);
         command.envs(start.env).current_dir(&start.folder).process_group(0);
-        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(told)?).stderr(log);
+        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(describe)?).stderr(log);
         let child = match &bounds.cores {
-            Some(cores) => cores::on(cores, || command.spawn()).map_err(told)?,
+            Some(cores) => cores::on(cores, || command.spawn()).map_err(describe)?,
             None => command.spawn(),
         };
-        let child = child.map_err(told)?;
+        let child = child.map_err(describe)?;
         Ok(Self {
             _guard: start.reaper.map(|reaper| reaper.watch(child.id())),
             child,
@@ -117,7 +117,7 @@ impl Process {
             if u128::from(clock.now_us()) > within.as_micros() {
                 let after = within.as_secs();
                 let tail = self.log_tail();
-                return Err(format!("{} isn't ready after {after} s\n{tail}", self.name));
+                return Err(format!("{} is not ready after {after} s\n{tail}", self.name));
             }
             pause();
         }
@@ -148,7 +148,7 @@ impl Drop for Process {
             StopBy::Kill => Signal::SIGKILL,
         };
         let clock = SystemClock::new();
-        let asked = !matches!(self.child.try_wait(), Ok(Some(_))) && kill(pid, signal).is_ok();
+        let requested = !matches!(self.child.try_wait(), Ok(Some(_))) && kill(pid, signal).is_ok();
         while asked && clock.now_us() < limits::LAB_STOP_MS * 1_000 {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
                 break;
@@ -198,8 +198,9 @@ impl Restrictions {
             self.limits.push(format!("{name}: on CPUs {cores:?}"));
             self.cores = Some(cores);
         } else {
-            self.warnings
-                .push(format!("{name} is not on CPUs {cores:?}: only {allowed:?} are here"));
+            self.warnings.push(format!(
+                "{name} is not pinned to CPUs {cores:?}: only {allowed:?} are available"
+            ));
         }
     }
 
@@ -208,7 +209,7 @@ impl Restrictions {
         // Without this, a program that fails to join would run without limits.
         self.script.push_str(&format!("echo $$ >'{procs}' || exit 125\n"));
         self.group = Some(group);
-        self.limits.push(format!("{}: {} by cgroup", start.name, told(start)));
+        self.limits.push(format!("{}: {} by cgroup", start.name, limits_text(start)));
     }
 
     /// Memory: limits the data segment. CPU: pins to as many whole CPUs as needed.
@@ -216,7 +217,7 @@ impl Restrictions {
         let name = start.name;
         if let Some(bytes) = start.memory_bytes {
             self.script.push_str(&format!("ulimit -d {} || exit 125\n", bytes / 1_024));
-            self.limits.push(format!("{name}: data of {bytes} bytes by rlimit"));
+            self.limits.push(format!("{name}: data limited to {bytes} bytes by rlimit"));
         }
         if let Some(cpus) = start.cpus {
             let cores = self.cores.clone().unwrap_or_else(cores::allowed);
@@ -225,12 +226,13 @@ impl Restrictions {
             self.limits.push(format!("{name}: on CPUs {kept:?}"));
             self.cores = Some(kept);
         }
-        let asked = told(start);
-        self.warnings.push(format!("{name}: {asked} could not be set as a cgroup: {reason}"));
+        let requested = limits_text(start);
+        self.warnings
+            .push(format!("{name}: {requested} could not be limited by a cgroup: {reason}"));
     }
 }
 
-fn told(start: &ProcessSpec<'_>) -> String {
+fn limits_text(start: &ProcessSpec<'_>) -> String {
     let cpus = start.cpus.map(|cpus| format!("{cpus} CPUs"));
     let memory = start.memory_bytes.map(|bytes| format!("{bytes} bytes"));
     cpus.into_iter().chain(memory).collect::<Vec<_>>().join(" and ")
@@ -263,7 +265,7 @@ pub(crate) fn free_port() -> Result<u16, String> {
 }
 
 /// There is no notification when a program starts listening or ends, so both are polled.
-#[allow(clippy::disallowed_methods, reason = "no worker: the thread that runs a suite")]
+#[allow(clippy::disallowed_methods, reason = "runs on the suite's own thread and blocks no worker")]
 fn pause() {
     thread::sleep(POLL);
 }
@@ -272,7 +274,7 @@ fn pause() {
 fn answers(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return false };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let asked = || -> std::io::Result<bool> {
+    let requested = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect(authority)?;
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
         let head =

@@ -40,7 +40,7 @@ pub(crate) struct Guard {
 #[derive(Debug)]
 struct Shell {
     child: Child,
-    told: Option<ChildStdin>,
+    stdin: Option<ChildStdin>,
 }
 
 impl Reaper {
@@ -53,33 +53,35 @@ impl Reaper {
         command.args(["-c", SCRIPT]).process_group(0).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn()?;
-        let told = child.stdin.take();
-        Ok(Self(Arc::new(Mutex::new(Shell { child, told }))))
+        let stdin = child.stdin.take();
+        Ok(Self(Arc::new(Mutex::new(Shell { child, stdin }))))
     }
 
     /// Registers `group` until the guard is dropped.
     pub(crate) fn watch(&self, group: u32) -> Guard {
-        self.tell("began", group);
+        self.notify("began", group);
         Guard { reaper: self.clone(), group }
     }
 
-    fn tell(&self, what: &str, group: u32) {
+    fn notify(&self, what: &str, group: u32) {
         let mut shell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A failure only means that the group is not killed if this process dies.
-        let _ =
-            shell.told.as_mut().map(|told| told.write_all(format!("{what} {group}\n").as_bytes()));
+        let _ = shell
+            .stdin
+            .as_mut()
+            .map(|stdin| stdin.write_all(format!("{what} {group}\n").as_bytes()));
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.reaper.tell("ended", self.group);
+        self.reaper.notify("ended", self.group);
     }
 }
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        drop(self.told.take());
+        drop(self.stdin.take());
         let _ = self.child.wait();
     }
 }
@@ -98,7 +100,7 @@ mod tests {
         drop(reaper.watch(ended.id()));
         let guard = reaper.watch(left.id());
         // Simulates the death of this process: the group is never unregistered.
-        reaper.0.lock().unwrap().told = None;
+        reaper.0.lock().unwrap().stdin = None;
         assert_eq!(left.wait().unwrap().signal(), Some(9));
         drop((guard, reaper));
         for alive in [&mut ended, &mut other] {

@@ -94,12 +94,12 @@ impl Running {
         let parts = &start.target.parts;
         let context = TemplateContext { values, parts, needs: start.needs, copies };
         let folder = PathBuf::from(context.fill("{{folder}}")?);
-        let told = |error: std::io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(&folder).map_err(told)?;
+        let describe = |error: std::io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(&folder).map_err(describe)?;
         for (name, text) in &program.files {
             let file = folder.join(name);
-            fs::create_dir_all(file.parent().unwrap_or(&folder)).map_err(told)?;
-            fs::write(&file, context.fill(text.get_ref())?).map_err(told)?;
+            fs::create_dir_all(file.parent().unwrap_or(&folder)).map_err(describe)?;
+            fs::write(&file, context.fill(text.get_ref())?).map_err(describe)?;
         }
         let command: Result<Vec<String>, String> =
             program.command.iter().map(|word| context.fill(word.get_ref())).collect();
@@ -188,16 +188,15 @@ fn copies(
     let context = TemplateContext { values, parts: &parts, needs, copies: &none };
     let mut copies = Copies::new();
     for program in &target.processes {
-        let count =
-            match &program.copies {
-                None => 1,
-                Some(count) => {
-                    let count = context.fill(count.get_ref())?;
-                    count.parse().ok().filter(|count| (1..=64).contains(count)).ok_or_else(
-                        || format!("`{count}` copies of {}: write 1 to 64", program.name),
-                    )?
-                }
-            };
+        let count = match &program.copies {
+            None => 1,
+            Some(count) => {
+                let count = context.fill(count.get_ref())?;
+                count.parse().ok().filter(|count| (1..=64).contains(count)).ok_or_else(|| {
+                    format!("`{count}` copies of {}; expected 1 to 64", program.name)
+                })?
+            }
+        };
         let made: Result<Vec<Values>, String> =
             (1..=count).map(|copy| own(program, copy)).collect();
         copies.insert(program.name.clone(), made?);

@@ -58,7 +58,7 @@ impl TemplateContext<'_> {
     }
 
     fn part(&self, name: &str) -> Result<String, String> {
-        let part = self.parts.get(name).ok_or_else(|| format!("there is no part `{name}`"))?;
+        let part = self.parts.get(name).ok_or_else(|| format!("unknown part `{name}`"))?;
         let wanted = |need: &String| self.needs.contains(need);
         if !part.needs.as_ref().is_none_or(wanted) || part.unless.as_ref().is_some_and(wanted) {
             return Ok(String::new());

@@ -34,8 +34,7 @@ pub(super) fn saturated(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "generator saturated: a thread of it was busy {:.0} % of the time, so it may be the limit, not \
-         the target",
+        "generator saturated: a thread was busy {:.0} % of the time, so the generator may be the bottleneck",
         generator.busy * 100.0
     ))
 }
@@ -44,8 +43,7 @@ pub(super) fn late(row: &Row) -> Finding {
     let Some(generator) = row.generator else { return Finding::NotApplicable };
     if generator.waited > WAITED_MAX {
         return Finding::Warning(format!(
-            "generator late: a thread of it waited {:.0} % of the time for a CPU that others held; \
-             latencies hold that wait",
+            "generator late: a thread waited for a CPU {:.0} % of the time, and latencies include that wait",
             generator.waited * 100.0
         ));
     }
@@ -55,8 +53,7 @@ pub(super) fn late(row: &Row) -> Finding {
         && generator.lag_p99_ms > LAG_SHARE_MAX * p99.value
     {
         return Finding::Warning(format!(
-            "generator late: it came {:.1} ms late to its own work, and the 99th percentile of {:.1} ms \
-             holds that",
+            "generator late: its scheduling lag is {:.1} ms, and the 99th percentile of {:.1} ms includes it",
             generator.lag_p99_ms, p99.value
         ));
     }
@@ -64,7 +61,7 @@ pub(super) fn late(row: &Row) -> Finding {
     let waited_for_target = row.queued_share.is_some_and(|share| share > QUEUED_SHARE_MAX);
     match generator.late_p99_ms.filter(|_| !waited_for_target) {
         Some(late_ms) if late_ms > LATE_P99_MS_MAX => Finding::Warning(format!(
-            "generator late: one start in a hundred was over {late_ms:.1} ms after its time"
+            "generator late: 1 % of requests started more than {late_ms:.1} ms late"
         )),
         Some(_) | None => Finding::Passed,
     }
@@ -96,13 +93,13 @@ pub(super) fn backend(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "backend slow: beyond its delay of {delay_ms:.0} ms it takes {alone_ms:.1} ms alone, and \
-         {through_ms:.1} ms with the target"
+        "backend slow: beyond its delay of {delay_ms:.0} ms it takes {alone_ms:.1} ms alone and \
+         {through_ms:.1} ms through the target"
     ))
 }
 
-/// An answer that the backend gave took its delay at the least. Failures may be quicker, so it is the median
-/// that counts: they have checks of their own.
+/// A response of the backend takes at least its delay. Failures may be faster, so this
+/// checks the median; failures have checks of their own.
 pub(super) fn delay(row: &Row) -> Finding {
     let median = row.percentiles_ms.iter().find(|(percent, _)| *percent >= 50.0);
     let (Some(Backend { delay_ms, .. }), Some((_, median))) = (row.backend, median) else {
@@ -112,16 +109,16 @@ pub(super) fn delay(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "the backend waits {delay_ms:.0} ms, but half of the answers came within {:.1} ms: it isn't this \
-         backend that gave them",
+        "the backend's delay is {delay_ms:.0} ms, but half of the responses took at most {:.1} ms: they \
+         are not from this backend",
         median.value
     ))
 }
 
 fn slow(alone_per_s: f64, times: f64) -> String {
     format!(
-        "backend slow: alone it answers {alone_per_s:.0} requests per second, {times:.2} times what \
-         came through the target; under {BACKEND_TIMES} it may be the limit"
+        "backend slow: alone it serves {alone_per_s:.0} requests per second, only {times:.2} times the \
+         rate through the target; below {BACKEND_TIMES} it may be the bottleneck"
     )
 }
 
@@ -130,7 +127,7 @@ pub(super) fn ports(row: &Row) -> Finding {
 }
 
 pub(super) fn descriptors(row: &Row) -> Finding {
-    full(row.conditions.descriptors, "file descriptors", "connections may have been refused")
+    full(row.conditions.descriptors, "file descriptors", "connections may have failed")
 }
 
 fn full(used: Option<(f64, f64)>, what: &str, so: &str) -> Finding {
@@ -147,8 +144,7 @@ pub(super) fn clock(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "the wall clock was moved by {:.1} ms meanwhile: logs and results of other processes do not \
-         match",
+        "the wall clock changed by {:.1} ms during the measurement, so times in logs are off",
         step_us / 1_000.0
     ))
 }
@@ -159,7 +155,7 @@ pub(super) fn steal(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "the hypervisor kept {percent:.1} % of the CPU time, or of a pinned CPU's, for others"
+        "the hypervisor stole {percent:.1} % of the CPU time of the machine or of a pinned CPU"
     ))
 }
 
@@ -169,7 +165,6 @@ pub(super) fn busy(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "processes that have no part in the measurement used {percent:.1} % of the CPU time, or of that of \
-         the CPUs that a part is pinned to"
+        "other processes used {percent:.1} % of the CPU time of the machine or of the pinned CPUs"
     ))
 }

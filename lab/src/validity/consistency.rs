@@ -15,7 +15,7 @@ pub(super) fn nothing(row: &Row) -> Finding {
     match row.requests {
         None => Finding::NotApplicable,
         Some(requests) if requests > 0.0 => Finding::Passed,
-        Some(_) => Finding::Warning("nothing was answered in the measured time".to_owned()),
+        Some(_) => Finding::Warning("no responses in the measured time".to_owned()),
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) fn wrong_bodies(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "{wrong} answers were not whole, or not what was expected{}",
+        "{wrong} responses were incomplete or not as expected{}",
         kinds(row, is_wrong)
     ))
 }
@@ -54,8 +54,7 @@ pub(super) fn status_mix(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "{} % of the answers had another status than 2xx{}: refusals are cheaper than answers, so the \
-         figures are of a mix",
+        "{} % of the responses had a status other than 2xx{}, so the figures mix successes and failures",
         trimmed(percent_of(other, row)),
         kinds(row, is_status)
     ))
@@ -93,7 +92,7 @@ pub(super) fn littles_law(row: &Row) -> Finding {
     ))
 }
 
-/// In an open loop the count is of what was due, so it is held against the rate that was asked.
+/// In an open loop, the count is of requests due, so it is compared with the requested rate.
 pub(super) fn count_and_rate(row: &Row) -> Finding {
     let rate = match row.loop_kind {
         Loop::Open { asked_per_s } => Some(Figure::exact(asked_per_s)),
@@ -117,7 +116,7 @@ pub(super) fn count_and_rate(row: &Row) -> Finding {
     ))
 }
 
-/// Minimum, percentiles and maximum must not fall.
+/// Minimum, percentiles and maximum must be in ascending order.
 pub(super) fn order(row: &Row) -> Finding {
     let ladder = ladder(row);
     if ladder.len() < 2 {
@@ -137,9 +136,8 @@ pub(super) fn order(row: &Row) -> Finding {
     Finding::Passed
 }
 
-/// A mean must lie where percentiles and deviation leave it room. That it lies above the 90th percentile
-/// is possible, but then a few requests, such as those of a stall, took most of the time, and the row
-/// describes them rather than the target.
+/// The mean must be consistent with percentiles and deviation. A mean above the 90th percentile is
+/// possible, but then a few slow requests dominate, and the row describes a stall rather than the target.
 pub(super) fn mean_bounds(row: &Row) -> Finding {
     let Some(mean) = row.mean_ms else { return Finding::NotApplicable };
     let at = |wanted: f64| row.percentiles_ms.iter().find(|(percent, _)| *percent >= wanted);
@@ -149,7 +147,7 @@ pub(super) fn mean_bounds(row: &Row) -> Finding {
         let jitter = Figure { high: high.high + JITTER_MS, ..*high };
         if mean.surely_above(jitter) {
             return Finding::Warning(format!(
-                "the mean, {} ms, is above the {} percentile, {} ms: a stall or outliers made it",
+                "the mean of {} ms is above the {} percentile of {} ms: a stall or outliers dominate",
                 trimmed(mean.value),
                 ordinal(*percent),
                 trimmed(high.value)
@@ -163,16 +161,16 @@ pub(super) fn mean_bounds(row: &Row) -> Finding {
         let beyond = if index == 0 { end.surely_above(mean) } else { mean.surely_above(end) };
         if beyond {
             let (mean, end) = (trimmed(mean.value), trimmed(end.value));
-            return Finding::Warning(format!("the mean, {mean} ms, is {what}, {end} ms"));
+            return Finding::Warning(format!("the mean of {mean} ms is {what} of {end} ms"));
         }
     }
     for (percent, value) in &row.percentiles_ms {
         applicable = true;
-        // A share of (100 - percent) takes at least the percentile's time: Markov's inequality.
+        // Markov's inequality: a share of (100 - percent) takes at least the percentile's time.
         let least = value.low * (1.0 - percent / 100.0);
         if mean.high < least {
             return Finding::Warning(format!(
-                "the mean, {} ms, is too low for a {} percentile of {} ms",
+                "the mean of {} ms is too low for a {} percentile of {} ms",
                 trimmed(mean.value),
                 ordinal(*percent),
                 trimmed(value.value)
@@ -182,7 +180,7 @@ pub(super) fn mean_bounds(row: &Row) -> Finding {
             && outside_cantelli(mean, sd, *percent, *value)
         {
             return Finding::Warning(format!(
-                "a {} percentile of {} ms cannot be with a mean of {} ms and a deviation of {} ms",
+                "a {} percentile of {} ms is impossible with a mean of {} ms and a deviation of {} ms",
                 ordinal(*percent),
                 trimmed(value.value),
                 trimmed(mean.value),
@@ -193,8 +191,8 @@ pub(super) fn mean_bounds(row: &Row) -> Finding {
     if applicable { Finding::Passed } else { Finding::NotApplicable }
 }
 
-/// Whether a percentile is farther from the mean than any distribution of that deviation allows. Source:
-/// Cantelli's inequality.
+/// Whether a percentile is further from the mean than any distribution with this deviation
+/// allows. Source: Cantelli's inequality.
 fn outside_cantelli(mean: Figure, sd: Figure, percent: f64, value: Figure) -> bool {
     let share = percent / 100.0;
     let above = sd.high * (share / (1.0 - share)).sqrt();
@@ -210,7 +208,7 @@ pub(super) fn rate_reached(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "{asked_per_s:.0} requests per second were asked for, {:.0} were made",
+        "{asked_per_s:.0} requests per second were requested, {:.0} were made",
         rate.value
     ))
 }
@@ -220,14 +218,14 @@ pub(super) fn connections_busy(row: &Row) -> Finding {
         None => Finding::NotApplicable,
         Some(share) if share <= QUEUED_SHARE_MAX => Finding::Passed,
         Some(share) => Finding::Warning(format!(
-            "{:.1} % of the requests found no connection free: the target is slower than the rate, or \
+            "no connection was free for {:.1} % of the requests: the target is too slow for the rate, or \
              there are too few connections",
             share * 100.0
         )),
     }
 }
 
-/// Minimum, percentiles and maximum with their names, as far as they are known.
+/// Minimum, percentiles and maximum with their names, as far as known.
 fn ladder(row: &Row) -> Vec<(String, Figure)> {
     let mut ladder = Vec::new();
     ladder.extend(row.min_ms.map(|figure| ("the minimum".to_owned(), figure)));
@@ -242,13 +240,13 @@ fn ladder(row: &Row) -> Vec<(String, Figure)> {
 fn percent_of(count: u64, row: &Row) -> f64 {
     match row.requests {
         Some(requests) if requests > 0.0 => 100.0 * count as f64 / requests,
-        // Without a total the least count is too much.
+        // Without a total, any count is too high.
         Some(_) | None if count > 0 => 100.0,
         Some(_) | None => 0.0,
     }
 }
 
-/// ` (timeout 12, status-503 3)`, or nothing where kinds are not known.
+/// Errors by kind, such as ` (timeout 12, status-503 3)`; empty if unknown.
 fn kinds(row: &Row, wanted: impl Fn(&str) -> bool) -> String {
     let Some(by_kind) = &row.errors_by_kind else { return String::new() };
     let list: Vec<String> = by_kind
@@ -263,7 +261,7 @@ fn ordinal(percent: f64) -> String {
     format!("{percent}th")
 }
 
-/// Up to three decimals, no zeros at the end.
+/// Up to three decimals, without trailing zeros.
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

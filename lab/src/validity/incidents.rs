@@ -3,22 +3,22 @@
 use super::{Finding, Row};
 
 pub(super) fn interrupted(row: &Row) -> Finding {
-    told(row, "interrupted")
+    incident(row, "interrupted")
 }
 
 pub(super) fn raw_data(row: &Row) -> Finding {
-    told(row, "raw-data")
+    incident(row, "raw-data")
 }
 
 pub(super) fn agent_lost(row: &Row) -> Finding {
-    told(row, "agent-lost")
+    incident(row, "agent-lost")
 }
 
 pub(super) fn agent_clock(row: &Row) -> Finding {
-    told(row, "agent-clock")
+    incident(row, "agent-clock")
 }
 
-fn told(row: &Row, name: &str) -> Finding {
+fn incident(row: &Row, name: &str) -> Finding {
     let Some(incidents) = &row.incidents else { return Finding::NotApplicable };
     match incidents.get(name) {
         Some(texts) if !texts.is_empty() => Finding::Warning(texts.join("; ")),

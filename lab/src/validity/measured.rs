@@ -94,7 +94,7 @@ impl From<Warning> for result::Warning {
     }
 }
 
-/// From the shape that the generator says it had.
+/// The loop kind, from the shape recorded by the generator.
 fn pace_of_load(load: &Value) -> Loop {
     let shape = load.get("shape").cloned().map(serde_json::from_value::<load::Shape>);
     let Some(Ok(shape)) = shape else { return Loop::Unknown };
@@ -151,8 +151,8 @@ fn conditions(found: &result::Environment) -> Conditions {
 fn incidents(load: &Value) -> Option<BTreeMap<String, Vec<String>>> {
     let mut incidents: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for incident in load.get("incidents")?.as_array()? {
-        let told = |name: &str| incident.get(name)?.as_str().map(str::to_owned);
-        if let (Some(name), Some(text)) = (told("name"), told("text")) {
+        let text = |name: &str| incident.get(name)?.as_str().map(str::to_owned);
+        if let (Some(name), Some(text)) = (text("name"), text("text")) {
             incidents.entry(name).or_default().push(text);
         }
     }

@@ -54,29 +54,29 @@ pub struct Check {
 /// Every check, in the order of reporting. docs/measuring.md has a row for each, as verified by a test.
 #[rustfmt::skip]
 pub const CHECKS: &[Check] = &[
-    check("nothing-measured",        "not one request was answered in the measured time", consistency::nothing),
-    check("interrupted",             "the measured time was cut short", incidents::interrupted),
-    check("raw-data",                "files of raw data that are not whole", incidents::raw_data),
-    check("agent-lost",              "a part of the load that is missing", incidents::agent_lost),
-    check("agent-clock",             "an agent whose clock could not be compared", incidents::agent_clock),
-    check("errors",                  "failed requests, which are in rate and latencies", consistency::errors),
-    check("wrong-bodies",            "answers that were not what was asked for, or not whole", consistency::wrong_bodies),
-    check("status-mix",              "answers with several statuses, or the wrong one", consistency::status_mix),
-    check("littles-law",             "users that idled, or figures of different times", consistency::littles_law),
-    check("count-and-rate-disagree", "a count and a rate of different times", consistency::count_and_rate),
+    check("nothing-measured",        "no responses in the measured time", consistency::nothing),
+    check("interrupted",             "a shortened measured time", incidents::interrupted),
+    check("raw-data",                "incomplete recordings", incidents::raw_data),
+    check("agent-lost",              "missing load of an agent", incidents::agent_lost),
+    check("agent-clock",             "an agent's clock that is off", incidents::agent_clock),
+    check("errors",                  "failed requests, which affect rate and latencies", consistency::errors),
+    check("wrong-bodies",            "unexpected or incomplete responses", consistency::wrong_bodies),
+    check("status-mix",              "responses with the wrong status", consistency::status_mix),
+    check("littles-law",             "idle users, or figures of different periods", consistency::littles_law),
+    check("count-and-rate-disagree", "count and rate of different periods", consistency::count_and_rate),
     check("percentiles-in-order",    "percentiles of different measurements", consistency::order),
-    check("mean-out-of-bounds",      "a mean that stalls or outliers made, or of another measurement", consistency::mean_bounds),
-    check("rate-not-reached",        "constant arrivals that the generator or the target could not keep up", consistency::rate_reached),
-    check("connections-busy",        "constant arrivals that found no connection free", consistency::connections_busy),
-    check("generator-saturated",     "a generator that was the limit", conditions::saturated),
-    check("generator-late",          "a generator that sent late", conditions::late),
-    check("backend-slow",            "a backend that was the limit", conditions::backend),
-    check("delay-missing",           "answers that can't be the backend's", conditions::delay),
+    check("mean-out-of-bounds",      "a mean dominated by stalls or outliers, or of another measurement", consistency::mean_bounds),
+    check("rate-not-reached",        "a rate that the generator or the target could not sustain", consistency::rate_reached),
+    check("connections-busy",        "arrivals without a free connection", consistency::connections_busy),
+    check("generator-saturated",     "a generator that is the bottleneck", conditions::saturated),
+    check("generator-late",          "a generator that sends late", conditions::late),
+    check("backend-slow",            "a backend that is the bottleneck", conditions::backend),
+    check("delay-missing",           "responses that cannot be the backend's", conditions::delay),
     check("ports-exhausted",         "too few ephemeral ports", conditions::ports),
     check("descriptors-exhausted",   "too few file descriptors", conditions::descriptors),
-    check("clock-step",              "a wall clock that was set meanwhile", conditions::clock),
-    check("cpu-steal",               "a hypervisor that gave the CPU to others", conditions::steal),
-    check("machine-busy",            "other processes that used the CPU", conditions::busy),
+    check("clock-step",              "a wall clock that was changed", conditions::clock),
+    check("cpu-steal",               "CPU time stolen by the hypervisor", conditions::steal),
+    check("machine-busy",            "other processes using the CPU", conditions::busy),
 ];
 
 const fn check(name: &'static str, detects: &'static str, run: fn(&Row) -> Finding) -> Check {
@@ -165,11 +165,11 @@ impl Row {
     /// The warnings of all checks, in the order of [`CHECKS`].
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
-        let told = CHECKS.iter().filter_map(|check| match (check.run)(self) {
+        let warnings = CHECKS.iter().filter_map(|check| match (check.run)(self) {
             Finding::NotApplicable | Finding::Passed => None,
             Finding::Warning(message) => Some(Warning { check: check.name, message }),
         });
-        told.collect()
+        warnings.collect()
     }
 
     /// The names of the checks that apply to this row.
@@ -181,7 +181,7 @@ impl Row {
     }
 }
 
-/// Requests in the system on average: rate x time spent there. Source: Little's law.
+/// Average number of requests in the system: rate x time in the system. Source: Little's law.
 #[must_use]
 pub fn in_flight(rate_per_s: f64, mean_ms: f64) -> f64 {
     rate_per_s * mean_ms / 1_000.0

@@ -27,9 +27,9 @@ const PERCENTILES: &[(f64, &str)] = &[
 pub enum TableError {
     #[error("{0}")]
     Csv(String),
-    #[error("line {line}: {cells} cells under {columns} column names")]
+    #[error("line {line}: {cells} cells, but {columns} columns")]
     Cells { line: u64, cells: usize, columns: usize },
-    #[error("no column of a results table; at least one of {needed} is looked for", needed = NEEDED.join(", "))]
+    #[error("not a results table: at least one of these columns is required: {needed}", needed = NEEDED.join(", "))]
     Columns,
     #[error("more than {} rows", limits::LAB_TABLE_ROWS_MAX)]
     Rows,
@@ -56,9 +56,7 @@ impl Table {
     /// # Errors
     /// [`TableError`] with the line.
     pub fn read(text: &[u8]) -> Result<Self, TableError> {
-        // The reader counts lines at `\
-        // `, which for `\r\
-        // ` it attributes to the next record.
+        // The reader counts lines at `\n`, which it attributes to the next record if it follows `\r`.
         let text = String::from_utf8_lossy(text).replace("\r\n", "\n");
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
         let broken = |error: csv::Error| TableError::Csv(error.to_string());

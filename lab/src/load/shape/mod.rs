@@ -62,11 +62,16 @@ pub struct ShapeInfo {
 /// Every shape; `penstock lab load --help` is generated from it.
 #[rustfmt::skip]
 pub const LOAD_SHAPES: &[ShapeInfo] = &[
-    ShapeInfo { name: "closed",        flags: "--users N",                    summary: "N users, each sends its next request when it has its answer" },
-    ShapeInfo { name: "think",         flags: "--users N --think-time T",     summary: "the same, with a pause before each next request" },
-    ShapeInfo { name: "arrivals",      flags: "--rate R [--users N]",         summary: "R requests a second, whatever the target does, on at most N connections" },
-    ShapeInfo { name: "ramp-users",    flags: "--users N --ramp FROM",        summary: "users grow from FROM to N over the measured time" },
-    ShapeInfo { name: "ramp-arrivals", flags: "--rate R --ramp FROM [--users N]", summary: "requests a second grow from FROM to R over the measured time" },
+    ShapeInfo { name: "closed",        flags: "--users N",                    summary: "N users; each \
+     waits for its response before it sends the next request" },
+    ShapeInfo { name: "think",         flags: "--users N --think-time T",     summary: "the same, with a \
+     pause between response and next request" },
+    ShapeInfo { name: "arrivals",      flags: "--rate R [--users N]",         summary: "R requests per \
+     second on at most N connections" },
+    ShapeInfo { name: "ramp-users",    flags: "--users N --ramp FROM",        summary: "the number of \
+     users increases from FROM to N over the measured time" },
+    ShapeInfo { name: "ramp-arrivals", flags: "--rate R --ramp FROM [--users N]", summary: "the rate \
+     increases from FROM to R over the measured time" },
 ];
 
 impl Shape {
@@ -131,7 +136,7 @@ impl Shape {
             Self::Closed { think } => think.check(),
             Self::Arrivals { rate_per_s } => check_rate("rate", *rate_per_s),
             Self::RampUsers { from, .. } if *from == 0 || *from > users => {
-                Err(format!("ramp: from 1 to {users} users here, not {from}"))
+                Err(format!("ramp: expected 1 to {users} users, not {from}"))
             }
             Self::RampUsers { think, .. } => think.check(),
             Self::RampArrivals { from_per_s, to_per_s } => {
@@ -169,7 +174,7 @@ fn check_rate(name: &str, per_s: f64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{name}: 1/{} to {most} requests a second, not {per_s}",
+        "{name}: expected 1/{} to {most} requests per second, not {per_s}",
         limits::LOAD_INTERVAL_S_MAX
     ))
 }

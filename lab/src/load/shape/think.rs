@@ -62,10 +62,10 @@ impl Think {
             Self::Uniform { from_us, to_us } => (from_us, to_us),
         };
         if from_us > to_us {
-            return Err("think-time: write the shorter time first".to_owned());
+            return Err("think-time: the first time must not be longer than the second".to_owned());
         }
         if to_us > limits::LOAD_THINK_S_MAX * 1_000_000 {
-            return Err(format!("think-time: at most {}s", limits::LOAD_THINK_S_MAX));
+            return Err(format!("think-time: must be at most {}s", limits::LOAD_THINK_S_MAX));
         }
         Ok(())
     }

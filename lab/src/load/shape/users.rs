@@ -39,7 +39,7 @@ pub(super) fn whole(us: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "`as` stops at the ends of u64, which is what is wanted of a time beyond the end"
+        reason = "`as` saturates, as intended for times beyond the end"
     )]
     let whole = us.round() as u64;
     whole

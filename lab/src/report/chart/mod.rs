@@ -108,7 +108,7 @@ impl Chart {
             }
             Plot::Heat(heat) => {
                 return format!(
-                    "{} over {}: a heat map of {} intervals. The table holds the same figures.",
+                    "{} over {}: a heat map of {} intervals. The table has the same figures.",
                     self.y_name,
                     self.x_name,
                     heat.columns.len()
@@ -117,7 +117,7 @@ impl Chart {
         };
         let mut words = vec![format!("{} by {}.", self.y_name, self.x_name)];
         words.extend(series.iter().filter_map(|one| of_series(one, categories)));
-        words.push("The table holds the same figures.".to_owned());
+        words.push("The table has the same figures.".to_owned());
         words.join(" ")
     }
 }

@@ -113,8 +113,8 @@ fn draw_lines(out: &mut String, categories: &[String], series: &[Series]) -> fmt
             for (index, point) in one.points.iter().enumerate() {
                 if let Some(point) = point {
                     let at = (x_of(index, categories), y_of(point, &scale));
-                    let told = told(one, categories.get(index), point);
-                    mark(out, at, &style, (&told, !point.warning.is_empty()))?;
+                    let title = tooltip(one, categories.get(index), point);
+                    mark(out, at, &style, (&title, !point.warning.is_empty()))?;
                 }
             }
         }
@@ -141,7 +141,7 @@ fn draw_bars(out: &mut String, categories: &[String], series: &[Series]) -> fmt:
                 style.class,
                 width.max(0.5),
                 (BOTTOM - y).max(0.0),
-                escaped(&told(one, categories.get(index), point))
+                escaped(&tooltip(one, categories.get(index), point))
             )?;
         }
     }
@@ -174,8 +174,8 @@ fn draw_heat(out: &mut String, heat: &Heat) -> fmt::Result {
         let x = LEFT + width * (place as f64 + 0.5);
         text(out, (x, BOTTOM + 16.0), "middle", "", name)?;
     }
-    let told = format!("the darkest field holds {most} requests; shades are logarithmic");
-    text(out, (8.0, LEGEND), "start", "", &told)
+    let legend = format!("darkest cell: {most} requests; logarithmic shades");
+    text(out, (8.0, LEGEND), "start", "", &legend)
 }
 
 /// Draws the grid and its numbers; returns the scale.
@@ -259,9 +259,9 @@ fn line(out: &mut String, run: &[(f64, f64)], style: &SeriesStyle) -> fmt::Resul
 }
 
 /// Circle, square, triangle or diamond; hollow if there is a warning.
-fn mark(out: &mut String, at: (f64, f64), style: &SeriesStyle, told: (&str, bool)) -> fmt::Result {
+fn mark(out: &mut String, at: (f64, f64), style: &SeriesStyle, title: (&str, bool)) -> fmt::Result {
     let (x, y) = at;
-    let (title, flagged) = told;
+    let (title, flagged) = title;
     let fill = if flagged { "d" } else { "f" };
     let path = match style.shape % 4 {
         0 => format!("M{:.1} {y:.1}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", x - 4.0),
@@ -284,7 +284,7 @@ fn legend(out: &mut String, series: &[Series]) -> fmt::Result {
     Ok(())
 }
 
-fn told(series: &Series, category: Option<&String>, point: &Point) -> String {
+fn tooltip(series: &Series, category: Option<&String>, point: &Point) -> String {
     let at = category.map_or("", String::as_str);
     let warning = if point.warning.is_empty() { "" } else { ", warning: " };
     format!("{}, {at}: {}{warning}{}", series.name, short(point.value), point.warning)
