@@ -1,4 +1,4 @@
-//! Controllers and agents on loopback.
+//! Controllers and agents on the loopback interface.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -34,7 +34,7 @@ fn two_agents_make_one_measurement() {
                 [100, 100]
             );
         }
-        // Both ran on this machine, so their clocks are one.
+        // All agents run on this machine, so their clocks agree.
         for agent in &report.agents {
             let (off, unsure) = (agent.clock_offset_us.unsigned_abs(), agent.clock_uncertainty_us);
             assert!(off <= unsure + 1_000, "{off} us off, known to within {unsure}");
@@ -82,7 +82,7 @@ fn who_has_another_secret_is_not_served() {
     run_when_free(&options(&echo), &names);
 }
 
-/// Measures, as soon as the agent has noticed that the one before has left.
+/// Runs a measurement as soon as the agent has noticed that the previous controller is gone.
 #[track_caller]
 fn run_when_free(options: &Options, names: &[String]) {
     let free = (0..100_000).find_map(|_| match run(options, names) {
@@ -133,7 +133,7 @@ fn strangers_are_closed_and_do_no_harm() {
         stranger.write_all(noise).unwrap();
         let closed = stranger.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();
-        // A reset is a close, too.
+        // A reset counts as closed.
         let _ = stranger.read_to_end(&mut answer);
         assert!(closed.is_err() || answer.len() <= 32, "{answer:?}");
     }
@@ -159,8 +159,8 @@ fn the_manifests_for_kubernetes_are_yaml_with_what_an_agent_needs() {
     assert!(text.contains("--token-file") && text.contains("--once"));
 }
 
-/// Stands before an agent, passes on what belongs to the preparation (an answer to the first frame,
-/// one to the plan, 16 about the clock), and breaks off at the first word about the load.
+/// A proxy to an agent that forwards the preparation (responses to the first frame, the plan and 16 clock
+/// requests) and then closes at the first message about the load.
 fn dying_after_begin(agent: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
@@ -183,7 +183,7 @@ fn dying_after_begin(agent: SocketAddr) -> SocketAddr {
     addr
 }
 
-/// The next frame: length, body, seal.
+/// Reads a frame: length, body, HMAC.
 fn frame(mut stream: &TcpStream) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     stream.read_exact(&mut bytes).unwrap();

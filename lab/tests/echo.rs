@@ -1,4 +1,4 @@
-//! The echo backend as a caller sees it, byte for byte (reference/scenarios.md section 2).
+//! The echo backend as seen by a client, byte for byte.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -190,7 +190,7 @@ fn stopping_closes_connections_and_frees_the_port() {
     let addr = echo.addr();
     let mut caller = connect(addr);
     caller.write_all(b"GET / HTTP/1.1\r\nHost: e\r\n\r\n").unwrap();
-    // Answered, so it is open, and not waiting to be accepted.
+    // A response shows that the connection has been accepted.
     caller.read_exact(&mut [0; EMPTY.len()]).unwrap();
     echo.stop();
     assert_eq!(rest(caller), "");
@@ -208,7 +208,7 @@ fn figures_out_of_range_are_refused() {
 const EMPTY: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: keep-alive\r\n\r\n";
 const CLOSING: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// `request` whole, and cut in two; then the caller's side is closed, and `answer` is all that came.
+/// Sends `request` as a whole and split in two, closes the client's side, and expects exactly `answer`.
 #[track_caller]
 fn check(request: &str, answer: &str) {
     assert_eq!(answer_to(0, request.as_bytes()), answer);
@@ -216,7 +216,7 @@ fn check(request: &str, answer: &str) {
     let mut caller = connect(echo.addr());
     let (left, right) = request.as_bytes().split_at(request.len() / 2);
     caller.write_all(left).unwrap();
-    // The cut may be refused already, and the rest no longer taken.
+    // The first part may have been rejected already.
     let _ = caller.write_all(right);
     assert_eq!(rest(caller), answer);
 }
@@ -240,14 +240,14 @@ fn options(delay_ms: u64) -> Options {
 fn connect(addr: SocketAddr) -> TcpStream {
     let caller = TcpStream::connect(addr).unwrap();
     caller.set_nodelay(true).unwrap();
-    // A hang is a failure, not a wait for ever.
+    // A hanging connection fails the test instead of blocking it.
     caller.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     caller
 }
 
-/// All that comes until the other side closes. Our side says first that nothing will follow.
+/// Closes the writing side and reads until the peer closes.
 fn rest(mut caller: TcpStream) -> String {
-    // The other side may have closed already.
+    // The peer may have closed already.
     let _ = caller.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
     caller.read_to_end(&mut answer).unwrap();

@@ -1,8 +1,8 @@
-//! JMeter's own tools read a JTL of ours and find what our report says: its aggregate report (the reader
-//! of CSV files) and its dashboard (`jmeter -g`).
+//! JMeter's own tools read our JTL and report the same figures as we do: its aggregate report (the CSV
+//! reader) and its dashboard (`jmeter -g`).
 //!
-//! Not part of a plain `cargo test`, since it takes Maven and, the first time, Maven Central: `make test`
-//! runs it where there is Maven. What JMeter is settings stands in `lab/jmeter/`.
+//! Ignored by a plain `cargo test`, since it needs Maven and, the first time, Maven Central; `make test` runs
+//! it if Maven is installed. The JMeter side is in `lab/jmeter/`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -20,14 +20,15 @@ use penstock_lab::recording::Recordings;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// With so many, every percentile but the last is a whole rank, which no way to round can move.
+/// With this number, every percentile but the last has a whole rank, so rounding does not matter.
 const REQUESTS: u64 = 400;
 
 #[test]
 #[ignore = "needs Maven and Maven Central; `make test` runs it. On Debian: apt-get install maven"]
 fn jmeters_aggregate_report_and_dashboard_find_what_our_report_says() {
     let folder = TempDir::new().unwrap();
-    // Below 256 ms nothing is published, so all have to say the same. On a busy machine it may take several tries.
+    // Below 256 ms there is no quantisation, so all figures must agree. Busy machines may need several
+    // attempts.
     let tries = (0..10).map(|number| {
         let jtl = folder.path().join(format!("{number}.jtl"));
         (measured(serve(), &jtl), jtl)
@@ -74,7 +75,7 @@ fn jmeters_aggregate_report_and_dashboard_find_what_our_report_says() {
     ] {
         same(dashboard, name, expect);
     }
-    // It interpolates between a rank and the one above.
+    // JMeter interpolates between a rank and the next.
     for (name, at_least, at_most) in [
         ("pct1ResTime", ours.p90_ms, ours.p95_ms),
         ("pct2ResTime", ours.p95_ms, ours.p98_ms),
@@ -85,7 +86,7 @@ fn jmeters_aggregate_report_and_dashboard_find_what_our_report_says() {
     }
 }
 
-/// Two decimals, as ours are. JMeter's kind of `float` for percentages has about seven digits.
+/// Two decimals. JMeter's `float` percentages have about seven digits.
 #[track_caller]
 fn same(jmeters: &Value, name: &str, expect: f64) {
     let told = number(jmeters, name);
@@ -129,7 +130,7 @@ fn measured(addr: SocketAddr, jtl: &Path) -> Report {
     load::run(&options, &mut |_| {}).unwrap()
 }
 
-/// Answers well, but for every tenth request each: another status, another body, none at all.
+/// Responds correctly, except that three of ten requests get another status, another body, or no response.
 fn serve() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! The search for a knee, on targets that have one.
+//! The knee search against targets with a known knee.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -12,15 +12,15 @@ use std::time::Duration;
 use penstock_lab::knee::{self, By, Range, SearchEnd, Slo};
 use penstock_lab::load::Options;
 
-/// Connections that the target serves; to one more it says 503.
+/// Number of connections that the target serves; further ones get 503.
 const PLACES: usize = 11;
 
 #[test]
 fn the_most_users_that_a_target_has_places_for_are_found() {
     let slo = Slo::parse("errors <= 0%").unwrap();
     let range = Range { from: 1.0, to: 64.0, precision: 0.05, whole: true };
-    // The machine may be busy meanwhile, which the checks would say: here only the errors are looked at. Each
-    // level has a target of its own, since one that counts its leavers late would have fewer places.
+    // Warnings are ignored, since the machine may be busy. Each level has its own target, because a target
+    // that notices closed connections late would serve fewer.
     let measure = |level| {
         let options = Options {
             warm_up: Duration::ZERO,
@@ -70,7 +70,7 @@ fn by_rate_the_loop_is_open() {
     assert!(probe.concurrency < 4.0, "{probe:?}");
 }
 
-/// A place is taken with a connection, and free when it ends.
+/// A connection occupies a place from its first request until it ends.
 fn serve() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
@@ -87,7 +87,7 @@ fn serve() -> SocketAddr {
 fn converse(mut stream: TcpStream, taken: &AtomicUsize) {
     let mut place = None;
     let mut buffer = [0; 4_096];
-    // The generator looks first whether anybody listens: a connection without a request takes no place.
+    // The generator's reachability check connects without a request and occupies no place.
     while let Ok(1..) = stream.read(&mut buffer) {
         let number = *place.get_or_insert_with(|| taken.fetch_add(1, Ordering::SeqCst));
         let answer: &[u8] = if number < PLACES {

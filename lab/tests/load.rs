@@ -1,4 +1,4 @@
-//! The load generator against backends that do what they should, and others.
+//! The load generator against well-behaved and misbehaving backends.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -263,7 +263,7 @@ fn start_echo(tls: Option<Arc<rustls::ServerConfig>>) -> Echo {
     Echo::start(echo::Options { listen, delay_ms: 0, tls, workers: Some(1) }).unwrap()
 }
 
-/// A certificate for localhost with its key, and the file that says it may be trusted.
+/// A certificate for localhost, and the CA file to trust it.
 fn server_tls(folder: &TempDir) -> (Arc<rustls::ServerConfig>, std::path::PathBuf) {
     let now_s = base::Clock::now(&base::SystemClock::new()).unix_s;
     let (certificate, key) = generate_self_signed(&["localhost"], now_s).unwrap();
@@ -274,8 +274,8 @@ fn server_tls(folder: &TempDir) -> (Arc<rustls::ServerConfig>, std::path::PathBu
     (server_config(Arc::new(ServerCertificates::new(set)), false), path)
 }
 
-/// A backend that answers GET requests with whatever a test wants, one thread per connection. It
-/// closes after an empty answer and after one that says `Connection: close`.
+/// A backend that responds to GET requests as the test requires, one thread per connection. Closes after an
+/// empty response and after `Connection: close`.
 struct Backend {
     addr: SocketAddr,
     requests: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! What is written of a folder of results.
+//! The reports of a results folder.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -33,7 +33,7 @@ fn every_picture_has_its_words_and_its_table() {
     for part in ["role=\"img\"", "<desc ", "<details><summary>Table: ", "</svg>"] {
         assert_eq!(count(part), figures, "{part}");
     }
-    // Names come from suite files: they are text, wherever they stand.
+    // Names come from suite files and must be escaped everywhere.
     assert!(!page.contains("<b>") && page.contains("a &lt;b&gt; &amp; &quot;c&quot;"));
 }
 
@@ -151,7 +151,7 @@ fn a_folder_without_results_is_told() {
     assert!(results::read(folder.path()).unwrap_err().contains("result.json: missing field"));
 }
 
-/// The report, written once for all tests: drawing its pictures takes a while.
+/// The report, written once for all tests because rendering is slow.
 fn written() -> &'static Path {
     static WRITTEN: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
         let folder = TempDir::new().unwrap();

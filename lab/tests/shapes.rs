@@ -1,5 +1,5 @@
-//! Load shapes and raw data over real sockets: counts and fields. When things happen is tested where
-//! it is decided, without a clock (src/load/shape).
+//! Load shapes and recordings over real sockets: counts and fields. Timing is tested without a clock in
+//! src/load/shape.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 #![allow(clippy::cast_possible_truncation, reason = "the figures are small")]
@@ -24,7 +24,7 @@ fn an_open_loop_makes_exactly_the_requests_that_are_due() {
         let before = echo.requests();
         let shape = Shape::Arrivals { rate_per_s: 500.0 };
         let report = run(Options { threads, users: 8, shape, ..options(&echo) });
-        // 100 ms of warm-up and 400 ms measured, at 500 a second.
+        // 100 ms of warm-up and 400 ms measured, at 500 per second.
         assert_eq!((report.requests, report.requests_in_all), (200, 250));
         assert_eq!(report.requests_in_all, echo.requests() - before);
         assert_eq!(report.errors_in_all, 0);
@@ -44,7 +44,7 @@ fn a_ramp_of_arrivals_makes_as_many_as_the_area_below_its_line() {
 
 #[test]
 fn what_finds_no_connection_is_sent_late_and_counted() {
-    // One connection and 20 ms each: 50 a second can be answered, 200 are due.
+    // One connection and 20 ms per response: at most 50 per second, with 200 per second due.
     let echo = start_echo(20);
     let shape = Shape::Arrivals { rate_per_s: 200.0 };
     let report = run(Options { users: 1, shape, ..options(&echo) });
@@ -63,7 +63,7 @@ fn what_finds_no_connection_is_sent_late_and_counted() {
 
 #[test]
 fn what_is_never_sent_is_counted_as_such() {
-    // Accepts connections and says nothing.
+    // Accepts connections but never responds.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let report = run(Options {
         users: 2,
@@ -92,7 +92,7 @@ fn a_stop_counts_what_was_due_until_then() {
     let stop: Stop = options.stop.clone();
     let report = load::run(&options, &mut |_| stop.stop()).unwrap();
     let due = report.seconds * 1_000.0;
-    // The one that was under way is cut.
+    // The request in flight is aborted.
     assert!((report.requests as f64 - due).abs() <= 3.0, "{} of {due}", report.requests);
     assert_eq!(report.errors_by_kind, [("unsent".to_owned(), report.requests)]);
 }
@@ -102,7 +102,7 @@ fn users_that_think_make_fewer_requests_and_littles_law_knows_of_it() {
     let echo = start_echo(0);
     let shape = Shape::Closed { think: Think::Constant { us: 50_000 } };
     let report = run(Options { users: 4, shape, ..options(&echo) });
-    // Each of the four can make at most one more than 400 ms hold pauses of 50 ms.
+    // In 400 ms with pauses of 50 ms, each of the four users can make at most nine requests.
     assert!((4..=36).contains(&report.requests), "{}", report.requests);
     assert_eq!(report.requests_in_all, echo.requests());
     assert!(
@@ -131,7 +131,7 @@ fn a_jtl_has_every_request_and_its_milliseconds_give_the_quantised_row() {
     for (delay_ms, users, shape) in [
         (3, 6, Shape::default()),
         (3, 6, Shape::Arrivals { rate_per_s: 400.0 }),
-        // Long enough that a histogram of two digits holds four milliseconds in one count.
+        // Long enough that a bucket of the two-digit histogram spans four milliseconds.
         (600, 100, Shape::Arrivals { rate_per_s: 100.0 }),
     ] {
         let echo = start_echo(delay_ms);
@@ -211,12 +211,12 @@ fn the_json_tells_the_shape_and_both_kinds_of_time() {
     assert_eq!(open["published"]["samples"], open["requests"]);
 }
 
-/// The published pipeline's row out of a JTL, by sorting and counting instead of by a histogram.
+/// Computes the published figures from a JTL by sorting and counting, without a histogram.
 fn recalculated(lines: &[&Line]) -> PublishedStats {
     let mut all: Vec<u64> = lines.iter().map(|line| line.elapsed_ms).collect();
     all.sort_unstable();
     let count = all.len() as f64;
-    // Two digits: below 256 each millisecond by itself, below 512 in twos, below 1,024 in fours, ...
+    // Bucket width with two digits: 1 below 256, 2 below 512, 4 below 1,024, ...
     let width = |ms: u64| (0..).map(|n| 1_u64 << n).find(|width| ms < 256 * width).unwrap();
     let rank = |tenths: usize| {
         let ms = all[(all.len() * tenths).div_ceil(1_000).max(1) - 1];
@@ -298,7 +298,7 @@ fn read_jtl(path: &Path) -> Vec<Line> {
     lines.map(read).collect()
 }
 
-/// How many intervals have the tag, and all of them together.
+/// The number of intervals with the tag, and their sum.
 fn read_hlog(path: &Path, tag: Option<&str>) -> (usize, Histogram<u64>) {
     let text = std::fs::read_to_string(path).unwrap();
     let mut deserializer = Deserializer::new();

@@ -1,4 +1,4 @@
-//! The suites and targets that come with the lab, and what a run does with them.
+//! The shipped suites and targets, and the validation of suite files.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -17,7 +17,7 @@ fn read(name: &str) -> Suite {
     Suite::read(&suites().join(format!("{name}.toml"))).unwrap()
 }
 
-/// Cases of each suite; those of the published tables where there are such.
+/// The number of cases of each suite matches its published table, if there is one.
 #[test]
 fn every_shipped_suite_has_the_cases_of_its_published_matrix() {
     let published = |name: &str| {
@@ -30,7 +30,7 @@ fn every_shipped_suite_has_the_cases_of_its_published_matrix() {
     }
     let choreo = cases::all(&read("choreo-connect"));
     assert_eq!((choreo.len(), published("choreo-connect-1cpu")), (24, 24));
-    // The published table keeps the best of the user counts.
+    // The published table keeps the best of four numbers of users.
     assert_eq!(cases::all(&read("micro-integrator")).len(), 4 * 4 * 4);
     assert_eq!(cases::all(&read("quick")).len(), 3 * 11 * 2);
     let mut names = HashSet::new();
@@ -45,7 +45,7 @@ fn every_shipped_suite_has_the_cases_of_its_published_matrix() {
     assert_eq!(names.len(), 6, "{names:?}");
 }
 
-/// Users, sizes and delays of each published row are those of a case of the suite.
+/// Users, size and delay of each published row match a case of the suite.
 #[test]
 fn every_published_row_is_a_case() {
     for name in ["api-manager", "api-microgateway"] {
@@ -85,11 +85,11 @@ fn every_shipped_target_says_of_every_scenario_whether_it_serves_it() {
     }
 }
 
-/// Line 1 is the name, 2 `[matrix]`, 3 to 6 its keys, 7 `[time]`, 8 and 9 its keys.
+/// Line 1: name. Line 2: `[matrix]`. Lines 3 to 6: its keys. Line 7: `[time]`. Lines 8 and 9: its keys.
 const SUITE: &str = "name = 'a'\n[matrix]\ntargets = ['penstock']\nscenarios = ['passthrough']\n\
     users = [1]\nbytes = [50]\n[time]\nwarm_up = '1s'\nmeasure = '1s'";
 
-/// `SUITE` with `change` in place of the line of the same key, or behind the last one.
+/// `SUITE` with the line of the same key replaced by `change`, or `change` appended.
 fn changed(change: &str) -> String {
     let key = change.split(' ').next().unwrap().trim_end_matches('s');
     let mut lines: Vec<&str> = SUITE.lines().collect();
@@ -219,7 +219,7 @@ fn a_delay_that_would_only_be_a_label_is_refused() {
     let remote = delays("'backend', 'remote'", "");
     assert!(remote.starts_with("a.toml:3:23: error: `remote` says nothing"), "{remote}");
     assert_eq!(delays("'backend', 'nginx', 'penstock'", ""), "not refused");
-    // Whoever configured the remote gateway was told where.
+    // With a fixed address, the remote gateway can be configured to use it.
     assert_eq!(delays("'remote'", "\n[backend]\nlisten = '0.0.0.0:8688'"), "not refused");
     assert_eq!(refusal(Path::new("a.toml"), changed("targets = ['remote']")), "not refused");
 }

@@ -1,4 +1,4 @@
-//! The checks on the published tables: they name the broken rows, and no others.
+//! The validity checks on the published tables: they flag exactly the invalid rows.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -102,7 +102,7 @@ fn rows(text: &[u8]) -> Vec<(u64, Row)> {
     Table::read(text).and_then(|table| table.rows()).unwrap()
 }
 
-/// `expect`: line and checks of each row with a warning, joined by `; `.
+/// `expect`: line and checks of each row with warnings, separated by `; `.
 #[track_caller]
 fn check(text: &[u8], count: usize, expect: &str) {
     let rows = rows(text);

@@ -1,5 +1,5 @@
-//! The checks on measurements: broken targets on real sockets are refused for the right reason, and what
-//! can't be broken on demand is given as data.
+//! The validity checks on measurements: misbehaving targets on real sockets are flagged for the right reason.
+//! Conditions that cannot be produced on demand are tested with data.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -52,7 +52,7 @@ fn bodies_without_the_expected_text_are_refused_as_wrong_bodies() {
 
 #[test]
 fn a_backend_that_stalls_is_refused_for_its_timeouts_and_its_mean() {
-    // After 40 answers nothing comes: the generator's patience ends.
+    // After 40 responses the target stalls, and requests time out.
     let addr = serve(|turn| if turn < 40 { Answer::Bytes(GOOD) } else { Answer::Never });
     let warnings = measured(addr);
     assert!(message(&warnings, "errors").contains("timeout"), "{warnings:?}");
@@ -69,7 +69,7 @@ fn a_sound_target_raises_no_doubt_about_its_answers() {
 #[test]
 fn the_row_of_a_sound_case_passes_every_gate() {
     for check in CHECKS {
-        // Constant arrivals have no number of users, and users have no rate to keep.
+        // An open loop has no number of users, and a closed one no requested rate.
         let of_rate = ["rate-not-reached", "connections-busy"].contains(&check.name);
         let row = if of_rate { open() } else { valid() };
         assert_eq!((check.run)(&row), Finding::Passed, "{}", check.name);
@@ -109,7 +109,8 @@ fn each_gate_is_broken_by_its_own_figures_alone() {
     check("backend-slow", |row| {
         row.backend = Some(Backend { alone_per_s: Some(19_999.0), delay_ms: 0.0 });
     });
-    // 100 users at 10,000/s take 10 ms each: 4 beyond the delay, of which the backend alone takes 3.
+    // 100 users at 10,000/s take 10 ms per request: 4 ms beyond the delay, of which the backend alone takes 3
+    // ms.
     check("backend-slow", |row| {
         row.backend = Some(Backend { alone_per_s: Some(100_000.0 / 9.0), delay_ms: 6.0 });
     });
@@ -163,7 +164,7 @@ fn a_rate_that_was_not_reached_is_told() {
 
 #[test]
 fn a_delay_that_both_have_does_not_make_the_backend_slow() {
-    // 100 users, 500 ms: 199/s through the target, hardly more alone.
+    // 100 users, 500 ms: 199/s through the target, and hardly more alone.
     let row = Row {
         rate_per_s: Some(Figure::exact(199.0)),
         mean_ms: Some(Figure::exact(502.5)),
@@ -173,7 +174,7 @@ fn a_delay_that_both_have_does_not_make_the_backend_slow() {
     assert_eq!(names(&row), [""; 0]);
 }
 
-/// A valid case with every figure: 100 users, 10,000 requests per second, 10 s.
+/// A valid row with every figure: 100 users, 10,000 requests per second, 10 s.
 fn valid() -> Row {
     let exact = |value| Some(Figure::exact(value));
     Row {
@@ -240,7 +241,7 @@ fn message<'a>(warnings: &'a [(&'static str, String)], check: &str) -> &'a str {
     found.map_or_else(|| panic!("no {check} in {warnings:?}"), |(_, message)| message)
 }
 
-/// Measures the target and asks the checks, by way of the JSON that `lab load` writes.
+/// Measures the target and runs the checks on the JSON output of `lab load`.
 fn measured(addr: SocketAddr) -> Vec<(&'static str, String)> {
     let options = Options {
         users: 2,
@@ -258,12 +259,12 @@ fn measured(addr: SocketAddr) -> Vec<(&'static str, String)> {
 #[derive(Clone, Copy)]
 enum Answer {
     Bytes(&'static [u8]),
-    /// These bytes, and the connection's end.
+    /// These bytes, and then the end of the connection.
     Cut(&'static [u8]),
     Never,
 }
 
-/// A target that answers its n-th request as told, over all connections; the first has the number 0.
+/// A target whose n-th response, over all connections, is given by `answer`; n starts at 0.
 fn serve(answer: fn(u64) -> Answer) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();

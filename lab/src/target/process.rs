@@ -149,7 +149,7 @@ impl Drop for Process {
         };
         let clock = SystemClock::new();
         let requested = !matches!(self.child.try_wait(), Ok(Some(_))) && kill(pid, signal).is_ok();
-        while asked && clock.now_us() < limits::LAB_STOP_MS * 1_000 {
+        while requested && clock.now_us() < limits::LAB_STOP_MS * 1_000 {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
                 break;
             }
@@ -284,5 +284,5 @@ fn answers(url: &str) -> bool {
         stream.read_exact(&mut status)?;
         Ok(status.ends_with(b" 200"))
     };
-    asked().unwrap_or(false)
+    requested().unwrap_or(false)
 }

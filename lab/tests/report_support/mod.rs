@@ -1,4 +1,4 @@
-//! A folder of results, made for the tests of what is told of it.
+//! A results folder for the tests of reports.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use penstock_lab::result::CaseResult;
 use serde_json::{Value, json};
 
-/// Two targets, two user counts and sizes; one case fails a tenth of its requests, one isn't served.
+/// Two targets, two numbers of users, two sizes; one case has 10 % errors, one is not served.
 pub(crate) fn results(folder: &Path) {
     for (target, factor) in [("penstock", 1.0), ("a <b> & \"c\"", 0.5)] {
         for users in [50_u32, 100] {
@@ -76,7 +76,7 @@ fn case(target: &str, users: u32, bytes: u64, rate: f64) -> Value {
     })
 }
 
-/// Three seconds of latencies; the middle one has a slow one.
+/// Three seconds of latencies; the second one contains a slow request.
 fn log(users: u32) -> Vec<u8> {
     let (mut bytes, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
     let mut log = IntervalLogWriterBuilder::new()
