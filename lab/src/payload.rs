@@ -123,14 +123,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_array_is_laid_out_as_wso2_does_it() {
+    fn arrays_match_wso2s_vectors() {
         check(JsonShape::Array, 50, r#"{"size":"50B","payload":["0123456789","ABCDEFGH"]}"#);
         check(JsonShape::Array, 55, r#"{"size":"55B","payload":["0123456789","ABCDEFGHIJKLM"]}"#);
         check(JsonShape::Array, 56, r#"{"size":"56B","payload":["0123456789","ABCDEFGHIJ","K"]}"#);
     }
 
     #[test]
-    fn a_simple_payload_is_one_string_whose_characters_begin_again_after_z() {
+    fn simple_payloads_match_wso2s_vectors() {
         check(JsonShape::Simple, 50, r#"{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}"#);
         check(
             JsonShape::Simple,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_numbers_its_members_and_lengthens_the_last() {
+    fn objects_match_wso2s_vectors() {
         check(JsonShape::Object, 50, r#"{"size":"50B","payload":{"payload1":"0123456789"}}"#);
         check(
             JsonShape::Object,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_sizes_hold_the_published_number_of_items() {
+    fn published_sizes_have_the_published_number_of_items() {
         for (bytes, items) in [(50, 2), (1024, 77), (10_240, 786), (102_400, 7_875)] {
             let json: serde_json::Value =
                 serde_json::from_slice(&make(JsonShape::Array, bytes).unwrap()).unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_size_is_exact_valid_json_and_names_itself() {
+    fn every_size_is_exact_and_valid_json() {
         for (name, shape) in JsonShape::ALL {
             for bytes in (least(shape)..600).chain([999, 1_000, 1_001, 9_999, 10_000, 99_999]) {
                 let payload = make(shape, bytes).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn too_small_a_size_is_refused_with_the_smallest_that_works() {
+    fn sizes_below_the_minimum_are_rejected_with_the_minimum() {
         for (shape, least) in
             [(JsonShape::Simple, 28), (JsonShape::Array, 30), (JsonShape::Object, 41)]
         {
@@ -190,12 +190,12 @@ mod tests {
     }
 
     #[test]
-    fn too_large_a_size_is_refused_before_memory_is_taken() {
+    fn sizes_above_the_limit_are_rejected_without_allocating() {
         assert!(make(JsonShape::Array, usize::MAX).unwrap_err().contains("too large"));
     }
 
     #[test]
-    fn a_shape_is_known_by_its_name_only() {
+    fn shapes_parse_by_exact_name() {
         assert_eq!("object".parse(), Ok(JsonShape::Object));
         assert!("Object".parse::<JsonShape>().unwrap_err().contains("array, simple, object"));
     }

@@ -296,7 +296,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn results_can_be_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("result.json");
         std::fs::write(&file, sample().to_json()).unwrap();
@@ -322,7 +322,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn another_format_is_refused_by_name() {
+    fn other_formats_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("result.json");
         let text = sample().to_json().replacen("\"format\": 1", "\"format\": 2", 1);

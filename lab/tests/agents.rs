@@ -55,7 +55,7 @@ fn a_stop_reaches_every_agent() {
 }
 
 #[test]
-fn an_agent_that_dies_is_a_doubt_with_its_name_and_the_others_count() {
+fn a_lost_agent_is_a_warning_and_the_others_count() {
     let echo = start_echo();
     let (good, behind) = (start(false), start(false));
     let dying = dying_after_begin(behind.addr());
@@ -71,7 +71,7 @@ fn an_agent_that_dies_is_a_doubt_with_its_name_and_the_others_count() {
 }
 
 #[test]
-fn who_has_another_secret_is_not_served() {
+fn a_wrong_secret_is_not_served() {
     let echo = start_echo();
     let agent = start(false);
     let names = [agent.addr().to_string()];
@@ -93,7 +93,7 @@ fn run_when_free(options: &Options, names: &[String]) {
 }
 
 #[test]
-fn what_an_agent_can_not_do_is_told_before_the_load_begins() {
+fn agents_reject_invalid_plans_before_the_load_starts() {
     let echo = start_echo();
     let agent = start(false);
     let names = [agent.addr().to_string()];
@@ -117,7 +117,7 @@ fn what_an_agent_can_not_do_is_told_before_the_load_begins() {
 }
 
 #[test]
-fn an_agent_for_one_measurement_ends_after_it() {
+fn an_agent_with_once_exits_after_one_measurement() {
     let echo = start_echo();
     let agent = start(true);
     run(&options(&echo), &[agent.addr().to_string()]).unwrap();
@@ -125,7 +125,7 @@ fn an_agent_for_one_measurement_ends_after_it() {
 }
 
 #[test]
-fn strangers_are_closed_and_do_no_harm() {
+fn connections_of_strangers_are_closed() {
     let echo = start_echo();
     let agent = start(false);
     for noise in [&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &[0xff; 4_096]] {
@@ -141,7 +141,7 @@ fn strangers_are_closed_and_do_no_harm() {
 }
 
 #[test]
-fn the_manifests_for_kubernetes_are_yaml_with_what_an_agent_needs() {
+fn the_kubernetes_manifests_are_valid_and_complete() {
     let text = include_str!("../kubernetes/agents.yaml");
     let mut kinds = Vec::new();
     for document in text.split("\n---\n") {

@@ -56,7 +56,7 @@ onload = () => {
 
 #[test]
 #[ignore = "needs a browser; `make test` runs it. On Debian: apt-get install chromium-headless-shell"]
-fn the_page_is_readable_on_a_phone_on_a_desk_and_in_the_dark() {
+fn the_page_is_readable_on_a_phone_a_desktop_and_in_dark_mode() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());
     let views: Vec<CaseView> =

@@ -11,7 +11,7 @@ use penstock_lab::echo::{Echo, Options};
 const MIB: usize = 1024 * 1024;
 
 #[test]
-fn the_body_comes_back_with_its_content_type_and_nothing_else() {
+fn the_body_is_echoed_with_its_content_type_only() {
     check(
         "POST /any/path?x=1 HTTP/1.1\r\nHost: e\r\nContent-Type: text/x; a=b\r\nX-Other: y\r\n\
          Content-Length: 5\r\n\r\nhello",
@@ -21,14 +21,14 @@ fn the_body_comes_back_with_its_content_type_and_nothing_else() {
 }
 
 #[test]
-fn any_method_is_answered_with_200() {
+fn any_method_gets_200() {
     for method in ["GET", "DELETE", "OPTIONS", "PATCH", "PURGE"] {
         check(&format!("{method} / HTTP/1.1\r\nHost: e\r\n\r\n"), EMPTY);
     }
 }
 
 #[test]
-fn a_chunked_body_comes_back_with_a_length() {
+fn a_chunked_body_is_echoed_with_a_length() {
     check(
         "POST / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n\
          3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\nX-Trailer: z\r\n\r\n",
@@ -37,7 +37,7 @@ fn a_chunked_body_comes_back_with_a_length() {
 }
 
 #[test]
-fn head_is_told_the_length_and_gets_no_body() {
+fn head_gets_the_length_without_a_body() {
     check(
         "HEAD / HTTP/1.1\r\nHost: e\r\nContent-Length: 5\r\n\r\nhello\
          GET / HTTP/1.1\r\nHost: e\r\n\r\n",
@@ -46,13 +46,13 @@ fn head_is_told_the_length_and_gets_no_body() {
 }
 
 #[test]
-fn http_1_0_is_kept_only_when_it_asks() {
+fn http_1_0_is_kept_alive_only_on_request() {
     check("GET / HTTP/1.0\r\n\r\n", CLOSING);
     check("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", EMPTY);
 }
 
 #[test]
-fn connection_close_is_obeyed_and_what_follows_is_not_answered() {
+fn requests_after_connection_close_are_ignored() {
     check(
         "GET / HTTP/1.1\r\nHost: e\r\nConnection: close\r\n\r\nGET / HTTP/1.1\r\nHost: e\r\n\r\n",
         CLOSING,
@@ -60,7 +60,7 @@ fn connection_close_is_obeyed_and_what_follows_is_not_answered() {
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_order() {
+fn pipelined_requests_get_responses_in_order() {
     let (mut requests, mut answers) = (String::new(), String::new());
     for body in ["one", "two", "", "four"] {
         let length = body.len();
@@ -73,7 +73,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_thousand_pipelined_requests_of_both_framings_all_come_back() {
+fn a_thousand_pipelined_requests_of_both_framings_are_echoed() {
     let chunked =
         "POST / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
     let length = "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 2\r\n\r\nab";
@@ -82,7 +82,7 @@ fn a_thousand_pipelined_requests_of_both_framings_all_come_back() {
 }
 
 #[test]
-fn a_caller_that_waits_with_its_body_is_told_to_go_on() {
+fn expect_100_continue_is_supported() {
     let echo = start(0);
     let mut caller = connect(echo.addr());
     caller
@@ -101,7 +101,7 @@ fn a_caller_that_waits_with_its_body_is_told_to_go_on() {
 }
 
 #[test]
-fn a_mebibyte_comes_back_and_one_byte_more_is_413() {
+fn a_mebibyte_is_echoed_and_one_byte_more_is_413() {
     let request = |bytes: usize| {
         format!(
             "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: {bytes}\r\n\r\n{}",
@@ -121,7 +121,7 @@ fn a_mebibyte_comes_back_and_one_byte_more_is_413() {
 }
 
 #[test]
-fn a_malformed_request_is_refused_and_the_connection_closed() {
+fn malformed_requests_are_rejected_and_closed() {
     let answer =
         answer_to(0, b"GET / HTTP/1.1\r\nHost : e\r\n\r\nGET / HTTP/1.1\r\nHost: e\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
@@ -129,7 +129,7 @@ fn a_malformed_request_is_refused_and_the_connection_closed() {
 }
 
 #[test]
-fn a_delayed_answer_is_the_same_answer_and_delays_nobody_else() {
+fn delays_do_not_block_other_connections() {
     let echo = start(30);
     let request = b"POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
     let callers: Vec<_> = (0..50)
@@ -146,7 +146,7 @@ fn a_delayed_answer_is_the_same_answer_and_delays_nobody_else() {
 }
 
 #[test]
-fn requests_are_counted_and_refusals_are_not() {
+fn only_served_requests_are_counted() {
     let echo = start(0);
     let answer = |bytes: &[u8]| {
         let mut caller = connect(echo.addr());
@@ -170,7 +170,7 @@ fn several_workers_share_one_port() {
 }
 
 #[test]
-fn a_port_that_another_has_is_not_shared_with_it() {
+fn a_port_in_use_is_not_shared() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     for workers in [1, 2] {
         let listen = taken.local_addr().unwrap();
@@ -185,7 +185,7 @@ fn a_port_that_another_has_is_not_shared_with_it() {
 }
 
 #[test]
-fn stopping_closes_connections_and_frees_the_port() {
+fn stopping_closes_connections_and_releases_the_port() {
     let echo = start(0);
     let addr = echo.addr();
     let mut caller = connect(addr);
@@ -198,7 +198,7 @@ fn stopping_closes_connections_and_frees_the_port() {
 }
 
 #[test]
-fn figures_out_of_range_are_refused() {
+fn values_out_of_range_are_rejected() {
     for (workers, delay_ms) in [(Some(0), 0), (Some(100_000), 0), (Some(1), u64::MAX)] {
         let error = Echo::start(Options { workers, delay_ms, ..options(0) }).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);

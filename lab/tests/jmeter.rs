@@ -25,7 +25,7 @@ const REQUESTS: u64 = 400;
 
 #[test]
 #[ignore = "needs Maven and Maven Central; `make test` runs it. On Debian: apt-get install maven"]
-fn jmeters_aggregate_report_and_dashboard_find_what_our_report_says() {
+fn jmeters_reports_agree_with_ours() {
     let folder = TempDir::new().unwrap();
     // Below 256 ms there is no quantisation, so all figures must agree. Busy machines may need several
     // attempts.

@@ -16,7 +16,7 @@ use penstock_lab::load::Options;
 const PLACES: usize = 11;
 
 #[test]
-fn the_most_users_that_a_target_has_places_for_are_found() {
+fn the_maximum_number_of_users_is_found() {
     let slo = Slo::parse("errors <= 0%").unwrap();
     let range = Range { from: 1.0, to: 64.0, precision: 0.05, whole: true };
     // Warnings are ignored, since the machine may be busy. Each level has its own target, because a target
@@ -40,7 +40,7 @@ fn the_most_users_that_a_target_has_places_for_are_found() {
 }
 
 #[test]
-fn a_target_that_refuses_everybody_holds_nothing() {
+fn an_overloaded_target_misses_the_objective() {
     let addr = serve();
     let slo = Slo::parse("errors <= 0%").unwrap();
     let options = Options {
@@ -56,7 +56,7 @@ fn a_target_that_refuses_everybody_holds_nothing() {
 }
 
 #[test]
-fn by_rate_the_loop_is_open() {
+fn searching_by_rate_uses_an_open_loop() {
     let addr = serve();
     let slo = Slo::parse("p99 < 10s").unwrap();
     let options = Options {

@@ -31,7 +31,7 @@ fn the_count_agrees_with_the_backends() {
 }
 
 #[test]
-fn a_large_payload_is_written_and_read_whole() {
+fn a_large_payload_is_transferred_completely() {
     let echo = start_echo(None);
     let payload = Payload::Made { shape: JsonShape::Array, bytes: 700_000 };
     let report = run(Options { payload, expect: Some("}".to_owned()), ..post(&echo) });
@@ -40,7 +40,7 @@ fn a_large_payload_is_written_and_read_whole() {
 }
 
 #[test]
-fn a_body_without_the_text_is_an_error_of_its_own() {
+fn a_body_without_the_text_is_a_body_mismatch() {
     let echo = start_echo(None);
     let report = run(Options { expect: Some("no such text".to_owned()), ..post(&echo) });
     assert_eq!(kinds(&report), ["body-mismatch"]);
@@ -50,7 +50,7 @@ fn a_body_without_the_text_is_an_error_of_its_own() {
 }
 
 #[test]
-fn a_status_is_an_error_of_its_own() {
+fn a_status_other_than_2xx_is_an_error() {
     let backend = Backend::start(|_| b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec());
     let report = run(get(backend.addr));
     assert_eq!(kinds(&report), ["status-503"]);
@@ -60,7 +60,7 @@ fn a_status_is_an_error_of_its_own() {
 }
 
 #[test]
-fn a_close_that_was_announced_is_no_error() {
+fn an_announced_close_is_not_an_error() {
     let backend = Backend::start(|_| {
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi".to_vec()
     });
@@ -70,7 +70,7 @@ fn a_close_that_was_announced_is_no_error() {
 }
 
 #[test]
-fn a_close_before_the_answer_is_an_error_and_the_user_goes_on() {
+fn an_early_close_is_an_error_and_the_user_continues() {
     let backend = Backend::start(|_| Vec::new());
     let report = run(get(backend.addr));
     assert_eq!(kinds(&report), ["closed"]);
@@ -78,7 +78,7 @@ fn a_close_before_the_answer_is_an_error_and_the_user_goes_on() {
 }
 
 #[test]
-fn a_body_cut_short_is_an_error() {
+fn a_truncated_body_is_an_error() {
     let backend = Backend::start(|turn| {
         let close = if turn % 2 == 0 { "" } else { "Connection: close\r\n" };
         format!("HTTP/1.1 200 OK\r\n{close}Content-Length: 9\r\n\r\nshort").into_bytes()
@@ -92,7 +92,7 @@ fn a_body_cut_short_is_an_error() {
 }
 
 #[test]
-fn an_answer_that_never_comes_is_a_timeout() {
+fn a_missing_response_is_a_timeout() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let timeout = Duration::from_millis(300);
     let options = get(listener.local_addr().unwrap());
@@ -102,7 +102,7 @@ fn an_answer_that_never_comes_is_a_timeout() {
 }
 
 #[test]
-fn chunked_and_unframed_answers_are_read() {
+fn chunked_and_unframed_responses_are_supported() {
     for answer in [
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
@@ -116,13 +116,13 @@ fn chunked_and_unframed_answers_are_read() {
 }
 
 #[test]
-fn nonsense_is_a_protocol_error() {
+fn invalid_responses_are_protocol_errors() {
     let backend = Backend::start(|_| b"220 mail.example ESMTP\r\n\r\n".to_vec());
     assert_eq!(kinds(&run(get(backend.addr))), ["protocol"]);
 }
 
 #[test]
-fn nobody_listening_is_no_measurement() {
+fn an_unreachable_target_is_an_error() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
     drop(listener);
@@ -132,7 +132,7 @@ fn nobody_listening_is_no_measurement() {
 }
 
 #[test]
-fn tokens_take_turns_over_all_users() {
+fn tokens_rotate_over_all_users() {
     let seen = Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::<String, u64>::new()));
     let record = Arc::clone(&seen);
     let backend = Backend::start_with(move |request, _| {
@@ -152,7 +152,7 @@ fn tokens_take_turns_over_all_users() {
 }
 
 #[test]
-fn unusable_files_are_named() {
+fn invalid_files_are_named() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("tokens.csv");
     let missing = Options { tokens: Some(path.clone()), ..Options::new("http://127.0.0.1:1/") };
@@ -165,7 +165,7 @@ fn unusable_files_are_named() {
 }
 
 #[test]
-fn tls_is_verified_against_the_ca_unless_told_otherwise() {
+fn tls_is_verified_unless_disabled() {
     let folder = TempDir::new().unwrap();
     let (tls, ca) = server_tls(&folder);
     let echo = start_echo(Some(tls));
@@ -183,7 +183,7 @@ fn tls_is_verified_against_the_ca_unless_told_otherwise() {
 }
 
 #[test]
-fn a_stop_ends_it_early_and_says_so() {
+fn a_stop_ends_the_measurement_early() {
     let echo = start_echo(None);
     let options = Options { duration: Duration::from_secs(3_600), ..post(&echo) };
     let stop = options.stop.clone();
@@ -201,7 +201,7 @@ fn a_stop_ends_it_early_and_says_so() {
 }
 
 #[test]
-fn the_json_holds_every_key_of_the_contract() {
+fn the_json_has_every_documented_key() {
     let echo = start_echo(None);
     let report = run(post(&echo));
     let json = report.json();
@@ -220,7 +220,7 @@ fn the_json_holds_every_key_of_the_contract() {
 }
 
 #[test]
-fn the_table_prints_doubts_beside_the_result() {
+fn the_table_ends_with_warnings() {
     let echo = start_echo(None);
     let mut report = run(post(&echo));
     (report.throughput_per_s, report.latency.mean_ms) = (100.0, 30.0);

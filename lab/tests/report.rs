@@ -12,7 +12,7 @@ use penstock_lab::report::{self, CaseView, Painter, PngError, ReportError, resul
 use tempfile::TempDir;
 
 #[test]
-fn the_page_asks_nothing_of_anybody_and_runs_nothing() {
+fn the_page_is_self_contained_and_has_no_scripts() {
     let out = written();
     let page = read(out, "report.html");
     for forbidden in ["<script", "<link", "<img", "@import", "url(", "src=", "href=\"http"] {
@@ -24,7 +24,7 @@ fn the_page_asks_nothing_of_anybody_and_runs_nothing() {
 }
 
 #[test]
-fn every_picture_has_its_words_and_its_table() {
+fn every_chart_has_a_description_and_a_table() {
     let out = written();
     let page = read(out, "report.html");
     let count = |what: &str| page.matches(what).count();
@@ -38,7 +38,7 @@ fn every_picture_has_its_words_and_its_table() {
 }
 
 #[test]
-fn rows_with_doubts_and_cases_that_were_not_served_are_on_the_page() {
+fn warnings_and_unserved_cases_are_on_the_page() {
     let out = written();
     let page = read(out, "report.html");
     assert!(page.contains("9 cases: 8 measured, 2 of them with warnings, 1 not served, 0 failed."));
@@ -48,7 +48,7 @@ fn rows_with_doubts_and_cases_that_were_not_served_are_on_the_page() {
 }
 
 #[test]
-fn published_results_stand_behind_ours_with_their_hardware() {
+fn published_results_are_drawn_behind_ours_with_their_hardware() {
     let out = written();
     let svg = read(out, "charts/throughput-by-users-passthrough-1024-0.svg");
     let (published, ours) =
@@ -59,7 +59,7 @@ fn published_results_stand_behind_ours_with_their_hardware() {
 }
 
 #[test]
-fn each_chart_is_there_as_svg_and_png() {
+fn each_chart_is_written_as_svg_and_png() {
     let out = written();
     let names = |ending: &str| -> Vec<PathBuf> {
         let files = fs::read_dir(out.join("charts")).unwrap().map(|file| file.unwrap().path());
@@ -84,7 +84,7 @@ fn each_chart_is_there_as_svg_and_png() {
 }
 
 #[test]
-fn the_heat_map_shows_when_the_slow_one_was() {
+fn the_heat_map_shows_a_slow_request() {
     let out = written();
     let page = read(out, "report.html");
     let (_, figure) = page.split_once("<figure id=\"heat-0\">").unwrap();
@@ -98,7 +98,7 @@ fn the_heat_map_shows_when_the_slow_one_was() {
 }
 
 #[test]
-fn what_is_too_much_for_the_page_is_drawn_beside_it_and_named() {
+fn charts_that_do_not_fit_the_page_are_listed() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());
     let with_log = views(folder.path()).into_iter().find(|view| view.is_valid()).unwrap();
@@ -118,7 +118,7 @@ fn what_is_too_much_for_the_page_is_drawn_beside_it_and_named() {
 }
 
 #[test]
-fn only_some_cases_can_be_told() {
+fn cases_can_be_selected() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());
     let all = || results::read(folder.path()).unwrap();
@@ -139,12 +139,12 @@ fn the_same_results_give_the_same_bytes() {
 }
 
 #[test]
-fn a_report_overwrites_nothing() {
+fn reports_never_overwrite() {
     assert!(matches!(report::write(&[], written()), Err(ReportError::Exists(_))));
 }
 
 #[test]
-fn a_folder_without_results_is_told() {
+fn folders_without_results_are_rejected() {
     let folder = TempDir::new().unwrap();
     assert!(results::read(folder.path()).unwrap_err().contains("no result.json in it"));
     fs::write(folder.path().join("result.json"), "{}").unwrap();

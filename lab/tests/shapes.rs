@@ -18,7 +18,7 @@ use penstock_lab::recording::Recordings;
 use tempfile::TempDir;
 
 #[test]
-fn an_open_loop_makes_exactly_the_requests_that_are_due() {
+fn an_open_loop_sends_exactly_the_due_requests() {
     let echo = start_echo(0);
     for threads in [1, 3] {
         let before = echo.requests();
@@ -34,7 +34,7 @@ fn an_open_loop_makes_exactly_the_requests_that_are_due() {
 }
 
 #[test]
-fn a_ramp_of_arrivals_makes_as_many_as_the_area_below_its_line() {
+fn a_ramp_of_arrivals_sends_the_integral_of_its_rate() {
     let echo = start_echo(0);
     let shape = Shape::RampArrivals { from_per_s: 100.0, to_per_s: 900.0 };
     let report = run(Options { users: 8, shape, ..options(&echo) });
@@ -43,7 +43,7 @@ fn a_ramp_of_arrivals_makes_as_many_as_the_area_below_its_line() {
 }
 
 #[test]
-fn what_finds_no_connection_is_sent_late_and_counted() {
+fn requests_without_a_free_connection_are_sent_late_and_counted() {
     // One connection and 20 ms per response: at most 50 per second, with 200 per second due.
     let echo = start_echo(20);
     let shape = Shape::Arrivals { rate_per_s: 200.0 };
@@ -62,7 +62,7 @@ fn what_finds_no_connection_is_sent_late_and_counted() {
 }
 
 #[test]
-fn what_is_never_sent_is_counted_as_such() {
+fn unsent_requests_are_counted() {
     // Accepts connections but never responds.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let report = run(Options {
@@ -80,7 +80,7 @@ fn what_is_never_sent_is_counted_as_such() {
 }
 
 #[test]
-fn a_stop_counts_what_was_due_until_then() {
+fn a_stop_counts_requests_due_until_then() {
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let options = Options {
         users: 1,
@@ -98,7 +98,7 @@ fn a_stop_counts_what_was_due_until_then() {
 }
 
 #[test]
-fn users_that_think_make_fewer_requests_and_littles_law_knows_of_it() {
+fn think_time_reduces_requests_and_enters_littles_law() {
     let echo = start_echo(0);
     let shape = Shape::Closed { think: Think::Constant { us: 50_000 } };
     let report = run(Options { users: 4, shape, ..options(&echo) });
@@ -127,7 +127,7 @@ fn users_join_over_the_measured_time() {
 }
 
 #[test]
-fn a_jtl_has_every_request_and_its_milliseconds_give_the_quantised_row() {
+fn a_jtl_has_every_request_and_gives_the_published_figures() {
     for (delay_ms, users, shape) in [
         (3, 6, Shape::default()),
         (3, 6, Shape::Arrivals { rate_per_s: 400.0 }),
@@ -177,7 +177,7 @@ fn the_histogram_log_adds_up_to_the_report() {
 }
 
 #[test]
-fn raw_data_never_goes_into_a_file_that_exists() {
+fn recordings_never_overwrite_files() {
     let echo = start_echo(0);
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("there");
@@ -194,7 +194,7 @@ fn raw_data_never_goes_into_a_file_that_exists() {
 }
 
 #[test]
-fn the_json_tells_the_shape_and_both_kinds_of_time() {
+fn the_json_has_the_shape_and_both_kinds_of_time() {
     let echo = start_echo(0);
     let closed = run(options(&echo)).json();
     assert_eq!(closed["shape"]["kind"], "closed");

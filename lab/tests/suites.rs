@@ -68,7 +68,7 @@ fn every_published_row_is_a_case() {
 }
 
 #[test]
-fn every_shipped_target_says_of_every_scenario_whether_it_serves_it() {
+fn every_shipped_target_declares_every_need() {
     let scenarios = scenario::shipped().unwrap();
     assert_eq!(
         definition::SHIPPED.len(),
@@ -109,7 +109,7 @@ fn refusal(name: &Path, text: String) -> String {
 }
 
 #[test]
-fn a_bad_suite_is_refused_with_position_and_nearest_name() {
+fn invalid_suites_are_rejected_with_position_and_nearest_name() {
     for (wrong, place, help) in [
         ("targets = ['penstok']", "a.toml:3:12", "`penstock`"),
         ("targets = ['ngnix']", "a.toml:3:12", "did you mean `nginx`?"),
@@ -153,7 +153,7 @@ fn a_bad_suite_is_refused_with_position_and_nearest_name() {
 }
 
 #[test]
-fn what_would_become_a_folder_outside_or_of_something_else_is_refused() {
+fn unsafe_and_reserved_names_are_rejected() {
     let scenario = |name: &str| {
         format!(
             "[[scenario]]\nname = '{name}'\ndisplay = 'x'\nabout = 'x'\npath = '/'\n\
@@ -173,7 +173,7 @@ fn what_would_become_a_folder_outside_or_of_something_else_is_refused() {
 }
 
 #[test]
-fn a_scenarios_slips_are_refused_where_they_stand() {
+fn invalid_scenarios_are_rejected_with_position() {
     for (slip, place, help) in [
         ("needs = ['fordward']", "a.toml:15:10", "did you mean `forward`?"),
         ("tokens = { kind = 'jwt', count = 0 }", "a.toml:15:34", "1 to"),
@@ -189,7 +189,7 @@ fn a_scenarios_slips_are_refused_where_they_stand() {
 }
 
 #[test]
-fn targets_are_told_apart_by_the_names_in_their_files() {
+fn target_names_must_be_unique_and_safe() {
     let folder = tempfile::tempdir().unwrap();
     let suite = folder.path().join("a.toml");
     let target = |text: &str| std::fs::write(folder.path().join("mine.toml"), text).unwrap();
@@ -211,7 +211,7 @@ fn targets_are_told_apart_by_the_names_in_their_files() {
 }
 
 #[test]
-fn a_delay_that_would_only_be_a_label_is_refused() {
+fn delays_without_effect_are_rejected() {
     let delays = |targets: &str, more: &str| {
         let matrix = format!("targets = [{targets}]\ndelays_ms = [0, 30]");
         refusal(Path::new("a.toml"), changed(&matrix) + more)

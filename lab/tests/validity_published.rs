@@ -58,13 +58,13 @@ fn two_choreo_connect_counts_disagree_and_four_rows_miss_littles_law_beyond_thei
 }
 
 #[test]
-fn a_table_of_best_rates_has_nothing_to_disagree_with() {
+fn no_check_applies_to_a_table_of_best_rates() {
     check(MICRO_INTEGRATOR, 16, "");
     assert_eq!(rows(MICRO_INTEGRATOR).iter().flat_map(|(_, row)| row.applicable()).count(), 0);
 }
 
 #[test]
-fn what_a_table_does_not_tell_is_not_said_to_be_checked() {
+fn checks_without_figures_do_not_apply() {
     let applicable =
         |text| rows(text).first().map(|(_, row)| row.applicable().collect::<Vec<_>>().join(" "));
     assert_eq!(applicable(API_MANAGER).as_deref(), Some("errors littles-law mean-out-of-bounds"));
@@ -78,7 +78,7 @@ fn what_a_table_does_not_tell_is_not_said_to_be_checked() {
 }
 
 #[test]
-fn tables_that_cannot_be_used_are_refused_with_the_place() {
+fn invalid_tables_are_rejected_with_the_line() {
     for (text, expect) in [
         ("a,b\n1,2\n", "no column of a results table"),
         ("Error %,b\n1\n", "line 2: 1 cells under 2 column names"),
@@ -91,7 +91,7 @@ fn tables_that_cannot_be_used_are_refused_with_the_place() {
 }
 
 #[test]
-fn every_gate_has_its_row_in_the_manual() {
+fn every_check_has_a_row_in_the_manual() {
     let manual = include_str!("../../docs/measuring.md");
     for check in CHECKS {
         assert!(manual.contains(&format!("| `{}` |", check.name)), "{}", check.name);

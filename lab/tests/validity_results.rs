@@ -17,7 +17,7 @@ use penstock_lab::validity::{Backend, CHECKS, Conditions, Figure, Finding, Gener
 const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"size\":\"20B\", \"a\":1";
 
 #[test]
-fn a_target_that_fails_every_fifth_request_is_refused_for_its_errors() {
+fn errors_and_statuses_are_flagged() {
     let addr = serve(|turn| match turn % 5 {
         0 => Answer::Bytes(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
         _ => Answer::Bytes(GOOD),
@@ -31,7 +31,7 @@ fn a_target_that_fails_every_fifth_request_is_refused_for_its_errors() {
 }
 
 #[test]
-fn bodies_that_end_before_their_length_are_refused_as_wrong_bodies() {
+fn truncated_bodies_are_flagged() {
     let addr = serve(|turn| match turn % 3 {
         0 => Answer::Cut(&GOOD[..GOOD.len() - 5]),
         _ => Answer::Bytes(GOOD),
@@ -41,7 +41,7 @@ fn bodies_that_end_before_their_length_are_refused_as_wrong_bodies() {
 }
 
 #[test]
-fn bodies_without_the_expected_text_are_refused_as_wrong_bodies() {
+fn bodies_without_the_expected_text_are_flagged() {
     let addr = serve(|turn| match turn % 3 {
         0 => Answer::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno"),
         _ => Answer::Bytes(GOOD),
@@ -51,7 +51,7 @@ fn bodies_without_the_expected_text_are_refused_as_wrong_bodies() {
 }
 
 #[test]
-fn a_backend_that_stalls_is_refused_for_its_timeouts_and_its_mean() {
+fn stalls_are_flagged_by_timeouts_and_mean() {
     // After 40 responses the target stalls, and requests time out.
     let addr = serve(|turn| if turn < 40 { Answer::Bytes(GOOD) } else { Answer::Never });
     let warnings = measured(addr);
@@ -60,14 +60,14 @@ fn a_backend_that_stalls_is_refused_for_its_timeouts_and_its_mean() {
 }
 
 #[test]
-fn a_sound_target_raises_no_doubt_about_its_answers() {
+fn a_good_target_has_no_warnings_about_responses() {
     let warnings = measured(serve(|_| Answer::Bytes(GOOD)));
     let of_answers = ["errors", "wrong-bodies", "status-mix", "count-and-rate-disagree"];
     assert!(!warnings.iter().any(|(check, _)| of_answers.contains(check)), "{warnings:?}");
 }
 
 #[test]
-fn the_row_of_a_sound_case_passes_every_gate() {
+fn a_valid_row_passes_every_check() {
     for check in CHECKS {
         // An open loop has no number of users, and a closed one no requested rate.
         let of_rate = ["rate-not-reached", "connections-busy"].contains(&check.name);
@@ -77,7 +77,7 @@ fn the_row_of_a_sound_case_passes_every_gate() {
 }
 
 #[test]
-fn each_gate_is_broken_by_its_own_figures_alone() {
+fn each_check_fails_on_its_own_figures_alone() {
     check("nothing-measured", |row| {
         (row.requests, row.rate_per_s, row.mean_ms) = (Some(0.0), None, None);
     });
@@ -125,7 +125,7 @@ fn each_gate_is_broken_by_its_own_figures_alone() {
 }
 
 #[test]
-fn three_percent_is_the_edge_in_both_directions() {
+fn the_tolerance_is_three_percent_in_both_directions() {
     for (users, expect) in
         [(97.2, None), (102.9, None), (96.9, Some("littles-law")), (103.2, Some("littles-law"))]
     {
@@ -135,14 +135,14 @@ fn three_percent_is_the_edge_in_both_directions() {
 }
 
 #[test]
-fn a_mean_that_the_scheduler_lifts_a_little_is_no_stall() {
+fn scheduling_jitter_is_not_a_stall() {
     let mut row = valid();
     row.percentiles_ms[1].1 = Figure::exact(9.95);
     assert_eq!(names(&row), [""; 0]);
 }
 
 #[test]
-fn a_row_without_a_rate_is_doubted_not_divided_by() {
+fn a_rate_of_zero_is_flagged() {
     let zero = Some(Figure::exact(0.0));
     let loop_kind = Loop::Closed { users: 100.0, think_ms: 0.0 };
     let row = Row { rate_per_s: zero, mean_ms: zero, loop_kind, ..Row::default() };
@@ -152,7 +152,7 @@ fn a_row_without_a_rate_is_doubted_not_divided_by() {
 }
 
 #[test]
-fn a_rate_that_was_not_reached_is_told() {
+fn unreached_rates_are_flagged() {
     let loop_kind = Loop::Open { asked_per_s: 10_400.0 };
     let row = Row { loop_kind, requests: Some(104_000.0), ..open() };
     assert_eq!(names(&row), ["rate-not-reached"]);
@@ -163,7 +163,7 @@ fn a_rate_that_was_not_reached_is_told() {
 }
 
 #[test]
-fn a_delay_that_both_have_does_not_make_the_backend_slow() {
+fn a_common_delay_does_not_make_the_backend_slow() {
     // 100 users, 500 ms: 199/s through the target, and hardly more alone.
     let row = Row {
         rate_per_s: Some(Figure::exact(199.0)),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/published/");
 
 #[test]
-fn doubts_of_published_tables_are_told_by_line() {
+fn warnings_of_published_tables_have_a_line() {
     let files = Files::new();
     let table = format!("{PUBLISHED}api-microgateway.csv");
     let told = run(&files, &["lab", "warnings", &table], 0);
@@ -33,7 +33,7 @@ fn doubts_of_published_tables_are_told_by_line() {
 }
 
 #[test]
-fn compare_ends_as_continuous_integration_needs_it() {
+fn compare_has_exit_codes_for_ci() {
     let files = Files::new();
     side(files.folder(), "main", &[1_000.0, 1_004.0, 998.0, 1_001.0], 0);
     side(files.folder(), "same", &[1_002.0, 999.0, 1_000.0, 1_003.0], 0);
@@ -58,7 +58,7 @@ fn compare_ends_as_continuous_integration_needs_it() {
 }
 
 #[test]
-fn a_report_of_one_measurement_is_written_once() {
+fn the_json_report_of_load_never_overwrites() {
     let files = Files::new();
     let listen = (std::net::Ipv4Addr::LOCALHOST, 0).into();
     let echo = lab::echo::Options { listen, delay_ms: 0, tls: None, workers: Some(1) };
@@ -79,7 +79,7 @@ fn a_report_of_one_measurement_is_written_once() {
 }
 
 #[test]
-fn a_report_is_written_once() {
+fn report_never_overwrites() {
     let files = Files::new();
     side(files.folder(), "main", &[1_000.0], 0);
     let told = run(&files, &["lab", "report", "main"], 0);
@@ -90,13 +90,13 @@ fn a_report_is_written_once() {
 }
 
 #[test]
-fn an_objective_that_is_none_is_told_with_its_column() {
+fn invalid_objectives_are_rejected_with_the_column() {
     let told = run(&Files::new(), &["lab", "knee", "http://127.0.0.1:1/", "--slo", "p99 > 5ms"], 2);
     assert!(told.contains("column 5: expected `<` or `<=`"), "{told}");
 }
 
 #[test]
-fn the_levels_of_a_targets_knee_are_kept() {
+fn the_levels_of_a_knee_search_are_stored() {
     let files = Files::new();
     let level = ["--from", "2", "--to", "2", "--duration", "300ms", "--warm-up", "100ms"];
     let told = |target: &str, more: &[&str], code: i32| {

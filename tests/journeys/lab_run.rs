@@ -34,7 +34,7 @@ fn result(files: &Files, case: &str) -> CaseResult {
 }
 
 #[test]
-fn every_case_is_measured_or_told_why_not_in_a_folder_that_is_never_written_over() {
+fn every_case_is_measured_or_not_served_and_never_overwritten() {
     let files = Files::new();
     let scenarios = "'forward', 'passthrough', 'direct-proxy'";
     files.write("suite.toml", &suite("'penstock', 'backend'", scenarios, "2s", ""));
@@ -76,7 +76,7 @@ fn every_case_is_measured_or_told_why_not_in_a_folder_that_is_never_written_over
 }
 
 #[test]
-fn an_interrupted_run_keeps_what_is_done_and_goes_on() {
+fn an_interrupted_run_can_be_resumed() {
     let files = Files::new();
     files.write("suite.toml", &suite("'backend'", "'forward'", "1s", "repetitions = 2"));
     let mut process = Process::start(files.folder(), &["lab", "run", "suite.toml", "--out", "out"]);
@@ -93,7 +93,7 @@ fn an_interrupted_run_keeps_what_is_done_and_goes_on() {
 }
 
 #[test]
-fn a_sweep_varies_one_setting_and_only_chooses_among_its_cases() {
+fn a_sweep_varies_one_setting_and_only_selects_cases() {
     let files = Files::new();
     let sweep = "\n[sweep]\nsetting = 'workers'\nvalues = [1, 2]\n";
     let text = suite("'penstock'", "'forward', 'access-log'", "2s", "restart = 'suite'");
@@ -110,7 +110,7 @@ fn a_sweep_varies_one_setting_and_only_chooses_among_its_cases() {
 }
 
 #[test]
-fn a_target_that_cannot_start_is_a_failed_case_with_its_words_and_is_tried_again() {
+fn a_target_that_fails_to_start_is_a_failed_case_and_repeated() {
     let files = Files::new();
     let target = "name = 'broken'\nabout = 'ends at once'\ncan = ['forward']\n\
         url = 'http://127.0.0.1:{{it.port}}'\n[[process]]\nname = 'it'\n\
@@ -133,7 +133,7 @@ fn three(measure: &str, more: &str) -> String {
 }
 
 #[test]
-fn a_backend_that_dies_fails_its_case_and_no_later_one() {
+fn a_crashed_backend_fails_only_its_case() {
     let files = Files::new();
     files.write("suite.toml", &three("1s", "restart = 'suite'"));
     let mut process = Process::start(files.folder(), &["lab", "run", "suite.toml", "--out", "out"]);
@@ -161,7 +161,7 @@ fn a_backend_that_dies_fails_its_case_and_no_later_one() {
 }
 
 #[test]
-fn a_folder_belongs_to_one_run_and_a_killed_one_leaves_nothing_running() {
+fn a_folder_is_locked_and_a_killed_run_leaves_no_processes() {
     let files = Files::new();
     files.write("suite.toml", &suite("'penstock'", "'forward'", "60s", ""));
     let mut process = Process::start(files.folder(), &["lab", "run", "suite.toml", "--out", "out"]);
@@ -184,7 +184,7 @@ fn a_folder_belongs_to_one_run_and_a_killed_one_leaves_nothing_running() {
 }
 
 #[test]
-fn a_run_whose_terminal_is_gone_goes_on() {
+fn a_run_survives_its_terminal() {
     let files = Files::new();
     files.write("suite.toml", &three("300ms", ""));
     let mut command = Command::new(penstock());
@@ -197,7 +197,7 @@ fn a_run_whose_terminal_is_gone_goes_on() {
 }
 
 #[test]
-fn a_helpers_work_is_not_the_targets() {
+fn a_helpers_use_is_reported_separately() {
     let files = Files::new();
     let target = "name = 'helped'\nabout = 'a helper that is always busy'\ncan = ['forward']\n\
         url = 'http://127.0.0.1:{{backend_port}}'\n[[process]]\nname = 'busy'\nrole = 'helper'\n\
@@ -214,7 +214,7 @@ fn a_helpers_work_is_not_the_targets() {
 
 /// 300 connections and a limit of 256 files, which the generator raises before it opens them.
 #[test]
-fn a_limit_that_the_generator_raises_is_no_doubt_about_the_first_case() {
+fn a_raised_descriptor_limit_causes_no_warning() {
     let files = Files::new();
     let text = suite("'backend'", "'forward'", "1s", "");
     files.write("suite.toml", &text.replace("users = [2]", "users = [300]"));
@@ -233,7 +233,7 @@ fn a_limit_that_the_generator_raises_is_no_doubt_about_the_first_case() {
 }
 
 #[test]
-fn a_backend_that_fails_alone_is_a_doubt_and_not_silence() {
+fn a_failing_calibration_is_a_warning() {
     let files = Files::new();
     let text = suite("'backend'", "'forward'", "300ms", "delays_ms = [200]")
         .replace("[load]", "calibrate = '300ms'\n[load]\ntimeout = '20ms'");
@@ -247,7 +247,7 @@ fn a_backend_that_fails_alone_is_a_doubt_and_not_silence() {
 }
 
 #[test]
-fn a_gateway_elsewhere_finds_the_backend_where_the_suite_says() {
+fn a_remote_gateway_uses_the_configured_backend_address() {
     let files = Files::new();
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = taken.local_addr().unwrap();

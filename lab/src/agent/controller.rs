@@ -414,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_is_known_to_within_half_the_way_there_and_back() {
+    fn clock_uncertainty_is_half_the_round_trip() {
         // Sent at 1,000, received at 1,400 on our clock, whose zero is 5,000,000 in Unix time.
         let clock_sample = ClockSample::new((1_000, 1_400), 5_000_000, 77_000, 5_001_950);
         assert_eq!((clock_sample.offset_us, clock_sample.uncertainty_us), (750, 200));
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_far_off_or_little_known_is_doubted() {
+    fn large_clock_offsets_and_uncertainties_are_incidents() {
         let far = |offset_us, uncertainty_us| {
             ClockSample { offset_us, uncertainty_us, ..ClockSample::default() }
                 .incident("a")

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_heard_in_order() {
+    fn frames_are_received_in_order() {
         let mut wire = Vec::new();
         let mut writer = session(Side::Controller, b"a secret of sixteen").writer(&mut wire);
         writer.send(&"one").unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn another_secret_a_changed_byte_a_repeat_and_an_echo_are_refused() {
+    fn wrong_secrets_changed_bytes_replays_and_reflections_are_rejected() {
         let mut wire = Vec::new();
         session(Side::Controller, b"a secret of sixteen").writer(&mut wire).send(&"one").unwrap();
         let refused = |side, secret, wire: &[u8], skip| {
@@ -219,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn no_stranger_gets_memory() {
+    fn unauthenticated_peers_cannot_send_large_frames() {
         let wire = u32::try_from(limits::AGENT_FIRST_FRAME_BYTES_MAX + 1).unwrap().to_be_bytes();
         let mut reader = session(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
         assert_eq!(reader.receive::<String>().unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
-    fn a_secret_is_trimmed_and_not_short() {
+    fn secrets_are_trimmed_and_have_a_minimum_length() {
         assert!(Secret::new(b"  sixteen bytes !!\n").is_ok());
         assert!(Secret::new(b"  fifteen bytes !\n").is_err());
         assert!(Secret::new(&vec![b'x'; limits::AGENT_SECRET_BYTES_MAX + 1]).is_err());

@@ -322,7 +322,7 @@ mod tests {
     use crate::load::statistics::{Detail, Sample, Traffic};
 
     #[test]
-    fn nothing_is_lost_on_the_way() {
+    fn results_are_transferred_without_loss() {
         for open in [false, true] {
             let found = found(open, 0);
             let there = through(&found, 0);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn two_parts_merge_to_the_whole() {
+    fn merging_two_parts_gives_the_whole() {
         let mut merged = found(true, 0).tally;
         merged.merge(&through(&found(true, 1), 0).tally);
         let mut whole = found(true, 0).tally;
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_on_the_controllers_clock() {
+    fn times_are_converted_to_the_controllers_clock() {
         let (ours, theirs) = (found(false, 0), through(&found(false, 0), 5_000_999));
         assert_eq!(theirs.measured_from_ms, ours.measured_from_ms - 5_000);
         let first_ms = |found: &Collected| found.tally.measured.milliseconds.first_ms;
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_with_fewer_users_than_threads_is_refused() {
+    fn plans_with_fewer_users_than_threads_are_rejected() {
         let options = Options { users: 3, threads: 2, ..Options::new("http://localhost/") };
         let inputs = Inputs {
             payload: Some(vec![0, 255]),

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_see_what_drift_hides_from_sides_apart() {
+    fn pairing_removes_drift() {
         let pairs = vec![(100.0, 103.0), (120.0, 123.5), (140.0, 144.4), (160.0, 164.6)];
         let apart = Samples::Apart(
             pairs.iter().map(|pair| pair.0).collect(),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_hold_the_true_ratio_about_as_often_as_they_say() {
+    fn interval_coverage_matches_the_confidence_level() {
         let mut draws = Draws(7);
         // The sum of twelve uniform numbers is close to normal; standard deviation 5 % of the mean.
         let mut noisy = |mean: f64| {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_or_senseless_figures_give_no_ratio() {
+    fn too_few_or_invalid_figures_give_no_ratio() {
         let none = |samples| assert_eq!(ratio(&samples, Confidence::Percent95, 1), None);
         none(Samples::Pairs(vec![(1.0, 1.0)]));
         none(Samples::Apart(vec![1.0], vec![1.0, 2.0]));

@@ -306,7 +306,7 @@ mod tests {
     const STEADY: &[f64] = &[1_000.0, 1_004.0, 998.0, 1_001.0];
 
     #[test]
-    fn verdicts_follow_the_interval_and_the_bound() {
+    fn verdicts_depend_on_interval_and_bound() {
         check(
             STEADY,
             &[1_200.0, 1_198.0, 1_203.0, 1_205.0],
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_that_grew_is_slower() {
+    fn higher_latency_is_slower() {
         let thresholds =
             Thresholds { metrics: vec![Metric::Mean, Metric::Cpu], ..Thresholds::default() };
         let (a, b) = (side("a", STEADY, 0), side("b", &[900.0, 905.0, 898.0, 902.0], 0));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_with_doubts_do_not_enter_and_are_named() {
+    fn results_with_warnings_are_excluded_and_listed() {
         let mut b = side("b", &[900.0, 905.0, 898.0, 902.0], 0);
         for view in &mut b[..3] {
             view.found.result.load["errors"] = json!(500);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_that_ran_interleaved_are_compared_in_pairs() {
+    fn interleaved_sides_are_compared_in_pairs() {
         let of = |offset| {
             let (a, b) = (side("a", STEADY, 0), side("b", STEADY, offset));
             compare(&all(&a), &all(&b), &Thresholds::default()).unwrap()[0].interleaved
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubted_repetition_takes_its_pair_out_and_no_other() {
+    fn an_excluded_repetition_removes_only_its_pair() {
         // Everything drifts by 20 % between repetitions; B is 3 % faster.
         let a: Vec<f64> = (0..5).map(|n| 1_000.0 * 1.2_f64.powi(n)).collect();
         let b: Vec<f64> =
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn among_many_comparisons_a_small_difference_is_chance_and_a_large_one_is_not() {
+    fn among_many_comparisons_only_large_differences_are_significant() {
         let slower = &[990.0, 1_001.0, 988.0, 993.0, 986.0];
         let thresholds = Thresholds { within_percent: 0.1, ..Thresholds::default() };
         let of = |others: u32, b: &[f64]| {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn two_targets_of_one_run_are_two_sides() {
+    fn two_targets_of_one_run_can_be_compared() {
         let mut views = side("nginx", STEADY, 0);
         views.extend(side("penstock", &[1_200.0, 1_198.0, 1_203.0, 1_205.0], 1));
         for view in &mut views {

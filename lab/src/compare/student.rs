@@ -56,7 +56,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_distribution_is_the_one_in_printed_tables() {
+    fn the_distribution_matches_printed_tables() {
         for (freedom, quantiles) in TABLE {
             for (share, t) in [0.10, 0.05, 0.01].into_iter().zip(quantiles) {
                 let found = quantile(share, *freedom);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_are_no_trouble() {
+    fn extreme_values_are_handled() {
         assert_eq!((beyond(0.0, 1), beyond(0.0, 6)), (1.0, 1.0));
         assert!(beyond(f64::INFINITY, 3) < 1e-12 && beyond(-50.0, 4) < 1e-5);
     }

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_sets_what_it_names() {
+    fn keys_override_defaults() {
         let found = Thresholds::parse(
             "baseline = \"results/main\"\nmetrics = [\"throughput\", \"cpu\"]\nwithin_percent = 2.0\n\
              [[case]]\ncontains = \"10240B\"\nwithin_percent = 5.0\n",
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_place() {
+    fn invalid_files_are_rejected_with_position() {
         for (text, expect) in [
             ("within = 2\n", "line 1, column 1"),
             ("metrics = [\"speed\"]", "unknown variant `speed`"),

@@ -27,7 +27,7 @@ const UNIFIED: &[Unified] = &[
 ];
 
 #[test]
-fn unified_logs_of_real_jvms_are_summed_up() {
+fn unified_logs_of_real_jvms_are_summarised() {
     for &(text, collector, pauses, total_ms, max_ms, (first_s, last_s), heap, after) in UNIFIED {
         let found = parse(text).unwrap_or_else(|error| panic!("{collector}: {error}"));
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{collector}: {a}, not {b}");
@@ -63,7 +63,7 @@ const OLDER: &[Older] = &[
 ];
 
 #[test]
-fn older_logs_say_what_gcviewer_says_of_them() {
+fn jdk8_logs_give_the_same_figures_as_gcviewer() {
     for &(text, collector, pauses, full, max_s, heap, mean, sd, throughput) in OLDER {
         let found = parse(text).unwrap_or_else(|error| panic!("{collector}: {error}"));
         let near = |what: &str, a: f64, b: f64, half_a_digit: f64| {
@@ -83,7 +83,7 @@ fn older_logs_say_what_gcviewer_says_of_them() {
 }
 
 #[test]
-fn a_pause_that_concurrent_lines_cut_in_two_is_counted() {
+fn a_pause_split_by_concurrent_lines_is_counted() {
     // GCViewer 1.36 skips this pause: it reports 41 pauses, 240.257 ms. This log has dates only.
     let text = include_str!("../../testdata/gc/jdk8-g1.log");
     let found = parse(text).unwrap_or_else(|error| panic!("{error}"));
@@ -97,7 +97,7 @@ fn a_pause_that_concurrent_lines_cut_in_two_is_counted() {
 const SPAN_MS: f64 = 474.0 + 50.069_7;
 
 #[test]
-fn what_is_no_such_log_is_refused_with_what_to_write() {
+fn other_files_are_rejected_with_the_flags_to_use() {
     for text in [
         "",
         "{Heap before GC invocations=1 (full 0):\n",
@@ -112,7 +112,7 @@ fn what_is_no_such_log_is_refused_with_what_to_write() {
 }
 
 #[test]
-fn what_was_cut_off_takes_nothing_else_with_it() {
+fn truncated_lines_do_not_affect_others() {
     let flags = "CommandLine flags: -XX:+UseSerialGC \n";
     let whole = "1.0: [GC (Allocation Failure)  9K->1K(10K), 0.5 secs]\n";
     let cut = "0.5: [GC (Allocation Failure) 0.5: [DefNew: 13184K->8\n";
@@ -124,7 +124,7 @@ fn what_was_cut_off_takes_nothing_else_with_it() {
 }
 
 #[test]
-fn a_log_without_pauses_is_all_throughput() {
+fn a_log_without_pauses_has_full_throughput() {
     let text = "[3ms][info][gc] Using G1\n[5ms][info][gc] GC(0) Concurrent Mark Cycle\n";
     let found = parse(text).map(|gc| (gc.throughput_percent, gc.full_collections));
     assert_eq!(found, Ok((100.0, 0)));

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_stamp_says_when() {
+    fn the_last_timestamp_is_used() {
         for (text, expect) in [
             ("0.200: ", Some(200.0)),
             ("2026-11-21T10:49:54.452+0000: 0.200: ", Some(200.0)),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_begins_with_stamps_begins_something() {
+    fn lines_that_start_with_timestamps_are_recognised() {
         for (text, expect) in [
             ("2026-11-21T10:49:54.452+0000: 0.200: ", true),
             ("", true),

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubts_about_the_measuring_are_told_from_a_target_that_breaks() {
+    fn warnings_about_the_measurement_differ_from_those_about_the_target() {
         let of = |checks: &[&str], broken: Option<&str>| {
             let warnings: Vec<_> =
                 checks.iter().map(|check| ((*check).to_owned(), (*check).to_owned())).collect();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_judged_like_a_measurement_and_a_target_that_died_broke() {
+    fn cases_are_judged_like_measurements_and_failed_targets_miss() {
         let slo = Slo::parse("p99 < 5ms").unwrap_or_else(|error| panic!("{error}"));
         let mut found = result::tests::sample();
         found.load = serde_json::json!({
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_fits_the_law_to_what_it_measured() {
+    fn a_search_fits_the_law_to_its_measurements() {
         // 100/s for one user, with contention; the objective is missed above 20 users.
         let law = Usl { lambda: 100.0, sigma: 0.05, kappa: 0.0, error: 0.0, points: 0 };
         let range = Range { from: 1.0, to: 500.0, precision: 0.05, whole: true };

@@ -123,13 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_the_range_are_told() {
+    fn the_ends_of_the_range_are_reported() {
         assert_eq!(run(USERS, |_| LevelVerdict::Met).1, SearchEnd::AlwaysMet);
         assert_eq!(run(USERS, |_| LevelVerdict::Missed).1, SearchEnd::NeverMet);
     }
 
     #[test]
-    fn a_level_that_is_doubtful_twice_ends_it_with_what_is_known() {
+    fn two_inconclusive_measurements_end_the_search() {
         let (search, ended, _) =
             run(
                 USERS,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_whatever_it_is_told() {
+    fn the_search_always_ends() {
         let endless = Range { from: 1e-300, to: 1e300, precision: 0.0, whole: false };
         assert_eq!(run(endless, |_| LevelVerdict::Met).1, SearchEnd::LimitReached);
     }

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_column() {
+    fn syntax_errors_have_a_column() {
         for (text, column, expect) in [
             ("", 1, "expected one of mean, p50"),
             ("p97 < 1ms", 1, "found `p97 < 1ms`"),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_broken_bound_is_told() {
+    fn the_first_missed_bound_is_reported() {
         let slo = Slo::parse("p99 < 50ms, mean <= 10ms, errors < 0.1%").unwrap();
         let of = |p99_ms, mean_ms, percent| {
             slo.broken_by(&Latency { p99_ms, mean_ms, ..Latency::default() }, percent)

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_law_that_made_the_points_is_found_again() {
+    fn the_fit_recovers_the_parameters() {
         for (lambda, sigma, kappa) in
             [(1_000.0, 0.02, 0.0005), (50.0, 0.1, 0.0), (1.0, 0.0, 0.01), (20_000.0, 0.0, 0.0)]
         {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_told_as_the_fits_error() {
+    fn noise_appears_as_the_error_of_the_fit() {
         let law = Usl { lambda: 1_000.0, sigma: 0.05, kappa: 0.0001, error: 0.0, points: 0 };
         let noise = [1.05, 0.95, 1.05, 0.95, 1.05, 0.95];
         let points: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_or_senseless_points_have_no_law() {
+    fn too_few_or_invalid_points_have_no_fit() {
         assert_eq!(Usl::fit(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]), None);
         assert_eq!(Usl::fit(&[(1.0, 1.0), (1.0, 1.1), (2.0, 2.0), (3.0, 3.0)]), None);
         assert_eq!(Usl::fit(&[(0.0, 1.0), (2.0, f64::NAN), (3.0, -1.0), (4.0, 0.0)]), None);

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_at_the_first_colon() {
+    fn header_fields_are_split_at_the_first_colon() {
         let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
         assert_eq!(parse_header("X-A: b"), pair("X-A", "b"));
         assert_eq!(parse_header("Host:a:80"), pair("Host", "a:80"));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_out_of_range_are_refused_by_name() {
+    fn values_out_of_range_are_rejected_by_name() {
         check(|_| {}, "");
         check(|o| o.users = 0, "users");
         check(|o| o.users = limits::LOAD_USERS_MAX + 1, "users");

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_told_in_steps_that_double() {
+    fn bucket_widths_double() {
         for (elapsed_ms, told_ms) in [(7, 7), (255, 255), (256, 257), (515, 515), (1_028, 1_031)] {
             let mut times = Milliseconds::new();
             times.record(0, elapsed_ms * 1_000);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_the_difference_of_two_cut_milliseconds() {
+    fn times_are_differences_of_truncated_milliseconds() {
         let mut times = Milliseconds::new();
         times.record(1_999, 2_000);
         times.record(2_000, 2_999);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_go_to_the_even_digit() {
+    fn ties_round_to_even() {
         for (value, expect) in [(0.125, 0.12), (0.375, 0.38), (2.675, 2.67), (99.999, 100.0)] {
             assert_eq!(two_decimals(value), expect);
         }
@@ -198,7 +198,7 @@ mod tests {
 
     /// The expected values are from HdrHistogram 2.1.11 for Java, rounded by `BigDecimal` as in jtl-splitter.
     #[test]
-    fn the_figures_are_those_of_the_published_pipeline() {
+    fn the_figures_match_the_published_pipeline() {
         let mut times = Milliseconds::new();
         for number in 0..1_000_u64 {
             let elapsed_ms = number * number % 7_919 / 3;

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_url_is_refused_with_what_to_write() {
+    fn invalid_urls_are_rejected() {
         check_url("localhost:8280/", "write http://");
         check_url("ftp://a.example/", "write http://");
         check_url("http://", "host is missing");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_makes_it_a_post_with_length_and_json() {
+    fn a_payload_implies_post_with_length_and_json() {
         let ask = RequestSpec { payload: Some(b"{}"), ..RequestSpec::default() };
         check(
             ask,
@@ -245,12 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_payload_there_is_nothing_about_a_body() {
+    fn without_a_payload_there_are_no_body_fields() {
         check(RequestSpec::default(), &["GET /p HTTP/1.1\r\nHost: h:1\r\n\r\n"]);
     }
 
     #[test]
-    fn an_empty_payload_is_still_one() {
+    fn an_empty_payload_has_a_length() {
         let ask = RequestSpec { method: Some("PUT"), payload: Some(b""), ..RequestSpec::default() };
         check(
             ask,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn given_headers_replace_the_defaults_and_tokens_take_turns() {
+    fn given_header_fields_replace_defaults_and_tokens_rotate() {
         let headers = [
             ("host".to_owned(), "other".to_owned()),
             ("CONTENT-TYPE".to_owned(), "text/plain".to_owned()),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_would_break_the_request_are_refused() {
+    fn invalid_header_fields_are_rejected() {
         for (name, value, expect) in [
             ("X A", "1", "name"),
             ("", "1", "name"),

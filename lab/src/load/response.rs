@@ -316,7 +316,7 @@ mod tests {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
 
     #[test]
-    fn a_2xx_whose_body_holds_the_text_is_good() {
+    fn a_2xx_with_the_expected_text_is_good() {
         check(OK, Some("hello"), "good keep");
         check(OK, Some("ell"), "good keep");
         check(OK, Some(""), "good keep");
@@ -332,21 +332,21 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_not_found_in_the_head_nor_past_the_end() {
+    fn only_the_body_is_searched() {
         check(OK, Some("200"), "body-mismatch keep");
         check(OK, Some("hellooo"), "body-mismatch keep");
         check("HTTP/1.1 204 No Content\r\n\r\n", Some("x"), "body-mismatch keep");
     }
 
     #[test]
-    fn other_statuses_are_told_whatever_their_body() {
+    fn other_statuses_take_precedence_over_the_body() {
         check("HTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx", Some("x"), "status-503 keep");
         check("HTTP/1.1 302 Collected\r\nContent-Length: 0\r\n\r\n", None, "status-302 keep");
         check("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", None, "status-304 keep");
     }
 
     #[test]
-    fn an_announced_close_is_no_error_but_ends_the_connection() {
+    fn connection_close_is_not_an_error() {
         check(
             "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
             Some("hi"),
@@ -356,13 +356,13 @@ mod tests {
     }
 
     #[test]
-    fn a_body_until_close_is_over_when_the_connection_is() {
+    fn a_body_until_close_ends_with_the_connection() {
         check("HTTP/1.1 200 OK\r\n\r\nhello", Some("hello"), "more good close");
         check("HTTP/1.1 200 OK\r\n\r\nhello", Some("x"), "more body-mismatch close");
     }
 
     #[test]
-    fn an_answer_that_ends_early_is_closed() {
+    fn a_truncated_response_is_closed() {
         check("", None, "more closed close");
         check("HTTP/1.1 200 OK\r\nConte", None, "more closed close");
         check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", None, "more closed close");
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn interim_answers_are_passed_over_up_to_a_limit() {
+    fn interim_responses_are_skipped_up_to_a_limit() {
         let interim = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
         let most = interim.repeat(limits::INTERIM_RESPONSES_MAX as usize);
         check(&format!("{interim}{OK}"), Some("hello"), "good keep");
@@ -383,14 +383,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_a_protocol_error() {
+    fn invalid_http_is_a_protocol_error() {
         check("SSH-2.0-OpenSSH\r\n\r\n", None, "protocol close");
         check("HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\nx", None, "protocol close");
         check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", None, "protocol close");
     }
 
     #[test]
-    fn bytes_after_the_answer_are_a_protocol_error() {
+    fn bytes_after_the_response_are_a_protocol_error() {
         let mut reader = ResponseReader::new(Method::Post, None);
         assert_eq!(reader.feed(format!("{OK}HTTP/1.1").as_bytes()), BROKEN);
         reader.restart();
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_head_has_no_body() {
+    fn a_response_to_head_has_no_body() {
         let mut reader = ResponseReader::new(Method::Head, None);
         let head = OK.trim_end_matches("hello");
         let good = ReadState::Over { outcome: Outcome::Good, keep: true };
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_without_end_is_given_up() {
+    fn an_endless_head_is_a_protocol_error() {
         let mut reader = ResponseReader::new(Method::Get, None);
         let mut reading = reader.feed(b"HTTP/1.1 200 OK\r\nX: ");
         let mut pieces = 0_u32;
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_an_answer_is_counted_and_the_next_begins_at_zero() {
+    fn bytes_are_counted_per_response() {
         let mut reader = ResponseReader::new(Method::Post, None);
         reader.feed(OK.as_bytes());
         assert_eq!(reader.received(), OK.len() as u64);

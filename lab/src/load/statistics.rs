@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_threads_give_what_one_thread_would_have() {
+    fn merged_threads_equal_a_single_thread() {
         let mut merged = tally(1..=400);
         merged.merge(&tally(401..=1_000));
         let one = tally(1..=1_000).measured;
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_counts_as_sent_but_not_as_measured() {
+    fn the_warm_up_is_counted_but_not_measured() {
         let mut tally = Tally::new(false, false);
         tally.record(false, &sample(0, 0, 5, Outcome::Timeout), 0);
         tally.record(true, &sample(5, 5, 9, Outcome::Status(503)), 0);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_tells_waiting_from_service() {
+    fn an_open_loop_separates_waiting_from_service() {
         let mut tally = Tally::new(true, false);
         tally.record(true, &sample(1_000, 1_000, 3_000, Outcome::Good), 0);
         tally.record(
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_is_late_and_failed_but_has_no_service_time() {
+    fn unsent_requests_are_late_and_failed_without_service_time() {
         let mut tally = Tally::new(true, false);
         tally.record(true, &sample(1_000, 9_000, 9_000, Outcome::Unsent), 0);
         assert_eq!((tally.all, tally.measured.requests, tally.measured.errors), (0, 1, 1));
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_add_up_to_what_was_measured() {
+    fn intervals_add_up_to_the_total() {
         let mut tally = Tally::new(true, true);
         let mut sum = Interval::new(true);
         for round in 0..5 {
@@ -469,12 +469,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_zero_not_a_division() {
+    fn empty_statistics_are_zero() {
         assert_eq!(Tally::new(false, false).measured.latencies.latency(), Latency::default());
     }
 
     #[test]
-    fn a_latency_beyond_the_longest_wait_is_kept_as_the_maximum() {
+    fn latencies_above_the_bound_keep_the_exact_maximum() {
         let latency = tally(5_000_000_000..=5_000_000_000).measured.latencies.latency();
         assert_eq!(latency.max_ms, 5_000_000.0);
         assert!(latency.p50_ms >= 600_000.0);

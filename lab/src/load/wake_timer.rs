@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_wakes_before_the_time() {
+    fn users_are_not_woken_early() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let clock = SystemClock::new();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_comes_first() {
+    fn the_earliest_wakes_first() {
         let sleeper = |at_us| Sleeper { at_us, waker: Waker::noop().clone() };
         let mut waiting: BinaryHeap<_> = [5, 1, 9, 3].map(sleeper).into_iter().collect();
         let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).map(|first| first.at_us).collect();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_wakes_at_the_end() {
+    fn wake_all_wakes_every_user() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let wake_timer = WakeTimer::new(SystemClock::new()).unwrap();

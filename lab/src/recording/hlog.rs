@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_back_is_what_was_written() {
+    fn logs_can_be_read_back() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("histogram.hlog");
         let log = HistogramLog::create(&path, 1_700_000_000_000_000, "a title".to_owned()).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_exists_is_left_alone() {
+    fn existing_files_are_left_unchanged() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("histogram.hlog");
         std::fs::write(&path, "precious").unwrap();

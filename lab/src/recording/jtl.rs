@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_by_its_status_or_its_kind() {
+    fn failures_have_a_status_or_a_kind() {
         let failed = |outcome, status| {
             let detail = Detail { status, ..SAMPLE.detail };
             Sample { outcome, detail, ..SAMPLE }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn no_outcome_makes_a_line_of_more_than_17_fields() {
+    fn every_outcome_gives_17_fields() {
         for outcome in [
             Outcome::Good,
             Outcome::Connect,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn all_chunks_of_all_threads_are_in_the_file_when_it_is_finished() {
+    fn a_finished_file_contains_all_chunks_of_all_threads() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("results.jtl");
         let constants = || LineConstants { origin_us: 0, url: "URL".to_owned() };
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_written_in_time_is_lost_and_counted() {
+    fn lost_samples_are_counted() {
         let (queue, chunks) = sync_channel(1);
         let mut all = Chunks { chunk: Vec::new(), queue, lost: Arc::default() };
         let lost = Arc::clone(&all.lost);

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_log_is_folded_without_losing_a_request() {
+    fn long_logs_are_merged_without_loss() {
         let mut history = History { share: 1, ..History::default() };
         for second in 0..1_001_u32 {
             let mut histogram = Histogram::new_with_max(10_000_000, 3).unwrap();

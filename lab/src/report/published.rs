@@ -162,12 +162,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_published_row_has_a_place_in_our_matrix() {
+    fn every_published_row_is_mapped() {
         assert_eq!(rows().len(), 144 + 144 + 24 + 16);
     }
 
     #[test]
-    fn series_follow_users_and_sizes_and_carry_their_doubts() {
+    fn series_follow_users_and_sizes_with_their_warnings() {
         let rows = rows();
         let place =
             Cell { scenario: "choreo-connect", users: None, bytes: Some(1_024), delay_ms: 0 };

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_under_way_and_tries_that_failed_are_no_results() {
+    fn unfinished_cases_and_failed_attempts_are_skipped() {
         let folder = tempfile::tempdir().unwrap();
         let valid = crate::result::tests::sample().to_json();
         for (name, text) in [

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_law_over_workers_is_found_and_doubtful_cases_have_no_part_in_it() {
+    fn the_law_is_fitted_to_cases_without_warnings() {
         let law = Usl { lambda: 1_000.0, sigma: 0.05, kappa: 0.001, error: 0.0, points: 0 };
         let mut views: Vec<CaseView> =
             [1.0, 2.0, 4.0, 8.0, 16.0].map(|n| view(&n.to_string(), law.at(n))).to_vec();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_values_are_told_and_words_are_no_values() {
+    fn too_few_values_are_reported_and_words_are_skipped() {
         let few = rows(&[view("1", 10.0), view("2", 20.0)]);
         assert_eq!(few.first().unwrap().get(3).unwrap(), "4 values without warnings are needed");
         let mut inconclusive = [view("1", 10.0), view("2", 20.0)];

@@ -345,7 +345,7 @@ mod tests {
     const CHOREO_CONNECT: &str = include_str!("../../published/choreo-connect-1cpu.csv");
 
     #[test]
-    fn the_published_columns_stand_in_the_published_order() {
+    fn the_published_columns_keep_their_order() {
         let csv = csv(&[view(valid())]);
         let ours: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
         let published = API_MANAGER.lines().next().unwrap().replace("WSO2 API Manager", "penstock");
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_and_the_rows_with_errors_have_files_of_their_own() {
+    fn warm_up_and_errors_have_separate_files() {
         let mut failed = valid();
         failed.load["published"]["errors"] = json!(7);
         failed.load["published_warm_up"] = json!({"samples": 33, "p99_ms": 515});
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_quantised_first_and_exact_later() {
+    fn published_figures_precede_exact_ones() {
         let csv = csv(&[view(valid())]);
         assert!(csv.ends_with("\r\n"));
         check(&csv, "Throughput (Requests/sec)", "1000.5");
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubt_stands_beside_its_row_and_a_case_without_figures_says_why() {
+    fn rows_show_warnings_or_the_reason_for_missing_figures() {
         let mut flagged = valid();
         flagged.load["errors"] = json!(100);
         let unserved =

@@ -48,7 +48,7 @@ mod tests {
     use super::make;
 
     #[test]
-    fn the_sizes_are_those_of_the_published_requests() {
+    fn sizes_match_the_published_requests() {
         for (asked, expect) in [(500, 499), (1_000, 981), (10_000, 9_997), (100_000, 99_966)] {
             assert_eq!(make(asked).unwrap().len(), expect, "{asked}");
         }

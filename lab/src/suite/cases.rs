@@ -136,7 +136,7 @@ mod tests {
         [time]\nwarm_up = '1s'\nmeasure = '1s'\n";
 
     #[test]
-    fn blocks_keep_a_target_together_and_interleaving_takes_turns() {
+    fn blocks_group_by_target_and_interleaving_alternates() {
         check("", "b1.1 b1.2 b2.1 b2.2 n1.1 n1.2 n2.1 n2.2");
         check("order = 'interleaved'\n", "b1.1 n1.1 b2.1 n2.1 n1.2 b1.2 n2.2 b2.2");
     }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_is_told_beside_none() {
+    fn policies_are_compared_with_the_baseline() {
         let suite = suite("penstock").unwrap();
         let mut unserved = sample();
         unserved.case.scenario = "metrics-off".to_owned();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn any_target_can_be_priced_and_an_unknown_one_is_refused() {
+    fn any_target_is_accepted_and_unknown_names_are_rejected() {
         assert_eq!(suite("nginx").unwrap().targets[0].name, "nginx");
         assert!(suite("ngnix").unwrap_err().contains("`nginx`"));
         assert!(suite("a\"b").is_err());

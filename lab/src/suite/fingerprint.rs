@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_makes_no_difference_and_what_says_something_does() {
+    fn hashes_ignore_comments_and_order_but_not_values() {
         let found = hashes(SUITE);
         assert_eq!(found, hashes(SUITE), "a run differs from the one before");
         let turned = format!(
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_changes_the_configuration_changes_the_hash_of_the_case() {
+    fn settings_change_the_hash_of_a_case() {
         let (_, all) = hashes(SUITE);
         assert_eq!(all.len(), 2);
         assert_ne!(all.first(), all.last());

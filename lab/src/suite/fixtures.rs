@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opaque_tokens_are_36_characters_and_the_same_for_the_same_seed() {
+    fn opaque_tokens_have_36_characters_and_depend_on_the_seed() {
         let text = opaque(7, 100);
         assert!(text.lines().all(|line| line.len() == 36), "{text}");
         assert_eq!(text.lines().collect::<std::collections::HashSet<_>>().len(), 100);

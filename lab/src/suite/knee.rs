@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_by_name() {
+    fn unknown_targets_and_scenarios_are_rejected() {
         let refused = |target: &str, scenario: &str| {
             setup(target, scenario).suite(By::Users, 1.0).unwrap_err()
         };

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_which_a_run_is_at_work_is_refused_until_that_has_ended() {
+    fn a_folder_is_locked_until_its_run_ends() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         let first = open(&out, false).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_no_run_made_is_refused_with_what_is_missing() {
+    fn other_folders_cannot_be_resumed() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("notes.txt"), "mine").unwrap();
         let refusal = open(folder.path(), true).unwrap_err();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_cannot_be_written_leaves_none_behind() {
+    fn failed_writes_leave_no_result() {
         let folder = tempfile::tempdir().unwrap();
         let runs = open(&folder.path().join("out"), false).unwrap();
         let found = sample();

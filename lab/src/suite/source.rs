@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place_and_the_nearest_name() {
+    fn diagnostics_have_a_position_and_the_nearest_name() {
         check("users = 1\nuser = 2\n", "a.toml:2:1: error: the key `user` is unknown", "`users`");
         check("users = 1\norder = 'blok'\n", "a.toml:2:9: error: the value `blok`", "`block`");
         check("users = 1\nzzzz = 2\n", "a.toml:2:1: ", "write `users` or `order`");

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_made_where_children_have_the_controllers() {
+    fn groups_are_created_where_controllers_are_delegated() {
         let groups = [
             ("", "cpu io memory", "cpu io memory"),
             ("slice", "cpu io memory", "cpu memory"),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_group_is_asked_to_pass_on_what_it_has() {
+    fn our_own_group_delegates_if_it_can() {
         let mount = tree(&[("", "cpu memory", "")]);
         let group = Group::create_in(mount.path(), "", "x", BOTH).unwrap();
         let asked = fs::read_to_string(mount.path().join("cgroup.subtree_control")).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_group_holds_the_program_that_joins_it() {
+    fn a_program_joins_a_real_cgroup() {
         let group = match Group::create("test", BOTH.0, BOTH.1) {
             Ok(group) => group,
             Err(reason) => return eprintln!("NOT tested on a real cgroup: {reason}"),

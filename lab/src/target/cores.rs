@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_cpus_are_read_as_taskset_writes_them() {
+    fn cpu_lists_use_taskset_notation() {
         assert_eq!(parse("0"), Ok(vec![0]));
         assert_eq!(parse("2-4,7"), Ok(vec![2, 3, 4, 7]));
         for text in ["", "a", "3-2", "0,", "99999"] {

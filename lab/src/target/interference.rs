@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_on_the_targets_only_cpu_of_32_is_seen() {
+    fn another_process_on_the_targets_cpu_is_detected() {
         check(|_| {}, |others| others == Interference::default());
         let seen = |o: Interference| o.other < 2.0 && o.pinned_other > 30.0;
         check(more(1, 4 * SECOND_US), seen);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hypervisor_that_takes_the_targets_cpu_is_seen() {
+    fn steal_on_the_targets_cpu_is_detected() {
         let steal = |core: usize| {
             move |machine: &mut MachineTime| {
                 machine.cpus.entry(core).and_modify(|cpu| cpu.steal_us = SECOND_US);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_part_may_run_anywhere_only_the_whole_machine_is_told() {
+    fn without_pinning_only_the_whole_machine_is_reported() {
         let time = CpuTime { processes_us: 9, all_us: 10, ..CpuTime::default() };
         let machine = MachineTime { all: time, cpus: [(0, time)].into() };
         let pinned = PartUsage { used_us: 0, cores: Some(vec![0]) };

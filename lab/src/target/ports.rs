@@ -89,7 +89,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn a_connection_holds_one_port_towards_where_it_goes() {
+    fn ports_are_counted_per_destination() {
         const TABLE: &str = "  sl  local_address rem_address   st\n\
             0: 0100007F:9C40 00000000:0000 0A 00000000:00000000\n\
             1: 0100007F:9C41 0100007F:9C40 01 00000000:00000000\n\
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_on_this_host_count_once() {
+    fn loopback_connections_count_once() {
         const CONNECTIONS: usize = 40;
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stat_line_is_read_whatever_the_name() {
+    fn stat_lines_are_parsed_with_any_name() {
         let line = "7 (a) b) S 3 7 7 0 -1 4194560 1 2 3 4 250 50 0 0 20 0 9 0 5 6 7";
         let stat = Stat::read(line).unwrap();
         assert_eq!((stat.parent, stat.user_us, stat.system_us), (3, 2_500_000, 500_000));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn steal_idle_and_interrupts_are_no_process() {
+    fn steal_idle_and_interrupts_are_not_process_time() {
         let time =
             MachineTime::read("cpu  10 1 20 100 5 2 3 7 4 0\ncpu0 1 2 3\ncpu12 4 5 6\nintr 7\n");
         let all =
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn each_process_is_held_against_its_own_limit() {
+    fn descriptors_are_compared_with_their_own_limit() {
         let of = |open, limit| Descriptors { open, limit };
         let (server, generator, unknown) = (of(900, 20_000), of(250, 256), of(5_000, 0));
         for (one, other) in [(server, generator), (generator, server), (generator, unknown)] {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_use_is_known() {
+    fn our_own_use_is_measured() {
         let own = used(&[std::process::id()]);
         assert!(own.rss_bytes > 0 && own.threads > 0 && own.descriptors.open > 0, "{own:?}");
         assert!(families(&[1]).len() > 1 || std::process::id() == 1);

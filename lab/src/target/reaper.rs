@@ -93,7 +93,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn who_did_not_end_is_killed_when_the_input_ends() {
+    fn remaining_groups_are_killed_when_the_pipe_closes() {
         let start = || Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
         let reaper = Reaper::start().unwrap();
         let [mut ended, mut left, mut other] = [start(), start(), start()];

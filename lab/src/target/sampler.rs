@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn use_is_told_per_request_of_the_time_looked_at() {
+    fn use_is_reported_per_request() {
         let sample_until_stopped = |at_us, user, rss, voluntary| {
             let used = Used {
                 cpu_user_us: user,
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_nobody_sets_does_not_step() {
+    fn an_unchanged_clock_has_no_step() {
         assert!(clock_step_us(&SystemClock::new()).abs() < 1_000_000);
     }
 }

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_filled_and_other_braces_are_left() {
+    fn names_are_replaced_and_other_braces_are_kept() {
         check_fill("listen {{port}};", "listen 80;");
         check_fill("a: {b: {c: {{port}}}}", "a: {b: {c: 80}}");
         check_fill("{{ port }} {{}} {{{port}}}", "{{ port }} {{}} {80}");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nothing_stands_for_is_refused_at_its_place() {
+    fn unknown_names_are_rejected_with_position() {
         let source = Source { name: "t.toml".into(), text: "a = 1\nb = '{{prot}}'".to_owned() };
         let text = Spanned::new(10..20, "{{prot}}".to_owned());
         let refusal = check(&source, &["port".to_owned()], &[&text]).unwrap_err();

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_digit_printed_says_what_is_left_open() {
+    fn printed_digits_determine_the_uncertainty() {
         for (text, low, high) in
             [("3", 2.5, 3.5), ("3.0", 2.95, 3.05), (" 0.49 ", 0.485, 0.495), ("-1", -1.5, -0.5)]
         {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_inside_is_not_off_and_nonsense_is() {
+    fn distances_from_the_interval() {
         let figure = Figure { low: 90.0, value: 95.0, high: 99.0 };
         for (expected, off) in [(90.0, 0.0), (99.0, 0.0), (100.0, 0.01), (75.0, 0.2)] {
             assert!((figure.off(expected) - off).abs() < 1e-9, "{expected}");

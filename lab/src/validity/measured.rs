@@ -165,7 +165,7 @@ mod tests {
     use crate::result::tests::sample;
 
     #[test]
-    fn what_only_the_run_knew_stays_and_what_the_gates_said_is_asked_again() {
+    fn warnings_of_checks_are_recomputed_and_others_kept() {
         let mut found = sample();
         let kept =
             |check: &str| result::Warning { check: check.to_owned(), message: "then".to_owned() };

@@ -57,13 +57,13 @@ mod tests {
     const FREE: IdleUser = IdleUser { user: 0, made: 0, since_us: 0 };
 
     #[test]
-    fn requests_are_due_at_even_distances_from_the_begin() {
+    fn requests_are_due_at_even_intervals() {
         assert_eq!(due(Part::WHOLE, 1_000.0, 4), [2_000_000, 2_001_000, 2_002_000, 2_003_000]);
         assert_eq!(due(Part::WHOLE, 3.0, 4), [2_000_000, 2_333_333, 2_666_667, 3_000_000]);
     }
 
     #[test]
-    fn parts_interleave_to_the_whole() {
+    fn parts_interleave() {
         for of in [2, 3, 5] {
             let mut all: Vec<u64> =
                 (0..of).flat_map(|index| due(Part { index, of }, 777.0, 30)).collect();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_free_and_since_when_makes_no_difference() {
+    fn due_times_do_not_depend_on_the_user() {
         let mut arrivals = Arrivals::new(COURSE, Part::WHOLE, 1_000.0);
         arrivals.next(FREE);
         let late = IdleUser { user: 3, made: 9, since_us: 99_000_000 };

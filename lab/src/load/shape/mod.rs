@@ -242,7 +242,7 @@ pub(crate) mod tests {
         Timeline { begin_us: 2_000_000, from_us: 12_000_000, until_us: 22_000_000, users: 4 };
 
     #[test]
-    fn every_shape_has_its_row_and_every_row_its_shape() {
+    fn the_table_lists_every_shape() {
         let think = Think::Constant { us: 1 };
         let shapes = [
             Shape::default(),
@@ -256,7 +256,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn figures_out_of_range_are_refused_by_name() {
+    fn values_out_of_range_are_rejected_by_name() {
         let most = limits::LOAD_RATE_MAX as f64;
         let think = Think::Uniform { from_us: 2, to_us: 1 };
         for (shape, expect) in [
@@ -288,7 +288,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_shape_is_the_same_after_a_way_through_json() {
+    fn shapes_survive_a_json_round_trip() {
         for text in [
             r#"{"kind":"closed","think":{"kind":"none"}}"#,
             r#"{"kind":"arrivals","rate_per_s":100.5}"#,

@@ -96,31 +96,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_users_begin_in_the_warm_up_and_the_others_in_the_measured_time() {
+    fn initial_users_start_in_the_warm_up_and_others_in_the_measured_time() {
         check_users(2, "2000000 4500000 14500000 19500000");
         check_users(4, "2000000 3250000 4500000 5750000");
         check_users(1, "2000000 13666667 17000000 20333333");
     }
 
     #[test]
-    fn a_rate_that_grows_brings_as_many_as_the_area_below_its_line() {
+    fn an_increasing_rate_gives_the_integral_of_the_rate() {
         // Warm-up: 10 s at 100/s. Measured: 10 s from 100/s to 300/s, 2,000 requests on average.
         check_rate(100.0, 300.0, 1_000, 2_000);
     }
 
     #[test]
-    fn a_rate_that_falls_does_too() {
+    fn a_decreasing_rate_gives_the_integral_of_the_rate() {
         check_rate(300.0, 100.0, 3_000, 2_000);
     }
 
     #[test]
-    fn a_rate_that_stays_is_a_constant_one() {
+    fn a_constant_ramp_is_a_constant_rate() {
         check_rate(100.0, 100.0, 1_000, 1_000);
         assert_eq!(due(100.0, 100.0, Part::WHOLE)[1_500], COURSE.begin_us + 15_000_000);
     }
 
     #[test]
-    fn parts_interleave_to_the_whole() {
+    fn parts_interleave() {
         let mut parts: Vec<u64> =
             (0..3).flat_map(|index| due(100.0, 300.0, Part { index, of: 3 })).collect();
         parts.sort_unstable();

@@ -90,13 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_begins_when_the_answer_is_there() {
+    fn pauses_start_with_the_response() {
         assert_eq!(pause(Think::Constant { us: 500 }, 1, 1), 500);
         assert_eq!(Think::None.turn(free(1, 1), 0), NextStart::Now);
     }
 
     #[test]
-    fn uniform_pauses_fill_their_range_evenly_ends_included() {
+    fn uniform_pauses_include_both_ends() {
         let think = Think::Uniform { from_us: 10, to_us: 19 };
         let mut counts = [0_u32; 10];
         for made in 0..10_000 {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_pauses_and_another_one_others() {
+    fn pauses_depend_on_the_seed() {
         let think = Think::Uniform { from_us: 0, to_us: 1_000_000 };
         let all = |seed| (0..20).map(|made| think.turn(free(3, made), seed)).collect::<Vec<_>>();
         assert_eq!(all(1), all(1));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_may_be_one_value_but_not_backwards_nor_longer_than_the_limit() {
+    fn ranges_are_validated() {
         let longest_us = limits::LOAD_THINK_S_MAX * 1_000_000;
         assert_eq!(Think::Uniform { from_us: 5, to_us: 5 }.check(), Ok(()));
         assert_eq!(pause(Think::Uniform { from_us: 5, to_us: 5 }, 1, 1), 5);

@@ -51,12 +51,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_begin_evenly_over_the_first_half_of_the_warm_up() {
+    fn users_start_evenly_over_the_first_half_of_the_warm_up() {
         check(COURSE, "2000000 3250000 4500000 5750000");
     }
 
     #[test]
-    fn without_a_warm_up_they_begin_at_once() {
+    fn without_a_warm_up_users_start_at_once() {
         check(Timeline { from_us: COURSE.begin_us, ..COURSE }, "2000000 2000000 2000000 2000000");
     }
 

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_round_and_hold_the_highest_value() {
+    fn scales_are_round_and_include_the_maximum() {
         for (highest, end, count) in
             [(100.0, 100.0, 5), (4_406.0, 6_000.0, 4), (0.37, 0.4, 5), (1.0, 1.0, 5), (0.0, 1.0, 5)]
         {
