@@ -72,7 +72,7 @@ impl Log {
         let line = text.get(self.line..at).unwrap_or_default();
         let rest = text.get(at + 1..).unwrap_or_default();
         let begins = rest.starts_with("GC ") || rest.starts_with("Full GC");
-        if begins && timestamp::only(line) && !rest.starts_with("GC concurrent") {
+        if begins && timestamp::is_only_timestamps(line) && !rest.starts_with("GC concurrent") {
             // A collection starts at the start of a line: whatever is still open was cut off.
             self.stack.clear();
         }

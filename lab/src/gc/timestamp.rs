@@ -1,6 +1,8 @@
 //! Timestamps of JDK 8 logs: uptime in seconds (`0.200`), date (`2026-01-31T23:59:59.452+0100`), or both,
 //! each followed by a colon.
 
+use time::{Date, UtcOffset};
+
 /// Milliseconds of the last timestamp in `text`: since the JVM's start, or since 1970 if the log has dates
 /// only.
 pub(super) fn ms(text: &str) -> Option<f64> {
@@ -13,7 +15,7 @@ pub(super) fn ms(text: &str) -> Option<f64> {
 }
 
 /// Whether `text` consists of timestamps only.
-pub(super) fn only(text: &str) -> bool {
+pub(super) fn is_only_timestamps(text: &str) -> bool {
     text.split_ascii_whitespace().all(|word| {
         let first = word.bytes().next();
         word.ends_with(':') && first.is_some_and(|byte| byte.is_ascii_digit())
@@ -23,29 +25,22 @@ pub(super) fn only(text: &str) -> bool {
 /// Parses `2026-01-31T23:59:59.452+0100` at the end of `word`, which may start with other text.
 fn date_ms(word: &str) -> Option<f64> {
     let text = word.get(word.len().checked_sub("2026-01-31T23:59:59.452+0100".len())?..)?;
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
-    let separated = [(4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":"), (19, ".")];
-    if !separated.iter().all(|&(at, separator)| text.get(at..at + 1) == Some(separator)) {
+    let separators = [(4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":"), (19, ".")];
+    if !separators.iter().all(|&(at, separator)| text.get(at..at + 1) == Some(separator)) {
         return None;
     }
-    let days = days(number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let zone_min = number(24, 26)? * 60 + number(26, 28)?;
-    let east = match text.get(23..24)? {
-        "+" => 1,
-        "-" => -1,
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u16>().ok();
+    let two = |from: usize| u8::try_from(number(from, from + 2)?).ok();
+    let date =
+        Date::from_calendar_date(i32::from(number(0, 4)?), two(5)?.try_into().ok()?, two(8)?);
+    let date = date.ok()?.with_hms_milli(two(11)?, two(14)?, two(17)?, number(20, 23)?).ok()?;
+    let (hours, minutes) = (i8::try_from(two(24)?).ok()?, i8::try_from(two(26)?).ok()?);
+    let offset = match text.get(23..24)? {
+        "+" => UtcOffset::from_hms(hours, minutes, 0),
+        "-" => UtcOffset::from_hms(-hours, -minutes, 0),
         _ => return None,
     };
-    let minutes = (days * 24 + number(11, 13)?) * 60 + number(14, 16)? - east * zone_min;
-    Some(((minutes * 60 + number(17, 19)?) * 1_000 + number(20, 23)?) as f64)
-}
-
-/// Days since 1970-01-01. Source of the calendar: Howard Hinnant, "chrono-compatible low-level date
-/// algorithms", `days_from_civil`, for years from 1 on.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year / 400, year % 400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    Some((date.assume_offset(offset.ok()?).unix_timestamp_nanos() / 1_000_000) as f64)
 }
 
 #[cfg(test)]
@@ -79,7 +74,7 @@ mod tests {
             ("   [Eden: ", false),
             (" (concurrent mode failure): ", false),
         ] {
-            assert_eq!(only(text), expect, "{text}");
+            assert_eq!(is_only_timestamps(text), expect, "{text}");
         }
     }
 }

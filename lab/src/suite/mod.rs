@@ -21,13 +21,13 @@ mod run_folder;
 mod runner;
 pub mod scenario;
 pub(crate) mod source;
-mod time;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use base::{Clock, SystemClock};
 use regex::Regex;
+use time::OffsetDateTime;
 
 pub use definition::Suite;
 pub use run_folder::About;
@@ -106,7 +106,7 @@ pub fn run(
         about: suite.about.clone(),
         config_sha256: suite.sha256(),
         cases: cases::all(suite).len(),
-        started: time::rfc3339(clock.now().unix_s),
+        started: rfc3339(clock.now().unix_s),
         command: run.command.clone(),
     };
     let folder = RunFolder::open(&run.out, suite, run.resume, &about)?;
@@ -202,6 +202,31 @@ impl Estimate {
                 self.over += 1;
                 self.beside += took.saturating_sub(self.each);
             }
+        }
+    }
+}
+
+/// A Unix time in RFC 3339, such as `2026-01-31T23:59:59Z`.
+fn rfc3339(unix_s: u64) -> String {
+    let time = i64::try_from(unix_s).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
+    let time = time.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (year, month, day) = time.to_calendar_date();
+    let (hour, minute, second) = time.to_hms();
+    format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z", u8::from(month))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rfc3339;
+
+    #[test]
+    fn times_are_formatted_as_rfc_3339() {
+        for (unix_s, expect) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (4_102_444_800, "2100-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc3339(unix_s), expect);
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 
 /// Names used by the run's folder itself.
-const OWN_NAMES: [&str; 4] = ["ground", "report", "sources", "suite.json"];
+const OWN_NAMES: [&str; 4] = ["fixtures", "report", "sources", "suite.json"];
 
 /// A file's text and its name.
 #[derive(Clone, Debug)]
