@@ -20,6 +20,7 @@ pub mod limits;
 pub mod load;
 mod machine;
 pub mod payload;
+mod random;
 pub mod recording;
 pub mod report;
 pub mod result;

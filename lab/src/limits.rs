@@ -63,7 +63,7 @@ pub const AGENT_FIRST_FRAME_BYTES_MAX: usize = KIB as usize;
 pub const AGENT_FRAME_BYTES_MAX: usize = 256 * MIB as usize;
 /// Most agents of a measurement. More: rejected at the start.
 pub const AGENTS_MAX: usize = 256;
-/// Most simultaneous connections to an agent; all but one are told that it is busy. More: connection closed.
+/// Most simultaneous connections to an agent; all but one get a busy message. More: connection closed.
 pub const AGENT_CONNECTIONS_MAX: usize = 8;
 /// Interval of keep-alive messages between controller and agent, in milliseconds.
 pub const AGENT_ALIVE_MS: u64 = 1_000;

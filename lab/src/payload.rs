@@ -182,8 +182,8 @@ mod tests {
             [(JsonShape::Simple, 28), (JsonShape::Array, 30), (JsonShape::Object, 41)]
         {
             for bytes in 0..least {
-                let refusal = make(shape, bytes).unwrap_err();
-                assert!(refusal.ends_with(&format!("at least {least}")), "{bytes}: {refusal}");
+                let error = make(shape, bytes).unwrap_err();
+                assert!(error.ends_with(&format!("minimum is {least}")), "{bytes}: {error}");
             }
             assert!(make(shape, least).is_ok());
         }
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn shapes_parse_by_exact_name() {
         assert_eq!("object".parse(), Ok(JsonShape::Object));
-        assert!("Object".parse::<JsonShape>().unwrap_err().contains("array, simple, object"));
+        assert!("Object".parse::<JsonShape>().unwrap_err().contains("array, simple or object"));
     }
 
     #[track_caller]

@@ -327,7 +327,7 @@ pub(crate) mod tests {
         let file = folder.path().join("result.json");
         let text = sample().to_json().replacen("\"format\": 1", "\"format\": 2", 1);
         std::fs::write(&file, text).unwrap();
-        let refusal = CaseResult::read(&file).unwrap_err();
-        assert!(refusal.contains("result.json: format 2"), "{refusal}");
+        let error = CaseResult::read(&file).unwrap_err();
+        assert!(error.contains("result.json: format 2"), "{error}");
     }
 }

@@ -132,10 +132,10 @@ fn connections_of_strangers_are_closed() {
         let mut stranger = TcpStream::connect(agent.addr()).unwrap();
         stranger.write_all(noise).unwrap();
         let closed = stranger.shutdown(std::net::Shutdown::Write);
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         // A reset counts as closed.
-        let _ = stranger.read_to_end(&mut answer);
-        assert!(closed.is_err() || answer.len() <= 32, "{answer:?}");
+        let _ = stranger.read_to_end(&mut response);
+        assert!(closed.is_err() || response.len() <= 32, "{response:?}");
     }
     assert!(run(&options(&echo), &[agent.addr().to_string()]).is_ok());
 }

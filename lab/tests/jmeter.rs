@@ -81,16 +81,19 @@ fn jmeters_reports_agree_with_ours() {
         ("pct2ResTime", ours.p95_ms, ours.p98_ms),
         ("pct3ResTime", ours.p99_ms, ours.max_ms),
     ] {
-        let told = number(dashboard, name);
-        assert!(told >= at_least as f64 && told <= at_most as f64, "{name}: {told}, {ours:?}");
+        let output = number(dashboard, name);
+        assert!(
+            output >= at_least as f64 && output <= at_most as f64,
+            "{name}: {output}, {ours:?}"
+        );
     }
 }
 
 /// Two decimals. JMeter's `float` percentages have about seven digits.
 #[track_caller]
 fn same(jmeters: &Value, name: &str, expect: f64) {
-    let told = number(jmeters, name);
-    assert!((told - expect).abs() <= 0.005_001, "{name}: JMeter {told}, ours {expect}");
+    let output = number(jmeters, name);
+    assert!((output - expect).abs() <= 0.005_001, "{name}: JMeter {output}, ours {expect}");
 }
 
 #[track_caller]
@@ -100,9 +103,9 @@ fn number(of: &Value, name: &str) -> f64 {
 
 fn jmeters(jtl: &Path, folder: &Path) -> Value {
     let build = folder.join("build");
-    let answer = folder.join("answer.json");
+    let response = folder.join("response.json");
     let pom = Path::new(env!("CARGO_MANIFEST_DIR")).join("jmeter/pom.xml");
-    let words = [&build.join("home"), jtl, &folder.join("dashboard"), &answer];
+    let words = [&build.join("home"), jtl, &folder.join("dashboard"), &response];
     let words: Vec<_> = words.iter().map(|path| path.display().to_string()).collect();
     let out = Command::new("mvn")
         .args(["--quiet", "--batch-mode", "--file"])
@@ -112,9 +115,9 @@ fn jmeters(jtl: &Path, folder: &Path) -> Value {
         .arg(format!("-Dexec.args={}", words.join(" ")))
         .output()
         .expect("Maven starts: apt-get install maven");
-    let told = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success(), "{told}{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&std::fs::read(answer).expect(&told)).unwrap()
+    let output = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{output}{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&std::fs::read(response).expect(&output)).unwrap()
 }
 
 fn measured(addr: SocketAddr, jtl: &Path) -> Report {
@@ -138,13 +141,13 @@ fn serve() -> SocketAddr {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let turn = Arc::clone(&turn);
-            thread::spawn(move || converse(stream, &turn));
+            thread::spawn(move || serve_connection(stream, &turn));
         }
     });
     addr
 }
 
-fn converse(mut stream: TcpStream, turn: &AtomicU64) {
+fn serve_connection(mut stream: TcpStream, turn: &AtomicU64) {
     let mut head = Vec::new();
     let mut byte = [0];
     while let Ok(1) = stream.read(&mut byte) {
@@ -153,13 +156,13 @@ fn converse(mut stream: TcpStream, turn: &AtomicU64) {
             continue;
         }
         head.clear();
-        let answer: &[u8] = match turn.fetch_add(1, Ordering::Relaxed) % 10 {
+        let response: &[u8] = match turn.fetch_add(1, Ordering::Relaxed) % 10 {
             3 => b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
             5 => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno",
             7 => return,
             _ => b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{\"size\":\"20B\"}",
         };
-        if stream.write_all(answer).is_err() {
+        if stream.write_all(response).is_err() {
             return;
         }
     }

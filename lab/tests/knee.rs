@@ -78,24 +78,24 @@ fn serve() -> SocketAddr {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let taken = Arc::clone(&taken);
-            thread::spawn(move || converse(stream, &taken));
+            thread::spawn(move || serve_connection(stream, &taken));
         }
     });
     addr
 }
 
-fn converse(mut stream: TcpStream, taken: &AtomicUsize) {
+fn serve_connection(mut stream: TcpStream, taken: &AtomicUsize) {
     let mut place = None;
     let mut buffer = [0; 4_096];
     // The generator's reachability check connects without a request and occupies no place.
     while let Ok(1..) = stream.read(&mut buffer) {
         let number = *place.get_or_insert_with(|| taken.fetch_add(1, Ordering::SeqCst));
-        let answer: &[u8] = if number < PLACES {
+        let response: &[u8] = if number < PLACES {
             b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
         } else {
             b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
         };
-        if stream.write_all(answer).is_err() {
+        if stream.write_all(response).is_err() {
             break;
         }
     }

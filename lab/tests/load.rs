@@ -24,9 +24,9 @@ fn the_count_agrees_with_the_backends() {
         assert_eq!(report.requests_in_all, echo.requests() - before, "{threads} threads");
         assert!(report.requests > 0 && report.requests < report.requests_in_all);
         assert_eq!((report.errors, report.errors_in_all), (0, 0));
-        let answer_bytes = report.received_bytes / report.requests;
+        let response_bytes = report.received_bytes / report.requests;
         assert_eq!(report.received_bytes % report.requests, 0);
-        assert!(answer_bytes > 1_024 && answer_bytes < 1_200, "{answer_bytes}");
+        assert!(response_bytes > 1_024 && response_bytes < 1_200, "{response_bytes}");
     }
 }
 
@@ -103,15 +103,15 @@ fn a_missing_response_is_a_timeout() {
 
 #[test]
 fn chunked_and_unframed_responses_are_supported() {
-    for answer in [
+    for response in [
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
     ] {
-        let backend = Backend::start(|_| answer.as_bytes().to_vec());
+        let backend = Backend::start(|_| response.as_bytes().to_vec());
         let report = run(Options { expect: Some("hello".to_owned()), ..get(backend.addr) });
-        assert_eq!(report.errors_in_all, 0, "{answer}");
-        assert_eq!(report.requests_in_all, backend.requests(), "{answer}");
+        assert_eq!(report.errors_in_all, 0, "{response}");
+        assert_eq!(report.requests_in_all, backend.requests(), "{response}");
     }
 }
 
@@ -157,7 +157,7 @@ fn invalid_files_are_named() {
     let path = folder.path().join("tokens.csv");
     let missing = Options { tokens: Some(path.clone()), ..Options::new("http://127.0.0.1:1/") };
     assert!(load::run(&missing, &mut |_| {}).unwrap_err().to_string().contains("tokens.csv"));
-    for (text, expect) in [("\n\n", "no token"), ("good\nnot good\n", ":2: this is no token")] {
+    for (text, expect) in [("\n\n", "no tokens"), ("good\nnot good\n", ":2: invalid token")] {
         std::fs::write(&path, text).unwrap();
         let error = load::run(&missing, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
@@ -195,9 +195,9 @@ fn a_stop_ends_the_measurement_early() {
     .unwrap();
     assert!(names(&report).contains(&"interrupted"));
     assert!(report.seconds < 3_600.0 && report.requests > 0);
-    let told = progresses.first().unwrap();
-    assert!(told.requests > 0 && !told.warming_up && told.rate_per_s > 0.0);
-    assert!(told.to_string().starts_with("measuring: "));
+    let output = progresses.first().unwrap();
+    assert!(output.requests > 0 && !output.warming_up && output.rate_per_s > 0.0);
+    assert!(output.to_string().starts_with("measuring: "));
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn the_table_ends_with_warnings() {
     let table = report.table();
     assert!(table.contains("throughput") && table.contains("latency p99"), "{table}");
     assert!(
-        table.contains("WARNING: Little's law: rate x mean latency is 3.0 users, not 4"),
+        table.contains("warning: Little's law: rate x mean latency is 3.0 users, not 4"),
         "{table}"
     );
 }
@@ -284,8 +284,8 @@ struct Backend {
 type Handler = Arc<dyn Fn(&str, u64) -> Vec<u8> + Send + Sync>;
 
 impl Backend {
-    fn start(answer: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        Self::start_with(move |_, turn| answer(turn))
+    fn start(response: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self::start_with(move |_, turn| response(turn))
     }
 
     fn start_with(handler: impl Fn(&str, u64) -> Vec<u8> + Send + Sync + 'static) -> Self {
@@ -320,11 +320,11 @@ fn serve(mut stream: TcpStream, handler: &Handler, count: &AtomicU64) {
             continue;
         }
         let turn = count.fetch_add(1, Ordering::Relaxed);
-        let answer = handler(&String::from_utf8_lossy(&request), turn);
+        let response = handler(&String::from_utf8_lossy(&request), turn);
         request.clear();
-        let text = String::from_utf8_lossy(&answer);
-        if stream.write_all(&answer).is_err()
-            || answer.is_empty()
+        let text = String::from_utf8_lossy(&response);
+        if stream.write_all(&response).is_err()
+            || response.is_empty()
             || text.contains("Connection: close")
         {
             return;

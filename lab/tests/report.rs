@@ -113,7 +113,7 @@ fn charts_that_do_not_fit_the_page_are_listed() {
             assert_eq!(page.contains(&format!("charts/{id}.svg")), !is_on_page, "{id}");
         }
     }
-    assert!(page.contains("4 pictures of single cases are not here") && page.contains("--only"));
+    assert!(page.contains("4 charts of single cases") && page.contains("--only"));
     assert!(!read(written(), "report.html").contains("Not on this page"));
 }
 
@@ -146,7 +146,7 @@ fn reports_never_overwrite() {
 #[test]
 fn folders_without_results_are_rejected() {
     let folder = TempDir::new().unwrap();
-    assert!(results::read(folder.path()).unwrap_err().contains("no result.json in it"));
+    assert!(results::read(folder.path()).unwrap_err().contains("no result.json"));
     fs::write(folder.path().join("result.json"), "{}").unwrap();
     assert!(results::read(folder.path()).unwrap_err().contains("result.json: missing field"));
 }

@@ -188,7 +188,7 @@ fn recordings_never_overwrite_files() {
     {
         let error = load::run(&Options { recordings, ..options(&echo) }, &mut |_| {}).unwrap_err();
         assert!(matches!(error, LoadError::Usage(_)), "{error}");
-        assert!(error.to_string().contains("there exists"), "{error}");
+        assert!(error.to_string().contains("already exists"), "{error}");
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }

@@ -19,22 +19,22 @@ const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"size\":\"2
 #[test]
 fn errors_and_statuses_are_flagged() {
     let addr = serve(|turn| match turn % 5 {
-        0 => Answer::Bytes(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
-        _ => Answer::Bytes(GOOD),
+        0 => Response::Bytes(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
+        _ => Response::Bytes(GOOD),
     });
     let warnings = measured(addr);
-    let told = |check: &str| message(&warnings, check);
-    assert!(told("errors").contains("status-503"), "{warnings:?}");
-    assert!(told("status-mix").contains("another status than 2xx"), "{warnings:?}");
-    let percent: f64 = told("errors").split(' ').next().unwrap().parse().unwrap();
+    let output = |check: &str| message(&warnings, check);
+    assert!(output("errors").contains("status-503"), "{warnings:?}");
+    assert!(output("status-mix").contains("status other than 2xx"), "{warnings:?}");
+    let percent: f64 = output("errors").split(' ').next().unwrap().parse().unwrap();
     assert!((19.0..=21.0).contains(&percent), "{percent}");
 }
 
 #[test]
 fn truncated_bodies_are_flagged() {
     let addr = serve(|turn| match turn % 3 {
-        0 => Answer::Cut(&GOOD[..GOOD.len() - 5]),
-        _ => Answer::Bytes(GOOD),
+        0 => Response::Cut(&GOOD[..GOOD.len() - 5]),
+        _ => Response::Bytes(GOOD),
     });
     let warnings = measured(addr);
     assert!(message(&warnings, "wrong-bodies").contains("closed"), "{warnings:?}");
@@ -43,8 +43,8 @@ fn truncated_bodies_are_flagged() {
 #[test]
 fn bodies_without_the_expected_text_are_flagged() {
     let addr = serve(|turn| match turn % 3 {
-        0 => Answer::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno"),
-        _ => Answer::Bytes(GOOD),
+        0 => Response::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno"),
+        _ => Response::Bytes(GOOD),
     });
     let warnings = measured(addr);
     assert!(message(&warnings, "wrong-bodies").contains("body-mismatch"), "{warnings:?}");
@@ -53,7 +53,7 @@ fn bodies_without_the_expected_text_are_flagged() {
 #[test]
 fn stalls_are_flagged_by_timeouts_and_mean() {
     // After 40 responses the target stalls, and requests time out.
-    let addr = serve(|turn| if turn < 40 { Answer::Bytes(GOOD) } else { Answer::Never });
+    let addr = serve(|turn| if turn < 40 { Response::Bytes(GOOD) } else { Response::Never });
     let warnings = measured(addr);
     assert!(message(&warnings, "errors").contains("timeout"), "{warnings:?}");
     assert!(message(&warnings, "mean-out-of-bounds").contains("a stall"), "{warnings:?}");
@@ -61,7 +61,7 @@ fn stalls_are_flagged_by_timeouts_and_mean() {
 
 #[test]
 fn a_good_target_has_no_warnings_about_responses() {
-    let warnings = measured(serve(|_| Answer::Bytes(GOOD)));
+    let warnings = measured(serve(|_| Response::Bytes(GOOD)));
     let of_answers = ["errors", "wrong-bodies", "status-mix", "count-and-rate-disagree"];
     assert!(!warnings.iter().any(|(check, _)| of_answers.contains(check)), "{warnings:?}");
 }
@@ -81,10 +81,10 @@ fn each_check_fails_on_its_own_figures_alone() {
     check("nothing-measured", |row| {
         (row.requests, row.rate_per_s, row.mean_ms) = (Some(0.0), None, None);
     });
-    for check in ["interrupted", "recordings-data", "agent-lost", "agent-clock"] {
+    for check in ["interrupted", "raw-data", "agent-lost", "agent-clock"] {
         let mut row = valid();
-        let told = vec!["what happened".to_owned()];
-        row.incidents.get_or_insert_default().insert(check.to_owned(), told);
+        let output = vec!["what happened".to_owned()];
+        row.incidents.get_or_insert_default().insert(check.to_owned(), output);
         assert_eq!(names(&row), [check]);
     }
     check("errors", |row| row.error_percent = Some(Figure::exact(0.2)));
@@ -257,28 +257,28 @@ fn measured(addr: SocketAddr) -> Vec<(&'static str, String)> {
 }
 
 #[derive(Clone, Copy)]
-enum Answer {
+enum Response {
     Bytes(&'static [u8]),
     /// These bytes, and then the end of the connection.
     Cut(&'static [u8]),
     Never,
 }
 
-/// A target whose n-th response, over all connections, is given by `answer`; n starts at 0.
-fn serve(answer: fn(u64) -> Answer) -> SocketAddr {
+/// A target whose n-th response, over all connections, is given by `response`; n starts at 0.
+fn serve(response: fn(u64) -> Response) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
     let turns = Arc::new(AtomicU64::new(0));
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let turns = Arc::clone(&turns);
-            thread::spawn(move || converse(stream, answer, &turns));
+            thread::spawn(move || serve_connection(stream, response, &turns));
         }
     });
     addr
 }
 
-fn converse(mut stream: TcpStream, answer: fn(u64) -> Answer, turns: &AtomicU64) {
+fn serve_connection(mut stream: TcpStream, response: fn(u64) -> Response, turns: &AtomicU64) {
     let mut request = Vec::new();
     let mut buffer = [0; 4_096];
     while let Ok(read @ 1..) = stream.read(&mut buffer) {
@@ -287,10 +287,10 @@ fn converse(mut stream: TcpStream, answer: fn(u64) -> Answer, turns: &AtomicU64)
             continue;
         }
         request.clear();
-        let kept = match answer(turns.fetch_add(1, Ordering::Relaxed)) {
-            Answer::Bytes(bytes) => stream.write_all(bytes).is_ok(),
-            Answer::Cut(bytes) => stream.write_all(bytes).is_err(),
-            Answer::Never => forever(),
+        let kept = match response(turns.fetch_add(1, Ordering::Relaxed)) {
+            Response::Bytes(bytes) => stream.write_all(bytes).is_ok(),
+            Response::Cut(bytes) => stream.write_all(bytes).is_err(),
+            Response::Never => forever(),
         };
         if !kept {
             return;

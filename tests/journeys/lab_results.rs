@@ -1,4 +1,4 @@
-//! `penstock lab warnings`, `compare`, `report` and `knee`: what they say, and how they end.
+//! `penstock lab check`, `compare`, `report` and `knee`: output and exit codes.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +14,10 @@ const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/published/"
 fn warnings_of_published_tables_have_a_line() {
     let files = Files::new();
     let table = format!("{PUBLISHED}api-microgateway.csv");
-    let told = run(&files, &["lab", "warnings", &table], 0);
-    assert!(told.contains("144 rows, 5 with warnings, 5 errors, 4 littles-law"), "{told}");
+    let output = run(&files, &["lab", "check", &table], 0);
+    assert!(output.contains("144 rows, 5 with warnings, 5 errors, 4 littles-law"), "{output}");
     let json: Value =
-        serde_json::from_str(&run(&files, &["lab", "warnings", &table, "--json"], 0)).unwrap();
+        serde_json::from_str(&run(&files, &["lab", "check", &table, "--json"], 0)).unwrap();
     let lines: Vec<u64> = json["files"][0]["flagged"]
         .as_array()
         .unwrap()
@@ -25,11 +25,11 @@ fn warnings_of_published_tables_have_a_line() {
         .map(|row| row["line"].as_u64().unwrap())
         .collect();
     assert_eq!(lines, [134, 142, 143, 144, 145]);
-    run(&files, &["lab", "warnings", "missing.csv"], 1);
+    // The former name of the command still works.
+    assert_eq!(run(&files, &["lab", "doubts", &table], 0), output);
+    run(&files, &["lab", "check", "missing.csv"], 1);
     files.write("other.csv", "a,b\n1,2\n");
-    assert!(
-        run(&files, &["lab", "warnings", "other.csv"], 1).contains("no column of a results table")
-    );
+    assert!(run(&files, &["lab", "check", "other.csv"], 1).contains("not a results table"));
 }
 
 #[test]
@@ -42,18 +42,18 @@ fn compare_has_exit_codes_for_ci() {
     files.write("ci.toml", "baseline = \"main\"\nwithin_percent = 2.0\n");
     files.write("bad.toml", "within = 2.0\n");
     for (arguments, code, expect) in [
-        (&["main", "same"][..], 0, "1 the same"),
+        (&["main", "same"][..], 0, "1 same"),
         (&["same", "--thresholds", "ci.toml"], 0, "same within 2 %"),
         (&["main", "slower"], 3, "1 slower"),
         (&["main", "slower", "--within-percent", "20"], 0, "same within 20 %"),
         (&["main", "broken"], 4, "errors: 20 % of the requests failed"),
         (&["main", "missing"], 1, "missing"),
-        (&["main"], 2, "one folder is not enough"),
+        (&["main"], 2, "only one folder"),
         (&["main", "same", "--thresholds", "bad.toml"], 2, "unknown field `within`"),
     ] {
         let arguments: Vec<&str> = ["lab", "compare"].iter().chain(arguments).copied().collect();
-        let told = run(&files, &arguments, code);
-        assert!(told.contains(expect), "{arguments:?}: {told}");
+        let output = run(&files, &arguments, code);
+        assert!(output.contains(expect), "{arguments:?}: {output}");
     }
 }
 
@@ -72,9 +72,9 @@ fn the_json_report_of_load_never_overwrites() {
     load("one.json", 0);
     let written = fs::read_to_string(files.path("one.json")).unwrap();
     assert!(written.contains("throughput_per_s"), "{written}");
-    assert!(load("one.json", 2).contains("one.json is there already"));
+    assert!(load("one.json", 2).contains("one.json"));
     assert_eq!(fs::read_to_string(files.path("one.json")).unwrap(), written);
-    // What is no file has nothing that could be lost.
+    // Only regular files are protected from being overwritten.
     assert!(load("/dev/stdout", 0).contains("\"throughput_per_s\""));
 }
 
@@ -82,46 +82,50 @@ fn the_json_report_of_load_never_overwrites() {
 fn report_never_overwrites() {
     let files = Files::new();
     side(files.folder(), "main", &[1_000.0], 0);
-    let told = run(&files, &["lab", "report", "main"], 0);
-    assert!(told.contains("main/report/report.html: 1 case, "), "{told}");
+    let output = run(&files, &["lab", "report", "main"], 0);
+    assert!(output.contains("main/report/report.html: 1 case, "), "{output}");
     let page = fs::read_to_string(files.folder().join("main/report/report.html")).unwrap();
     assert!(page.contains("1 case: 1 measured, 0 of them with warnings"), "{page}");
-    assert!(run(&files, &["lab", "report", "main"], 1).contains("overwrites nothing"));
+    assert!(run(&files, &["lab", "report", "main"], 1).contains("already exists"));
 }
 
 #[test]
 fn invalid_objectives_are_rejected_with_the_column() {
-    let told = run(&Files::new(), &["lab", "knee", "http://127.0.0.1:1/", "--slo", "p99 > 5ms"], 2);
-    assert!(told.contains("column 5: expected `<` or `<=`"), "{told}");
+    let output =
+        run(&Files::new(), &["lab", "knee", "http://127.0.0.1:1/", "--slo", "p99 > 5ms"], 2);
+    assert!(output.contains("column 5: expected `<` or `<=`"), "{output}");
 }
 
 #[test]
 fn the_levels_of_a_knee_search_are_stored() {
     let files = Files::new();
     let level = ["--from", "2", "--to", "2", "--duration", "300ms", "--warm-up", "100ms"];
-    let told = |target: &str, more: &[&str], code: i32| {
+    let output = |target: &str, more: &[&str], code: i32| {
         let begin = ["lab", "knee", target, "--slo", "max < 60s", "--by", "users", "--json"];
         run(&files, &[&begin[..], &level, more].concat(), code)
     };
-    let found = told("backend", &["--out", "out"], 0);
+    let found = output("backend", &["--out", "out"], 0);
     let json = found.find("{\n").map(|begin| &found[begin..]).unwrap();
-    // What is told on stderr stands behind it.
+    // Stderr follows in the captured output.
     let mut json = serde_json::Deserializer::from_str(json).into_iter::<Value>();
     let json = json.next().unwrap().unwrap();
     assert_eq!(json["probes"][0]["level"], 2.0, "{found}");
     assert!(json["probes"][0]["throughput_per_s"].as_f64().unwrap() > 0.0, "{found}");
     let file = files.path("out/2_users/forward/backend/2_users/1024B/0ms_sleep/1/result.json");
     assert_eq!(CaseResult::read(&file).unwrap().state, State::Measured);
-    assert!(told("backend", &["--out", "out"], 2).contains("out is there already"));
-    assert!(told("backend", &[], 2).contains("--out"));
+    assert!(output("backend", &["--out", "out"], 2).contains("out already exists"));
+    assert!(output("backend", &[], 2).contains("--out"));
     assert!(
-        told("backend", &["--out", "new", "--expect", "x"], 2).contains("--expect is for a URL")
+        output("backend", &["--out", "new", "--expect", "x"], 2)
+            .contains("--expect applies to URLs")
     );
-    assert!(told("bakend", &["--out", "new"], 2).contains("`backend`"));
-    assert!(told("http://127.0.0.1:1/", &["--out", "new"], 2).contains("--out is for a target"));
+    assert!(output("bakend", &["--out", "new"], 2).contains("`backend`"));
+    assert!(
+        output("http://127.0.0.1:1/", &["--out", "new"], 2).contains("--out applies to targets")
+    );
 }
 
-/// Results of ten users with these rates, in a folder of that name; each with as many errors in a thousand.
+/// Writes results of ten users with these rates, and `errors` per thousand requests, to a folder.
 fn side(folder: &Path, name: &str, rates: &[f64], errors: u64) {
     for (repetition, rate) in (1_u32..).zip(rates) {
         let place = folder.join(name).join(repetition.to_string());
@@ -145,13 +149,13 @@ fn side(folder: &Path, name: &str, rates: &[f64], errors: u64) {
     }
 }
 
-/// What was said on both streams.
+/// The output on both streams.
 #[track_caller]
 fn run(files: &Files, arguments: &[&str], code: i32) -> String {
     let output: Output =
         Command::new(penstock()).args(arguments).current_dir(files.folder()).output().unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    let told = String::from_utf8_lossy(&told).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
-    told
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+    text
 }

@@ -155,11 +155,11 @@ impl AgentConnection {
             }
             error
         })?;
-        expect(known, |answer| matches!(answer, FromAgent::Alive).then_some(()))?;
+        expect(known, |message| matches!(message, FromAgent::Alive).then_some(()))?;
         writer.send(&FromController::Prepare(Box::new(plan)))?;
         // The agent connects to the target before it is ready.
         stream.set_read_timeout(Some(silence.saturating_add(options.timeout)))?;
-        expect(reader.receive()?, |answer| matches!(answer, FromAgent::Ready).then_some(()))?;
+        expect(reader.receive()?, |message| matches!(message, FromAgent::Ready).then_some(()))?;
         stream.set_read_timeout(Some(silence))?;
         let clock_sample = compare(&mut writer, &mut reader, clock)?;
         Ok(Self { name: name.to_owned(), writer, reader: Some(reader), clock_sample })
@@ -195,11 +195,11 @@ fn compare(
     for _ in 0..limits::AGENT_CLOCK_SAMPLES {
         let sent_us = clock.now_us();
         writer.send(&FromController::Clock)?;
-        let answer = reader.receive()?;
+        let message = reader.receive()?;
         let received_us = clock.now_us();
-        let (mono_us, unix_us) = expect(answer, |answer| match answer {
+        let (mono_us, unix_us) = expect(message, |message| match message {
             FromAgent::Clock { mono_us, unix_us } => Some((*mono_us, *unix_us)),
-            FromAgent::Ready | FromAgent::Refused(_) | FromAgent::Alive => None,
+            FromAgent::Ready | FromAgent::Rejected(_) | FromAgent::Alive => None,
             FromAgent::Progress(_) | FromAgent::Collected(_) => None,
         })?;
         let clock_sample =
@@ -212,12 +212,12 @@ fn compare(
 }
 
 /// Extracts the expected message; a rejection becomes an error.
-fn expect<T>(answer: FromAgent, want: impl Fn(&FromAgent) -> Option<T>) -> io::Result<T> {
-    if let FromAgent::Refused(why) = answer {
+fn expect<T>(message: FromAgent, want: impl Fn(&FromAgent) -> Option<T>) -> io::Result<T> {
+    if let FromAgent::Rejected(why) = message {
         return Err(io::Error::other(why));
     }
     let unexpected = || io::Error::new(io::ErrorKind::InvalidData, "unexpected message");
-    want(&answer).ok_or_else(unexpected)
+    want(&message).ok_or_else(unexpected)
 }
 
 /// A message from an agent's reader thread, with the agent's index.
@@ -268,8 +268,8 @@ impl<'a> Collector<'a> {
         let clock = SystemClock::new();
         let (mut stopped, mut alive_us) = (false, 0);
         while self.results.iter().any(Option::is_none) {
-            while let Ok((index, answer)) = self.received.try_recv() {
-                self.take(index, answer);
+            while let Ok((index, message)) = self.received.try_recv() {
+                self.record(index, message);
             }
             let now_us = clock.now_us();
             if !stopped && (ctrl_c.pressed() || self.options.stop.is_stopped()) {
@@ -279,7 +279,7 @@ impl<'a> Collector<'a> {
             if now_us.saturating_sub(alive_us) >= limits::AGENT_ALIVE_MS * 1_000 {
                 alive_us = now_us;
                 self.send(&FromController::Alive);
-                self.sender();
+                self.report_progress();
             }
             runtime.block_on(async {
                 tokio::select! {
@@ -292,17 +292,17 @@ impl<'a> Collector<'a> {
     }
 
     /// Sends to all agents that are still running. Failures are detected by their readers.
-    fn send(&mut self, ask: &FromController) {
+    fn send(&mut self, message: &FromController) {
         for (writer, result) in self.writers.iter_mut().zip(&self.results) {
             if result.is_none() {
-                let _ = writer.send(ask);
+                let _ = writer.send(message);
             }
         }
     }
 
-    fn take(&mut self, index: usize, answer: io::Result<FromAgent>) {
+    fn record(&mut self, index: usize, message: io::Result<FromAgent>) {
         let offset_us = self.offsets_us.get(index).copied().unwrap_or_default();
-        let result = match answer {
+        let result = match message {
             Ok(FromAgent::Progress(progress)) => {
                 if let Some(slot) = self.progresses.get_mut(index) {
                     *slot = Some(progress);
@@ -311,7 +311,7 @@ impl<'a> Collector<'a> {
             }
             Ok(FromAgent::Alive) => return,
             Ok(FromAgent::Collected(found)) => found.read(offset_us),
-            Ok(FromAgent::Refused(why)) => Err(io::Error::other(why)),
+            Ok(FromAgent::Rejected(why)) => Err(io::Error::other(why)),
             Ok(FromAgent::Ready | FromAgent::Clock { .. }) => {
                 Err(io::Error::new(io::ErrorKind::InvalidData, "unexpected message"))
             }
@@ -329,15 +329,15 @@ impl<'a> Collector<'a> {
     }
 
     /// Reports the sum of the agents' last progress messages.
-    fn sender(&mut self) {
-        let said = || self.progresses.iter().flatten();
-        let Some(longest) = said().max_by_key(|progress| progress.left) else {
+    fn report_progress(&mut self) {
+        let reported = || self.progresses.iter().flatten();
+        let Some(longest) = reported().max_by_key(|progress| progress.left) else {
             return;
         };
         (self.progress)(&Progress {
-            requests: said().map(|progress| progress.requests).sum(),
-            errors: said().map(|progress| progress.errors).sum(),
-            rate_per_s: said().map(|progress| progress.rate_per_s).sum(),
+            requests: reported().map(|progress| progress.requests).sum(),
+            errors: reported().map(|progress| progress.errors).sum(),
+            rate_per_s: reported().map(|progress| progress.rate_per_s).sum(),
             ..*longest
         });
     }
@@ -345,9 +345,9 @@ impl<'a> Collector<'a> {
 
 fn receive_all(index: usize, mut reader: FrameReader<TcpStream>, sender: &Sender<Received>) {
     loop {
-        let answer = reader.receive();
-        let last = !matches!(answer, Ok(FromAgent::Alive | FromAgent::Progress(_)));
-        if sender.send((index, answer)).is_err() || last {
+        let message = reader.receive();
+        let last = !matches!(message, Ok(FromAgent::Alive | FromAgent::Progress(_)));
+        if sender.send((index, message)).is_err() || last {
             return;
         }
     }
@@ -384,8 +384,8 @@ fn merge(
             }
         }
     }
-    let nobody = || LoadError::Agent { name: "none".to_owned(), problem: "no agents".to_owned() };
-    let whole = whole.ok_or_else(|| failure.unwrap_or_else(nobody))?;
+    let none = || LoadError::Agent { name: "none".to_owned(), problem: "no agents".to_owned() };
+    let whole = whole.ok_or_else(|| failure.unwrap_or_else(none))?;
     Ok((whole, shares, incidents))
 }
 

@@ -198,7 +198,7 @@ mod tests {
     fn wrong_secrets_changed_bytes_replays_and_reflections_are_rejected() {
         let mut wire = Vec::new();
         session(Side::Controller, b"a secret of sixteen").writer(&mut wire).send(&"one").unwrap();
-        let refused = |side, secret, wire: &[u8], skip| {
+        let check_rejected = |side, secret, wire: &[u8], skip| {
             let mut reader = session(side, secret).reader(wire);
             for _ in 0..skip {
                 reader.receive::<String>().unwrap();
@@ -208,13 +208,13 @@ mod tests {
                 io::ErrorKind::PermissionDenied
             );
         };
-        refused(Side::Agent, b"wrong secret of it", &wire, 0);
-        refused(Side::Controller, b"a secret of sixteen", &wire, 0);
-        refused(Side::Agent, b"a secret of sixteen", &[&wire[..], &wire[..]].concat(), 1);
+        check_rejected(Side::Agent, b"wrong secret of it", &wire, 0);
+        check_rejected(Side::Controller, b"a secret of sixteen", &wire, 0);
+        check_rejected(Side::Agent, b"a secret of sixteen", &[&wire[..], &wire[..]].concat(), 1);
         for at in 4..wire.len() {
             let mut changed = wire.clone();
             changed[at] ^= 1;
-            refused(Side::Agent, b"a secret of sixteen", &changed, 0);
+            check_rejected(Side::Agent, b"a secret of sixteen", &changed, 0);
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) enum FromAgent {
     },
     Ready,
     /// The request was rejected, with the reason.
-    Refused(String),
+    Rejected(String),
     Alive,
     Progress(Progress),
     Collected(Box<CollectedMessage>),

@@ -133,14 +133,14 @@ impl Shared {
         let mut writer = session.writer(stream.try_clone()?);
         // The small first frame proves that the peer knows the secret.
         let FromController::Alive = reader.receive()? else {
-            return refuse(&mut writer, "expected `alive` first");
+            return reject(&mut writer, "expected `alive` first");
         };
         writer.send(&FromAgent::Alive)?;
         let FromController::Prepare(plan) = reader.receive()? else {
-            return refuse(&mut writer, "expected a plan");
+            return reject(&mut writer, "expected a plan");
         };
         if self.busy.swap(true, Ordering::AcqRel) {
-            return refuse(&mut writer, "busy with another measurement");
+            return reject(&mut writer, "busy with another measurement");
         }
         let measured = measure(*plan, reader, &mut writer);
         self.busy.store(false, Ordering::Release);
@@ -151,8 +151,8 @@ impl Shared {
 /// Delay before retrying after `accept` failed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(20);
 
-fn refuse(writer: &mut FrameWriter<TcpStream>, why: &str) -> io::Result<bool> {
-    writer.send(&FromAgent::Refused(why.to_owned())).map(|()| false)
+fn reject(writer: &mut FrameWriter<TcpStream>, why: &str) -> io::Result<bool> {
+    writer.send(&FromAgent::Rejected(why.to_owned())).map(|()| false)
 }
 
 /// Runs a measurement, from the plan to the results.
@@ -163,11 +163,11 @@ fn measure(
 ) -> io::Result<bool> {
     let (options, inputs, part) = match plan.read() {
         Ok(read) => read,
-        Err(problem) => return refuse(writer, &problem),
+        Err(problem) => return reject(writer, &problem),
     };
     let measurement = match Measurement::prepare(&options, inputs, part) {
         Ok(measurement) => measurement,
-        Err(problem) => return refuse(writer, &problem.to_string()),
+        Err(problem) => return reject(writer, &problem.to_string()),
     };
     writer.send(&FromAgent::Ready)?;
     let at_us = loop {
@@ -180,7 +180,7 @@ fn measure(
             FromController::Begin { at_us } => break at_us,
             FromController::Alive => {}
             FromController::Stop => return Ok(false),
-            FromController::Prepare(_) => return refuse(writer, "a plan was already received"),
+            FromController::Prepare(_) => return reject(writer, "a plan was already received"),
         }
     };
     work(measurement, at_us, options, reader, writer)
@@ -225,8 +225,8 @@ fn work(
             writer.send(&FromAgent::Collected(Box::new(CollectedMessage::new(&found)?)))?;
             Ok(true)
         }
-        Some(Err(problem)) => refuse(writer, &problem.to_string()),
-        Some(Ok(_)) | None => refuse(writer, "the load generator panicked"),
+        Some(Err(problem)) => reject(writer, &problem.to_string()),
+        Some(Ok(_)) | None => reject(writer, "the load generator panicked"),
     }
 }
 

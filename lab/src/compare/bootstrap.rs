@@ -8,6 +8,7 @@
 //! Architecture invariant: the same figures and seed give the same interval on any machine.
 
 use crate::limits;
+use crate::random::{SplitMix64, below};
 
 use super::student;
 
@@ -43,9 +44,9 @@ pub enum Samples {
 #[must_use]
 pub fn ratio(samples: &Samples, confidence: Confidence, seed: u64) -> Option<Ratio> {
     let logs = Logs::of(samples)?;
-    let mut draws = Draws(seed);
+    let mut numbers = SplitMix64(seed);
     let mut found: Vec<f64> =
-        (0..limits::LAB_BOOTSTRAP_DRAWS).map(|_| logs.again(&mut draws)).collect();
+        (0..limits::LAB_BOOTSTRAP_DRAWS).map(|_| logs.resampled(&mut numbers)).collect();
     found.sort_by(f64::total_cmp);
     let tail = confidence.tail();
     let at = |share: f64| {
@@ -99,12 +100,12 @@ impl Logs {
         }
     }
 
-    fn again(&self, draws: &mut Draws) -> f64 {
+    fn resampled(&self, numbers: &mut SplitMix64) -> f64 {
         match self {
-            Self::Pairs(logs) => draws.mean(logs),
+            Self::Pairs(logs) => resampled_mean(logs, numbers),
             Self::Apart(a, b) => {
-                let a = draws.mean(a);
-                draws.mean(b) - a
+                let a = resampled_mean(a, numbers);
+                resampled_mean(b, numbers) - a
             }
         }
     }
@@ -179,30 +180,14 @@ impl Confidence {
     }
 }
 
-/// Pseudorandom numbers from a seed. Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
-/// Generators", 2014 (SplitMix64).
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// The mean of a sample with replacement, of the same size.
-    fn mean(&mut self, values: &[f64]) -> f64 {
-        let count = values.len() as u128;
-        let sum: f64 = (0..values.len())
-            .filter_map(|_| {
-                let place = (u128::from(self.next()) * count) >> 64;
-                usize::try_from(place).ok().and_then(|place| values.get(place))
-            })
-            .sum();
-        sum / values.len() as f64
-    }
+/// The mean of a sample with replacement, of the same size.
+fn resampled_mean(values: &[f64], numbers: &mut SplitMix64) -> f64 {
+    let count = values.len() as u128;
+    let drawn = (0..values.len()).filter_map(|_| {
+        let index = usize::try_from(below(numbers.next(), count)).ok()?;
+        values.get(index)
+    });
+    drawn.sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]
@@ -234,10 +219,10 @@ mod tests {
 
     #[test]
     fn interval_coverage_matches_the_confidence_level() {
-        let mut draws = Draws(7);
+        let mut numbers = SplitMix64(7);
         // The sum of twelve uniform numbers is close to normal; standard deviation 5 % of the mean.
         let mut noisy = |mean: f64| {
-            let sum: f64 = (0..12).map(|_| draws.next() as f64 / u64::MAX as f64).sum();
+            let sum: f64 = (0..12).map(|_| numbers.next() as f64 / u64::MAX as f64).sum();
             mean * (1.0 + 0.05 * (sum - 6.0))
         };
         for count in [3, 5] {

@@ -122,11 +122,11 @@ fn correct_for_multiplicity(found: &mut [Comparison], alpha: f64) {
     let mut order: Vec<&mut Comparison> =
         found.iter_mut().filter(|one| one.ratio.is_some()).collect();
     order.sort_by(|one, other| chance(one).partial_cmp(&chance(other)).unwrap_or(Ordering::Equal));
-    let (all, mut stands) = (order.len(), true);
+    let (all, mut significant) = (order.len(), true);
     for (index, one) in order.into_iter().enumerate() {
         let left = (all - index) as f64;
-        stands = stands && chance(one).is_some_and(|chance| chance <= alpha / left);
-        if !stands && matches!(one.verdict, Verdict::Faster | Verdict::Slower) {
+        significant = significant && chance(one).is_some_and(|chance| chance <= alpha / left);
+        if !significant && matches!(one.verdict, Verdict::Faster | Verdict::Slower) {
             one.verdict = Verdict::Inconclusive;
             let reason = format!("not significant among {all} comparisons");
             one.note = if one.note.is_empty() { reason } else { format!("{reason}; {}", one.note) };
@@ -176,7 +176,7 @@ fn judge(
     (a, b): (&[&CaseView], &[&CaseView]),
     (within, confidence, seed): (f64, Confidence, u64),
 ) -> Comparison {
-    let (sound_a, sound_b) = (entering(a, metric), entering(b, metric));
+    let (sound_a, sound_b) = (valid_entries(a, metric), valid_entries(b, metric));
     let interleaved = ran_interleaved(a, b);
     let samples = if interleaved { pairs(&sound_a, &sound_b) } else { apart(&sound_a, &sound_b) };
     let ratio = ratio(&samples, confidence, seed);
@@ -215,7 +215,7 @@ struct Entry {
     figure: f64,
 }
 
-fn entering(views: &[&CaseView], metric: Metric) -> Vec<Entry> {
+fn valid_entries(views: &[&CaseView], metric: Metric) -> Vec<Entry> {
     views
         .iter()
         .filter(|view| view.is_valid())
@@ -275,17 +275,17 @@ fn excluded(views: &[&CaseView]) -> usize {
     views.iter().filter(|view| !view.is_valid()).count()
 }
 
-fn note((a, entered_a): (&[&CaseView], usize), (b, entered_b): (&[&CaseView], usize)) -> String {
+fn note((a, used_a): (&[&CaseView], usize), (b, used_b): (&[&CaseView], usize)) -> String {
     let mut notes = Vec::new();
-    for (name, views, entered) in [("A", a, entered_a), ("B", b, entered_b)] {
+    for (name, views, used) in [("A", a, used_a), ("B", b, used_b)] {
         if views.is_empty() {
             notes.push(format!("{name} has no such case"));
-        } else if entered < 2 {
-            notes.push(format!("{name} has {entered} valid repetitions of {}", views.len()));
+        } else if used < 2 {
+            notes.push(format!("{name} has {used} valid repetitions of {}", views.len()));
         }
-        let kept_out = views.iter().filter(|view| !view.is_valid());
+        let excluded = views.iter().filter(|view| !view.is_valid());
         notes.extend(
-            kept_out.map(|view| {
+            excluded.map(|view| {
                 format!("{name} #{}: {}", view.result().case.repetition, view.remarks())
             }),
         );
@@ -345,7 +345,7 @@ mod tests {
         }
         let one = compare(&all(&side("a", STEADY, 0)), &all(&b), &Thresholds::default()).unwrap();
         assert_eq!((one[0].verdict, one[0].excluded), (Verdict::NotComparable, (0, 3)));
-        assert!(one[0].note.contains("B has 1 usable of 4 repetitions; B #1: errors: "));
+        assert!(one[0].note.contains("B has 1 valid repetitions of 4; B #1: errors: "));
     }
 
     #[test]

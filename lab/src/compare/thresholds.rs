@@ -147,11 +147,11 @@ mod tests {
             ("within = 2\n", "line 1, column 1"),
             ("metrics = [\"speed\"]", "unknown variant `speed`"),
             ("metrics = []", "`metrics` is empty; name at least one"),
-            ("within_percent = 0.0", "within_percent: above 0"),
-            ("confidence_percent = 94", "confidence: 90, 95 or 99, not 94"),
+            ("within_percent = 0.0", "within_percent is 0"),
+            ("confidence_percent = 94", "confidence_percent is 94"),
         ] {
-            let refusal = Thresholds::parse(text).unwrap_err();
-            assert!(refusal.contains(expect), "{refusal}");
+            let error = Thresholds::parse(text).unwrap_err();
+            assert!(error.contains(expect), "{error}");
         }
     }
 }

@@ -39,8 +39,8 @@ enum Body {
 /// Why a connection ends.
 pub(super) enum End {
     /// The client closed it, or asked for it.
-    Asked,
-    Refused(Refusal),
+    Closed,
+    Rejected(Refusal),
     Broken(io::Error),
 }
 
@@ -52,7 +52,7 @@ impl From<io::Error> for End {
 
 impl From<Refusal> for End {
     fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+        Self::Rejected(refusal)
     }
 }
 
@@ -75,8 +75,8 @@ impl<'a> Connection<'a> {
         loop {
             match self.exchange().await {
                 Ok(()) => {}
-                Err(End::Asked) => return self.stream.shutdown().await,
-                Err(End::Refused(refusal)) => return self.refuse(refusal).await,
+                Err(End::Closed) => return self.stream.shutdown().await,
+                Err(End::Rejected(refusal)) => return self.reject(refusal).await,
                 Err(End::Broken(error)) => return Err(error),
             }
         }
@@ -92,9 +92,9 @@ impl<'a> Connection<'a> {
         if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;
         }
-        self.answer(&body).await?;
+        self.respond(&body).await?;
         if !self.head.keep_alive() {
-            return Err(End::Asked);
+            return Err(End::Closed);
         }
         match body {
             Body::Input(range) => self.done = self.done.max(range.end),
@@ -192,12 +192,12 @@ impl<'a> Connection<'a> {
         self.done = 0;
         self.input.reserve(room);
         match self.stream.read_buf(&mut self.input).await? {
-            0 => Err(End::Asked),
+            0 => Err(End::Closed),
             _ => Ok(()),
         }
     }
 
-    async fn answer(&mut self, body: &Body) -> Result<(), End> {
+    async fn respond(&mut self, body: &Body) -> Result<(), End> {
         let body = match body {
             Body::Input(range) => self.input.get(range.clone()).unwrap_or_default(),
             Body::Unchunked => &self.unchunked,
@@ -217,13 +217,13 @@ impl<'a> Connection<'a> {
 
     /// Responds with an error status and then drains the connection: closing it while the client is still
     /// sending would reset it, and the response would be lost.
-    async fn refuse(&mut self, refusal: Refusal) -> io::Result<()> {
+    async fn reject(&mut self, refusal: Refusal) -> io::Result<()> {
         let status = refusal.status;
-        let answer = format!(
+        let response = format!(
             "HTTP/1.1 {status} {}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
             refusal.reason
         );
-        self.stream.write_all(answer.as_bytes()).await?;
+        self.stream.write_all(response.as_bytes()).await?;
         self.stream.shutdown().await?;
         let wait = Duration::from_millis(u64::from(limits::DRAIN_MS_MAX));
         // Running out of time is as good as having drained everything.

@@ -106,8 +106,8 @@ fn other_files_are_rejected_with_the_flags_to_use() {
         "CommandLine flags: -XX:+UseG1GC \n",
         "]]]][[[[",
     ] {
-        let refusal = parse(text).expect_err("it was accepted");
-        assert!(refusal.contains("-Xlog:gc*") && refusal.contains("-Xloggc"), "{refusal}");
+        let error = parse(text).expect_err("it was accepted");
+        assert!(error.contains("-Xlog:gc*") && error.contains("-Xloggc"), "{error}");
     }
 }
 

@@ -24,7 +24,7 @@ impl Incident {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Interrupted => "interrupted",
-            Self::RawData { .. } => "recordings-data",
+            Self::RawData { .. } => "raw-data",
             Self::AgentLost { .. } => "agent-lost",
             Self::AgentClock { .. } => "agent-clock",
         }

@@ -221,11 +221,11 @@ fn us(duration: Duration) -> u64 {
 
 /// Checks that the target is reachable.
 async fn probe(plan: &Plan, settings: &RunSettings) -> Result<(), LoadError> {
-    let refused = |source| LoadError::Connect { target: settings.url.clone(), source };
+    let failed = |source| LoadError::Connect { target: settings.url.clone(), source };
     match tokio::time::timeout(plan.timeout, plan.connector.open()).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(source)) => Err(refused(source)),
-        Err(_) => Err(refused(std::io::ErrorKind::TimedOut.into())),
+        Ok(Err(source)) => Err(failed(source)),
+        Err(_) => Err(failed(std::io::ErrorKind::TimedOut.into())),
     }
 }
 

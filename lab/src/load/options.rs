@@ -226,7 +226,7 @@ mod tests {
         check(|o| o.timeout = Duration::ZERO, "timeout");
         check(|o| o.timeout = Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX + 1), "timeout");
         check(|o| o.shape = load::Shape::Arrivals { rate_per_s: 0.0 }, "rate");
-        check(|o| o.recordings.jtl = Some("Cargo.toml".into()), "Cargo.toml exists");
+        check(|o| o.recordings.jtl = Some("Cargo.toml".into()), "Cargo.toml already exists");
         check(|o| o.expect = Some("x".repeat(limits::LOAD_EXPECT_BYTES_MAX + 1)), "expect");
     }
 
@@ -236,7 +236,7 @@ mod tests {
         change(&mut options);
         match options.check() {
             Ok(()) => assert_eq!(expect, ""),
-            Err(refusal) => assert!(refusal.to_string().starts_with(expect), "{refusal}"),
+            Err(error) => assert!(error.to_string().starts_with(expect), "{error}"),
         }
     }
 }

@@ -99,14 +99,14 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// # Errors
     /// [`LoadError::Usage`]: an invalid method or header field, or a field set by the generator itself.
-    pub(crate) fn new(target: &Destination, ask: RequestSpec<'_>) -> Result<Self, LoadError> {
-        let fallback = if ask.payload.is_some() { "POST" } else { "GET" };
-        let method = ask.method.unwrap_or(fallback);
+    pub(crate) fn new(target: &Destination, spec: RequestSpec<'_>) -> Result<Self, LoadError> {
+        let fallback = if spec.payload.is_some() { "POST" } else { "GET" };
+        let method = spec.method.unwrap_or(fallback);
         if !is_token(method) || method == "CONNECT" {
             return Err(LoadError::Usage(format!("method `{method}` is not supported")));
         }
-        check_headers(ask.headers, !ask.tokens.is_empty())?;
-        let given = |name: &str| ask.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        check_headers(spec.headers, !spec.tokens.is_empty())?;
+        let given = |name: &str| spec.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let mut before = format!("{method} {} HTTP/1.1\r\n", target.path).into_bytes();
         let mut line = |name: &str, value: &str| {
             before.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -114,26 +114,26 @@ impl Prepared {
         if !given("host") {
             line("Host", &target.authority);
         }
-        if let Some(payload) = ask.payload {
+        if let Some(payload) = spec.payload {
             if !given("content-type") {
                 line("Content-Type", "application/json");
             }
             line("Content-Length", &payload.len().to_string());
         }
-        for (name, value) in ask.headers {
+        for (name, value) in spec.headers {
             line(name, value);
         }
         let mut after = Vec::new();
-        if !ask.tokens.is_empty() {
+        if !spec.tokens.is_empty() {
             before.extend_from_slice(b"Authorization: Bearer ");
             after.extend_from_slice(b"\r\n");
         }
         after.extend_from_slice(b"\r\n");
-        after.extend_from_slice(ask.payload.unwrap_or_default());
+        after.extend_from_slice(spec.payload.unwrap_or_default());
         Ok(Self {
             method: Method::from_bytes(method.as_bytes()),
             before,
-            tokens: ask.tokens,
+            tokens: spec.tokens,
             after,
         })
     }
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn invalid_urls_are_rejected() {
-        check_url("localhost:8280/", "write http://");
-        check_url("ftp://a.example/", "write http://");
+        check_url("localhost:8280/", "http://HOST");
+        check_url("ftp://a.example/", "http://HOST");
         check_url("http://", "host is missing");
         check_url("http://:80/", "host is missing");
         check_url("http://a.example:0/", "port");
@@ -229,16 +229,16 @@ mod tests {
         check_url("http://[::1]80/", "port");
         check_url("http://u:p@a.example/", "--header");
         check_url("http://a.example/#top", "fragment");
-        check_url("http://a.example/a b", "escape");
-        check_url("http://a.example/\u{e9}", "escape");
-        check_url("http://a.example/\r\nX: y", "escape");
+        check_url("http://a.example/a b", "percent-encoded");
+        check_url("http://a.example/\u{e9}", "percent-encoded");
+        check_url("http://a.example/\r\nX: y", "percent-encoded");
     }
 
     #[test]
     fn a_payload_implies_post_with_length_and_json() {
-        let ask = RequestSpec { payload: Some(b"{}"), ..RequestSpec::default() };
+        let spec = RequestSpec { payload: Some(b"{}"), ..RequestSpec::default() };
         check(
-            ask,
+            spec,
             &["POST /p HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n\
                Content-Length: 2\r\n\r\n{}"],
         );
@@ -251,9 +251,10 @@ mod tests {
 
     #[test]
     fn an_empty_payload_has_a_length() {
-        let ask = RequestSpec { method: Some("PUT"), payload: Some(b""), ..RequestSpec::default() };
+        let spec =
+            RequestSpec { method: Some("PUT"), payload: Some(b""), ..RequestSpec::default() };
         check(
-            ask,
+            spec,
             &["PUT /p HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n\
                Content-Length: 0\r\n\r\n"],
         );
@@ -266,7 +267,7 @@ mod tests {
             ("CONTENT-TYPE".to_owned(), "text/plain".to_owned()),
             ("X-A".to_owned(), "1".to_owned()),
         ];
-        let ask = RequestSpec {
+        let spec = RequestSpec {
             headers: &headers,
             payload: Some(b"body"),
             tokens: vec![b"one".to_vec(), b"three".to_vec()],
@@ -278,7 +279,7 @@ mod tests {
                  CONTENT-TYPE: text/plain\r\nX-A: 1\r\nAuthorization: Bearer {token}\r\n\r\nbody"
             )
         };
-        check(ask, &[&request("one"), &request("three"), &request("one")]);
+        check(spec, &[&request("one"), &request("three"), &request("one")]);
     }
 
     #[test]
@@ -291,23 +292,29 @@ mod tests {
             ("transfer-encoding", "chunked", "payload"),
         ] {
             let headers = [(name.to_owned(), value.to_owned())];
-            refused(RequestSpec { headers: &headers, ..RequestSpec::default() }, expect);
+            check_rejected(RequestSpec { headers: &headers, ..RequestSpec::default() }, expect);
         }
         let headers = [("authorization".to_owned(), "Basic x".to_owned())];
         let tokens = vec![b"t".to_vec()];
-        refused(
+        check_rejected(
             RequestSpec { headers: &headers, tokens, ..RequestSpec::default() },
-            "one or the other",
+            "--tokens",
         );
-        refused(RequestSpec { method: Some("GE T"), ..RequestSpec::default() }, "no method");
-        refused(RequestSpec { method: Some("CONNECT"), ..RequestSpec::default() }, "no method");
+        check_rejected(
+            RequestSpec { method: Some("GE T"), ..RequestSpec::default() },
+            "not supported",
+        );
+        check_rejected(
+            RequestSpec { method: Some("CONNECT"), ..RequestSpec::default() },
+            "not supported",
+        );
     }
 
     #[test]
     fn a_request_can_be_continued_from_any_byte() {
         let tokens = vec![b"token".to_vec()];
-        let ask = RequestSpec { payload: Some(b"payload"), tokens, ..RequestSpec::default() };
-        let prepared = Prepared::new(&target(), ask).unwrap();
+        let spec = RequestSpec { payload: Some(b"payload"), tokens, ..RequestSpec::default() };
+        let prepared = Prepared::new(&target(), spec).unwrap();
         let whole = joined(&prepared, 0, 0);
         assert_eq!(whole.len(), prepared.len(0));
         for written in 0..=whole.len() {
@@ -324,17 +331,17 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(ask: RequestSpec<'_>, expect: &[&str]) {
-        let prepared = Prepared::new(&target(), ask).unwrap();
+    fn check(spec: RequestSpec<'_>, expect: &[&str]) {
+        let prepared = Prepared::new(&target(), spec).unwrap();
         for (turn, expect) in expect.iter().enumerate() {
             assert_eq!(String::from_utf8(joined(&prepared, turn, 0)).unwrap(), *expect);
         }
     }
 
     #[track_caller]
-    fn refused(ask: RequestSpec<'_>, expect: &str) {
-        let refusal = Prepared::new(&target(), ask).unwrap_err().to_string();
-        assert!(refusal.contains(expect), "{refusal}");
+    fn check_rejected(spec: RequestSpec<'_>, expect: &str) {
+        let error = Prepared::new(&target(), spec).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
     }
 
     /// `expect`: host, port, authority and path, or a phrase of the error.
@@ -345,7 +352,7 @@ mod tests {
                 assert_eq!(format!("{host} {port} {authority} {path}"), expect);
                 assert_eq!(secure, url.starts_with("https:"));
             }
-            Err(refusal) => assert!(refusal.to_string().contains(expect), "{url}: {refusal}"),
+            Err(error) => assert!(error.to_string().contains(expect), "{url}: {error}"),
         }
     }
 }

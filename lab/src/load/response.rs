@@ -429,14 +429,14 @@ mod tests {
 
     /// The outcome must be the same for the whole response, any split in two, and byte by byte.
     #[track_caller]
-    fn check(answer: &str, text: Option<&str>, expect: &str) {
-        let bytes = answer.as_bytes();
+    fn check(response: &str, text: Option<&str>, expect: &str) {
+        let bytes = response.as_bytes();
         for cut in 0..=bytes.len() {
             let (left, right) = bytes.split_at(cut);
-            assert_eq!(verdict(&[left, right], text), expect, "cut at {cut} of {answer:?}");
+            assert_eq!(verdict(&[left, right], text), expect, "cut at {cut} of {response:?}");
         }
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        assert_eq!(verdict(&single, text), expect, "byte by byte: {answer:?}");
+        assert_eq!(verdict(&single, text), expect, "byte by byte: {response:?}");
     }
 
     fn verdict(pieces: &[&[u8]], text: Option<&str>) -> String {

@@ -151,8 +151,8 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("histogram.hlog");
         std::fs::write(&path, "precious").unwrap();
-        let refusal = HistogramLog::create(&path, 0, String::new()).err().map(|error| error.kind());
-        assert_eq!(refusal, Some(io::ErrorKind::AlreadyExists));
+        let error = HistogramLog::create(&path, 0, String::new()).err().map(|error| error.kind());
+        assert_eq!(error, Some(io::ErrorKind::AlreadyExists));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     }
 

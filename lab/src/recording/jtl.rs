@@ -298,8 +298,8 @@ mod tests {
         let lost = jtl.finish().unwrap();
         let lines = std::fs::read_to_string(&path).unwrap().lines().count() as u64;
         assert_eq!(lines + lost, 1 + 8 + 4 * limits::JTL_CHUNK_SAMPLES as u64);
-        let refusal = Jtl::create(&path, constants()).err().map(|error| error.kind());
-        assert_eq!(refusal, Some(io::ErrorKind::AlreadyExists));
+        let error = Jtl::create(&path, constants()).err().map(|error| error.kind());
+        assert_eq!(error, Some(io::ErrorKind::AlreadyExists));
     }
 
     #[test]

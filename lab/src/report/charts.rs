@@ -69,12 +69,12 @@ pub fn charts(views: &[CaseView]) -> Vec<Chart> {
     charts
         .extend(BY_USERS.last().into_iter().flat_map(|errors| matrix.by_users(errors, &published)));
     charts.extend(histories(views));
-    tell_apart(&mut charts);
+    make_ids_unique(&mut charts);
     charts
 }
 
 /// Makes ids unique, and short enough for file names: sanitising can map different names to the same id.
-fn tell_apart(charts: &mut [Chart]) {
+fn make_ids_unique(charts: &mut [Chart]) {
     let mut known = BTreeSet::new();
     for chart in charts {
         let short: String = chart.id.chars().take(limits::LAB_CHART_ID_CHARS_MAX).collect();
@@ -309,7 +309,7 @@ fn histories(views: &[CaseView]) -> Vec<Chart> {
             left_out += usize::from(file.exists());
             continue;
         }
-        match History::beside(&view.found.file) {
+        match History::read_beside(&view.found.file) {
             Ok(Some(history)) => {
                 let off_page = drawn >= limits::LAB_HISTOGRAM_CHARTS_MAX;
                 let both = of_history(&history, view, place).into_iter();

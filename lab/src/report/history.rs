@@ -32,7 +32,7 @@ impl History {
     ///
     /// # Errors
     /// The file is too large or not a histogram log.
-    pub(super) fn beside(result: &Path) -> Result<Option<Self>, String> {
+    pub(super) fn read_beside(result: &Path) -> Result<Option<Self>, String> {
         let file = result.with_file_name("histogram.hlog");
         let describe = |what: &dyn std::fmt::Display| format!("{}: {what}", file.display());
         match std::fs::metadata(&file) {

@@ -126,14 +126,14 @@ mod tests {
     #[test]
     fn too_few_values_are_reported_and_words_are_skipped() {
         let few = rows(&[view("1", 10.0), view("2", 20.0)]);
-        assert_eq!(few.first().unwrap().get(3).unwrap(), "4 values without warnings are needed");
+        assert_eq!(few.first().unwrap().get(3).unwrap(), "needs 4 values without warnings");
         let mut inconclusive = [view("1", 10.0), view("2", 20.0)];
         for view in &mut inconclusive {
             view.warnings = vec![Warning { check: "errors".to_owned(), message: String::new() }];
         }
         let list = rows(&inconclusive);
         let list = list.first().unwrap().get(2..4).unwrap();
-        assert_eq!(list, ["none", "4 values without warnings are needed"]);
+        assert_eq!(list, ["none", "needs 4 values without warnings"]);
         assert!(rows(&[view("on", 10.0), view("off", 20.0)]).is_empty());
         assert!(rows(&[view("1", 10.0), view("1", 20.0)]).is_empty());
     }

@@ -89,7 +89,7 @@ const OURS: &[Column] = &[
     ("Load average, 5 minutes", |view| used(view.result().load_average[1])),
     ("Load average, 15 minutes", |view| used(view.result().load_average[2])),
     ("Backend alone (Requests/sec)", |view| used(view.result().calibration?)),
-    ("Doubts", |view| Some(view.remarks())),
+    ("Warnings", |view| Some(view.remarks())),
 ];
 
 /// The columns of the Choreo Connect tables in their order.
@@ -107,7 +107,7 @@ const CHOREO: &[Column] = &[
     ("95th Percentile of Response Time (ms)", |view| published(view, "p95_ms")),
     ("99th Percentile of Response Time (ms)", |view| published(view, "p99_ms")),
     ("Target", |view| Some(view.target())),
-    ("Doubts", |view| Some(view.remarks())),
+    ("Warnings", |view| Some(view.remarks())),
 ];
 
 /// The columns of the published Markdown tables.
@@ -135,7 +135,7 @@ const MARKDOWN_OURS: &[&str] = &[
     "Target CPU, user (us/request)",
     "Target CPU, system (us/request)",
     "Target RSS, peak (MiB)",
-    "Doubts",
+    "Warnings",
 ];
 
 /// `summary.csv`, with CRLF line ends as in the published files.
@@ -288,7 +288,7 @@ fn as_markdown(out: &mut String, columns: &[&Column], views: &[CaseView]) -> fmt
 }
 
 fn cell((name, of): &Column, view: &CaseView) -> String {
-    let absent = if *name == "Doubts" { String::new() } else { ABSENT.to_owned() };
+    let absent = if *name == "Warnings" { String::new() } else { ABSENT.to_owned() };
     of(view).unwrap_or(absent)
 }
 
@@ -386,7 +386,7 @@ mod tests {
         check(&csv, "penstock GC Throughput (%)", "94.26");
         check(&csv, "Average penstock Memory Footprint After Full GC (M)", "2");
         check(&csv, "Target", "penstock workers=2");
-        check(&csv, "Doubts", "");
+        check(&csv, "Warnings", "");
         let choreo = choreo_csv(&[view(valid())]);
         check(&choreo, "Message Size (Bytes)", "1KiB");
         check(&choreo, "Little's law verification", "10.005");
@@ -401,9 +401,9 @@ mod tests {
         let views = [view(flagged), view(unserved)];
         let csv = csv(&views);
         let table = Table::read(csv.as_bytes()).unwrap();
-        let beside = |index: usize| table.cell(&table.records[index], &["Doubts"]).unwrap();
-        assert!(beside(0).starts_with("errors: 1 % of the requests failed"), "{}", beside(0));
-        assert_eq!(beside(1), "not served: no | TLS");
+        let remarks = |index: usize| table.cell(&table.records[index], &["Warnings"]).unwrap();
+        assert!(remarks(0).starts_with("errors: 1 % of the requests failed"), "{}", remarks(0));
+        assert_eq!(remarks(1), "not served: no | TLS");
         let markdown = markdown(&views);
         assert!(markdown.contains("not served: no \\| TLS |"), "{markdown}");
         assert!(markdown.contains("2 cases: 1 measured, 1 of them with warnings, 1 not served"));

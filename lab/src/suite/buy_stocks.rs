@@ -49,8 +49,8 @@ mod tests {
 
     #[test]
     fn sizes_match_the_published_requests() {
-        for (asked, expect) in [(500, 499), (1_000, 981), (10_000, 9_997), (100_000, 99_966)] {
-            assert_eq!(make(asked).unwrap().len(), expect, "{asked}");
+        for (bytes, expect) in [(500, 499), (1_000, 981), (10_000, 9_997), (100_000, 99_966)] {
+            assert_eq!(make(bytes).unwrap().len(), expect, "{bytes}");
         }
         assert!(make(300).is_err() && make(usize::MAX).is_err());
         let text = make(500).unwrap();

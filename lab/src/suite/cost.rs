@@ -194,7 +194,7 @@ mod tests {
         assert!(row("none").starts_with("none 10.0 +-1.0 0.00"), "{text}");
         assert!(row("JWT, cached").starts_with("JWT, cached 15.0 +-0.0 +5.0 (+50 %)"), "{text}");
         assert!(row("JWT, cached").ends_with("1/2"), "a flagged repetition doesn't count: {text}");
-        assert!(row("Forward (TLS)").starts_with("Forward (TLS) flagged: errors: "), "{text}");
+        assert!(row("Forward (TLS)").starts_with("Forward (TLS) warning: errors: "), "{text}");
         assert_eq!(row("Without metrics"), "Without metrics it can't");
         assert_eq!(row("JWT, uncached"), "JWT, uncached not measured");
     }

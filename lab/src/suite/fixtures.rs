@@ -20,6 +20,7 @@ use super::buy_stocks;
 use super::scenario::{Scenario, ScenarioPayload, TokenKind, Tokens};
 use crate::load::Payload;
 use crate::payload::JsonShape;
+use crate::random::SplitMix64;
 use crate::target::template::Values;
 
 const ISSUER: &str = "https://localhost:9443/oauth2/token";
@@ -196,18 +197,14 @@ fn value_of(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 /// Tokens of 36 characters; the same seed gives the same tokens.
 fn opaque(seed: u64, count: u32) -> String {
     const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-    let mut state = seed;
+    let mut numbers = SplitMix64(seed);
+    let mut character = || {
+        let index = usize::try_from(numbers.next() % 36).unwrap_or(0);
+        CHARACTERS.get(index).map(|&character| char::from(character))
+    };
     let mut text = String::new();
     for _ in 0..count {
-        for _ in 0..36 {
-            // SplitMix64, Steele, Lea and Flood 2014.
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut mixed = state;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            let index = usize::try_from((mixed ^ (mixed >> 31)) % 36).unwrap_or(0);
-            text.extend(CHARACTERS.get(index).map(|&character| char::from(character)));
-        }
+        text.extend((0..36).filter_map(|_| character()));
         text.push('\n');
     }
     text

@@ -95,16 +95,16 @@ mod tests {
 
     #[test]
     fn unknown_targets_and_scenarios_are_rejected() {
-        let refused = |target: &str, scenario: &str| {
+        let error = |target: &str, scenario: &str| {
             setup(target, scenario).suite(By::Users, 1.0).unwrap_err()
         };
-        assert!(refused("ngnix", "forward").contains("`nginx`"));
-        assert!(refused("nginx", "forwrad").contains("`forward`"));
+        assert!(error("ngnix", "forward").contains("`nginx`"));
+        assert!(error("nginx", "forwrad").contains("`forward`"));
         // Quotes in the name must not end the TOML list.
         assert!(
-            refused("a\"]", "forward").contains("no target `a\"]`"),
+            error("a\"]", "forward").contains("unknown target `a\"]`"),
             "{}",
-            refused("a\"]", "forward")
+            error("a\"]", "forward")
         );
     }
 }

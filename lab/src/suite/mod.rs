@@ -172,7 +172,7 @@ impl Summary {
 struct Estimate {
     each: Duration,
     to_measure: usize,
-    beside: Duration,
+    overhead: Duration,
     over: u32,
 }
 
@@ -184,14 +184,14 @@ impl Estimate {
         };
         let to_measure = to_do.iter().filter(serves).count();
         let each = suite.time.warm_up + suite.time.measure;
-        Self { each, to_measure, beside: Duration::ZERO, over: 0 }
+        Self { each, to_measure, overhead: Duration::ZERO, over: 0 }
     }
 
     fn left(&self) -> Duration {
         /// Overhead assumed for the first case.
-        const BESIDE: Duration = Duration::from_millis(500);
-        let beside = self.beside.checked_div(self.over).unwrap_or(BESIDE);
-        (self.each + beside).saturating_mul(u32::try_from(self.to_measure).unwrap_or(u32::MAX))
+        const FIRST_OVERHEAD: Duration = Duration::from_millis(500);
+        let overhead = self.overhead.checked_div(self.over).unwrap_or(FIRST_OVERHEAD);
+        (self.each + overhead).saturating_mul(u32::try_from(self.to_measure).unwrap_or(u32::MAX))
     }
 
     fn over(&mut self, found: &CaseResult, took: Duration) {
@@ -200,7 +200,7 @@ impl Estimate {
             State::Measured | State::Failed => {
                 self.to_measure = self.to_measure.saturating_sub(1);
                 self.over += 1;
-                self.beside += took.saturating_sub(self.each);
+                self.overhead += took.saturating_sub(self.each);
             }
         }
     }

@@ -197,8 +197,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         let first = open(&out, false).unwrap();
-        let refusal = open(&out, true).unwrap_err();
-        assert!(refusal.contains("another run is at work"), "{refusal}");
+        let error = open(&out, true).unwrap_err();
+        assert!(error.contains("in use by another run"), "{error}");
         drop(first);
         open(&out, true).unwrap();
     }
@@ -207,8 +207,8 @@ mod tests {
     fn other_folders_cannot_be_resumed() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("notes.txt"), "mine").unwrap();
-        let refusal = open(folder.path(), true).unwrap_err();
-        assert!(refusal.contains("there is no suite.json in it"), "{refusal}");
+        let error = open(folder.path(), true).unwrap_err();
+        assert!(error.contains("no suite.json"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 

@@ -192,7 +192,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[allow(dead_code, reason = "read, then looked at by its refusal")]
+    #[allow(dead_code, reason = "only its parsing is tested")]
     struct Sample {
         users: u32,
         #[serde(default)]
@@ -208,8 +208,8 @@ mod tests {
 
     #[test]
     fn diagnostics_have_a_position_and_the_nearest_name() {
-        check("users = 1\nuser = 2\n", "a.toml:2:1: error: the key `user` is unknown", "`users`");
-        check("users = 1\norder = 'blok'\n", "a.toml:2:9: error: the value `blok`", "`block`");
+        check("users = 1\nuser = 2\n", "a.toml:2:1: error: unknown key `user`", "`users`");
+        check("users = 1\norder = 'blok'\n", "a.toml:2:9: error: unknown value `blok`", "`block`");
         check("users = 1\nzzzz = 2\n", "a.toml:2:1: ", "write `users` or `order`");
         check("users = 'x'\n", "a.toml:1:9: error: invalid type", "");
         check("users = \n", "a.toml:1:9: error: ", "");
@@ -219,8 +219,8 @@ mod tests {
     #[track_caller]
     fn check(text: &str, begins: &str, contains: &str) {
         let source = Source { name: "a.toml".into(), text: text.to_owned() };
-        let refusal = source.parse::<Sample>().unwrap_err();
-        assert!(refusal.starts_with(begins) && refusal.contains(contains), "{refusal}");
+        let error = source.parse::<Sample>().unwrap_err();
+        assert!(error.starts_with(begins) && error.contains(contains), "{error}");
     }
 
     #[test]

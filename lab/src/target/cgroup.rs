@@ -90,9 +90,9 @@ fn parent(mount: &Path, own: &str, wanted: &[&str]) -> Result<PathBuf, String> {
         return Ok(group.to_owned());
     }
     // No ancestor delegates them. Try to delegate them from our own group.
-    let asked: Vec<String> = wanted.iter().map(|name| format!("+{name}")).collect();
+    let delegated: Vec<String> = wanted.iter().map(|name| format!("+{name}")).collect();
     if has(&own, "cgroup.controllers")
-        && fs::write(own.join("cgroup.subtree_control"), asked.join(" ")).is_ok()
+        && fs::write(own.join("cgroup.subtree_control"), delegated.join(" ")).is_ok()
     {
         return Ok(own);
     }
@@ -156,11 +156,14 @@ mod tests {
     fn our_own_group_delegates_if_it_can() {
         let mount = tree(&[("", "cpu memory", "")]);
         let group = Group::create_in(mount.path(), "", "x", BOTH).unwrap();
-        let asked = fs::read_to_string(mount.path().join("cgroup.subtree_control")).unwrap();
-        assert_eq!((asked.as_str(), group.folder.parent()), ("+cpu +memory", Some(mount.path())));
+        let delegated = fs::read_to_string(mount.path().join("cgroup.subtree_control")).unwrap();
+        assert_eq!(
+            (delegated.as_str(), group.folder.parent()),
+            ("+cpu +memory", Some(mount.path()))
+        );
         let mount = tree(&[("", "hugetlb", "")]);
-        let refusal = Group::create_in(mount.path(), "", "x", BOTH).unwrap_err();
-        assert!(refusal.contains("cpu, memory"), "{refusal}");
+        let error = Group::create_in(mount.path(), "", "x", BOTH).unwrap_err();
+        assert!(error.contains("cpu, memory"), "{error}");
         assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 2, "something was left there");
     }
 

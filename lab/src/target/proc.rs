@@ -104,8 +104,8 @@ impl Stat {
 
 /// 4 KiB on most machines, 16 or 64 KiB on some.
 fn page_bytes() -> u64 {
-    let asked = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
-    asked.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4_096)
+    let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    size.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4_096)
 }
 
 /// Voluntary and involuntary context switches of all live threads.

@@ -107,7 +107,7 @@ impl Process {
     ) -> Result<(), String> {
         let clock = SystemClock::new();
         let accepts = |port: &u16| TcpStream::connect(("127.0.0.1", *port)).is_ok();
-        while !(ports.iter().all(accepts) && url.is_none_or(answers)) {
+        while !(ports.iter().all(accepts) && url.is_none_or(responds_ok)) {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(format!("{} ended: {status}\n{}", self.name, self.log_tail()));
             }
@@ -271,7 +271,7 @@ fn pause() {
 }
 
 /// Whether `http://host:port/path` responds with 200.
-fn answers(url: &str) -> bool {
+fn responds_ok(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return false };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let requested = || -> std::io::Result<bool> {

@@ -273,8 +273,8 @@ pub(crate) mod tests {
             (Shape::RampArrivals { from_per_s: -1.0, to_per_s: 9.0 }, "ramp"),
             (Shape::RampArrivals { from_per_s: 1.0, to_per_s: f64::INFINITY }, "rate"),
         ] {
-            let refusal = shape.check(4).err().unwrap_or_default();
-            assert_eq!(refusal.split(':').next(), Some(expect), "{shape:?}");
+            let error = shape.check(4).err().unwrap_or_default();
+            assert_eq!(error.split(':').next(), Some(expect), "{shape:?}");
         }
     }
 

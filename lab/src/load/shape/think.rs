@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::limits;
+use crate::random::{below, mix};
 use serde::{Deserialize, Serialize};
 
 use super::{IdleUser, NextStart};
@@ -40,8 +41,7 @@ impl Think {
             Self::Constant { us } => us,
             Self::Uniform { from_us, to_us } => {
                 let width = u128::from(to_us.saturating_sub(from_us)) + 1;
-                let drawn = (u128::from(draw(seed, free.user as u64, free.made)) * width) >> 64;
-                from_us.saturating_add(u64::try_from(drawn).unwrap_or(u64::MAX))
+                from_us.saturating_add(below(draw(seed, free.user as u64, free.made), width))
             }
         };
         NextStart::At(free.since_us.saturating_add(pause_us))
@@ -71,17 +71,9 @@ impl Think {
     }
 }
 
-/// 64 random bits for pause number `made` of a user. Source: SplitMix64 (Steele, Lea, Flood: "Fast splittable
-/// pseudorandom number generators", 2014), with its state set from the three numbers.
+/// 64 random bits for pause number `made` of a user.
 fn draw(seed: u64, user: u64, made: u64) -> u64 {
     mix(mix(mix(seed) ^ user) ^ made)
-}
-
-fn mix(state: u64) -> u64 {
-    let mut bits = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

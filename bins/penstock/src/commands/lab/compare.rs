@@ -178,7 +178,7 @@ fn verdict(one: &Comparison) -> String {
         Verdict::Faster => "faster".to_owned(),
         Verdict::Slower => "slower".to_owned(),
         Verdict::Same => format!("same within {} %", one.within * 100.0),
-        Verdict::Inconclusive => "can't on_event".to_owned(),
+        Verdict::Inconclusive => "inconclusive".to_owned(),
         Verdict::NotComparable => "not comparable".to_owned(),
     }
 }

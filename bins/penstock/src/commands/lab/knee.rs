@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lab::knee::{self, By, Knee, LevelVerdict, Probe, Range, SearchEnd, Slo, Usl};
-use lab::load::{self, LoadError, Stop};
+use lab::load::{self, Stop};
 use lab::suite::knee::LevelSetup;
-use lab::suite::{self, Event, RunError};
+use lab::suite::{self, Event};
 use serde_json::{Value, json};
 
+use super::load::load_failure;
 use super::request_args::RequestArgs;
-use super::run::{plan, stop_at_signal};
+use super::run::{plan, run_failure, stop_at_signal};
 use crate::commands::{note, say};
 use crate::failure::Failure;
 
@@ -44,7 +45,7 @@ pub(crate) struct KneeArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
-    sent: RequestArgs,
+    request: RequestArgs,
     /// Objective, such as 'p99 < 50ms, errors < 0.1%'
     #[arg(long, value_name = "BOUNDS", value_parser = slo)]
     slo: Slo,
@@ -94,14 +95,14 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
         LoadUnit::Users => By::Users,
     };
     let range = range(&args, by)?;
-    let (slo, as_json_asked) = (args.slo.clone(), args.json);
+    let (slo, json) = (args.slo.clone(), args.json);
     let report = |probe: &Probe| note(&format!("{}\n", line(probe, by)));
     let stop = stop_at_signal()?;
     let found = if args.target.contains("://") {
         let options = url_options(args, &stop)?;
         let measure = |level| {
             knee::measure(&options, by, level, &slo)
-                .map_err(failure)
+                .map_err(load_failure)
                 .and_then(|probe| uninterrupted(&stop, probe))
         };
         knee::search(range, measure, report)?
@@ -113,7 +114,7 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
         };
         knee::search(range, measure, report)?
     };
-    if as_json_asked {
+    if json {
         say(&format!("{:#}\n", as_json(&found, &slo, by)));
     } else {
         say(&as_text(&found, &slo, by));
@@ -131,19 +132,6 @@ fn uninterrupted(stop: &Stop, probe: Probe) -> Result<Probe, Failure> {
     Ok(probe)
 }
 
-fn failure(error: LoadError) -> Failure {
-    match error {
-        LoadError::Usage(message) => Failure::Usage(message),
-        LoadError::File { .. }
-        | LoadError::Content(_)
-        | LoadError::Name { .. }
-        | LoadError::Connect { .. }
-        | LoadError::Tls(_)
-        | LoadError::Agent { .. }
-        | LoadError::System(_) => Failure::unable(error),
-    }
-}
-
 fn url_options(args: KneeArgs, stop: &Stop) -> Result<load::Options, Failure> {
     let of_target = [("--scenario", args.scenario.is_some()), ("--out", args.out.is_some())];
     if let Some((flag, _)) = of_target.iter().find(|(_, given)| *given) {
@@ -155,7 +143,7 @@ fn url_options(args: KneeArgs, stop: &Stop) -> Result<load::Options, Failure> {
         duration: args.duration,
         warm_up: args.warm_up,
         stop: stop.clone(),
-        ..args.sent.options(args.target)
+        ..args.request.options(args.target)
     })
 }
 
@@ -171,7 +159,7 @@ fn setup(args: &KneeArgs) -> Result<(LevelSetup, PathBuf), Failure> {
         let out = out.display();
         return Err(Failure::Usage(format!("{out} already exists; choose a new folder")));
     }
-    let bytes = args.sent.only_bytes().map_err(Failure::Usage)?.unwrap_or(DEFAULT_BYTES);
+    let bytes = args.request.only_bytes().map_err(Failure::Usage)?.unwrap_or(DEFAULT_BYTES);
     let setup = LevelSetup {
         target: args.target.clone(),
         scenario: args.scenario.clone().unwrap_or_else(|| "forward".to_owned()),
@@ -206,10 +194,7 @@ fn level_of(
             kept = Some(knee::judge_case(by, level, slo, found));
         }
     };
-    suite::run(&suite, &run, &mut keep).map_err(|failed| match failed {
-        RunError::Usage(message) => Failure::Usage(message),
-        RunError::Unable(message) => Failure::Unable(message),
-    })?;
+    suite::run(&suite, &run, &mut keep).map_err(run_failure)?;
     kept.ok_or_else(|| Failure::Unable("interrupted before the level was measured".to_owned()))
 }
 

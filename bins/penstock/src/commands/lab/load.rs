@@ -27,7 +27,7 @@ pub(crate) struct Load {
     /// URL to send requests to (http:// or https://)
     url: String,
     #[command(flatten)]
-    sent: RequestArgs,
+    request: RequestArgs,
     /// Number of users, each with its own connection; with --rate, the maximum number of connections
     /// [default: 1; with --rate: 100]
     #[arg(long, value_name = "N")]
@@ -107,7 +107,16 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
         Some(secret) => agent::run(&options, &agents, &secret, &mut show),
         None => load::run(&options, &mut show),
     };
-    let report = report.map_err(|error| match error {
+    let report = report.map_err(load_failure)?;
+    say(&report.table());
+    match json {
+        Some(file) => deliver_new(&file, format!("{:#}\n", report.json()).as_bytes()),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn load_failure(error: LoadError) -> Failure {
+    match error {
         LoadError::Usage(message) => Failure::Usage(message),
         LoadError::File { .. }
         | LoadError::Content(_)
@@ -116,11 +125,6 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
         | LoadError::Tls(_)
         | LoadError::Agent { .. }
         | LoadError::System(_) => Failure::unable(error),
-    })?;
-    say(&report.table());
-    match json {
-        Some(file) => deliver_new(&file, format!("{:#}\n", report.json()).as_bytes()),
-        None => Ok(()),
     }
 }
 
@@ -136,7 +140,7 @@ fn options(args: Load) -> Result<load::Options, String> {
         duration: args.duration,
         warm_up: args.warm_up,
         ctrl_c: true,
-        ..args.sent.options(args.url)
+        ..args.request.options(args.url)
     })
 }
 

@@ -91,10 +91,14 @@ pub(super) fn run_with_progress(suite: &Suite, run: &suite::Run) -> Result<Summa
     let mut screen = Screen::default();
     let outcome = suite::run(suite, run, &mut |event| screen.show(event));
     screen.clear();
-    outcome.map_err(|failed| match failed {
+    outcome.map_err(run_failure)
+}
+
+pub(super) fn run_failure(error: RunError) -> Failure {
+    match error {
         RunError::Usage(message) => Failure::Usage(message),
         RunError::Unable(message) => Failure::Unable(message),
-    })
+    }
 }
 
 fn summary_line(summary: &Summary) -> String {
