@@ -328,6 +328,6 @@ pub(crate) mod tests {
         let text = sample().to_json().replacen("\"format\": 1", "\"format\": 2", 1);
         std::fs::write(&file, text).unwrap();
         let error = CaseResult::read(&file).unwrap_err();
-        assert!(error.contains("result.json: format 2"), "{error}");
+        assert!(error.contains("unsupported format 2"), "{error}");
     }
 }

@@ -61,7 +61,7 @@ fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
     options.check()?;
     let usage = |text: String| Err(LoadError::Usage(text));
     if agents.is_empty() || agents.len() > limits::AGENTS_MAX {
-        return usage(format!("{} agents; expected 1 to {}", limits::AGENTS_MAX, agents.len()));
+        return usage(format!("{} agents; expected 1 to {}", agents.len(), limits::AGENTS_MAX));
     }
     if options.users < agents.len() * options.threads {
         let (users, count, threads) = (options.users, agents.len(), options.threads);
