@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use lab::agent;
 
-use crate::commands::say;
+use crate::commands::stdout;
 use crate::failure::Failure;
 
 /// Generate load for a controller (`penstock lab load --agent`) on another host
@@ -35,8 +35,8 @@ pub(crate) struct Agent {
 pub(crate) fn run(args: &Agent) -> Result<(), Failure> {
     let secret = read_secret(&args.token_file)?;
     let agent = agent::Agent::start(args.listen, secret, args.once)
-        .map_err(|error| Failure::unable(format!("{}: {error}", args.listen)))?;
-    say(&format!("agent on {}\n", agent.addr()));
+        .map_err(|error| Failure::error(format!("{}: {error}", args.listen)))?;
+    stdout(&format!("agent on {}\n", agent.addr()));
     agent.wait();
     Ok(())
 }
@@ -44,6 +44,6 @@ pub(crate) fn run(args: &Agent) -> Result<(), Failure> {
 /// Reads the secret shared by controller and agents.
 pub(crate) fn read_secret(path: &Path) -> Result<agent::Secret, Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
-    let with_path = |problem| Failure::unable(format!("{}: {problem}", path.display()));
+    let with_path = |problem| Failure::error(format!("{}: {problem}", path.display()));
     agent::Secret::new(&bytes).map_err(with_path)
 }

@@ -13,7 +13,7 @@ use lab::validity::published::Table;
 use lab::validity::{CHECKS, Row, measured};
 use serde_json::{Value, json};
 
-use crate::commands::{counted, say};
+use crate::commands::{counted, stdout};
 use crate::failure::Failure;
 
 /// Check results for signs that they are invalid
@@ -60,9 +60,9 @@ pub(crate) fn run(args: &Check) -> Result<(), Failure> {
         args.sources.iter().map(|source| check(source)).collect::<Result<_, _>>()?;
     if args.json {
         let files: Vec<Value> = sources.iter().map(as_json).collect();
-        say(&format!("{:#}\n", json!({ "files": files })));
+        stdout(&format!("{:#}\n", json!({ "files": files })));
     } else {
-        sources.iter().for_each(|source| say(&as_text(source)));
+        sources.iter().for_each(|source| stdout(&as_text(source)));
     }
     Ok(())
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Check) -> Result<(), Failure> {
 fn check(path: &Path) -> Result<Source, Failure> {
     let name = path.display().to_string();
     if path.is_dir() {
-        let stored = results::read(path).map_err(Failure::Unable)?;
+        let stored = results::read(path).map_err(Failure::Error)?;
         let all = stored.len();
         let checked = |one: results::StoredResult| {
             let (row, warnings) = (Row::of(&one.result)?, measured::warnings(&one.result));
@@ -85,11 +85,11 @@ fn check(path: &Path) -> Result<Source, Failure> {
         .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut text))
         .map_err(|error| Failure::file("read", path, &error))?;
     if text.len() as u64 > most {
-        return Err(Failure::Unable(format!("{name}: larger than {most} bytes")));
+        return Err(Failure::Error(format!("{name}: larger than {most} bytes")));
     }
     let rows = Table::read(&text)
         .and_then(|table| table.rows())
-        .map_err(|error| Failure::Unable(format!("{name}: {error}")))?;
+        .map_err(|error| Failure::Error(format!("{name}: {error}")))?;
     let rows = rows
         .into_iter()
         .map(|(line, row)| {

@@ -8,7 +8,7 @@ use lab::compare::{self, Comparison, Metric, OverallVerdict, Side, Thresholds, V
 use lab::report::{CaseView, results};
 use serde_json::{Value, json};
 
-use crate::commands::say;
+use crate::commands::stdout;
 use crate::failure::Failure;
 
 /// Compare two results folders, or two targets of one
@@ -72,14 +72,14 @@ pub(crate) fn run(args: &Compare) -> Result<(), Failure> {
     let found = compare::compare(&a, &b, &thresholds).map_err(Failure::Usage)?;
     let outcome = compare::outcome(&found);
     if args.json {
-        say(&format!("{:#}\n", as_json(&found, outcome, &thresholds)));
+        stdout(&format!("{:#}\n", as_json(&found, outcome, &thresholds)));
     } else {
-        say(&as_text(&found, &thresholds));
+        stdout(&as_text(&found, &thresholds));
     }
     match outcome {
         OverallVerdict::Passed => Ok(()),
-        OverallVerdict::Regression => Err(Failure::Verdict(3)),
-        OverallVerdict::Inconclusive => Err(Failure::Verdict(4)),
+        OverallVerdict::Regression => Err(Failure::Exit(3)),
+        OverallVerdict::Inconclusive => Err(Failure::Exit(4)),
     }
 }
 
@@ -119,7 +119,7 @@ fn folders(args: &Compare, thresholds: &Thresholds) -> Result<(PathBuf, PathBuf)
 }
 
 fn views(folder: &Path) -> Result<Vec<CaseView>, Failure> {
-    let found = results::read(folder).map_err(Failure::Unable)?;
+    let found = results::read(folder).map_err(Failure::Error)?;
     Ok(found.into_iter().map(CaseView::new).collect())
 }
 

@@ -7,7 +7,7 @@ use lab::report::results;
 use lab::suite::{self, cost};
 
 use super::run::{check_complete, plan as plan_into, run_with_progress};
-use crate::commands::{deliver, say};
+use crate::commands::{stdout, write_result};
 use crate::failure::Failure;
 
 /// Measure the cost of each policy of a target
@@ -36,12 +36,12 @@ pub(crate) fn run(args: Cost) -> Result<(), Failure> {
     let suite = cost::suite(&args.target).map_err(Failure::Usage)?;
     let plan = suite::Run { resume: args.resume, ..plan_into(args.out)? };
     let summary = run_with_progress(&suite, &plan)?;
-    let stored = results::read(&plan.out).map_err(Failure::Unable)?;
+    let stored = results::read(&plan.out).map_err(Failure::Error)?;
     let policy_costs = cost::policy_costs(&suite, stored.iter().map(|one| &one.result));
     let table = cost::table(&suite, &policy_costs);
-    say(&table);
+    stdout(&table);
     if !summary.interrupted {
-        deliver(Some(&plan.out.join("cost.txt")), table.as_bytes())?;
+        write_result(Some(&plan.out.join("cost.txt")), table.as_bytes())?;
     }
     check_complete(&summary)
 }

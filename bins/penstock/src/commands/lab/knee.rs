@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::load::load_failure;
 use super::request_args::RequestArgs;
 use super::run::{plan, run_failure, stop_at_signal};
-use crate::commands::{note, say};
+use crate::commands::{stderr, stdout};
 use crate::failure::Failure;
 
 /// Find the highest load at which an objective is met
@@ -96,7 +96,7 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
     };
     let range = range(&args, by)?;
     let (slo, json) = (args.slo.clone(), args.json);
-    let report = |probe: &Probe| note(&format!("{}\n", line(probe, by)));
+    let report = |probe: &Probe| stderr(&format!("{}\n", line(probe, by)));
     let stop = stop_at_signal()?;
     let found = if args.target.contains("://") {
         let options = url_options(args, &stop)?;
@@ -115,9 +115,9 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
         knee::search(range, measure, report)?
     };
     if json {
-        say(&format!("{:#}\n", as_json(&found, &slo, by)));
+        stdout(&format!("{:#}\n", as_json(&found, &slo, by)));
     } else {
-        say(&as_text(&found, &slo, by));
+        stdout(&as_text(&found, &slo, by));
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
 /// An interrupted level ends the search.
 fn uninterrupted(stop: &Stop, probe: Probe) -> Result<Probe, Failure> {
     if stop.is_stopped() {
-        return Err(Failure::Unable(
+        return Err(Failure::Error(
             "interrupted; the levels measured so far are listed above".to_owned(),
         ));
     }
@@ -195,7 +195,7 @@ fn level_of(
         }
     };
     suite::run(&suite, &run, &mut keep).map_err(run_failure)?;
-    kept.ok_or_else(|| Failure::Unable("interrupted before the level was measured".to_owned()))
+    kept.ok_or_else(|| Failure::Error("interrupted before the level was measured".to_owned()))
 }
 
 fn range(args: &KneeArgs, by: By) -> Result<Range, Failure> {

@@ -12,7 +12,7 @@ use lab::recording::Recordings;
 
 use super::agent::read_secret;
 use super::request_args::RequestArgs;
-use crate::commands::{deliver_new, is_kept, kept, note, say};
+use crate::commands::{already_exists, is_regular_file, stderr, stdout, write_new};
 use crate::failure::Failure;
 
 /// Put load on a URL and report latency, throughput and errors
@@ -97,8 +97,8 @@ Examples:
 pub(crate) fn run(args: Load) -> Result<(), Failure> {
     let json = args.json.clone();
     // Fail before the measurement rather than after it.
-    if let Some(file) = json.as_deref().filter(|file| is_kept(file)) {
-        return Err(kept(file));
+    if let Some(file) = json.as_deref().filter(|file| is_regular_file(file)) {
+        return Err(already_exists(file));
     }
     let agents = args.agents.clone();
     let secret = args.agent_token_file.as_deref().map(read_secret).transpose()?;
@@ -108,9 +108,9 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
         None => load::run(&options, &mut show),
     };
     let report = report.map_err(load_failure)?;
-    say(&report.table());
+    stdout(&report.table());
     match json {
-        Some(file) => deliver_new(&file, format!("{:#}\n", report.json()).as_bytes()),
+        Some(file) => write_new(&file, format!("{:#}\n", report.json()).as_bytes()),
         None => Ok(()),
     }
 }
@@ -124,7 +124,7 @@ pub(super) fn load_failure(error: LoadError) -> Failure {
         | LoadError::Connect { .. }
         | LoadError::Tls(_)
         | LoadError::Agent { .. }
-        | LoadError::System(_) => Failure::unable(error),
+        | LoadError::System(_) => Failure::error(error),
     }
 }
 
@@ -177,9 +177,9 @@ fn show(progress: &Progress) {
         progress.left.as_secs()
     );
     if std::io::stderr().is_terminal() {
-        note(&format!("\r\x1b[K{line}"));
+        stderr(&format!("\r\x1b[K{line}"));
     } else {
-        note(&format!("{line}\n"));
+        stderr(&format!("{line}\n"));
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lab::payload::{self, JsonShape};
 
-use crate::commands::deliver;
+use crate::commands::write_result;
 use crate::failure::Failure;
 
 /// Write a JSON payload of an exact size
@@ -26,5 +26,5 @@ pub(crate) struct Payload {
 
 pub(crate) fn run(args: &Payload) -> Result<(), Failure> {
     let made = payload::make(args.shape, args.bytes).map_err(Failure::Usage)?;
-    deliver(args.out.as_deref(), &made)
+    write_result(args.out.as_deref(), &made)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lab::report::{self, CaseView, PngError, results};
 
-use crate::commands::{counted, note, say};
+use crate::commands::{counted, stderr, stdout};
 use crate::failure::Failure;
 
 /// Write tables, charts and an HTML page for a results folder
@@ -31,15 +31,15 @@ pub(crate) struct Report {
 }
 
 pub(crate) fn run(args: &Report) -> Result<(), Failure> {
-    let found = results::read(&args.folder).map_err(Failure::Unable)?;
+    let found = results::read(&args.folder).map_err(Failure::Error)?;
     let found = results::chosen(found, args.only.as_deref()).map_err(Failure::Usage)?;
     let views: Vec<CaseView> = found.into_iter().map(CaseView::new).collect();
     let out = args.out.clone().unwrap_or_else(|| args.folder.join("report"));
-    let written = report::write(&views, &out).map_err(Failure::unable)?;
+    let written = report::write(&views, &out).map_err(Failure::error)?;
     let (cases, charts) = (counted(written.cases, "case"), counted(written.charts, "chart"));
-    say(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()));
+    stdout(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()));
     if !written.pngs {
-        note(&format!("penstock: {}\n", PngError::Font));
+        stderr(&format!("penstock: {}\n", PngError::Font));
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ use lab::load::Stop;
 use lab::result::{CaseResult, State};
 use lab::suite::{self, Event, RunError, Suite, Summary};
 
-use crate::commands::signals::{Asked, Signals};
-use crate::commands::{counted, note, say};
+use crate::commands::signals::{self, Signals};
+use crate::commands::{counted, stderr, stdout};
 use crate::failure::Failure;
 
 /// Run a suite: targets x scenarios x users x sizes x delays
@@ -44,7 +44,7 @@ pub(crate) fn run(args: Run) -> Result<(), Failure> {
     let suite = Suite::read(&args.suite).map_err(Failure::Usage)?;
     let run = suite::Run { only: args.only, resume: args.resume, ..plan(args.out)? };
     let summary = run_with_progress(&suite, &run)?;
-    say(&format!("{}\nresults: {}\n", summary_line(&summary), run.out.display()));
+    stdout(&format!("{}\nresults: {}\n", summary_line(&summary), run.out.display()));
     check_complete(&summary)
 }
 
@@ -52,10 +52,10 @@ pub(crate) fn run(args: Run) -> Result<(), Failure> {
 pub(super) fn check_complete(summary: &Summary) -> Result<(), Failure> {
     if summary.interrupted {
         let hint = "run the same command with --resume to continue";
-        return Err(Failure::Unable(format!("interrupted; completed cases were kept. {hint}")));
+        return Err(Failure::Error(format!("interrupted; completed cases were kept. {hint}")));
     }
     if summary.failed > 0 {
-        return Err(Failure::Unable(format!("{} failed", counted(summary.failed, "case"))));
+        return Err(Failure::Error(format!("{} failed", counted(summary.failed, "case"))));
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ pub(super) fn plan(out: PathBuf) -> Result<suite::Run, Failure> {
         out,
         only: None,
         resume: false,
-        penstock: std::env::current_exe().map_err(Failure::unable)?,
+        penstock: std::env::current_exe().map_err(Failure::error)?,
         command: std::env::args().collect(),
         stop: Stop::default(),
     })
@@ -79,7 +79,7 @@ pub(super) fn stop_at_signal() -> Result<Stop, Failure> {
     let stopped = stop.clone();
     // The thread ends with the process.
     thread::spawn(move || {
-        while signals.next() != Asked::End {}
+        while signals.next() != signals::Event::Stop {}
         stopped.stop();
     });
     Ok(stop)
@@ -97,7 +97,7 @@ pub(super) fn run_with_progress(suite: &Suite, run: &suite::Run) -> Result<Summa
 pub(super) fn run_failure(error: RunError) -> Failure {
     match error {
         RunError::Usage(message) => Failure::Usage(message),
-        RunError::Unable(message) => Failure::Unable(message),
+        RunError::Unable(message) => Failure::Error(message),
     }
 }
 
@@ -156,19 +156,19 @@ impl Screen {
 
     fn keep(&mut self, text: &str) {
         self.clear();
-        note(&format!("{text}\n"));
+        stderr(&format!("{text}\n"));
     }
 
     fn passing(&mut self, text: &str) {
         if std::io::stderr().is_terminal() {
-            note(&format!("\r\x1b[K{text}"));
+            stderr(&format!("\r\x1b[K{text}"));
             self.line = true;
         }
     }
 
     fn clear(&mut self) {
         if std::mem::take(&mut self.line) {
-            note("\r\x1b[K");
+            stderr("\r\x1b[K");
         }
     }
 }
