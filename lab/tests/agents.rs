@@ -97,13 +97,13 @@ fn agents_reject_invalid_plans_before_the_load_starts() {
     let echo = start_echo();
     let agent = start(false);
     let names = [agent.addr().to_string()];
-    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let unreachable = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let check = |options: &Options, names: &[String], expect: &str| {
         let error = run(options, names).unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
     };
-    check(&Options::new(format!("http://{nobody}/")), &names, "no connection to");
-    check(&options(&echo), &[nobody.to_string()], &nobody.to_string());
+    check(&Options::new(format!("http://{unreachable}/")), &names, "no connection to");
+    check(&options(&echo), &[unreachable.to_string()], &unreachable.to_string());
     check(&options(&echo), &[], "0 agents");
     check(
         &Options { users: 1, ..options(&echo) },

@@ -72,8 +72,8 @@ pub(super) async fn measure(
 /// One generator thread with its share of the users.
 struct Thread {
     handle: JoinHandle<()>,
-    over: oneshot::Receiver<Generator>,
-    hurry: oneshot::Sender<()>,
+    done: oneshot::Receiver<Generator>,
+    abort: oneshot::Sender<()>,
 }
 
 impl Thread {
@@ -83,31 +83,31 @@ impl Thread {
             let _entered = runtime.enter();
             WakeTimer::new(plan.clock.clone())?
         };
-        let (tell_over, over) = oneshot::channel();
-        let (hurry, hurried) = oneshot::channel();
+        let (done_sender, done) = oneshot::channel();
+        let (abort, aborted) = oneshot::channel();
         let name = format!("load-{index}");
         let handle = thread::Builder::new().name(name).spawn(move || {
             let generator = runtime.block_on(
-                Driver { plan, state, wake_timer: Arc::new(wake_timer) }.drive(index, hurried),
+                Driver { plan, state, wake_timer: Arc::new(wake_timer) }.drive(index, aborted),
             );
             // The receiver is gone only if the whole measurement was abandoned.
-            let _ = tell_over.send(generator);
+            let _ = done_sender.send(generator);
         })?;
-        Ok(Self { handle, over, hurry })
+        Ok(Self { handle, done, abort })
     }
 
     /// Waits for requests in flight; after an interrupt, only for a short time.
     async fn join(self, interrupted: bool) -> Result<Generator, LoadError> {
-        let Self { handle, mut over, hurry } = self;
+        let Self { handle, mut done, abort } = self;
         let mut result = None;
         if interrupted {
             let grace = Duration::from_millis(limits::LOAD_STOP_MS);
-            result = tokio::time::timeout(grace, &mut over).await.ok();
-            drop(hurry);
+            result = tokio::time::timeout(grace, &mut done).await.ok();
+            drop(abort);
         }
         let result = match result {
             Some(result) => result,
-            None => over.await,
+            None => done.await,
         };
         let broken = || std::io::Error::other("a generator thread panicked");
         handle.join().map_err(|_| broken())?;
@@ -124,7 +124,7 @@ struct Driver {
 
 impl Driver {
     /// Runs the thread's users, and sweeps for requests that exceed the timeout.
-    async fn drive(self, index: usize, mut hurried: oneshot::Receiver<()>) -> Generator {
+    async fn drive(self, index: usize, mut aborted: oneshot::Receiver<()>) -> Generator {
         let part = self.plan.thread_part(index);
         let mut users = JoinSet::new();
         let mut slots = Vec::new();
@@ -152,12 +152,12 @@ impl Driver {
                 () = tokio::time::sleep(meter.pause(&self.plan, now_us)) => {}
                 () = finish(&mut users) => break,
                 // The sender is dropped when the grace period is over.
-                _ = &mut hurried, if over => break,
+                _ = &mut aborted, if over => break,
                 _ = &mut helpers, if !over => {}
             }
         }
         drop(users);
-        self.give_up_the_rest();
+        self.record_unsent();
         meter.look(&self.plan, self.plan.now_us());
         meter.generator()
     }
@@ -174,7 +174,7 @@ impl Driver {
     }
 
     /// After an interrupt, records requests that are due but will not be sent as late and failed.
-    fn give_up_the_rest(&self) {
+    fn record_unsent(&self) {
         let free = IdleUser { user: 0, made: 1, since_us: self.plan.now_us() };
         let open = self.plan.shape.is_open();
         while open

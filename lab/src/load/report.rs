@@ -243,8 +243,8 @@ impl Report {
         if !warnings.is_empty() {
             writeln!(out)?;
         }
-        for Warning { message, .. } in warnings {
-            writeln!(out, "  warning: {message}")?;
+        for Warning { check, message } in warnings {
+            writeln!(out, "  warning: {check}: {message}")?;
         }
         Ok(())
     }

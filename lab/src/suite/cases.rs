@@ -35,13 +35,13 @@ pub fn all(suite: &Suite) -> Vec<Case> {
             .collect(),
         Order::Interleaved => repetitions
             .flat_map(|n| cells.iter().map(move |cell| (n, cell)))
-            .flat_map(|(n, cell)| turned(&variants, n).map(move |v| case(v, cell, n)))
+            .flat_map(|(n, cell)| rotated(&variants, n).map(move |v| case(v, cell, n)))
             .collect(),
     }
 }
 
 /// Each repetition starts with a different target, so that none always runs first.
-fn turned(variants: &[Variant], repetition: u32) -> impl Iterator<Item = &Variant> {
+fn rotated(variants: &[Variant], repetition: u32) -> impl Iterator<Item = &Variant> {
     let first = (repetition as usize).saturating_sub(1) % variants.len().max(1);
     variants.iter().cycle().skip(first).take(variants.len())
 }

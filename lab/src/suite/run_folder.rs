@@ -43,8 +43,8 @@ impl RunFolder {
     ) -> Result<Self, RunError> {
         let empty = fs::read_dir(out).map_or(true, |mut entries| entries.next().is_none());
         let lock = match (empty, resume) {
-            (true, _) => start(out, suite, about)?,
-            (false, true) => go_on(out, about)?,
+            (true, _) => create(out, suite, about)?,
+            (false, true) => resume_existing(out, about)?,
             (false, false) => {
                 return Err(RunError::Usage(format!(
                     "{} is not empty, and results are never overwritten; choose another folder, or \
@@ -107,7 +107,7 @@ fn unable(out: &Path, error: &dyn std::fmt::Display) -> RunError {
 }
 
 /// Creates a run's folder with a locked `suite.json` and a copy of every file that was read.
-fn start(out: &Path, suite: &Suite, about: &About) -> Result<File, RunError> {
+fn create(out: &Path, suite: &Suite, about: &About) -> Result<File, RunError> {
     let failed = |error: std::io::Error| unable(out, &error);
     let sources = out.join("sources");
     fs::create_dir_all(&sources).map_err(failed)?;
@@ -127,7 +127,7 @@ fn start(out: &Path, suite: &Suite, about: &About) -> Result<File, RunError> {
 }
 
 /// Opens an existing run's folder and locks it, if it belongs to the same suite.
-fn go_on(out: &Path, about: &About) -> Result<File, RunError> {
+fn resume_existing(out: &Path, about: &About) -> Result<File, RunError> {
     let file = out.join("suite.json");
     // Network file systems lock only files that are open for writing.
     let description = match File::options().read(true).write(true).open(&file) {

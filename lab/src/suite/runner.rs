@@ -44,7 +44,7 @@ pub(crate) struct Runner<'r> {
     /// CPU name, kernel release, memory in bytes.
     machine: (String, String, u64),
     backend: Option<(u64, Process)>,
-    kept: Option<RunningTarget>,
+    target: Option<RunningTarget>,
     /// Number of targets started so far; used in folder names.
     started: u32,
     /// Requests per second of the backend alone, or why they are unknown, by users, bytes, delay and payload.
@@ -106,7 +106,7 @@ impl<'r> Runner<'r> {
             config_sha256: suite.sha256(),
             machine: proc::machine(),
             backend: None,
-            kept: None,
+            target: None,
             started: 0,
             calibrations: BTreeMap::new(),
         })
@@ -125,9 +125,9 @@ impl<'r> Runner<'r> {
         let partial = self.folder.begin(case).map_err(describe)?;
         let started = rfc3339(SystemClock::new().now().unix_s);
         let mut found = self.blank(case, started);
-        let outcome = self.measure_or_say_why(case, &partial, on_event);
+        let outcome = self.measure_if_served(case, &partial, on_event);
         if self.suite.matrix.restart == Restart::Case {
-            (self.kept, self.backend) = (None, None);
+            (self.target, self.backend) = (None, None);
         }
         match outcome {
             Err(CaseError::Interrupted) => {
@@ -135,10 +135,10 @@ impl<'r> Runner<'r> {
                 return Ok(None);
             }
             Err(CaseError::Failed(reason)) => {
-                (self.kept, self.backend) = (None, None);
+                (self.target, self.backend) = (None, None);
                 (found.state, found.reason) = (State::Failed, Some(reason));
             }
-            Ok(Err(lacking)) => (found.state, found.reason) = (State::NotServed, Some(lacking)),
+            Ok(Err(missing)) => (found.state, found.reason) = (State::NotServed, Some(missing)),
             Ok(Ok(measured)) => self.fill(&mut found, measured),
         }
         self.folder.finish(&partial, &found).map_err(describe)?;
@@ -146,24 +146,24 @@ impl<'r> Runner<'r> {
     }
 
     /// The inner error says what the target does not support.
-    fn measure_or_say_why(
+    fn measure_if_served(
         &mut self,
         case: &Case,
         partial: &Path,
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Result<Measured, String>, CaseError> {
         let suite = self.suite;
-        let mistake =
+        let unknown_name =
             || CaseError::Failed("the case refers to an unknown scenario or target".to_owned());
-        let scenario = suite.scenario(&case.scenario).ok_or_else(mistake)?;
-        let target = suite.target(&case.target).ok_or_else(mistake)?;
-        if let Some(lacking) = not_served(target, scenario) {
-            return Ok(Err(lacking));
+        let scenario = suite.scenario(&case.scenario).ok_or_else(unknown_name)?;
+        let target = suite.target(&case.target).ok_or_else(unknown_name)?;
+        if let Some(missing) = not_served(target, scenario) {
+            return Ok(Err(missing));
         }
         let mut warnings = Vec::new();
         let mut calibration = None;
         if suite.backend.is_some() || target.names_backend() {
-            warnings = self.have_backend(case, partial)?;
+            warnings = self.ensure_backend(case, partial)?;
             match self.calibrate(case, scenario)? {
                 Some(Ok(rate)) => calibration = Some(rate),
                 Some(Err(why)) => warnings.push(warning("backend-alone", &why)),
@@ -173,9 +173,9 @@ impl<'r> Runner<'r> {
             // This target does not use the lab's backend.
             self.backend = None;
         }
-        self.have_target(case, target, scenario, partial)?;
+        self.ensure_target(case, target, scenario, partial)?;
         let (url, watched, limits, version) = {
-            let kept = self.kept.as_ref().ok_or_else(mistake)?;
+            let kept = self.target.as_ref().ok_or_else(unknown_name)?;
             let running = &kept.running;
             let base = if scenario.tls() { &running.url_tls } else { &running.url };
             let base = base.as_ref().ok_or_else(|| {
@@ -207,12 +207,12 @@ impl<'r> Runner<'r> {
         let loaded = self.load(&options, &sampler, on_event);
         if !matches!(loaded, Err(CaseError::Interrupted)) {
             // A process that ended explains more than the clients' errors do.
-            self.all_run()?;
+            self.check_processes()?;
         }
         let (load, span) = loaded?;
         let rate_per_s = load.get("throughput_per_s").and_then(Value::as_f64).unwrap_or(0.0);
         let found = sampler.finish(span.0, span.1, rate_per_s);
-        let gc_log = self.kept.as_ref().and_then(|kept| kept.running.gc_log.clone());
+        let gc_log = self.target.as_ref().and_then(|kept| kept.running.gc_log.clone());
         Ok(Ok(Measured {
             load,
             found,
@@ -225,9 +225,9 @@ impl<'r> Runner<'r> {
     }
 
     /// Fails if target or backend has ended.
-    fn all_run(&mut self) -> Result<(), CaseError> {
+    fn check_processes(&mut self) -> Result<(), CaseError> {
         let backend = self.backend.as_mut().and_then(|(_, process)| process.broken());
-        let target = || self.kept.as_mut().and_then(|kept| kept.running.broken());
+        let target = || self.target.as_mut().and_then(|kept| kept.running.broken());
         backend.or_else(target).map_or(Ok(()), |broken| Err(CaseError::Failed(broken)))
     }
 
@@ -282,7 +282,7 @@ impl<'r> Runner<'r> {
     }
 
     /// Starts the backend with the case's delay; it keeps its port for the whole run.
-    fn have_backend(&mut self, case: &Case, partial: &Path) -> Result<Vec<Warning>, CaseError> {
+    fn ensure_backend(&mut self, case: &Case, partial: &Path) -> Result<Vec<Warning>, CaseError> {
         // The backend may have ended between two cases.
         let running = self
             .backend
@@ -322,7 +322,7 @@ impl<'r> Runner<'r> {
         Ok(warnings.map(|text| warning("limits", text)).collect())
     }
 
-    fn have_target(
+    fn ensure_target(
         &mut self,
         case: &Case,
         target: &Target,
@@ -333,10 +333,10 @@ impl<'r> Runner<'r> {
         let path = scenario.path.split('?').next().unwrap_or_default();
         let key = format!("{}\n{settings:?}\n{:?}\n{path}", target.name, scenario.needs);
         let runs = |kept: &mut RunningTarget| kept.key == key && kept.running.broken().is_none();
-        if self.kept.as_mut().is_some_and(runs) {
+        if self.target.as_mut().is_some_and(runs) {
             return Ok(());
         }
-        self.kept = None;
+        self.target = None;
         self.started += 1;
         let folder = match self.suite.matrix.restart {
             Restart::Case => partial.to_owned(),
@@ -366,7 +366,7 @@ impl<'r> Runner<'r> {
             reaper: &self.reaper,
         });
         self.interrupted()?;
-        self.kept = Some(RunningTarget { key, running: running? });
+        self.target = Some(RunningTarget { key, running: running? });
         Ok(())
     }
 

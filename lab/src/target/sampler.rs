@@ -226,8 +226,8 @@ mod tests {
                 threads: 2,
                 ..Used::default()
             };
-            let nobody = Used::default();
-            UsageSample { at_us, parts: [used, nobody, nobody, nobody], ..UsageSample::default() }
+            let unused = Used::default();
+            UsageSample { at_us, parts: [used, unused, unused, unused], ..UsageSample::default() }
         };
         let samples = [
             sample_until_stopped(0, 100, 10, 0),

@@ -34,7 +34,7 @@ pub(super) fn saturated(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "generator saturated: a thread was busy {:.0} % of the time, so the generator may be the bottleneck",
+        "a generator thread was busy {:.0} % of the time, so the generator may be the bottleneck",
         generator.busy * 100.0
     ))
 }
@@ -43,7 +43,7 @@ pub(super) fn late(row: &Row) -> Finding {
     let Some(generator) = row.generator else { return Finding::NotApplicable };
     if generator.waited > WAITED_MAX {
         return Finding::Warning(format!(
-            "generator late: a thread waited for a CPU {:.0} % of the time, and latencies include that wait",
+            "a generator thread waited for a CPU {:.0} % of the time, and latencies include that wait",
             generator.waited * 100.0
         ));
     }
@@ -53,16 +53,16 @@ pub(super) fn late(row: &Row) -> Finding {
         && generator.lag_p99_ms > LAG_SHARE_MAX * p99.value
     {
         return Finding::Warning(format!(
-            "generator late: its scheduling lag is {:.1} ms, and the 99th percentile of {:.1} ms includes it",
+            "the generator's scheduling lag is {:.1} ms, and the 99th percentile of {:.1} ms includes it",
             generator.lag_p99_ms, p99.value
         ));
     }
     // A start that waited for a connection is late because of the target.
     let waited_for_target = row.queued_share.is_some_and(|share| share > QUEUED_SHARE_MAX);
     match generator.late_p99_ms.filter(|_| !waited_for_target) {
-        Some(late_ms) if late_ms > LATE_P99_MS_MAX => Finding::Warning(format!(
-            "generator late: 1 % of requests started more than {late_ms:.1} ms late"
-        )),
+        Some(late_ms) if late_ms > LATE_P99_MS_MAX => {
+            Finding::Warning(format!("1 % of requests started more than {late_ms:.1} ms late"))
+        }
         Some(_) | None => Finding::Passed,
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn backend(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "backend slow: beyond its delay of {delay_ms:.0} ms it takes {alone_ms:.1} ms alone and \
+        "beyond its delay of {delay_ms:.0} ms, the backend takes {alone_ms:.1} ms alone and \
          {through_ms:.1} ms through the target"
     ))
 }
@@ -117,7 +117,7 @@ pub(super) fn delay(row: &Row) -> Finding {
 
 fn slow(alone_per_s: f64, times: f64) -> String {
     format!(
-        "backend slow: alone it serves {alone_per_s:.0} requests per second, only {times:.2} times the \
+        "alone, the backend serves {alone_per_s:.0} requests per second, only {times:.2} times the \
          rate through the target; below {BACKEND_TIMES} it may be the bottleneck"
     )
 }

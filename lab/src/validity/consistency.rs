@@ -82,7 +82,7 @@ pub(super) fn littles_law(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "Little's law: rate x mean latency is {:.1} users, not {users:.0}{}",
+        "rate x mean latency is {:.1} users, not {users:.0}{}",
         found.value,
         if off.is_finite() {
             format!(": off by at least {:.1} %", off * 100.0)
@@ -111,7 +111,7 @@ pub(super) fn count_and_rate(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "count and rate disagree: count / rate is {:.0} s, but {measured_s:.0} s were measured",
+        "count / rate is {:.0} s, but {measured_s:.0} s were measured",
         implied.value
     ))
 }
@@ -127,7 +127,7 @@ pub(super) fn order(row: &Row) -> Finding {
             && low.surely_above(*high)
         {
             return Finding::Warning(format!(
-                "out of order: {below} is {} ms, above {above} of {} ms",
+                "{below} is {} ms, above {above} of {} ms",
                 trimmed(low.value),
                 trimmed(high.value)
             ));
