@@ -79,6 +79,7 @@ impl<'d> Item<'d> {
         let node = match self.node() {
             Some(node) if node.is_element() || node.kind() == Kind::Root => node,
             Some(_) | None => {
+                budget.charge_steps(self.scope_cost())?;
                 let text = self.string_value();
                 budget.charge_reading(text.len())?;
                 return Ok(text);
@@ -102,6 +103,15 @@ impl<'d> Item<'d> {
         }
         budget.charge_steps(texts.looked())?;
         Ok(all)
+    }
+
+    /// The steps that finding the prefix and the URI of a namespace node may take; 0 for other nodes.
+    pub(crate) fn scope_cost(self) -> u64 {
+        const BINDINGS_PER_STEP: u64 = 8;
+        if self.namespace == 0 {
+            return 0;
+        }
+        self.node.namespaces_in_scope().count() as u64 / BINDINGS_PER_STEP
     }
 
     /// The local part of the expanded name; empty for nodes without one.

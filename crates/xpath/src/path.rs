@@ -136,7 +136,11 @@ impl<'d> Run<'_, 'd> {
             let passes = is_new && test.ready(parent.document()).passes(parent, Kind::Element);
             passes.then(|| parent.into())
         };
-        Ok(items.into_iter().filter_map(once).collect())
+        let mut nodes = Nodes::default();
+        for parent in items.into_iter().filter_map(once) {
+            nodes.push(parent, self.budget)?;
+        }
+        Ok(nodes.items)
     }
 
     fn segment(
@@ -243,8 +247,12 @@ impl<'d> Run<'_, 'd> {
         }
         let principal = axis.principal();
         let mut counts = [0usize; COUNTS];
-        for item in Walk::new(axis, from) {
-            self.charge(1)?;
+        let mut walk = Walk::new(axis, from);
+        if let Walk::Namespaces { count, .. } = &walk {
+            self.charge(u64::from(*count))?;
+        }
+        while let Some(item) = walk.next() {
+            self.charge(1 + walk.passed())?;
             let passes = match item.node() {
                 Some(node) => ready.passes(node, principal),
                 None => passes_namespace(test, principal, item),
@@ -299,17 +307,24 @@ impl<'d> Run<'_, 'd> {
         match predicate {
             Predicate::At(number) => Ok(at(*number)),
             Predicate::Last => Ok(context.position == context.size),
-            Predicate::Plain(expr) => self.boolean(expr, context),
-            Predicate::Positional(expr) | Predicate::Sized(expr) => match expr.value_type() {
-                Type::Number => self.number(expr, context).map(at),
-                Type::Unknown => Ok(match self.value(expr, context)? {
-                    Value::Number(number) => at(number),
-                    other @ (Value::NodeSet(_) | Value::String(_) | Value::Boolean(_)) => {
-                        other.boolean()
-                    }
-                }),
-                Type::NodeSet | Type::String | Type::Boolean => self.boolean(expr, context),
-            },
+            Predicate::Plain(condition) => {
+                self.charge(condition.cost)?;
+                self.boolean(&condition.expr, context)
+            }
+            Predicate::Positional(condition) | Predicate::Sized(condition) => {
+                self.charge(condition.cost)?;
+                let expr = &condition.expr;
+                match expr.value_type() {
+                    Type::Number => self.number(expr, context).map(at),
+                    Type::Unknown => Ok(match self.value(expr, context)? {
+                        Value::Number(number) => at(number),
+                        other @ (Value::NodeSet(_) | Value::String(_) | Value::Boolean(_)) => {
+                            other.boolean()
+                        }
+                    }),
+                    Type::NodeSet | Type::String | Type::Boolean => self.boolean(expr, context),
+                }
+            }
         }
     }
 
@@ -321,14 +336,14 @@ impl<'d> Run<'_, 'd> {
     ) -> Outcome<()> {
         for predicate in predicates {
             let size = items.len();
-            let mut kept = Vec::new();
+            let mut kept = Nodes::default();
             for (index, item) in items.iter().enumerate() {
                 self.charge(1)?;
                 if self.holds(predicate, Context { item: *item, position: index + 1, size })? {
-                    kept.push(*item);
+                    kept.push(*item, self.budget)?;
                 }
             }
-            *items = kept;
+            *items = kept.items;
         }
         Ok(())
     }
