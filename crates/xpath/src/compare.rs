@@ -177,7 +177,9 @@ fn extreme(nodes: &NodeSet<'_>, pick: fn(f64, f64) -> f64, budget: &Budget) -> O
     let mut found = f64::NAN;
     for item in nodes {
         budget.charge_steps(1)?;
-        found = pick(found, string_to_number(&item.charged_string_value(budget)?));
+        let text = item.charged_string_value(budget)?;
+        budget.charge_reading(text.len())?;
+        found = pick(found, string_to_number(&text));
     }
     Ok(found)
 }

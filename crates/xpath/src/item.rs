@@ -256,22 +256,14 @@ impl<'s, 'd> IntoIterator for &'s NodeSet<'d> {
     }
 }
 
-/// Document order without duplicates. What is in order already, or just the wrong way round, costs one
-/// look.
+/// Whether each node comes before the next one in document order.
+pub(crate) fn is_in_order(items: &[Item<'_>]) -> bool {
+    items.is_sorted_by(|one, other| one.document_order(*other) == Ordering::Less)
+}
+
+/// Sorts by document order and removes duplicates, in linear time if the nodes consist of a few runs that
+/// are sorted one way or the other.
 pub(crate) fn put_in_order(items: &mut Vec<Item<'_>>) {
-    let goes = |wanted: Ordering| {
-        move |pair: &[Item<'_>]| match pair {
-            [one, other] => one.document_order(*other) == wanted,
-            _ => true,
-        }
-    };
-    if items.windows(2).all(goes(Ordering::Less)) {
-        return;
-    }
-    if items.windows(2).all(goes(Ordering::Greater)) {
-        items.reverse();
-        return;
-    }
     items.sort_by(|one, other| one.document_order(*other));
     items.dedup();
 }

@@ -10,7 +10,7 @@ use crate::axis::Axis;
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
-use crate::item::{Item, put_in_order};
+use crate::item::{Item, is_in_order, put_in_order};
 use crate::plan::{Path, Predicate, Segment, Start, Step, Test, Type};
 use crate::sink::{Nodes, Sink, Taken};
 use crate::value::Value;
@@ -273,6 +273,7 @@ impl<'d> Run<'_, 'd> {
                 }
             }
         }
+        self.charge(walk.passed())?;
         Ok(true)
     }
 
@@ -358,8 +359,14 @@ impl<'d> Run<'_, 'd> {
     }
 
     pub(crate) fn sort(&mut self, items: &mut Vec<Item<'d>>) -> Outcome<()> {
-        self.charge(items.len() as u64)?;
-        put_in_order(items);
+        const COMPARISONS_PER_STEP: u64 = 8;
+        let len = items.len() as u64;
+        self.charge(len)?;
+        if !is_in_order(items) {
+            let comparisons = len.saturating_mul(u64::from(len.ilog2()));
+            self.charge(comparisons / COMPARISONS_PER_STEP)?;
+            put_in_order(items);
+        }
         Ok(())
     }
 }
