@@ -246,7 +246,7 @@ fn on_axis(axis: Axis, from: Item<'_>, item: Item<'_>, after: bool) -> bool {
     let starts_inner = matches!(from.kind(), Kind::Attribute | Kind::Namespace);
     let siblings = item.parent() == from.parent() && !inner && !starts_inner && item != from;
     match axis {
-        Axis::Itself => item == from,
+        Axis::SelfNode => item == from,
         Axis::Child => item.parent() == Some(from) && !inner,
         Axis::Parent => from.parent() == Some(item),
         Axis::Descendant => is_above(from, item) && !inner,
