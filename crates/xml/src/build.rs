@@ -73,7 +73,7 @@ fn read(input: &Input<'_>, options: &Options) -> Result<Document, Fault> {
 
 /// The document of a `tree` whose source is `text`.
 pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) -> Document {
-    let Tree { mut document, ids, .. } = tree;
+    let Tree { mut document, .. } = tree;
     let source_len = text.len();
     let declared = if machine.entities_used() { dtd.text.as_str() } else { "" };
     text.reserve_exact(declared.len().saturating_add(machine.spill.len()));
@@ -86,10 +86,6 @@ pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) 
     document.spills = dtd.origins.iter().map(origin).collect();
     document.spills.extend_from_slice(&machine.origins);
     document.names = machine.namespaces.names;
-    for (value, owner) in ids {
-        let id = Box::from(document.slice(value.start, value.len));
-        document.ids.entry(id).or_insert(owner);
-    }
     for (name, entity) in &dtd.entities {
         if let Entity::Unparsed(system) = entity {
             document.unparsed.insert(name.as_str().into(), system.as_str().into());
@@ -135,8 +131,6 @@ pub(crate) struct Tree {
     pub(crate) document: Document,
     /// Open nodes, and their last children so far.
     open: Vec<(u32, u32)>,
-    /// Values of type ID, and the elements that have them.
-    ids: Vec<(Span, u32)>,
 }
 
 impl Default for Tree {
@@ -166,6 +160,7 @@ impl Tree {
             names: source.names.clone(),
             spills: source.spills.clone(),
             unparsed: source.unparsed.clone(),
+            id_attributes: source.id_attributes.clone(),
             base: source.base.clone(),
             ..Document::with_capacity(0, Names::none())
         })
@@ -174,7 +169,7 @@ impl Tree {
     fn of(document: Document) -> Self {
         let mut open = Vec::with_capacity(16);
         open.push((0, NONE));
-        Self { document, open, ids: Vec::new() }
+        Self { document, open }
     }
 
     /// Adds a node as the last child of the innermost open one.
@@ -229,7 +224,6 @@ impl Tree {
         }
         self.document.tags.iter_mut().for_each(|tag| moved(&mut tag.at));
         self.document.attributes.iter_mut().for_each(|record| moved(&mut record.start));
-        self.ids.iter_mut().for_each(|(value, _)| moved(&mut value.start));
         for instruction in &mut self.document.instructions {
             moved(&mut instruction.start);
             moved(&mut instruction.at);
@@ -264,7 +258,7 @@ impl Tree {
             let next = if count == machine.attributes.len() { NONE } else { number(all.len() + 1) };
             all.push(AttributeRecord { owner, next, qname: attribute.qname, start, len });
             if attribute.is_id {
-                self.ids.push((attribute.value, owner));
+                self.document.id_attributes.insert(number(all.len() - 1));
             }
         }
         first

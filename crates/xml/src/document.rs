@@ -5,10 +5,11 @@
 //! child is the number after its own; previous siblings and last children are found from that. The
 //! first edit that breaks the order makes [`Links`] for all nodes, which answer from then on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::edit::Crowds;
+use crate::index::Indexes;
 use crate::names::{EMPTY, NameId, Names, Symbol, number};
 use crate::node::{Kind, Node};
 
@@ -112,12 +113,13 @@ pub struct Document {
     /// Where text behind the source comes from: (its start, its place in the source), ascending.
     pub(crate) spills: Vec<(u32, u32)>,
     pub(crate) links: Option<Vec<Links>>,
-    /// Elements by the values of their attributes of type ID.
-    pub(crate) ids: HashMap<Box<str>, u32>,
+    /// Attributes of type ID.
+    pub(crate) id_attributes: HashSet<u32>,
     /// System identifiers of unparsed entities, by name.
     pub(crate) unparsed: HashMap<Box<str>, Box<str>>,
     pub(crate) crowds: Option<Box<Crowds>>,
     pub(crate) base: Option<Box<str>>,
+    pub(crate) indexes: Indexes,
 }
 
 static SERIALS: AtomicU32 = AtomicU32::new(1);
@@ -147,10 +149,11 @@ impl Clone for Document {
             names: self.names.clone(),
             spills: self.spills.clone(),
             links: self.links.clone(),
-            ids: self.ids.clone(),
+            id_attributes: self.id_attributes.clone(),
             unparsed: self.unparsed.clone(),
             crowds: None,
             base: self.base.clone(),
+            indexes: Indexes::default(),
         }
     }
 }
@@ -185,10 +188,11 @@ impl Document {
             names,
             spills: Vec::new(),
             links: None,
-            ids: HashMap::new(),
+            id_attributes: HashSet::new(),
             unparsed: HashMap::new(),
             crowds: None,
             base: None,
+            indexes: Indexes::default(),
         }
     }
 
@@ -251,12 +255,6 @@ impl Document {
         self.base.as_deref()
     }
 
-    /// The element whose attribute of type ID (declared in the internal DTD subset) has this value.
-    #[must_use]
-    pub fn element_by_id(&self, id: &str) -> Option<Node<'_>> {
-        self.ids.get(id).map(|&index| Node::new(self, index))
-    }
-
     /// The system identifier of an unparsed entity that the internal DTD subset declares, as it is written there.
     #[must_use]
     pub fn unparsed_entity(&self, name: &str) -> Option<&str> {
@@ -276,8 +274,8 @@ impl Document {
             + held(&self.declarations)
             + held(&self.instructions)
             + held(&self.spills)
-            + self.ids.keys().map(|id| id.len()).sum::<usize>()
-            + self.ids.capacity() * size_of::<(Box<str>, u32)>()
+            + self.id_attributes.capacity() * size_of::<u32>()
+            + self.indexes.heap_bytes()
             + self.unparsed.iter().map(|(name, uri)| name.len() + uri.len()).sum::<usize>()
             + self.unparsed.capacity() * size_of::<(Box<str>, Box<str>)>()
             + self.crowds.as_ref().map_or(0, |crowds| crowds.heap_bytes())

@@ -192,6 +192,7 @@ impl Document {
                 if let Some(found) = self.attributes.get_mut((index & !ATTRIBUTE) as usize) {
                     found.qname = qname;
                 }
+                self.id_attributes.remove(&(index & !ATTRIBUTE));
                 if let Some(owner) = self.attribute(index).map(|found| found.owner) {
                     self.forget_attributes(owner);
                 }
@@ -223,6 +224,7 @@ impl Document {
             if let Some(found) = self.attributes.get_mut((index & !ATTRIBUTE) as usize) {
                 *found = AttributeRecord { start, len, ..*found };
             }
+            self.value_changed(index & !ATTRIBUTE, text);
             return Ok(());
         }
         let record = self.record(index);
@@ -374,6 +376,7 @@ impl Document {
     }
 
     fn unlink(&mut self, index: u32) {
+        self.indexes.structure_changed();
         let record = self.record(index);
         let previous = self.link(index).previous;
         match previous {
@@ -391,6 +394,7 @@ impl Document {
     }
 
     fn place_between(&mut self, parent: u32, previous: u32, next: u32, index: u32) {
+        self.indexes.structure_changed();
         match previous {
             NONE => self.change_link(parent, |links| links.first = index),
             before => self.set_next(before, index),

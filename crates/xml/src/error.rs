@@ -35,6 +35,62 @@ impl Position {
     }
 }
 
+/// Finds positions in a text without counting from its beginning each time: the position of every 512th
+/// byte is known.
+///
+/// ```
+/// use penstock_xml::PositionIndex;
+///
+/// let text = "one\ntwo";
+/// let index = PositionIndex::new(text);
+/// assert_eq!(index.position(text, 5).to_string(), "2:2");
+/// ```
+#[derive(Debug, Clone)]
+pub struct PositionIndex {
+    known: Box<[Position]>,
+}
+
+impl PositionIndex {
+    const STEP: usize = 512;
+
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let mut known = Vec::with_capacity(text.len() / Self::STEP + 1);
+        let mut place = Position { line: 1, column: 1 };
+        let mut last = 0u8;
+        for chunk in text.as_bytes().chunks(Self::STEP) {
+            known.push(place);
+            for &byte in chunk {
+                place.pass(last, byte);
+                last = byte;
+            }
+        }
+        Self { known: known.into_boxed_slice() }
+    }
+
+    /// Of the byte `at` in `text`, which is the text that the index was made from.
+    #[must_use]
+    pub fn position(&self, text: &str, at: usize) -> Position {
+        let at = at.min(text.len());
+        let block = (at / Self::STEP).min(self.known.len().saturating_sub(1));
+        let Some(&known) = self.known.get(block) else { return Position::of(text, at) };
+        let start = block.saturating_mul(Self::STEP);
+        let bytes = text.as_bytes();
+        let mut last =
+            start.checked_sub(1).and_then(|before| bytes.get(before)).copied().unwrap_or(0);
+        let mut place = known;
+        for &byte in bytes.get(start..at).unwrap_or(&[]) {
+            place.pass(last, byte);
+            last = byte;
+        }
+        place
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.known)
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
@@ -146,5 +202,21 @@ impl Fault {
     pub(crate) fn locate(self, text: &str) -> XmlError {
         let Position { line, column } = Position::of(text, self.at);
         XmlError { line, column, offset: self.at, kind: *self.kind }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Position, PositionIndex};
+
+    #[test]
+    fn an_index_finds_the_positions_that_counting_finds() {
+        let line = "one\r\ntwo\réé\n\n𝄞 and a longer line, ";
+        for text in [String::new(), "x".repeat(512), "\n".repeat(1_024), line.repeat(60)] {
+            let index = PositionIndex::new(&text);
+            for at in (0..=text.len() + 1).filter(|&at| text.is_char_boundary(at.min(text.len()))) {
+                assert_eq!(index.position(&text, at), Position::of(&text, at), "{at}");
+            }
+        }
     }
 }

@@ -62,6 +62,15 @@ pub(crate) fn value(bytes: &[u8], at: usize, quote: u8) -> usize {
     )
 }
 
+/// As [`value`] in the replacement text of an entity, which may contain carriage returns: those of
+/// character references (section 4.5). The source itself has none, its line ends are normalised.
+#[inline]
+pub(crate) fn value_in_entity(bytes: &[u8], at: usize, quote: u8) -> usize {
+    let stop = value(bytes, at, quote);
+    let passed = bytes.get(at..stop).unwrap_or(&[]);
+    memchr::memchr(b'\r', passed).map_or(stop, |offset| at.wrapping_add(offset))
+}
+
 /// Bytes that a [`Closed`] looks at.
 pub(crate) const WINDOW: usize = 16;
 

@@ -4,6 +4,7 @@
 use crate::build::Tree;
 use crate::document::{COMMENT, Document, ELEMENT, Instruction, NONE, PI, TEXT, VALUE_SHIFT};
 use crate::edit::{EditError, QNameRef, check_comment, check_instruction};
+use crate::limits::XML_BYTES_CEILING as TEXT_BYTES_MAX;
 use crate::names::{EMPTY, number};
 use crate::node::{Kind, Node};
 
@@ -106,13 +107,20 @@ impl<'d> Node<'d> {
 }
 
 /// Builds a tree in document order, which is quicker and smaller than editing one. Adjacent texts become one.
-#[derive(Default)]
 pub struct Builder {
     tree: Tree,
     /// The element just started; [`NONE`] once it has content.
     fresh: u32,
     /// The text that further text joins.
     text: u32,
+    /// Most bytes of one text: a record has room for a length of 28 bits.
+    text_bytes_max: u32,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self { tree: Tree::default(), fresh: NONE, text: NONE, text_bytes_max: TEXT_BYTES_MAX }
+    }
 }
 
 impl Builder {
@@ -168,7 +176,11 @@ impl Sink for Builder {
             && self.text != NONE
             && record.a.saturating_add(record.value()) == start
         {
-            record.b = TEXT | (record.value().saturating_add(len) << VALUE_SHIFT);
+            let joined = record.value().saturating_add(len);
+            if joined > self.text_bytes_max {
+                return Err(EditError::TooLarge);
+            }
+            record.b = TEXT | (joined << VALUE_SHIFT);
             return Ok(());
         }
         self.text = self.add(start, TEXT | (len << VALUE_SHIFT));
@@ -292,5 +304,21 @@ impl Sink for Importer<'_> {
 
     fn end_element(&mut self) -> Result<(), EditError> {
         self.open.pop().map(drop).ok_or(EditError::StrangeNode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Builder, Sink};
+    use crate::{EditError, QNameRef};
+
+    #[test]
+    fn text_that_grows_beyond_the_limit_is_rejected_and_keeps_its_length() {
+        let mut builder = Builder { text_bytes_max: 10, ..Builder::default() };
+        builder.start_element(QNameRef::local("a")).unwrap();
+        builder.text("01234").unwrap();
+        builder.text("56789").unwrap();
+        assert_eq!(builder.text("x"), Err(EditError::TooLarge));
+        assert_eq!(builder.finish().root().string_value(), "0123456789");
     }
 }

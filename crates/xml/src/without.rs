@@ -1,7 +1,5 @@
 //! A copy of a document that lacks some of its nodes.
 
-use std::collections::HashMap;
-
 use crate::build::Tree;
 use crate::document::{Document, NOBODY};
 use crate::node::Node;
@@ -50,8 +48,6 @@ impl Document {
         for attribute in &mut copy.attributes {
             attribute.owner = number(attribute.owner);
         }
-        let kept = self.ids.iter().map(|(id, &owner)| (id.clone(), number(owner)));
-        copy.ids = kept.filter(|(_, owner)| *owner != NOBODY).collect::<HashMap<_, _>>();
         copy.nodes.shrink_to_fit();
         copy
     }

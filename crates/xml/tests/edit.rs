@@ -479,3 +479,40 @@ fn a_tree_takes_at_most_three_times_its_document() {
         assert!(held <= 3 * text.len(), "{held} bytes for {}", text.len());
     }
 }
+
+#[test]
+fn elements_are_found_by_the_ids_that_they_have_now() {
+    const TEXT: &str =
+        "<!DOCTYPE a [<!ATTLIST b i ID #IMPLIED>]><a><b i='one'/><b i='two'/><b i='three'/></a>";
+    let options = penstock_xml::Options {
+        doctype: penstock_xml::Doctype::ReadInternal,
+        ..penstock_xml::Options::default()
+    };
+    let mut document = Document::parse_with(TEXT.as_bytes(), &options).unwrap();
+    let all: Vec<_> = document.element().unwrap().children().map(|node| node.id()).collect();
+    let [one, two, three] = *all.as_slice() else { panic!("{all:?}") };
+    let find = |document: &Document, id: &str| document.element_by_id(id).map(|found| found.id());
+    assert_eq!(find(&document, "one"), Some(one));
+
+    document.set_attribute(one, QNameRef::local("i"), "first").unwrap();
+    assert_eq!((find(&document, "one"), find(&document, "first")), (None, Some(one)));
+    let attribute = document.node(two).unwrap().attributes().next().unwrap().id();
+    document.set_text(attribute, "second").unwrap();
+    assert_eq!((find(&document, "two"), find(&document, "second")), (None, Some(two)));
+
+    // Of two with one id the first in document order counts, wherever it moves.
+    document.set_attribute(three, QNameRef::local("i"), "first").unwrap();
+    assert_eq!(find(&document, "first"), Some(one));
+    document.insert_before(one, three).unwrap();
+    assert_eq!(find(&document, "first"), Some(three));
+    document.detach(three).unwrap();
+    assert_eq!(find(&document, "first"), Some(one));
+
+    assert_eq!(document.remove_attribute(one, "", "i"), Ok(true));
+    assert_eq!(find(&document, "first"), None);
+    document.rename(attribute, QNameRef::local("j")).unwrap();
+    assert_eq!(find(&document, "second"), None);
+    let root = document.element().unwrap().id();
+    document.append(root, three).unwrap();
+    assert_eq!(find(&document, "first"), Some(three));
+}

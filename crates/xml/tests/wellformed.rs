@@ -180,6 +180,12 @@ fn line_ends_and_values_are_normalised() {
         (b"<a b='&#10;&#9;&#13;'/>", "<a b=\"&#10;&#9;&#13;\"/>"),
         (b"<a b=\" x  y \"/>", "<a b=\" x  y \"/>"),
         (b"<a><![CDATA[<\r\n>]]></a>", "<a>&lt;\n&gt;</a>"),
+        (b"<!DOCTYPE a [<!ENTITY e 'x&#13;y'>]><a b='&e;'>&e;</a>", "<a b=\"x y\">x&#13;y</a>"),
+        (
+            b"<!DOCTYPE a [<!ENTITY e '<c b=\"x&#13;&#10;y\"/>'>]><a>&e;</a>",
+            "<a><c b=\"x  y\"/></a>",
+        ),
+        (b"<!DOCTYPE a [<!ENTITY e 'x&#13;y'><!ATTLIST a b CDATA '&e;'>]><a/>", "<a b=\"x y\"/>"),
         (b"<!DOCTYPE a [<!ATTLIST a b NMTOKENS #IMPLIED>]><a b=' x \n y '/>", "<a b=\"x y\"/>"),
         (b"<!DOCTYPE a [<!ATTLIST a b CDATA #IMPLIED>]><a b=' x \n y '/>", "<a b=\" x   y \"/>"),
     ]);

@@ -553,7 +553,7 @@ impl Subset<'_> {
         let mut out = String::new();
         let mut at = range.start;
         loop {
-            let stop = scan::value(text.as_bytes(), at, b'&');
+            let stop = scan::value_in_entity(text.as_bytes(), at, b'&');
             out.push_str(text.get(at..stop).unwrap_or(""));
             let fault = |kind| Fault::new(cursor.blame.unwrap_or(stop), kind);
             match text.as_bytes().get(stop) {

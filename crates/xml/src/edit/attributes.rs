@@ -26,6 +26,7 @@ impl Document {
         let (last, same) = self.attribute_of(owner, wanted);
         if let Some(found) = self.attributes.get_mut(same as usize).filter(|_| same != NONE) {
             *found = AttributeRecord { qname, start, len, ..*found };
+            self.value_changed(same, value);
             return Ok(self.id_of(same | ATTRIBUTE));
         }
         if self.attributes.is_empty() {
@@ -113,6 +114,7 @@ impl Document {
     }
 
     pub(crate) fn declare(&mut self, owner: u32, prefix: u32, uri: u32) {
+        self.indexes.declarations_changed();
         let (last, same) = self.declaration_of(owner, prefix);
         if let Some(found) = self.declarations.get_mut(same as usize).filter(|_| same != NONE) {
             found.uri = uri;
@@ -184,6 +186,12 @@ impl Document {
         }
     }
 
+    pub(super) fn value_changed(&mut self, attribute: u32, value: &str) {
+        if self.id_attributes.contains(&attribute) {
+            self.indexes.id_changed(value, attribute);
+        }
+    }
+
     pub(super) fn unchain(&mut self, index: u32) {
         let Some(gone) = self.attribute(index) else { return };
         self.forget_attributes(gone.owner);
@@ -199,11 +207,7 @@ impl Document {
         if let Some(own) = self.attributes.get_mut(index as usize) {
             *own = AttributeRecord { owner: NOBODY, next: NONE, ..gone };
         }
-        let value = self.slice(gone.start, gone.len);
-        if self.ids.get(value) == Some(&gone.owner) {
-            let value = value.to_owned();
-            self.ids.remove(value.as_str());
-        }
+        self.id_attributes.remove(&index);
     }
 }
 

@@ -144,11 +144,11 @@ impl Machine {
         let begin = self.spill.len();
         let mut at = start;
         loop {
-            let stop = scan::value(text.as_bytes(), at, quote);
+            let stop = self.value_end(text, at, quote);
             self.spill.push_str(text.get(at..stop).unwrap_or(""));
             at = match text.as_bytes().get(stop) {
                 None => return Err(self.short(view, "an attribute's value")),
-                Some(b'\n' | b'\t') => {
+                Some(b'\n' | b'\t' | b'\r') => {
                     self.spill.push(' ');
                     stop.wrapping_add(1)
                 }
@@ -164,6 +164,15 @@ impl Machine {
                     return Ok((Span { start: start_address, len }, stop));
                 }
             };
+        }
+    }
+
+    /// Where the value is interrupted that continues at `at`.
+    #[inline]
+    pub(super) fn value_end(&self, text: &str, at: usize, quote: u8) -> usize {
+        match self.frames.is_empty() {
+            true => scan::value(text.as_bytes(), at, quote),
+            false => scan::value_in_entity(text.as_bytes(), at, quote),
         }
     }
 
@@ -235,7 +244,7 @@ pub(crate) fn expand(
     let mut inside = vec![(name, lookup(dtd, name, growth)?)];
     while let Some((name, left)) = inside.last_mut() {
         let text = dtd.text.get(..left.end).unwrap_or("");
-        let stop = scan::value(text.as_bytes(), left.start, b'&');
+        let stop = scan::value_in_entity(text.as_bytes(), left.start, b'&');
         out.push_str(text.get(left.start..stop).unwrap_or(""));
         left.start = stop.wrapping_add(1);
         match text.as_bytes().get(stop) {

@@ -7,7 +7,6 @@ use crate::chars::{self, NAME};
 use crate::error::{Fault, XmlErrorKind};
 use crate::names::{EMPTY, Symbol, XML, XML_URI, XMLNS, XMLNS_URI, number};
 use crate::namespaces::{Mark, Use};
-use crate::scan;
 
 /// An attribute before its prefix is looked at.
 #[derive(Debug, Clone, Copy)]
@@ -212,7 +211,7 @@ impl Machine {
             None => return Err(self.short(view, "a tag")),
         };
         let start = open.wrapping_add(1);
-        let end = scan::value(bytes, start, quote);
+        let end = self.value_end(text, start, quote);
         let (value, end) = if bytes.get(end) == Some(&quote) {
             (self.span(view, start, end), end)
         } else {

@@ -2,6 +2,7 @@
 
 use super::{Machine, Span, Step, View, is_cdata, name_end, piece, skip_space};
 use crate::error::{Fault, XmlErrorKind};
+use crate::limits::XML_BYTES_CEILING;
 use crate::names::number;
 use crate::scan;
 
@@ -64,6 +65,9 @@ impl Machine {
         let len = self.spill.len().wrapping_sub(begin);
         if len == 0 {
             return Ok(None);
+        }
+        if len > XML_BYTES_CEILING as usize {
+            return Err(self.limit("bytes of a text", XML_BYTES_CEILING));
         }
         self.count_nodes(1)?;
         let span = Span { start: self.spill_address(view, begin), len: number(len) };
