@@ -6,7 +6,7 @@ use crate::document::{
 };
 use crate::dtd::{Dtd, Entity};
 use crate::entities::EntityResolver;
-use crate::error::{Fault, XmlError};
+use crate::error::{OffsetError, XmlError};
 use crate::input::Input;
 use crate::machine::quick::Take;
 use crate::machine::{Machine, Span, Step};
@@ -51,7 +51,7 @@ impl Document {
     }
 }
 
-fn read(input: &Input<'_>, options: &Options) -> Result<Document, Fault> {
+fn read(input: &Input<'_>, options: &Options) -> Result<Document, OffsetError> {
     let view = input.view();
     let mut machine = Machine::new(options.limits, input.start());
     // Each tag may have a text before it, and every second one or more makes no node.

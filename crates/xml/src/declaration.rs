@@ -1,7 +1,7 @@
 //! The XML declaration (section 2.8, production 23).
 
 use crate::decode::Encoding;
-use crate::error::{Fault, XmlError, XmlErrorKind};
+use crate::error::{OffsetError, XmlError, XmlErrorKind};
 use crate::scan::Search;
 
 /// What it says; `end` is where the document goes on.
@@ -35,7 +35,7 @@ pub(crate) fn pass(
     text: &str,
     form: Form,
     encoding: Encoding,
-    broken: Option<&Fault>,
+    broken: Option<&OffsetError>,
     whole: bool,
     search: &mut Search,
 ) -> Result<Option<usize>, XmlError> {
@@ -59,7 +59,7 @@ pub(crate) fn pass(
                     let at = head.find(name).unwrap_or(0);
                     let declared = name.to_owned();
                     let kind = XmlErrorKind::EncodingMismatch { declared, found };
-                    Err(Fault::new(at, kind).locate(text))
+                    Err(OffsetError::new(at, kind).locate(text))
                 }
             }
         }
@@ -81,7 +81,7 @@ fn begins(text: &str) -> bool {
 }
 
 /// None if `text` doesn't begin with one.
-pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Fault> {
+pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, OffsetError> {
     if !begins(text) {
         return Ok(None);
     }
@@ -89,7 +89,7 @@ pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Fa
         let encoding = text.get(USUAL_ENCODING);
         return Ok(Some(Declaration { encoding, end: USUAL.len() }));
     }
-    let bad = |at: usize, why| Fault::new(at, XmlErrorKind::BadDeclaration(why));
+    let bad = |at: usize, why| OffsetError::new(at, XmlErrorKind::BadDeclaration(why));
     let mut at = START.len();
     let mut found = Declaration::default();
     // In this order, each at most once: 0 version, 1 encoding, 2 standalone.
@@ -110,7 +110,7 @@ pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Fa
             return Ok(Some(found));
         }
         if trimmed.is_empty() {
-            return Err(Fault::new(at, XmlErrorKind::UnexpectedEnd("the XML declaration")));
+            return Err(OffsetError::new(at, XmlErrorKind::UnexpectedEnd("the XML declaration")));
         }
         if space == 0 {
             return Err(bad(at, "a space is missing"));

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::declaration::{self, Form};
-use crate::error::{Fault, XmlError, XmlErrorKind};
+use crate::error::{OffsetError, XmlError, XmlErrorKind};
 use crate::scan::Search;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) fn sniff(
     let (encoding, mark) = match head {
         [0x00, 0x00, 0xFE, 0xFF, ..] | [0xFF, 0xFE, 0x00, 0x00, ..] => {
             let kind = XmlErrorKind::UnsupportedEncoding("UTF-32".to_owned());
-            return Err(Fault::new(0, kind).locate(""));
+            return Err(OffsetError::new(0, kind).locate(""));
         }
         [0xEF, 0xBB, 0xBF, ..] => (Encoding::Utf8, 3),
         [0xFE, 0xFF, ..] => (BIG, 2),
@@ -86,12 +86,12 @@ fn declared(declaration: &[u8]) -> Result<Encoding, XmlError> {
         "UTF-16" | "UTF-16BE" | "UTF-16LE" => {
             let found = "those of an encoding in which ASCII is one byte each";
             let kind = XmlErrorKind::EncodingMismatch { declared: name.to_owned(), found };
-            Err(Fault::new(0, kind).locate(""))
+            Err(OffsetError::new(0, kind).locate(""))
         }
         _ => {
             let at = head.find(name).unwrap_or(0);
             let kind = XmlErrorKind::UnsupportedEncoding(name.to_owned());
-            Err(Fault::new(at, kind).locate(head))
+            Err(OffsetError::new(at, kind).locate(head))
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::edit::Crowds;
+use crate::edit::ChainIndexes;
 use crate::index::Indexes;
 use crate::names::{EMPTY, NameId, Names, Symbol, number};
 use crate::node::{Kind, Node};
@@ -117,7 +117,7 @@ pub struct Document {
     pub(crate) id_attributes: HashSet<u32>,
     /// System identifiers of unparsed entities, by name.
     pub(crate) unparsed: HashMap<Box<str>, Box<str>>,
-    pub(crate) crowds: Option<Box<Crowds>>,
+    pub(crate) chains: Option<Box<ChainIndexes>>,
     pub(crate) base: Option<Box<str>>,
     pub(crate) indexes: Indexes,
 }
@@ -151,7 +151,7 @@ impl Clone for Document {
             links: self.links.clone(),
             id_attributes: self.id_attributes.clone(),
             unparsed: self.unparsed.clone(),
-            crowds: None,
+            chains: None,
             base: self.base.clone(),
             indexes: Indexes::default(),
         }
@@ -190,7 +190,7 @@ impl Document {
             links: None,
             id_attributes: HashSet::new(),
             unparsed: HashMap::new(),
-            crowds: None,
+            chains: None,
             base: None,
             indexes: Indexes::default(),
         }
@@ -278,7 +278,7 @@ impl Document {
             + self.indexes.heap_bytes()
             + self.unparsed.iter().map(|(name, uri)| name.len() + uri.len()).sum::<usize>()
             + self.unparsed.capacity() * size_of::<(Box<str>, Box<str>)>()
-            + self.crowds.as_ref().map_or(0, |crowds| crowds.heap_bytes())
+            + self.chains.as_ref().map_or(0, |chains| chains.heap_bytes())
             + self.links.as_ref().map_or(0, held)
             + self.names.heap_bytes()
             + self.base.as_ref().map_or(0, |base| base.len())

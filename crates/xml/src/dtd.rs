@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::entities::EntityResolver;
-use crate::error::Fault;
+use crate::error::OffsetError;
 use crate::options::{Doctype, Options};
 
 /// An entity that content or an attribute's value may name.
@@ -44,7 +44,7 @@ pub(crate) struct Dtd {
     /// Where the declaration stands in the source; none if it wasn't read.
     pub(crate) range: Option<Range<usize>>,
     /// What is wrong with it, told when reading gets there.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<OffsetError>,
     pub(crate) text: String,
     /// Where the texts come from: (start in `text`, place in the source), ascending.
     pub(crate) origins: Vec<(usize, usize)>,
@@ -60,9 +60,9 @@ pub(crate) fn find(
     start: usize,
     options: &Options,
     resolver: Option<&dyn EntityResolver>,
-    broken: Option<&Fault>,
+    broken: Option<&OffsetError>,
 ) -> Dtd {
-    if options.doctype == Doctype::Refuse {
+    if options.doctype == Doctype::Reject {
         return Dtd::default();
     }
     place(text, start).map(|at| read(text, at, options, resolver, broken)).unwrap_or_default()
@@ -74,10 +74,10 @@ pub(crate) fn read(
     at: usize,
     options: &Options,
     resolver: Option<&dyn EntityResolver>,
-    broken: Option<&Fault>,
+    broken: Option<&OffsetError>,
 ) -> Dtd {
     let mut dtd = Dtd::default();
-    if options.doctype == Doctype::ReadInternal
+    if options.doctype == Doctype::Read
         && let Err(fault) = subset::read(text, at, (options, resolver), broken, &mut dtd)
     {
         dtd.fault = Some(fault);

@@ -2,7 +2,7 @@
 //! and changes nothing.
 
 mod attributes;
-mod crowds;
+mod chains;
 
 use crate::chars;
 use crate::document::{
@@ -13,7 +13,7 @@ use crate::limits::XML_BYTES_CEILING;
 use crate::names::{EMPTY, XML_NAMESPACE, XMLNS_NAMESPACE, number};
 use crate::node::Kind;
 
-pub(crate) use crowds::Crowds;
+pub(crate) use chains::ChainIndexes;
 
 /// A name for an element or attribute that is made: the prefix is a wish, which the writer replaces when
 /// it is taken. Empty strings stand for no prefix and no namespace.
@@ -50,7 +50,7 @@ impl<'n> QNameRef<'n> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     #[error("the node belongs to another document, or was removed")]
-    StrangeNode,
+    UnknownNode,
     #[error("this can't be done with a node of kind {0:?}")]
     WrongKind(Kind),
     #[error("a node can't be put inside itself")]
@@ -92,7 +92,7 @@ impl Document {
 
     /// # Errors
     /// [`EditError::BadName`]; [`EditError::BadText`], also for `?>` in `data` and white space before it.
-    pub fn create_pi(&mut self, target: &str, data: &str) -> Edit<NodeId> {
+    pub fn create_processing_instruction(&mut self, target: &str, data: &str) -> Edit<NodeId> {
         check_instruction(target, data)?;
         let (start, len) = self.keep(data)?;
         let local = self.names.symbol(target);
@@ -106,7 +106,7 @@ impl Document {
     /// Makes `child` the last child of `parent`, wherever it stood before.
     ///
     /// # Errors
-    /// [`EditError::Cycle`], [`EditError::WrongKind`] of either, [`EditError::StrangeNode`].
+    /// [`EditError::Cycle`], [`EditError::WrongKind`] of either, [`EditError::UnknownNode`].
     pub fn append(&mut self, parent: NodeId, child: NodeId) -> Edit {
         let parent = self.holder(parent)?;
         let child = self.movable(child, parent)?;
@@ -139,7 +139,7 @@ impl Document {
     /// Takes a node out of its place, with all below it; an attribute is removed for good.
     ///
     /// # Errors
-    /// [`EditError::WrongKind`] of the root, [`EditError::StrangeNode`].
+    /// [`EditError::WrongKind`] of the root, [`EditError::UnknownNode`].
     pub fn detach(&mut self, node: NodeId) -> Edit {
         let index = self.index_of(node)?;
         if index & ATTRIBUTE != 0 {
@@ -209,7 +209,7 @@ impl Document {
     /// Sets the text of a text, comment, processing instruction or attribute.
     ///
     /// # Errors
-    /// [`EditError::BadText`], [`EditError::WrongKind`], [`EditError::StrangeNode`].
+    /// [`EditError::BadText`], [`EditError::WrongKind`], [`EditError::UnknownNode`].
     pub fn set_text(&mut self, node: NodeId, text: &str) -> Edit {
         let index = self.index_of(node)?;
         let kind = self.kind_of(index);
@@ -245,7 +245,7 @@ impl Document {
     }
 
     fn index_of(&self, id: NodeId) -> Edit<u32> {
-        self.node(id).map(crate::Node::index).ok_or(EditError::StrangeNode)
+        self.node(id).map(crate::Node::index).ok_or(EditError::UnknownNode)
     }
 
     fn kind_of(&self, index: u32) -> Kind {

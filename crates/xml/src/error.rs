@@ -163,7 +163,7 @@ pub enum XmlErrorKind {
     #[error("these bytes aren't {0}")]
     Malformed(&'static str),
     #[error("document type declarations are refused here; remove `<!DOCTYPE`")]
-    DoctypeRefused,
+    DoctypeRejected,
     #[error("the document type declaration stands once, before the root element")]
     DoctypeMisplaced,
     #[error("the declaration in the document type is malformed: {0}")]
@@ -188,12 +188,12 @@ pub enum XmlErrorKind {
 
 /// An error on its way out: where in the text, and what.
 #[derive(Debug, Clone)]
-pub(crate) struct Fault {
+pub(crate) struct OffsetError {
     pub(crate) at: usize,
     pub(crate) kind: Box<XmlErrorKind>,
 }
 
-impl Fault {
+impl OffsetError {
     pub(crate) fn new(at: usize, kind: XmlErrorKind) -> Self {
         Self { at, kind: Box::new(kind) }
     }

@@ -12,7 +12,7 @@ mod tests;
 mod whole;
 
 pub use document::DocumentFeed;
-pub use events::{EventFeed, Pulled};
+pub use events::{EventFeed, FeedEvent};
 
 use crate::dtd::{self, Dtd};
 use crate::error::XmlError;
@@ -50,7 +50,7 @@ impl Source {
         Self {
             intake: Intake::new(most),
             dtd: Dtd::default(),
-            whole: Whole::new(options.doctype == Doctype::ReadInternal),
+            whole: Whole::new(options.doctype == Doctype::Read),
             options: options.clone(),
             is_complete: false,
             #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::declaration::{self, Form};
 use crate::decode::{self, Decoder, Encoding, Sniffed};
 use crate::dtd::{self, Dtd};
 use crate::entities::EntityResolver;
-use crate::error::{Fault, XmlError, XmlErrorKind};
+use crate::error::{OffsetError, XmlError, XmlErrorKind};
 use crate::limits::XML_BYTES_CEILING;
 use crate::machine::View;
 use crate::options::{Limits, Options};
@@ -23,7 +23,7 @@ pub struct Input<'b> {
     text: Cow<'b, str>,
     start: usize,
     dtd: Dtd,
-    broken: Option<Fault>,
+    broken: Option<OffsetError>,
     pub(crate) limits: Limits,
 }
 
@@ -96,8 +96,8 @@ impl<'b> Input<'b> {
 }
 
 /// It is told of the document as a whole, at its beginning.
-pub(crate) fn too_large(most: u32) -> Fault {
-    Fault::new(0, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, limit: most })
+pub(crate) fn too_large(most: u32) -> OffsetError {
+    OffsetError::new(0, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, limit: most })
 }
 
 /// The text of an external entity, and where it begins after its text declaration (section 4.3.1).
@@ -112,7 +112,7 @@ pub(crate) fn entity(bytes: &[u8]) -> Result<(String, usize), XmlError> {
 }
 
 /// The text, and what cut it short.
-fn decoded(bytes: &[u8]) -> Result<(Encoding, Cow<'_, str>, Option<Fault>), XmlError> {
+fn decoded(bytes: &[u8]) -> Result<(Encoding, Cow<'_, str>, Option<OffsetError>), XmlError> {
     let sniffed = decode::sniff(bytes, true, &mut Search::default())?;
     let Sniffed { encoding, mark } =
         sniffed.unwrap_or(Sniffed { encoding: Encoding::Utf8, mark: 0 });
@@ -127,16 +127,16 @@ fn decoded(bytes: &[u8]) -> Result<(Encoding, Cow<'_, str>, Option<Fault>), XmlE
     let mut decoder = Decoder::new(encoding);
     let pushed = decoder.push(bytes, &mut text);
     let fault = (pushed.is_err() || !decoder.is_between())
-        .then(|| Fault::new(text.len(), decoder.malformed()));
+        .then(|| OffsetError::new(text.len(), decoder.malformed()));
     Ok((encoding, Cow::Owned(text), fault))
 }
 
 /// The first character from `from` on that XML doesn't have.
-pub(crate) fn illegal(text: &str, from: usize) -> Option<Fault> {
+pub(crate) fn illegal(text: &str, from: usize) -> Option<OffsetError> {
     let fresh = text.get(from..)?;
     let offset = chars::first_illegal(fresh)?;
     let c = fresh.get(offset..).and_then(|rest| rest.chars().next()).map_or(0, u32::from);
-    Some(Fault::new(from.saturating_add(offset), XmlErrorKind::IllegalCharacter(c)))
+    Some(OffsetError::new(from.saturating_add(offset), XmlErrorKind::IllegalCharacter(c)))
 }
 
 fn truncated(text: Cow<'_, str>, at: usize) -> Cow<'_, str> {

@@ -6,7 +6,7 @@
 //! still come are taken in pieces by [`DocumentFeed`] and [`reader::EventFeed`], with the same answers.
 //!
 //! It is strict: what isn't well-formed is refused, never repaired. A document type declaration is refused
-//! unless [`Doctype::ReadInternal`] asks for the internal subset. It doesn't validate.
+//! unless [`Doctype::Read`] asks for the internal subset. It doesn't validate.
 //!
 //! ```
 //! let document = penstock_xml::Document::parse(b"<order><symbol>IBM</symbol></order>")?;
@@ -32,6 +32,7 @@ mod edit;
 mod entities;
 mod error;
 mod feed;
+mod filter;
 mod index;
 mod input;
 pub mod limits;
@@ -42,11 +43,10 @@ mod node;
 mod options;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
+mod prune;
 pub mod reader;
 mod scan;
 mod sink;
-mod sought;
-mod without;
 mod writer;
 
 pub use chars::{is_ncname, is_text};
@@ -56,11 +56,13 @@ pub use edit::{EditError, QNameRef};
 pub use entities::{EntityResolver, EntityText, ExternalEntity};
 pub use error::{Position, PositionIndex, XmlError, XmlErrorKind};
 pub use feed::DocumentFeed;
+pub use filter::{FilteredChildren, FilteredDescendants, NodeFilter};
 pub use index::NamespacesInScope;
 pub use input::Input;
 pub use names::{NameId, XML_NAMESPACE, XMLNS_NAMESPACE};
 pub use node::{Ancestors, Attributes, Children, Descendants, Kind, Node};
 pub use options::{Doctype, Limits, Options};
-pub use sink::{Builder, Sink, send};
-pub use sought::{Sought, SoughtChildren, SoughtDescendants};
-pub use writer::{DoctypeIds, Encoding, Stamp, StampBuilder, WriteError, Writer, WriterOptions};
+pub use sink::{Builder, Sink, copy_subtree};
+pub use writer::{
+    DoctypeIds, Encoding, PreparedMarkup, PreparedMarkupBuilder, WriteError, Writer, WriterOptions,
+};

@@ -12,7 +12,7 @@ mod text;
 
 use crate::chars::{self, NAME, SPACE};
 use crate::dtd::Dtd;
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 use crate::names::{Symbol, number};
 use crate::namespaces::{Mark, Namespaces};
 use crate::options::Limits;
@@ -23,7 +23,7 @@ pub(crate) struct View<'i> {
     pub(crate) source: &'i str,
     pub(crate) dtd: &'i Dtd,
     /// The source ends early, because of this.
-    pub(crate) broken: Option<&'i Fault>,
+    pub(crate) broken: Option<&'i OffsetError>,
     /// Up to here the source is made of whole pieces; what follows may still go on.
     pub(crate) whole: usize,
     /// The address of the DTD's texts, behind all of the source.
@@ -170,7 +170,7 @@ impl Machine {
 
     /// The next piece.
     #[inline]
-    pub(crate) fn step(&mut self, view: View<'_>) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         let mut step = None;
         if self.is_quick() {
             self.quick(view, &mut step);
@@ -183,7 +183,7 @@ impl Machine {
 
     /// The next piece, which isn't a quick one.
     #[inline]
-    pub(crate) fn careful_step(&mut self, view: View<'_>) -> Result<Step, Fault> {
+    pub(crate) fn careful_step(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         if self.pending_end {
             self.pending_end = false;
             return Ok(self.close());
@@ -201,7 +201,7 @@ impl Machine {
     }
 
     #[inline(never)]
-    fn careful(&mut self, view: View<'_>) -> Result<Step, Fault> {
+    fn careful(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         loop {
             if self.pos >= view.whole && self.frames.is_empty() {
                 return Ok(Step::Wait);
@@ -231,7 +231,7 @@ impl Machine {
     }
 
     /// Before and after the root element.
-    fn outside(&mut self, view: View<'_>) -> Result<Step, Fault> {
+    fn outside(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         let text = view.source;
         let bytes = text.as_bytes();
         loop {
@@ -258,7 +258,7 @@ impl Machine {
         }
     }
 
-    fn finish(&mut self, view: View<'_>) -> Result<Step, Fault> {
+    fn finish(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         if let Some(broken) = view.broken {
             return Err(broken.clone());
         }
@@ -268,7 +268,7 @@ impl Machine {
         }
     }
 
-    fn pass_doctype(&mut self, view: View<'_>, rest: &[u8]) -> Result<(), Fault> {
+    fn pass_doctype(&mut self, view: View<'_>, rest: &[u8]) -> Result<(), OffsetError> {
         const START: &[u8] = b"<!DOCTYPE";
         if !rest.starts_with(START) {
             if rest.len() < START.len() && START.starts_with(rest) {
@@ -287,14 +287,14 @@ impl Machine {
             return Err(fault.clone());
         }
         let Some(range) = &view.dtd.range else {
-            return Err(self.fault(self.pos, XmlErrorKind::DoctypeRefused));
+            return Err(self.fault(self.pos, XmlErrorKind::DoctypeRejected));
         };
         self.doctype_passed = true;
         self.pos = range.end;
         Ok(())
     }
 
-    fn unclosed(&self, view: View<'_>) -> Fault {
+    fn unclosed(&self, view: View<'_>) -> OffsetError {
         if let Some(broken) = view.broken {
             return broken.clone();
         }
@@ -338,7 +338,7 @@ impl Machine {
     }
 
     #[inline]
-    fn count_nodes(&mut self, more: usize) -> Result<(), Fault> {
+    fn count_nodes(&mut self, more: usize) -> Result<(), OffsetError> {
         self.nodes = self.nodes.saturating_add(number(more));
         if self.nodes > self.limits.nodes {
             return Err(self.limit("nodes", self.limits.nodes));
@@ -346,20 +346,20 @@ impl Machine {
         Ok(())
     }
 
-    fn limit(&self, what: &'static str, limit: u32) -> Fault {
+    fn limit(&self, what: &'static str, limit: u32) -> OffsetError {
         self.fault(self.pos, XmlErrorKind::Limit { what, limit })
     }
 
     /// An error at `at` of the current text, or at the reference that led there.
     #[cold]
-    fn fault(&self, at: usize, kind: XmlErrorKind) -> Fault {
+    fn fault(&self, at: usize, kind: XmlErrorKind) -> OffsetError {
         let at = if self.frames.is_empty() { at } else { self.reference_at };
-        Fault::new(at, kind)
+        OffsetError::new(at, kind)
     }
 
     /// The text ends inside `what`.
     #[cold]
-    fn short(&self, view: View<'_>, what: &'static str) -> Fault {
+    fn short(&self, view: View<'_>, what: &'static str) -> OffsetError {
         if let Some(frame) = self.frames.last() {
             return self.fault(self.pos, XmlErrorKind::EntityUnbalanced(frame.name.clone()));
         }
@@ -370,7 +370,7 @@ impl Machine {
     }
 
     #[cold]
-    fn expected(&self, expected: &'static str, text: &str, at: usize) -> Fault {
+    fn expected(&self, expected: &'static str, text: &str, at: usize) -> OffsetError {
         let found = match text.get(at..).and_then(|rest| rest.chars().next()) {
             Some(found) => format!("`{}`", found.escape_debug()),
             None => "the end".to_owned(),

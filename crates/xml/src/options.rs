@@ -16,10 +16,10 @@ pub struct Options {
 pub enum Doctype {
     /// The document is refused.
     #[default]
-    Refuse,
+    Reject,
     /// The internal subset is read: entities, default attributes, attribute types. An external subset is
     /// passed over; a reference to an external entity is an error.
-    ReadInternal,
+    Read,
 }
 
 /// Where reading stops; each is refused when exceeded.

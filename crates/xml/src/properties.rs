@@ -1,7 +1,7 @@
 //! What must hold for every input; the fuzz targets call these.
 
 use crate::input::BYTES_OF_A_DOCUMENT;
-use crate::reader::{Event, EventFeed, Pulled, Reader};
+use crate::reader::{Event, EventFeed, FeedEvent, Reader};
 use crate::{
     Builder, Doctype, Document, DocumentFeed, Input, Limits, Node, Options, QNameRef, Sink,
     WriterOptions, XmlError, XmlErrorKind,
@@ -9,7 +9,7 @@ use crate::{
 
 fn options() -> Options {
     let limits = Limits { depth: 256, entity_bytes: 10_000, ..Limits::default() };
-    Options { limits, doctype: Doctype::ReadInternal, base_uri: None }
+    Options { limits, doctype: Doctype::Read, base_uri: None }
 }
 
 /// Events and tree tell the same document or the same error.
@@ -52,7 +52,7 @@ pub fn roundtrip(data: &[u8]) {
 pub fn feed(data: &[u8]) {
     feed_with(data, &options());
     if memchr::memmem::find(data, b"DOCTYPE").is_some() {
-        feed_with(data, &Options { doctype: Doctype::Refuse, ..options() });
+        feed_with(data, &Options { doctype: Doctype::Reject, ..options() });
     }
 }
 
@@ -152,9 +152,9 @@ fn fed_events(pieces: &[&[u8]], options: &Options) -> (Vec<String>, Result<(), X
         }
         loop {
             match feed.next_event() {
-                Ok(Pulled::Event(event)) => events.push(told(&event)),
-                Ok(Pulled::Hungry) => break,
-                Ok(Pulled::End) => return (events, Ok(())),
+                Ok(FeedEvent::Event(event)) => events.push(told(&event)),
+                Ok(FeedEvent::NeedInput) => break,
+                Ok(FeedEvent::End) => return (events, Ok(())),
                 Err(error) => return (events, Err(error)),
             }
         }

@@ -1,6 +1,6 @@
 //! Reading without a tree: events, pulled one by one, of the whole bytes or of bytes that come in pieces.
 
-pub use crate::feed::{EventFeed, Pulled};
+pub use crate::feed::{EventFeed, FeedEvent};
 
 use crate::error::XmlError;
 use crate::input::Input;

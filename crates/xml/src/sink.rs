@@ -1,5 +1,5 @@
 //! The push side: one trait for what takes a document piece by piece, the [`Builder`] that makes a tree of
-//! it, and [`send`], which pushes a tree into any of them.
+//! it, and [`copy_subtree`], which pushes a tree into any of them.
 
 use crate::build::Tree;
 use crate::document::{COMMENT, Document, ELEMENT, Instruction, NONE, PI, TEXT, VALUE_SHIFT};
@@ -40,15 +40,15 @@ pub trait Sink {
     fn end_element(&mut self) -> Result<(), Self::Error>;
 }
 
-/// Pushes a copy of `node` with all below it; of the root, its children. `scope`: the namespaces in scope
-/// at `node` are declared on its copy, so that prefixes in values keep their meaning.
+/// Pushes a copy of `node` and everything below it into `sink`; of the root, its children. The copy
+/// declares all namespaces in scope at `node`, so that prefixes in values keep their meaning.
 ///
 /// # Errors
 /// Those of the sink.
-pub fn send<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S::Error> {
+pub fn copy_subtree<S: Sink>(node: Node<'_>, sink: &mut S) -> Result<(), S::Error> {
     let mut at = node;
     loop {
-        enter(at, scope && at == node, sink)?;
+        enter(at, at == node, sink)?;
         if let Some(child) = at.first_child() {
             at = child;
             continue;
@@ -72,7 +72,7 @@ pub fn send<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S:
     }
 }
 
-fn enter<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S::Error> {
+fn enter<S: Sink>(node: Node<'_>, is_top: bool, sink: &mut S) -> Result<(), S::Error> {
     match node.kind() {
         Kind::Root | Kind::Namespace => Ok(()),
         Kind::Text => sink.text(node.text()),
@@ -81,7 +81,7 @@ fn enter<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S::Er
         Kind::Attribute => sink.attribute(node.qname_ref(), node.text()),
         Kind::Element => {
             sink.start_element(node.qname_ref())?;
-            if scope {
+            if is_top {
                 for (prefix, uri) in node.namespaces_in_scope().filter(|(p, _)| *p != "xml") {
                     sink.namespace(prefix, uri)?;
                 }
@@ -227,23 +227,23 @@ impl Document {
             Kind::Element | Kind::Text | Kind::Comment | Kind::ProcessingInstruction => {}
         }
         let mut importer = Importer { document: self, open: Vec::new(), top: None };
-        send(source, true, &mut importer)?;
-        importer.top.ok_or(EditError::StrangeNode)
+        copy_subtree(source, &mut importer)?;
+        importer.top.ok_or(EditError::UnknownNode)
     }
 
     /// Copies a node of this document, as [`Document::import`] does.
     ///
     /// # Errors
-    /// As [`Document::import`]; [`EditError::StrangeNode`].
+    /// As [`Document::import`]; [`EditError::UnknownNode`].
     pub fn duplicate(&mut self, node: crate::NodeId) -> Result<crate::NodeId, EditError> {
         let mut builder = Builder::new();
-        let source = self.node(node).ok_or(EditError::StrangeNode)?;
+        let source = self.node(node).ok_or(EditError::UnknownNode)?;
         if matches!(source.kind(), Kind::Root | Kind::Attribute) {
             return Err(EditError::WrongKind(source.kind()));
         }
-        send(source, true, &mut builder)?;
+        copy_subtree(source, &mut builder)?;
         let copy = builder.finish();
-        self.import(copy.root().first_child().ok_or(EditError::StrangeNode)?)
+        self.import(copy.root().first_child().ok_or(EditError::UnknownNode)?)
     }
 }
 
@@ -263,7 +263,7 @@ impl Importer<'_> {
     }
 
     fn element(&self) -> Result<crate::NodeId, EditError> {
-        self.open.last().copied().ok_or(EditError::StrangeNode)
+        self.open.last().copied().ok_or(EditError::UnknownNode)
     }
 }
 
@@ -298,12 +298,12 @@ impl Sink for Importer<'_> {
     }
 
     fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), EditError> {
-        let id = self.document.create_pi(target, data)?;
+        let id = self.document.create_processing_instruction(target, data)?;
         self.add(id)
     }
 
     fn end_element(&mut self) -> Result<(), EditError> {
-        self.open.pop().map(drop).ok_or(EditError::StrangeNode)
+        self.open.pop().map(drop).ok_or(EditError::UnknownNode)
     }
 }
 

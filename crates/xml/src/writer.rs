@@ -5,18 +5,18 @@ mod encoding;
 mod escape;
 mod options;
 mod pieces;
+mod prepared;
 mod scope;
-mod stamp;
 
 use crate::chars;
 use crate::edit::QNameRef;
 use crate::node::Node;
-use crate::sink::{Sink, send};
+use crate::sink::{Sink, copy_subtree};
 pub use encoding::Encoding;
 use escape::Place;
 pub use options::{DoctypeIds, WriteError, WriterOptions};
+pub use prepared::{PreparedMarkup, PreparedMarkupBuilder};
 use scope::Scope;
-pub use stamp::{Stamp, StampBuilder};
 
 /// Room for the first bytes.
 const OUT_BYTES: usize = 1_024;
@@ -102,7 +102,7 @@ impl Writer {
     /// # Errors
     /// What the encoding can't say; names and text of a tree are good already.
     pub fn tree(&mut self, node: Node<'_>) -> Result<(), WriteError> {
-        send(node, true, self)
+        copy_subtree(node, self)
     }
 
     /// Starts an element that is named as `node` is: of a document, so that its name needs no check.

@@ -43,7 +43,7 @@ fn elements_are_checked() {
         ("<a/ >", "1:4 `>`"), ("<a/b>", "1:4 `>`"), ("<a<b/>", "1:3 a space"), ("<a><</a>", "1:5 a name"),
         ("<a>\n<b>\n</a>", "3:1 doesn't close"), ("<é>\né</x>", "2:2 doesn't close"), ("<a>\r\n\r</b>", "3:1 doesn't close"),
         ("<a$/>", "1:3 a space"), ("<a=/>", "1:3 a space"), ("<>", "1:2 a name"), ("<a>&lt</a>", "1:4 ends in `;`"),
-    ], Doctype::Refuse);
+    ], Doctype::Reject);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn attributes_are_checked() {
         ("<a ='1'/>", "1:4 a name"), ("<a b=='1'/>", "1:6 quoted"), ("<a b='1' /", "1:11 ends inside"), ("<a b='1' c/>", "1:11 `=`"),
         ("<a 1='1'/>", "1:4 isn't a name"), ("<a b:='1'/>", "1:4 isn't a name"), ("<a :b='1'/>", "1:4 isn't a name"),
         ("<a></a b='1'>", "1:8 `>`"), ("<a b='\u{1}'/>", "1:7 U+0001"), ("<a b='\u{FFFE}'/>", "1:7 U+FFFE"),
-    ], Doctype::Refuse);
+    ], Doctype::Reject);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn namespaces_are_checked() {
         ("<a xmlns='http://www.w3.org/XML/1998/namespace'/>", "1:4 fixed"), ("<a xmlns='http://www.w3.org/2000/xmlns/'/>", "1:4 fixed"),
         ("<xmlns:a/>", "1:2 fixed"), ("<a:b:c xmlns:a='u'/>", "1:2 isn't a name"), ("<:a/>", "1:2 isn't a name"), ("<a:/>", "1:2 isn't a name"),
         ("<a xmlns:='u'/>", "1:4 isn't a name"), ("<a:1 xmlns:a='u'/>", "1:2 isn't a name"), ("<a><?p:q?></a>", "1:6 isn't a name"),
-    ], Doctype::Refuse);
+    ], Doctype::Reject);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn text_and_references_are_checked() {
         ("<a>&LT;</a>", "1:4 isn't declared"), ("<a>&p:q;</a>", "1:4 reference"), ("<a>&#65</a>", "1:4 reference"), ("<a>&am", "1:7 ends inside"),
         ("<a>\u{0}</a>", "1:4 U+0000"), ("<a>x\u{B}</a>", "1:5 U+000B"), ("<a>\u{FFFF}</a>", "1:4 U+FFFF"), ("<a>\u{1F}", "1:4 U+001F"),
         ("<a/>\u{1}", "1:5 U+0001"), ("<a><!--\u{1}--></a>", "1:8 U+0001"), ("<a b='\n\u{1}'/>", "2:1 U+0001"), ("<\u{1}/>", "1:2 U+0001"),
-    ], Doctype::Refuse);
+    ], Doctype::Reject);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn sections_comments_and_instructions_are_checked() {
         ("<??><a/>", "1:3 a name"), ("<? p?><a/>", "1:3 a name"), ("<?p", "1:4 ends inside"), ("<?p q", "1:6 ends inside"), ("<?p>q?><a/>", "1:4 a space"),
         ("<?1?><a/>", "1:3 isn't a name"), ("<?p/?><a/>", "1:4 a space"), (" <?xml version='1.0'?><a/>", "1:2 very beginning"), ("<a><?xml version='1.0'?></a>", "1:4 very beginning"),
         ("<?XML version='1.0'?><a/>", "1:3 reserved"), ("<a><?Xml?></a>", "1:6 reserved"), ("<!--x--><?xml version='1.0'?><a/>", "1:9 very beginning"),
-    ], Doctype::Refuse);
+    ], Doctype::Reject);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn declarations_are_checked() {
         ("<?xml version='1.0' encoding='EBCDIC'?><a/>", "1:31 isn't supported"), ("<?xml version='1.0' encoding='UTF-16'?><a/>", "1:1 the bytes are"),
         ("<!DOCTYPE a><a/>", "1:1 refused here"), ("<!--c-->\n<!DOCTYPE a []><a/>", "2:1 refused here"), ("<a/><!DOCTYPE a>", "1:5 stands once"), ("<!doctype a><a/>", "1:1 expected"),
         ("<a><!DOCTYPE a></a>", "1:4 expected"), ("<!DOC", "1:6 ends inside"), ("\u{FEFF}<a/>", "ok"), ("\u{FEFF}\u{FEFF}<a/>", "1:1 outside"),
-    ], Doctype::Refuse);
+    ], Doctype::Reject);
 }
 
 #[test]
@@ -154,13 +154,13 @@ fn document_types_are_checked() {
         ("<!DOCTYPE a [<!ATTLIST a b>]><a/>", "1:27 space"), ("<!DOCTYPE a [<!ATTLIST a b CDATA>]><a/>", "1:33 space"), ("<!DOCTYPE a [<!ATTLIST a b CDATA '<'>]><a/>", "1:35 `<` isn't allowed"), ("<!DOCTYPE a [<!ATTLIST a b FOO 'x'>]><a/>", "1:28 type"),
         ("<!DOCTYPE a [<![INCLUDE[ ]]>]><a/>", "1:14 expected"), ("<!DOCTYPE a [x]><a/>", "1:14 expected"), ("<!DOCTYPE a PUBLIC 'p'><a/>", "1:23 space"), ("<!DOCTYPE a SYSTEM><a/>", "1:19 space"), ("<!DOCTYPE a PUBLIC '{' 's'><a/>", "1:23 public"),
         ("<!DOCTYPE a [<!-- -- -->]><a/>", "1:21 `--`"), ("<!DOCTYPE a [<?xml v?>]><a/>", "1:19 reserved"), ("<!DOCTYPE a []x><a/>", "1:15 `>`"), ("<!DOCTYPE a []><a/><!DOCTYPE a>", "1:20 stands once"),
-    ], Doctype::ReadInternal);
+    ], Doctype::Read);
 }
 
 /// What the document comes out as, written again without a declaration.
 #[track_caller]
 fn reads_as(cases: &[(&[u8], &str)]) {
-    let options = Options { doctype: Doctype::ReadInternal, ..Options::default() };
+    let options = Options { doctype: Doctype::Read, ..Options::default() };
     for (document, expected) in cases {
         let shown = String::from_utf8_lossy(document);
         let parsed =
@@ -271,7 +271,7 @@ fn hostile_documents_meet_a_limit() {
         (format!("<!DOCTYPE a [{}]><a/>", "<!ENTITY e 'x'>".repeat(10_000)), "declarations"),
         (format!("<!DOCTYPE a [<!ELEMENT a {}]><a/>", "(".repeat(1_000_000)), "groups inside one another"),
     ];
-    let options = Options { doctype: Doctype::ReadInternal, ..Options::default() };
+    let options = Options { doctype: Doctype::Read, ..Options::default() };
     for (document, what) in cases {
         let error = Document::parse_with(document.as_bytes(), &options).expect_err(what);
         assert!(

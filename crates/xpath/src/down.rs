@@ -3,7 +3,7 @@
 //! One step, or two of which the first is `//`, look at each node once and for all; outer elements of which there
 //! is one are passed through.
 
-use xml::{Node, Sought};
+use xml::{Node, NodeFilter};
 
 use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
@@ -50,9 +50,9 @@ impl<'d> Run<'_, 'd> {
             }
             let document = start.document();
             let Some(name) = name.id(document) else { return Ok(None) };
-            let mut children = start.sought_children(Sought::name(document, name));
+            let mut children = start.filtered_children(NodeFilter::name(document, name));
             let (first, second) = (children.next(), children.next());
-            self.spend(children.looked().saturating_add(1))?;
+            self.spend(children.take_visited().saturating_add(1))?;
             match (first, second) {
                 (None, _) => return Ok(None),
                 (Some(only), None) => start = only,
@@ -127,9 +127,9 @@ impl<'d> Run<'_, 'd> {
         let below = Below::new(test, start.document());
         let is_plain = step.predicates.iter().all(Predicate::is_plain);
         let mut parents = Parents::default();
-        let mut all = start.sought_descendants(below.sought);
+        let mut all = start.filtered_descendants(below.sought);
         while let Some(node) = all.next() {
-            self.spend(all.looked())?;
+            self.spend(all.take_visited())?;
             if !below.passes(node) {
                 continue;
             }
@@ -145,7 +145,7 @@ impl<'d> Run<'_, 'd> {
                 return Ok(false);
             }
         }
-        self.spend(all.looked())?;
+        self.spend(all.take_visited())?;
         Ok(true)
     }
 
@@ -206,21 +206,21 @@ impl<'d> Run<'_, 'd> {
         start: Node<'d>,
         mut visit: impl FnMut(Node<'d>) -> bool,
     ) -> Outcome<bool> {
-        let mut all = start.sought_children(below.sought);
+        let mut all = start.filtered_children(below.sought);
         let mut passing = all.by_ref().filter(|node| below.passes(*node));
         if let Some(wanted) = step.exactly {
             let node = passing.nth(wanted.saturating_sub(1) as usize);
-            self.spend(all.looked().saturating_add(1))?;
+            self.spend(all.take_visited().saturating_add(1))?;
             return Ok(node.is_none_or(visit));
         }
         if step.predicates.is_empty() {
             let wants = passing.all(visit);
-            self.spend(all.looked().saturating_add(1))?;
+            self.spend(all.take_visited().saturating_add(1))?;
             return Ok(wants);
         }
         let mut counts = Counts::default();
         while let Some(node) = all.next() {
-            self.spend(all.looked())?;
+            self.spend(all.take_visited())?;
             if step.is_spent(&counts) {
                 return Ok(true);
             }
@@ -228,7 +228,7 @@ impl<'d> Run<'_, 'd> {
                 return Ok(false);
             }
         }
-        self.spend(all.looked().saturating_add(1))?;
+        self.spend(all.take_visited().saturating_add(1))?;
         Ok(true)
     }
 

@@ -1,9 +1,9 @@
 //! A place in the text of declarations, and the small steps that all of them are made of.
 
 use crate::chars::{self, NAME, SPACE};
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 
-pub(super) type Read<T = ()> = Result<T, Fault>;
+pub(super) type Read<T = ()> = Result<T, OffsetError>;
 
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<'t> {
@@ -15,7 +15,7 @@ pub(super) struct Cursor<'t> {
     /// In an external entity: where the document refers to it, and the rules of section 2.8 for
     /// external text apply.
     pub(super) external: Option<usize>,
-    pub(super) broken: Option<&'t Fault>,
+    pub(super) broken: Option<&'t OffsetError>,
     pub(super) name_bytes: u32,
 }
 
@@ -33,11 +33,11 @@ impl<'t> Cursor<'t> {
         self.external.or(self.blame).unwrap_or(at)
     }
 
-    pub(super) fn fault(&self, kind: XmlErrorKind) -> Fault {
-        Fault::new(self.blame.unwrap_or(self.at), kind)
+    pub(super) fn fault(&self, kind: XmlErrorKind) -> OffsetError {
+        OffsetError::new(self.blame.unwrap_or(self.at), kind)
     }
 
-    pub(super) fn bad(&self, why: &'static str) -> Fault {
+    pub(super) fn bad(&self, why: &'static str) -> OffsetError {
         if self.at >= self.text.len() && self.blame.is_none() && self.external.is_none() {
             return match self.broken {
                 Some(broken) => broken.clone(),
@@ -88,9 +88,9 @@ impl<'t> Cursor<'t> {
         Ok(token)
     }
 
-    fn wrong_name(&self, name: &str) -> Fault {
+    fn wrong_name(&self, name: &str) -> OffsetError {
         let start = self.at.saturating_sub(name.len());
-        Fault::new(self.blame.unwrap_or(start), XmlErrorKind::BadName(name.to_owned()))
+        OffsetError::new(self.blame.unwrap_or(start), XmlErrorKind::BadName(name.to_owned()))
     }
 
     /// Without a colon.

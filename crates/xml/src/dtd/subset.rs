@@ -9,7 +9,7 @@ use super::cursor::{Cursor, Read};
 use super::{AttributeDefinition, Dtd, Entity};
 use crate::chars;
 use crate::entities::{EntityResolver, ExternalEntity, Replacement};
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 use crate::limits::{XML_DEPTH_MAX, XML_ENTITY_DEPTH_MAX};
 use crate::machine::references::{self, Growth, Reference, Wrong};
 use crate::options::Options;
@@ -20,7 +20,7 @@ pub(super) fn read(
     text: &str,
     at: usize,
     (options, resolver): (&Options, Option<&dyn EntityResolver>),
-    broken: Option<&Fault>,
+    broken: Option<&OffsetError>,
     dtd: &mut Dtd,
 ) -> Read {
     let name_bytes = options.limits.name_bytes;
@@ -294,7 +294,7 @@ impl Subset<'_> {
         match self.load(None, id, base, at)? {
             Some(replacement) => {
                 references::grow(&mut self.growth, replacement.text.len())
-                    .map_err(|kind| Fault::new(at, kind))?;
+                    .map_err(|kind| OffsetError::new(at, kind))?;
                 self.external(&replacement, cursor, at)
             }
             None => Ok(()),
@@ -320,7 +320,7 @@ impl Subset<'_> {
     /// The replacement text of a parameter entity, which counts as open until it is popped from `open`.
     fn enter(&mut self, name: &str, blame: usize) -> Read<Rc<Replacement>> {
         let fault =
-            |kind: fn(String) -> XmlErrorKind| Fault::new(blame, kind(["%", name].concat()));
+            |kind: fn(String) -> XmlErrorKind| OffsetError::new(blame, kind(["%", name].concat()));
         let found = match self.parameters.remove(name) {
             Some(Parameter::Known(found)) => found,
             Some(Parameter::External(id, base)) => match self.load(Some(name), &id, base, blame)? {
@@ -335,7 +335,7 @@ impl Subset<'_> {
         }
         // A reference counts for its own bytes too, so that empty entities aren't free.
         let bytes = found.text.len().saturating_add(name.len()).saturating_add(2);
-        references::grow(&mut self.growth, bytes).map_err(|kind| Fault::new(blame, kind))?;
+        references::grow(&mut self.growth, bytes).map_err(|kind| OffsetError::new(blame, kind))?;
         self.deeper(name.to_owned(), blame)?;
         Ok(found)
     }
@@ -343,7 +343,7 @@ impl Subset<'_> {
     fn deeper(&mut self, name: String, blame: usize) -> Read {
         if self.open.len() >= XML_ENTITY_DEPTH_MAX as usize {
             let (what, limit) = ("entities inside one another", XML_ENTITY_DEPTH_MAX);
-            return Err(Fault::new(blame, XmlErrorKind::Limit { what, limit }));
+            return Err(OffsetError::new(blame, XmlErrorKind::Limit { what, limit }));
         }
         self.open.push(name);
         Ok(())
@@ -366,7 +366,7 @@ impl Subset<'_> {
             base_uri: base.as_deref(),
             bytes_max,
         };
-        let fault = |kind| Fault::new(blame, kind);
+        let fault = |kind| OffsetError::new(blame, kind);
         let found = resolver.resolve(&entity).map_err(|reason| {
             fault(XmlErrorKind::EntityRejected { entity: id.system.clone(), reason })
         })?;
@@ -439,7 +439,7 @@ impl Subset<'_> {
             let stop = at.saturating_add(offset);
             out.push_str(text.get(at..stop).unwrap_or(""));
             let blame = cursor.blame.unwrap_or(stop);
-            let fault = |kind| Fault::new(blame, kind);
+            let fault = |kind| OffsetError::new(blame, kind);
             let rest = text.get(stop..).unwrap_or("");
             if rest.starts_with('%') {
                 if cursor.external.is_none() {
@@ -555,7 +555,7 @@ impl Subset<'_> {
         loop {
             let stop = scan::value_in_entity(text.as_bytes(), at, b'&');
             out.push_str(text.get(at..stop).unwrap_or(""));
-            let fault = |kind| Fault::new(cursor.blame.unwrap_or(stop), kind);
+            let fault = |kind| OffsetError::new(cursor.blame.unwrap_or(stop), kind);
             match text.as_bytes().get(stop) {
                 None => return Ok(out),
                 Some(b'<') => return Err(fault(XmlErrorKind::LessThanInAttribute)),

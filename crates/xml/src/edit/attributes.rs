@@ -1,6 +1,6 @@
 //! Attributes and namespace declarations of an element.
 
-use super::crowds::{Crowd, MANY, Of};
+use super::chains::{ChainIndex, MANY, Of};
 use super::{Edit, EditError, QNameRef};
 use crate::chars;
 use crate::document::{
@@ -44,8 +44,8 @@ impl Document {
             Some(before) => before.next = index,
             None => self.tag_of(owner).attribute = index,
         }
-        if let Some(crowds) = &mut self.crowds {
-            crowds.add(Of::Attributes, owner, number(wanted.index()), index);
+        if let Some(chains) = &mut self.chains {
+            chains.add(Of::Attributes, owner, number(wanted.index()), index);
         }
         Ok(self.id_of(index | ATTRIBUTE))
     }
@@ -53,8 +53,8 @@ impl Document {
     /// The last attribute of an element, and the one of that name.
     fn attribute_of(&mut self, owner: u32, wanted: NameId) -> (u32, u32) {
         let name = number(wanted.index());
-        let known = self.crowds.as_ref();
-        if let Some(found) = known.and_then(|crowds| crowds.find(Of::Attributes, owner, name)) {
+        let known = self.chains.as_ref();
+        if let Some(found) = known.and_then(|chains| chains.find(Of::Attributes, owner, name)) {
             return found;
         }
         let (mut last, mut same, mut count) = (NONE, NONE, 0);
@@ -69,8 +69,8 @@ impl Document {
             let all = crate::Node::new(self, owner).attributes();
             let entry =
                 |found: crate::Node<'_>| (number(found.name().index()), found.index() & !ATTRIBUTE);
-            let crowd = Crowd { last, by_name: all.map(entry).collect() };
-            self.crowds.get_or_insert_default().remember(Of::Attributes, owner, crowd);
+            let chain = ChainIndex { last, by_name: all.map(entry).collect() };
+            self.chains.get_or_insert_default().remember(Of::Attributes, owner, chain);
         }
         (last, same)
     }
@@ -78,7 +78,7 @@ impl Document {
     /// Removes an attribute; whether there was one.
     ///
     /// # Errors
-    /// [`EditError::WrongKind`], [`EditError::StrangeNode`].
+    /// [`EditError::WrongKind`], [`EditError::UnknownNode`].
     pub fn remove_attribute(
         &mut self,
         element: NodeId,
@@ -129,15 +129,15 @@ impl Document {
             Some(before) => before.next = index,
             None => self.tag_of(owner).declaration = index,
         }
-        if let Some(crowds) = &mut self.crowds {
-            crowds.add(Of::Declarations, owner, prefix, index);
+        if let Some(chains) = &mut self.chains {
+            chains.add(Of::Declarations, owner, prefix, index);
         }
     }
 
     /// The last declaration of an element, and the one of that prefix.
     fn declaration_of(&mut self, owner: u32, prefix: u32) -> (u32, u32) {
-        let known = self.crowds.as_ref();
-        if let Some(found) = known.and_then(|crowds| crowds.find(Of::Declarations, owner, prefix)) {
+        let known = self.chains.as_ref();
+        if let Some(found) = known.and_then(|chains| chains.find(Of::Declarations, owner, prefix)) {
             return found;
         }
         let first = self.tag(self.record(owner)).map_or(NONE, |tag| tag.declaration);
@@ -157,8 +157,8 @@ impl Document {
         }
         if count >= MANY {
             let by_name = chain().map(|(at, found)| (found.prefix, at)).collect();
-            let crowd = Crowd { last, by_name };
-            self.crowds.get_or_insert_default().remember(Of::Declarations, owner, crowd);
+            let chain = ChainIndex { last, by_name };
+            self.chains.get_or_insert_default().remember(Of::Declarations, owner, chain);
         }
         (last, same)
     }
@@ -181,8 +181,8 @@ impl Document {
 
     /// What is remembered of the element's attributes isn't so any more.
     pub(super) fn forget_attributes(&mut self, owner: u32) {
-        if let Some(crowds) = &mut self.crowds {
-            crowds.forget(Of::Attributes, owner);
+        if let Some(chains) = &mut self.chains {
+            chains.forget(Of::Attributes, owner);
         }
     }
 
@@ -236,6 +236,6 @@ mod tests {
             assert_eq!(all.len(), COUNT);
             assert!(all.iter().all(|(prefix, uri)| prefix == uri), "{all:?}");
         }
-        assert_eq!(document.crowds.map(|crowds| crowds.passes), Some(4));
+        assert_eq!(document.chains.map(|chains| chains.passes), Some(4));
     }
 }

@@ -3,7 +3,7 @@
 use super::{BEHIND, Source};
 use crate::build::{self, Taken, Tree};
 use crate::document::Document;
-use crate::error::{Fault, XmlError};
+use crate::error::{OffsetError, XmlError};
 use crate::machine::Machine;
 use crate::names::number;
 use crate::options::Options;
@@ -77,7 +77,7 @@ impl DocumentFeed {
     }
 
     #[cfg(test)]
-    pub(super) fn looked(&self) -> usize {
+    pub(super) fn scanned(&self) -> usize {
         self.source.looked
     }
 
@@ -93,7 +93,7 @@ impl DocumentFeed {
         taken
     }
 
-    fn build(&mut self) -> Result<(), Fault> {
+    fn build(&mut self) -> Result<(), OffsetError> {
         let Self { source, machine, tree, .. } = self;
         if !source.may_step(machine) {
             return Ok(());

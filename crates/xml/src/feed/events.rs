@@ -1,17 +1,17 @@
 //! Events of bytes that come in pieces.
 
 use super::Source;
-use crate::error::{Fault, XmlError};
+use crate::error::{OffsetError, XmlError};
 use crate::machine::{Machine, Step};
 use crate::options::Options;
 use crate::reader::{Event, event};
 
 /// What [`EventFeed::next_event`] has.
 #[derive(Debug)]
-pub enum Pulled<'r> {
+pub enum FeedEvent<'r> {
     Event(Event<'r>),
     /// Nothing before more bytes are fed, or their end is told.
-    Hungry,
+    NeedInput,
     /// The well-formed document was told to its end.
     End,
 }
@@ -23,7 +23,7 @@ pub enum Pulled<'r> {
 ///
 /// ```
 /// use penstock_xml::Options;
-/// use penstock_xml::reader::{Event, EventFeed, Pulled};
+/// use penstock_xml::reader::{Event, EventFeed, FeedEvent};
 ///
 /// let mut feed = EventFeed::new(&Options::default());
 /// let mut text = String::new();
@@ -32,7 +32,7 @@ pub enum Pulled<'r> {
 ///         Some(piece) => feed.feed(piece.as_bytes()),
 ///         None => feed.end(),
 ///     }
-///     while let Pulled::Event(event) = feed.next_event()? {
+///     while let FeedEvent::Event(event) = feed.next_event()? {
 ///         if let Event::Text(piece) = event {
 ///             text.push_str(piece);
 ///         }
@@ -84,12 +84,12 @@ impl EventFeed {
     ///
     /// # Errors
     /// What isn't well-formed, with its place; from then on the same again.
-    pub fn next_event(&mut self) -> Result<Pulled<'_>, XmlError> {
+    pub fn next_event(&mut self) -> Result<FeedEvent<'_>, XmlError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
         if self.is_told {
-            return Ok(Pulled::End);
+            return Ok(FeedEvent::End);
         }
         self.machine.spill.clear();
         let step = match self.step() {
@@ -102,13 +102,13 @@ impl EventFeed {
         };
         self.is_told = matches!(step, Step::Finished);
         Ok(match event(&self.machine, self.source.view(), step) {
-            Some(event) => Pulled::Event(event),
-            None if self.is_told => Pulled::End,
-            None => Pulled::Hungry,
+            Some(event) => FeedEvent::Event(event),
+            None if self.is_told => FeedEvent::End,
+            None => FeedEvent::NeedInput,
         })
     }
 
-    fn step(&mut self) -> Result<Step, Fault> {
+    fn step(&mut self) -> Result<Step, OffsetError> {
         let Self { source, machine, .. } = self;
         if !source.may_step(machine) {
             return Ok(Step::Wait);

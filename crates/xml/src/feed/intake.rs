@@ -3,7 +3,7 @@
 
 use crate::declaration::{self, Form};
 use crate::decode::{self, Decoder};
-use crate::error::{Fault, Position, XmlError, XmlErrorKind};
+use crate::error::{OffsetError, Position, XmlError, XmlErrorKind};
 use crate::input::{BYTES_OF_A_DOCUMENT, illegal, too_large};
 use crate::names::number;
 use crate::scan::Search;
@@ -23,7 +23,7 @@ pub(crate) struct Intake {
     /// Where the text begins in the document.
     passed: Place,
     /// What cut the text short; nothing is taken any more.
-    pub(crate) broken: Option<Fault>,
+    pub(crate) broken: Option<OffsetError>,
     is_settled: bool,
 }
 
@@ -117,7 +117,7 @@ impl Intake {
         let from = self.text.len();
         let pushed = decoder.push(bytes, &mut self.text);
         if pushed.is_err() || (is_end && !decoder.is_between()) {
-            self.broken = Some(Fault::new(self.text.len(), decoder.malformed()));
+            self.broken = Some(OffsetError::new(self.text.len(), decoder.malformed()));
         }
         if let Some(fault) = illegal(&self.text, from) {
             self.text.truncate(fault.at);
@@ -159,7 +159,7 @@ impl Intake {
     }
 
     /// The error that `fault` of the text is of the document.
-    pub(crate) fn locate(&self, fault: Fault) -> XmlError {
+    pub(crate) fn locate(&self, fault: OffsetError) -> XmlError {
         let of_the_whole =
             matches!(*fault.kind, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, .. });
         let before = self.text.get(..fault.at).unwrap_or(&self.text);

@@ -1,4 +1,4 @@
-use crate::reader::{Event, EventFeed, Pulled};
+use crate::reader::{Event, EventFeed, FeedEvent};
 use crate::{Doctype, Limits, Options, properties};
 
 /// Well-formed documents: every kind of markup, and what a cut can go through.
@@ -241,7 +241,7 @@ fn a_long_piece_in_single_bytes_is_looked_at_a_few_times_and_no_more() {
         for &byte in text.as_bytes() {
             drop(feed.feed(&[byte]));
         }
-        let looked = feed.looked();
+        let looked = feed.scanned();
         assert!(looked <= text.len() * LOOKS, "{start}{unit}{end}: {looked} of {}", text.len());
     }
 }
@@ -252,7 +252,7 @@ fn an_event_is_told_as_soon_as_its_markup_is_there() {
     let mut told = |piece: &str| {
         feed.feed(piece.as_bytes());
         let mut events = Vec::new();
-        while let Pulled::Event(event) = feed.next_event().unwrap() {
+        while let FeedEvent::Event(event) = feed.next_event().unwrap() {
             events.push(match event {
                 Event::Start(start) => format!("<{}>", start.local_name()),
                 Event::End => "end".to_owned(),
@@ -291,7 +291,7 @@ fn what_was_told_is_dropped_and_places_count_on() {
     feed.feed(b"<rows>");
     for _ in 0..10_000 {
         feed.feed(line.as_bytes());
-        while let Pulled::Event(_) = feed.next_event().unwrap() {}
+        while let FeedEvent::Event(_) = feed.next_event().unwrap() {}
     }
     let held = feed.held();
     assert!(held <= 16_384, "{held} bytes are held");
@@ -299,8 +299,8 @@ fn what_was_told_is_dropped_and_places_count_on() {
     feed.end();
     let error = loop {
         match feed.next_event() {
-            Ok(Pulled::Event(_)) => {}
-            Ok(Pulled::Hungry | Pulled::End) => panic!("an error is missing"),
+            Ok(FeedEvent::Event(_)) => {}
+            Ok(FeedEvent::NeedInput | FeedEvent::End) => panic!("an error is missing"),
             Err(error) => break error,
         }
     };
@@ -350,5 +350,5 @@ fn encoded(text: &str, (encoding, name, mark): (Encoded, &str, bool)) -> Vec<u8>
 }
 
 fn reading_doctypes() -> Options {
-    Options { doctype: Doctype::ReadInternal, ..Options::default() }
+    Options { doctype: Doctype::Read, ..Options::default() }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Frame, Machine, Span, View, name_end, piece};
 use crate::chars;
 use crate::dtd::{Dtd, Entity};
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 use crate::limits::XML_ENTITY_DEPTH_MAX;
 use crate::names::number;
 use crate::scan;
@@ -73,7 +73,7 @@ fn character(text: &str, start: usize) -> Result<(Reference, usize), Wrong> {
 }
 
 impl Machine {
-    fn wrong(&self, view: View<'_>, at: usize, wrong: Wrong) -> Fault {
+    fn wrong(&self, view: View<'_>, at: usize, wrong: Wrong) -> OffsetError {
         match wrong {
             Wrong::Short => self.short(view, "a reference"),
             Wrong::Kind(kind) => self.fault(at, kind),
@@ -81,7 +81,7 @@ impl Machine {
     }
 
     /// The reference at `pos` in content: its character goes to `spill`, an entity is entered.
-    pub(super) fn reference(&mut self, view: View<'_>, text: &str) -> Result<(), Fault> {
+    pub(super) fn reference(&mut self, view: View<'_>, text: &str) -> Result<(), OffsetError> {
         let at = self.pos;
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
         match reference {
@@ -116,7 +116,7 @@ impl Machine {
     }
 
     /// Back to behind the reference.
-    pub(super) fn leave_frame(&mut self) -> Result<(), Fault> {
+    pub(super) fn leave_frame(&mut self) -> Result<(), OffsetError> {
         let Some(frame) = self.frames.last() else { return Ok(()) };
         if frame.depth != self.open.len() {
             let name = frame.name.clone();
@@ -127,7 +127,12 @@ impl Machine {
         Ok(())
     }
 
-    fn entity(&mut self, view: View<'_>, at: usize, name: &str) -> Result<Range<usize>, Fault> {
+    fn entity(
+        &mut self,
+        view: View<'_>,
+        at: usize,
+        name: &str,
+    ) -> Result<Range<usize>, OffsetError> {
         let found = lookup(view.dtd, name, &mut self.growth);
         found.map_err(|kind| self.fault(at, kind))
     }
@@ -140,7 +145,7 @@ impl Machine {
         text: &str,
         start: usize,
         quote: u8,
-    ) -> Result<(Span, usize), Fault> {
+    ) -> Result<(Span, usize), OffsetError> {
         let begin = self.spill.len();
         let mut at = start;
         loop {
@@ -182,7 +187,7 @@ impl Machine {
         view: View<'_>,
         text: &str,
         at: usize,
-    ) -> Result<usize, Fault> {
+    ) -> Result<usize, OffsetError> {
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
         match reference {
             Reference::Character(c) => self.spill.push(c),

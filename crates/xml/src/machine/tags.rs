@@ -4,7 +4,7 @@ use super::{
     Attribute, Machine, Open, Phase, Span, Step, View, name_end, piece, references, skip_space,
 };
 use crate::chars::{self, NAME};
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 use crate::names::{EMPTY, Symbol, XML, XML_URI, XMLNS, XMLNS_URI, number};
 use crate::namespaces::{Mark, Use};
 
@@ -18,7 +18,7 @@ pub(super) struct RawAttribute {
 }
 
 impl Machine {
-    pub(super) fn start_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
+    pub(super) fn start_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
         let at = self.pos;
         let bytes = text.as_bytes();
         let (raw, mut pos) = self.name(view, text, at.wrapping_add(1))?;
@@ -62,7 +62,7 @@ impl Machine {
         Ok(Step::Start { qname, at: in_source })
     }
 
-    pub(super) fn end_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
+    pub(super) fn end_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
         let bytes = text.as_bytes();
         let start = self.pos.wrapping_add(2);
         let depth = self.frames.last().map_or(0, |frame| frame.depth);
@@ -105,14 +105,19 @@ impl Machine {
         Err(self.fault(self.pos, kind))
     }
 
-    fn unbalanced(&self) -> Fault {
+    fn unbalanced(&self) -> OffsetError {
         let name = self.frames.last().map_or_else(String::new, |frame| frame.name.clone());
         self.fault(self.pos, XmlErrorKind::EntityUnbalanced(name))
     }
 
     /// The name at `at` and where it ends. The name that followed the last one before is tried first.
     #[inline]
-    fn name(&mut self, view: View<'_>, text: &str, at: usize) -> Result<(Symbol, usize), Fault> {
+    fn name(
+        &mut self,
+        view: View<'_>,
+        text: &str,
+        at: usize,
+    ) -> Result<(Symbol, usize), OffsetError> {
         let bytes = text.as_bytes();
         let guess = self.namespaces.guess();
         let guessed = self.namespaces.names.str(guess).as_bytes();
@@ -134,7 +139,7 @@ impl Machine {
         view: View<'_>,
         text: &str,
         at: usize,
-    ) -> Result<(Symbol, usize), Fault> {
+    ) -> Result<(Symbol, usize), OffsetError> {
         let bytes = text.as_bytes();
         let end = name_end(bytes, at);
         let written = text.get(at..end).unwrap_or("");
@@ -166,7 +171,7 @@ impl Machine {
         view: View<'_>,
         text: &str,
         mut pos: usize,
-    ) -> Result<(usize, bool), Fault> {
+    ) -> Result<(usize, bool), OffsetError> {
         let bytes = text.as_bytes();
         loop {
             let at = skip_space(bytes, pos);
@@ -191,7 +196,7 @@ impl Machine {
     }
 
     /// One attribute; where it ends.
-    fn attribute(&mut self, view: View<'_>, text: &str, at: usize) -> Result<usize, Fault> {
+    fn attribute(&mut self, view: View<'_>, text: &str, at: usize) -> Result<usize, OffsetError> {
         let bytes = text.as_bytes();
         let (name, end) = self.name(view, text, at)?;
         if self.namespaces.repeats_raw(name) {
@@ -225,7 +230,7 @@ impl Machine {
     }
 
     /// Takes the namespace declarations among the attributes.
-    fn declare(&mut self, view: View<'_>, mark: Mark) -> Result<(), Fault> {
+    fn declare(&mut self, view: View<'_>, mark: Mark) -> Result<(), OffsetError> {
         for index in 0..self.raw_attributes.len() {
             let Some(&raw) = self.raw_attributes.get(index) else { break };
             let (prefix, local) = self.namespaces.parts(raw.name);
@@ -250,7 +255,7 @@ impl Machine {
         Ok(())
     }
 
-    fn resolve_attributes(&mut self) -> Result<(), Fault> {
+    fn resolve_attributes(&mut self) -> Result<(), OffsetError> {
         for index in 0..self.raw_attributes.len() {
             let Some(&raw) = self.raw_attributes.get(index) else { break };
             let (prefix, local) = self.namespaces.parts(raw.name);
@@ -271,7 +276,7 @@ impl Machine {
         Ok(())
     }
 
-    fn unbound(&self, at: usize, prefix: Symbol) -> Fault {
+    fn unbound(&self, at: usize, prefix: Symbol) -> OffsetError {
         let prefix = self.namespaces.names.str(prefix).to_owned();
         let kind = match prefix.as_str() {
             "xmlns" => XmlErrorKind::ReservedPrefix(prefix),
@@ -281,7 +286,7 @@ impl Machine {
     }
 
     /// Types and defaults of the document type.
-    fn declared_attributes(&mut self, view: View<'_>, element: Symbol) -> Result<(), Fault> {
+    fn declared_attributes(&mut self, view: View<'_>, element: Symbol) -> Result<(), OffsetError> {
         let name = self.namespaces.names.str(element);
         let Some(definitions) = view.dtd.attributes.get(name) else { return Ok(()) };
         for index in 0..self.raw_attributes.len() {

@@ -1,7 +1,7 @@
 //! Character data, comments and processing instructions.
 
 use super::{Machine, Span, Step, View, is_cdata, name_end, piece, skip_space};
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 use crate::limits::XML_BYTES_CEILING;
 use crate::names::number;
 use crate::scan;
@@ -17,7 +17,7 @@ enum Edge {
 impl Machine {
     /// Text, CDATA sections and references up to the next markup, as one piece. None if all is empty.
     #[inline]
-    pub(super) fn characters(&mut self, view: View<'_>) -> Result<Option<Step>, Fault> {
+    pub(super) fn characters(&mut self, view: View<'_>) -> Result<Option<Step>, OffsetError> {
         let text = self.text(view);
         let bytes = text.as_bytes();
         let start = self.pos;
@@ -40,7 +40,7 @@ impl Machine {
 
     /// Where the plain text from `pos` on ends.
     #[inline]
-    fn plain(&self, text: &str) -> Result<usize, Fault> {
+    fn plain(&self, text: &str) -> Result<usize, OffsetError> {
         let bytes = text.as_bytes();
         let mut at = self.pos;
         loop {
@@ -58,7 +58,7 @@ impl Machine {
     }
 
     /// The same where it has to be put together in `spill`.
-    fn composed(&mut self, view: View<'_>) -> Result<Option<Step>, Fault> {
+    fn composed(&mut self, view: View<'_>) -> Result<Option<Step>, OffsetError> {
         let begin = self.spill.len();
         let origin = self.position();
         while let Edge::Onward = self.stretch(view)? {}
@@ -82,7 +82,7 @@ impl Machine {
     }
 
     /// One stretch: plain text, a CDATA section, a reference, or the way out of an entity.
-    fn stretch(&mut self, view: View<'_>) -> Result<Edge, Fault> {
+    fn stretch(&mut self, view: View<'_>) -> Result<Edge, OffsetError> {
         let text = self.text(view);
         let bytes = text.as_bytes();
         match bytes.get(self.pos) {
@@ -111,7 +111,7 @@ impl Machine {
         }
     }
 
-    fn cdata(&mut self, view: View<'_>, text: &str) -> Result<(), Fault> {
+    fn cdata(&mut self, view: View<'_>, text: &str) -> Result<(), OffsetError> {
         const START: &str = "<![CDATA[";
         let rest = text.get(self.pos..).unwrap_or("");
         if !rest.starts_with(START) {
@@ -130,7 +130,7 @@ impl Machine {
         Ok(())
     }
 
-    pub(super) fn comment(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
+    pub(super) fn comment(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
         let rest = text.get(self.pos..).unwrap_or("");
         if !rest.starts_with("<!--") {
             return Err(match "<!--".starts_with(rest) || "<![CDATA[".starts_with(rest) {
@@ -154,7 +154,7 @@ impl Machine {
         Ok(Step::Comment(span))
     }
 
-    pub(super) fn instruction(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
+    pub(super) fn instruction(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
         let bytes = text.as_bytes();
         let at = self.pos;
         let (target, name_end) = self.target(view, text, at.wrapping_add(2))?;
@@ -177,7 +177,12 @@ impl Machine {
     }
 
     /// The target: a name without colon that isn't `xml`.
-    fn target(&mut self, view: View<'_>, text: &str, at: usize) -> Result<(u32, usize), Fault> {
+    fn target(
+        &mut self,
+        view: View<'_>,
+        text: &str,
+        at: usize,
+    ) -> Result<(u32, usize), OffsetError> {
         let end = name_end(text.as_bytes(), at);
         let written = text.get(at..end).unwrap_or("");
         if written == "xml" && end < text.len() {

@@ -120,7 +120,7 @@ impl Sink for Writer {
     fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), WriteError> {
         check_instruction(target, data).map_err(|error| match error {
             EditError::BadName => WriteError::BadName(target.to_owned()),
-            EditError::StrangeNode
+            EditError::UnknownNode
             | EditError::WrongKind(_)
             | EditError::Cycle
             | EditError::BadText

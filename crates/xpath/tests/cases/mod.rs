@@ -40,7 +40,7 @@ impl<'d> Environment<'d> for Given {
 
 /// A document as the cases write it: ids may be declared.
 pub(crate) fn document(text: &str) -> Document {
-    let options = xml::Options { doctype: xml::Doctype::ReadInternal, ..xml::Options::default() };
+    let options = xml::Options { doctype: xml::Doctype::Read, ..xml::Options::default() };
     Document::parse_with(text.as_bytes(), &options).unwrap()
 }
 

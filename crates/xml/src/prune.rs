@@ -8,7 +8,7 @@ impl Document {
     /// A copy without the nodes of which `lacks` says so, and all below them. It is asked in document order. What else
     /// the document knows stays: places, base URI, unparsed entities, and the ids of the elements that are left.
     #[must_use]
-    pub fn without<'d>(&'d self, mut lacks: impl FnMut(Node<'d>) -> bool) -> Self {
+    pub fn pruned<'d>(&'d self, mut lacks: impl FnMut(Node<'d>) -> bool) -> Self {
         let mut tree = Tree::copying(self);
         // By the old number.
         let mut numbers = vec![NOBODY; self.nodes.len()];
@@ -63,7 +63,7 @@ mod tests {
 
     fn read() -> Document {
         let base_uri = Some("file:a".to_owned());
-        let options = Options { doctype: Doctype::ReadInternal, base_uri, ..Options::default() };
+        let options = Options { doctype: Doctype::Read, base_uri, ..Options::default() };
         Document::parse_with(TEXT.as_bytes(), &options).unwrap()
     }
 
@@ -74,13 +74,13 @@ mod tests {
     #[test]
     fn a_copy_lacks_what_it_should_and_nothing_else() {
         let document = read();
-        let copy = document.without(|node| {
+        let copy = document.pruned(|node| {
             let is_space = node.kind() == Kind::Text && node.text().trim().is_empty();
             is_space || node.local_name() == "d"
         });
         let expected = "<!--x--><a xmlns:p=\"u\"><b i=\"one\" p:y=\"&lt;\"><b i=\"two\"/>t </b><c/><?p q?></a>";
         assert!(written(&copy).ends_with(expected), "{}", written(&copy));
-        assert_eq!(written(&document.without(|_| false)), written(&document));
+        assert_eq!(written(&document.pruned(|_| false)), written(&document));
         assert_eq!(copy.base_uri(), Some("file:a"));
         assert_eq!(copy.unparsed_entity("u"), Some("s"));
         for id in ["one", "two", "three"] {
@@ -108,7 +108,7 @@ mod tests {
         let first = document.node(root).unwrap().first_child().unwrap().id();
         document.insert_before(first, last).unwrap();
         document.set_attribute(last, QNameRef::local("x"), "1").unwrap();
-        let copy = document.without(|node| node.kind() == Kind::Comment);
+        let copy = document.pruned(|node| node.kind() == Kind::Comment);
         assert!(copy.is_in_order());
         assert_eq!(written(&copy), written(&document).replace("<!--x-->", ""));
         assert_eq!(copy.element_by_id("three").map(|node| node.local_name()), Some("b"));

@@ -8,10 +8,10 @@ use crate::chars;
 use crate::edit::QNameRef;
 use crate::names::XML_NAMESPACE;
 
-/// Complete elements as bytes, with holes for text and values of attributes. Made by [`StampBuilder`],
-/// written by [`Writer::stamp`].
+/// Complete elements as bytes, with holes for text and values of attributes. Made by [`PreparedMarkupBuilder`],
+/// written by [`Writer::write_prepared`].
 #[derive(Debug)]
-pub struct Stamp {
+pub struct PreparedMarkup {
     /// Bindings that have to be in scope where it is written; an empty URI: none under that prefix.
     needs: Vec<(Box<str>, Box<str>)>,
     pieces: Vec<Piece>,
@@ -38,7 +38,7 @@ enum Hole {
     Attribute,
 }
 
-impl Stamp {
+impl PreparedMarkup {
     /// How many bytes it has without what comes into its holes.
     #[must_use]
     pub fn markup_bytes(&self) -> usize {
@@ -53,9 +53,9 @@ impl Writer {
     ///
     /// # Errors
     /// [`WriteError::BadText`]; what `fill` reports. The stamp is incomplete then.
-    pub fn stamp<'v, E: From<WriteError>>(
+    pub fn write_prepared<'v, E: From<WriteError>>(
         &mut self,
-        stamp: &Stamp,
+        stamp: &PreparedMarkup,
         mut fill: impl FnMut() -> Result<Cow<'v, str>, E>,
     ) -> Result<bool, E> {
         if self.open.is_empty()
@@ -96,11 +96,11 @@ impl Writer {
     }
 }
 
-/// Makes a [`Stamp`] of pieces. What can't be in one makes the whole `None`: names and characters that
+/// Makes a [`PreparedMarkup`] of pieces. What can't be in one makes the whole `None`: names and characters that
 /// aren't XML's or the encoding's, declarations that one of its own elements would need.
 #[derive(Debug)]
-pub struct StampBuilder {
-    stamp: Stamp,
+pub struct PreparedMarkupBuilder {
+    stamp: PreparedMarkup,
     open: Vec<String>,
     piece: Piece,
     /// The start tag isn't closed yet.
@@ -111,11 +111,11 @@ pub struct StampBuilder {
     good: bool,
 }
 
-impl StampBuilder {
+impl PreparedMarkupBuilder {
     #[must_use]
     pub fn new(encoding: Encoding) -> Self {
         Self {
-            stamp: Stamp { needs: Vec::new(), pieces: Vec::new(), encoding, bytes: 0 },
+            stamp: PreparedMarkup { needs: Vec::new(), pieces: Vec::new(), encoding, bytes: 0 },
             open: Vec::new(),
             piece: Piece::default(),
             in_tag: false,
@@ -177,7 +177,7 @@ impl StampBuilder {
     }
 
     /// A hole for text.
-    pub fn text_hole(&mut self) {
+    pub fn text_placeholder(&mut self) {
         self.close_tag();
         self.piece.opens |= self.empty && self.piece.markup.ends_with('>');
         self.hole(Hole::Text);
@@ -203,7 +203,7 @@ impl StampBuilder {
 
     /// None unless all of it can be spelt beforehand.
     #[must_use]
-    pub fn finish(mut self) -> Option<Stamp> {
+    pub fn finish(mut self) -> Option<PreparedMarkup> {
         let good = self.good && self.open.is_empty();
         self.hole(Hole::None);
         good.then_some(self.stamp)

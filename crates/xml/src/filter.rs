@@ -9,7 +9,7 @@ use crate::node::{Descendants, Kind, Node};
 
 /// What a child has to look like to be found. Made for one document, and without meaning in others.
 #[derive(Debug, Clone, Copy)]
-pub struct Sought {
+pub struct NodeFilter {
     /// Of a node's second word.
     mask: u32,
     word: u32,
@@ -17,7 +17,7 @@ pub struct Sought {
     name: Option<NameId>,
 }
 
-impl Sought {
+impl NodeFilter {
     /// Children of any kind.
     #[must_use]
     pub fn any() -> Self {
@@ -57,9 +57,9 @@ impl Sought {
 
 /// The nodes below a node that look as they should, in document order.
 #[derive(Debug, Clone)]
-pub struct SoughtDescendants<'d> {
+pub struct FilteredDescendants<'d> {
     document: &'d Document,
-    sought: Sought,
+    sought: NodeFilter,
     looked: u64,
     way: Way<'d>,
 }
@@ -74,15 +74,15 @@ enum Way<'d> {
     Tree(Descendants<'d>),
 }
 
-impl SoughtDescendants<'_> {
+impl FilteredDescendants<'_> {
     /// How many nodes were looked at since this was asked last: the work done.
     #[inline]
-    pub fn looked(&mut self) -> u64 {
+    pub fn take_visited(&mut self) -> u64 {
         std::mem::take(&mut self.looked)
     }
 }
 
-impl<'d> Iterator for SoughtDescendants<'d> {
+impl<'d> Iterator for FilteredDescendants<'d> {
     type Item = Node<'d>;
 
     #[inline]
@@ -108,22 +108,22 @@ impl<'d> Iterator for SoughtDescendants<'d> {
 
 /// The children of a node that look as they should.
 #[derive(Debug, Clone)]
-pub struct SoughtChildren<'d> {
+pub struct FilteredChildren<'d> {
     document: &'d Document,
-    sought: Sought,
+    sought: NodeFilter,
     looked: u64,
     next: u32,
 }
 
-impl SoughtChildren<'_> {
+impl FilteredChildren<'_> {
     /// How many nodes were looked at since this was asked last: the work done.
     #[inline]
-    pub fn looked(&mut self) -> u64 {
+    pub fn take_visited(&mut self) -> u64 {
         std::mem::take(&mut self.looked)
     }
 }
 
-impl<'d> Iterator for SoughtChildren<'d> {
+impl<'d> Iterator for FilteredChildren<'d> {
     type Item = Node<'d>;
 
     #[inline]
@@ -145,20 +145,20 @@ impl<'d> Node<'d> {
     /// The nodes below that look like that. Quicker than to ask each of [`Node::descendants`].
     #[inline]
     #[must_use]
-    pub fn sought_descendants(self, sought: Sought) -> SoughtDescendants<'d> {
+    pub fn filtered_descendants(self, sought: NodeFilter) -> FilteredDescendants<'d> {
         let way = match self.numbers_below() {
             Some((at, end)) => Way::Array { at, end },
             None => Way::Tree(self.descendants()),
         };
-        SoughtDescendants { document: self.document(), sought, looked: 0, way }
+        FilteredDescendants { document: self.document(), sought, looked: 0, way }
     }
 
     /// The children that look like that.
     #[inline]
     #[must_use]
-    pub fn sought_children(self, sought: Sought) -> SoughtChildren<'d> {
+    pub fn filtered_children(self, sought: NodeFilter) -> FilteredChildren<'d> {
         let next = self.first_child().map_or(NONE, Node::index);
-        SoughtChildren { document: self.document(), sought, looked: 0, next }
+        FilteredChildren { document: self.document(), sought, looked: 0, next }
     }
 
     /// In a document whose numbers ascend in document order: those of the nodes below.

@@ -10,17 +10,17 @@ pub(super) const MANY: usize = 16;
 
 /// The attributes, or the declarations, of one element by name.
 #[derive(Debug, Clone)]
-pub(super) struct Crowd {
+pub(super) struct ChainIndex {
     /// The last of the chain.
     pub(super) last: u32,
     /// Their numbers, by the number of the name or the symbol of the prefix.
     pub(super) by_name: HashMap<u32, u32>,
 }
 
-/// The crowds of a document, by element.
+/// The chains of a document, by element.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Crowds {
-    crowds: HashMap<(Of, u32), Crowd>,
+pub(crate) struct ChainIndexes {
+    chains: HashMap<(Of, u32), ChainIndex>,
     /// How often a chain was passed through to remember it.
     #[cfg(test)]
     pub(super) passes: usize,
@@ -32,38 +32,38 @@ pub(super) enum Of {
     Declarations,
 }
 
-impl Crowds {
-    /// The last of the chain and the one of that name; nothing is known of a small crowd.
+impl ChainIndexes {
+    /// The last of the chain and the one of that name; nothing is known of a small chain.
     pub(super) fn find(&self, of: Of, owner: u32, name: u32) -> Option<(u32, u32)> {
-        let crowd = self.crowds.get(&(of, owner))?;
-        Some((crowd.last, crowd.by_name.get(&name).copied().unwrap_or(NONE)))
+        let chain = self.chains.get(&(of, owner))?;
+        Some((chain.last, chain.by_name.get(&name).copied().unwrap_or(NONE)))
     }
 
-    pub(super) fn remember(&mut self, of: Of, owner: u32, crowd: Crowd) {
+    pub(super) fn remember(&mut self, of: Of, owner: u32, chain: ChainIndex) {
         #[cfg(test)]
         {
             self.passes += 1;
         }
-        self.crowds.insert((of, owner), crowd);
+        self.chains.insert((of, owner), chain);
     }
 
     /// `index` was put at the end of the chain.
     pub(super) fn add(&mut self, of: Of, owner: u32, name: u32, index: u32) {
-        if let Some(crowd) = self.crowds.get_mut(&(of, owner)) {
-            crowd.last = index;
-            crowd.by_name.insert(name, index);
+        if let Some(chain) = self.chains.get_mut(&(of, owner)) {
+            chain.last = index;
+            chain.by_name.insert(name, index);
         }
     }
 
     /// The chain was changed in another way.
     pub(super) fn forget(&mut self, of: Of, owner: u32) {
-        self.crowds.remove(&(of, owner));
+        self.chains.remove(&(of, owner));
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        let slot = size_of::<((Of, u32), Crowd)>();
+        let slot = size_of::<((Of, u32), ChainIndex)>();
         let names =
-            self.crowds.values().map(|crowd| crowd.by_name.capacity() * size_of::<(u32, u32)>());
-        size_of::<Self>() + self.crowds.capacity() * slot + names.sum::<usize>()
+            self.chains.values().map(|chain| chain.by_name.capacity() * size_of::<(u32, u32)>());
+        size_of::<Self>() + self.chains.capacity() * slot + names.sum::<usize>()
     }
 }
