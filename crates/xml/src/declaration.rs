@@ -4,20 +4,20 @@ use crate::decode::Encoding;
 use crate::error::{OffsetError, XmlError, XmlErrorKind};
 use crate::scan::Search;
 
-/// What it says; `end` is where the document goes on.
+/// A parsed declaration; `end` is where the document continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Declaration<'t> {
     pub(crate) encoding: Option<&'t str>,
     pub(crate) end: usize,
 }
 
-/// What most documents begin with, and where the encoding stands in it.
+/// The declaration of most documents, and the range of the encoding in it.
 const USUAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
 const USUAL_ENCODING: std::ops::Range<usize> = 30..35;
 
 const START: &str = "<?xml";
 
-/// What the declaration is of.
+/// What the declaration belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Production 23: the version is required, `standalone` is allowed.
@@ -26,11 +26,11 @@ pub(crate) enum Form {
     Entity,
 }
 
-/// Where the document goes on behind its declaration; none as long as more has to come to tell, unless `text`
-/// is the whole. `broken` is what cut the text short.
+/// Where the document continues after its declaration; none if that needs more of the text, unless `text`
+/// is the `whole`. `broken` is why the text ends early.
 ///
 /// # Errors
-/// A malformed declaration, or one that doesn't agree with the `encoding` of the bytes.
+/// A malformed declaration, or one that contradicts the `encoding` of the bytes.
 pub(crate) fn pass(
     text: &str,
     form: Form,
@@ -43,7 +43,7 @@ pub(crate) fn pass(
         let undecided = !whole && text.len() <= START.len() && START.starts_with(text);
         return Ok((!undecided).then_some(0));
     }
-    // No value that may stand in it holds `?>`.
+    // No valid value contains `?>`.
     let head = match end(text.as_bytes(), search) {
         Some(end) => text.get(..end).unwrap_or(text),
         None if whole => text,
@@ -63,12 +63,12 @@ pub(crate) fn pass(
                 }
             }
         }
-        (Err(fault), Some(broken)) if fault.at >= text.len() => Err(broken.clone().locate(text)),
-        (Err(fault), _) => Err(fault.locate(text)),
+        (Err(error), Some(broken)) if error.at >= text.len() => Err(broken.clone().locate(text)),
+        (Err(error), _) => Err(error.locate(text)),
     }
 }
 
-/// Where what begins with a declaration goes on behind it, once that is there.
+/// Where the declaration at the beginning of `bytes` ends, once its end has arrived.
 pub(crate) fn end(bytes: &[u8], search: &mut Search) -> Option<usize> {
     if bytes.starts_with(USUAL.as_bytes()) {
         return Some(USUAL.len());
@@ -118,7 +118,7 @@ pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Of
         let Some((name, value, len)) = pseudo_attribute(trimmed) else {
             return Err(bad(
                 at,
-                "it holds `version`, `encoding` and `standalone` with quoted values",
+                "expected `version`, `encoding` or `standalone` with a quoted value",
             ));
         };
         passed = match (name, passed) {
@@ -131,7 +131,7 @@ pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Of
                 found.encoding = Some(value);
                 2
             }
-            ("encoding", 1) => return Err(bad(at, "this isn't the name of an encoding")),
+            ("encoding", 1) => return Err(bad(at, "invalid name of an encoding")),
             ("standalone", 1 | 2) if form == Form::Document && matches!(value, "yes" | "no") => 3,
             ("standalone", 1 | 2) => return Err(bad(at, "`standalone` is `yes` or `no`")),
             (_, 0) => return Err(bad(at, "it begins with `version`")),
@@ -141,7 +141,7 @@ pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Of
     }
 }
 
-/// `name = "value"`: name, value, and the length of all.
+/// `name = "value"`: name, value, and the length of the whole.
 fn pseudo_attribute(text: &str) -> Option<(&str, &str, usize)> {
     let space = [' ', '\t', '\n', '\r'];
     let name_len = text.find(|c: char| !c.is_ascii_lowercase())?;
@@ -171,11 +171,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_declaration_is_read_as_any_other() {
+    fn the_usual_declaration_is_read_like_any_other() {
         let spaced = USUAL.replace(" encoding", "  encoding");
-        let careful = read(&spaced, Form::Document).unwrap().unwrap();
+        let general = read(&spaced, Form::Document).unwrap().unwrap();
         let quick = read(USUAL, Form::Document).unwrap().unwrap();
-        assert_eq!((quick.encoding, quick.end + 1), (careful.encoding, careful.end));
+        assert_eq!((quick.encoding, quick.end + 1), (general.encoding, general.end));
         assert_eq!(quick.encoding, Some("UTF-8"));
     }
 }

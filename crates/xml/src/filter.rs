@@ -1,5 +1,5 @@
-//! Nodes of one look, by number alone: the array of a document as it was read is looked through without climbing,
-//! and a kind, or a name that is always written with the same prefix, is one word of a node.
+//! Iteration over the nodes of one kind or name: a scan of the array in a document that is in order, with one
+//! comparison per node unless a name is written with several prefixes.
 
 use crate::document::{
     COMMENT, Document, ELEMENT, KIND_MASK, NONE, PI, Record, TAGGED, TEXT, VALUE_SHIFT,
@@ -7,24 +7,24 @@ use crate::document::{
 use crate::names::NameId;
 use crate::node::{Descendants, Kind, Node};
 
-/// What a child has to look like to be found. Made for one document, and without meaning in others.
+/// A kind or name of nodes. Valid in the document that it was created for.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeFilter {
-    /// Of a node's second word.
+    /// Applies to a node's second word.
     mask: u32,
     word: u32,
-    /// A name that is written with several prefixes, and has to be looked up for each.
+    /// A name that is written with several prefixes, which has to be looked up for each.
     name: Option<NameId>,
 }
 
 impl NodeFilter {
-    /// Children of any kind.
+    /// Nodes of any kind.
     #[must_use]
     pub fn any() -> Self {
         Self { mask: 0, word: 0, name: None }
     }
 
-    /// Those of that kind. The root, attributes and namespace nodes are nobody's children.
+    /// Nodes of that kind. The root, attributes and namespace nodes are no children.
     #[must_use]
     pub fn kind(kind: Kind) -> Self {
         let word = match kind {
@@ -37,7 +37,7 @@ impl NodeFilter {
         Self { mask: KIND_MASK, word, name: None }
     }
 
-    /// Elements of that name, which is one of the document.
+    /// Elements with that name, which belongs to `document`.
     #[must_use]
     pub fn name(document: &Document, name: NameId) -> Self {
         match document.names.sole_qname(name) {
@@ -49,24 +49,24 @@ impl NodeFilter {
     }
 
     #[inline]
-    fn fits(self, document: &Document, record: &Record) -> bool {
+    fn matches(self, document: &Document, record: &Record) -> bool {
         record.b & self.mask == self.word
             && self.name.is_none_or(|name| document.names.get_qname(record.value()).name == name)
     }
 }
 
-/// The nodes below a node that look as they should, in document order.
+/// The descendants of a node that match a filter, in document order.
 #[derive(Debug, Clone)]
 pub struct FilteredDescendants<'d> {
     document: &'d Document,
-    sought: NodeFilter,
-    looked: u64,
-    way: Way<'d>,
+    filter: NodeFilter,
+    visited: u64,
+    walk: Walk<'d>,
 }
 
 #[derive(Debug, Clone)]
-enum Way<'d> {
-    /// From and up to these numbers.
+enum Walk<'d> {
+    /// A range of indexes.
     Array {
         at: u32,
         end: u32,
@@ -75,10 +75,10 @@ enum Way<'d> {
 }
 
 impl FilteredDescendants<'_> {
-    /// How many nodes were looked at since this was asked last: the work done.
+    /// The number of nodes visited since the last call: the work done.
     #[inline]
     pub fn take_visited(&mut self) -> u64 {
-        std::mem::take(&mut self.looked)
+        std::mem::take(&mut self.visited)
     }
 }
 
@@ -87,39 +87,39 @@ impl<'d> Iterator for FilteredDescendants<'d> {
 
     #[inline]
     fn next(&mut self) -> Option<Node<'d>> {
-        let (document, sought) = (self.document, self.sought);
-        match &mut self.way {
-            Way::Array { at, end } => {
+        let (document, filter) = (self.document, self.filter);
+        match &mut self.walk {
+            Walk::Array { at, end } => {
                 let left = document.nodes.get(*at as usize..*end as usize)?;
-                let passed = left.iter().position(|record| sought.fits(document, record));
+                let passed = left.iter().position(|record| filter.matches(document, record));
                 let passed = crate::names::number(passed.unwrap_or(left.len()));
                 let found = at.saturating_add(passed);
-                self.looked = self.looked.saturating_add(u64::from(passed)).saturating_add(1);
+                self.visited = self.visited.saturating_add(u64::from(passed)).saturating_add(1);
                 *at = found.saturating_add(1);
                 (found < *end).then(|| Node::new(document, found))
             }
-            Way::Tree(all) => all.find(|node| {
-                self.looked = self.looked.saturating_add(1);
-                sought.fits(document, &node.record())
+            Walk::Tree(all) => all.find(|node| {
+                self.visited = self.visited.saturating_add(1);
+                filter.matches(document, &node.record())
             }),
         }
     }
 }
 
-/// The children of a node that look as they should.
+/// The children of a node that match a filter.
 #[derive(Debug, Clone)]
 pub struct FilteredChildren<'d> {
     document: &'d Document,
-    sought: NodeFilter,
-    looked: u64,
+    filter: NodeFilter,
+    visited: u64,
     next: u32,
 }
 
 impl FilteredChildren<'_> {
-    /// How many nodes were looked at since this was asked last: the work done.
+    /// The number of nodes visited since the last call: the work done.
     #[inline]
     pub fn take_visited(&mut self) -> u64 {
-        std::mem::take(&mut self.looked)
+        std::mem::take(&mut self.visited)
     }
 }
 
@@ -132,8 +132,8 @@ impl<'d> Iterator for FilteredChildren<'d> {
             let index = self.next;
             let record = self.document.record(index);
             self.next = record.next;
-            self.looked += 1;
-            if self.sought.fits(self.document, &record) {
+            self.visited += 1;
+            if self.filter.matches(self.document, &record) {
                 return Some(Node::new(self.document, index));
             }
         }
@@ -142,27 +142,27 @@ impl<'d> Iterator for FilteredChildren<'d> {
 }
 
 impl<'d> Node<'d> {
-    /// The nodes below that look like that. Quicker than to ask each of [`Node::descendants`].
+    /// The descendants that match. Faster than filtering [`Node::descendants`].
     #[inline]
     #[must_use]
-    pub fn filtered_descendants(self, sought: NodeFilter) -> FilteredDescendants<'d> {
-        let way = match self.numbers_below() {
-            Some((at, end)) => Way::Array { at, end },
-            None => Way::Tree(self.descendants()),
+    pub fn filtered_descendants(self, filter: NodeFilter) -> FilteredDescendants<'d> {
+        let walk = match self.descendant_indexes() {
+            Some((at, end)) => Walk::Array { at, end },
+            None => Walk::Tree(self.descendants()),
         };
-        FilteredDescendants { document: self.document(), sought, looked: 0, way }
+        FilteredDescendants { document: self.document(), filter, visited: 0, walk }
     }
 
-    /// The children that look like that.
+    /// The children that match.
     #[inline]
     #[must_use]
-    pub fn filtered_children(self, sought: NodeFilter) -> FilteredChildren<'d> {
+    pub fn filtered_children(self, filter: NodeFilter) -> FilteredChildren<'d> {
         let next = self.first_child().map_or(NONE, Node::index);
-        FilteredChildren { document: self.document(), sought, looked: 0, next }
+        FilteredChildren { document: self.document(), filter, visited: 0, next }
     }
 
-    /// In a document whose numbers ascend in document order: those of the nodes below.
-    fn numbers_below(self) -> Option<(u32, u32)> {
+    /// The range of the descendants' indexes, if the document is in order.
+    fn descendant_indexes(self) -> Option<(u32, u32)> {
         let document = self.document();
         if !document.is_in_order() {
             return None;

@@ -1,4 +1,4 @@
-//! Reading a tree: a [`Node`] is a document and a number, and everything is asked of it.
+//! Reading a tree: a [`Node`] is a document and an index.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,7 +11,7 @@ use crate::error::Position;
 use crate::index::NamespacesInScope;
 use crate::names::{NameId, QName};
 
-/// The kinds of node of the XPath data model. A tree holds no namespace nodes; XPath makes them from
+/// The kinds of node of the XPath data model. A tree has no namespace nodes; XPath derives them from
 /// [`Node::namespaces_in_scope`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -24,7 +24,7 @@ pub enum Kind {
     Namespace,
 }
 
-/// A node of a document. Two are equal when they are the same node of the same document.
+/// A node of a document. Two are equal if they are the same node of the same document.
 #[derive(Clone, Copy)]
 pub struct Node<'d> {
     document: &'d Document,
@@ -110,8 +110,8 @@ impl<'d> Node<'d> {
         !self.is_attribute() && self.record().kind() == ELEMENT
     }
 
-    /// The element or root that the node stands in; of an attribute, its element; of the root and of
-    /// what is detached, none.
+    /// The element or root that contains the node; of an attribute, its element; of the root and of detached
+    /// nodes, none.
     #[inline]
     #[must_use]
     pub fn parent(self) -> Option<Self> {
@@ -173,7 +173,7 @@ impl<'d> Node<'d> {
         Attributes { document: self.document, next: tag.map_or(NONE, |tag| tag.attribute) }
     }
 
-    /// The value of an attribute; `namespace` is empty for those without prefix.
+    /// The value of an attribute; `namespace` is empty for attributes without prefix.
     #[must_use]
     pub fn attribute(self, namespace: &str, local: &str) -> Option<&'d str> {
         if self.is_attribute() || self.record().b & TAGGED == 0 {
@@ -198,8 +198,7 @@ impl<'d> Node<'d> {
         document.names.get_qname(id)
     }
 
-    /// The expanded name of elements, attributes and processing instructions (whose target is a local
-    /// name in no namespace), as a number of this document.
+    /// The expanded name of elements, attributes and processing instructions (the target, in no namespace).
     #[inline]
     #[must_use]
     pub fn name(self) -> NameId {
@@ -225,7 +224,7 @@ impl<'d> Node<'d> {
         self.document.names.str(self.qname().prefix)
     }
 
-    /// Of text, comments, processing instructions and attributes; empty for others.
+    /// The text of text nodes, comments, processing instructions and attributes; empty for others.
     #[inline]
     #[must_use]
     pub fn text(self) -> &'d str {
@@ -245,7 +244,8 @@ impl<'d> Node<'d> {
         }
     }
 
-    /// XPath 1.0 section 5: of an element or the root, all text in it. Borrowed when one text is all.
+    /// The string-value of XPath 1.0 section 5: of an element or the root, all text in it. Borrowed unless
+    /// several texts have to be joined.
     #[must_use]
     pub fn string_value(self) -> Cow<'d, str> {
         if !matches!(self.kind(), Kind::Element | Kind::Root) {
@@ -262,7 +262,7 @@ impl<'d> Node<'d> {
         Cow::Owned(all)
     }
 
-    /// The text of an element that holds nothing else, as most do that hold text.
+    /// The text of an element whose only child is a text.
     #[must_use]
     #[inline]
     pub fn sole_text(self) -> Option<&'d str> {
@@ -295,7 +295,7 @@ impl<'d> Node<'d> {
         NamespacesInScope::new(self)
     }
 
-    /// The namespace declarations that stand on this element itself, as (prefix, namespace).
+    /// The namespace declarations of this element itself, as (prefix, namespace).
     pub fn declarations(self) -> impl Iterator<Item = (&'d str, &'d str)> {
         let names = &self.document.names;
         let record = if self.is_attribute() { Document::NOTHING } else { self.record() };
@@ -303,8 +303,8 @@ impl<'d> Node<'d> {
         found.map(|(prefix, uri)| (names.str(prefix), names.str(uri)))
     }
 
-    /// The namespace that `prefix` is bound to here; the empty prefix asks for the default namespace,
-    /// and then no namespace is `""`.
+    /// The namespace that `prefix` is bound to here. The empty prefix stands for the default namespace, which
+    /// is `""` if there is none.
     #[must_use]
     pub fn lookup_namespace(self, prefix: &str) -> Option<&'d str> {
         let holder = if self.is_element() { self } else { self.parent()? };
@@ -333,7 +333,7 @@ impl<'d> Node<'d> {
         document.place(at)
     }
 
-    /// Which comes first in document order; documents follow one another in the order of their making.
+    /// Compares two nodes in document order; documents are ordered by their creation.
     /// Constant time in a document as it was read; in an edited one amortised over the comparisons
     /// between two edits.
     #[inline]
@@ -370,7 +370,7 @@ impl<'d> Node<'d> {
 }
 
 impl Document {
-    /// The place of what starts at byte `at` of the text.
+    /// The place of the text that starts at byte `at`.
     fn place(&self, at: u32) -> Position {
         if at < self.source_len || (at == 0 && self.source_len > 0) {
             return self.source_position(at);

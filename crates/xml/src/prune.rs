@@ -1,16 +1,16 @@
-//! A copy of a document that lacks some of its nodes.
+//! Copies a document without some of its nodes.
 
 use crate::build::Tree;
 use crate::document::{Document, NOBODY};
 use crate::node::Node;
 
 impl Document {
-    /// A copy without the nodes of which `lacks` says so, and all below them. It is asked in document order. What else
-    /// the document knows stays: places, base URI, unparsed entities, and the ids of the elements that are left.
+    /// Copies the document without the nodes for which `omits` returns true, and everything below them. It is
+    /// called in document order. The copy keeps positions, base URI, unparsed entities and ids.
     #[must_use]
-    pub fn pruned<'d>(&'d self, mut lacks: impl FnMut(Node<'d>) -> bool) -> Self {
+    pub fn pruned<'d>(&'d self, mut omits: impl FnMut(Node<'d>) -> bool) -> Self {
         let mut tree = Tree::copying(self);
-        // By the old number.
+        // New indexes by the old ones.
         let mut numbers = vec![NOBODY; self.nodes.len()];
         let mut at = self.root();
         let mut next = at.first_child();
@@ -18,7 +18,7 @@ impl Document {
             while let Some(node) = next {
                 at = node;
                 next = None;
-                if !lacks(node) {
+                if !omits(node) {
                     let record = self.record(node.index());
                     let number = tree.push(record.a, record.b);
                     if let Some(slot) = numbers.get_mut(node.index() as usize) {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_lacks_what_it_should_and_nothing_else() {
+    fn the_omitted_nodes_are_missing_and_no_others() {
         let document = read();
         let copy = document.pruned(|node| {
             let is_space = node.kind() == Kind::Text && node.text().trim().is_empty();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_was_edited_is_copied_in_its_order() {
+    fn an_edited_document_is_copied_in_its_order() {
         let mut document = read();
         let root = document.element().unwrap();
         let (root, last) = (root.id(), root.last_child().unwrap().id());

@@ -1,5 +1,5 @@
-//! The push side: one trait for what takes a document piece by piece, the [`Builder`] that makes a tree of
-//! it, and [`copy_subtree`], which pushes a tree into any of them.
+//! The push interface: the trait [`Sink`], the [`Builder`], which builds a tree, and [`copy_subtree`], which
+//! pushes a tree into a sink.
 
 use crate::build::Tree;
 use crate::document::{COMMENT, Document, ELEMENT, Instruction, NONE, PI, TEXT, VALUE_SHIFT};
@@ -8,13 +8,13 @@ use crate::limits::XML_BYTES_CEILING as TEXT_BYTES_MAX;
 use crate::names::{EMPTY, number};
 use crate::node::{Kind, Node};
 
-/// Takes a document piece by piece: `start_element`, then its namespaces and attributes, then its content,
-/// then `end_element`. [`crate::Writer`] makes bytes of it, [`Builder`] a tree.
+/// Receives a document piece by piece: `start_element`, then its namespaces and attributes, then its content,
+/// then `end_element`. [`crate::Writer`] serialises it, [`Builder`] builds a tree.
 pub trait Sink {
     type Error;
 
     /// # Errors
-    /// The name isn't one; limits of the sink. So below.
+    /// The name is invalid. This and the other methods: a limit of the sink.
     fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), Self::Error>;
     /// Declares a prefix (empty: the default namespace) on the element just started.
     ///
@@ -99,14 +99,14 @@ fn enter<S: Sink>(node: Node<'_>, is_top: bool, sink: &mut S) -> Result<(), S::E
 }
 
 impl<'d> Node<'d> {
-    /// The name with its prefix, to make another of that name.
+    /// The name with its prefix, to create another node of that name.
     #[must_use]
     pub fn qname_ref(self) -> QNameRef<'d> {
         QNameRef::new(self.prefix(), self.namespace(), self.local_name())
     }
 }
 
-/// Builds a tree in document order, which is quicker and smaller than editing one. Adjacent texts become one.
+/// Builds a tree in document order, which is faster and smaller than editing one. Adjacent texts are joined.
 pub struct Builder {
     tree: Tree,
     /// The element just started; [`NONE`] once it has content.
@@ -129,7 +129,7 @@ impl Builder {
         Self::default()
     }
 
-    /// The document; elements still open are closed.
+    /// Returns the document; open elements are closed.
     #[must_use]
     pub fn finish(self) -> Document {
         self.tree.document
@@ -171,7 +171,7 @@ impl Sink for Builder {
         if text.is_empty() {
             return Ok(());
         }
-        let (start, len) = self.tree.document.keep(text)?;
+        let (start, len) = self.tree.document.store(text)?;
         if let Some(record) = self.tree.document.nodes.get_mut(self.text as usize)
             && self.text != NONE
             && record.a.saturating_add(record.value()) == start
@@ -189,7 +189,7 @@ impl Sink for Builder {
 
     fn comment(&mut self, text: &str) -> Result<(), EditError> {
         check_comment(text)?;
-        let (start, len) = self.tree.document.keep(text)?;
+        let (start, len) = self.tree.document.store(text)?;
         self.add(start, COMMENT | (len << VALUE_SHIFT));
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Sink for Builder {
     fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), EditError> {
         check_instruction(target, data)?;
         let document = &mut self.tree.document;
-        let (start, len) = document.keep(data)?;
+        let (start, len) = document.store(data)?;
         let local = document.names.symbol(target);
         let name = document.names.name(EMPTY, local);
         let qname = document.names.qname(EMPTY, name);
@@ -214,8 +214,8 @@ impl Sink for Builder {
 }
 
 impl Document {
-    /// Copies `source`, from any document, with all below it; the copy stands nowhere yet. Namespaces in
-    /// scope at `source` are declared on it. The root becomes nothing: import its children.
+    /// Copies `source`, from any document, with everything below it. The copy is detached; it declares the
+    /// namespaces in scope at `source`. To copy a document import the children of its root.
     ///
     /// # Errors
     /// [`EditError::WrongKind`] of the root and of attributes, [`EditError::TooLarge`].

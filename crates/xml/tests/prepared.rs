@@ -68,7 +68,8 @@ fn check(around: &str, options: &WriterOptions, pieces: &[Piece], fill: &[&str],
     };
     let (mut stamped, mut plain) = (writer(), writer());
     let mut holes = fill.iter();
-    let done = stamped.write_prepared::<WriteError>(&stamp, || Ok(Cow::Borrowed(holes.next().unwrap())));
+    let done =
+        stamped.write_prepared::<WriteError>(&stamp, || Ok(Cow::Borrowed(holes.next().unwrap())));
     assert_eq!(done, Ok(written));
     if written {
         one_by_one(&mut plain, pieces, fill).unwrap();

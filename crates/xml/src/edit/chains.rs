@@ -1,11 +1,11 @@
-//! What is remembered of elements with many attributes or declarations while they are set, so that setting n of
-//! them takes n looks, in whatever order the elements come.
+//! Indexes of long attribute and declaration chains, so that setting n attributes takes n steps, even if the
+//! elements alternate.
 
 use std::collections::HashMap;
 
 use crate::document::NONE;
 
-/// So many attributes or declarations of an element are worth a table.
+/// A chain of at least this length gets an index.
 pub(super) const MANY: usize = 16;
 
 /// The attributes, or the declarations, of one element by name.
@@ -13,17 +13,17 @@ pub(super) const MANY: usize = 16;
 pub(super) struct ChainIndex {
     /// The last of the chain.
     pub(super) last: u32,
-    /// Their numbers, by the number of the name or the symbol of the prefix.
+    /// Indexes by the number of the name, or the symbol of the prefix.
     pub(super) by_name: HashMap<u32, u32>,
 }
 
-/// The chains of a document, by element.
+/// The chain indexes of a document, by element.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ChainIndexes {
     chains: HashMap<(Of, u32), ChainIndex>,
-    /// How often a chain was passed through to remember it.
+    /// How often a chain was walked to index it.
     #[cfg(test)]
-    pub(super) passes: usize,
+    pub(super) walks: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,21 +33,21 @@ pub(super) enum Of {
 }
 
 impl ChainIndexes {
-    /// The last of the chain and the one of that name; nothing is known of a small chain.
+    /// The last of the chain and the one with that name; none for a short chain.
     pub(super) fn find(&self, of: Of, owner: u32, name: u32) -> Option<(u32, u32)> {
         let chain = self.chains.get(&(of, owner))?;
         Some((chain.last, chain.by_name.get(&name).copied().unwrap_or(NONE)))
     }
 
-    pub(super) fn remember(&mut self, of: Of, owner: u32, chain: ChainIndex) {
+    pub(super) fn insert(&mut self, of: Of, owner: u32, chain: ChainIndex) {
         #[cfg(test)]
         {
-            self.passes += 1;
+            self.walks += 1;
         }
         self.chains.insert((of, owner), chain);
     }
 
-    /// `index` was put at the end of the chain.
+    /// `index` was added at the end of the chain.
     pub(super) fn add(&mut self, of: Of, owner: u32, name: u32, index: u32) {
         if let Some(chain) = self.chains.get_mut(&(of, owner)) {
             chain.last = index;
@@ -56,7 +56,7 @@ impl ChainIndexes {
     }
 
     /// The chain was changed in another way.
-    pub(super) fn forget(&mut self, of: Of, owner: u32) {
+    pub(super) fn remove(&mut self, of: Of, owner: u32) {
         self.chains.remove(&(of, owner));
     }
 

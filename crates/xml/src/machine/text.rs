@@ -6,16 +6,16 @@ use crate::limits::XML_BYTES_CEILING;
 use crate::names::number;
 use crate::scan;
 
-/// What ended a stretch of characters.
+/// How a stretch of characters ended.
 enum Edge {
-    /// Markup, the end of the text, or too little text.
+    /// Before markup, or at the end of the text.
     Here,
     /// More characters follow.
     Onward,
 }
 
 impl Machine {
-    /// Text, CDATA sections and references up to the next markup, as one piece. None if all is empty.
+    /// Text, CDATA sections and references up to the next markup, as one text. None if it is empty.
     #[inline]
     pub(super) fn characters(&mut self, view: View<'_>) -> Result<Option<Step>, OffsetError> {
         let text = self.text(view);
@@ -50,14 +50,14 @@ impl Machine {
             }
             match bytes.get(at.wrapping_add(1)..) {
                 Some([b']', b'>', ..]) => {
-                    return Err(self.fault(at, XmlErrorKind::CdataEndInText));
+                    return Err(self.error(at, XmlErrorKind::CdataEndInText));
                 }
                 _ => at = at.wrapping_add(1),
             }
         }
     }
 
-    /// The same where it has to be put together in `spill`.
+    /// As [`Self::characters`] where the text has to be composed in `spill`.
     fn composed(&mut self, view: View<'_>) -> Result<Option<Step>, OffsetError> {
         let begin = self.spill.len();
         let origin = self.position();
@@ -67,7 +67,7 @@ impl Machine {
             return Ok(None);
         }
         if len > XML_BYTES_CEILING as usize {
-            return Err(self.limit("bytes of a text", XML_BYTES_CEILING));
+            return Err(self.limit("bytes per text", XML_BYTES_CEILING));
         }
         self.count_nodes(1)?;
         let span = Span { start: self.spill_address(view, begin), len: number(len) };
@@ -81,7 +81,7 @@ impl Machine {
         number(view.behind.wrapping_add(view.dtd.text.len()).wrapping_add(at))
     }
 
-    /// One stretch: plain text, a CDATA section, a reference, or the way out of an entity.
+    /// One stretch: plain text, a CDATA section, a reference, or the end of an entity.
     fn stretch(&mut self, view: View<'_>) -> Result<Edge, OffsetError> {
         let text = self.text(view);
         let bytes = text.as_bytes();
@@ -145,7 +145,7 @@ impl Machine {
         let end = start.wrapping_add(len);
         match text.as_bytes().get(end.wrapping_add(2)) {
             Some(b'>') => {}
-            Some(_) => return Err(self.fault(end, XmlErrorKind::HyphensInComment)),
+            Some(_) => return Err(self.error(end, XmlErrorKind::HyphensInComment)),
             None => return Err(self.short(view, "a comment")),
         }
         self.count_nodes(1)?;
@@ -186,19 +186,19 @@ impl Machine {
         let end = name_end(text.as_bytes(), at);
         let written = text.get(at..end).unwrap_or("");
         if written == "xml" && end < text.len() {
-            return Err(self.fault(self.pos, XmlErrorKind::DeclarationNotFirst));
+            return Err(self.error(self.pos, XmlErrorKind::DeclarationNotFirst));
         }
         if written.eq_ignore_ascii_case("xml") && end < text.len() {
-            return Err(self.fault(at, XmlErrorKind::ReservedTarget(written.to_owned())));
+            return Err(self.error(at, XmlErrorKind::ReservedTarget(written.to_owned())));
         }
         if written.contains(':') && end < text.len() {
-            return Err(self.fault(at, XmlErrorKind::BadName(piece(text, at, end))));
+            return Err(self.error(at, XmlErrorKind::BadName(piece(text, at, end))));
         }
-        self.unguessed_name(view, text, at)
+        self.parsed_name(view, text, at)
     }
 }
 
-/// How far from `start` the first `needle` stands.
+/// The distance from `start` to the first `needle`.
 fn find(text: &str, start: usize, needle: &[u8]) -> Option<usize> {
     memchr::memmem::find(text.as_bytes().get(start..)?, needle)
 }
