@@ -221,18 +221,28 @@ impl<'d> Run<'_, 'd> {
         mut visit: impl FnMut(Node<'d>) -> Taken,
     ) -> Outcome<bool> {
         let mut all = start.filtered_children(below.filter);
-        let mut passing = all.by_ref().filter(|node| below.passes(*node));
+        // Plain loops: adapters over the children aren't inlined.
         if let Some(wanted) = step.exactly {
-            let node = passing.nth(wanted.saturating_sub(1) as usize);
+            let mut left = wanted;
+            let mut found = None;
+            while let Some(node) = all.next() {
+                left -= u32::from(below.passes(node));
+                if left == 0 {
+                    found = Some(node);
+                    break;
+                }
+            }
             self.charge(all.take_visited().saturating_add(1))?;
-            return Ok(node.map_or(Ok(true), visit)?);
+            return Ok(found.map_or(Ok(true), visit)?);
         }
         if step.predicates.is_empty() {
             let mut wants = true;
-            for node in passing {
-                wants = visit(node)?;
-                if !wants {
-                    break;
+            while let Some(node) = all.next() {
+                if below.passes(node) {
+                    wants = visit(node)?;
+                    if !wants {
+                        break;
+                    }
                 }
             }
             self.charge(all.take_visited().saturating_add(1))?;

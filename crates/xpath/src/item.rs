@@ -76,15 +76,17 @@ impl<'d> Item<'d> {
     /// # Errors
     /// [`BudgetExceeded`].
     pub fn charged_string_value(self, budget: &Budget) -> Result<Cow<'d, str>, BudgetExceeded> {
-        let node = match self.node() {
-            Some(node) if node.is_element() || node.kind() == Kind::Root => node,
-            Some(_) | None => {
-                budget.charge_steps(self.scope_cost())?;
-                let text = self.string_value();
-                budget.charge_reading(text.len())?;
-                return Ok(text);
-            }
+        let Some(node) = self.node() else {
+            budget.charge_steps(self.scope_cost())?;
+            let uri = self.binding().map_or("", |(_, uri)| uri);
+            budget.charge_reading(uri.len())?;
+            return Ok(Cow::Borrowed(uri));
         };
+        if !node.is_element() && node.kind() != Kind::Root {
+            let text = node.text();
+            budget.charge_reading(text.len())?;
+            return Ok(Cow::Borrowed(text));
+        }
         if let Some(text) = node.sole_text() {
             budget.charge_reading(text.len())?;
             return Ok(Cow::Borrowed(text));

@@ -102,6 +102,7 @@ struct Scanning<'p> {
 
 impl Scanning<'_> {
     /// The node or the first of its following siblings that a step of `bits` may match by its type.
+    #[inline]
     fn candidate<'d>(
         &self,
         bits: u32,
@@ -302,6 +303,7 @@ impl<'d> Run<'_, 'd> {
 
     /// Passes the attributes of `node` to the sink if the steps select them, and sets `frame` to visit its
     /// children, or none if no step can match them.
+    #[inline]
     fn enter(
         &mut self,
         scanning: &Scanning<'_>,
@@ -320,6 +322,7 @@ impl<'d> Run<'_, 'd> {
         Ok(true)
     }
 
+    #[inline]
     fn attributes_of(
         &mut self,
         scanning: &Scanning<'_>,

@@ -70,7 +70,6 @@ impl<'d> Sink<'d> for First<'d> {
         true
     }
 
-    /// Called before the first node: whether the nodes are in document order, without duplicates.
     fn begin(&mut self, sorted: bool) {
         self.sorted = sorted;
     }

@@ -168,6 +168,7 @@ fn preceding<'d>(
             *at = before;
             return Some(before);
         }
+        *passed += 1;
         *at = at.parent()?;
         if Some(*at) != *above {
             return Some(*at);

@@ -187,8 +187,9 @@ fn names_of_namespace_nodes_charge_the_scope_that_they_look_at() {
 #[test]
 fn axes_charge_the_nodes_that_they_pass() {
     let deep = document(200, true);
-    // Each looks up along all its ancestors.
+    // Each node passes all its ancestors.
     assert!(steps_of("count(//a[following::a])", &deep) > 20_000);
+    assert!(steps_of("count(//a[preceding::a])", &deep) > 20_000);
     let xml =
         format!("<r>{}</r>", ["<b>", &"<a>".repeat(200), &"</a>".repeat(200), "</b><c/>"].concat());
     let beside = Document::parse(xml.as_bytes()).unwrap();
