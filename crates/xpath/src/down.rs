@@ -225,7 +225,7 @@ impl<'d> Run<'_, 'd> {
         if let Some(wanted) = step.exactly {
             let mut left = wanted;
             let mut found = None;
-            while let Some(node) = all.next() {
+            for node in all.by_ref() {
                 left -= u32::from(below.passes(node));
                 if left == 0 {
                     found = Some(node);
@@ -237,7 +237,7 @@ impl<'d> Run<'_, 'd> {
         }
         if step.predicates.is_empty() {
             let mut wants = true;
-            while let Some(node) = all.next() {
+            for node in all.by_ref() {
                 if below.passes(node) {
                     wants = visit(node)?;
                     if !wants {

@@ -23,6 +23,7 @@ pub(super) struct Reference<'d> {
 }
 
 impl<'d> Reference<'d> {
+    #[expect(clippy::mutable_key_type, reason = "nodes are hashed by their identity")]
     pub(super) fn new(document: &'d Document) -> Self {
         let mut all = vec![Item::from(document.root())];
         for node in document.root().descendants() {
