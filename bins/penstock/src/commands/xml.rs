@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use xml::limits;
 use xml::{Doctype, Document, Kind, Options, Position, Writer, WriterOptions, is_ncname};
 use xpath::{
-    Context, Environment, EvalError, ExpandedName, Expression, Item, StaticContext, Value,
+    Budget, Context, Environment, EvalError, ExpandedName, Expression, Item, StaticContext, Value,
     VariableId,
 };
 
@@ -89,7 +89,7 @@ fn check_one(file: &Path) -> Result<(), Failure> {
 }
 
 pub(super) fn read(source: &Source) -> Result<Document, Failure> {
-    let options = Options { doctype: Doctype::ReadInternal, ..Options::default() };
+    let options = Options { doctype: Doctype::Read, ..Options::default() };
     Document::parse_with(&source.bytes, &options).map_err(|error| source.xml_error(&error))
 }
 
@@ -101,7 +101,7 @@ fn select(arguments: &Select) -> Result<(), Failure> {
     })?;
     let document = read(&Source::read(&arguments.file, limits::XML_BYTES_MAX)?)?;
     let value = expression
-        .evaluate(Context::new(document.root()), &mut bindings)
+        .evaluate(Context::new(document.root()), &mut bindings, &Budget::large())
         .map_err(|error| report_expression(text, Position { line: 1, column: 1 }, error))?;
     print(|out| write_value(&value, out))
 }
@@ -179,7 +179,7 @@ impl StaticContext for Bindings<'_> {
 }
 
 impl<'d> Environment<'d> for Bindings<'_> {
-    fn variable(&mut self, id: VariableId) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, id: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
         let (_, value) = self.variables.get(id.0 as usize).ok_or(EvalError::NoVariable(id.0))?;
         Ok(Value::String((*value).to_owned()))
     }
