@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use xml::Document;
-use xpath::{Context, Expression, Nothing, StaticContext, Value};
+use xpath::{Budget, Context, Expression, NoBindings, StaticContext, Value};
 use xslt::{Params, Refuse, Stylesheet};
 
 use crate::{Answer, least_ns};
@@ -41,14 +41,14 @@ pub(crate) fn select(file: &str, expression: &str) -> Answer {
     let document = Document::parse(&std::fs::read(file)?)?;
     let expression = Expression::compile(expression, &Prefixes)?;
     let context = Context::new(document.root());
-    let witness = match expression.evaluate(context, &mut Nothing)? {
+    let witness = match expression.evaluate(context, &mut NoBindings, &Budget::large())? {
         Value::NodeSet(nodes) => format!("{} nodes", nodes.len()),
         Value::Number(number) => xpath::number_to_string(number).into_owned(),
         Value::Boolean(boolean) => boolean.to_string(),
         Value::String(text) => text,
     };
     let ns = least_ns(|| {
-        _ = black_box(expression.evaluate(black_box(context), &mut Nothing));
+        _ = black_box(expression.evaluate(black_box(context), &mut NoBindings, &Budget::large()));
     });
     Ok(format!("{ns:.0}\t{witness}"))
 }

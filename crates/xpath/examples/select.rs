@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use xpath::{Context, Expression, Nothing, Value};
+use xpath::{Budget, Context, Expression, NoBindings, Value};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -26,8 +26,12 @@ fn select(
     let bytes = std::fs::read(file)?;
     let document = xml::Document::parse(&bytes)?;
     for text in expressions {
-        let expression = Expression::compile(&text, &Nothing)?;
-        match expression.evaluate(Context::new(document.root()), &mut Nothing)? {
+        let expression = Expression::compile(&text, &NoBindings)?;
+        match expression.evaluate(
+            Context::new(document.root()),
+            &mut NoBindings,
+            &Budget::large(),
+        )? {
             Value::NodeSet(nodes) => {
                 println!("{} nodes", nodes.len());
                 nodes.iter().for_each(|item| println!("{item:?} {}", item.string_value()));

@@ -1,8 +1,7 @@
 //! The door for callers: what they know when an expression is compiled, and what they give when it is
 //! evaluated.
 
-use crate::limits;
-
+use crate::budget::Budget;
 use crate::error::EvalError;
 use crate::item::Item;
 use crate::name::ExpandedName;
@@ -40,23 +39,24 @@ pub trait StaticContext {
 
 /// Knows no namespaces, variables or functions; gives none either.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nothing;
+pub struct NoBindings;
 
-impl StaticContext for Nothing {}
+impl StaticContext for NoBindings {}
 
-impl<'d> Environment<'d> for Nothing {}
+impl<'d> Environment<'d> for NoBindings {}
 
 /// What is given when an expression is evaluated.
 pub trait Environment<'d> {
-    /// The value of a variable.
+    /// The value of a variable. Charge `budget` before copying a large one ([`Value::copy`]).
     ///
     /// # Errors
     /// [`EvalError::NoVariable`] unless the caller knows it.
-    fn variable(&mut self, id: VariableId) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, id: VariableId, budget: &Budget) -> Result<Value<'d>, EvalError> {
+        let _ = budget;
         Err(EvalError::NoVariable(id.0))
     }
 
-    /// Calls an extension function.
+    /// Calls an extension function, which charges its work and what it makes to `budget`.
     ///
     /// # Errors
     /// [`EvalError::NoFunction`] unless the caller knows it.
@@ -65,24 +65,10 @@ pub trait Environment<'d> {
         id: FunctionId,
         context: &Context<'d>,
         arguments: Vec<Value<'d>>,
+        budget: &Budget,
     ) -> Result<Value<'d>, EvalError> {
-        let _ = (context, arguments);
+        let _ = (context, arguments, budget);
         Err(EvalError::NoFunction(id.0))
-    }
-
-    /// How many steps one evaluation may take; about one per node that it looks at.
-    fn steps_left(&self) -> u64 {
-        limits::XPATH_STEPS_MAX
-    }
-
-    /// The budget that [`Environment::steps_left`] is the rest of, for the error past it.
-    fn steps_max(&self) -> u64 {
-        self.steps_left()
-    }
-
-    /// Told after each evaluation how many steps it took, so that many can share one budget.
-    fn steps_taken(&mut self, steps: u64) {
-        let _ = steps;
     }
 }
 

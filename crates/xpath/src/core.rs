@@ -3,14 +3,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::limits;
 use xml::XML_NAMESPACE;
 
 use crate::context::Context;
-use crate::error::EvalError;
 use crate::evaluate::{Outcome, Run};
 use crate::functions::Core;
-use crate::item::{Item, NodeSet};
+use crate::item::{Item, NodeSet, append};
 use crate::number::{is_space, round, string_to_number};
 use crate::plan::{Expr, Type};
 use crate::sink::{Count, Sum};
@@ -30,13 +28,13 @@ impl<'d> Run<'_, 'd> {
             (Core::StartsWith, [text, start]) => {
                 let text = self.string(text, context)?;
                 let start = self.string(start, context)?;
-                self.spend_bytes(start.len().min(text.len()))?;
+                self.budget.charge_reading(start.len().min(text.len()))?;
                 Ok(text.starts_with(&*start))
             }
             (Core::Contains, [text, part]) => {
                 let text = self.string(text, context)?;
                 let part = self.string(part, context)?;
-                self.spend_letters(&text)?;
+                self.budget.charge_scanning(text.len())?;
                 Ok(text.contains(&*part))
             }
             (Core::Lang, [wanted]) => {
@@ -62,14 +60,13 @@ impl<'d> Run<'_, 'd> {
                 Ok(count.nodes as f64)
             }
             (Core::Sum, [nodes]) => {
-                let mut sum = Sum { total: 0.0, steps: 0, steps_max: self.left() };
+                let mut sum = Sum::default();
                 self.feed(nodes, context, &mut sum)?;
-                self.spend(sum.steps)?;
                 Ok(sum.total)
             }
             (Core::StringLength, _) => {
                 let text = self.string_or_context(arguments, context)?;
-                self.spend_bytes(text.len())?;
+                self.budget.charge_reading(text.len())?;
                 Ok(text.chars().count() as f64)
             }
             (Core::Number, [value]) => self.number(value, context),
@@ -108,26 +105,22 @@ impl<'d> Run<'_, 'd> {
                 let mut text = String::new();
                 for one in all {
                     let part = self.string(one, context)?;
-                    let len = text.len() + part.len();
-                    if len > limits::XPATH_TEXT_BYTES_MAX {
-                        return Err(EvalError::Text(limits::XPATH_TEXT_BYTES_MAX));
-                    }
-                    text.push_str(&part);
+                    self.budget.charge_reading(part.len())?;
+                    append(&mut text, &part, self.budget)?;
                 }
-                self.spend_bytes(text.len())?;
                 Ok(Cow::Owned(text))
             }
             (Core::SubstringBefore, [text, part]) => {
                 let text = self.string(text, context)?;
                 let part = self.string(part, context)?;
-                self.spend_letters(&text)?;
+                self.budget.charge_scanning(text.len())?;
                 let end = text.find(&*part).unwrap_or(0);
                 Ok(cut(text, 0, end))
             }
             (Core::SubstringAfter, [text, part]) => {
                 let text = self.string(text, context)?;
                 let part = self.string(part, context)?;
-                self.spend_letters(&text)?;
+                self.budget.charge_scanning(text.len())?;
                 let start = text.find(&*part).map_or(text.len(), |at| at + part.len());
                 let end = text.len();
                 Ok(cut(text, start, end))
@@ -139,13 +132,13 @@ impl<'d> Run<'_, 'd> {
                     [len, ..] => start + round(self.number(len, context)?),
                     [] => f64::INFINITY,
                 };
-                self.spend_letters(&text)?;
+                self.budget.charge_scanning(text.len())?;
                 let (from, to) = substring(&text, start, end);
                 Ok(cut(text, from, to))
             }
             (Core::NormalizeSpace, _) => {
                 let text = self.string_or_context(arguments, context)?;
-                self.spend_letters(&text)?;
+                self.budget.charge_scanning(text.len())?;
                 Ok(normalize_space(text))
             }
             (Core::Translate, [text, from, to]) => {
@@ -154,7 +147,7 @@ impl<'d> Run<'_, 'd> {
                 let to = self.string(to, context)?;
                 // Each letter is looked up.
                 for part in [&text, &text, &text, &text, &from, &to] {
-                    self.spend_letters(part)?;
+                    self.budget.charge_scanning(part.len())?;
                 }
                 Ok(Cow::Owned(translate(&text, &from, &to)))
             }
@@ -191,7 +184,7 @@ impl<'d> Run<'_, 'd> {
     fn lang(&mut self, wanted: &str, item: Item<'d>) -> Outcome<bool> {
         let mut next = Some(item.holder());
         while let Some(node) = next {
-            self.spend(1)?;
+            self.charge(1)?;
             if let Some(found) = node.attribute(XML_NAMESPACE, "lang") {
                 let (found, wanted) = (found.as_bytes(), wanted.as_bytes());
                 let start = found.get(..wanted.len());
@@ -235,7 +228,7 @@ impl<'d> Run<'_, 'd> {
     ) -> Outcome<()> {
         let document = context.item.holder().document();
         for id in text.split(is_space).filter(|id| !id.is_empty()) {
-            self.spend(1)?;
+            self.charge(1)?;
             found.extend(document.element_by_id(id).map(Item::from));
         }
         Ok(())

@@ -5,11 +5,12 @@
 
 use xml::{Node, Sought};
 
+use crate::budget::Budget;
 use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
 use crate::item::Item;
 use crate::plan::{COUNTERS_MAX, Predicate, Scan, ScanStep, Test};
-use crate::sink::Sink;
+use crate::sink::{Nodes, Sink, Taken};
 use crate::test::{Below, Ready};
 
 /// For how many nodes a list of all below begins.
@@ -52,7 +53,7 @@ impl<'d> Run<'_, 'd> {
             let Some(name) = name.id(document) else { return Ok(None) };
             let mut children = start.sought_children(Sought::name(document, name));
             let (first, second) = (children.next(), children.next());
-            self.spend(children.looked().saturating_add(1))?;
+            self.charge(children.looked().saturating_add(1))?;
             match (first, second) {
                 (None, _) => return Ok(None),
                 (Some(only), None) => start = only,
@@ -81,10 +82,12 @@ impl<'d> Run<'_, 'd> {
         }
         match sink.list() {
             Some(list) => {
-                list.reserve(NODES_AT_FIRST);
-                self.descendants(step, ready, start, |_, node| Ok(push(list, node)))
+                list.reserve(NODES_AT_FIRST, self.budget)?;
+                self.descendants(step, ready, start, |run, node| Ok(push(list, node, run.budget)?))
             }
-            None => self.descendants(step, ready, start, |_, node| Ok(sink.take(node.into()))),
+            None => self.descendants(step, ready, start, |run, node| {
+                Ok(sink.take(node.into(), run.budget)?)
+            }),
         }
     }
 
@@ -103,17 +106,18 @@ impl<'d> Run<'_, 'd> {
         if one.is_never() || two.is_never() {
             return Ok(true);
         }
-        let mut found = Vec::with_capacity(NODES_AT_FIRST);
+        let mut found = Nodes::default();
         let below = Below::new(two, document);
+        let budget = self.budget;
         self.descendants(first, one, start, |run, node| {
             if attribute {
                 run.attributes(second, two, node, &mut found)
             } else {
-                run.each_child(second, two, below, node, |node| push(&mut found, node))
+                run.each_child(second, two, below, node, |node| push(&mut found, node, budget))
             }
         })?;
-        self.sort(&mut found)?;
-        Ok(sink.take_all(found))
+        self.sort(&mut found.items)?;
+        Ok(sink.take_all(found.items, self.budget)?)
     }
 
     /// `//test`: all nodes below that pass, until `visit` has enough. Positions are counted by parent on the way.
@@ -129,7 +133,7 @@ impl<'d> Run<'_, 'd> {
         let mut parents = Parents::default();
         let mut all = start.sought_descendants(below.sought);
         while let Some(node) = all.next() {
-            self.spend(all.looked())?;
+            self.charge(all.looked())?;
             if !below.passes(node) {
                 continue;
             }
@@ -145,7 +149,7 @@ impl<'d> Run<'_, 'd> {
                 return Ok(false);
             }
         }
-        self.spend(all.looked())?;
+        self.charge(all.looked())?;
         Ok(true)
     }
 
@@ -157,10 +161,14 @@ impl<'d> Run<'_, 'd> {
         start: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
-        let below = Below::new(test, start.document());
+        let (below, budget) = (Below::new(test, start.document()), self.budget);
         match sink.list() {
-            Some(list) => self.each_child(step, test, below, start, |node| push(list, node)),
-            None => self.each_child(step, test, below, start, |node| sink.take(node.into())),
+            Some(list) => {
+                self.each_child(step, test, below, start, |node| push(list, node, budget))
+            }
+            None => {
+                self.each_child(step, test, below, start, |node| sink.take(node.into(), budget))
+            }
         }
     }
 
@@ -172,8 +180,9 @@ impl<'d> Run<'_, 'd> {
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
         if let Some(list) = sink.list() {
-            list.reserve(items.len());
+            list.reserve(items.len(), self.budget)?;
         }
+        let budget = self.budget;
         let mut known = None;
         for node in items.iter().filter_map(|item| item.node()) {
             let document = node.document();
@@ -186,8 +195,12 @@ impl<'d> Run<'_, 'd> {
             };
             known = Some((document.serial(), test, below));
             let wants = match sink.list() {
-                Some(list) => self.each_child(step, test, below, node, |node| push(list, node)),
-                None => self.each_child(step, test, below, node, |node| sink.take(node.into())),
+                Some(list) => {
+                    self.each_child(step, test, below, node, |node| push(list, node, budget))
+                }
+                None => {
+                    self.each_child(step, test, below, node, |node| sink.take(node.into(), budget))
+                }
             }?;
             if !wants {
                 return Ok(false);
@@ -204,31 +217,37 @@ impl<'d> Run<'_, 'd> {
         test: Ready<'_>,
         below: Below<'_>,
         start: Node<'d>,
-        mut visit: impl FnMut(Node<'d>) -> bool,
+        mut visit: impl FnMut(Node<'d>) -> Taken,
     ) -> Outcome<bool> {
         let mut all = start.sought_children(below.sought);
         let mut passing = all.by_ref().filter(|node| below.passes(*node));
         if let Some(wanted) = step.exactly {
             let node = passing.nth(wanted.saturating_sub(1) as usize);
-            self.spend(all.looked().saturating_add(1))?;
-            return Ok(node.is_none_or(visit));
+            self.charge(all.looked().saturating_add(1))?;
+            return Ok(node.map_or(Ok(true), visit)?);
         }
         if step.predicates.is_empty() {
-            let wants = passing.all(visit);
-            self.spend(all.looked().saturating_add(1))?;
+            let mut wants = true;
+            for node in passing {
+                wants = visit(node)?;
+                if !wants {
+                    break;
+                }
+            }
+            self.charge(all.looked().saturating_add(1))?;
             return Ok(wants);
         }
         let mut counts = Counts::default();
         while let Some(node) = all.next() {
-            self.spend(all.looked())?;
+            self.charge(all.looked())?;
             if step.is_spent(&counts) {
                 return Ok(true);
             }
-            if below.passes(node) && self.fits(test, step, node, &mut counts)? && !visit(node) {
+            if below.passes(node) && self.fits(test, step, node, &mut counts)? && !visit(node)? {
                 return Ok(false);
             }
         }
-        self.spend(all.looked().saturating_add(1))?;
+        self.charge(all.looked().saturating_add(1))?;
         Ok(true)
     }
 
@@ -244,8 +263,8 @@ impl<'d> Run<'_, 'd> {
 
 /// Without a call through the sink, which is most of what a node costs.
 #[inline]
-fn push<'d>(list: &mut Vec<Item<'d>>, node: Node<'d>) -> bool {
-    list.take(node.into())
+fn push<'d>(list: &mut Nodes<'d>, node: Node<'d>, budget: &Budget) -> Taken {
+    list.push(node.into(), budget)
 }
 
 /// Whether the step's nodes can be found without the walk: their predicates ask for no position, or the nodes are

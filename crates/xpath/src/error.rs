@@ -1,5 +1,7 @@
 //! What can go wrong when an expression is compiled, and when it is evaluated.
 
+use crate::budget::BudgetExceeded;
+
 /// The expression was refused. `offset` counts bytes from its start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {offset} of the expression: {message}")]
@@ -17,14 +19,8 @@ impl CompileError {
 /// The evaluation has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
-    #[error(
-        "the evaluation was stopped after {0} steps; narrow the path, `//` first of all, or give it more"
-    )]
-    Steps(u64),
-    #[error("a node-set grew past {0} nodes; narrow the path")]
-    Nodes(usize),
-    #[error("`concat` would make a text of more than {0} bytes")]
-    Text(usize),
+    #[error(transparent)]
+    Budget(#[from] BudgetExceeded),
     #[error("{what} has to be a node-set, and is a {found}")]
     NotANodeSet { what: &'static str, found: &'static str },
     #[error("variable number {0} has no value here")]

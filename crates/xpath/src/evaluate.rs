@@ -3,13 +3,14 @@
 
 use std::borrow::Cow;
 
+use crate::budget::Budget;
 use crate::compare::{compare_numbers, compare_strings, compare_values};
 use crate::context::{Context, Environment};
 use crate::error::EvalError;
 use crate::item::{Item, NodeSet};
 use crate::number::{number_to_string, string_to_number};
 use crate::plan::{Arithmetic, Comparison, Expr, Type};
-use crate::sink::{Exists, First, Holds, Operand, Sink};
+use crate::sink::{Exists, First, Holds, Nodes, Operand, Sink, Taken};
 use crate::value::{Value, is_true};
 
 pub(crate) type Outcome<T> = Result<T, EvalError>;
@@ -17,63 +18,33 @@ pub(crate) type Outcome<T> = Result<T, EvalError>;
 /// One evaluation.
 pub(crate) struct Run<'a, 'd> {
     pub(crate) environment: &'a mut dyn Environment<'d>,
-    budget: u64,
-    left: u64,
+    pub(crate) budget: &'a Budget,
 }
 
 impl<'a, 'd> Run<'a, 'd> {
-    pub(crate) fn new(environment: &'a mut dyn Environment<'d>) -> Self {
-        let budget = environment.steps_left();
-        Self { environment, budget, left: budget }
-    }
-
-    /// Tells the environment what was used.
-    pub(crate) fn finish(self) {
-        self.environment.steps_taken(self.budget - self.left);
+    pub(crate) fn new(environment: &'a mut dyn Environment<'d>, budget: &'a Budget) -> Self {
+        Self { environment, budget }
     }
 
     #[inline]
-    pub(crate) fn spend(&mut self, steps: u64) -> Outcome<()> {
-        match self.left.checked_sub(steps) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => {
-                self.left = 0;
-                Err(EvalError::Steps(self.environment.steps_max()))
-            }
-        }
-    }
-
-    /// Work on text: a step per 64 bytes.
-    pub(crate) fn spend_bytes(&mut self, bytes: usize) -> Outcome<()> {
-        self.spend(u64::try_from(bytes / 64).unwrap_or(u64::MAX))
-    }
-
-    /// Work on text letter by letter: a step per 4 bytes.
-    pub(crate) fn spend_letters(&mut self, text: &str) -> Outcome<()> {
-        self.spend(u64::try_from(text.len() / 4).unwrap_or(u64::MAX))
-    }
-
-    pub(crate) fn left(&self) -> u64 {
-        self.left
+    pub(crate) fn charge(&self, steps: u64) -> Outcome<()> {
+        Ok(self.budget.charge_steps(steps)?)
     }
 
     pub(crate) fn value(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Value<'d>> {
         match expr {
             Expr::Variable(id) => {
-                let value = self.environment.variable(*id)?;
-                self.spend(1 + copied(&value))?;
+                let value = self.environment.variable(*id, self.budget)?;
+                self.charge(1 + copied(&value))?;
                 Ok(value)
             }
             Expr::Extension(id, arguments) => {
-                self.spend(1)?;
+                self.charge(1)?;
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
                     values.push(self.value(argument, context)?);
                 }
-                self.environment.call(*id, &context, values)
+                self.environment.call(*id, &context, values, self.budget)
             }
             Expr::Path(_) | Expr::Union(_) => self.nodes(expr, context).map(Value::NodeSet),
             Expr::Literal(text) => Ok(Value::String(text.to_string())),
@@ -212,25 +183,22 @@ impl<'a, 'd> Run<'a, 'd> {
 
     pub(crate) fn text_of(&mut self, item: Option<Item<'d>>) -> Outcome<Cow<'d, str>> {
         let Some(item) = item else { return Ok(Cow::Borrowed("")) };
-        let (text, steps) = item.weighed_text();
-        self.spend(steps)?;
-        Ok(text)
+        Ok(item.charged_string_value(self.budget)?)
     }
 
     pub(crate) fn nodes(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<NodeSet<'d>> {
         match expr {
             Expr::Path(path) => {
-                let mut items = Vec::new();
-                self.path(path, context, &mut items)?;
-                self.check_size(items.len())?;
-                Ok(NodeSet::from_ordered(items))
+                let mut nodes = Nodes::default();
+                self.path(path, context, &mut nodes)?;
+                Ok(NodeSet::from_ordered(nodes.items))
             }
             Expr::Union(all) => {
-                let mut items = Vec::new();
+                let mut nodes = Nodes::default();
                 for one in all {
-                    items.extend(self.nodes(one, context)?);
-                    self.check_size(items.len())?;
+                    nodes.take_all(self.nodes(one, context)?.into_items(), self.budget)?;
                 }
+                let mut items = nodes.items;
                 self.sort(&mut items)?;
                 Ok(NodeSet::from_ordered(items))
             }
@@ -287,7 +255,7 @@ impl<'a, 'd> Run<'a, 'd> {
         let nodes = self.nodes(expr, context)?;
         sink.begin(true);
         for item in nodes {
-            if !sink.take(item) {
+            if !sink.take(item, self.budget)? {
                 break;
             }
         }
@@ -329,7 +297,7 @@ impl<'a, 'd> Run<'a, 'd> {
 
     fn spend_on(&mut self, value: &Value<'d>) -> Outcome<()> {
         match value {
-            Value::NodeSet(nodes) => self.spend(nodes.len() as u64),
+            Value::NodeSet(nodes) => self.charge(nodes.len() as u64),
             Value::String(_) | Value::Number(_) | Value::Boolean(_) => Ok(()),
         }
     }
@@ -347,9 +315,8 @@ impl<'a, 'd> Run<'a, 'd> {
                 Operand::Number(self.number(other, context)?)
             }
         };
-        let mut holds = Holds { comparison, operand, found: false, steps: 0, steps_max: self.left };
+        let mut holds = Holds { comparison, operand, found: false };
         self.feed(nodes, context, &mut holds)?;
-        self.spend(holds.steps)?;
         Ok(holds.found)
     }
 }
@@ -369,9 +336,9 @@ impl<'d> Sink<'d> for Unsorted<'_, 'd> {
         self.sink.begin(false);
     }
 
-    fn take(&mut self, item: Item<'d>) -> bool {
-        self.wants = self.sink.take(item);
-        self.wants
+    fn take(&mut self, item: Item<'d>, budget: &Budget) -> Taken {
+        self.wants = self.sink.take(item, budget)?;
+        Ok(self.wants)
     }
 }
 

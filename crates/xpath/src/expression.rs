@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use crate::budget::Budget;
 use crate::context::{Context, Environment, FunctionId, StaticContext, VariableId};
 use crate::error::{CompileError, EvalError};
-use crate::evaluate::{Outcome, Run};
+use crate::evaluate::Run;
 use crate::item::{Item, NodeSet};
 use crate::parser;
 use crate::plan::{Expr, Path, Start, Type};
@@ -33,16 +34,6 @@ impl Expression {
         Ok(Self { text: text.into(), plan: parser::expression(text, names)? })
     }
 
-    fn run<'d, T>(
-        environment: &mut dyn Environment<'d>,
-        work: impl FnOnce(&mut Run<'_, 'd>) -> Outcome<T>,
-    ) -> Outcome<T> {
-        let mut run = Run::new(environment);
-        let outcome = work(&mut run);
-        run.finish();
-        outcome
-    }
-
     /// The value, whatever its type. A node-set is complete, and in document order.
     ///
     /// # Errors
@@ -51,8 +42,9 @@ impl Expression {
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<Value<'d>, EvalError> {
-        Self::run(environment, |run| run.value(&self.plan, context))
+        Run::new(environment, budget).value(&self.plan, context)
     }
 
     /// As `string()` makes it; of a path, the text of its first node, and no further node is looked for.
@@ -64,8 +56,9 @@ impl Expression {
         &'e self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<Cow<'e, str>, EvalError> {
-        Self::run(environment, |run| run.string(&self.plan, context))
+        Run::new(environment, budget).string(&self.plan, context)
     }
 
     /// As `boolean()` makes it; stops as soon as the answer is known.
@@ -76,8 +69,9 @@ impl Expression {
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<bool, EvalError> {
-        Self::run(environment, |run| run.boolean(&self.plan, context))
+        Run::new(environment, budget).boolean(&self.plan, context)
     }
 
     /// As `number()` makes it.
@@ -88,8 +82,9 @@ impl Expression {
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<f64, EvalError> {
-        Self::run(environment, |run| run.number(&self.plan, context))
+        Run::new(environment, budget).number(&self.plan, context)
     }
 
     /// The first node in document order.
@@ -100,8 +95,9 @@ impl Expression {
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<Option<Item<'d>>, EvalError> {
-        Self::run(environment, |run| run.first(&self.plan, context))
+        Run::new(environment, budget).first(&self.plan, context)
     }
 
     /// All nodes, in document order.
@@ -112,8 +108,9 @@ impl Expression {
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<NodeSet<'d>, EvalError> {
-        Self::run(environment, |run| run.nodes(&self.plan, context))
+        Run::new(environment, budget).nodes(&self.plan, context)
     }
 
     /// What the value's type will be.

@@ -105,7 +105,7 @@ impl Core {
 }
 
 /// The names of the core functions, in the recommendation's order.
-pub fn core_functions() -> impl Iterator<Item = &'static str> {
+pub fn core_function_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|row| row.name)
 }
 

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use xml::{Kind, Node};
+use xml::{Kind, Node, Sought};
+
+use crate::budget::{Budget, BudgetExceeded};
 
 /// A node of the tree or a namespace node, which is an element and a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,27 +70,38 @@ impl<'d> Item<'d> {
         }
     }
 
-    /// The string-value, and what it took in steps: the nodes that were looked at, and one per 64 bytes.
-    pub(crate) fn weighed_text(self) -> (Cow<'d, str>, u64) {
+    /// The string-value, with the nodes and the text charged before they are read. Text that is in one
+    /// piece in the document is borrowed.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`].
+    pub fn charged_string_value(self, budget: &Budget) -> Result<Cow<'d, str>, BudgetExceeded> {
         let node = match self.node() {
             Some(node) if node.is_element() || node.kind() == Kind::Root => node,
-            Some(_) | None => return weighed(self.string_value(), 0),
+            Some(_) | None => {
+                let text = self.string_value();
+                budget.charge_reading(text.len())?;
+                return Ok(text);
+            }
         };
         if let Some(text) = node.sole_text() {
-            return weighed(Cow::Borrowed(text), 0);
+            budget.charge_reading(text.len())?;
+            return Ok(Cow::Borrowed(text));
         }
-        let (mut nodes, mut all) = (0, Cow::Borrowed(""));
-        for inside in node.descendants() {
-            nodes += 1;
-            if inside.kind() == Kind::Text {
-                if all.is_empty() {
-                    all = Cow::Borrowed(inside.text());
-                } else {
-                    all.to_mut().push_str(inside.text());
-                }
+        let mut all = Cow::Borrowed("");
+        let mut texts = node.sought_descendants(Sought::kind(Kind::Text));
+        while let Some(inside) = texts.next() {
+            let text = inside.text();
+            budget.charge_steps(texts.looked())?;
+            budget.charge_reading(text.len())?;
+            if all.is_empty() {
+                all = Cow::Borrowed(text);
+            } else {
+                append(all.to_mut(), text, budget)?;
             }
         }
-        weighed(all, nodes)
+        budget.charge_steps(texts.looked())?;
+        Ok(all)
     }
 
     /// The local part of the expanded name; empty for nodes without one.
@@ -253,7 +266,9 @@ pub(crate) fn put_in_order(items: &mut Vec<Item<'_>>) {
     items.dedup();
 }
 
-fn weighed(text: Cow<'_, str>, nodes: u64) -> (Cow<'_, str>, u64) {
-    let steps = nodes + text.len() as u64 / 64;
-    (text, steps)
+/// Appends text; the memory for it is charged first.
+pub(crate) fn append(all: &mut String, text: &str, budget: &Budget) -> Result<(), BudgetExceeded> {
+    budget.charge_memory(text.len())?;
+    all.push_str(text);
+    Ok(())
 }

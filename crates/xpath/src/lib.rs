@@ -7,11 +7,12 @@
 //! [`Environment`]); [`synapse`] comes in by that door.
 //!
 //! ```
-//! use xpath::{Context, Expression, Nothing};
+//! use xpath::{Budget, Context, Expression, NoBindings};
 //!
 //! let document = xml::Document::parse(b"<orders><order><symbol>IBM</symbol></order></orders>")?;
-//! let symbol = Expression::compile("//order[1]/symbol", &Nothing)?;
-//! assert_eq!(symbol.evaluate_string(Context::new(document.root()), &mut Nothing)?, "IBM");
+//! let symbol = Expression::compile("//order[1]/symbol", &NoBindings)?;
+//! let budget = Budget::default();
+//! assert_eq!(symbol.evaluate_string(Context::new(document.root()), &mut NoBindings, &budget)?, "IBM");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -21,6 +22,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
 mod axis;
+mod budget;
 mod compare;
 mod context;
 mod core;
@@ -51,10 +53,11 @@ mod test;
 mod value;
 mod walk;
 
-pub use context::{Context, Environment, FunctionId, Nothing, StaticContext, VariableId};
+pub use budget::{Budget, BudgetExceeded};
+pub use context::{Context, Environment, FunctionId, NoBindings, StaticContext, VariableId};
 pub use error::{CompileError, EvalError};
 pub use expression::Expression;
-pub use functions::core_functions;
+pub use functions::core_function_names;
 pub use item::{Item, NodeSet};
 pub use name::ExpandedName;
 pub use number::{number_to_string, round, string_to_number};

@@ -4,16 +4,15 @@
 //! the document at most squared, whatever tricks it plays; the last segment feeds its sink directly
 //! where order allows, or where the sink doesn't mind.
 
-use crate::limits;
 use xml::Kind;
 
 use crate::axis::Axis;
+use crate::budget::Budget;
 use crate::context::Context;
-use crate::error::EvalError;
 use crate::evaluate::{Outcome, Run};
 use crate::item::{Item, put_in_order};
 use crate::plan::{Path, Predicate, Segment, Start, Step, Test, Type};
-use crate::sink::Sink;
+use crate::sink::{Nodes, Sink, Taken};
 use crate::value::Value;
 use crate::walk::Walk;
 
@@ -89,12 +88,11 @@ impl<'d> Run<'_, 'd> {
         let mut shape = set.shape(Shape::Any);
         let Some((last, before)) = path.segments.split_last() else {
             sink.begin(true);
-            return Ok(give(set.items(), sink));
+            return self.give(set.items(), sink);
         };
         for segment in before {
             let (sorted, next) = passes(segment, shape);
             let mut items = self.all_from(segment, set)?;
-            self.check_size(items.len())?;
             if !sorted {
                 self.sort(&mut items)?;
             }
@@ -109,7 +107,7 @@ impl<'d> Run<'_, 'd> {
         let mut items = self.all_from(last, set)?;
         self.sort(&mut items)?;
         sink.begin(true);
-        Ok(sink.take_all(items))
+        Ok(sink.take_all(items, self.budget)?)
     }
 
     /// All nodes of a segment, in whatever order and number they come.
@@ -121,16 +119,16 @@ impl<'d> Run<'_, 'd> {
                 self.parents_of_all(&step.test, items)
             }
             (segment, set) => {
-                let mut items = Vec::new();
-                self.segment(segment, set.items(), &mut items)?;
-                Ok(items)
+                let mut nodes = Nodes::default();
+                self.segment(segment, set.items(), &mut nodes)?;
+                Ok(nodes.items)
             }
         }
     }
 
     /// Of children that follow one another the parent once, in the place where they were.
     fn parents_of_all(&mut self, test: &Test, items: Vec<Item<'d>>) -> Outcome<Vec<Item<'d>>> {
-        self.spend(items.len() as u64)?;
+        self.charge(items.len() as u64)?;
         let mut last = None;
         let once = |item: Item<'d>| {
             let parent = item.parent()?.holder();
@@ -155,7 +153,7 @@ impl<'d> Run<'_, 'd> {
         let whole_subtrees = items.len() > 1 && takes_whole_subtrees(segment);
         let mut covered: Option<Item<'d>> = None;
         for item in items {
-            self.spend(1)?;
+            self.charge(1)?;
             let below = |last| item.document_order(last).is_le() && is_child(*item);
             if covered.is_some_and(below) {
                 continue;
@@ -203,11 +201,11 @@ impl<'d> Run<'_, 'd> {
         if !sized && predicates.len() <= COUNTS {
             return self.walk(*axis, test, predicates, from, sink);
         }
-        let mut items = Vec::new();
-        self.walk(*axis, test, &[], from, &mut items)?;
-        self.check_size(items.len())?;
+        let mut nodes = Nodes::default();
+        self.walk(*axis, test, &[], from, &mut nodes)?;
+        let mut items = nodes.items;
         self.filter(&mut items, predicates)?;
-        Ok(give(&items, sink))
+        self.give(&items, sink)
     }
 
     /// `child::test[last()]`, from the end.
@@ -221,9 +219,9 @@ impl<'d> Run<'_, 'd> {
         let ready = test.ready(node.document());
         let mut next = node.last_child();
         while let Some(child) = next {
-            self.spend(1)?;
+            self.charge(1)?;
             if ready.passes(child, Kind::Element) {
-                return Ok(sink.take(child.into()));
+                return Ok(sink.take(child.into(), self.budget)?);
             }
             next = child.previous_sibling();
         }
@@ -246,7 +244,7 @@ impl<'d> Run<'_, 'd> {
         let principal = axis.principal();
         let mut counts = [0usize; COUNTS];
         for item in Walk::new(axis, from) {
-            self.spend(1)?;
+            self.charge(1)?;
             let passes = match item.node() {
                 Some(node) => ready.passes(node, principal),
                 None => passes_namespace(test, principal, item),
@@ -258,7 +256,7 @@ impl<'d> Run<'_, 'd> {
                 Verdict::Fails => {}
                 Verdict::FailsForAll => return Ok(true),
                 Verdict::Passes => {
-                    if !sink.take(item) {
+                    if !sink.take(item, self.budget)? {
                         return Ok(false);
                     }
                     if is_spent(predicates, &counts) {
@@ -325,7 +323,7 @@ impl<'d> Run<'_, 'd> {
             let size = items.len();
             let mut kept = Vec::new();
             for (index, item) in items.iter().enumerate() {
-                self.spend(1)?;
+                self.charge(1)?;
                 if self.holds(predicate, Context { item: *item, position: index + 1, size })? {
                     kept.push(*item);
                 }
@@ -335,16 +333,19 @@ impl<'d> Run<'_, 'd> {
         Ok(())
     }
 
-    pub(crate) fn sort(&mut self, items: &mut Vec<Item<'d>>) -> Outcome<()> {
-        self.check_size(items.len())?;
-        self.spend(items.len() as u64)?;
-        put_in_order(items);
-        Ok(())
+    fn give(&self, items: &[Item<'d>], sink: &mut dyn Sink<'d>) -> Outcome<bool> {
+        for item in items {
+            if !sink.take(*item, self.budget)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
-    pub(crate) fn check_size(&self, len: usize) -> Outcome<()> {
-        let most = limits::XPATH_NODES_MAX;
-        if len > most { Err(EvalError::Nodes(most)) } else { Ok(()) }
+    pub(crate) fn sort(&mut self, items: &mut Vec<Item<'d>>) -> Outcome<()> {
+        self.charge(items.len() as u64)?;
+        put_in_order(items);
+        Ok(())
     }
 }
 
@@ -408,12 +409,8 @@ impl<'d> Sink<'d> for Noting<'_, 'd> {
         self.sink.any_order()
     }
 
-    fn take(&mut self, item: Item<'d>) -> bool {
+    fn take(&mut self, item: Item<'d>, budget: &Budget) -> Taken {
         self.last = item;
-        self.sink.take(item)
+        self.sink.take(item, budget)
     }
-}
-
-fn give<'d>(items: &[Item<'d>], sink: &mut dyn Sink<'d>) -> bool {
-    items.iter().all(|item| sink.take(*item))
 }

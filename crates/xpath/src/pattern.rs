@@ -7,6 +7,7 @@
 use xml::{Kind, Node};
 
 use crate::axis::Axis;
+use crate::budget::Budget;
 use crate::context::{Context, Environment, StaticContext};
 use crate::error::{CompileError, EvalError};
 use crate::evaluate::{Outcome, Run};
@@ -17,7 +18,7 @@ use crate::lexer::{Operator, Token};
 use crate::name::ExpandedName;
 use crate::parser::Parser;
 use crate::plan::{Expr, Predicate, Step, Test};
-use crate::sink::Sink;
+use crate::sink::{Sink, Taken};
 
 /// A compiled pattern: alternatives between `|`.
 #[derive(Debug)]
@@ -105,10 +106,11 @@ impl Pattern {
         &self,
         item: impl Into<Item<'d>>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<bool, EvalError> {
         let item = item.into();
         for alternative in &self.alternatives {
-            if alternative.matches(item, environment)? {
+            if alternative.matches(item, environment, budget)? {
                 return Ok(true);
             }
         }
@@ -259,11 +261,9 @@ impl Alternative {
         &self,
         item: Item<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<bool, EvalError> {
-        let mut run = Run::new(environment);
-        let outcome = run.matches(self, item);
-        run.finish();
-        outcome
+        Run::new(environment, budget).matches(self, item)
     }
 }
 
@@ -304,9 +304,9 @@ impl<'d> Sink<'d> for Seek<'d> {
         true
     }
 
-    fn take(&mut self, item: Item<'d>) -> bool {
+    fn take(&mut self, item: Item<'d>, _: &Budget) -> Taken {
         self.found = item == self.wanted;
-        !self.found
+        Ok(!self.found)
     }
 }
 
@@ -317,7 +317,7 @@ impl<'d> Run<'_, 'd> {
         let mut left = pattern.steps.len();
         let mut higher: Option<(usize, Item<'d>)> = None;
         loop {
-            self.spend(1)?;
+            self.charge(1)?;
             let step = left.checked_sub(1).and_then(|index| pattern.steps.get(index));
             let fits = match (node, step) {
                 (Some(node), Some((_, step))) => self.fits_pattern(step, node)?,
@@ -400,7 +400,7 @@ impl<'d> Run<'_, 'd> {
         }
         let mut next = node.previous_sibling();
         while let (Some(sibling), true) = (next, position <= wanted) {
-            self.spend(1)?;
+            self.charge(1)?;
             if passes(step, sibling) {
                 position += 1.0;
             }
@@ -416,7 +416,7 @@ impl<'d> Run<'_, 'd> {
         }
         let mut next = node.next_sibling();
         while let Some(sibling) = next {
-            self.spend(1)?;
+            self.charge(1)?;
             if passes(step, sibling) {
                 return Ok(false);
             }

@@ -6,7 +6,8 @@ mod reference;
 
 use xml::Document;
 
-use crate::context::{Context, Environment, Nothing, StaticContext};
+use crate::budget::Budget;
+use crate::context::{Context, NoBindings, StaticContext};
 use crate::evaluate::Run;
 use crate::parser;
 use crate::properties::generate::Dice;
@@ -23,12 +24,8 @@ impl StaticContext for Prefixes {
 }
 
 /// Few steps, so that no input takes long.
-struct Frugal;
-
-impl Environment<'_> for Frugal {
-    fn steps_left(&self) -> u64 {
-        200_000
-    }
+fn small() -> Budget {
+    Budget::new(200_000, 1_000_000)
 }
 
 /// A document and an expression made of the input: the engine agrees with the reference, and each way
@@ -51,14 +48,14 @@ fn any_text(text: &str) {
     let document = document.expect("it is well-formed");
     let context = Context::new(document.root());
     if let Ok(expression) = Expression::compile(text, &Prefixes)
-        && let Err(error) = expression.evaluate(context, &mut Frugal)
+        && let Err(error) = expression.evaluate(context, &mut NoBindings, &small())
     {
-        assert!(matches!(error, EvalError::Steps(_)), "{error}");
+        assert!(matches!(error, EvalError::Budget(_)), "{error}");
     }
     if let Ok(pattern) = Pattern::compile(text, &Prefixes) {
         for node in document.root().descendants() {
-            if let Err(error) = pattern.matches(node, &mut Frugal) {
-                assert!(matches!(error, EvalError::Steps(_)), "{error}");
+            if let Err(error) = pattern.matches(node, &mut NoBindings, &small()) {
+                assert!(matches!(error, EvalError::Budget(_)), "{error}");
             }
         }
     }
@@ -77,15 +74,18 @@ fn check_on(document: &Document, expression: &str) {
     let written = parser::as_written(expression, &Prefixes).expect("what is generated is XPath");
     let expected = Reference::new(document).value(&written, context);
     let compiled = Expression::compile(expression, &Prefixes).expect("what is generated is XPath");
-    let found = compiled.evaluate(context, &mut Nothing).expect("it is small");
+    let found = compiled.evaluate(context, &mut NoBindings, &Budget::large()).expect("it is small");
     assert!(same(&found, &expected), "{text}\n{expression}\n{found:?}\n{expected:?}");
-    let mut nothing = Nothing;
-    let mut run = Run::new(&mut nothing);
+    let mut nothing = NoBindings;
+    let budget = Budget::large();
+    let mut run = Run::new(&mut nothing, &budget);
     let plain = run.value(&written, context).expect("it is small");
     assert!(same(&plain, &expected), "{text}\n{expression}\n{plain:?}\n{expected:?}");
-    let string = compiled.evaluate_string(context, &mut Nothing).expect("it is small");
+    let string =
+        compiled.evaluate_string(context, &mut NoBindings, &Budget::large()).expect("it is small");
     assert_eq!(string, expected.string(), "{text}\n{expression}");
-    let truth = compiled.evaluate_boolean(context, &mut Nothing).expect("it is small");
+    let truth =
+        compiled.evaluate_boolean(context, &mut NoBindings, &Budget::large()).expect("it is small");
     assert_eq!(truth, expected.boolean(), "{text}\n{expression}");
 }
 

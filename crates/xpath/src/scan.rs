@@ -162,7 +162,7 @@ impl<'d> Run<'_, 'd> {
             };
             frame.next = scanning.fit(frame.bits, node.next_sibling(), &mut looked);
             let (found, below) = self.meet(scanning, node, &mut frame)?;
-            if found && !sink.take(node.into()) {
+            if found && !sink.take(node.into(), self.budget)? {
                 return Ok(false);
             }
             if below == scanning.closing_bit {
@@ -189,10 +189,10 @@ impl<'d> Run<'_, 'd> {
                 }
             }
             if looked > SPEND_AT {
-                self.spend(std::mem::take(&mut looked))?;
+                self.charge(std::mem::take(&mut looked))?;
             }
         }
-        self.spend(looked)?;
+        self.charge(looked)?;
         Ok(true)
     }
 
@@ -273,7 +273,7 @@ impl<'d> Run<'_, 'd> {
     fn is_last(&mut self, test: Ready<'_>, node: Node<'d>) -> Outcome<bool> {
         let mut next = node.next_sibling();
         while let Some(sibling) = next {
-            self.spend(1)?;
+            self.charge(1)?;
             if test.passes(sibling, Kind::Element) {
                 return Ok(false);
             }
@@ -320,10 +320,10 @@ impl<'d> Run<'_, 'd> {
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
         for attribute in node.attributes() {
-            self.spend(1)?;
+            self.charge(1)?;
             if test.passes(attribute, Kind::Attribute)
                 && self.all_hold(step, attribute)?
-                && !sink.take(attribute.into())
+                && !sink.take(attribute.into(), self.budget)?
             {
                 return Ok(false);
             }

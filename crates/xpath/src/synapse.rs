@@ -13,13 +13,13 @@ use base64::engine::general_purpose::STANDARD;
 use xml::{Document, Node};
 
 use crate::{
-    CompileError, Context, Environment, EvalError, ExpandedName, FunctionId, NodeSet,
+    Budget, CompileError, Context, Environment, EvalError, ExpandedName, FunctionId, NodeSet,
     StaticContext, Value, VariableId,
 };
 
 /// Where a property lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Scope {
+pub enum PropertyScope {
     /// `$ctx:`, and `get-property('name')`
     Synapse,
     /// `$trp:`: transport headers
@@ -45,21 +45,21 @@ pub enum Scope {
 
 /// Prefixes of variables, and names of scopes in `get-property('scope', 'name')`.
 #[rustfmt::skip]
-const SCOPES: &[(Scope, &[&str], &[&str])] = &[
-    (Scope::Synapse,     &["ctx"],       &["default", "synapse"]),
-    (Scope::Transport,   &["trp"],       &["transport"]),
-    (Scope::Axis2,       &["axis2"],     &["axis2"]),
-    (Scope::Axis2Client, &[],            &["axis2-client"]),
-    (Scope::Operation,   &["operation"], &["operation"]),
-    (Scope::Url,         &["url"],       &["url"]),
-    (Scope::Function,    &["func"],      &["func"]),
-    (Scope::System,      &["sys"],       &["system"]),
-    (Scope::Environment, &[],            &["env"]),
-    (Scope::Variable,    &["var"],       &[]),
-    (Scope::Registry,    &[],            &["registry"]),
+const SCOPES: &[(PropertyScope, &[&str], &[&str])] = &[
+    (PropertyScope::Synapse,     &["ctx"],       &["default", "synapse"]),
+    (PropertyScope::Transport,   &["trp"],       &["transport"]),
+    (PropertyScope::Axis2,       &["axis2"],     &["axis2"]),
+    (PropertyScope::Axis2Client, &[],            &["axis2-client"]),
+    (PropertyScope::Operation,   &["operation"], &["operation"]),
+    (PropertyScope::Url,         &["url"],       &["url"]),
+    (PropertyScope::Function,    &["func"],      &["func"]),
+    (PropertyScope::System,      &["sys"],       &["system"]),
+    (PropertyScope::Environment, &[],            &["env"]),
+    (PropertyScope::Variable,    &["var"],       &[]),
+    (PropertyScope::Registry,    &[],            &["registry"]),
 ];
 
-impl Scope {
+impl PropertyScope {
     /// By the prefix of a variable, as in `$trp:Accept`.
     #[must_use]
     pub fn of_prefix(prefix: &str) -> Option<Self> {
@@ -76,7 +76,7 @@ impl Scope {
 /// The message that an expression is evaluated on.
 pub trait Message<'d> {
     /// A property; none when it isn't set.
-    fn property(&mut self, scope: Scope, name: &str) -> Option<Value<'d>>;
+    fn property(&mut self, scope: PropertyScope, name: &str) -> Option<Value<'d>>;
 
     /// The body as a tree: a SOAP envelope, or anything else.
     fn document(&mut self) -> Option<&'d Document>;
@@ -91,7 +91,7 @@ enum Part {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Variable {
-    Property(Scope, String),
+    Property(PropertyScope, String),
     Part(Part),
 }
 
@@ -117,7 +117,7 @@ const RESERVED: &str = "synapse scope ";
 
 /// A Synapse XPath expression, compiled once.
 #[derive(Debug)]
-pub struct SynapseExpression {
+pub struct SynapseXPath {
     expression: crate::Expression,
     variables: Vec<Variable>,
 }
@@ -130,14 +130,14 @@ struct Names<'n> {
 impl StaticContext for Names<'_> {
     fn namespace(&self, prefix: &str) -> Option<String> {
         let bound = self.namespaces.iter().find(|(known, _)| known == prefix);
-        let scope = || Scope::of_prefix(prefix).map(|_| [RESERVED, prefix].concat());
+        let scope = || PropertyScope::of_prefix(prefix).map(|_| [RESERVED, prefix].concat());
         bound.map(|(_, uri)| uri.clone()).or_else(scope)
     }
 
     fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
         let variable = match (name.namespace.strip_prefix(RESERVED), name.local.as_str()) {
             (Some(prefix), local) => {
-                Variable::Property(Scope::of_prefix(prefix)?, local.to_owned())
+                Variable::Property(PropertyScope::of_prefix(prefix)?, local.to_owned())
             }
             (None, "body") if name.namespace.is_empty() => Variable::Part(Part::Body),
             (None, "header") if name.namespace.is_empty() => Variable::Part(Part::Header),
@@ -163,7 +163,7 @@ impl StaticContext for Names<'_> {
     }
 }
 
-impl SynapseExpression {
+impl SynapseXPath {
     /// Compiles an expression with the (prefix, URI) pairs in scope.
     ///
     /// # Errors
@@ -182,14 +182,14 @@ impl SynapseExpression {
     }
 
     /// The properties that its variables name; those of `get-property()` are known when it runs.
-    pub fn properties(&self) -> impl Iterator<Item = (Scope, &str)> {
+    pub fn properties(&self) -> impl Iterator<Item = (PropertyScope, &str)> {
         self.variables.iter().filter_map(|variable| match variable {
             Variable::Property(scope, name) => Some((*scope, name.as_str())),
             Variable::Part(_) => None,
         })
     }
 
-    /// The expression itself, to be evaluated with [`SynapseExpression::environment`].
+    /// The expression itself, to be evaluated with [`SynapseXPath::environment`].
     #[must_use]
     pub fn expression(&self) -> &crate::Expression {
         &self.expression
@@ -214,9 +214,10 @@ impl SynapseExpression {
         &self,
         node: Node<'d>,
         message: &mut dyn Message<'d>,
+        budget: &Budget,
     ) -> Result<Value<'d>, EvalError> {
         let mut bound = Bound { variables: &self.variables, message };
-        self.expression.evaluate(Context::new(node), &mut bound)
+        self.expression.evaluate(Context::new(node), &mut bound, budget)
     }
 }
 
@@ -226,7 +227,7 @@ struct Bound<'s, 'd> {
 }
 
 impl<'d> Environment<'d> for Bound<'_, 'd> {
-    fn variable(&mut self, id: VariableId) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, id: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
         match self.variables.get(id.0 as usize) {
             Some(Variable::Property(scope, name)) => Ok(self.property(*scope, name)),
             Some(Variable::Part(part)) => {
@@ -242,6 +243,7 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
         id: FunctionId,
         _: &Context<'d>,
         arguments: Vec<Value<'d>>,
+        _: &Budget,
     ) -> Result<Value<'d>, EvalError> {
         let Some((_, function, ..)) = FUNCTIONS.get(id.0 as usize) else {
             return Err(EvalError::NoFunction(id.0));
@@ -250,8 +252,8 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
         let second = arguments.get(1).map(Value::string);
         let charset = second.as_deref().unwrap_or("UTF-8");
         match (function, &second) {
-            (Function::GetProperty, None) => Ok(self.property(Scope::Synapse, &first)),
-            (Function::GetProperty, Some(name)) => match Scope::named(&first) {
+            (Function::GetProperty, None) => Ok(self.property(PropertyScope::Synapse, &first)),
+            (Function::GetProperty, Some(name)) => match PropertyScope::named(&first) {
                 Some(scope) => Ok(self.property(scope, name)),
                 None => Err(EvalError::Caller(format!("get-property() knows no scope `{first}`"))),
             },
@@ -270,7 +272,7 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
 }
 
 impl<'d> Bound<'_, 'd> {
-    fn property(&mut self, scope: Scope, name: &str) -> Value<'d> {
+    fn property(&mut self, scope: PropertyScope, name: &str) -> Value<'d> {
         self.message.property(scope, name).unwrap_or_else(|| Value::String(String::new()))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::budget::{Budget, BudgetExceeded};
 use crate::error::EvalError;
 use crate::item::{Item, NodeSet};
 use crate::number::{number_to_string, string_to_number};
@@ -55,6 +56,21 @@ impl<'d> Value<'d> {
             Self::Number(number) => is_true(*number),
             Self::Boolean(value) => *value,
         }
+    }
+
+    /// A copy, whose memory is charged before it is made.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`].
+    pub fn copy(&self, budget: &Budget) -> Result<Self, BudgetExceeded> {
+        let bytes = match self {
+            Self::NodeSet(nodes) => size_of_val(nodes.items()),
+            Self::String(text) => text.len(),
+            Self::Number(_) | Self::Boolean(_) => 0,
+        };
+        budget.charge_reading(bytes)?;
+        budget.charge_memory(bytes)?;
+        Ok(self.clone())
     }
 
     #[must_use]

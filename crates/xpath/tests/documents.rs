@@ -4,8 +4,8 @@
 
 use xml::Document;
 use xpath::{
-    Context, Environment, EvalError, ExpandedName, Expression, NodeSet, StaticContext, Value,
-    VariableId,
+    Budget, Context, Environment, EvalError, ExpandedName, Expression, NodeSet, StaticContext,
+    Value, VariableId,
 };
 
 const FIRST: &[u8] = b"<list><order id='1'><symbol>IBM</symbol></order><order id='2'/></list>";
@@ -22,7 +22,7 @@ impl StaticContext for Both<'_> {
 }
 
 impl<'d> Environment<'d> for Both<'d> {
-    fn variable(&mut self, _: VariableId) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, _: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
         Ok(Value::NodeSet(self.0.clone()))
     }
 }
@@ -54,7 +54,7 @@ fn check(expression: &str, expected: &str) {
     let roots = vec![second.root().into(), first.root().into()];
     let mut both = Both(NodeSet::from_unordered(roots));
     let compiled = Expression::compile(expression, &both).unwrap();
-    let found = compiled.evaluate(Context::new(first.root()), &mut both).unwrap();
+    let found = compiled.evaluate(Context::new(first.root()), &mut both, &Budget::large()).unwrap();
     let found = match &found {
         Value::NodeSet(nodes) => {
             nodes.iter().map(|item| item.string_value()).collect::<Vec<_>>().join(" ")

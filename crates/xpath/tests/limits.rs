@@ -4,14 +4,12 @@
 
 use xml::Document;
 use xpath::limits;
-use xpath::{Context, Environment, EvalError, Expression, Nothing, Pattern, Value};
+use xpath::{Budget, BudgetExceeded, Context, EvalError, Expression, NoBindings, Pattern, Value};
 
-struct Steps(u64);
+const MIB: u64 = 1 << 20;
 
-impl Environment<'_> for Steps {
-    fn steps_left(&self) -> u64 {
-        self.0
-    }
+fn steps(max: u64) -> EvalError {
+    BudgetExceeded::Steps { max }.into()
 }
 
 /// `n` times `<a>`, beside or inside one another.
@@ -22,8 +20,12 @@ fn document(n: usize, nested: bool) -> Document {
 }
 
 fn evaluate<'d>(text: &str, document: &'d Document, steps: u64) -> Result<Value<'d>, EvalError> {
-    let expression = Expression::compile(text, &Nothing).unwrap();
-    expression.evaluate(Context::new(document.root()), &mut Steps(steps))
+    let expression = Expression::compile(text, &NoBindings).unwrap();
+    expression.evaluate(
+        Context::new(document.root()),
+        &mut NoBindings,
+        &Budget::new(steps, 64 * MIB),
+    )
 }
 
 #[test]
@@ -44,7 +46,7 @@ fn paths_that_would_double_with_each_step_stay_polynomial() {
 fn an_evaluation_stops_at_its_budget() {
     let flat = document(200, false);
     let nested = "//a[//a[//a[//a[//a = 'x']]]]";
-    assert_eq!(evaluate(nested, &flat, 100_000), Err(EvalError::Steps(100_000)));
+    assert_eq!(evaluate(nested, &flat, 100_000), Err(steps(100_000)));
     let product = "count(//a[count(preceding::*) + count(following::*) = 398])";
     assert!(evaluate(product, &flat, 100_000).is_err());
     assert_eq!(evaluate(product, &flat, 1_000_000), Ok(Value::Number(200.0)));
@@ -53,12 +55,10 @@ fn an_evaluation_stops_at_its_budget() {
 #[test]
 fn a_text_put_together_is_refused_before_it_is_longer_than_its_limit() {
     let document = Document::parse(format!("<r>{}</r>", "x".repeat(1 << 20)).as_bytes()).unwrap();
-    let parts = limits::XPATH_TEXT_BYTES_MAX >> 20;
-    let concat = |count: usize| format!("string-length(concat(''{}))", ",/r".repeat(count));
-    let whole = evaluate(&concat(parts), &document, limits::XPATH_STEPS_MAX);
-    assert_eq!(whole, Ok(Value::Number(limits::XPATH_TEXT_BYTES_MAX as f64)));
-    let over = evaluate(&concat(parts + 1), &document, limits::XPATH_STEPS_MAX);
-    assert_eq!(over, Err(EvalError::Text(limits::XPATH_TEXT_BYTES_MAX)));
+    let concat = |count: u64| format!("string-length(concat(''{}))", ",/r".repeat(count as usize));
+    assert_eq!(evaluate(&concat(64), &document, 10 * MIB), Ok(Value::Number(64.0 * MIB as f64)));
+    let over = evaluate(&concat(65), &document, 10 * MIB);
+    assert_eq!(over, Err(BudgetExceeded::Bytes { max: 64 * MIB }.into()));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn looking_at_text_costs_steps_in_every_function() {
     ] {
         // The text itself is 16,384 steps.
         let told = evaluate(function, &long, 20_000);
-        assert_eq!(told, Err(EvalError::Steps(20_000)), "{function}");
+        assert_eq!(told, Err(steps(20_000)), "{function}");
         assert!(evaluate(function, &long, 2_500_000).is_ok(), "{function}");
     }
 }
@@ -88,56 +88,28 @@ fn the_text_of_an_element_costs_what_it_looks_at_in_it() {
     for expression in
         ["string(/r)", "concat(/r, 'x')", "/r = 'x'", "/r > 1", "sum(/r)", "number(/r)", "'x' = /r"]
     {
-        assert_eq!(
-            evaluate(expression, &flat, 1_500),
-            Err(EvalError::Steps(1_500)),
-            "{expression}"
-        );
+        assert_eq!(evaluate(expression, &flat, 1_500), Err(steps(1_500)), "{expression}");
         assert!(evaluate(expression, &flat, 2_500).is_ok(), "{expression}");
     }
 }
 
 #[test]
-fn a_variable_costs_what_its_copy_takes_and_the_error_tells_the_whole_budget() {
-    struct Long;
-    impl<'d> Environment<'d> for Long {
-        fn variable(&mut self, _: xpath::VariableId) -> Result<Value<'d>, EvalError> {
-            Ok(Value::String("x".repeat(1 << 20)))
-        }
-        fn steps_left(&self) -> u64 {
-            10_000
-        }
-        fn steps_max(&self) -> u64 {
-            5_000_000
-        }
-    }
-    struct Names;
-    impl xpath::StaticContext for Names {
-        fn variable(&self, _: &xpath::ExpandedName) -> Option<xpath::VariableId> {
-            Some(xpath::VariableId(0))
-        }
-    }
-    let expression = Expression::compile("boolean($s)", &Names).unwrap();
-    let document = document(1, false);
-    let told = expression.evaluate(Context::new(document.root()), &mut Long);
-    assert_eq!(told, Err(EvalError::Steps(5_000_000)));
+fn evaluations_share_a_budget() {
+    let flat = document(100, false);
+    let (budget, context) = (Budget::default(), Context::new(flat.root()));
+    let expression = Expression::compile("//b", &NoBindings).unwrap();
+    expression.evaluate(context, &mut NoBindings, &budget).unwrap();
+    assert!((200..400).contains(&budget.steps_used()), "{budget:?}");
+    expression.evaluate_boolean(context, &mut NoBindings, &budget).unwrap();
+    assert!(budget.steps_used() < 420, "a boolean stops at the first node: {budget:?}");
 }
 
 #[test]
-fn what_was_spent_is_told() {
-    struct Told(u64);
-    impl Environment<'_> for Told {
-        fn steps_taken(&mut self, steps: u64) {
-            self.0 += steps;
-        }
-    }
-    let flat = document(100, false);
-    let mut told = Told(0);
-    let expression = Expression::compile("//b", &Nothing).unwrap();
-    expression.evaluate(Context::new(flat.root()), &mut told).unwrap();
-    assert!((200..400).contains(&told.0), "{}", told.0);
-    expression.evaluate_boolean(Context::new(flat.root()), &mut told).unwrap();
-    assert!(told.0 < 420, "a boolean stops at the first node: {}", told.0);
+fn a_copy_of_a_value_is_charged() {
+    let value = Value::String("x".repeat(1 << 20));
+    assert_eq!(value.copy(&Budget::new(10_000, MIB)), Err(BudgetExceeded::Steps { max: 10_000 }));
+    assert_eq!(value.copy(&Budget::new(20_000, 1_000)), Err(BudgetExceeded::Bytes { max: 1_000 }));
+    assert_eq!(value.copy(&Budget::new(20_000, MIB)), Ok(value));
 }
 
 #[test]
@@ -157,17 +129,21 @@ fn nesting_up_to_the_limit_runs_on_a_small_stack_and_beyond_it_is_refused() {
                 |depth: usize| format!("{}{inner}{}", open.repeat(depth), close.repeat(depth));
             let mut compiled = 0;
             for depth in [1, 20, limits::XPATH_DEPTH_MAX / 2 - 1, limits::XPATH_DEPTH_MAX - 1] {
-                let Ok(expression) = Expression::compile(&nested(depth), &Nothing) else {
+                let Ok(expression) = Expression::compile(&nested(depth), &NoBindings) else {
                     continue;
                 };
                 let context = Context::new(document.root());
-                let outcome = expression.evaluate(context, &mut Steps(3_000_000));
-                assert!(matches!(outcome, Ok(_) | Err(EvalError::Steps(_))), "{open} {depth}");
+                let outcome = expression.evaluate(
+                    context,
+                    &mut NoBindings,
+                    &Budget::new(3_000_000, 64 * MIB),
+                );
+                assert!(matches!(outcome, Ok(_) | Err(EvalError::Budget(_))), "{open} {depth}");
                 compiled += 1;
             }
             assert!(compiled >= 2, "{open}");
             for depth in [limits::XPATH_DEPTH_MAX + 1, 1_000] {
-                let error = Expression::compile(&nested(depth), &Nothing).unwrap_err();
+                let error = Expression::compile(&nested(depth), &NoBindings).unwrap_err();
                 assert!(error.message.contains("deep"), "{error}");
             }
         }
@@ -194,7 +170,7 @@ fn chains_are_flat_or_limited() {
     assert!(evaluate(&predicates, &document, 1_000_000).is_ok());
     for operator in ["=", "<", " != "] {
         let chain = vec!["1"; 5_000].join(operator);
-        let error = Expression::compile(&chain, &Nothing).unwrap_err();
+        let error = Expression::compile(&chain, &NoBindings).unwrap_err();
         assert!(error.message.contains("comparisons"), "{error}");
     }
 }
@@ -202,8 +178,8 @@ fn chains_are_flat_or_limited() {
 #[test]
 fn expressions_that_are_too_long_are_refused() {
     let long = format!("'{}'", "x".repeat(limits::XPATH_BYTES_MAX));
-    assert!(Expression::compile(&long, &Nothing).is_err());
-    assert!(Pattern::compile(&long, &Nothing).is_err());
+    assert!(Expression::compile(&long, &NoBindings).is_err());
+    assert!(Pattern::compile(&long, &NoBindings).is_err());
 }
 
 #[test]
@@ -224,8 +200,8 @@ fn huge_numbers_have_all_their_digits() {
 #[test]
 fn patterns_look_at_each_ancestor_once_per_step() {
     let deep = document(900, true);
-    let pattern = Pattern::compile(&["x", &"//a".repeat(40)].concat(), &Nothing).unwrap();
+    let pattern = Pattern::compile(&["x", &"//a".repeat(40)].concat(), &NoBindings).unwrap();
     for node in deep.root().descendants() {
-        assert_eq!(pattern.matches(node, &mut Steps(100_000)), Ok(false));
+        assert_eq!(pattern.matches(node, &mut NoBindings, &Budget::new(100_000, MIB)), Ok(false));
     }
 }

@@ -4,8 +4,8 @@
 
 use xml::{Document, Kind};
 use xpath::{
-    Context, Environment, EvalError, ExpandedName, FunctionId, Item, Matched, NodeSet, Pattern,
-    StaticContext, Value,
+    Budget, Context, Environment, EvalError, ExpandedName, FunctionId, Item, Matched, NodeSet,
+    Pattern, StaticContext, Value,
 };
 
 const DOCUMENT: &[u8] = b"<!DOCTYPE r [<!ATTLIST a id ID #IMPLIED>]><r xmlns:p='urn:p'><a id='x'>one<b n='1'/><b n='2'/></a>\
@@ -30,6 +30,7 @@ impl<'d> Environment<'d> for Keys {
         _: FunctionId,
         context: &Context<'d>,
         arguments: Vec<Value<'d>>,
+        _: &Budget,
     ) -> Result<Value<'d>, EvalError> {
         let name = arguments[1].string().into_owned();
         let all = context.item.holder().document().root().descendants();
@@ -48,7 +49,8 @@ fn matching(pattern: &str) -> String {
         all.push(node);
         all.extend(node.attributes());
     }
-    let matched = all.into_iter().filter(|node| pattern.matches(*node, &mut Keys).unwrap());
+    let matched =
+        all.into_iter().filter(|node| pattern.matches(*node, &mut Keys, &Budget::large()).unwrap());
     let shown = matched.map(|node| match node.kind() {
         Kind::Root => "/".to_owned(),
         Kind::Element => match node.attribute("", "n") {

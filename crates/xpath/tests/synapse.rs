@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use xml::Document;
-use xpath::Value;
-use xpath::synapse::{Message, Scope, SynapseExpression};
+use xpath::synapse::{Message, PropertyScope, SynapseXPath};
+use xpath::{Budget, Value};
 
 const SOAP: &[u8] = b"<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Header>\
 <routing xmlns='http://someuri'>xadmin</routing></e:Header><e:Body><order><symbol>IBM</symbol></order></e:Body></e:Envelope>";
@@ -12,16 +12,18 @@ const SOAP: &[u8] = b"<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envel
 struct Call<'d>(&'d Document);
 
 impl<'d> Message<'d> for Call<'d> {
-    fn property(&mut self, scope: Scope, name: &str) -> Option<Value<'d>> {
+    fn property(&mut self, scope: PropertyScope, name: &str) -> Option<Value<'d>> {
         match (scope, name) {
-            (Scope::Synapse, "uri.var.id") => Some(Value::String("42".to_owned())),
-            (Scope::Synapse, "limit") => Some(Value::Number(3.0)),
-            (Scope::Synapse, "node") => Some(Value::NodeSet(self.0.element()?.into())),
-            (Scope::Transport, "Content-Type") => Some(Value::String("text/xml".to_owned())),
-            (Scope::Axis2, "HTTP_METHOD") => Some(Value::String("POST".to_owned())),
-            (Scope::Url, "q") => Some(Value::String("a b".to_owned())),
-            (Scope::Function, "p") => Some(Value::Boolean(true)),
-            (Scope::System, "home") => Some(Value::String("/opt".to_owned())),
+            (PropertyScope::Synapse, "uri.var.id") => Some(Value::String("42".to_owned())),
+            (PropertyScope::Synapse, "limit") => Some(Value::Number(3.0)),
+            (PropertyScope::Synapse, "node") => Some(Value::NodeSet(self.0.element()?.into())),
+            (PropertyScope::Transport, "Content-Type") => {
+                Some(Value::String("text/xml".to_owned()))
+            }
+            (PropertyScope::Axis2, "HTTP_METHOD") => Some(Value::String("POST".to_owned())),
+            (PropertyScope::Url, "q") => Some(Value::String("a b".to_owned())),
+            (PropertyScope::Function, "p") => Some(Value::Boolean(true)),
+            (PropertyScope::System, "home") => Some(Value::String("/opt".to_owned())),
             _ => None,
         }
     }
@@ -33,12 +35,12 @@ impl<'d> Message<'d> for Call<'d> {
 
 fn answer(text: &str, bytes: &[u8]) -> String {
     let namespaces = [("t".to_owned(), "http://someuri".to_owned())];
-    let expression = match SynapseExpression::compile(text, &namespaces) {
+    let expression = match SynapseXPath::compile(text, &namespaces) {
         Ok(expression) => expression,
         Err(error) => return format!("! {}", error.message),
     };
     let document = Document::parse(bytes).unwrap();
-    match expression.evaluate(document.root(), &mut Call(&document)) {
+    match expression.evaluate(document.root(), &mut Call(&document), &Budget::default()) {
         Ok(value) => value.into_string(),
         Err(error) => format!("!! {error}"),
     }
@@ -107,10 +109,10 @@ fn the_body_is_read_only_where_an_expression_asks_for_it() {
         ("$ctx:node[../x = //y]",             true),
     ];
     for (text, reads) in cases {
-        let expression = SynapseExpression::compile(text, &[]).unwrap();
+        let expression = SynapseXPath::compile(text, &[]).unwrap();
         assert_eq!(expression.reads_body(), reads, "{text}");
     }
-    let expression = SynapseExpression::compile("$trp:a = $ctx:b", &[]).unwrap();
+    let expression = SynapseXPath::compile("$trp:a = $ctx:b", &[]).unwrap();
     let properties: Vec<_> = expression.properties().collect();
-    assert_eq!(properties, [(Scope::Transport, "a"), (Scope::Synapse, "b")]);
+    assert_eq!(properties, [(PropertyScope::Transport, "a"), (PropertyScope::Synapse, "b")]);
 }

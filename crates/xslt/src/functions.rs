@@ -130,5 +130,5 @@ pub(crate) fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(crate) fn exists(namespace: &str, local: &str) -> bool {
     let extension = TABLE.iter().any(|row| row.name == local && row.namespace == namespace);
     let extension = extension || exslt::exists(namespace, local);
-    extension || (namespace.is_empty() && xpath::core_functions().any(|name| name == local))
+    extension || (namespace.is_empty() && xpath::core_function_names().any(|name| name == local))
 }

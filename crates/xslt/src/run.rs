@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use crate::limits;
 use xml::{Document, Node};
-use xpath::{Context, ExpandedName, Item, Value};
+use xpath::{Budget, Context, ExpandedName, Item, Value};
 
 use crate::error::{Place, TransformError};
 use crate::load::Resolver;
@@ -140,6 +140,12 @@ impl From<xml::WriteError> for Failure {
     }
 }
 
+impl From<xpath::BudgetExceeded> for Failure {
+    fn from(error: xpath::BudgetExceeded) -> Self {
+        error.to_string().into()
+    }
+}
+
 impl From<xpath::EvalError> for Failure {
     fn from(error: xpath::EvalError) -> Self {
         error.to_string().into()
@@ -178,8 +184,7 @@ pub(crate) struct World<'d> {
     lists: Vec<Vec<u32>>,
     /// The program's names in the source.
     names: Vec<Asked>,
-    steps: u64,
-    made: usize,
+    budget: &'d Budget,
     now_ms: Option<i64>,
     patterns: crate::exslt::Patterns,
 }
@@ -189,12 +194,7 @@ const UNASKED: u32 = u32::MAX;
 impl<'d> World<'d> {
     /// Counts what was made, in bytes.
     fn made(&mut self, bytes: usize) -> Ran {
-        self.made = self.made.saturating_add(bytes);
-        let most = self.program.limits.made_bytes;
-        if self.made > most {
-            return Err(format!("the run was stopped when it had made {most} bytes").into());
-        }
-        Ok(())
+        Ok(self.budget.charge_memory(bytes)?)
     }
 
     fn keep(&self, document: Document) -> Ran<&'d Document> {
@@ -210,7 +210,8 @@ pub(crate) fn transform(
     resolver: &dyn Resolver,
     pool: &Pool,
 ) -> Result<Vec<u8>, TransformError> {
-    run(program, main, source, params, resolver, pool).map_err(|failure| {
+    let budget = Budget::new(program.limits.steps, program.limits.made_bytes as u64);
+    run(program, main, source, params, resolver, pool, &budget).map_err(|failure| {
         let Place { line, column, uri } = failure.place.unwrap_or_default();
         TransformError { line, column, uri, message: failure.message }
     })
@@ -223,6 +224,7 @@ fn run<'d>(
     params: &Params,
     resolver: &'d dyn Resolver,
     pool: &'d Pool,
+    budget: &'d Budget,
 ) -> Ran<Vec<u8>> {
     let source = if program.spaces.tests.iter().any(|test| test.strip) {
         let copy = crate::space::stripped(source, &program.spaces);
@@ -249,8 +251,7 @@ fn run<'d>(
         counts: HashMap::new(),
         lists: Vec::new(),
         names: vec![Asked::NotYet; program.names.len()],
-        steps: program.limits.steps,
-        made: 0,
+        budget,
         now_ms: params.now_ms,
         patterns: crate::exslt::Patterns::default(),
     };

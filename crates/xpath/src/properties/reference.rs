@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use xml::{Document, Kind};
 
 use crate::axis::Axis;
+use crate::budget::Budget;
 use crate::compare::compare_values;
-use crate::context::{Context, Nothing};
+use crate::context::{Context, NoBindings};
 use crate::evaluate::Run;
 use crate::functions::Core;
 use crate::item::{Item, NodeSet};
@@ -229,8 +230,9 @@ impl<'d> Reference<'d> {
             }
         };
         let call = Expr::Core(core, arguments.iter().map(scalar).collect());
-        let mut nothing = Nothing;
-        let mut run = Run::new(&mut nothing);
+        let mut nothing = NoBindings;
+        let budget = Budget::large();
+        let mut run = Run::new(&mut nothing, &budget);
         run.value(&call, context).unwrap_or(Value::Boolean(false))
     }
 }

@@ -2,7 +2,7 @@
 
 use xml::{Document, Kind, Node};
 use xpath::{
-    Context, Environment, EvalError, ExpandedName, Expression, FunctionId, Item, NodeSet,
+    Budget, Context, Environment, EvalError, ExpandedName, Expression, FunctionId, Item, NodeSet,
     StaticContext, Value, VariableId,
 };
 
@@ -24,7 +24,7 @@ impl StaticContext for Given {
 }
 
 impl<'d> Environment<'d> for Given {
-    fn variable(&mut self, _: VariableId) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, _: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
         Ok(Value::Number(7.0))
     }
 
@@ -33,6 +33,7 @@ impl<'d> Environment<'d> for Given {
         _: FunctionId,
         _: &Context<'d>,
         arguments: Vec<Value<'d>>,
+        _: &Budget,
     ) -> Result<Value<'d>, EvalError> {
         Ok(Value::Number(2.0 * arguments[0].number()))
     }
@@ -51,7 +52,8 @@ pub(crate) fn answer(
     show: impl Fn(&NodeSet<'_>) -> String,
 ) -> String {
     let Ok(expression) = Expression::compile(text, &Given) else { return "!".to_owned() };
-    match expression.evaluate(Context::new(document.root()), &mut Given).unwrap() {
+    match expression.evaluate(Context::new(document.root()), &mut Given, &Budget::large()).unwrap()
+    {
         Value::NodeSet(nodes) => show(&nodes),
         Value::String(text) => format!("\"{text}\""),
         number @ Value::Number(_) => number.string().into_owned(),

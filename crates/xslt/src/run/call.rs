@@ -188,7 +188,7 @@ impl<'d> World<'d> {
         range: Option<(u32, u32)>,
     ) -> Result<Option<usize>, xpath::EvalError> {
         let Some(list) = self.list(item, mode) else { return Ok(None) };
-        let program = self.program;
+        let (program, budget) = (self.program, self.budget);
         for number in program.modes.list(mode, list) {
             let Some(rule) = program.rules.get(*number as usize) else { continue };
             if range.is_some_and(|(low, high)| rule.precedence < low || rule.precedence >= high) {
@@ -198,7 +198,7 @@ impl<'d> World<'d> {
                 return Ok(Some(rule.template));
             }
             let mut env = Env { world: self, locals: &[], current: item };
-            if rule.pattern.matches(item, &mut env)? {
+            if rule.pattern.matches(item, &mut env, budget)? {
                 return Ok(Some(rule.template));
             }
         }

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use crate::limits;
 use xml::{Document, Kind};
 use xpath::{
-    Context, Environment, EvalError, ExpandedName, FunctionId, Item, NodeSet, Value, VariableId,
+    Budget, Context, Environment, EvalError, ExpandedName, FunctionId, Item, NodeSet, Value,
+    VariableId,
 };
 
 use super::machine::Machine;
@@ -31,11 +32,12 @@ fn fail<T>(message: impl Into<String>) -> Answer<T> {
 }
 
 impl<'d> Environment<'d> for Env<'_, 'd> {
-    fn variable(&mut self, VariableId(id): VariableId) -> Answer<Value<'d>> {
+    fn variable(&mut self, VariableId(id): VariableId, budget: &Budget) -> Answer<Value<'d>> {
         if id & GLOBAL != 0 {
             return self.world.global(id & !GLOBAL);
         }
-        self.locals.get(id as usize).cloned().ok_or(EvalError::NoVariable(id))
+        let value = self.locals.get(id as usize).ok_or(EvalError::NoVariable(id))?;
+        Ok(value.copy(budget)?)
     }
 
     fn call(
@@ -43,6 +45,7 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
         id: FunctionId,
         context: &Context<'d>,
         arguments: Vec<Value<'d>>,
+        _: &Budget,
     ) -> Answer<Value<'d>> {
         if let Some(row) = exslt::row_of(id) {
             return (row.run)(&mut exslt::Call::new(arguments, self.world));
@@ -118,18 +121,6 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
             )),
         }
     }
-
-    fn steps_left(&self) -> u64 {
-        self.world.steps
-    }
-
-    fn steps_max(&self) -> u64 {
-        self.world.program.limits.steps
-    }
-
-    fn steps_taken(&mut self, steps: u64) {
-        self.world.steps = self.world.steps.saturating_sub(steps);
-    }
 }
 
 static NO_SCOPE: Scope = Scope { bindings: Vec::new(), uri: String::new() };
@@ -183,7 +174,7 @@ impl<'d> World<'d> {
                 return Err(EvalError::NoVariable(index));
             };
             match known {
-                Known::Value(value) if waiting.len() == 1 => return Ok(value.clone()),
+                Known::Value(value) if waiting.len() == 1 => return Ok(value.copy(self.budget)?),
                 Known::Value(_) => {
                     waiting.pop();
                 }
@@ -259,15 +250,16 @@ impl<'d> World<'d> {
         }
         self.keys_depth = self.keys_depth.saturating_add(1);
         let mut index: HashMap<String, Vec<Item<'d>>> = HashMap::new();
+        let budget = self.budget;
         let nodes = std::iter::once(root).chain(root.descendants());
         for node in nodes.flat_map(|node| std::iter::once(node).chain(node.attributes())) {
             for key in program.keys.iter().filter(|key| key.name == *name) {
                 let item = Item::from(node);
                 let mut env = Env { world: self, locals: &[], current: item };
-                if !key.pattern.matches(item, &mut env)? {
+                if !key.pattern.matches(item, &mut env, budget)? {
                     continue;
                 }
-                match key.value.evaluate(Context::new(item), &mut env)? {
+                match key.value.evaluate(Context::new(item), &mut env, budget)? {
                     Value::NodeSet(values) => {
                         for value in &values {
                             let value = value.string_value();

@@ -16,11 +16,7 @@ impl<'d> Host<'d> for World<'d> {
     }
 
     fn spend(&mut self, steps: usize) -> Result<(), EvalError> {
-        self.steps = self.steps.saturating_sub(steps as u64);
-        if self.steps == 0 {
-            return Err(EvalError::Caller("the run was stopped: too many steps".to_owned()));
-        }
-        Ok(())
+        Ok(self.budget.charge_steps(steps as u64)?)
     }
 
     fn now_ms(&self) -> Option<i64> {

@@ -147,16 +147,7 @@ impl<'w, 'd> Machine<'w, 'd> {
     }
 
     pub(super) fn spend_many(&mut self, steps: u64) -> Ran {
-        match self.world.steps.checked_sub(steps) {
-            Some(left) => {
-                self.world.steps = left;
-                Ok(())
-            }
-            None => {
-                let most = self.world.program.limits.steps;
-                Err(format!("the run was stopped after {most} steps").into())
-            }
-        }
+        Ok(self.world.budget.charge_steps(steps)?)
     }
 
     fn step(&mut self, pc: usize) -> Ran {
@@ -300,23 +291,27 @@ impl<'w, 'd> Machine<'w, 'd> {
     }
 
     fn boolean(&mut self, test: &'d Expression) -> Ran<bool> {
+        let budget = self.world.budget;
         let (context, mut env) = self.env();
-        Ok(test.evaluate_boolean(context, &mut env)?)
+        Ok(test.evaluate_boolean(context, &mut env, budget)?)
     }
 
     pub(super) fn string_of(&mut self, select: &'d Expression) -> Ran<Cow<'d, str>> {
+        let budget = self.world.budget;
         let (context, mut env) = self.env();
-        Ok(select.evaluate_string(context, &mut env)?)
+        Ok(select.evaluate_string(context, &mut env, budget)?)
     }
 
     pub(super) fn value(&mut self, select: &'d Expression) -> Ran<Value<'d>> {
+        let budget = self.world.budget;
         let (context, mut env) = self.env();
-        Ok(select.evaluate(context, &mut env)?)
+        Ok(select.evaluate(context, &mut env, budget)?)
     }
 
     pub(super) fn nodes(&mut self, select: &'d Expression) -> Ran<Vec<Item<'d>>> {
+        let budget = self.world.budget;
         let (context, mut env) = self.env();
-        Ok(select.select(context, &mut env)?.into_items())
+        Ok(select.select(context, &mut env, budget)?.into_items())
     }
 
     pub(super) fn avt(&mut self, template: &'d Avt) -> Ran<String> {

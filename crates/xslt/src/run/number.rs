@@ -14,8 +14,9 @@ impl<'d> Machine<'_, 'd> {
     pub(super) fn number(&mut self, op: &'d NumberOp) -> Ran {
         let numbers = match &op.value {
             Some(value) => {
+                let budget = self.world.budget;
                 let (context, mut env) = self.env();
-                let value = value.evaluate_number(context, &mut env)?;
+                let value = value.evaluate_number(context, &mut env, budget)?;
                 let rounded = xpath::round(value);
                 if !rounded.is_finite() || rounded < 1.0 {
                     // Erratum 24: such a number is written as string() does.
@@ -133,9 +134,10 @@ impl<'d> Machine<'_, 'd> {
     fn matches(&mut self, pattern: Option<&'d Pattern>, item: Item<'d>) -> Ran<bool> {
         let Some(pattern) = pattern else { return Ok(false) };
         let current = self.now.context.item;
+        let budget = self.world.budget;
         let (_, env) = self.env();
         let mut env = Env { current, ..env };
-        Ok(pattern.matches(item, &mut env)?)
+        Ok(pattern.matches(item, &mut env, budget)?)
     }
 
     fn spelt(&mut self, op: &'d NumberOp, numbers: &[Number]) -> Ran<String> {

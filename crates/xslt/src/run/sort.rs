@@ -60,7 +60,7 @@ impl<'d> Machine<'_, 'd> {
         });
         *items = keyed.into_iter().map(|(_, item)| item).collect();
         // The keys are gone.
-        self.world.made = self.world.made.saturating_sub(held);
+        self.world.budget.release_memory(held);
         Ok(())
     }
 
@@ -95,12 +95,13 @@ impl<'d> Machine<'_, 'd> {
             let number = order.numbers.then(|| xpath::string_to_number(&text));
             return Ok(number.map_or_else(|| Key::Text(text.into_owned()), Key::Number));
         };
+        let budget = self.world.budget;
         let (_, mut env) = self.env();
         env.current = context.item;
         Ok(if order.numbers {
-            Key::Number(select.evaluate_number(context, &mut env)?)
+            Key::Number(select.evaluate_number(context, &mut env, budget)?)
         } else {
-            Key::Text(select.evaluate_string(context, &mut env)?.into_owned())
+            Key::Text(select.evaluate_string(context, &mut env, budget)?.into_owned())
         })
     }
 }
