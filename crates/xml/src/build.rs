@@ -5,6 +5,7 @@ use crate::document::{
     Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
 };
 use crate::dtd::{Dtd, Entity};
+use crate::entities::EntityResolver;
 use crate::error::{Fault, XmlError};
 use crate::input::Input;
 use crate::machine::quick::Take;
@@ -26,8 +27,25 @@ impl Document {
     /// # Errors
     /// Whatever isn't well-formed or exceeds a limit, with its place.
     pub fn parse_with(bytes: &[u8], options: &Options) -> Result<Self, XmlError> {
-        let input = Input::new(bytes, options)?;
-        let mut document = read(&input, options).map_err(|fault| fault.locate(input.text()))?;
+        Self::from_input(&Input::new(bytes, options)?, options)
+    }
+
+    /// As [`Document::parse_with`]; `resolver` supplies the external subset and the external
+    /// parameter entities, if [`Options::doctype`] permits a document type at all.
+    ///
+    /// # Errors
+    /// As [`Document::parse_with`]. An error in an external entity is reported at the reference to
+    /// it, as [`XmlErrorKind::InEntity`](crate::XmlErrorKind::InEntity).
+    pub fn parse_with_entities(
+        bytes: &[u8],
+        options: &Options,
+        resolver: &dyn EntityResolver,
+    ) -> Result<Self, XmlError> {
+        Self::from_input(&Input::with_entities(bytes, options, resolver)?, options)
+    }
+
+    fn from_input(input: &Input<'_>, options: &Options) -> Result<Self, XmlError> {
+        let mut document = read(input, options).map_err(|fault| fault.locate(input.text()))?;
         document.base = options.base_uri.as_deref().map(Box::from);
         Ok(document)
     }

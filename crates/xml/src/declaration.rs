@@ -17,6 +17,15 @@ const USUAL_ENCODING: std::ops::Range<usize> = 30..35;
 
 const START: &str = "<?xml";
 
+/// What the declaration is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Production 23: the version is required, `standalone` is allowed.
+    Document,
+    /// Production 77: the version is optional, the encoding is required.
+    Entity,
+}
+
 /// Where the document goes on behind its declaration; none as long as more has to come to tell, unless `text`
 /// is the whole. `broken` is what cut the text short.
 ///
@@ -24,6 +33,7 @@ const START: &str = "<?xml";
 /// A malformed declaration, or one that doesn't agree with the `encoding` of the bytes.
 pub(crate) fn pass(
     text: &str,
+    form: Form,
     encoding: Encoding,
     broken: Option<&Fault>,
     whole: bool,
@@ -39,7 +49,7 @@ pub(crate) fn pass(
         None if whole => text,
         None => return Ok(None),
     };
-    match (read(head), broken) {
+    match (read(head, form), broken) {
         (Ok(declared), _) => {
             let declared = declared.unwrap_or_default();
             let name = declared.encoding.unwrap_or_default();
@@ -71,7 +81,7 @@ fn begins(text: &str) -> bool {
 }
 
 /// None if `text` doesn't begin with one.
-pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
+pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Fault> {
     if !begins(text) {
         return Ok(None);
     }
@@ -93,6 +103,9 @@ pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
             if passed == 0 {
                 return Err(bad(at, "it needs `version=\"1.0\"`"));
             }
+            if form == Form::Entity && passed != 2 {
+                return Err(bad(at, "an external entity's declaration needs an `encoding`"));
+            }
             found.end = at.saturating_add(2);
             return Ok(Some(found));
         }
@@ -111,12 +124,15 @@ pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
         passed = match (name, passed) {
             ("version", 0) if is_version(value) => 1,
             ("version", 0) => return Err(bad(at, "the version is 1.0")),
-            ("encoding", 1) if is_encoding_name(value) => {
+            ("encoding", passed)
+                if (passed == 1 || (passed == 0 && form == Form::Entity))
+                    && is_encoding_name(value) =>
+            {
                 found.encoding = Some(value);
                 2
             }
             ("encoding", 1) => return Err(bad(at, "this isn't the name of an encoding")),
-            ("standalone", 1 | 2) if matches!(value, "yes" | "no") => 3,
+            ("standalone", 1 | 2) if form == Form::Document && matches!(value, "yes" | "no") => 3,
             ("standalone", 1 | 2) => return Err(bad(at, "`standalone` is `yes` or `no`")),
             (_, 0) => return Err(bad(at, "it begins with `version`")),
             _ => return Err(bad(at, "only `encoding` and then `standalone` may follow `version`")),
@@ -157,8 +173,8 @@ mod tests {
     #[test]
     fn the_usual_declaration_is_read_as_any_other() {
         let spaced = USUAL.replace(" encoding", "  encoding");
-        let careful = read(&spaced).unwrap().unwrap();
-        let quick = read(USUAL).unwrap().unwrap();
+        let careful = read(&spaced, Form::Document).unwrap().unwrap();
+        let quick = read(USUAL, Form::Document).unwrap().unwrap();
         assert_eq!((quick.encoding, quick.end + 1), (careful.encoding, careful.end));
         assert_eq!(quick.encoding, Some("UTF-8"));
     }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::declaration;
+use crate::declaration::{self, Form};
 use crate::error::{Fault, XmlError, XmlErrorKind};
 use crate::scan::Search;
 
@@ -71,7 +71,8 @@ fn declaration_of<'h>(head: &'h [u8], whole: bool, search: &mut Search) -> Optio
 /// The encoding that the declaration names; a malformed declaration is told later.
 fn declared(declaration: &[u8]) -> Result<Encoding, XmlError> {
     let head = std::str::from_utf8(declaration).unwrap_or("");
-    let Ok(Some(declaration::Declaration { encoding: Some(name), .. })) = declaration::read(head)
+    let Ok(Some(declaration::Declaration { encoding: Some(name), .. })) =
+        declaration::read(head, Form::Document).or_else(|_| declaration::read(head, Form::Entity))
     else {
         return Ok(Encoding::Utf8);
     };

@@ -6,6 +6,7 @@ mod subset;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::entities::EntityResolver;
 use crate::error::Fault;
 use crate::options::{Doctype, Options};
 
@@ -54,18 +55,30 @@ pub(crate) struct Dtd {
 
 /// Looks for a document type in front of the root element and reads it as the options say. What else is in
 /// front is passed over; reading tells later what is wrong with it.
-pub(crate) fn find(text: &str, start: usize, options: &Options, broken: Option<&Fault>) -> Dtd {
+pub(crate) fn find(
+    text: &str,
+    start: usize,
+    options: &Options,
+    resolver: Option<&dyn EntityResolver>,
+    broken: Option<&Fault>,
+) -> Dtd {
     if options.doctype == Doctype::Refuse {
         return Dtd::default();
     }
-    place(text, start).map(|at| read(text, at, options, broken)).unwrap_or_default()
+    place(text, start).map(|at| read(text, at, options, resolver, broken)).unwrap_or_default()
 }
 
 /// Reads the document type at `at`, unless the options refuse it.
-pub(crate) fn read(text: &str, at: usize, options: &Options, broken: Option<&Fault>) -> Dtd {
+pub(crate) fn read(
+    text: &str,
+    at: usize,
+    options: &Options,
+    resolver: Option<&dyn EntityResolver>,
+    broken: Option<&Fault>,
+) -> Dtd {
     let mut dtd = Dtd::default();
     if options.doctype == Doctype::ReadInternal
-        && let Err(fault) = subset::read(text, at, options.limits, broken, &mut dtd)
+        && let Err(fault) = subset::read(text, at, (options, resolver), broken, &mut dtd)
     {
         dtd.fault = Some(fault);
     }

@@ -53,6 +53,7 @@ pub struct XmlError {
 
 /// What was wrong. The sentence says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[rustfmt::skip]
 pub enum XmlErrorKind {
     #[error("the document is empty; it needs a root element")]
@@ -115,6 +116,10 @@ pub enum XmlErrorKind {
     UnknownEntity(String),
     #[error("the entity `{0}` is external, and nothing outside the document is ever read")]
     ExternalEntity(String),
+    #[error("the external entity `{entity}` was rejected: {reason}")]
+    EntityRejected { entity: String, reason: String },
+    #[error("in the external entity `{entity}`, line {line}, column {column}: {kind}")]
+    InEntity { entity: String, line: u32, column: u32, kind: Box<XmlErrorKind> },
     #[error("the entity `{0}` isn't parsed and can't be referred to here")]
     UnparsedEntity(String),
     #[error("the entity `{0}` contains itself")]

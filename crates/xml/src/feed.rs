@@ -77,7 +77,7 @@ impl Source {
         self.is_complete = true;
         if machine.awaits_doctype() {
             let (text, broken) = (&self.intake.text, self.intake.broken.as_ref());
-            self.dtd = dtd::find(text, machine.position(), &self.options, broken);
+            self.dtd = dtd::find(text, machine.position(), &self.options, None, broken);
         }
     }
 
@@ -105,7 +105,7 @@ impl Source {
             Found::Doctype => {
                 if machine.awaits_doctype() {
                     let at = machine.position();
-                    self.dtd = dtd::read(&self.intake.text, at, &self.options, None);
+                    self.dtd = dtd::read(&self.intake.text, at, &self.options, None, None);
                 }
                 true
             }

@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 
 use crate::chars;
-use crate::declaration;
+use crate::declaration::{self, Form};
 use crate::decode::{self, Decoder, Encoding, Sniffed};
 use crate::dtd::{self, Dtd};
+use crate::entities::EntityResolver;
 use crate::error::{Fault, XmlError, XmlErrorKind};
 use crate::limits::XML_BYTES_CEILING;
 use crate::machine::View;
@@ -32,6 +33,27 @@ impl<'b> Input<'b> {
     /// # Errors
     /// Too many bytes, an encoding that isn't known or not what the bytes are, a malformed declaration.
     pub fn new(bytes: &'b [u8], options: &Options) -> Result<Self, XmlError> {
+        Self::read(bytes, options, None)
+    }
+
+    /// As [`Input::new`]; `resolver` supplies the external entities of the document type, if
+    /// [`Options::doctype`] permits one.
+    ///
+    /// # Errors
+    /// As [`Input::new`].
+    pub fn with_entities(
+        bytes: &'b [u8],
+        options: &Options,
+        resolver: &dyn EntityResolver,
+    ) -> Result<Self, XmlError> {
+        Self::read(bytes, options, Some(resolver))
+    }
+
+    fn read(
+        bytes: &'b [u8],
+        options: &Options,
+        resolver: Option<&dyn EntityResolver>,
+    ) -> Result<Self, XmlError> {
         let most = options.limits.bytes.min(XML_BYTES_CEILING);
         let large = |len: usize| (len > most as usize).then(|| too_large(most).locate(""));
         if let Some(error) = large(bytes.len()) {
@@ -47,9 +69,10 @@ impl<'b> Input<'b> {
             broken = Some(fault);
         }
         let search = &mut Search::default();
-        let start = declaration::pass(&text, encoding, broken.as_ref(), true, search)?;
+        let start =
+            declaration::pass(&text, Form::Document, encoding, broken.as_ref(), true, search)?;
         let start = start.unwrap_or_default();
-        let dtd = dtd::find(&text, start, options, broken.as_ref());
+        let dtd = dtd::find(&text, start, options, resolver, broken.as_ref());
         Ok(Self { text, start, dtd, broken, limits: options.limits })
     }
 
@@ -75,6 +98,17 @@ impl<'b> Input<'b> {
 /// It is told of the document as a whole, at its beginning.
 pub(crate) fn too_large(most: u32) -> Fault {
     Fault::new(0, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, limit: most })
+}
+
+/// The text of an external entity, and where it begins after its text declaration (section 4.3.1).
+pub(crate) fn entity(bytes: &[u8]) -> Result<(String, usize), XmlError> {
+    let (encoding, text, broken) = decoded(bytes)?;
+    if let Some(error) = illegal(&text, 0).or(broken) {
+        return Err(error.locate(&text));
+    }
+    let search = &mut Search::default();
+    let start = declaration::pass(&text, Form::Entity, encoding, None, true, search)?;
+    Ok((text.into_owned(), start.unwrap_or_default()))
 }
 
 /// The text, and what cut it short.

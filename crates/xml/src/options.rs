@@ -37,6 +37,8 @@ pub struct Limits {
     pub nodes: u32,
     /// Bytes that all entity references together may grow to.
     pub entity_bytes: u32,
+    /// Declarations of the document type; each attribute counts as one.
+    pub declarations: u32,
 }
 
 impl Default for Limits {
@@ -48,6 +50,7 @@ impl Default for Limits {
             name_bytes: limits::XML_NAME_BYTES_MAX,
             nodes: limits::XML_NODES_MAX,
             entity_bytes: limits::XML_ENTITY_BYTES_MAX,
+            declarations: limits::XML_DECLARATIONS_MAX,
         }
     }
 }

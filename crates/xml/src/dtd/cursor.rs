@@ -9,8 +9,12 @@ pub(super) type Read<T = ()> = Result<T, Fault>;
 pub(super) struct Cursor<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,
-    /// In the text of a parameter entity: where the document refers to it.
+    /// In the text of an internal parameter entity: where the document, or the external entity, refers
+    /// to it. Errors are reported there.
     pub(super) blame: Option<usize>,
+    /// In an external entity: where the document refers to it, and the rules of section 2.8 for
+    /// external text apply.
+    pub(super) external: Option<usize>,
     pub(super) broken: Option<&'t Fault>,
     pub(super) name_bytes: u32,
 }
@@ -24,12 +28,17 @@ impl<'t> Cursor<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    /// The place in the document of what is at `at`.
+    pub(super) fn place(&self, at: usize) -> usize {
+        self.external.or(self.blame).unwrap_or(at)
+    }
+
     pub(super) fn fault(&self, kind: XmlErrorKind) -> Fault {
         Fault::new(self.blame.unwrap_or(self.at), kind)
     }
 
     pub(super) fn bad(&self, why: &'static str) -> Fault {
-        if self.at >= self.text.len() && self.blame.is_none() {
+        if self.at >= self.text.len() && self.blame.is_none() && self.external.is_none() {
             return match self.broken {
                 Some(broken) => broken.clone(),
                 None => self.fault(XmlErrorKind::UnexpectedEnd("the document type declaration")),

@@ -1,7 +1,7 @@
 //! Bytes in pieces, made text: the encoding found out as soon as it can be, characters and line ends put
 //! together that a cut went through.
 
-use crate::declaration;
+use crate::declaration::{self, Form};
 use crate::decode::{self, Decoder};
 use crate::error::{Fault, Position, XmlError, XmlErrorKind};
 use crate::input::{BYTES_OF_A_DOCUMENT, illegal, too_large};
@@ -137,7 +137,14 @@ impl Intake {
         let whole = is_end || self.broken.is_some();
         let [_, search] = &mut self.searches;
         let broken = self.broken.as_ref();
-        let start = declaration::pass(&self.text, decoder.encoding(), broken, whole, search)?;
+        let start = declaration::pass(
+            &self.text,
+            Form::Document,
+            decoder.encoding(),
+            broken,
+            whole,
+            search,
+        )?;
         self.is_settled = start.is_some();
         Ok(start)
     }

@@ -197,11 +197,12 @@ pub(crate) struct Growth {
 /// Counts what a reference, or a default of an attribute, adds to the document.
 pub(crate) fn grow(growth: &mut Growth, bytes: usize) -> Result<(), XmlErrorKind> {
     growth.bytes = growth.bytes.saturating_add(number(bytes));
-    if growth.bytes <= growth.limit {
-        return Ok(());
-    }
+    if growth.bytes <= growth.limit { Ok(()) } else { Err(too_much_text(*growth)) }
+}
+
+pub(crate) fn too_much_text(growth: Growth) -> XmlErrorKind {
     let what = "bytes of expanded entities and defaults";
-    Err(XmlErrorKind::Limit { what, limit: growth.limit })
+    XmlErrorKind::Limit { what, limit: growth.limit }
 }
 
 /// Where an internal entity's text lies; it counts towards the limit of growth.
