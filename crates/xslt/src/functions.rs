@@ -5,7 +5,7 @@ use xpath::{ExpandedName, FunctionId};
 use crate::exslt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Function {
+pub(crate) enum Builtin {
     Current,
     Document,
     ElementAvailable,
@@ -22,7 +22,7 @@ pub(crate) enum Function {
 struct Row {
     namespace: &'static str,
     name: &'static str,
-    function: Function,
+    function: Builtin,
     least: usize,
     most: usize,
     /// Whether it depends on the static context: it expands QNames, or resolves URI references.
@@ -34,32 +34,32 @@ const EXSLT: &str = "http://exslt.org/common";
 const fn row(
     namespace: &'static str,
     name: &'static str,
-    function: Function,
+    function: Builtin,
     least: usize,
     most: usize,
 ) -> Row {
     Row { namespace, name, function, least, most, scoped: false }
 }
 
-const fn scoped(name: &'static str, function: Function, least: usize, most: usize) -> Row {
+const fn scoped(name: &'static str, function: Builtin, least: usize, most: usize) -> Row {
     Row { namespace: "", name, function, least, most, scoped: true }
 }
 
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
-    row("",    "current",            Function::Current,           0, 0),
-    scoped("document",           Function::Document,       1, 2),
-    scoped("element-available",  Function::ElementAvailable,    1, 1),
-    scoped("format-number",      Function::FormatNumber,   2, 3),
-    scoped("function-available", Function::FunctionAvailable,        1, 1),
-    row("",    "generate-id",        Function::GenerateId,        0, 1),
-    scoped("key",                Function::Key,            2, 2),
-    scoped("system-property",    Function::SystemProperty, 1, 1),
-    row("",    "unparsed-entity-uri", Function::UnparsedEntityUri, 1, 1),
-    row(EXSLT, "node-set",           Function::NodeSet,           1, 1),
-    row(EXSLT, "object-type",        Function::ObjectType,        1, 1),
-    row("urn:schemas-microsoft-com:xslt",    "node-set", Function::NodeSet, 1, 1),
-    row("http://xml.apache.org/xalan",       "nodeset",  Function::NodeSet, 1, 1),
+    row("",    "current",            Builtin::Current,           0, 0),
+    scoped("document",           Builtin::Document,       1, 2),
+    scoped("element-available",  Builtin::ElementAvailable,    1, 1),
+    scoped("format-number",      Builtin::FormatNumber,   2, 3),
+    scoped("function-available", Builtin::FunctionAvailable,        1, 1),
+    row("",    "generate-id",        Builtin::GenerateId,        0, 1),
+    scoped("key",                Builtin::Key,            2, 2),
+    scoped("system-property",    Builtin::SystemProperty, 1, 1),
+    row("",    "unparsed-entity-uri", Builtin::UnparsedEntityUri, 1, 1),
+    row(EXSLT, "node-set",           Builtin::NodeSet,           1, 1),
+    row(EXSLT, "object-type",        Builtin::ObjectType,        1, 1),
+    row("urn:schemas-microsoft-com:xslt",    "node-set", Builtin::NodeSet, 1, 1),
+    row("http://xml.apache.org/xalan",       "nodeset",  Builtin::NodeSet, 1, 1),
 ];
 
 /// The parts of a function's number: its row in the table, its scope plus one, and a mark for unknown functions.
@@ -116,7 +116,7 @@ pub(crate) fn unknown(FunctionId(id): FunctionId) -> Option<usize> {
     if id & UNKNOWN == 0 { None } else { usize::try_from(id & !UNKNOWN).ok() }
 }
 
-pub(crate) fn function(FunctionId(id): FunctionId) -> Option<Function> {
+pub(crate) fn function(FunctionId(id): FunctionId) -> Option<Builtin> {
     TABLE.get(usize::try_from(id & ROW).ok()?).map(|row| row.function)
 }
 

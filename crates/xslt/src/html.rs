@@ -173,13 +173,13 @@ impl HtmlWriter {
     /// Whether this is a `meta` element that repeats the generated one.
     fn is_second_meta(&self, tag: &Tag) -> bool {
         let above = self.open.len().checked_sub(2).and_then(|at| self.open.get(at));
-        let says = |attribute: &Attribute| {
+        let is_content_type = |attribute: &Attribute| {
             attribute.local.eq_ignore_ascii_case("http-equiv")
                 && attribute.value.eq_ignore_ascii_case("content-type")
         };
         above.is_some_and(|open| open.class == ElementClass::Head)
             && tag.local.eq_ignore_ascii_case("meta")
-            && tag.attributes.iter().any(says)
+            && tag.attributes.iter().any(is_content_type)
     }
 
     /// Binds the prefixes that the names need.

@@ -147,9 +147,10 @@ impl<'t> Loader<'t> {
 
     fn module(&mut self, bytes: &[u8], uri: String) -> Result<usize, LoadError> {
         let document = parse(bytes, &uri, self.resolver).map_err(|error| LoadError {
-            kind: match error.kind {
-                XmlErrorKind::EntityRejected { .. } => ErrorKind::Resource,
-                _ => ErrorKind::Invalid,
+            kind: if matches!(error.kind, XmlErrorKind::EntityRejected { .. }) {
+                ErrorKind::Resource
+            } else {
+                ErrorKind::Invalid
             },
             place: LoadPlace::Text { line: error.line, column: error.column, uri: uri.clone() },
             message: error.kind.to_string(),

@@ -88,10 +88,10 @@ impl From<BudgetExceeded> for RunError {
 
 impl From<EvalError> for RunError {
     fn from(error: EvalError) -> Self {
-        match error {
-            EvalError::Budget(exceeded) => exceeded.into(),
-            other => other.to_string().into(),
+        if let EvalError::Budget(exceeded) = error {
+            return exceeded.into();
         }
+        error.to_string().into()
     }
 }
 

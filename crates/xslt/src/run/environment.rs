@@ -14,7 +14,7 @@ use super::machine::Machine;
 use super::{GlobalValue, KeyIndex, RunError, State};
 use crate::error::ErrorKind;
 use crate::exslt;
-use crate::functions::{self, Function};
+use crate::functions::{self, Builtin};
 use crate::knock_out::is_out;
 use crate::output::Output;
 use crate::program::{Block, GLOBAL, Scope};
@@ -80,16 +80,16 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
             None => Ok(String::new()),
         };
         match function {
-            Function::Current => Ok(Value::NodeSet(NodeSet::from(self.current))),
-            Function::Key => {
+            Builtin::Current => Ok(Value::NodeSet(NodeSet::from(self.current))),
+            Builtin::Key => {
                 let name = expand(scope, &text(next())?)?;
                 self.state.key(&name, next(), context.item).map(Value::NodeSet)
             }
-            Function::Document => {
+            Builtin::Document => {
                 let (what, base) = (next(), next());
                 self.state.document(what, base, scope.module).map(Value::NodeSet)
             }
-            Function::GenerateId => {
+            Builtin::GenerateId => {
                 let first = match next() {
                     Some(value) => value.into_nodes("the argument of generate-id()")?.first(),
                     None => Some(context.item),
@@ -97,7 +97,7 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
                 let id = first.map(|item| self.state.id(item)).transpose()?;
                 Ok(Value::String(id.unwrap_or_default()))
             }
-            Function::FormatNumber => {
+            Builtin::FormatNumber => {
                 let number = match next() {
                     Some(Value::Number(number)) => number,
                     other => xpath::string_to_number(&text(other)?),
@@ -106,22 +106,22 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
                 let name = next().map(|name| expand(scope, &text(Some(name))?)).transpose()?;
                 self.state.format(number, &pattern, name.unwrap_or_default()).map(Value::String)
             }
-            Function::SystemProperty => Ok(system_property(&expand(scope, &text(next())?)?)),
-            Function::UnparsedEntityUri => {
+            Builtin::SystemProperty => Ok(system_property(&expand(scope, &text(next())?)?)),
+            Builtin::UnparsedEntityUri => {
                 let name = text(next())?;
                 let uri = context.item.holder().document().unparsed_entity(&name);
                 Ok(Value::String(uri.unwrap_or("").to_owned()))
             }
-            Function::ElementAvailable => {
+            Builtin::ElementAvailable => {
                 let name = expand(scope, &text(next())?)?;
                 let is_xsl = name.namespace == crate::load::XSL;
                 Ok(Value::Boolean(is_xsl && crate::compile::is_instruction(&name.local)))
             }
-            Function::FunctionAvailable => {
+            Builtin::FunctionAvailable => {
                 let name = expand(scope, &text(next())?)?;
                 Ok(Value::Boolean(functions::exists(&name.namespace, &name.local)))
             }
-            Function::NodeSet => match next() {
+            Builtin::NodeSet => match next() {
                 Some(Value::NodeSet(nodes)) => {
                     if let Some(fragment) = self.state.fragment(&nodes) {
                         self.state.fragments.remove(&fragment);
@@ -133,7 +133,7 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
                     self.state.text_node(&text).map(Value::NodeSet)
                 }
             },
-            Function::ObjectType => Ok(Value::String(
+            Builtin::ObjectType => Ok(Value::String(
                 match next() {
                     Some(Value::NodeSet(nodes)) if self.state.fragment(&nodes).is_some() => "RTF",
                     Some(Value::NodeSet(_)) | None => "node-set",
@@ -432,7 +432,7 @@ impl<'d> State<'d> {
         Ok(document.root().into())
     }
 
-    /// `generate-id()`: numbers nodes in the order in which they are asked for.
+    /// `generate-id()`: numbers nodes in the order of first use.
     fn id(&mut self, item: Item<'d>) -> Evaluated<String> {
         let next = self.ids.len().saturating_add(1);
         if let Some(id) = self.ids.get(&item) {
