@@ -1,4 +1,4 @@
-//! `select FILE EXPRESSION...`: prints what each expression answers on the file.
+//! `select FILE EXPRESSION...` evaluates expressions on an XML file and prints their values.
 
 use std::process::ExitCode;
 

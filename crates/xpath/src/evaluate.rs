@@ -1,5 +1,5 @@
-//! Running a plan: one function per type that is asked for, so that a path in a condition stops at its
-//! first node and a text is borrowed where it stands.
+//! Evaluates plans: one function per result type, so that a path in a condition stops at its first node and
+//! text is borrowed from the document.
 
 use std::borrow::Cow;
 
@@ -34,9 +34,8 @@ impl<'a, 'd> Run<'a, 'd> {
     pub(crate) fn value(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Value<'d>> {
         match expr {
             Expr::Variable(id) => {
-                let value = self.environment.variable(*id, self.budget)?;
-                self.charge(1 + copied(&value))?;
-                Ok(value)
+                self.charge(1)?;
+                self.environment.variable(*id, self.budget)
             }
             Expr::Extension(id, arguments) => {
                 self.charge(1)?;
@@ -47,17 +46,17 @@ impl<'a, 'd> Run<'a, 'd> {
                 self.environment.call(*id, &context, values, self.budget)
             }
             Expr::Path(_) | Expr::Union(_) => self.nodes(expr, context).map(Value::NodeSet),
-            Expr::Literal(text) => Ok(Value::String(text.to_string())),
+            Expr::Literal(text) => self.owned(Cow::Borrowed(text)).map(Value::String),
             Expr::Number(_) | Expr::Arithmetic(..) | Expr::Negate(..) => {
                 self.number(expr, context).map(Value::Number)
             }
             Expr::Or(_) | Expr::And(_) | Expr::Compare(..) => {
                 self.boolean(expr, context).map(Value::Boolean)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::String => {
                     let text = self.core_string(*core, arguments, context)?;
-                    Ok(Value::String(text.into_owned()))
+                    self.owned(text).map(Value::String)
                 }
                 Type::Number => self.core_number(*core, arguments, context).map(Value::Number),
                 Type::Boolean => self.core_boolean(*core, arguments, context).map(Value::Boolean),
@@ -92,7 +91,7 @@ impl<'a, 'd> Run<'a, 'd> {
             Expr::Number(_) | Expr::Arithmetic(..) | Expr::Negate(..) => {
                 self.number(expr, context).map(is_true)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::Boolean => self.core_boolean(*core, arguments, context),
                 Type::Number => self.core_number(*core, arguments, context).map(is_true),
                 Type::String => {
@@ -125,22 +124,50 @@ impl<'a, 'd> Run<'a, 'd> {
                 Ok(if *negative { -number } else { number })
             }
             Expr::Path(_) | Expr::Union(_) => {
-                self.string(expr, context).map(|text| string_to_number(&text))
+                let text = self.string(expr, context)?;
+                self.parsed(&text)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::Number => self.core_number(*core, arguments, context),
                 Type::Boolean => {
                     let value = self.core_boolean(*core, arguments, context)?;
                     Ok(f64::from(u8::from(value)))
                 }
                 Type::String | Type::NodeSet | Type::Unknown => {
-                    self.string(expr, context).map(|text| string_to_number(&text))
+                    let text = self.string(expr, context)?;
+                    self.parsed(&text)
                 }
             },
             Expr::Variable(_) | Expr::Extension(..) => {
-                self.value(expr, context).map(|value| value.number())
+                let value = self.value(expr, context)?;
+                self.number_of(&value)
             }
         }
+    }
+
+    fn number_of(&self, value: &Value<'d>) -> Outcome<f64> {
+        match value {
+            Value::NodeSet(nodes) => {
+                let text = self.text_of(nodes.first())?;
+                self.parsed(&text)
+            }
+            Value::String(text) => self.parsed(text),
+            Value::Number(_) | Value::Boolean(_) => Ok(value.number()),
+        }
+    }
+
+    pub(crate) fn parsed(&self, text: &str) -> Outcome<f64> {
+        self.budget.charge_reading(text.len())?;
+        Ok(string_to_number(text))
+    }
+
+    /// Text of the document or the expression is copied; the copy is charged.
+    fn owned(&self, text: Cow<'_, str>) -> Outcome<String> {
+        if let Cow::Borrowed(text) = text {
+            self.budget.charge_reading(text.len())?;
+            self.budget.charge_memory(text.len())?;
+        }
+        Ok(text.into_owned())
     }
 
     pub(crate) fn string<'e>(
@@ -163,7 +190,7 @@ impl<'a, 'd> Run<'a, 'd> {
                 let first = self.first(expr, context)?;
                 self.text_of(first)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::String => self.core_string(*core, arguments, context),
                 Type::Number => self.core_number(*core, arguments, context).map(number_to_string),
                 Type::Boolean => self.core_boolean(*core, arguments, context).map(truth),
@@ -181,7 +208,7 @@ impl<'a, 'd> Run<'a, 'd> {
         }
     }
 
-    pub(crate) fn text_of(&mut self, item: Option<Item<'d>>) -> Outcome<Cow<'d, str>> {
+    pub(crate) fn text_of(&self, item: Option<Item<'d>>) -> Outcome<Cow<'d, str>> {
         let Some(item) = item else { return Ok(Cow::Borrowed("")) };
         Ok(item.charged_string_value(self.budget)?)
     }
@@ -202,11 +229,11 @@ impl<'a, 'd> Run<'a, 'd> {
                 self.sort(&mut items)?;
                 Ok(NodeSet::from_ordered(items))
             }
-            Expr::Core(core, arguments) if core.answers() == Type::NodeSet => {
+            Expr::Core(core, arguments) if core.return_type() == Type::NodeSet => {
                 self.id(arguments, context)
             }
             Expr::Variable(_) | Expr::Extension(..) => {
-                self.value(expr, context)?.into_nodes("the value")
+                self.value(expr, context)?.into_nodes("the operand of a path or a union")
             }
             Expr::Number(_)
             | Expr::Literal(_)
@@ -215,12 +242,26 @@ impl<'a, 'd> Run<'a, 'd> {
             | Expr::Compare(..)
             | Expr::Arithmetic(..)
             | Expr::Negate(..)
-            | Expr::Core(..) => self.value(expr, context)?.into_nodes("the value"),
+            | Expr::Core(..) => {
+                self.value(expr, context)?.into_nodes("the operand of a path or a union")
+            }
         }
     }
 
     /// The first node in document order.
     pub(crate) fn first(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Option<Item<'d>>> {
+        if let Expr::Union(all) = expr {
+            let mut first: Option<Item<'d>> = None;
+            for one in all {
+                let item = self.first(one, context)?;
+                let is_before =
+                    |first: Item<'d>| item.is_some_and(|i| i.document_order(first).is_lt());
+                if first.is_none_or(is_before) {
+                    first = item;
+                }
+            }
+            return Ok(first);
+        }
         let mut first = First::default();
         self.feed(expr, context, &mut first)?;
         Ok(first.item)
@@ -232,7 +273,7 @@ impl<'a, 'd> Run<'a, 'd> {
         Ok(exists.found)
     }
 
-    /// Gives the nodes to the sink until it has enough.
+    /// Passes the nodes to the sink until it needs no more.
     pub(crate) fn feed(
         &mut self,
         expr: &Expr,
@@ -274,7 +315,7 @@ impl<'a, 'd> Run<'a, 'd> {
                 self.compare_nodes(comparison, left, right, context)
             }
             (Type::String | Type::Number, Type::NodeSet) => {
-                self.compare_nodes(comparison.turned(), right, left, context)
+                self.compare_nodes(comparison.reversed(), right, left, context)
             }
             (Type::Number, Type::Number | Type::String) | (Type::String, Type::Number) => {
                 let left = self.number(left, context)?;
@@ -285,20 +326,16 @@ impl<'a, 'd> Run<'a, 'd> {
                 let right = self.string(right, context)?;
                 Ok(compare_strings(comparison, &left, &right))
             }
+            (Type::Boolean, Type::NodeSet) | (Type::NodeSet, Type::Boolean) => {
+                let left = Value::Boolean(self.boolean(left, context)?);
+                let right = Value::Boolean(self.boolean(right, context)?);
+                compare_values(comparison, &left, &right, self.budget)
+            }
             _ => {
                 let left = self.value(left, context)?;
                 let right = self.value(right, context)?;
-                self.spend_on(&left)?;
-                self.spend_on(&right)?;
-                Ok(compare_values(comparison, &left, &right))
+                compare_values(comparison, &left, &right, self.budget)
             }
-        }
-    }
-
-    fn spend_on(&mut self, value: &Value<'d>) -> Outcome<()> {
-        match value {
-            Value::NodeSet(nodes) => self.charge(nodes.len() as u64),
-            Value::String(_) | Value::Number(_) | Value::Boolean(_) => Ok(()),
         }
     }
 
@@ -321,7 +358,7 @@ impl<'a, 'd> Run<'a, 'd> {
     }
 }
 
-/// Passes on from one member of a union: in order within it, not among all.
+/// Passes on the nodes of one operand of a union, which are in order among themselves only.
 struct Unsorted<'s, 'd> {
     sink: &'s mut dyn Sink<'d>,
     wants: bool,
@@ -354,14 +391,5 @@ fn calculate(operator: Arithmetic, left: f64, right: f64) -> f64 {
         Arithmetic::Multiply => left * right,
         Arithmetic::Divide => left / right,
         Arithmetic::Modulo => left % right,
-    }
-}
-
-/// What a copy of it takes, in steps.
-fn copied(value: &Value<'_>) -> u64 {
-    match value {
-        Value::NodeSet(nodes) => nodes.len() as u64 / 4,
-        Value::String(text) => text.len() as u64 / 64,
-        Value::Number(_) | Value::Boolean(_) => 0,
     }
 }
