@@ -1,6 +1,6 @@
 //! External entities: the interface through which a caller supplies them. This crate opens nothing itself.
 
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 use crate::input;
 
 /// Supplies the external subset and the external parameter entities of a document type, for
@@ -15,7 +15,7 @@ use crate::input;
 ///     "colours.ent" => Ok(Some(EntityText::new(b"<!ENTITY red '#f00'>", "file:///etc/colours.ent"))),
 ///     other => Err(format!("`{other}` isn't on the list of permitted entities")),
 /// };
-/// let options = Options { doctype: Doctype::ReadInternal, ..Options::default() };
+/// let options = Options { doctype: Doctype::Read, ..Options::default() };
 /// let text = b"<!DOCTYPE a [<!ENTITY % colours SYSTEM 'colours.ent'> %colours;]><a>&red;</a>";
 /// let document = Document::parse_with_entities(text, &options, &resolver)?;
 /// assert_eq!(document.root().string_value(), "#f00");
@@ -105,10 +105,10 @@ impl Replacement {
     }
 
     /// An error in the text of an external entity, as an error at the reference to it.
-    pub(crate) fn located(&self, error: Fault, reference: usize) -> Fault {
+    pub(crate) fn located(&self, error: OffsetError, reference: usize) -> OffsetError {
         let Some(uri) = &self.uri else { return error };
         let place = crate::Position::of(&self.text, error.at);
-        Fault::new(
+        OffsetError::new(
             reference,
             XmlErrorKind::InEntity {
                 entity: uri.clone(),

@@ -13,7 +13,7 @@ type Files<'f> = &'f [(&'f str, &'f str)];
 
 fn parse(document: &str, files: Files<'_>, limits: Limits) -> Result<Document, XmlError> {
     let base_uri = Some("file:/main.xml".to_owned());
-    let options = Options { doctype: Doctype::ReadInternal, base_uri, limits };
+    let options = Options { doctype: Doctype::Read, base_uri, limits };
     let resolver = |entity: &ExternalEntity<'_>| {
         let (folder, _) = entity.base_uri.unwrap_or("file:/").rsplit_once('/').unwrap();
         let uri = format!("{folder}/{}", entity.system_id);
@@ -160,9 +160,9 @@ fn each_entity_is_requested_once_and_only_if_it_is_needed() {
     };
     let text = b"<!DOCTYPE a PUBLIC '-//a' 'a.dtd' [<!ENTITY % unused SYSTEM 'no'><!ENTITY % p SYSTEM 'p'>%p;%p;]><a/>";
     let refused = Document::parse_with_entities(text, &Options::default(), &resolver);
-    assert!(matches!(refused.unwrap_err().kind, XmlErrorKind::DoctypeRefused));
+    assert!(matches!(refused.unwrap_err().kind, XmlErrorKind::DoctypeRejected));
     assert!(requests.borrow().is_empty());
-    let options = Options { doctype: Doctype::ReadInternal, ..Options::default() };
+    let options = Options { doctype: Doctype::Read, ..Options::default() };
     Document::parse_with_entities(text, &options, &resolver).unwrap();
     let requests = requests.into_inner();
     assert_eq!(requests.len(), 2, "{requests:?}");

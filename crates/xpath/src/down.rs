@@ -3,7 +3,7 @@
 //! Simple are one step, and two steps of which the first is preceded by `//`. Leading steps that match a single
 //! child are descended first.
 
-use xml::{Node, Sought};
+use xml::{Node, NodeFilter};
 
 use crate::budget::Budget;
 use crate::context::Context;
@@ -52,9 +52,9 @@ impl<'d> Run<'_, 'd> {
             }
             let document = start.document();
             let Some(name) = name.id(document) else { return Ok(None) };
-            let mut children = start.sought_children(Sought::name(document, name));
+            let mut children = start.filtered_children(NodeFilter::name(document, name));
             let (first, second) = (children.next(), children.next());
-            self.charge(children.looked().saturating_add(1))?;
+            self.charge(children.take_visited().saturating_add(1))?;
             match (first, second) {
                 (None, _) => return Ok(None),
                 (Some(only), None) => start = only,
@@ -132,9 +132,9 @@ impl<'d> Run<'_, 'd> {
         let below = Below::new(test, start.document());
         let is_plain = step.predicates.iter().all(Predicate::is_plain);
         let mut parents = Parents::default();
-        let mut all = start.sought_descendants(below.sought);
+        let mut all = start.filtered_descendants(below.sought);
         while let Some(node) = all.next() {
-            self.charge(all.looked())?;
+            self.charge(all.take_visited())?;
             if !below.passes(node) {
                 continue;
             }
@@ -150,7 +150,7 @@ impl<'d> Run<'_, 'd> {
                 return Ok(false);
             }
         }
-        self.charge(all.looked())?;
+        self.charge(all.take_visited())?;
         Ok(true)
     }
 
@@ -220,11 +220,11 @@ impl<'d> Run<'_, 'd> {
         start: Node<'d>,
         mut visit: impl FnMut(Node<'d>) -> Taken,
     ) -> Outcome<bool> {
-        let mut all = start.sought_children(below.sought);
+        let mut all = start.filtered_children(below.sought);
         let mut passing = all.by_ref().filter(|node| below.passes(*node));
         if let Some(wanted) = step.exactly {
             let node = passing.nth(wanted.saturating_sub(1) as usize);
-            self.charge(all.looked().saturating_add(1))?;
+            self.charge(all.take_visited().saturating_add(1))?;
             return Ok(node.map_or(Ok(true), visit)?);
         }
         if step.predicates.is_empty() {
@@ -235,12 +235,12 @@ impl<'d> Run<'_, 'd> {
                     break;
                 }
             }
-            self.charge(all.looked().saturating_add(1))?;
+            self.charge(all.take_visited().saturating_add(1))?;
             return Ok(wants);
         }
         let mut counts = Counts::default();
         while let Some(node) = all.next() {
-            self.charge(all.looked())?;
+            self.charge(all.take_visited())?;
             if step.is_over(&counts) {
                 return Ok(true);
             }
@@ -248,7 +248,7 @@ impl<'d> Run<'_, 'd> {
                 return Ok(false);
             }
         }
-        self.charge(all.looked().saturating_add(1))?;
+        self.charge(all.take_visited().saturating_add(1))?;
         Ok(true)
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use xml::{Kind, Node, Sought};
+use xml::{Kind, Node, NodeFilter};
 
 use crate::budget::{Budget, BudgetExceeded};
 
@@ -90,10 +90,10 @@ impl<'d> Item<'d> {
             return Ok(Cow::Borrowed(text));
         }
         let mut all = Cow::Borrowed("");
-        let mut texts = node.sought_descendants(Sought::kind(Kind::Text));
+        let mut texts = node.filtered_descendants(NodeFilter::kind(Kind::Text));
         while let Some(inside) = texts.next() {
             let text = inside.text();
-            budget.charge_steps(texts.looked())?;
+            budget.charge_steps(texts.take_visited())?;
             budget.charge_reading(text.len())?;
             if all.is_empty() {
                 all = Cow::Borrowed(text);
@@ -101,7 +101,7 @@ impl<'d> Item<'d> {
                 append(all.to_mut(), text, budget)?;
             }
         }
-        budget.charge_steps(texts.looked())?;
+        budget.charge_steps(texts.take_visited())?;
         Ok(all)
     }
 

@@ -1,6 +1,6 @@
 //! Node tests, resolved for one document: XPath 1.0 section 2.3.
 
-use xml::{Document, Kind, NameId, Node, Sought};
+use xml::{Document, Kind, NameId, Node, NodeFilter};
 
 use crate::item::Item;
 use crate::plan::Test;
@@ -76,22 +76,24 @@ impl Ready<'_> {
 /// A test for the child and descendant axes: a filter that the tree applies, and the rest of the test.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Below<'a> {
-    pub(crate) sought: Sought,
+    pub(crate) sought: NodeFilter,
     left: Option<Ready<'a>>,
 }
 
 impl<'a> Below<'a> {
     pub(crate) fn new(test: Ready<'a>, document: &Document) -> Self {
         let (sought, left) = match test {
-            Ready::Node => (Sought::any(), None),
-            Ready::Principal => (Sought::kind(Kind::Element), None),
-            Ready::Name(name) => (Sought::name(document, name), None),
-            Ready::Text => (Sought::kind(Kind::Text), None),
-            Ready::Comment => (Sought::kind(Kind::Comment), None),
-            Ready::Instruction(None) => (Sought::kind(Kind::ProcessingInstruction), None),
-            Ready::Instruction(Some(_)) => (Sought::kind(Kind::ProcessingInstruction), Some(test)),
-            Ready::Namespace(_) => (Sought::kind(Kind::Element), Some(test)),
-            Ready::Never => (Sought::kind(Kind::Namespace), None),
+            Ready::Node => (NodeFilter::any(), None),
+            Ready::Principal => (NodeFilter::kind(Kind::Element), None),
+            Ready::Name(name) => (NodeFilter::name(document, name), None),
+            Ready::Text => (NodeFilter::kind(Kind::Text), None),
+            Ready::Comment => (NodeFilter::kind(Kind::Comment), None),
+            Ready::Instruction(None) => (NodeFilter::kind(Kind::ProcessingInstruction), None),
+            Ready::Instruction(Some(_)) => {
+                (NodeFilter::kind(Kind::ProcessingInstruction), Some(test))
+            }
+            Ready::Namespace(_) => (NodeFilter::kind(Kind::Element), Some(test)),
+            Ready::Never => (NodeFilter::kind(Kind::Namespace), None),
         };
         Self { sought, left }
     }

@@ -41,7 +41,7 @@ impl<'d> Environment<'d> for Keys {
 
 /// All nodes that match, except namespace nodes, in document order.
 fn matching(pattern: &str) -> String {
-    let options = xml::Options { doctype: xml::Doctype::ReadInternal, ..xml::Options::default() };
+    let options = xml::Options { doctype: xml::Doctype::Read, ..xml::Options::default() };
     let document = Document::parse_with(DOCUMENT, &options).unwrap();
     let pattern = Pattern::compile(pattern, &Keys).unwrap();
     let mut all = vec![document.root()];

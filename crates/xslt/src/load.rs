@@ -98,7 +98,7 @@ pub(crate) fn parse(
     resolver: &dyn Resolver,
 ) -> Result<Document, XmlError> {
     let base_uri = Some(uri.to_owned());
-    let options = Options { doctype: Doctype::ReadInternal, base_uri, ..Options::default() };
+    let options = Options { doctype: Doctype::Read, base_uri, ..Options::default() };
     let entities = |entity: &ExternalEntity<'_>| {
         if entity.name.is_none() {
             return Ok(None);

@@ -1,6 +1,6 @@
 //! Where a run writes to: bytes, a result tree fragment, or text that becomes a value.
 
-use xml::{Builder, Encoding, Kind, Node, QNameRef, Sink, WriteError, Writer, send};
+use xml::{Builder, Encoding, Kind, Node, QNameRef, Sink, WriteError, Writer, copy_subtree};
 use xpath::Item;
 
 use crate::deferred::Deferred;
@@ -236,9 +236,9 @@ where
     S::Error: ToString,
 {
     if node.kind() == Kind::Root {
-        return node.children().try_for_each(|child| send(child, true, sink)).map_err(failed);
+        return node.children().try_for_each(|child| copy_subtree(child, sink)).map_err(failed);
     }
-    send(node, true, sink).map_err(failed)
+    copy_subtree(node, sink).map_err(failed)
 }
 
 /// Whether a document element makes HTML the default method: section 16.

@@ -275,7 +275,7 @@ pub(crate) struct Literal {
 #[derive(Debug)]
 pub(crate) struct MarkupOp {
     pub(crate) literal: Literal,
-    pub(crate) markup: xml::Stamp,
+    pub(crate) markup: xml::PreparedMarkup,
     /// The operations that provide the values in it, in order.
     pub(crate) holes: Vec<usize>,
     /// The address after the run.

@@ -24,7 +24,7 @@ pub(crate) fn stripped(
     budget.charge_memory(source.heap_bytes())?;
     let mut exceeded = None;
     let mut open: Vec<Open<'_>> = Vec::new();
-    let copy = source.without(|node| {
+    let copy = source.pruned(|node| {
         if let Err(error) = budget.charge_steps(1) {
             exceeded = Some(error);
             return true;

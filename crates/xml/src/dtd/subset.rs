@@ -9,7 +9,7 @@ use super::cursor::{Cursor, Read};
 use super::{AttributeDefinition, Dtd, Entity};
 use crate::chars;
 use crate::entities::{EntityResolver, ExternalEntity, Replacement};
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 use crate::limits::{XML_DEPTH_MAX, XML_ENTITY_DEPTH_MAX};
 use crate::machine::references::{self, Growth, Reference, Wrong};
 use crate::options::Options;
@@ -20,7 +20,7 @@ pub(super) fn read(
     text: &str,
     at: usize,
     (options, resolver): (&Options, Option<&dyn EntityResolver>),
-    broken: Option<&Fault>,
+    broken: Option<&OffsetError>,
     dtd: &mut Dtd,
 ) -> Read {
     let name_bytes = options.limits.name_bytes;
@@ -151,13 +151,13 @@ impl Subset<'_> {
             cursor.pass("--")?;
             return match cursor.eat(">") {
                 true => Ok(()),
-                false => Err(cursor.fault(XmlErrorKind::HyphensInComment)),
+                false => Err(cursor.error(XmlErrorKind::HyphensInComment)),
             };
         }
         if cursor.eat("<?") {
             let target = cursor.ncname()?;
             if target.eq_ignore_ascii_case("xml") {
-                return Err(cursor.fault(XmlErrorKind::ReservedTarget(target.to_owned())));
+                return Err(cursor.error(XmlErrorKind::ReservedTarget(target.to_owned())));
             }
             if !cursor.rest().starts_with("?>") {
                 cursor.space()?;
@@ -294,7 +294,7 @@ impl Subset<'_> {
         match self.load(None, id, base, at)? {
             Some(replacement) => {
                 references::grow(&mut self.growth, replacement.text.len())
-                    .map_err(|kind| Fault::new(at, kind))?;
+                    .map_err(|kind| OffsetError::new(at, kind))?;
                 self.external(&replacement, cursor, at)
             }
             None => Ok(()),
@@ -319,31 +319,31 @@ impl Subset<'_> {
 
     /// The replacement text of a parameter entity, which counts as open until it is popped from `open`.
     fn enter(&mut self, name: &str, blame: usize) -> Read<Rc<Replacement>> {
-        let fault =
-            |kind: fn(String) -> XmlErrorKind| Fault::new(blame, kind(["%", name].concat()));
+        let error =
+            |kind: fn(String) -> XmlErrorKind| OffsetError::new(blame, kind(["%", name].concat()));
         let found = match self.parameters.remove(name) {
             Some(Parameter::Known(found)) => found,
             Some(Parameter::External(id, base)) => match self.load(Some(name), &id, base, blame)? {
                 Some(found) => found,
-                None => return Err(fault(XmlErrorKind::ExternalEntity)),
+                None => return Err(error(XmlErrorKind::ExternalEntity)),
             },
-            None => return Err(fault(XmlErrorKind::UnknownEntity)),
+            None => return Err(error(XmlErrorKind::UnknownEntity)),
         };
         self.parameters.insert(name.to_owned(), Parameter::Known(Rc::clone(&found)));
         if self.open.iter().any(|open| open == name) {
-            return Err(fault(XmlErrorKind::EntityLoop));
+            return Err(error(XmlErrorKind::EntityLoop));
         }
         // A reference counts for its own bytes too, so that empty entities aren't free.
         let bytes = found.text.len().saturating_add(name.len()).saturating_add(2);
-        references::grow(&mut self.growth, bytes).map_err(|kind| Fault::new(blame, kind))?;
+        references::grow(&mut self.growth, bytes).map_err(|kind| OffsetError::new(blame, kind))?;
         self.deeper(name.to_owned(), blame)?;
         Ok(found)
     }
 
     fn deeper(&mut self, name: String, blame: usize) -> Read {
         if self.open.len() >= XML_ENTITY_DEPTH_MAX as usize {
-            let (what, limit) = ("entities inside one another", XML_ENTITY_DEPTH_MAX);
-            return Err(Fault::new(blame, XmlErrorKind::Limit { what, limit }));
+            let (what, limit) = ("nested entities", XML_ENTITY_DEPTH_MAX);
+            return Err(OffsetError::new(blame, XmlErrorKind::Limit { what, limit }));
         }
         self.open.push(name);
         Ok(())
@@ -366,15 +366,15 @@ impl Subset<'_> {
             base_uri: base.as_deref(),
             bytes_max,
         };
-        let fault = |kind| Fault::new(blame, kind);
+        let error = |kind| OffsetError::new(blame, kind);
         let found = resolver.resolve(&entity).map_err(|reason| {
-            fault(XmlErrorKind::EntityRejected { entity: id.system.clone(), reason })
+            error(XmlErrorKind::EntityRejected { entity: id.system.clone(), reason })
         })?;
         let Some(found) = found else { return Ok(None) };
         if found.bytes.len() > bytes_max as usize {
-            return Err(fault(references::too_much_text(self.growth)));
+            return Err(error(references::too_much_text(self.growth)));
         }
-        Replacement::external(found).map(|found| Some(Rc::new(found))).map_err(fault)
+        Replacement::external(found).map(|found| Some(Rc::new(found))).map_err(error)
     }
 
     /// Section 4.2.
@@ -439,16 +439,16 @@ impl Subset<'_> {
             let stop = at.saturating_add(offset);
             out.push_str(text.get(at..stop).unwrap_or(""));
             let blame = cursor.blame.unwrap_or(stop);
-            let fault = |kind| Fault::new(blame, kind);
+            let error = |kind| OffsetError::new(blame, kind);
             let rest = text.get(stop..).unwrap_or("");
             if rest.starts_with('%') {
                 if cursor.external.is_none() {
                     let why = "`%` isn't allowed inside a declaration here; write `&#37;`";
-                    return Err(fault(XmlErrorKind::BadDoctype(why)));
+                    return Err(error(XmlErrorKind::BadDoctype(why)));
                 }
                 let Some(name) = parameter_name(rest) else {
                     let why = "`%` starts a reference, which ends in `;`; write `&#37;`";
-                    return Err(fault(XmlErrorKind::BadDoctype(why)));
+                    return Err(error(XmlErrorKind::BadDoctype(why)));
                 };
                 let replacement = self.enter(name, blame)?;
                 let inner = Cursor {
@@ -463,7 +463,7 @@ impl Subset<'_> {
                 continue;
             }
             let (reference, end) =
-                references::read(text, stop).map_err(|wrong| fault(kind(wrong)))?;
+                references::read(text, stop).map_err(|wrong| error(kind(wrong)))?;
             let written = text.get(stop..end).unwrap_or("");
             match reference {
                 Reference::Character(c) if written.starts_with("&#") => out.push(c),
@@ -513,7 +513,7 @@ impl Subset<'_> {
             return Ok(());
         }
         let (what, limit) = ("declarations", self.declarations_max);
-        Err(cursor.fault(XmlErrorKind::Limit { what, limit }))
+        Err(cursor.error(XmlErrorKind::Limit { what, limit }))
     }
 
     fn attribute(&mut self, cursor: &mut Cursor<'_>) -> Read<(String, AttributeDefinition)> {
@@ -553,21 +553,21 @@ impl Subset<'_> {
         let mut out = String::new();
         let mut at = range.start;
         loop {
-            let stop = scan::value(text.as_bytes(), at, b'&');
+            let stop = scan::value_in_entity(text.as_bytes(), at, b'&');
             out.push_str(text.get(at..stop).unwrap_or(""));
-            let fault = |kind| Fault::new(cursor.blame.unwrap_or(stop), kind);
+            let error = |kind| OffsetError::new(cursor.blame.unwrap_or(stop), kind);
             match text.as_bytes().get(stop) {
                 None => return Ok(out),
-                Some(b'<') => return Err(fault(XmlErrorKind::LessThanInAttribute)),
+                Some(b'<') => return Err(error(XmlErrorKind::LessThanInAttribute)),
                 Some(b'&') => {
                     let (reference, end) =
-                        references::read(text, stop).map_err(|w| fault(kind(w)))?;
+                        references::read(text, stop).map_err(|w| error(kind(w)))?;
                     match reference {
                         Reference::Character(c) => out.push(c),
                         Reference::Entity(name) => {
                             let name = text.get(name).unwrap_or("");
                             references::expand(self.dtd, name, &mut self.growth, &mut out)
-                                .map_err(fault)?;
+                                .map_err(error)?;
                         }
                     }
                     at = end;
@@ -581,7 +581,7 @@ impl Subset<'_> {
     }
 }
 
-/// A reference that its literal cuts short is as malformed as any.
+/// A reference cut short by the end of its literal is malformed.
 fn kind(wrong: Wrong) -> XmlErrorKind {
     match wrong {
         Wrong::Short => XmlErrorKind::BadReference,
@@ -644,7 +644,7 @@ fn enumeration(cursor: &mut Cursor<'_>) -> Read {
     }
 }
 
-/// Section 3.2: the content model is checked and forgotten.
+/// Section 3.2: the content model is checked and dropped.
 fn element(cursor: &mut Cursor<'_>) -> Read {
     cursor.space()?;
     cursor.qname()?;
@@ -679,7 +679,7 @@ fn mixed(cursor: &mut Cursor<'_>) -> Read {
     }
 }
 
-/// Productions 47 to 50. Open groups are kept with their separator.
+/// Productions 47 to 50. `open` has the separator of each open group.
 fn children(cursor: &mut Cursor<'_>) -> Read {
     let mut open: Vec<Option<u8>> = Vec::new();
     loop {
@@ -687,15 +687,15 @@ fn children(cursor: &mut Cursor<'_>) -> Read {
         cursor.skip_space();
         if cursor.eat("(") {
             if open.len() >= XML_DEPTH_MAX as usize {
-                let (what, limit) = ("groups inside one another", XML_DEPTH_MAX);
-                return Err(cursor.fault(XmlErrorKind::Limit { what, limit }));
+                let (what, limit) = ("nested groups", XML_DEPTH_MAX);
+                return Err(cursor.error(XmlErrorKind::Limit { what, limit }));
             }
             open.push(None);
             continue;
         }
         cursor.qname()?;
         occurrence(cursor);
-        // What follows it: a separator, or ends of groups.
+        // Then a separator, or the ends of groups.
         loop {
             cursor.skip_space();
             match (cursor.peek(), open.last_mut()) {

@@ -41,7 +41,7 @@ impl<'d> Environment<'d> for Given {
 
 /// Parses a document of the cases, which may declare IDs.
 pub(crate) fn document(text: &str) -> Document {
-    let options = xml::Options { doctype: xml::Doctype::ReadInternal, ..xml::Options::default() };
+    let options = xml::Options { doctype: xml::Doctype::Read, ..xml::Options::default() };
     Document::parse_with(text.as_bytes(), &options).unwrap()
 }
 

@@ -109,7 +109,7 @@ fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
                     args.charge_steps(1)?;
                     args.charge_memory(below.text().len().saturating_add(32))?;
                 }
-                xml::send(*node, true, &mut builder).map_err(built)?;
+                xml::copy_subtree(*node, &mut builder).map_err(built)?;
             }
             None => {}
         }

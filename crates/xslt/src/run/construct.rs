@@ -181,7 +181,7 @@ impl<'d> Machine<'_, 'd> {
         let mut output = std::mem::replace(&mut self.output, outside);
         let Output::Writer(writer) = &mut output else { return Ok(false) };
         let mut holes = op.holes.iter();
-        let written = writer.stamp(&op.markup, || -> RunResult<Cow<'d, str>> {
+        let written = writer.write_prepared(&op.markup, || -> RunResult<Cow<'d, str>> {
             match holes.next() {
                 Some(hole) => self.fill(*hole),
                 None => Err("internal error: a hole too many".into()),

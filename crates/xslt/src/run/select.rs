@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use xml::{NameId, Node, Sought};
+use xml::{NameId, Node, NodeFilter};
 use xpath::{Context, Item};
 
 use super::machine::Machine;
@@ -14,27 +14,27 @@ use crate::program::{Select, Shortcut};
 pub(super) enum SourceName {
     Unknown,
     Absent,
-    Known(NameId, Sought),
+    Known(NameId, NodeFilter),
 }
 
 impl<'d> State<'d> {
     /// The name in the source; none if no node has it.
     #[inline]
-    fn source_name(&mut self, index: u32) -> Option<(NameId, Sought)> {
+    fn source_name(&mut self, index: u32) -> Option<(NameId, NodeFilter)> {
         match self.names.get(index as usize)? {
-            SourceName::Known(id, sought) => Some((*id, *sought)),
+            SourceName::Known(id, filter) => Some((*id, *filter)),
             SourceName::Absent => None,
             SourceName::Unknown => self.find_source_name(index),
         }
     }
 
-    fn find_source_name(&mut self, index: u32) -> Option<(NameId, Sought)> {
+    fn find_source_name(&mut self, index: u32) -> Option<(NameId, NodeFilter)> {
         let name = self.program.names.get(index as usize)?;
         let document = self.source.document();
         let id = document.name_id(&name.namespace, &name.local);
-        let found = id.map(|id| (id, Sought::name(document, id)));
+        let found = id.map(|id| (id, NodeFilter::name(document, id)));
         if let Some(name) = self.names.get_mut(index as usize) {
-            *name = found.map_or(SourceName::Absent, |(id, sought)| SourceName::Known(id, sought));
+            *name = found.map_or(SourceName::Absent, |(id, filter)| SourceName::Known(id, filter));
         }
         found
     }
@@ -78,10 +78,10 @@ impl<'d> Machine<'_, 'd> {
 
     /// The string-value of the first child of that name.
     fn child(&mut self, node: Node<'d>, name: u32) -> RunResult<Cow<'d, str>> {
-        let Some((_, sought)) = self.state.source_name(name) else { return Ok(Cow::Borrowed("")) };
-        let mut children = node.sought_children(sought);
+        let Some((_, filter)) = self.state.source_name(name) else { return Ok(Cow::Borrowed("")) };
+        let mut children = node.filtered_children(filter);
         let found = children.next();
-        self.state.budget.charge_steps(children.looked())?;
+        self.state.budget.charge_steps(children.take_visited())?;
         let Some(found) = found else { return Ok(Cow::Borrowed("")) };
         Ok(Item::from(found).charged_string_value(self.state.budget)?)
     }
@@ -121,10 +121,10 @@ impl<'d> Machine<'_, 'd> {
             }
             Shortcut::Child(name) => {
                 self.state.in_source(context)?;
-                let Some((_, sought)) = self.state.source_name(name) else { return Some(0) };
-                let mut found = node.sought_children(sought);
+                let Some((_, filter)) = self.state.source_name(name) else { return Some(0) };
+                let mut found = node.filtered_children(filter);
                 items.extend(found.by_ref().map(Item::from));
-                return Some(found.looked());
+                return Some(found.take_visited());
             }
         }
         Some(items.len() as u64)
