@@ -16,7 +16,7 @@ const BYTES: u64 = 64 << 20;
 ///
 /// # Panics
 /// When the property is broken.
-pub fn compiled_or_refused(input: &[u8]) {
+pub fn compiled_or_rejected(input: &[u8]) {
     let first = Stylesheet::compile(input, &NoResolver);
     let again = Stylesheet::compile(input, &NoResolver);
     match (first, again) {
@@ -115,7 +115,7 @@ mod tests {
                 })
                 .collect();
             runs(&bytes);
-            compiled_or_refused(&bytes);
+            compiled_or_rejected(&bytes);
         }
     }
 
@@ -127,7 +127,7 @@ mod tests {
             "<xsl:template match='/'>a<b/>&amp;</xsl:template>\0<a/>",
         ] {
             runs(text.as_bytes());
-            compiled_or_refused(text.as_bytes());
+            compiled_or_rejected(text.as_bytes());
         }
     }
 }

@@ -22,7 +22,7 @@ const CASES_HEAD: &str = "\
 # xsltproc agrees, except where `libxslt:` names the section that it deviates from (differences.cases).
 ";
 /// The first of them are kept.
-const SOURCES: u64 = 16;
+const SOURCES: u64 = 8;
 const SOURCES_KEPT: u64 = 4;
 const SHEETS_EACH: usize = 30;
 const TRIES_EACH: usize = 800;
@@ -83,7 +83,7 @@ fn xsltproc_agrees_with_small_generated_sheets() {
         made += cases.len();
         assert!(!cases.is_empty(), "{source}");
     }
-    assert!(made >= 400, "{made}");
+    assert!(made >= 200, "{made}");
 }
 
 /// A source, and stylesheets with their results, as lines of the file. Panics if xsltproc does not agree.
