@@ -16,6 +16,48 @@ pub struct FunctionId(pub u32);
 
 /// The namespaces, variables and functions that an expression may name when it is compiled: the static part
 /// of the context of XPath 1.0, section 1. By default there are none.
+///
+/// ```
+/// use xpath::{
+///     Budget, Context, Environment, EvalError, ExpandedName, Expression, FunctionId, StaticContext, Value,
+/// };
+///
+/// /// Adds the function `upper-case()`.
+/// struct UpperCase;
+///
+/// impl StaticContext for UpperCase {
+///     fn function(&self, name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
+///         (name.namespace.is_empty() && name.local == "upper-case" && arguments == 1)
+///             .then_some(FunctionId(0))
+///     }
+/// }
+///
+/// impl<'d> Environment<'d> for UpperCase {
+///     fn call(
+///         &mut self,
+///         _: FunctionId,
+///         _: &Context<'d>,
+///         arguments: Vec<Value<'d>>,
+///         budget: &Budget,
+///     ) -> Result<Value<'d>, EvalError> {
+///         let text = match arguments.first() {
+///             Some(value) => value.charged_string(budget)?,
+///             None => "".into(),
+///         };
+///         budget.charge_scanning(text.len())?;
+///         // A character's upper case may take three times its bytes.
+///         budget.charge_memory(text.len() * 3)?;
+///         Ok(Value::String(text.to_uppercase()))
+///     }
+/// }
+///
+/// let document = xml::Document::parse(b"<symbol>ibm</symbol>")?;
+/// let expression = Expression::compile("upper-case(/symbol)", &UpperCase)?;
+/// let context = Context::new(document.root());
+/// let text = expression.evaluate_string(context, &mut UpperCase, &Budget::default())?;
+/// assert_eq!(text, "IBM");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait StaticContext {
     /// The namespace that a prefix is bound to; if none, the expression is rejected. `xml` is always bound.
     fn namespace(&self, prefix: &str) -> Option<String> {

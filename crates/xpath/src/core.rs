@@ -98,10 +98,12 @@ impl<'d> Run<'_, 'd> {
                     return Ok(Cow::Borrowed(""));
                 };
                 self.charge(item.scope_cost())?;
-                let name = match core {
-                    Core::LocalName => Cow::Borrowed(item.local_name()),
-                    Core::NamespaceUri => Cow::Borrowed(item.namespace_uri()),
-                    _ => item.qualified_name(),
+                let name = if core == Core::LocalName {
+                    Cow::Borrowed(item.local_name())
+                } else if core == Core::NamespaceUri {
+                    Cow::Borrowed(item.namespace_uri())
+                } else {
+                    item.qualified_name()
                 };
                 self.budget.charge_reading(name.len())?;
                 if let Cow::Owned(name) = &name {

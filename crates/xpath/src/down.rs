@@ -132,7 +132,7 @@ impl<'d> Run<'_, 'd> {
         let below = Below::new(test, start.document());
         let is_plain = step.predicates.iter().all(Predicate::is_plain);
         let mut parents = Parents::default();
-        let mut all = start.filtered_descendants(below.sought);
+        let mut all = start.filtered_descendants(below.filter);
         while let Some(node) = all.next() {
             self.charge(all.take_visited())?;
             if !below.passes(node) {
@@ -220,7 +220,7 @@ impl<'d> Run<'_, 'd> {
         start: Node<'d>,
         mut visit: impl FnMut(Node<'d>) -> Taken,
     ) -> Outcome<bool> {
-        let mut all = start.filtered_children(below.sought);
+        let mut all = start.filtered_children(below.filter);
         let mut passing = all.by_ref().filter(|node| below.passes(*node));
         if let Some(wanted) = step.exactly {
             let node = passing.nth(wanted.saturating_sub(1) as usize);

@@ -21,6 +21,16 @@ use crate::plan::{Expr, Predicate, Step, Test};
 use crate::sink::{Sink, Taken};
 
 /// A compiled pattern: one or more alternatives separated by `|`.
+///
+/// ```
+/// use xpath::{Budget, NoBindings, Pattern};
+///
+/// let document = xml::Document::parse(b"<orders><order/></orders>")?;
+/// let pattern = Pattern::compile("orders/order | @id", &NoBindings)?;
+/// let order = document.element().and_then(|orders| orders.first_child()).ok_or("no order")?;
+/// assert!(pattern.matches(order, &mut NoBindings, &Budget::default())?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Pattern {
     text: Box<str>,

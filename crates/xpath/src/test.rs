@@ -76,13 +76,13 @@ impl Ready<'_> {
 /// A test for the child and descendant axes: a filter that the tree applies, and the rest of the test.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Below<'a> {
-    pub(crate) sought: NodeFilter,
-    left: Option<Ready<'a>>,
+    pub(crate) filter: NodeFilter,
+    rest: Option<Ready<'a>>,
 }
 
 impl<'a> Below<'a> {
     pub(crate) fn new(test: Ready<'a>, document: &Document) -> Self {
-        let (sought, left) = match test {
+        let (filter, rest) = match test {
             Ready::Node => (NodeFilter::any(), None),
             Ready::Principal => (NodeFilter::kind(Kind::Element), None),
             Ready::Name(name) => (NodeFilter::name(document, name), None),
@@ -95,12 +95,12 @@ impl<'a> Below<'a> {
             Ready::Namespace(_) => (NodeFilter::kind(Kind::Element), Some(test)),
             Ready::Never => (NodeFilter::kind(Kind::Namespace), None),
         };
-        Self { sought, left }
+        Self { filter, rest }
     }
 
     /// Whether a node that passed the filter passes the test.
     #[inline]
     pub(crate) fn passes(&self, node: Node<'_>) -> bool {
-        self.left.is_none_or(|test| test.passes(node, Kind::Element))
+        self.rest.is_none_or(|test| test.passes(node, Kind::Element))
     }
 }

@@ -55,7 +55,7 @@ fn an_evaluation_ends_at_its_budget() {
 #[test]
 fn concat_is_charged_before_it_copies() {
     let document = Document::parse(format!("<r>{}</r>", "x".repeat(1 << 20)).as_bytes()).unwrap();
-    let concat = |count: u64| format!("string-length(concat(''{}))", ",/r".repeat(count as usize));
+    let concat = |count: usize| format!("string-length(concat(''{}))", ",/r".repeat(count));
     assert_eq!(evaluate(&concat(64), &document, 10 * MIB), Ok(Value::Number(64.0 * MIB as f64)));
     let over = evaluate(&concat(65), &document, 10 * MIB);
     assert_eq!(over, Err(BudgetExceeded::Bytes { max: 64 * MIB }.into()));
