@@ -123,7 +123,7 @@ pub enum XmlErrorKind {
     Unclosed(String),
     #[error("{expected} is expected here, not {found}")]
     Expected { expected: &'static str, found: String },
-    #[error("`</{found}>` doesn't match `<{open}>`; write `</{open}>`")]
+    #[error("`</{found}>` doesn't close `<{open}>`; write `</{open}>`")]
     WrongEndTag { open: String, found: String },
     #[error("`</{0}>` has no start tag; remove it")]
     StrayEndTag(String),
