@@ -178,7 +178,7 @@ pub enum XmlErrorKind {
     #[error("the external entity `{entity}` was rejected: {reason}")]
     EntityRejected { entity: String, reason: String },
     #[error("in the external entity `{entity}`, line {line}, column {column}: {kind}")]
-    InEntity { entity: String, line: u32, column: u32, kind: Box<XmlErrorKind> },
+    InEntity { entity: String, line: u32, column: u32, kind: Box<Self> },
     #[error("the entity `{0}` is unparsed; it can't be referenced here")]
     UnparsedEntity(String),
     #[error("the entity `{0}` refers to itself")]
