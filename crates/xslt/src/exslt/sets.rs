@@ -20,6 +20,7 @@ pub(super) const ROWS: &[Row] = &[
 /// The memory of an entry in a set.
 const ENTRY_BYTES: usize = 48;
 
+#[expect(clippy::mutable_key_type, reason = "items are hashed and compared by identity")]
 fn filter<'d>(args: &mut Arguments<'_, 'd>, keep: fn(bool) -> bool) -> Evaluated<Value<'d>> {
     let (first, second) = (args.nodes()?, args.nodes()?);
     args.charge_memory(second.len().saturating_mul(ENTRY_BYTES))?;
@@ -43,6 +44,7 @@ fn distinct<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     Ok(Value::NodeSet(NodeSet::from_unordered(first)))
 }
 
+#[expect(clippy::mutable_key_type, reason = "items are hashed and compared by identity")]
 fn has_same_node<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let (first, second) = (args.nodes()?, args.nodes()?);
     args.charge_memory(first.len().saturating_mul(ENTRY_BYTES))?;
