@@ -83,7 +83,7 @@ fn xsltproc_agrees_with_small_generated_sheets() {
         made += cases.len();
         assert!(!cases.is_empty(), "{source}");
     }
-    assert!(made >= 200, "{made}");
+    assert!(made >= 150, "{made}");
 }
 
 /// A source, and stylesheets with their results, as lines of the file. Panics if xsltproc does not agree.
