@@ -1,5 +1,5 @@
-//! What is wrong with each file at the moment, and how often reading went well: for `/diagnostics`,
-//! `/metrics` and the log.
+//! The current diagnostics of each file, and counts of reloads: for `/diagnostics`, `/metrics` and
+//! the log.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,33 +12,33 @@ use serde_json::json;
 
 /// The current diagnostics by file, and counts of reloads. Shared between follower and admin.
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct Status {
     files: Mutex<BTreeMap<PathBuf, Vec<Diagnostic>>>,
     succeeded: AtomicU64,
     failed: AtomicU64,
     last_success_unix_s: AtomicU64,
 }
 
-/// How reading changed files went since the start.
+/// Reloads since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reloads {
     /// Changes that took effect.
     pub succeeded: u64,
-    /// Changes that were refused; the last good version stayed.
+    /// Changes that were rejected; the last valid version stayed.
     pub failed: u64,
-    /// Seconds since the Unix epoch; 0: none yet.
+    /// Of the last change that took effect, in seconds since the Unix epoch; 0: none yet.
     pub last_success_unix_s: u64,
 }
 
 /// Whether a file's diagnostics differ from before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Posted {
-    Same,
-    New,
+    Unchanged,
+    Changed,
 }
 
-impl Board {
-    /// Everything that is wrong now, by file, then in the file's order.
+impl Status {
+    /// All current diagnostics, ordered by file and position.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,22 +62,22 @@ impl Board {
         }
     }
 
-    /// The same for `/metrics`, in Prometheus' text format.
+    /// The counts for `/metrics`, in Prometheus' text format.
     #[must_use]
     pub fn to_prometheus(&self) -> String {
         let Reloads { succeeded, failed, last_success_unix_s } = self.reloads();
-        let errors = self.diagnostics();
-        let count = |severity| errors.iter().filter(|found| found.severity == severity).count();
+        let diagnostics = self.diagnostics();
+        let count = |severity| diagnostics.iter().filter(|one| one.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
         format!(
-            "# HELP penstock_reloads_total Changes of files and keys, by what came of them.
+            "# HELP penstock_reloads_total Reloads of files and keys, by result.
 # TYPE penstock_reloads_total counter
-penstock_reloads_total{{result=\"taken\"}} {succeeded}
-penstock_reloads_total{{result=\"refused\"}} {failed}
-# HELP penstock_reload_last_taken_seconds When a change was last taken, in seconds since 1970.
-# TYPE penstock_reload_last_taken_seconds gauge
-penstock_reload_last_taken_seconds {last_success_unix_s}
-# HELP penstock_diagnostics What is wrong with files and keys now.
+penstock_reloads_total{{result=\"success\"}} {succeeded}
+penstock_reloads_total{{result=\"failure\"}} {failed}
+# HELP penstock_reload_last_success_timestamp_seconds Time of the last successful reload, in seconds since 1970.
+# TYPE penstock_reload_last_success_timestamp_seconds gauge
+penstock_reload_last_success_timestamp_seconds {last_success_unix_s}
+# HELP penstock_diagnostics Current diagnostics of files and keys, by severity.
 # TYPE penstock_diagnostics gauge
 penstock_diagnostics{{severity=\"error\"}} {errors}
 penstock_diagnostics{{severity=\"warning\"}} {warnings}
@@ -85,19 +85,19 @@ penstock_diagnostics{{severity=\"warning\"}} {warnings}
         )
     }
 
-    /// Replaces what is known about `file`; an empty list removes it.
+    /// Replaces the diagnostics of `file`.
     pub(crate) fn post(&self, file: &Path, mut diagnostics: Vec<Diagnostic>) -> Posted {
         diagnostics.truncate(limits::DIAGNOSTICS_MAX);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let before = if diagnostics.is_empty() {
             files.remove(file)
         } else if files.get(file) == Some(&diagnostics) {
-            return Posted::Same;
+            return Posted::Unchanged;
         } else {
             files.insert(file.to_owned(), diagnostics);
-            return Posted::New;
+            return Posted::Changed;
         };
-        if before.is_some() { Posted::New } else { Posted::Same }
+        if before.is_some() { Posted::Changed } else { Posted::Unchanged }
     }
 
     pub(crate) fn count_success(&self, unix_s: u64) {
@@ -129,7 +129,7 @@ fn row(diagnostic: &Diagnostic) -> serde_json::Value {
 mod tests {
     use super::*;
 
-    fn finding(message: &str) -> Diagnostic {
+    fn diagnostic(message: &str) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
             file: "apis/a.yaml".into(),
@@ -140,17 +140,17 @@ mod tests {
     }
 
     #[test]
-    fn the_board_shows_the_last_findings_of_each_file_as_json() {
-        let board = Board::default();
+    fn the_last_diagnostics_of_each_file_are_shown_as_json() {
+        let status = Status::default();
         let file = Path::new("apis/a.yaml");
-        assert_eq!(board.post(file, vec![finding("say \"no\"")]), Posted::New);
-        assert_eq!(board.post(file, vec![finding("say \"no\"")]), Posted::Same);
+        assert_eq!(status.post(file, vec![diagnostic("say \"no\"")]), Posted::Changed);
+        assert_eq!(status.post(file, vec![diagnostic("say \"no\"")]), Posted::Unchanged);
         assert_eq!(
-            board.to_json(),
+            status.to_json(),
             r#"[{"column":7,"file":"apis/a.yaml","help":null,"line":3,"message":"say \"no\"","severity":"error"}]"#
         );
-        assert_eq!(board.post(file, Vec::new()), Posted::New);
-        assert_eq!(board.post(file, Vec::new()), Posted::Same);
-        assert_eq!(board.to_json(), "[]");
+        assert_eq!(status.post(file, Vec::new()), Posted::Changed);
+        assert_eq!(status.post(file, Vec::new()), Posted::Unchanged);
+        assert_eq!(status.to_json(), "[]");
     }
 }
