@@ -1,31 +1,31 @@
-//! Time as an argument. The only module of the workspace that may ask the operating system for it.
+//! Time as an argument. The only module of the workspace that reads the operating system's clocks.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// One reading of both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// Seconds since the Unix epoch: for lifetimes that others wrote (`exp`, certificates).
+    /// Seconds since the Unix epoch, for lifetimes set elsewhere (`exp`, certificates).
     pub unix_s: u64,
-    /// Microseconds on a clock that never steps back: for waits and latencies.
+    /// Microseconds on a monotonic clock, for waits and latencies.
     pub mono_us: u64,
 }
 
 impl Now {
-    /// Microseconds from `earlier` to this reading; zero when `earlier` is later.
+    /// Microseconds from `earlier` to this reading; zero if `earlier` is later.
     #[must_use]
     pub fn since_us(self, earlier: Self) -> u64 {
         self.mono_us.saturating_sub(earlier.mono_us)
     }
 }
 
-/// Where time comes from. Tests hand in a clock that they turn themselves.
+/// A source of time. Tests use a clock that they set themselves.
 pub trait Clock {
-    /// Both clocks, read once.
+    /// Reads both clocks.
     fn now(&self) -> Now;
 }
 
-/// The machine's clocks. `mono_us` counts from the creation of the value; clones share that origin.
+/// The operating system's clocks. `mono_us` counts from the creation of the value; clones share that origin.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     origin: Instant,
@@ -45,14 +45,14 @@ impl SystemClock {
         u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// As [`SystemClock::now_us`], in nanoseconds: for what takes some microseconds.
+    /// As [`SystemClock::now_us`], in nanoseconds.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Microseconds since the Unix epoch at the moment that `mono_us` calls zero, as it was then.
-    /// For time stamps of records; not for lifetimes, since the wall clock may be set meanwhile.
+    /// Microseconds since the Unix epoch when `mono_us` was zero. For time stamps of records; not for
+    /// lifetimes, since the wall clock may have been set meanwhile.
     #[must_use]
     pub fn origin_unix_us(&self) -> u64 {
         self.origin_unix_us
@@ -71,7 +71,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Zero when the machine's clock stands before 1970.
+/// Zero if the clock is before 1970.
 fn unix_us() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,6 +1,6 @@
-//! Randomness as an argument. The only module of the workspace that may ask for it.
+//! Randomness as an argument. The only module of the workspace that calls the operating system's generator.
 
-/// Where random bytes come from. Tests hand in a source whose bytes they know.
+/// A source of random bytes. Tests use one with known bytes.
 pub trait Entropy {
     /// Fills `bytes` with unpredictable bytes.
     fn fill(&self, bytes: &mut [u8]);
@@ -19,8 +19,9 @@ pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
     /// # Panics
-    /// When the operating system has no random bytes to give. Nothing that needs them can be safe then.
+    /// If the operating system can't provide random bytes.
     fn fill(&self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the operating system always has random bytes once it is up");
+        getrandom::fill(bytes)
+            .expect("the operating system provides random bytes once it has started");
     }
 }

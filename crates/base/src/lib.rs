@@ -1,7 +1,7 @@
-//! What every other crate may lean on: limits, units, the HTTP method, and the two doors to the
-//! outside that pure code must be handed: [`Clock`] and [`Entropy`].
+//! Shared by the crates of the data plane: limits, the HTTP method, and the traits [`Clock`] and
+//! [`Entropy`], through which pure code gets time and randomness.
 //!
-//! Architecture invariant: no tokio, no sockets, no files here, and nothing of ours below.
+//! Architecture invariant: no tokio, no sockets, no files, no dependency on another crate of the workspace.
 
 pub mod clock;
 pub mod entropy;

@@ -13,15 +13,15 @@ pub enum Method {
     Trace,
     Patch,
     Connect,
-    /// Any other token. No operation can declare it, so it is never forwarded.
+    /// Any other token. No operation can declare one, so it is never forwarded.
     Other,
 }
 
 impl Method {
-    /// How many methods there are; `index` is below it.
+    /// The number of variants; `index` is below it.
     pub const COUNT: usize = 10;
 
-    /// Every method that has a name, in `Allow` order.
+    /// Every method but `Other`, in `Allow` order.
     pub const NAMED: [Self; 9] = [
         Self::Get,
         Self::Head,
@@ -51,7 +51,7 @@ impl Method {
         }
     }
 
-    /// The token as it stands on the wire; `OTHER` for an unnamed one.
+    /// The token; `OTHER` for [`Method::Other`].
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -68,13 +68,13 @@ impl Method {
         }
     }
 
-    /// Position in tables by method, below [`Method::COUNT`].
+    /// Index for tables by method, below [`Method::COUNT`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Whether sending it twice has the effect of sending it once (RFC 9110 section 9.2.2).
+    /// Whether sending it twice has the same effect as sending it once (RFC 9110 section 9.2.2).
     #[must_use]
     pub fn is_idempotent(self) -> bool {
         match self {

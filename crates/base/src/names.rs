@@ -1,6 +1,6 @@
-//! Names that people wrote, and what they may have meant: for the help line of a refusal.
+//! Suggestions for misspelt names in error messages.
 
-/// The name among `valid` that `written` most likely means: at most a third of it differs.
+/// The name among `valid` that is closest to `written`, if at most a third of it differs.
 #[must_use]
 pub fn nearest<'n>(written: &str, valid: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let allowed = (written.chars().count() / 3).max(1);
@@ -12,7 +12,7 @@ pub fn nearest<'n>(written: &str, valid: impl IntoIterator<Item = &'n str>) -> O
         .map(|(_, name)| name)
 }
 
-/// `a`, `b` or `c`: for "write one of".
+/// Formats the names as: `a`, `b` or `c`.
 #[must_use]
 pub fn one_of<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
@@ -23,8 +23,8 @@ pub fn one_of<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     }
 }
 
-/// Levenshtein's distance in characters, where two neighbours that changed places count once (the
-/// optimal string alignment distance); anything above `enough` when the lengths alone exceed it.
+/// The optimal string alignment distance in characters: Levenshtein's, with a swap of two neighbours
+/// counted once. Any value above `enough` if the lengths alone differ by more.
 fn distance(a: &str, b: &str, enough: usize) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     if a.len().abs_diff(b.len()) > enough {
@@ -40,7 +40,7 @@ fn distance(a: &str, b: &str, enough: usize) -> usize {
             let changed = at(&row, j).saturating_add(usize::from(from != to));
             let longer = at(&row, j.saturating_add(1)).min(at(&next, j)).saturating_add(1);
             let mut least = changed.min(longer);
-            // The ones before, had there been any.
+            // The characters before, if any.
             let (i_before, j_before) = (i.wrapping_sub(1), j.wrapping_sub(1));
             if a.get(i_before) == Some(to) && b.get(j_before) == Some(from) {
                 least = least.min(at(&before, j_before).saturating_add(1));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn two_neighbours_that_changed_places_are_one_slip() {
+    fn a_swap_of_two_neighbours_counts_once() {
         let targets = ["penstock", "nginx", "haproxy", "envoy"];
         assert_eq!(nearest("ngnix", targets), Some("nginx"));
         assert_eq!(nearest("evnoy", targets), Some("envoy"));

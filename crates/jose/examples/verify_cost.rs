@@ -1,7 +1,8 @@
-//! What a token costs when the worker's cache misses: reading, verifying, claims; and what parsing keys once saves.
+//! Measures the cost of a token on a miss of the token cache: parsing, verification, claims; and the saving of
+//! parsing keys once.
 //! `taskset -c 0 cargo run -p penstock-jose --profile quick --example verify_cost`
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring stick, not the product")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement, not the product")]
 
 use std::hint::black_box;
 
@@ -29,7 +30,7 @@ fn main() {
 fn measure(key: &SigningKey, alg: Algorithm, keys: &KeySet) {
     let kid = key.thumbprint().ok();
     let token = key.sign(&Header { alg, kid, typ: Some("at+jwt".into()) }, CLAIMS).unwrap();
-    let read = || Compact::parse(black_box(token.as_bytes()), Padding::Refused).unwrap();
+    let read = || Compact::parse(black_box(token.as_bytes()), Padding::Rejected).unwrap();
     let parse_us = each_us(|| drop(black_box(read())));
     let token_read = read();
     let claims_us = each_us(|| drop(black_box(token_read.unverified_claims()).unwrap()));
@@ -40,7 +41,7 @@ fn measure(key: &SigningKey, alg: Algorithm, keys: &KeySet) {
     );
 }
 
-/// The same check with the key parsed once, and parsed each time.
+/// A verification with the key parsed once, and parsed each time.
 fn compare_parsing(pair: &RsaKeyPair) {
     let message = CLAIMS.as_bytes();
     let mut signature = vec![0; pair.public_modulus_len()];
@@ -60,8 +61,8 @@ fn pair(pem: &str) -> RsaKeyPair {
     RsaKeyPair::from_pkcs8(&der).unwrap()
 }
 
-/// Microseconds of one call: the best of many rounds, each shorter than a slice of the scheduler's, so that
-/// what else runs on the machine counts least.
+/// Microseconds of one call: the best of many rounds, each shorter than a time slice of the scheduler, to
+/// exclude other load on the machine.
 fn each_us(mut call: impl FnMut()) -> f64 {
     const CALLS: u32 = 20;
     const ROUNDS: u32 = 500;

@@ -20,7 +20,7 @@ pub enum Algorithm {
     EdDsa,
 }
 
-/// The name is no algorithm that we verify; `none` is such a name.
+/// The name isn't a supported algorithm; `none` isn't one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not one of HS256/384/512, RS256/384/512, PS256/384/512, ES256/384/512, EdDSA")]
 pub struct UnknownAlgorithm;
@@ -62,7 +62,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether both sides hold the same secret, so that who verifies could also sign.
+    /// Whether both sides share a secret, so that a verifier could also sign.
     pub const fn is_symmetric(self) -> bool {
         match self {
             Self::Hs256 | Self::Hs384 | Self::Hs512 => true,

@@ -1,22 +1,22 @@
-//! base64url, strictly: one text for each byte string. Source: RFC 4648 sections 3.3, 3.5 and 5.
+//! Strict base64url: one text for each byte string. Source: RFC 4648 sections 3.3, 3.5 and 5.
 
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Whether `=` may end a segment. RFC 7515 section 2 forbids it; WSO2's token generator writes it.
+/// Whether `=` may pad a segment. RFC 7515 section 2 forbids it; WSO2's token generator writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
     #[default]
-    Refused,
-    /// None, or exactly as much as the length asks for.
+    Rejected,
+    /// No padding, or exactly as much as the length requires.
     Allowed,
 }
 
 const UNPADDED: GeneralPurpose = engine(DecodePaddingMode::RequireNone);
 const PADDED: GeneralPurpose = engine(DecodePaddingMode::RequireCanonical);
 
-/// The crate's engine refuses characters outside the alphabet, and trailing bits other than zero.
+/// The engine rejects characters outside the alphabet, and non-zero trailing bits.
 const fn engine(mode: DecodePaddingMode) -> GeneralPurpose {
     let config = GeneralPurposeConfig::new()
         .with_encode_padding(false)
@@ -25,11 +25,11 @@ const fn engine(mode: DecodePaddingMode) -> GeneralPurpose {
     GeneralPurpose::new(&URL_SAFE, config)
 }
 
-/// The bytes that `text` stands for; `None` if it isn't base64url in its one canonical spelling.
+/// Decodes `text`; `None` if it isn't canonical base64url.
 pub(crate) fn decode(text: &[u8], padding: Padding) -> Option<Vec<u8>> {
     let engine = match padding {
         Padding::Allowed if text.ends_with(b"=") => PADDED,
-        Padding::Allowed | Padding::Refused => UNPADDED,
+        Padding::Allowed | Padding::Rejected => UNPADDED,
     };
     engine.decode(text).ok()
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_canonical_spelling_is_read() {
+    fn only_the_canonical_form_is_accepted() {
         check("", Some(b""), Some(b""));
         check("Zg", Some(b"f"), Some(b"f"));
         check("Zm8", Some(b"fo"), Some(b"fo"));
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_read_only_where_it_is_allowed_and_only_the_right_amount() {
+    fn padding_is_accepted_only_if_allowed_and_of_the_right_length() {
         check("Zg==", None, Some(b"f"));
         check("Zm8=", None, Some(b"fo"));
         for wrong in ["Zg=", "Zg===", "Zm8==", "Zm9v=", "Zm9v====", "=", "====", "Z=g=", "Zg==Zg=="]
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn stray_bits_characters_and_lengths_are_refused() {
+    fn stray_bits_characters_and_lengths_are_rejected() {
         for wrong in [
             "Zh",
             "Zm9",
@@ -82,8 +82,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(text: &str, refused: Option<&[u8]>, allowed: Option<&[u8]>) {
-        assert_eq!(decode(text.as_bytes(), Padding::Refused).as_deref(), refused, "{text:?}");
+    fn check(text: &str, rejected: Option<&[u8]>, allowed: Option<&[u8]>) {
+        assert_eq!(decode(text.as_bytes(), Padding::Rejected).as_deref(), rejected, "{text:?}");
         assert_eq!(
             decode(text.as_bytes(), Padding::Allowed).as_deref(),
             allowed,

@@ -1,17 +1,17 @@
-//! A JWT's claims: the registered ones that the gateway reads, each of its one type.
+//! The claims of a JWT that the gateway reads, with their types checked.
 
 use crate::error::TokenError;
 use crate::json::{self, JsonError, Object, Value};
 
-/// What a token says about its bearer. Names and meaning: RFC 7519 section 4.1, RFC 9068 section 2.2;
+/// The claims of a token. Names and meaning: RFC 7519 section 4.1, RFC 9068 section 2.2;
 /// `azp` by OpenID Connect Core section 2; `keytype` is WSO2's (`PRODUCTION` or `SANDBOX`).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Claims {
     pub iss: Option<String>,
     pub sub: Option<String>,
-    /// One audience or several; a single string is one.
+    /// The audiences; a single string is one.
     pub aud: Vec<String>,
-    /// Seconds since the Unix epoch; a fraction is cut off.
+    /// Seconds since the Unix epoch; a fraction is truncated.
     pub exp: Option<u64>,
     /// Seconds since the Unix epoch.
     pub nbf: Option<u64>,
@@ -20,12 +20,12 @@ pub struct Claims {
     pub jti: Option<String>,
     pub client_id: Option<String>,
     pub azp: Option<String>,
-    /// From `scope` (a string, separated by spaces), and `scp` (such a string, or an array).
+    /// From `scope` (a string separated by spaces) and `scp` (such a string, or an array).
     pub scopes: Vec<String>,
     pub keytype: Option<String>,
 }
 
-/// Why a token's time is not now.
+/// Why a token isn't valid at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LifetimeError {
     #[error("expired")]
@@ -35,7 +35,7 @@ pub enum LifetimeError {
 }
 
 impl Claims {
-    /// Reads a JWS payload as claims.
+    /// Parses a JWS payload as claims.
     ///
     /// # Errors
     /// [`TokenError::Malformed`] unless it is a strict JSON object whose known claims have their types.
@@ -58,7 +58,7 @@ impl Claims {
     }
 
     /// Checks the token's lifetime at `now_s`, in seconds since the Unix epoch.
-    /// `leeway_s` (0 to 300) forgives clock skew on both edges. A claim that is absent sets no edge.
+    /// `leeway_s` (0 to 300) tolerates clock skew at both ends. An absent claim sets no bound.
     ///
     /// # Errors
     /// [`LifetimeError::Expired`] from `exp + leeway_s` on; [`LifetimeError::NotYetValid`] before
@@ -77,17 +77,17 @@ impl Claims {
     }
 }
 
-/// Claims are personal data: never printed.
+/// Claims are personal data and aren't printed.
 impl std::fmt::Debug for Claims {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Claims").finish_non_exhaustive()
     }
 }
 
-/// `object_json` with the member `name` set to the JSON text `value_json`: in its old place, or last.
+/// Sets the member `name` of `object_json` to the JSON text `value_json`: in its old place, or last.
 ///
 /// # Errors
-/// When either text isn't strict JSON, or the first is no object.
+/// If either text isn't strict JSON, or the first isn't an object.
 pub fn with_member(object_json: &str, name: &str, value_json: &str) -> Result<String, JsonError> {
     json::with_member(object_json, name, value_json)
 }
@@ -124,7 +124,7 @@ fn strings(
     }
 }
 
-/// `scope` by RFC 8693 section 4.2; `scp` is what Entra ID (a string) and Okta (an array) write.
+/// `scope`: RFC 8693 section 4.2; `scp`: Entra ID (a string) and Okta (an array).
 fn scopes(object: &Object<'_>) -> Result<Vec<String>, TokenError> {
     let scope = string(object, "scope", "`scope` is not a string")?.unwrap_or_default();
     let scp = strings(object, "scp", "`scp` is neither a string nor an array of them")?;
@@ -136,7 +136,7 @@ fn scopes(object: &Object<'_>) -> Result<Vec<String>, TokenError> {
         .collect())
 }
 
-/// RFC 7519 section 2, NumericDate: "Non-integer values can be represented"; before 1970 refused.
+/// RFC 7519 section 2, NumericDate: "Non-integer values can be represented"; times before 1970 are rejected.
 fn numeric_date(
     object: &Object<'_>,
     name: &str,
@@ -155,7 +155,7 @@ fn numeric_date(
     }
 }
 
-/// The fraction cut off; `None` if the number is negative or beyond `u64`.
+/// The fraction is truncated; `None` if the number is negative or beyond `u64`.
 fn whole_seconds(number: f64) -> Option<u64> {
     // 2^64 is exact in an f64.
     const BEYOND: f64 = 18_446_744_073_709_551_616.0;
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_claim_is_read_in_each_of_its_forms() {
+    fn every_claim_is_parsed() {
         let claims = read(
             r#"{"iss":"https://localhost:9443/oauth2/token","sub":"admin@carbon.super","aud":"key","exp":1900000000,
                 "nbf":1600000000,"iat":1600000001,"jti":"j","client_id":"key","azp":"key",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn audiences_and_scopes_come_as_one_string_or_several() {
+    fn audiences_and_scopes_are_one_string_or_several() {
         let aud = |json| read(json).map(|claims| claims.aud);
         assert_eq!(aud(r#"{"aud":["a","b c"]}"#), Ok(vec!["a".into(), "b c".into()]));
         assert_eq!(aud(r#"{"aud":"b c"}"#), Ok(vec!["b c".into()]));
@@ -213,15 +213,15 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_another_type_is_refused() {
+    fn a_claim_of_another_type_is_rejected() {
         for name in ["iss", "sub", "jti", "client_id", "azp", "keytype", "scope"] {
             for value in ["null", "true", "1", "[]", "[\"a\"]", "{}"] {
-                refused(&format!("{{\"{name}\":{value}}}"));
+                rejected(&format!("{{\"{name}\":{value}}}"));
             }
         }
         for name in ["aud", "scp"] {
             for value in ["null", "true", "1", "{}", "[1]", "[\"a\",null]", "[[\"a\"]]"] {
-                refused(&format!("{{\"{name}\":{value}}}"));
+                rejected(&format!("{{\"{name}\":{value}}}"));
             }
         }
         for name in ["exp", "nbf", "iat"] {
@@ -237,13 +237,13 @@ mod tests {
                 "1e20",
                 "18446744073709551616",
             ] {
-                refused(&format!("{{\"{name}\":{value}}}"));
+                rejected(&format!("{{\"{name}\":{value}}}"));
             }
         }
     }
 
     #[test]
-    fn dates_are_whole_seconds_with_fractions_cut_off() {
+    fn dates_are_whole_seconds_with_fractions_truncated() {
         for (text, expect) in [
             ("0", 0),
             ("1.9", 1),
@@ -258,25 +258,25 @@ mod tests {
     }
 
     #[test]
-    fn a_token_lives_from_nbf_until_just_before_exp_with_leeway_on_both_edges() {
+    fn a_token_is_valid_from_nbf_until_before_exp_with_leeway_at_both_ends() {
         use LifetimeError::{Expired, NotYetValid};
         let both = (Some(100), Some(200));
-        lives(both, 0, &[(0, Err(NotYetValid)), (99, Err(NotYetValid)), (100, Ok(()))]);
-        lives(both, 0, &[(199, Ok(())), (200, Err(Expired)), (u64::MAX, Err(Expired))]);
-        lives(
+        lifetime(both, 0, &[(0, Err(NotYetValid)), (99, Err(NotYetValid)), (100, Ok(()))]);
+        lifetime(both, 0, &[(199, Ok(())), (200, Err(Expired)), (u64::MAX, Err(Expired))]);
+        lifetime(
             both,
             10,
             &[(89, Err(NotYetValid)), (90, Ok(())), (209, Ok(())), (210, Err(Expired))],
         );
-        lives((None, None), 0, &[(0, Ok(())), (u64::MAX, Ok(()))]);
-        lives((None, Some(0)), 0, &[(0, Err(Expired))]);
-        lives(
+        lifetime((None, None), 0, &[(0, Ok(())), (u64::MAX, Ok(()))]);
+        lifetime((None, Some(0)), 0, &[(0, Err(Expired))]);
+        lifetime(
             (Some(u64::MAX), Some(u64::MAX)),
             300,
             &[(0, Err(NotYetValid)), (u64::MAX, Err(Expired))],
         );
-        // One that could never be valid.
-        lives((Some(200), Some(100)), 0, &[(150, Err(Expired)), (50, Err(NotYetValid))]);
+        // A token that is never valid.
+        lifetime((Some(200), Some(100)), 0, &[(150, Err(Expired)), (50, Err(NotYetValid))]);
     }
 
     #[test]
@@ -300,13 +300,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(json: &str) {
+    fn rejected(json: &str) {
         assert!(matches!(read(json), Err(TokenError::Malformed(_))), "{json}");
     }
 
-    /// Of a token with `(nbf, exp)`: its state at each time, in seconds.
+    /// The state of a token with `(nbf, exp)` at each time, in seconds.
     #[track_caller]
-    fn lives(
+    fn lifetime(
         (nbf, exp): (Option<u64>, Option<u64>),
         leeway_s: u64,
         expect: &[(u64, Result<(), LifetimeError>)],

@@ -1,7 +1,7 @@
-//! Just enough DER to find a public key in what a PEM file holds. Source: X.690 sections 8.1 and 10.1,
+//! The subset of DER that is needed to find a public key in a PEM file. Source: X.690 sections 8.1 and 10.1,
 //! RFC 5280 section 4.1 (certificates, SubjectPublicKeyInfo), RFC 8017 section A.1.1 (RSAPublicKey).
 //!
-//! Keys and certificates are configured, not sent by callers; all the same nothing here can overrun.
+//! Keys and certificates are configured, not sent by clients; nothing here can overrun all the same.
 
 pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const BIT_STRING: u8 = 0x03;
@@ -17,11 +17,11 @@ pub(crate) const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x
 /// 1.3.101.112
 pub(crate) const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
-/// Elements one after the other.
+/// A sequence of elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
-/// A public key as a SubjectPublicKeyInfo tells it.
+/// The content of a SubjectPublicKeyInfo.
 pub(crate) struct PublicKeyInfo<'a> {
     pub(crate) algorithm: &'a [u8],
     /// The curve's OID, for EC keys.
@@ -38,10 +38,10 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// Takes the next element whatever it is: tag and contents.
+    /// Reads the next element: tag and contents.
     pub(crate) fn any(&mut self) -> Option<(u8, &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
-        // Tag numbers from 31 on take more bytes; nothing that is read here has one.
+        // Tag numbers from 31 on take more bytes; none is expected here.
         if tag & 0x1f == 0x1f {
             return None;
         }
@@ -62,13 +62,13 @@ impl<'a> Reader<'a> {
         Some((tag, contents))
     }
 
-    /// Takes the next element, which has to have this tag.
-    pub(crate) fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
+    /// Reads the next element, which must have this tag.
+    pub(crate) fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.any().filter(|(own, _)| *own == tag).map(|(_, contents)| contents)
     }
 
     pub(crate) fn sequence(&mut self) -> Option<Self> {
-        self.take(SEQUENCE).map(Self)
+        self.expect(SEQUENCE).map(Self)
     }
 }
 
@@ -77,9 +77,9 @@ pub(crate) fn public_key_info(der: &[u8]) -> Option<PublicKeyInfo<'_>> {
     let mut outer = Reader::new(der);
     let mut info = outer.sequence()?;
     let mut identifier = info.sequence()?;
-    let algorithm = identifier.take(OID)?;
+    let algorithm = identifier.expect(OID)?;
     let parameter = identifier.any().and_then(|(tag, contents)| (tag == OID).then_some(contents));
-    let (unused_bits, key) = info.take(BIT_STRING)?.split_first()?;
+    let (unused_bits, key) = info.expect(BIT_STRING)?.split_first()?;
     (*unused_bits == 0 && info.is_empty() && outer.is_empty()).then_some(PublicKeyInfo {
         algorithm,
         parameter,
@@ -87,22 +87,22 @@ pub(crate) fn public_key_info(der: &[u8]) -> Option<PublicKeyInfo<'_>> {
     })
 }
 
-/// The public key of the X.509 certificate that fills `der`. Its signature and dates are not looked at:
-/// the file is trusted because it is configured.
+/// The public key of the X.509 certificate that fills `der`. Its signature and dates aren't checked: the
+/// file is trusted because it is configured.
 pub(crate) fn certificate(der: &[u8]) -> Option<PublicKeyInfo<'_>> {
     let mut outer = Reader::new(der);
     let mut to_be_signed = outer.sequence()?.sequence()?;
     let mut after_version = to_be_signed;
-    if after_version.take(CONTEXT_0).is_some() {
+    if after_version.expect(CONTEXT_0).is_some() {
         to_be_signed = after_version;
     }
-    to_be_signed.take(INTEGER)?;
+    to_be_signed.expect(INTEGER)?;
     // Signature algorithm, issuer, validity, subject.
     for _ in 0..4 {
-        to_be_signed.take(SEQUENCE)?;
+        to_be_signed.expect(SEQUENCE)?;
     }
     let before = to_be_signed.0;
-    to_be_signed.take(SEQUENCE)?;
+    to_be_signed.expect(SEQUENCE)?;
     let length = before.len().checked_sub(to_be_signed.0.len())?;
     public_key_info(before.get(..length)?)
 }
@@ -111,12 +111,12 @@ pub(crate) fn certificate(der: &[u8]) -> Option<PublicKeyInfo<'_>> {
 pub(crate) fn rsa_public_key(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut outer = Reader::new(der);
     let mut key = outer.sequence()?;
-    let modulus = unsigned(key.take(INTEGER)?)?;
-    let exponent = unsigned(key.take(INTEGER)?)?;
+    let modulus = unsigned(key.expect(INTEGER)?)?;
+    let exponent = unsigned(key.expect(INTEGER)?)?;
     (key.is_empty() && outer.is_empty()).then_some((modulus, exponent))
 }
 
-/// A non-negative INTEGER's bytes without the zero that keeps its sign.
+/// The bytes of a non-negative INTEGER without the leading zero of its sign.
 fn unsigned(contents: &[u8]) -> Option<&[u8]> {
     match contents.split_first()? {
         (0, rest) => Some(rest),

@@ -1,41 +1,41 @@
-//! Why a token, a key or a signature is refused: data without secrets, to be mapped by who asked.
+//! Errors of tokens, keys and signatures. They contain no secrets.
 
 use crate::json::JsonError;
 
-/// Why a token is refused. Texts are ours; none holds a part of the token.
+/// Why a token is rejected. The texts contain no part of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It isn't a JWS in compact form with a JWT's claims.
+    /// Not a JWS in compact form with the claims of a JWT.
     #[error("malformed token: {0}")]
     Malformed(&'static str),
-    /// It is well formed, but asks for what we refuse: `none`, `crit`, an algorithm no key allows.
+    /// Well formed, but not supported: `none`, `crit`, an algorithm that no key allows.
     #[error("unsupported token: {0}")]
     Unsupported(&'static str),
-    /// Its `kid` is none of ours. Newer keys of the issuer may hold it.
-    #[error("no key has the token's kid")]
+    /// No key has its `kid`. The issuer may have published newer keys.
+    #[error("no key with the token's kid")]
     UnknownKid,
-    /// No key that suits verifies it.
-    #[error("the signature does not verify")]
+    /// No matching key verifies it.
+    #[error("invalid signature")]
     BadSignature,
 }
 
-/// Why keys can't be loaded. Private detail such as the file's name is added by who read it.
+/// Why keys can't be loaded. The caller adds detail such as the name of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    #[error("{bytes} bytes are more than the {max} that a key set may have")]
+    #[error("the key set has {bytes} bytes; the limit is {max}")]
     TooLarge { bytes: usize, max: usize },
-    #[error("{count} keys are more than the {max} that a key set may have")]
+    #[error("the key set has {count} keys; the limit is {max}")]
     TooManyKeys { count: usize, max: usize },
-    #[error("not strict JSON: {0}")]
+    #[error("invalid JSON: {0}")]
     Json(#[from] JsonError),
     #[error("not a JWK set: {0}")]
     NotAKeySet(&'static str),
-    /// Whoever can read the set could sign. Publish the public members only, and replace the key.
-    #[error("key {index} of the set holds private members; leave only the public ones")]
-    PrivateKey { index: usize },
+    /// Anyone who can read the set could sign. Publish the public members only, and replace the key.
     #[error(
-        "keys {first} and {second} of the set have the same `kid` and serve the same algorithm"
+        "key {index} of the set has private members; publish the public ones only, and replace the key"
     )]
+    PrivateKey { index: usize },
+    #[error("keys {first} and {second} of the set have the same `kid` and algorithm")]
     DuplicateKid { first: usize, second: usize },
     #[error("the set mixes shared secrets with public keys")]
     Mixed,
@@ -43,21 +43,21 @@ pub enum KeyError {
     Pem(&'static str),
     #[error("unusable key: {0}")]
     Unusable(&'static str),
-    /// RFC 7518 section 3.2: a secret at least as long as the hash.
-    #[error("a secret of {bytes} bytes; HS256 needs 32, HS384 48, HS512 64")]
+    /// RFC 7518 section 3.2: a secret must be at least as long as the hash.
+    #[error("the secret has {bytes} bytes; HS256 needs 32, HS384 48, HS512 64")]
     ShortSecret { bytes: usize },
 }
 
 /// Why a token can't be signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    #[error("this key cannot sign {algorithm}; it signs {}", names(.suited))]
-    WrongAlgorithm { algorithm: crate::Algorithm, suited: Vec<crate::Algorithm> },
-    #[error("the claims are not strict JSON: {0}")]
+    #[error("the key can't sign {algorithm}; it supports {}", names(.supported))]
+    WrongAlgorithm { algorithm: crate::Algorithm, supported: Vec<crate::Algorithm> },
+    #[error("the claims are not valid JSON: {0}")]
     Json(#[from] JsonError),
     #[error("the claims are not acceptable: {0}")]
     Claims(TokenError),
-    #[error("the key failed to sign")]
+    #[error("signing failed")]
     Failed,
     #[error("a shared secret has no public part")]
     Secret,

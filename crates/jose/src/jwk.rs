@@ -5,7 +5,7 @@ use crate::base64url::{self, Padding};
 use crate::json::{Object, Value};
 use crate::key::{self, Curve, Verifiers};
 
-/// Members that only a private key has. RFC 7518 sections 6.2.2 and 6.3.2.
+/// Members of private keys only. RFC 7518 sections 6.2.2 and 6.3.2.
 const PRIVATE: [&str; 7] = ["d", "p", "q", "dp", "dq", "qi", "oth"];
 
 pub(crate) struct Jwk {
@@ -13,18 +13,18 @@ pub(crate) struct Jwk {
     pub(crate) verifiers: Verifiers,
 }
 
-/// What a header needs in order to mean this key, as the JWK says it, be the key usable or not.
+/// The members by which a header selects this key, whether the key is usable or not.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Name {
     kid: String,
     kty: Option<String>,
     crv: Option<String>,
-    /// `None`: any that suits the type.
+    /// `None`: any that fits the type.
     algorithm: Option<Algorithm>,
 }
 
 impl Name {
-    /// `None` for a key without `kid`, or one that isn't meant to verify what we verify.
+    /// `None` for a key without `kid`, or one that isn't for verifying a supported algorithm.
     pub(crate) fn of(jwk: &Object<'_>) -> Option<Self> {
         check_purpose(jwk).ok()?;
         let text = |name| jwk.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -35,7 +35,7 @@ impl Name {
         Some(Self { kid: text("kid")?, kty: text("kty"), crv: text("crv"), algorithm })
     }
 
-    /// Whether some header would mean both. RFC 7517 section 4.5 lets keys of different types share a `kid`.
+    /// Whether a header could select both. RFC 7517 section 4.5 lets keys of different types share a `kid`.
     pub(crate) fn clashes_with(&self, other: &Self) -> bool {
         let same = (&self.kid, &self.kty, &self.crv) == (&other.kid, &other.kty, &other.crv);
         let exclusive = self.algorithm.is_some() && other.algorithm.is_some();
@@ -43,7 +43,7 @@ impl Name {
     }
 }
 
-/// Whether the JWK gives away what signs.
+/// Whether the JWK contains a private key.
 pub(crate) fn is_private(jwk: &Object<'_>) -> bool {
     PRIVATE.iter().any(|name| jwk.get(name).is_some())
 }
@@ -53,25 +53,25 @@ pub(crate) fn is_secret(jwk: &Object<'_>) -> bool {
     jwk.get("kty").and_then(Value::as_str) == Some("oct")
 }
 
-/// Reads a key for verification; the error says why this key is to be skipped.
+/// Reads a key for verification; the error is the reason to skip it.
 pub(crate) fn read(jwk: &Object<'_>) -> Result<Jwk, &'static str> {
     check_purpose(jwk)?;
     let kid = text(jwk, "kid", "`kid` is not a string")?.map(str::to_owned);
     let algorithm = match text(jwk, "alg", "`alg` is not a string")? {
         None => None,
-        Some(name) => Some(name.parse::<Algorithm>().map_err(|_| "`alg` is none that we verify")?),
+        Some(name) => Some(name.parse::<Algorithm>().map_err(|_| "`alg` is not supported")?),
     };
     let mut verifiers = material(jwk)?;
     if let Some(algorithm) = algorithm {
         verifiers.retain(|(own, _)| *own == algorithm);
         if verifiers.is_empty() {
-            return Err("`alg` does not suit the key");
+            return Err("`alg` does not fit the key");
         }
     }
     Ok(Jwk { kid, verifiers })
 }
 
-/// `use` and `key_ops`, where given, have to allow verification. RFC 7517 sections 4.2 and 4.3.
+/// `use` and `key_ops`, if present, must allow verification. RFC 7517 sections 4.2 and 4.3.
 fn check_purpose(jwk: &Object<'_>) -> Result<(), &'static str> {
     if text(jwk, "use", "`use` is not a string")?.is_some_and(|purpose| purpose != "sig") {
         return Err("`use` is not `sig`");
@@ -109,18 +109,18 @@ fn material(jwk: &Object<'_>) -> Result<Verifiers, &'static str> {
                 Ok(verifiers)
             }
         }
-        Some(_) | None => Err("`kty` is none that we know"),
+        Some(_) | None => Err("`kty` is not supported"),
     }
 }
 
 fn ec(jwk: &Object<'_>) -> Result<Verifiers, &'static str> {
     let curve = text(jwk, "crv", "`crv` is not a string")?
         .and_then(Curve::from_name)
-        .ok_or("`crv` is none of P-256, P-384, P-521")?;
+        .ok_or("`crv` is not one of P-256, P-384, P-521")?;
     let (x, y) = (bytes(jwk, "x")?, bytes(jwk, "y")?);
-    // Each has the curve's full length, leading zeros included: RFC 7518 section 6.2.1.2.
+    // Each has the full length of the curve, leading zeros included: RFC 7518 section 6.2.1.2.
     if x.len() != curve.coordinate_bytes() || y.len() != curve.coordinate_bytes() {
-        return Err("`x` or `y` has not the length that its curve asks for");
+        return Err("`x` or `y` does not have the length that its curve requires");
     }
     key::ec(curve, &[&[4], x.as_slice(), y.as_slice()].concat())
 }
@@ -139,6 +139,6 @@ fn text<'a>(
 fn bytes(jwk: &Object<'_>, name: &str) -> Result<Vec<u8>, &'static str> {
     jwk.get(name)
         .and_then(Value::as_str)
-        .and_then(|text| base64url::decode(text.as_bytes(), Padding::Refused))
+        .and_then(|text| base64url::decode(text.as_bytes(), Padding::Rejected))
         .ok_or("a member of the key is missing or not base64url")
 }

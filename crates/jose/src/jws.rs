@@ -9,33 +9,33 @@ use crate::error::TokenError;
 use crate::json::{self, Object};
 use crate::keyset::KeySet;
 
-/// The header's members that matter here. Others are ignored, those that name keys on purpose.
+/// The members of the header that are used. Others are ignored, deliberately those that contain keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Header {
     pub alg: Algorithm,
     pub kid: Option<String>,
-    /// As it was written.
+    /// As written.
     pub typ: Option<String>,
 }
 
-/// A `kid` is a part of the token: not printed.
+/// A `kid` is part of the token and isn't printed.
 impl std::fmt::Debug for Header {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Header").field("alg", &self.alg).finish_non_exhaustive()
     }
 }
 
-/// A JWS in compact form that is well formed and not yet verified. Trust nothing in it.
+/// A well-formed JWS in compact form, not verified yet: nothing in it can be trusted.
 pub struct Compact<'a> {
     header: Header,
-    /// The first two segments and the dot between them, as they came: what was signed.
+    /// The first two segments and the dot between them, as received: the signed text.
     signing_input: &'a [u8],
     payload: Vec<u8>,
     signature: Vec<u8>,
     padded: bool,
 }
 
-/// Holds a credential: nothing of it is printed.
+/// A credential: nothing of it is printed.
 impl std::fmt::Debug for Compact<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Compact").finish_non_exhaustive()
@@ -43,26 +43,26 @@ impl std::fmt::Debug for Compact<'_> {
 }
 
 impl<'a> Compact<'a> {
-    /// Reads `token`. Nothing is verified yet.
+    /// Parses `token`, without verifying it.
     ///
     /// # Errors
-    /// [`TokenError::Malformed`] unless it is three base64url segments of which the first is a strict
+    /// [`TokenError::Malformed`] unless it consists of three base64url segments, the first of them a strict
     /// JSON object; [`TokenError::Unsupported`] for `none` and other unknown algorithms, for `crit`,
-    /// `b64`, `zip` and `enc`, and for a `typ` that isn't an access token's.
+    /// `b64`, `zip` and `enc`, and for a `typ` that isn't that of an access token.
     pub fn parse(token: &'a [u8], padding: Padding) -> Result<Self, TokenError> {
         if token.len() > limits::TOKEN_BYTES_MAX {
             return Err(TokenError::Malformed("too long"));
         }
-        let cut = segments(token).ok_or(TokenError::Malformed("not three segments"))?;
+        let parts = segments(token).ok_or(TokenError::Malformed("not three segments"))?;
         let decode = |segment, problem| {
             base64url::decode(segment, padding).ok_or(TokenError::Malformed(problem))
         };
-        let header = decode(cut.header, "the header is not base64url")?;
+        let header = decode(parts.header, "the header is not base64url")?;
         Ok(Self {
             header: Header::parse(&header)?,
-            signing_input: cut.signing_input,
-            payload: decode(cut.payload, "the payload is not base64url")?,
-            signature: decode(cut.signature, "the signature is not base64url")?,
+            signing_input: parts.signing_input,
+            payload: decode(parts.payload, "the payload is not base64url")?,
+            signature: decode(parts.signature, "the signature is not base64url")?,
             padded: token.contains(&b'='),
         })
     }
@@ -81,7 +81,7 @@ impl<'a> Compact<'a> {
         self.padded
     }
 
-    /// The claims before any check of the signature: only good for finding out whose keys to ask.
+    /// The claims without verification: only for finding the issuer whose keys to use.
     ///
     /// # Errors
     /// As [`Claims::parse`].
@@ -89,16 +89,17 @@ impl<'a> Compact<'a> {
         Claims::parse(&self.payload)
     }
 
-    /// Checks the signature against the keys that suit the header.
+    /// Verifies the signature with the keys that the header selects.
     ///
     /// # Errors
-    /// [`TokenError::UnknownKid`] when no key has the header's `kid`; [`TokenError::Unsupported`] when
-    /// none that could be meant serves the header's algorithm; [`TokenError::BadSignature`] else.
+    /// [`TokenError::UnknownKid`] if no key has the header's `kid`; [`TokenError::Unsupported`] if none of the
+    /// selected keys supports the header's algorithm; [`TokenError::BadSignature`] otherwise.
     pub fn verify_signature(&self, keys: &KeySet) -> Result<(), TokenError> {
         keys.verify(&self.header, self.signing_input, &self.signature)
     }
 
-    /// Checks the signature and reads the claims. Issuer, audience and lifetime are the caller's to check.
+    /// Verifies the signature and parses the claims. Issuer, audience and lifetime have to be checked by the
+    /// caller of the function.
     ///
     /// # Errors
     /// As [`Self::verify_signature`], then as [`Claims::parse`].
@@ -108,7 +109,7 @@ impl<'a> Compact<'a> {
     }
 }
 
-/// A token cut at its dots.
+/// A token split at its dots.
 struct Segments<'a> {
     signing_input: &'a [u8],
     header: &'a [u8],
@@ -134,7 +135,7 @@ impl Header {
     fn parse(bytes: &[u8]) -> Result<Self, TokenError> {
         let object = json::parse_object(bytes)
             .map_err(|_| TokenError::Malformed("the header is not a strict JSON object"))?;
-        refuse_extensions(&object)?;
+        reject_extensions(&object)?;
         let alg = text(&object, "alg", "`alg` is not a string")?
             .ok_or(TokenError::Malformed("the header has no `alg`"))?
             .parse()
@@ -148,9 +149,9 @@ impl Header {
     }
 }
 
-/// Members that change what is signed or how it is read. RFC 7515 section 4.1.11 (`crit`), RFC 7797
+/// Rejects members that change what is signed or how it is decoded. RFC 7515 section 4.1.11 (`crit`), RFC 7797
 /// (`b64`), RFC 7516 sections 4.1.2 and 4.1.3 (`enc`, `zip`).
-fn refuse_extensions(object: &Object<'_>) -> Result<(), TokenError> {
+fn reject_extensions(object: &Object<'_>) -> Result<(), TokenError> {
     for (name, problem) in [
         ("crit", "the header has `crit`"),
         ("b64", "the header has `b64`"),

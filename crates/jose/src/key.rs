@@ -1,4 +1,4 @@
-//! One key, parsed once: which algorithms it serves, and how each verifies.
+//! A verification key, parsed once for each algorithm that it supports.
 
 use aws_lc_rs::signature::{self, ParsedPublicKey, RsaParameters, RsaPublicKeyComponents};
 use aws_lc_rs::{hmac, signature::EcdsaVerificationAlgorithm};
@@ -15,7 +15,7 @@ pub(crate) enum Verifier {
     Secret(Box<hmac::Key>),
 }
 
-/// Every algorithm that the key's type allows.
+/// The algorithms that the key's type allows.
 pub(crate) type Verifiers = Vec<(Algorithm, Verifier)>;
 
 /// The curves of RFC 7518 section 6.2.1.1.
@@ -86,16 +86,16 @@ impl Curve {
     }
 }
 
-/// An RSA key of `modulus` and `exponent`, big endian. Leading zeros, which some writers leave, are dropped.
+/// An RSA key, modulus and exponent big-endian. Leading zeros, which some implementations write, are dropped.
 pub(crate) fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<Verifiers, &'static str> {
     let modulus = without_leading_zeros(modulus);
     let exponent = without_leading_zeros(exponent);
     if !RSA_BITS.contains(&bits(modulus)) {
         return Err("an RSA modulus needs 2048 to 8192 bits");
     }
-    // Odd, above 1, and short: verification takes time with the exponent's length.
+    // Odd, above 1, and short: the time of a verification grows with the exponent's length.
     if exponent == [1] || exponent.len() > 4 || !is_odd(exponent) {
-        return Err("an RSA exponent has to be odd, from 3 to 2^32");
+        return Err("an RSA exponent must be odd, from 3 to 2^32");
     }
     if !is_odd(modulus) {
         return Err("the RSA modulus is even");
@@ -108,7 +108,7 @@ pub(crate) fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<Verifiers, &'static
         .into_iter()
         .map(|(algorithm, parameters)| match components.to_parsed_public_key(parameters) {
             Ok(key) => Ok((algorithm, Verifier::Public(key))),
-            Err(_) => Err("no RSA key"),
+            Err(_) => Err("invalid RSA key"),
         })
         .collect()
 }
@@ -128,7 +128,7 @@ fn rsa_parameters() -> [(Algorithm, &'static RsaParameters); 6] {
 pub(crate) fn ec(curve: Curve, point: &[u8]) -> Result<Verifiers, &'static str> {
     let expected = curve.coordinate_bytes().saturating_mul(2).saturating_add(1);
     if point.first() != Some(&4) || point.len() != expected {
-        return Err("an EC key has to be an uncompressed point of its curve");
+        return Err("an EC key must be an uncompressed point of its curve");
     }
     let key = ParsedPublicKey::new(curve.verification(), point)
         .map_err(|_| "the EC point is not on its curve")?;
@@ -140,12 +140,12 @@ pub(crate) fn ed25519(x: &[u8]) -> Result<Verifiers, &'static str> {
     if x.len() != 32 {
         return Err("an Ed25519 key has 32 bytes");
     }
-    let key = ParsedPublicKey::new(&signature::ED25519, x).map_err(|_| "no Ed25519 key")?;
+    let key = ParsedPublicKey::new(&signature::ED25519, x).map_err(|_| "invalid Ed25519 key")?;
     Ok(vec![(Algorithm::EdDsa, Verifier::Public(key))])
 }
 
-/// A shared secret: serves the algorithms whose hash it is at least as long as.
-/// Source: RFC 7518 section 3.2. Empty when it is too short for any.
+/// A shared secret, for the algorithms whose hash isn't longer. Empty if it is too short for all.
+/// Source: RFC 7518 section 3.2.
 pub(crate) fn secret(bytes: &[u8]) -> Verifiers {
     hmac_algorithms()
         .into_iter()
@@ -164,22 +164,23 @@ pub(crate) fn hmac_algorithms() -> [(Algorithm, hmac::Algorithm); 3] {
     ]
 }
 
-/// The key that a SubjectPublicKeyInfo holds.
+/// The key of a SubjectPublicKeyInfo.
 pub(crate) fn from_info(info: &der::PublicKeyInfo<'_>) -> Result<Verifiers, &'static str> {
     match info.algorithm {
         der::RSA_ENCRYPTION => {
-            let (modulus, exponent) = der::rsa_public_key(info.key).ok_or("no RSA public key")?;
+            let (modulus, exponent) =
+                der::rsa_public_key(info.key).ok_or("invalid RSA public key")?;
             rsa(modulus, exponent)
         }
         der::EC_PUBLIC_KEY => {
             let curve = Curve::ALL
                 .into_iter()
                 .find(|curve| info.parameter == Some(curve.oid()))
-                .ok_or("the curve is none of P-256, P-384, P-521")?;
+                .ok_or("the curve is not one of P-256, P-384, P-521")?;
             ec(curve, info.key)
         }
         der::ED25519 => ed25519(info.key),
-        _ => Err("neither an RSA, an EC nor an Ed25519 key"),
+        _ => Err("not an RSA, EC or Ed25519 key"),
     }
 }
 

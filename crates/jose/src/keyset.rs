@@ -9,7 +9,7 @@ use crate::jws::Header;
 use crate::key::{self, Verifier, Verifiers};
 use crate::{der, jwk, pem};
 
-/// Verification keys of one issuer, parsed once, each bound to the algorithms that it serves.
+/// Verification keys of one issuer, parsed once, each bound to the algorithms that it supports.
 #[derive(Clone, Default)]
 pub struct KeySet {
     keys: Vec<Key>,
@@ -22,15 +22,15 @@ struct Key {
     verifiers: Verifiers,
 }
 
-/// A key of a JWK set that isn't used, and why. Source: RFC 7517 section 5.
+/// A key of a JWK set that isn't used, with the reason. Source: RFC 7517 section 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Place in the set, from 0.
+    /// Index in the set, from 0.
     pub index: usize,
     pub reason: &'static str,
 }
 
-/// Counts only: no key material, no `kid`.
+/// Prints counts only: no key material, no `kid`.
 impl std::fmt::Debug for KeySet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeySet")
@@ -41,7 +41,7 @@ impl std::fmt::Debug for KeySet {
     }
 }
 
-/// What to do with `oct` keys of a set.
+/// How to treat `oct` keys of a set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Secrets {
     Skipped,
@@ -49,29 +49,29 @@ enum Secrets {
 }
 
 impl KeySet {
-    /// Reads a JWK set of public keys. Keys that we don't know, that are unfit or meant for something
-    /// else are skipped and told by [`Self::skipped`]; shared secrets are skipped as well.
+    /// Parses a JWK set of public keys. Keys that are unsupported, unsuitable or for another purpose are
+    /// skipped and listed by [`Self::skipped`], and so are shared secrets.
     ///
     /// # Errors
-    /// When it isn't a JWK set in strict JSON, is larger than [`limits::JWKS_BYTES_MAX`] or
-    /// [`limits::JWKS_KEYS_MAX`], holds a private key, or two keys that a header can't tell apart.
+    /// If it isn't a JWK set in strict JSON, exceeds [`limits::JWKS_BYTES_MAX`] or
+    /// [`limits::JWKS_KEYS_MAX`], contains a private key, or two keys that a header can't distinguish.
     pub fn from_jwks(document: &[u8]) -> Result<Self, KeyError> {
         Self::read_jwks(document, Secrets::Skipped)
     }
 
-    /// As [`Self::from_jwks`], but `oct` keys count. Only for sets that no one else can read: whoever
-    /// can read this one can sign.
+    /// As [`Self::from_jwks`], with `oct` keys accepted. Only for sets that nobody else can read: anyone who
+    /// can read the set can sign.
     ///
     /// # Errors
-    /// As [`Self::from_jwks`]; also for a set that holds both secrets and public keys.
+    /// As [`Self::from_jwks`]; also for a set that has both secrets and public keys.
     pub fn from_jwks_with_secrets(document: &[u8]) -> Result<Self, KeyError> {
         Self::read_jwks(document, Secrets::Accepted)
     }
 
-    /// Reads one public key: `PUBLIC KEY`, `RSA PUBLIC KEY` or `CERTIFICATE`. It has no `kid`.
+    /// Parses one public key: `PUBLIC KEY`, `RSA PUBLIC KEY` or `CERTIFICATE`. It has no `kid`.
     ///
     /// # Errors
-    /// When there isn't exactly one such block, or the key is of a kind or size that we don't verify.
+    /// If there isn't exactly one such block, or the kind or size of the key isn't supported.
     pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
         let block = pem::single(text)?;
         let verifiers = match block.label {
@@ -82,25 +82,25 @@ impl KeySet {
                 key::rsa(modulus, exponent).map_err(KeyError::Unusable)?
             }
             label if label.ends_with("PRIVATE KEY") => {
-                return Err(KeyError::Pem("a private key; give its public part"));
+                return Err(KeyError::Pem("this is a private key; configure its public key"));
             }
             _ => {
                 return Err(KeyError::Pem(
-                    "neither `PUBLIC KEY`, `RSA PUBLIC KEY` nor `CERTIFICATE`",
+                    "expected `PUBLIC KEY`, `RSA PUBLIC KEY` or `CERTIFICATE`",
                 ));
             }
         };
         Ok(Self::of_one(verifiers))
     }
 
-    /// A shared secret for HS256 and, where it is long enough, HS384 and HS512. It has no `kid`.
+    /// A shared secret for HS256 and, if it is long enough, HS384 and HS512. It has no `kid`.
     ///
     /// # Errors
-    /// [`KeyError::ShortSecret`] below 32 bytes; [`KeyError::Pem`] for a PEM file, whose public key is
-    /// no secret.
+    /// [`KeyError::ShortSecret`] below 32 bytes; [`KeyError::Pem`] for a PEM file, since a public key isn't
+    /// secret.
     pub fn from_secret(secret: &[u8]) -> Result<Self, KeyError> {
         if secret.starts_with(b"-----BEGIN ") {
-            return Err(KeyError::Pem("a PEM file is no shared secret; configure it as `pem`"));
+            return Err(KeyError::Pem("a PEM file isn't a shared secret; configure it as `pem`"));
         }
         let verifiers = key::secret(secret);
         if verifiers.is_empty() {
@@ -109,8 +109,7 @@ impl KeySet {
         Ok(Self::of_one(verifiers))
     }
 
-    /// Keeps of each key only these algorithms, and only the keys that are left with one. An empty list
-    /// leaves no key at all.
+    /// Restricts each key to these algorithms, and drops keys without any. An empty list leaves no key.
     #[must_use]
     pub fn restrict(mut self, algorithms: &[Algorithm]) -> Self {
         for key in &mut self.keys {
@@ -120,7 +119,7 @@ impl KeySet {
         self
     }
 
-    /// Keys in use.
+    /// The number of keys in use.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -133,7 +132,7 @@ impl KeySet {
         self.keys.iter().any(|key| key.kid.as_deref() == Some(kid))
     }
 
-    /// Every algorithm that some key serves, sorted.
+    /// The algorithms that the keys support, sorted.
     pub fn algorithms(&self) -> Vec<Algorithm> {
         let each = self.keys.iter().flat_map(|key| key.verifiers.iter());
         let mut algorithms: Vec<_> = each.map(|(algorithm, _)| *algorithm).collect();
@@ -147,9 +146,9 @@ impl KeySet {
         &self.skipped
     }
 
-    /// Checks `signature` over `message` with the keys that `header` may mean: those with its `kid`, or
-    /// if there are none those without any; with no `kid`, all. Of these, those that serve its `alg`,
-    /// at most [`limits::JWS_TRIES_MAX`].
+    /// Verifies `signature` over `message` with the keys that `header` selects: those with its `kid`, or if
+    /// there are none those without any; without `kid`, all. Of these, those that support its `alg`, at most
+    /// [`limits::JWS_TRIES_MAX`].
     pub(crate) fn verify(
         &self,
         header: &Header,
@@ -157,26 +156,26 @@ impl KeySet {
         signature: &[u8],
     ) -> Result<(), TokenError> {
         let named = header.kid.as_deref().filter(|kid| self.has_kid(kid));
-        let meant = |key: &&Key| match &header.kid {
+        let is_named = |key: &&Key| match &header.kid {
             Some(_) => key.kid.as_deref() == named,
             None => true,
         };
-        let mut suited = self
+        let mut selected = self
             .keys
             .iter()
-            .filter(meant)
+            .filter(is_named)
             .filter_map(|key| key.verifier(header.alg))
             .take(limits::JWS_TRIES_MAX)
             .peekable();
-        if suited.peek().is_none() {
+        if selected.peek().is_none() {
             return Err(match (&header.kid, named) {
                 (Some(_), None) => TokenError::UnknownKid,
                 (Some(_), Some(_)) | (None, _) => {
-                    TokenError::Unsupported("no key serves the header's `alg`")
+                    TokenError::Unsupported("no key supports the header's `alg`")
                 }
             });
         }
-        if suited.any(|verifier| verifier.verifies(message, signature)) {
+        if selected.any(|verifier| verifier.verifies(message, signature)) {
             Ok(())
         } else {
             Err(TokenError::BadSignature)
@@ -217,13 +216,13 @@ impl KeySet {
     }
 }
 
-const BAD_DER: KeyError = KeyError::Pem("the block does not hold what its label says");
+const BAD_DER: KeyError = KeyError::Pem("the content of the block does not match its label");
 
 fn from_info(info: Option<der::PublicKeyInfo<'_>>) -> Result<Verifiers, KeyError> {
     key::from_info(&info.ok_or(BAD_DER)?).map_err(KeyError::Unusable)
 }
 
-/// Reads `der` as everything that a PEM block may hold, and drops it.
+/// Parses `der` as each kind of key, for the fuzz target.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn read_der(der: &[u8]) {
     drop([from_info(der::public_key_info(der)), from_info(der::certificate(der))]);
@@ -240,10 +239,10 @@ impl Key {
     }
 }
 
-/// A JWK set half read.
+/// A JWK set being read.
 struct Reading {
     set: KeySet,
-    /// What the keys are called, with their places. Unusable ones count: their name is still taken.
+    /// The names of the keys so far, with their indexes. Unusable keys count too.
     names: Vec<(usize, jwk::Name)>,
     secrets: Secrets,
 }
@@ -254,7 +253,7 @@ impl Reading {
             return Err(KeyError::PrivateKey { index });
         }
         if jwk::is_secret(jwk) && self.secrets == Secrets::Skipped {
-            let reason = "a shared secret has no place in a public set";
+            let reason = "a shared secret in a public set";
             self.set.skipped.push(Skipped { index, reason });
             return Ok(());
         }

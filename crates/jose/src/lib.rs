@@ -1,18 +1,18 @@
 //! JWS, JWK, JWT: bytes in, claims out.
 //!
-//! Life of a request: route -> **authenticate** -> authorise; only when the worker's token cache misses.
-//! Reads a credential's bytes and a [`KeySet`]; answers [`Claims`] or a [`TokenError`] that carries no
-//! part of the token. Also signs, for `penstock token sign` and the sample keys of `penstock up`.
+//! Life of a request: route -> **authenticate** -> authorise; used when the worker's token cache misses.
+//! Reads a credential and a [`KeySet`]; returns [`Claims`] or a [`TokenError`] without any part of the
+//! token. Also signs, for `penstock token sign` and the sample keys of `penstock up`.
 //!
-//! It parses for itself and strictly, because two readers that disagree about a token are how
-//! signatures get bypassed: JSON with duplicate members, trailing bytes or lone surrogates is refused,
-//! and so is base64url with stray trailing bits. Signatures are checked by aws-lc-rs.
+//! Parsing is strict, because signatures are bypassed where two parsers disagree about a token: JSON with
+//! duplicate members, trailing bytes or lone surrogates is rejected, and so is base64url with non-zero
+//! trailing bits. Signatures are verified by aws-lc-rs.
 //!
-//! What a token says about its own keys (`jwk`, `jku`, `x5c`, `x5u`) is never looked at. The algorithm is the
-//! key's: a header only chooses among those that the key was loaded for.
+//! Keys in a token (`jwk`, `jku`, `x5c`, `x5u`) are ignored. The algorithm is the key's: a header only
+//! selects among those that the key was loaded for.
 //!
-//! Architecture invariant: no clock, no sockets, no files here; time is an argument. No error and no
-//! `Debug` text holds a token, a claim or key material.
+//! Architecture invariant: no clock, no sockets, no files; time is an argument. No error and no `Debug`
+//! output contains a token, a claim or key material.
 
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 #![cfg_attr(

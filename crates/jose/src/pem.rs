@@ -1,4 +1,4 @@
-//! PEM, strictly read. Source: RFC 7468 section 3.
+//! Strict PEM. Source: RFC 7468 section 3.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,18 +11,18 @@ pub(crate) struct Block<'a> {
     pub(crate) der: Vec<u8>,
 }
 
-/// The one block that `text` holds; what stands outside of it is explanation and ignored.
+/// The only block of `text`. Text outside of it is ignored.
 pub(crate) fn single(text: &[u8]) -> Result<Block<'_>, KeyError> {
     let text = std::str::from_utf8(text).map_err(|_| KeyError::Pem("not a PEM file"))?;
     let mut lines = text.lines().map(str::trim_ascii);
-    let mut block = next(&mut lines)?.ok_or(KeyError::Pem("the file holds no PEM block"))?;
+    let mut block = next(&mut lines)?.ok_or(KeyError::Pem("the file contains no PEM block"))?;
     if block.label == "EC PARAMETERS" {
-        // `openssl ecparam -genkey` writes the curve first; the key names it again.
-        block = next(&mut lines)?.ok_or(KeyError::Pem("the file holds no key"))?;
+        // `openssl ecparam -genkey` writes the curve first; the key repeats it.
+        block = next(&mut lines)?.ok_or(KeyError::Pem("the file contains no key"))?;
     }
     match next(&mut lines)? {
         None => Ok(block),
-        Some(_) => Err(KeyError::Pem("the file holds more than one PEM block; leave one")),
+        Some(_) => Err(KeyError::Pem("the file contains more than one PEM block; keep one")),
     }
 }
 
@@ -35,7 +35,8 @@ fn next<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Result<Option<Block<'a
         if line.starts_with("-----") {
             let ended = self::label(line, "-----END ") == Some(label);
             let der = STANDARD.decode(&body).ok().filter(|_| ended);
-            let der = der.ok_or(KeyError::Pem("a PEM block is not base64, or badly ended"))?;
+            let der =
+                der.ok_or(KeyError::Pem("a PEM block is not base64, or has a wrong END line"))?;
             return Ok(Some(Block { label, der }));
         }
         body.push_str(line);

@@ -1,24 +1,24 @@
-//! What must hold for any bytes at all: driven by the fuzz targets and by this crate's own tests.
+//! Properties that hold for all inputs; called by the fuzz targets and by this crate's tests.
 
 use std::sync::LazyLock;
 
 use crate::{Algorithm, Compact, Header, KeySet, Padding, SigningKey};
 
 const SECRET: &[u8] = b"a secret that only this property knows, 32 bytes at the very least";
-const INVARIANT: &str = "the secret is long enough, and claims that were read can be signed";
+const INVARIANT: &str = "the secret is long enough, and parsed claims can be signed";
 
 static KEYS: LazyLock<KeySet> = LazyLock::new(|| KeySet::from_secret(SECRET).expect(INVARIANT));
 static GENUINE: LazyLock<String> = LazyLock::new(|| sign(r#"{"sub":"somebody","scope":"a b"}"#));
 
-/// No token panics; strict and tolerant reading differ by padding alone; claims that were read come back
-/// the same when they are signed and verified; and no change to a genuine token verifies.
+/// No token panics; strict and lenient parsing differ by padding alone; claims survive signing and
+/// verification; and no changed token verifies.
 ///
 /// # Panics
-/// When the property is broken.
+/// If the property is violated.
 pub fn jwt(input: &[u8]) {
-    readings_agree(input);
-    changes_are_noticed(input);
-    let Ok(token) = Compact::parse(input, Padding::Refused) else {
+    strict_and_lenient_agree(input);
+    changes_are_detected(input);
+    let Ok(token) = Compact::parse(input, Padding::Rejected) else {
         return;
     };
     assert!(token.verify_signature(&KEYS).is_err() || input == GENUINE.as_bytes(), "a forgery");
@@ -26,29 +26,32 @@ pub fn jwt(input: &[u8]) {
         (token.unverified_claims(), std::str::from_utf8(token.payload()))
     {
         let again = sign(payload);
-        // Encoded anew, it may have grown past the limit of a token's length.
-        if let Ok(again) = Compact::parse(again.as_bytes(), Padding::Refused) {
-            assert!(again.verify(&KEYS) == Ok(claims), "claims changed on their way");
+        // Encoded again, it may exceed the limit of a token's length.
+        if let Ok(again) = Compact::parse(again.as_bytes(), Padding::Rejected) {
+            assert!(
+                again.verify(&KEYS) == Ok(claims),
+                "the claims differ after signing and verification"
+            );
         }
     }
 }
 
-fn readings_agree(input: &[u8]) {
-    let strict = Compact::parse(input, Padding::Refused);
-    let tolerant = Compact::parse(input, Padding::Allowed);
-    match (strict, tolerant) {
-        (Ok(strict), Ok(tolerant)) => {
-            assert!(strict.payload() == tolerant.payload() && strict.header() == tolerant.header());
-            assert!(!strict.is_padded() && !tolerant.is_padded(), "padding got through");
+fn strict_and_lenient_agree(input: &[u8]) {
+    let strict = Compact::parse(input, Padding::Rejected);
+    let lenient = Compact::parse(input, Padding::Allowed);
+    match (strict, lenient) {
+        (Ok(strict), Ok(lenient)) => {
+            assert!(strict.payload() == lenient.payload() && strict.header() == lenient.header());
+            assert!(!strict.is_padded() && !lenient.is_padded(), "padding was accepted");
         }
-        (Ok(_), Err(_)) => panic!("tolerant reading refuses what strict reading accepts"),
-        (Err(_), Ok(tolerant)) => assert!(tolerant.is_padded(), "only padding sets them apart"),
+        (Ok(_), Err(_)) => panic!("lenient parsing rejects a token that strict parsing accepts"),
+        (Err(_), Ok(lenient)) => assert!(lenient.is_padded(), "only padding may differ"),
         (Err(_), Err(_)) => {}
     }
 }
 
-/// Reads `input` as changes to a genuine token, three bytes each: where (two), and what to put there.
-fn changes_are_noticed(input: &[u8]) {
+/// Applies `input` as changes to a valid token, three bytes each: the place (two), and the new byte.
+fn changes_are_detected(input: &[u8]) {
     let mut token = GENUINE.clone().into_bytes();
     for change in input.chunks_exact(3) {
         let &[high, low, byte] = change else { continue };
@@ -69,11 +72,10 @@ fn sign(claims: &str) -> String {
     key.sign(&header, claims).expect(INVARIANT)
 }
 
-/// No key set panics; what is read holds no more keys than a set may, and no shared secret; and what
-/// the JSON reader accepts, it writes so that it reads the same again.
+/// No key set panics; a parsed one has no more keys than the limit, and no shared secret.
 ///
 /// # Panics
-/// When the property is broken.
+/// If the property is violated.
 pub fn jwks(input: &[u8]) {
     if let Ok(set) = KeySet::from_jwks(input) {
         assert!(set.len().saturating_add(set.skipped().len()) <= base::limits::JWKS_KEYS_MAX);
@@ -81,7 +83,7 @@ pub fn jwks(input: &[u8]) {
         assert_eq!(set.clone().restrict(&Algorithm::ALL).len(), set.len());
         assert!(set.restrict(&[]).is_empty());
     }
-    // The readers of PEM and DER meet the same bytes; that they return at all is what is asked.
+    // PEM and DER parsing of the same bytes must not panic.
     let _ = (KeySet::from_pem(input), SigningKey::from_pem(input));
     crate::keyset::read_der(input);
 }
@@ -102,7 +104,7 @@ mod tests {
         }
 
         #[test]
-        fn the_properties_hold_next_to_what_is_well_formed(
+        fn the_properties_hold_for_changed_valid_inputs(
             place in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(),
         ) {
             let certificate = crate::pem::single(DER).unwrap().der;
@@ -119,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn a_genuine_token_and_a_good_set_pass_their_own_properties() {
+    fn the_properties_hold_for_a_valid_token_and_set() {
         assert!(
-            Compact::parse(GENUINE.as_bytes(), Padding::Refused).unwrap().verify(&KEYS).is_ok()
+            Compact::parse(GENUINE.as_bytes(), Padding::Rejected).unwrap().verify(&KEYS).is_ok()
         );
         jwt(GENUINE.as_bytes());
         jwt(&[]);

@@ -1,6 +1,6 @@
-//! Recognises RSA moduli of the Infineon library that CVE-2017-15361 ("ROCA") is about.
+//! Detects RSA moduli affected by CVE-2017-15361 ("ROCA").
 //!
-//! Its primes are `k * M + 65537^a mod M`, with M the product of the first primes, so the modulus
+//! The affected library generates primes `k * M + 65537^a mod M`, with M the product of the first primes, so the modulus
 //! is a power of 65537 modulo every small prime; of other moduli one in about 2^27 is.
 //! Source: Nemec and others, "The Return of Coppersmith's Attack", ACM CCS 2017, section 3.
 
@@ -19,7 +19,7 @@ fn remainder(modulus: &[u8], prime: u32) -> u32 {
     modulus.iter().fold(0, |high, &byte| times_plus(high, 256, u32::from(byte), prime))
 }
 
-/// Walks the powers of 65537 modulo `prime`; there are fewer than `prime` of them.
+/// Iterates over the powers of 65537 modulo `prime`; there are fewer than `prime`.
 fn is_power_of_65537(residue: u32, prime: u32) -> bool {
     let mut power = 1;
     for _ in 0..prime {
@@ -31,7 +31,7 @@ fn is_power_of_65537(residue: u32, prime: u32) -> bool {
     false
 }
 
-/// `value * factor + addend` modulo `prime`. With `value` below 168 it can't overflow.
+/// `value * factor + addend` modulo `prime`. Doesn't overflow, as `value` is below 168.
 fn times_plus(value: u32, factor: u32, addend: u32, prime: u32) -> u32 {
     value.wrapping_mul(factor).wrapping_add(addend).checked_rem(prime).unwrap_or_default()
 }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_product_of_powers_of_65537_is_weak_and_its_neighbour_is_not() {
+    fn a_power_of_65537_is_weak_and_its_neighbour_is_not() {
         // 65537^3 has the property by construction, whatever its size.
         let cube = 65_537_u64.pow(3);
         assert!(is_weak(&cube.to_be_bytes()));

@@ -1,4 +1,4 @@
-//! Signing: for `penstock token sign`, and the keys that `penstock up` makes for itself.
+//! Signing, for `penstock token sign` and the keys that `penstock up` generates.
 
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rand::SystemRandom;
@@ -27,7 +27,7 @@ enum Kind {
     Secret(Vec<u8>),
 }
 
-/// Says what kind of key it is and nothing of the key.
+/// Prints the kind of key and nothing of the key itself.
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SigningKey").field("algorithm", &self.algorithm()).finish_non_exhaustive()
@@ -35,11 +35,11 @@ impl std::fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// Reads one private key: `PRIVATE KEY` (PKCS#8: RSA, P-256, P-384, P-521, Ed25519), `RSA PRIVATE KEY`
+    /// Parses one private key: `PRIVATE KEY` (PKCS#8: RSA, P-256, P-384, P-521, Ed25519), `RSA PRIVATE KEY`
     /// (PKCS#1) or `EC PRIVATE KEY` (SEC 1).
     ///
     /// # Errors
-    /// When there isn't exactly one such block, it is encrypted, or RSA of fewer than 2048 bits.
+    /// If there isn't exactly one such block, it is encrypted, or RSA with fewer than 2048 bits.
     pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
         let block = pem::single(text)?;
         let kind = match block.label {
@@ -58,7 +58,7 @@ impl SigningKey {
             _ => return Err(KeyError::Pem("not a private key")),
         };
         kind.map(Self).ok_or(KeyError::Unusable(
-            "no RSA (2048 to 8192 bits), P-256, P-384, P-521 or Ed25519 key",
+            "not an RSA (2048 to 8192 bits), P-256, P-384, P-521 or Ed25519 key",
         ))
     }
 
@@ -73,10 +73,10 @@ impl SigningKey {
         Ok(Self(Kind::Secret(secret.to_vec())))
     }
 
-    /// A new RSA key of 2048 bits as PEM (PKCS#8). It takes from a tenth of a second to some seconds.
+    /// Generates an RSA key of 2048 bits as PEM (PKCS#8), in a tenth of a second to some seconds.
     ///
     /// # Errors
-    /// [`KeyError::Unusable`] when the system gives no randomness.
+    /// [`KeyError::Unusable`] if the system provides no randomness.
     pub fn generate_rsa() -> Result<String, KeyError> {
         let failed = |_| KeyError::Unusable("no RSA key could be generated");
         let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(failed)?;
@@ -84,7 +84,7 @@ impl SigningKey {
         Ok(pem::write("PRIVATE KEY", der.as_ref()))
     }
 
-    /// The algorithm to use unless another is asked for.
+    /// The default algorithm of the key.
     pub fn algorithm(&self) -> Algorithm {
         match &self.0 {
             Kind::Rsa(_) => Algorithm::Rs256,
@@ -94,22 +94,22 @@ impl SigningKey {
         }
     }
 
-    /// Every algorithm that the key can sign.
+    /// The algorithms that the key supports.
     pub fn algorithms(&self) -> Vec<Algorithm> {
-        Algorithm::ALL.into_iter().filter(|algorithm| self.suits(*algorithm)).collect()
+        Algorithm::ALL.into_iter().filter(|algorithm| self.supports(*algorithm)).collect()
     }
 
-    /// Signs `claims_json` as it stands, as a JWS in compact form.
+    /// Signs `claims_json`, unchanged, as a JWS in compact form.
     ///
     /// # Errors
-    /// [`SignError::WrongAlgorithm`] when the key can't sign `header.alg`; [`SignError::Claims`] for
-    /// claims that our own verification would refuse.
+    /// [`SignError::WrongAlgorithm`] if the key doesn't support `header.alg`; [`SignError::Claims`] for claims
+    /// that verification would reject.
     pub fn sign(&self, header: &Header, claims_json: &str) -> Result<String, SignError> {
         json::parse_object(claims_json.as_bytes())?;
         Claims::parse(claims_json.as_bytes()).map_err(SignError::Claims)?;
-        if !self.suits(header.alg) {
-            let suited = self.algorithms();
-            return Err(SignError::WrongAlgorithm { algorithm: header.alg, suited });
+        if !self.supports(header.alg) {
+            let supported = self.algorithms();
+            return Err(SignError::WrongAlgorithm { algorithm: header.alg, supported });
         }
         let mut token = base64url::encode(header.to_json().as_bytes());
         token.push('.');
@@ -121,7 +121,7 @@ impl SigningKey {
         Ok(token)
     }
 
-    /// The public half as a JWK for verification, to be put into a set; `kid` is the thumbprint unless given.
+    /// The public key as a JWK, for a key set; the default `kid` is the thumbprint.
     ///
     /// # Errors
     /// [`SignError::Secret`] for a shared secret.
@@ -142,7 +142,7 @@ impl SigningKey {
     /// The key's SHA-256 thumbprint in base64url. Source: RFC 7638 section 3, RFC 8037 appendix A.3.
     ///
     /// # Errors
-    /// [`SignError::Secret`] for a shared secret, whose thumbprint would help to guess it.
+    /// [`SignError::Secret`] for a shared secret, as its thumbprint would help to guess it.
     pub fn thumbprint(&self) -> Result<String, SignError> {
         let members = self.public_members()?;
         let members: Vec<_> =
@@ -151,7 +151,7 @@ impl SigningKey {
         Ok(base64url::encode(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref()))
     }
 
-    /// The members that define the public key, sorted by name as RFC 7638 asks.
+    /// The members that define the public key, sorted by name as RFC 7638 requires.
     fn public_members(&self) -> Result<Vec<(&'static str, String)>, SignError> {
         match &self.0 {
             Kind::Rsa(pair) => {
@@ -185,7 +185,7 @@ impl SigningKey {
         }
     }
 
-    fn suits(&self, algorithm: Algorithm) -> bool {
+    fn supports(&self, algorithm: Algorithm) -> bool {
         match &self.0 {
             Kind::Rsa(_) => rsa_encoding(algorithm).is_some(),
             Kind::Ec(curve, _) => curve.algorithm() == algorithm,
@@ -231,7 +231,7 @@ impl Header {
     }
 }
 
-/// An EC key in PKCS#8 or SEC 1, of whichever curve it is.
+/// An EC key in PKCS#8 or SEC 1, of any supported curve.
 fn ec(der: &[u8]) -> Option<Kind> {
     Curve::ALL.into_iter().find_map(|curve| {
         let pair = EcdsaKeyPair::from_private_key_der(ec_signing(curve), der).ok()?;

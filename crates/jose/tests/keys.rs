@@ -1,4 +1,4 @@
-//! Which keys are taken, skipped or refused; and signing and verifying with each kind.
+//! Keys that are accepted, skipped or rejected; signing and verifying with each kind.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -20,7 +20,7 @@ macro_rules! key_file {
     };
 }
 
-/// Private and public files of the same key, and the algorithms that it serves.
+/// Private and public files of one key, and the algorithms that it supports.
 fn pairs() -> Vec<(&'static [u8], &'static [u8], Vec<Algorithm>)> {
     vec![
         (key_file!("rsa.pkcs8"), key_file!("rsa.spki"), RSA.to_vec()),
@@ -37,7 +37,7 @@ fn pairs() -> Vec<(&'static [u8], &'static [u8], Vec<Algorithm>)> {
 }
 
 #[test]
-fn every_form_of_key_file_signs_and_verifies_with_every_algorithm_it_serves() {
+fn every_key_file_signs_and_verifies_with_every_algorithm_it_supports() {
     for (private, public, algorithms) in pairs() {
         let signer = SigningKey::from_pem(private).unwrap();
         let keys = KeySet::from_pem(public).unwrap();
@@ -50,7 +50,7 @@ fn every_form_of_key_file_signs_and_verifies_with_every_algorithm_it_serves() {
 }
 
 #[test]
-fn a_published_jwk_verifies_what_its_key_signs_with_its_own_algorithm_and_no_other() {
+fn a_published_jwk_verifies_signatures_of_its_own_algorithm_alone() {
     for (private, _, algorithms) in pairs() {
         let signer = SigningKey::from_pem(private).unwrap();
         let kid = signer.thumbprint().unwrap();
@@ -65,7 +65,7 @@ fn a_published_jwk_verifies_what_its_key_signs_with_its_own_algorithm_and_no_oth
 }
 
 #[test]
-fn a_generated_key_can_be_read_back_and_used() {
+fn a_generated_key_can_be_parsed_and_used() {
     let pem = SigningKey::generate_rsa().unwrap();
     let signer = SigningKey::from_pem(pem.as_bytes()).unwrap();
     let set = format!("{{\"keys\":[{}]}}", signer.public_jwk(Some("a \"kid\"\n")).unwrap());
@@ -75,7 +75,7 @@ fn a_generated_key_can_be_read_back_and_used() {
 }
 
 #[test]
-fn a_secret_serves_the_hashes_it_is_long_enough_for() {
+fn a_secret_supports_the_hashes_it_is_long_enough_for() {
     let hs = [Algorithm::Hs256, Algorithm::Hs384, Algorithm::Hs512];
     for (bytes, served) in [(32, 1), (47, 1), (48, 2), (63, 2), (64, 3), (200, 3)] {
         let secret = vec![5; bytes];
@@ -96,59 +96,65 @@ fn a_secret_serves_the_hashes_it_is_long_enough_for() {
 }
 
 #[test]
-fn a_key_does_not_sign_what_it_does_not_suit_nor_claims_that_we_would_refuse() {
+fn unsupported_algorithms_and_invalid_claims_are_not_signed() {
     let signer = SigningKey::from_pem(key_file!("p256.pkcs8")).unwrap();
     let header = |alg| Header { alg, kid: None, typ: None };
     for alg in Algorithm::ALL.into_iter().filter(|alg| *alg != Algorithm::Es256) {
-        let refusal = signer.sign(&header(alg), "{}").unwrap_err();
+        let error = signer.sign(&header(alg), "{}").unwrap_err();
         assert_eq!(
-            refusal,
-            SignError::WrongAlgorithm { algorithm: alg, suited: vec![Algorithm::Es256] }
+            error,
+            SignError::WrongAlgorithm { algorithm: alg, supported: vec![Algorithm::Es256] }
         );
     }
     for claims in ["", "[]", "{", r#"{"a":1,"a":1}"#] {
-        let refusal = signer.sign(&header(Algorithm::Es256), claims).unwrap_err();
-        assert!(matches!(refusal, SignError::Json(_)), "{claims}");
+        let error = signer.sign(&header(Algorithm::Es256), claims).unwrap_err();
+        assert!(matches!(error, SignError::Json(_)), "{claims}");
     }
-    let refusal = signer.sign(&header(Algorithm::Es256), r#"{"exp":"soon"}"#).unwrap_err();
-    assert!(matches!(refusal, SignError::Claims(_)));
+    let error = signer.sign(&header(Algorithm::Es256), r#"{"exp":"soon"}"#).unwrap_err();
+    assert!(matches!(error, SignError::Claims(_)));
 }
 
 #[test]
-fn pem_files_that_hold_no_usable_public_key_are_refused_with_the_reason() {
-    pem_refused(key_file!("rsa1024.spki"), "an RSA modulus needs 2048 to 8192 bits");
-    pem_refused(key_file!("secp256k1.spki"), "the curve is none of P-256, P-384, P-521");
-    pem_refused(key_file!("ed448.spki"), "neither an RSA, an EC nor an Ed25519 key");
+fn pem_files_without_a_usable_public_key_are_rejected_with_the_reason() {
+    pem_rejected(key_file!("rsa1024.spki"), "an RSA modulus needs 2048 to 8192 bits");
+    pem_rejected(key_file!("secp256k1.spki"), "the curve is not one of P-256, P-384, P-521");
+    pem_rejected(key_file!("ed448.spki"), "not an RSA, EC or Ed25519 key");
     for private in ["rsa.pkcs8", "rsa.pkcs1", "p256.sec1", "p256.encrypted"] {
         let path = format!("{}/tests/data/keys/{private}.pem", env!("CARGO_MANIFEST_DIR"));
-        pem_refused(&std::fs::read(path).unwrap(), "a private key; give its public part");
+        pem_rejected(
+            &std::fs::read(path).unwrap(),
+            "this is a private key; configure its public key",
+        );
     }
-    pem_refused(b"", "the file holds no PEM block");
-    pem_refused(b"\xff", "not a PEM file");
+    pem_rejected(b"", "the file contains no PEM block");
+    pem_rejected(b"\xff", "not a PEM file");
     let key = key_file!("p256.spki");
-    pem_refused(
+    pem_rejected(
         &[key.as_slice(), key].concat(),
-        "the file holds more than one PEM block; leave one",
+        "the file contains more than one PEM block; keep one",
     );
-    pem_refused(b"-----BEGIN PUBLIC KEY-----\nAAAA\n", "a PEM block has no END line");
+    pem_rejected(b"-----BEGIN PUBLIC KEY-----\nAAAA\n", "a PEM block has no END line");
     let text = std::str::from_utf8(key).unwrap();
-    pem_refused(
+    pem_rejected(
         text.replace("END PUBLIC", "END RSA PUBLIC").as_bytes(),
-        "a PEM block is not base64, or badly ended",
+        "a PEM block is not base64, or has a wrong END line",
     );
-    pem_refused(text.replacen('M', "!", 1).as_bytes(), "a PEM block is not base64, or badly ended");
-    pem_refused(
+    pem_rejected(
+        text.replacen('M', "!", 1).as_bytes(),
+        "a PEM block is not base64, or has a wrong END line",
+    );
+    pem_rejected(
         text.replace("PUBLIC KEY", "CERTIFICATE").as_bytes(),
-        "the block does not hold what its label says",
+        "the content of the block does not match its label",
     );
-    pem_refused(
+    pem_rejected(
         text.replace("PUBLIC KEY", "X509 CRL").as_bytes(),
-        "neither `PUBLIC KEY`, `RSA PUBLIC KEY` nor `CERTIFICATE`",
+        "expected `PUBLIC KEY`, `RSA PUBLIC KEY` or `CERTIFICATE`",
     );
 }
 
 #[test]
-fn explanations_around_the_block_and_windows_line_ends_do_no_harm() {
+fn text_around_the_block_and_windows_line_ends_are_accepted() {
     let text = std::str::from_utf8(key_file!("p256.spki")).unwrap();
     let text = format!("subject=/CN=somebody\n\n{text}\nlast words\n").replace('\n', "\r\n");
     assert_eq!(KeySet::from_pem(text.as_bytes()).unwrap().len(), 1);
@@ -160,7 +166,7 @@ fn explanations_around_the_block_and_windows_line_ends_do_no_harm() {
 }
 
 #[test]
-fn private_key_files_that_cannot_sign_are_refused_with_the_reason() {
+fn private_key_files_that_cannot_sign_are_rejected_with_the_reason() {
     for (file, reason) in [
         (key_file!("p256.encrypted").as_slice(), "the private key is encrypted; decrypt it first"),
         (key_file!("p256.spki"), "not a private key"),
@@ -173,7 +179,7 @@ fn private_key_files_that_cannot_sign_are_refused_with_the_reason() {
 }
 
 #[test]
-fn a_document_that_is_no_key_set_is_refused_as_a_whole() {
+fn a_document_that_is_not_a_key_set_is_rejected() {
     for document in ["", "[]", "{", r#"{"keys":[],"keys":[]}"#, r#"{"keys":[]} "x""#] {
         assert!(matches!(set(document).unwrap_err(), KeyError::Json(_)), "{document}");
     }
@@ -190,13 +196,13 @@ fn a_document_that_is_no_key_set_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_set_with_a_private_key_or_two_of_a_name_is_refused() {
+fn a_set_with_a_private_key_or_a_duplicate_name_is_rejected() {
     let private = EC.replace("\"kty\"", "\"d\":\"AAAA\",\"kty\"");
     let both = format!(r#"{{"keys":[{EC},{private}]}}"#);
     assert_eq!(set(&both).unwrap_err(), KeyError::PrivateKey { index: 1 });
     let twice = format!(r#"{{"keys":[{EC},{{"kty":"oct","k":""}},{EC}]}}"#);
     assert_eq!(set(&twice).unwrap_err(), KeyError::DuplicateKid { first: 0, second: 2 });
-    // One name for a key that signs and one that encrypts, or for two types, leaves no doubt.
+    // One name for keys of different use, or of different types, is unambiguous.
     let encrypts = EC.replace("\"kty\"", "\"use\":\"enc\",\"kty\"");
     let other = OKP.replace("\"okp\"", "\"ec\"");
     let fine = set(&format!(r#"{{"keys":[{EC},{encrypts},{other}]}}"#)).unwrap();
@@ -204,29 +210,32 @@ fn a_set_with_a_private_key_or_two_of_a_name_is_refused() {
 }
 
 #[test]
-fn keys_that_cannot_serve_are_skipped_with_the_reason_and_the_rest_serve() {
+fn unusable_keys_are_skipped_with_the_reason_and_the_others_are_used() {
     let with = |member: &str| EC.replace("\"kty\"", &format!("{member},\"kty\""));
     skipped(&with(r#""use":"enc""#), "`use` is not `sig`");
     skipped(&with(r#""use":1"#), "`use` is not a string");
     skipped(&with(r#""key_ops":["sign"]"#), "`key_ops` lacks `verify`");
     skipped(&with(r#""key_ops":[]"#), "`key_ops` lacks `verify`");
     skipped(&with(r#""key_ops":"verify""#), "`key_ops` is not an array");
-    skipped(&with(r#""alg":"ES384""#), "`alg` does not suit the key");
-    skipped(&with(r#""alg":"RS256""#), "`alg` does not suit the key");
-    skipped(&with(r#""alg":"ECDH-ES""#), "`alg` is none that we verify");
-    skipped(&with(r#""alg":"none""#), "`alg` is none that we verify");
+    skipped(&with(r#""alg":"ES384""#), "`alg` does not fit the key");
+    skipped(&with(r#""alg":"RS256""#), "`alg` does not fit the key");
+    skipped(&with(r#""alg":"ECDH-ES""#), "`alg` is not supported");
+    skipped(&with(r#""alg":"none""#), "`alg` is not supported");
     skipped(&with(r#""alg":1"#), "`alg` is not a string");
     skipped(&EC.replace("\"ec\"", "1"), "`kid` is not a string");
-    skipped(&EC.replace("\"EC\"", "\"ec\""), "`kty` is none that we know");
+    skipped(&EC.replace("\"EC\"", "\"ec\""), "`kty` is not supported");
     skipped(&EC.replace("\"EC\"", "\"RSA\""), "a member of the key is missing or not base64url");
-    skipped(&EC.replace("P-256", "P-257"), "`crv` is none of P-256, P-384, P-521");
-    skipped(&EC.replace("P-256", "P-384"), "`x` or `y` has not the length that its curve asks for");
+    skipped(&EC.replace("P-256", "P-257"), "`crv` is not one of P-256, P-384, P-521");
+    skipped(
+        &EC.replace("P-256", "P-384"),
+        "`x` or `y` does not have the length that its curve requires",
+    );
     skipped(&EC.replace("5a0\"", "5a4\""), "the EC point is not on its curve");
     skipped(&EC.replace("5a0\"", "5a1\""), "a member of the key is missing or not base64url");
     skipped(&OKP.replace("Ed25519", "Ed448"), "`crv` is not Ed25519");
     skipped(&OKP.replace("HURo", ""), "an Ed25519 key has 32 bytes");
-    skipped(r#"{"kty":"oct","k":"AAAA"}"#, "a shared secret has no place in a public set");
-    skipped("{}", "`kty` is none that we know");
+    skipped(r#"{"kty":"oct","k":"AAAA"}"#, "a shared secret in a public set");
+    skipped("{}", "`kty` is not supported");
 }
 
 #[test]
@@ -234,7 +243,7 @@ fn rsa_moduli_and_exponents_out_of_range_are_skipped() {
     let odd = |bytes: usize| base64(&vec![0xff; bytes]);
     let key = |n: &str, e: &str| format!(r#"{{"kty":"RSA","n":"{n}","e":"{e}"}}"#);
     let size = "an RSA modulus needs 2048 to 8192 bits";
-    let exponent = "an RSA exponent has to be odd, from 3 to 2^32";
+    let exponent = "an RSA exponent must be odd, from 3 to 2^32";
     skipped(&key(&odd(255), "AQAB"), size);
     skipped(&key(&odd(1025), "AQAB"), size);
     skipped(&key("", "AQAB"), size);
@@ -254,7 +263,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn whatever_the_claims_they_come_back_as_they_were_signed(
+    fn claims_are_the_same_after_signing_and_verification(
         sub in any::<String>(), aud in prop::collection::vec(any::<String>(), 0..4),
         exp in any::<u64>(), kid in prop::option::of(any::<String>()), pick in 0..10_usize,
     ) {
@@ -265,7 +274,7 @@ proptest! {
         for alg in algorithms {
             let header = Header { alg, kid: kid.clone(), typ: Some("at+jwt".into()) };
             let token = signer.sign(&header, &claims).unwrap();
-            let token = Compact::parse(token.as_bytes(), Padding::Refused).unwrap();
+            let token = Compact::parse(token.as_bytes(), Padding::Rejected).unwrap();
             prop_assert!(token.header() == &header);
             prop_assert_eq!(token.payload(), claims.as_bytes());
             let read = token.verify(&keys).unwrap();
@@ -276,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_anywhere_is_noticed_whatever_the_algorithm(pick in 0..10_usize, place in any::<prop::sample::Index>(), bit in 0..8_u32) {
+    fn a_flipped_bit_anywhere_is_detected_for_every_algorithm(pick in 0..10_usize, place in any::<prop::sample::Index>(), bit in 0..8_u32) {
         let (private, public, algorithms) = pairs().swap_remove(pick);
         let signer = SigningKey::from_pem(private).unwrap();
         let keys = KeySet::from_pem(public).unwrap();
@@ -292,20 +301,20 @@ proptest! {
     }
 }
 
-/// Whether what `signer` signs verifies with `keys`.
+/// Whether a signature of `signer` verifies with `keys`.
 fn round_trip(signer: &SigningKey, keys: &KeySet, alg: Algorithm, kid: Option<&str>) -> bool {
     let header = Header { alg, kid: kid.map(str::to_owned), typ: None };
     let token = signer.sign(&header, r#"{"sub":"somebody"}"#).unwrap();
-    let token = Compact::parse(token.as_bytes(), Padding::Refused).unwrap();
+    let token = Compact::parse(token.as_bytes(), Padding::Rejected).unwrap();
     token.verify(keys).is_ok_and(|claims| claims.sub.as_deref() == Some("somebody"))
 }
 
 #[track_caller]
-fn pem_refused(file: &[u8], reason: &'static str) {
-    let refusal = KeySet::from_pem(file).unwrap_err();
+fn pem_rejected(file: &[u8], reason: &'static str) {
+    let error = KeySet::from_pem(file).unwrap_err();
     assert!(
-        [KeyError::Pem(reason), KeyError::Unusable(reason)].contains(&refusal),
-        "{refusal:?} instead of {reason}"
+        [KeyError::Pem(reason), KeyError::Unusable(reason)].contains(&error),
+        "{error:?} instead of {reason}"
     );
 }
 

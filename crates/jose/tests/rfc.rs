@@ -1,4 +1,4 @@
-//! The examples that the standards print.
+//! The examples of the standards.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,7 +12,7 @@ fn rfc_7515_a_1_hs256() {
     let token = format!(
         "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.{JOE}.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
     );
-    let token = Compact::parse(token.as_bytes(), Padding::Refused).unwrap();
+    let token = Compact::parse(token.as_bytes(), Padding::Rejected).unwrap();
     let claims = token.verify(&set(key)).unwrap();
     assert_eq!(claims.iss.as_deref(), Some("joe"));
     assert_eq!(claims.exp, Some(1_300_819_380));
@@ -48,9 +48,9 @@ fn rfc_7515_a_4_es512() {
 }
 
 #[test]
-fn rfc_7515_a_5_unsecured_is_refused() {
+fn rfc_7515_a_5_unsecured_is_rejected() {
     let token = format!("eyJhbGciOiJub25lIn0.{JOE}.");
-    let refusal = Compact::parse(token.as_bytes(), Padding::Refused).unwrap_err();
+    let refusal = Compact::parse(token.as_bytes(), Padding::Rejected).unwrap_err();
     assert_eq!(refusal, TokenError::Unsupported("`alg` is `none` or unknown"));
 }
 
@@ -79,7 +79,7 @@ fn set(key: &str) -> KeySet {
 #[track_caller]
 fn check(key: &str, token: &str) {
     let verify = |token: &str| {
-        Compact::parse(token.as_bytes(), Padding::Refused).unwrap().verify_signature(&set(key))
+        Compact::parse(token.as_bytes(), Padding::Rejected).unwrap().verify_signature(&set(key))
     };
     assert_eq!(verify(token), Ok(()));
     let (signed, signature) = token.rsplit_once('.').unwrap();

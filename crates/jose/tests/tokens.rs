@@ -1,4 +1,4 @@
-//! What a token may look like, told by refusals. HS256 throughout: its MAC can be made for any bytes.
+//! Accepted and rejected tokens. All use HS256, whose MAC can be computed for any bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -16,7 +16,7 @@ const BAD_TYPE: TokenError = Unsupported("`typ` is neither `JWT` nor `at+jwt`");
 const BAD_ALGORITHM: TokenError = Unsupported("`alg` is `none` or unknown");
 
 #[test]
-fn an_ordinary_token_verifies_and_tells_its_claims() {
+fn an_ordinary_token_verifies_and_returns_its_claims() {
     let token = token(HEADER, r#"{"iss":"i","sub":"s","aud":["a","b"],"scope":"x y","exp":9}"#);
     let claims = verify(&token).unwrap();
     assert_eq!((claims.iss.as_deref(), claims.sub.as_deref()), (Some("i"), Some("s")));
@@ -28,7 +28,7 @@ fn an_ordinary_token_verifies_and_tells_its_claims() {
 }
 
 #[test]
-fn what_a_header_may_say() {
+fn accepted_headers() {
     for header in [
         r#"{"alg":"HS256","typ":"JWT"}"#,
         r#"{"alg":"HS256","typ":"jwt"}"#,
@@ -38,7 +38,7 @@ fn what_a_header_may_say() {
         r#"{"alg":"HS256","typ":"Application/JWT"}"#,
         r#"{"alg":"HS256","kid":"whatever, the one key has none"}"#,
         r#"{"alg":"HS256","x5t":"abc","cty":"JWT","extra":{"deep":[1,2,{}]}}"#,
-        // The token's own ideas of keys are not looked at, so they need not even make sense.
+        // Keys in the token are ignored, so they need not be valid.
         r#"{"alg":"HS256","jwk":{"kty":"oct","k":"AAAA"},"jku":"https://evil.test/","x5u":1,"x5c":[]}"#,
         " {\t\"alg\" :\r\n\"HS256\" } ",
         r#"{"\u0061lg":"HS\u0032\u00356"}"#,
@@ -48,33 +48,33 @@ fn what_a_header_may_say() {
 }
 
 #[test]
-fn what_a_header_may_not_say() {
-    refused(r#"{}"#, Malformed("the header has no `alg`"));
-    refused(r#"{"alg":null}"#, Malformed("`alg` is not a string"));
-    refused(r#"{"alg":["HS256"]}"#, Malformed("`alg` is not a string"));
+fn rejected_headers() {
+    rejected(r#"{}"#, Malformed("the header has no `alg`"));
+    rejected(r#"{"alg":null}"#, Malformed("`alg` is not a string"));
+    rejected(r#"{"alg":["HS256"]}"#, Malformed("`alg` is not a string"));
     for name in
         ["none", "None", "NONE", "nOnE", "", "hs256", "HS256 ", "HS1", "RSA1_5", "dir", "ES256K"]
     {
-        refused(&format!(r#"{{"alg":"{name}"}}"#), BAD_ALGORITHM);
+        rejected(&format!(r#"{{"alg":"{name}"}}"#), BAD_ALGORITHM);
     }
-    refused(r#"{"alg":"HS256","crit":[]}"#, Unsupported("the header has `crit`"));
-    refused(r#"{"alg":"HS256","crit":["exp"],"exp":1}"#, Unsupported("the header has `crit`"));
-    refused(r#"{"alg":"HS256","crit":null}"#, Unsupported("the header has `crit`"));
-    refused(r#"{"alg":"HS256","b64":true}"#, Unsupported("the header has `b64`"));
-    refused(r#"{"alg":"HS256","b64":false}"#, Unsupported("the header has `b64`"));
-    refused(r#"{"alg":"HS256","zip":"DEF"}"#, Unsupported("the header has `zip`"));
-    refused(r#"{"alg":"HS256","enc":"A128GCM"}"#, Unsupported("the header has `enc`"));
-    refused(r#"{"alg":"HS256","kid":7}"#, Malformed("`kid` is not a string"));
-    refused(r#"{"alg":"HS256","typ":7}"#, Malformed("`typ` is not a string"));
+    rejected(r#"{"alg":"HS256","crit":[]}"#, Unsupported("the header has `crit`"));
+    rejected(r#"{"alg":"HS256","crit":["exp"],"exp":1}"#, Unsupported("the header has `crit`"));
+    rejected(r#"{"alg":"HS256","crit":null}"#, Unsupported("the header has `crit`"));
+    rejected(r#"{"alg":"HS256","b64":true}"#, Unsupported("the header has `b64`"));
+    rejected(r#"{"alg":"HS256","b64":false}"#, Unsupported("the header has `b64`"));
+    rejected(r#"{"alg":"HS256","zip":"DEF"}"#, Unsupported("the header has `zip`"));
+    rejected(r#"{"alg":"HS256","enc":"A128GCM"}"#, Unsupported("the header has `enc`"));
+    rejected(r#"{"alg":"HS256","kid":7}"#, Malformed("`kid` is not a string"));
+    rejected(r#"{"alg":"HS256","typ":7}"#, Malformed("`typ` is not a string"));
     for typ in
         ["", "JOSE", "JWS", "id+jwt", "dpop+jwt", "logout+jwt", "application/", "text/jwt", "JWT "]
     {
-        refused(&format!(r#"{{"alg":"HS256","typ":"{typ}"}}"#), BAD_TYPE);
+        rejected(&format!(r#"{{"alg":"HS256","typ":"{typ}"}}"#), BAD_TYPE);
     }
 }
 
 #[test]
-fn a_header_that_is_not_strict_json_is_refused() {
+fn a_header_that_is_not_strict_json_is_rejected() {
     for header in [
         "",
         " ",
@@ -87,20 +87,20 @@ fn a_header_that_is_not_strict_json_is_refused() {
         r#"{"alg":"HS256",}"#,
         r#"{"alg":"HS256""#,
         r#"{'alg':'HS256'}"#,
-        // The member that counts would depend on the reader.
+        // Which member applies would depend on the parser.
         r#"{"alg":"HS256","alg":"HS256"}"#,
         r#"{"alg":"none","alg":"HS256"}"#,
         r#"{"alg":"HS256","\u0061lg":"none"}"#,
         r#"{"alg":"HS256","x":{"deep":1,"deep":1}}"#,
     ] {
-        refused(header, BAD_HEADER);
+        rejected(header, BAD_HEADER);
     }
     let deep = format!("{{\"alg\":\"HS256\",\"x\":{}{}}}", "[".repeat(64), "]".repeat(64));
-    refused(&deep, BAD_HEADER);
+    rejected(&deep, BAD_HEADER);
 }
 
 #[test]
-fn claims_that_are_not_strict_are_refused_although_the_signature_verifies() {
+fn claims_that_are_not_strict_json_are_rejected_although_the_signature_verifies() {
     for claims in [
         "",
         "[]",
@@ -111,7 +111,7 @@ fn claims_that_are_not_strict_are_refused_although_the_signature_verifies() {
         r#"{"x":"\ud800"}"#,
     ] {
         let token = token(HEADER, claims);
-        let token = Compact::parse(token.as_bytes(), Padding::Refused).unwrap();
+        let token = Compact::parse(token.as_bytes(), Padding::Rejected).unwrap();
         assert_eq!(token.verify_signature(&keys()), Ok(()), "{claims}");
         assert_eq!(token.verify(&keys()).unwrap_err(), BAD_CLAIMS, "{claims}");
     }
@@ -148,7 +148,7 @@ fn a_token_has_exactly_three_segments() {
 }
 
 #[test]
-fn padding_is_let_through_only_where_it_is_allowed_and_then_told() {
+fn padding_is_accepted_only_if_allowed_and_then_reported() {
     // Two bytes are padded with one character, and so are the MAC's 32.
     let signed = format!("{}.{}", URL_SAFE.encode(HEADER), URL_SAFE.encode("{}"));
     let token = format!("{signed}.{}", URL_SAFE.encode(mac(&signed)));
@@ -164,7 +164,7 @@ fn padding_is_let_through_only_where_it_is_allowed_and_then_told() {
 }
 
 #[test]
-fn a_kid_chooses_the_key_and_an_unknown_one_is_told_apart() {
+fn a_kid_selects_the_key_and_an_unknown_one_is_reported() {
     let other = URL_SAFE_NO_PAD.encode([7; 64]);
     let named = |kid: &str| {
         let own = URL_SAFE_NO_PAD.encode(SECRET);
@@ -173,41 +173,41 @@ fn a_kid_chooses_the_key_and_an_unknown_one_is_told_apart() {
         );
         let keys = KeySet::from_jwks_with_secrets(set.as_bytes()).unwrap();
         let token = token(&format!(r#"{{"alg":"HS256"{kid}}}"#), "{}");
-        Compact::parse(token.as_bytes(), Padding::Refused).unwrap().verify_signature(&keys)
+        Compact::parse(token.as_bytes(), Padding::Rejected).unwrap().verify_signature(&keys)
     };
     assert_eq!(named(""), Ok(()));
     assert_eq!(named(r#","kid":"own""#), Ok(()));
     assert_eq!(named(r#","kid":"Own""#), Err(UnknownKid));
-    assert_eq!(named(r#","kid":"other""#), Err(Unsupported("no key serves the header's `alg`")));
+    assert_eq!(named(r#","kid":"other""#), Err(Unsupported("no key supports the header's `alg`")));
 }
 
 #[test]
 fn a_public_key_is_never_a_secret() {
     let pem = include_bytes!("data/keys/rsa.spki.pem");
     let keys = KeySet::from_pem(pem).unwrap();
-    // The attack: the MAC's secret is the public key's file, which everyone has.
+    // The attack: the public key's file, which everyone has, as the secret of a MAC.
     let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(HEADER), URL_SAFE_NO_PAD.encode("{}"));
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, pem), signed.as_bytes());
     let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag));
-    let token = Compact::parse(token.as_bytes(), Padding::Refused).unwrap();
+    let token = Compact::parse(token.as_bytes(), Padding::Rejected).unwrap();
     let refusal = token.verify(&keys).unwrap_err();
-    assert_eq!(refusal, Unsupported("no key serves the header's `alg`"));
-    // Nor can the file be configured as one by mistake.
+    assert_eq!(refusal, Unsupported("no key supports the header's `alg`"));
+    // Nor can the file be configured as a secret by mistake.
     assert!(KeySet::from_secret(pem).is_err());
 }
 
 #[test]
-fn an_algorithm_that_the_issuer_does_not_list_is_refused_though_the_key_could() {
+fn an_algorithm_that_the_issuer_does_not_list_is_rejected_even_if_the_key_supports_it() {
     let good = token(HEADER, "{}");
-    let token = Compact::parse(good.as_bytes(), Padding::Refused).unwrap();
+    let token = Compact::parse(good.as_bytes(), Padding::Rejected).unwrap();
     assert_eq!(token.verify_signature(&keys().restrict(&[Algorithm::Hs256])), Ok(()));
     let refusal = token.verify_signature(&keys().restrict(&[Algorithm::Hs512])).unwrap_err();
-    assert_eq!(refusal, Unsupported("no key serves the header's `alg`"));
+    assert_eq!(refusal, Unsupported("no key supports the header's `alg`"));
     assert!(token.verify_signature(&KeySet::default()).is_err());
 }
 
 #[test]
-fn no_changed_byte_of_a_token_goes_unnoticed() {
+fn every_changed_byte_of_a_token_is_detected() {
     let header = Header { alg: Algorithm::Hs256, kid: None, typ: Some("JWT".into()) };
     let signer = SigningKey::from_secret(SECRET).unwrap();
     let good = signer.sign(&header, r#"{"iss":"i","sub":"somebody","exp":4102444800}"#).unwrap();
@@ -229,7 +229,7 @@ fn no_changed_byte_of_a_token_goes_unnoticed() {
 #[test]
 fn no_part_of_a_token_is_printed() {
     let good = token(r#"{"alg":"HS256","kid":"kid-text"}"#, r#"{"sub":"sub-text"}"#);
-    let token = Compact::parse(good.as_bytes(), Padding::Refused).unwrap();
+    let token = Compact::parse(good.as_bytes(), Padding::Rejected).unwrap();
     let claims = token.verify(&keys()).unwrap();
     let printed = format!("{token:?} {:?} {claims:?} {:?}", token.header(), keys());
     let own = URL_SAFE_NO_PAD.encode(SECRET);
@@ -239,19 +239,19 @@ fn no_part_of_a_token_is_printed() {
 }
 
 #[track_caller]
-fn refused(header: &str, expect: TokenError) {
+fn rejected(header: &str, expect: TokenError) {
     assert_eq!(verify(&token(header, "{}")).unwrap_err(), expect, "{header}");
 }
 
 fn verify(token: &str) -> Result<penstock_jose::Claims, TokenError> {
-    Compact::parse(token.as_bytes(), Padding::Refused)?.verify(&keys())
+    Compact::parse(token.as_bytes(), Padding::Rejected)?.verify(&keys())
 }
 
 fn keys() -> KeySet {
     KeySet::from_secret(SECRET).unwrap()
 }
 
-/// A token over any header and payload, with the right MAC.
+/// A token with any header and payload, and a valid MAC.
 fn token(header: &str, payload: &str) -> String {
     raw_token(header.as_bytes(), payload.as_bytes())
 }

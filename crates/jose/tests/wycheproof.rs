@@ -1,4 +1,4 @@
-//! The Wycheproof vectors come out as they are marked, but for the departures listed here, each with its reason.
+//! The Wycheproof vectors give the marked results, with the exceptions listed here and their reasons.
 //! Data: `tests/data/wycheproof`, see the README there.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 const SIGNATURES: &str = include_str!("data/wycheproof/json_web_signature_test.json");
 const KEYS: &str = include_str!("data/wycheproof/json_web_key_test.json");
 
-/// Cases of the signature file that come out other than marked: tcId, whether we accept, why.
+/// Cases of the signature file with another result than marked: tcId, whether it is accepted, the reason.
 #[rustfmt::skip]
-const DEPARTURES: &[(u64, bool, &str)] = &[
+const EXCEPTIONS: &[(u64, bool, &str)] = &[
     (346, false, "the key's alg is PS256, the header's PS384: no match"),
     (347, false, "the key's alg is ES521, which is no algorithm; the header's ES512"),
     (350, false, "as 346"),
     (351, false, "as 347"),
     // Defects of the file. The first two are the same bytes as 357, which is marked valid
     // (C2SP/wycheproof issue 236). The others hold a `?`, which RFC 7515 section 2 and RFC 4648 section 3.3
-    // refuse; besides, their MAC is that of 357's text, not of theirs.
+    // forbid; besides, their MAC is that of the text of 357, not of their own.
     (367, true,  "byte for byte 357"),
     (370, true,  "byte for byte 357"),
     (372, false, "a `?` in the header segment"),
@@ -26,17 +26,17 @@ const DEPARTURES: &[(u64, bool, &str)] = &[
 ];
 
 #[test]
-fn every_signature_vector_comes_out_as_marked_or_as_a_listed_departure() {
-    check(SIGNATURES, 401, DEPARTURES, |key| json!({ "keys": [key] }));
+fn every_signature_vector_gives_the_marked_result_or_a_listed_exception() {
+    check(SIGNATURES, 401, EXCEPTIONS, |key| json!({ "keys": [key] }));
 }
 
 #[test]
-fn every_key_vector_comes_out_as_marked() {
+fn every_key_vector_gives_the_marked_result() {
     check(KEYS, 26, &[], Value::clone);
 }
 
 #[test]
-fn the_two_contradictory_vectors_are_indeed_the_same_bytes_as_a_valid_one() {
+fn the_two_contradictory_vectors_have_the_same_bytes_as_a_valid_one() {
     let file: Value = serde_json::from_str(SIGNATURES).unwrap();
     let jws = |id: u64| {
         let groups = file["testGroups"].as_array().unwrap().iter();
@@ -48,7 +48,7 @@ fn the_two_contradictory_vectors_are_indeed_the_same_bytes_as_a_valid_one() {
 }
 
 #[test]
-fn shared_secrets_in_a_set_verify_nothing_unless_they_are_asked_for() {
+fn shared_secrets_in_a_set_verify_nothing_unless_they_are_enabled() {
     for group in groups(SIGNATURES) {
         let key = material(&group);
         if key["kty"] != "oct" {
@@ -67,12 +67,12 @@ fn check(file: &str, count: usize, departures: &[(u64, bool, &str)], to_set: fn(
     let mut wrong = Vec::new();
     let mut seen = 0;
     for group in groups(file) {
-        // A set that is refused as a whole verifies nothing.
+        // A rejected set verifies nothing.
         let keys = KeySet::from_jwks_with_secrets(to_set(material(&group)).to_string().as_bytes());
         for case in group["tests"].as_array().unwrap() {
             seen += 1;
             let id = case["tcId"].as_u64().unwrap();
-            // No case is marked `acceptable`; if one ever is, it has to be decided here.
+            // No case is marked `acceptable`; a new one has to be decided here.
             let marked = match case["result"].as_str().unwrap() {
                 "valid" => true,
                 "invalid" => false,
@@ -93,7 +93,7 @@ fn check(file: &str, count: usize, departures: &[(u64, bool, &str)], to_set: fn(
 }
 
 fn accepts(keys: &KeySet, jws: &str) -> bool {
-    Compact::parse(jws.as_bytes(), Padding::Refused)
+    Compact::parse(jws.as_bytes(), Padding::Rejected)
         .is_ok_and(|token| token.verify_signature(keys).is_ok())
 }
 

@@ -123,7 +123,7 @@ pub enum XmlErrorKind {
     Unclosed(String),
     #[error("{expected} is expected here, not {found}")]
     Expected { expected: &'static str, found: String },
-    #[error("`</{found}>` doesn't match `<{open}>`; write `</{open}>`")]
+    #[error("`</{found}>` doesn't close `<{open}>`; write `</{open}>`")]
     WrongEndTag { open: String, found: String },
     #[error("`</{0}>` has no start tag; remove it")]
     StrayEndTag(String),
@@ -178,7 +178,7 @@ pub enum XmlErrorKind {
     #[error("the external entity `{entity}` was rejected: {reason}")]
     EntityRejected { entity: String, reason: String },
     #[error("in the external entity `{entity}`, line {line}, column {column}: {kind}")]
-    InEntity { entity: String, line: u32, column: u32, kind: Box<XmlErrorKind> },
+    InEntity { entity: String, line: u32, column: u32, kind: Box<Self> },
     #[error("the entity `{0}` is unparsed; it can't be referenced here")]
     UnparsedEntity(String),
     #[error("the entity `{0}` refers to itself")]

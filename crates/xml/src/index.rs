@@ -57,8 +57,8 @@ impl Indexes {
     pub(crate) fn heap_bytes(&self) -> usize {
         let ids = self.ids.get().map_or(0, |ids| {
             let slots = ids.capacity() * size_of::<(Box<str>, Vec<u32>)>();
-            let each = |(id, all): (&Box<str>, &Vec<u32>)| id.len() + all.capacity() * 4;
-            slots + ids.iter().map(each).sum::<usize>()
+            let names: usize = ids.keys().map(|id| id.len()).sum();
+            slots + names + ids.values().map(|all| size_of::<u32>() * all.capacity()).sum::<usize>()
         });
         let scope = self.scope.lock().unwrap_or_else(PoisonError::into_inner);
         ids + self.ranks.get().map_or(0, |ranks| size_of_val(&**ranks))

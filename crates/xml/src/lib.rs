@@ -66,3 +66,8 @@ pub use sink::{Builder, Sink, copy_subtree};
 pub use writer::{
     DoctypeIds, Encoding, PreparedMarkup, PreparedMarkupBuilder, WriteError, Writer, WriterOptions,
 };
+
+/// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,24 +1,24 @@
-//! Reading allocates for a document, not for its nodes.
+//! Parsing allocates per document, not per node.
 
 use penstock_xml::Document;
 
-/// So many for the names, the open elements and the arrays of any document.
+/// Allocations of any document: names, open elements, arrays.
 const ANY_DOCUMENT: u64 = 40;
-/// Arrays that grow with a document: attributes, tags, declarations, instructions, and the text that stands nowhere
-/// as it is with its places.
+/// Arrays that grow with a document: attributes, tags, declarations, instructions, and composed text with
+/// its places.
 const ARRAYS: u64 = 7;
-/// How often each of them doubles on the way from the small document to the large one.
+/// How often each of them doubles from the small to the large document.
 const DOUBLINGS: u64 = 10;
 
 #[test]
-fn more_nodes_take_no_more_allocations_than_the_growth_of_an_array() {
+fn more_nodes_cost_no_more_allocations_than_the_growth_of_arrays() {
     let order = "<order id='7'><symbol>IBM</symbol> a &amp; b <!-- c --><?d e?></order>\n";
     check(order, 10, 1_000);
     check("<a xmlns='urn:a'><b/></a>", 10, 10_000);
     check("text &lt; ", 10, 10_000);
 }
 
-/// Reads a document of `few` pieces and one of `many`.
+/// Parses a document of `few` pieces and one of `many`.
 #[track_caller]
 fn check(piece: &str, few: usize, many: usize) {
     let (few, many) = (allocations(piece, few), allocations(piece, many));

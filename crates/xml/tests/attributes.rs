@@ -1,4 +1,4 @@
-//! Elements of so many attributes that they are remembered by name while they are set.
+//! Elements with so many attributes that they are indexed while they are set.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

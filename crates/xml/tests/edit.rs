@@ -1,4 +1,4 @@
-//! Changing trees, and writing them.
+//! Editing trees, and writing them.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -19,7 +19,7 @@ fn written(document: &Document) -> String {
     String::from_utf8(document.write(plain()).unwrap()).unwrap()
 }
 
-/// The first element or attribute of that local name.
+/// The first element or attribute with that local name.
 fn find(document: &Document, name: &str) -> NodeId {
     let all = document
         .root()
@@ -48,7 +48,7 @@ fn check(before: &str, change: Change, after: Result<&str, EditError>) {
     consistent(&document);
 }
 
-/// All links agree with one another, and document order with the walk.
+/// All links are consistent, and document order agrees with traversal.
 #[track_caller]
 fn consistent(document: &Document) {
     let all: Vec<_> =
@@ -69,7 +69,7 @@ fn consistent(document: &Document) {
 }
 
 #[test]
-fn nodes_are_moved_made_and_removed() {
+fn nodes_are_moved_created_and_removed() {
     let doc = "<a><b>1</b><c x=\"1\" y=\"2\"><d/></c><e/></a>";
     check(doc, |d| d.detach(find(d, "b")), Ok("<a><c x=\"1\" y=\"2\"><d/></c><e/></a>"));
     check(doc, |d| d.detach(find(d, "c")), Ok("<a><b>1</b><e/></a>"));
@@ -172,7 +172,7 @@ fn nodes_are_moved_made_and_removed() {
 }
 
 #[test]
-fn edits_that_would_break_the_tree_are_refused() {
+fn edits_that_would_break_the_tree_are_rejected() {
     let doc = "<a><b x=\"1\" y=\"2\"><c/></b></a>";
     check(doc, |d| d.append(find(d, "c"), find(d, "b")), Err(EditError::Cycle));
     check(doc, |d| d.append(find(d, "b"), find(d, "b")), Err(EditError::Cycle));
@@ -221,7 +221,7 @@ fn edits_that_would_break_the_tree_are_refused() {
 }
 
 #[test]
-fn an_attribute_that_was_removed_is_a_strange_node() {
+fn a_removed_attribute_is_an_unknown_node() {
     let mut document = parse("<a x='1'/>");
     let x = find(&document, "x");
     document.detach(x).unwrap();
@@ -230,7 +230,7 @@ fn an_attribute_that_was_removed_is_a_strange_node() {
 }
 
 #[test]
-fn imports_bring_their_namespaces_along() {
+fn imported_nodes_keep_their_namespaces() {
     let source =
         parse("<s:a xmlns:s='u' xmlns='v' xmlns:q='w'><b t='q:x'>1<!--c--><?p d?></b></s:a>");
     let mut target = parse("<z/>");
@@ -256,7 +256,7 @@ fn pushes(options: WriterOptions, push: Push, expected: Result<&str, WriteError>
 }
 
 #[test]
-fn written_names_are_bound_to_their_namespaces() {
+fn the_writer_binds_names_to_their_namespaces() {
     pushes(
         plain(),
         |w| {
@@ -347,7 +347,7 @@ fn written_names_are_bound_to_their_namespaces() {
 }
 
 #[test]
-fn pushes_out_of_order_are_refused() {
+fn pieces_out_of_order_are_rejected() {
     pushes(plain(), |w| w.attribute(QNameRef::local("x"), "1"), Err(WriteError::NotInStartTag));
     pushes(
         plain(),
@@ -394,7 +394,7 @@ fn pushes_out_of_order_are_refused() {
 }
 
 #[test]
-fn options_of_the_writer_show() {
+fn the_writer_applies_its_options() {
     let push: Push = |w| {
         w.start_element(QNameRef::local("a"))?;
         w.start_element(QNameRef::local("b"))?;
@@ -465,7 +465,7 @@ fn a_tree_built_in_order_stays_in_order() {
 }
 
 #[test]
-fn a_tree_takes_at_most_three_times_its_document() {
+fn the_heap_of_a_tree_is_at_most_three_times_the_document() {
     let order = "<order><symbol>IBM</symbol><buyerID>john</buyerID><price>140.34</price><volume>2000</volume></order>\n";
     let head = "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\">\n<soapenv:Header>\n\
                 <routing xmlns=\"http://someuri\">xadmin;server1;community#1.0##</routing>\n</soapenv:Header>\n\
@@ -481,7 +481,7 @@ fn a_tree_takes_at_most_three_times_its_document() {
 }
 
 #[test]
-fn elements_are_found_by_the_ids_that_they_have_now() {
+fn elements_are_found_by_their_current_ids() {
     const TEXT: &str =
         "<!DOCTYPE a [<!ATTLIST b i ID #IMPLIED>]><a><b i='one'/><b i='two'/><b i='three'/></a>";
     let options = penstock_xml::Options {

@@ -38,12 +38,10 @@ fn check(document: &str, files: Files<'_>, expected: &str) {
 
 /// The place in each entity on the way, and the error's first word.
 fn describe(kind: &XmlErrorKind) -> String {
-    match kind {
-        XmlErrorKind::InEntity { entity, line, column, kind } => {
-            format!("{entity}:{line}:{column} {}", describe(kind))
-        }
-        other => format!("{other:?}").split([' ', '(']).next().unwrap_or("").to_owned(),
+    if let XmlErrorKind::InEntity { entity, line, column, kind } = kind {
+        return format!("{entity}:{line}:{column} {}", describe(kind));
     }
+    format!("{kind:?}").split([' ', '(']).next().unwrap_or("").to_owned()
 }
 
 const MAIN: &str = "<!DOCTYPE a [<!ENTITY % p SYSTEM 'p.ent'>\n %p;]><a>&e;</a>";

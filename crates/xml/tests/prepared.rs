@@ -1,4 +1,4 @@
-//! A stamp writes what its pieces would have written one by one, or nothing.
+//! Prepared markup writes what its pieces would write one by one, or nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -9,16 +9,16 @@ use penstock_xml::{
     WriterOptions,
 };
 
-/// A piece of a stamp; names are `prefix:local=namespace`, holes are filled in order.
+/// A piece of markup; names are `prefix:local=namespace`, placeholders are filled in order.
 enum Piece {
     Start(&'static str),
     Attribute(&'static str, Option<&'static str>),
     Text(&'static str),
-    Hole,
+    Placeholder,
     End,
 }
 
-use Piece::{Attribute, End, Hole, Start, Text};
+use Piece::{Attribute, End, Placeholder, Start, Text};
 
 fn name(text: &str) -> QNameRef<'_> {
     let (name, namespace) = text.split_once('=').unwrap_or((text, ""));
@@ -26,14 +26,14 @@ fn name(text: &str) -> QNameRef<'_> {
     QNameRef::new(prefix, namespace, local)
 }
 
-fn stamp(pieces: &[Piece], encoding: Encoding) -> Option<PreparedMarkup> {
+fn prepare(pieces: &[Piece], encoding: Encoding) -> Option<PreparedMarkup> {
     let mut builder = PreparedMarkupBuilder::new(encoding);
     for piece in pieces {
         match piece {
             Start(text) => builder.start_element(name(text)),
             Attribute(text, value) => builder.attribute(name(text), *value),
             Text(text) => builder.text(text),
-            Hole => builder.text_placeholder(),
+            Placeholder => builder.text_placeholder(),
             End => builder.end_element(),
         }
     }
@@ -48,7 +48,7 @@ fn one_by_one(writer: &mut Writer, pieces: &[Piece], fill: &[&str]) -> Result<()
             Attribute(text, Some(value)) => writer.attribute(name(text), value)?,
             Attribute(text, None) => writer.attribute(name(text), fill.next().unwrap())?,
             Text(text) => writer.text(text)?,
-            Hole => writer.text(fill.next().unwrap())?,
+            Placeholder => writer.text(fill.next().unwrap())?,
             End => writer.end_element()?,
         }
     }
@@ -57,28 +57,28 @@ fn one_by_one(writer: &mut Writer, pieces: &[Piece], fill: &[&str]) -> Result<()
 
 const AROUND: &str = "p:around=urn:p";
 
-/// Both ways in an element of the name `around`; the stamp has to be written where `written` says so.
+/// Writes the pieces both ways in an element named `around`; `written`: the prepared markup is accepted there.
 #[track_caller]
 fn check(around: &str, options: &WriterOptions, pieces: &[Piece], fill: &[&str], written: bool) {
-    let stamp = stamp(pieces, options.encoding).unwrap();
+    let prepared = prepare(pieces, options.encoding).unwrap();
     let writer = || {
         let mut writer = Writer::new(options.clone()).unwrap();
         writer.start_element(name(around)).unwrap();
         writer
     };
-    let (mut stamped, mut plain) = (writer(), writer());
-    let mut holes = fill.iter();
-    let done =
-        stamped.write_prepared::<WriteError>(&stamp, || Ok(Cow::Borrowed(holes.next().unwrap())));
+    let (mut output, mut plain) = (writer(), writer());
+    let mut values = fill.iter();
+    let done = output
+        .write_prepared::<WriteError>(&prepared, || Ok(Cow::Borrowed(values.next().unwrap())));
     assert_eq!(done, Ok(written));
     if written {
         one_by_one(&mut plain, pieces, fill).unwrap();
     }
-    stamped.text(".").unwrap();
+    output.text(".").unwrap();
     plain.text(".").unwrap();
-    let (stamped, plain) = (stamped.finish().unwrap(), plain.finish().unwrap());
+    let (output, plain) = (output.finish().unwrap(), plain.finish().unwrap());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert_eq!(text(&stamped), text(&plain));
+    assert_eq!(text(&output), text(&plain));
 }
 
 const ROW: &[Piece] = &[
@@ -86,25 +86,25 @@ const ROW: &[Piece] = &[
     Attribute("p:a=urn:p", Some("<\"\n")),
     Attribute("b", None),
     Start("v"),
-    Hole,
-    Hole,
+    Placeholder,
+    Placeholder,
     End,
     Start("w"),
     End,
     Start("x"),
     Text("é]]>"),
-    Hole,
+    Placeholder,
     End,
     Text("<"),
     End,
     Start("y"),
     Attribute("xml:lang=http://www.w3.org/XML/1998/namespace", None),
-    Hole,
+    Placeholder,
     End,
 ];
 
 #[test]
-fn a_stamp_writes_what_its_pieces_would_write_one_by_one() {
+fn prepared_markup_writes_what_its_pieces_write_one_by_one() {
     for fill in [
         ["", "", "", "", "", ""],
         ["1", "2", "3", "4", "5", "6"],
@@ -118,7 +118,7 @@ fn a_stamp_writes_what_its_pieces_would_write_one_by_one() {
 }
 
 #[test]
-fn a_stamp_that_would_be_spelt_otherwise_is_not_written() {
+fn prepared_markup_that_would_have_to_differ_is_not_written() {
     let fill = ["1", "2", "3", "4", "5", "6"];
     let plain = WriterOptions::default();
     check("around", &plain, ROW, &fill, false);
@@ -127,18 +127,18 @@ fn a_stamp_that_would_be_spelt_otherwise_is_not_written() {
     check(AROUND, &WriterOptions { indent: Some(1), ..plain.clone() }, ROW, &fill, false);
     let cdata_elements = vec![(String::new(), "v".to_owned())];
     check(AROUND, &WriterOptions { cdata_elements, ..plain }, ROW, &fill, false);
-    let stamp = stamp(&[Start("r"), End], Encoding::Utf8).unwrap();
+    let prepared = prepare(&[Start("r"), End], Encoding::Utf8).unwrap();
     let mut outside = Writer::new(WriterOptions::default()).unwrap();
     let nothing = || Ok::<_, WriteError>(Cow::Borrowed(""));
-    assert_eq!(outside.write_prepared(&stamp, nothing), Ok(false));
+    assert_eq!(outside.write_prepared(&prepared, nothing), Ok(false));
     let options = WriterOptions { encoding: Encoding::UsAscii, ..WriterOptions::default() };
     let mut other = Writer::new(options).unwrap();
     other.start_element(name("around")).unwrap();
-    assert_eq!(other.write_prepared(&stamp, nothing), Ok(false));
+    assert_eq!(other.write_prepared(&prepared, nothing), Ok(false));
 }
 
 #[test]
-fn what_can_not_be_spelt_beforehand_is_no_stamp() {
+fn invalid_or_context_dependent_markup_can_not_be_prepared() {
     let rows: &[(&[Piece], Encoding)] = &[
         (&[Start("a b"), End], Encoding::Utf8),
         (&[Start("a")], Encoding::Utf8),
@@ -146,20 +146,20 @@ fn what_can_not_be_spelt_beforehand_is_no_stamp() {
         (&[Start("a"), Text("\u{1}"), End], Encoding::Utf8),
         (&[Start("é"), End], Encoding::UsAscii),
         (&[Start("a"), Attribute("b", None), Attribute("b", None), End], Encoding::Utf8),
-        (&[Start("a"), Hole, Attribute("b", None), End], Encoding::Utf8),
+        (&[Start("a"), Placeholder, Attribute("b", None), End], Encoding::Utf8),
         (&[Start("a"), Attribute("xmlns", None), End], Encoding::Utf8),
         (&[Start("p:a=urn:p"), Start("p:a=urn:q"), End, End], Encoding::Utf8),
     ];
     for (at, (pieces, encoding)) in rows.iter().enumerate() {
-        assert!(stamp(pieces, *encoding).is_none(), "row {at}");
+        assert!(prepare(pieces, *encoding).is_none(), "row {at}");
     }
 }
 
 #[test]
-fn a_character_that_xml_does_not_allow_is_refused_in_a_hole() {
-    let stamp = stamp(&[Start("a"), Hole, End], Encoding::Utf8).unwrap();
+fn a_placeholder_rejects_characters_that_xml_does_not_allow() {
+    let prepared = prepare(&[Start("a"), Placeholder, End], Encoding::Utf8).unwrap();
     let mut writer = Writer::new(WriterOptions::default()).unwrap();
     writer.start_element(name("around")).unwrap();
     let bad = || Ok(Cow::Borrowed("\u{1}"));
-    assert_eq!(writer.write_prepared(&stamp, bad), Err(WriteError::BadText));
+    assert_eq!(writer.write_prepared(&prepared, bad), Err(WriteError::BadText));
 }

@@ -36,7 +36,7 @@ fn outline(document: &Document) -> String {
 }
 
 #[test]
-fn a_tree_holds_what_the_document_says() {
+fn a_tree_has_the_content_of_the_document() {
     let document = Document::parse(SAMPLE.as_bytes()).unwrap();
     let expected = "\
 / 1:1
@@ -55,7 +55,7 @@ fn a_tree_holds_what_the_document_says() {
 }
 
 #[test]
-fn all_ways_through_the_tree_agree() {
+fn all_kinds_of_navigation_agree() {
     let document = Document::parse(SAMPLE.as_bytes()).unwrap();
     for node in std::iter::once(document.root()).chain(document.root().descendants()) {
         let forward: Vec<_> = node.children().collect();
@@ -69,10 +69,10 @@ fn all_ways_through_the_tree_agree() {
 }
 
 #[test]
-fn what_is_sought_is_found_in_documents_as_read_and_in_edited_ones() {
+fn filters_work_in_parsed_and_in_edited_documents() {
     let text = "<a xmlns:p='urn:p' xmlns:q='urn:p'><b/>t<p:c><!--c--><b>u<b/></b><q:c/></p:c><?pi?><p:c/><d><p:c/>v</d></a>";
     let mut document = Document::parse(text.as_bytes()).unwrap();
-    finds_as_a_look_at_each(&document);
+    check_filters(&document);
     let element = document.element().unwrap().id();
     let moved = document.element().unwrap().first_child().unwrap().id();
     document.detach(moved).unwrap();
@@ -80,11 +80,11 @@ fn what_is_sought_is_found_in_documents_as_read_and_in_edited_ones() {
     let made = document.create_element(QNameRef::new("r", "urn:p", "c")).unwrap();
     document.insert_before(moved, made).unwrap();
     assert!(!document.is_in_order());
-    finds_as_a_look_at_each(&document);
+    check_filters(&document);
 }
 
 #[track_caller]
-fn finds_as_a_look_at_each(document: &Document) {
+fn check_filters(document: &Document) {
     let kinds =
         [Kind::Element, Kind::Text, Kind::Comment, Kind::ProcessingInstruction, Kind::Attribute];
     let names = [("", "a"), ("", "b"), ("urn:p", "c"), ("", "d")];

@@ -1,5 +1,4 @@
-//! What is accepted and what is refused, and where. One line a case: a document in which `\n` and so on
-//! are written as in Rust, and what is expected of it.
+//! Documents that are accepted, and the errors of those that are rejected.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -10,16 +9,16 @@ use penstock_xml::{Doctype, Document, Limits, Options, WriterOptions};
 fn check(cases: &[(&str, &str)], doctype: Doctype) {
     let options = Options { doctype, ..Options::default() };
     for (document, expected) in cases {
-        let answer = match Document::parse_with(document.as_bytes(), &options) {
+        let actual = match Document::parse_with(document.as_bytes(), &options) {
             Ok(_) => "ok".to_owned(),
             Err(error) => format!("{}:{} {}", error.line, error.column, error.kind),
         };
         let (place, part) = expected.split_once(' ').unwrap_or((expected, ""));
-        let fits = answer == *expected
-            || (answer.starts_with(&format!("{place} "))
+        let fits = actual == *expected
+            || (actual.starts_with(&format!("{place} "))
                 && !part.is_empty()
-                && answer.contains(part));
-        assert!(fits, "{document:?}\n  expected: {expected}\n  answered: {answer}");
+                && actual.contains(part));
+        assert!(fits, "{document:?}\n  expected: {expected}\n  actual: {actual}");
     }
 }
 
@@ -33,15 +32,15 @@ fn elements_are_checked() {
         ("x", "1:1 outside"), ("<a/>x", "1:5 outside"), ("x<a/>", "1:1 outside"), ("<a/>&amp;", "1:5 outside"),
         ("<a/><b/>", "1:5 exactly one root"), ("<a></a><b></b>", "1:8 exactly one root"), ("<a/></a>", "1:5 has no start tag"),
         ("</a>", "1:1 has no start tag"), ("<a/><![CDATA[x]]>", "1:5 expected"),
-        ("<a>", "1:4 still open"), ("<a><b></a>", "1:7 doesn't match"), ("<a></b>", "1:4 doesn't match"),
-        ("<a></ab>", "1:4 doesn't match"), ("<ab></a>", "1:5 doesn't match"), ("<a></a", "1:7 ends inside"),
+        ("<a>", "1:4 still open"), ("<a><b></a>", "1:7 doesn't close"), ("<a></b>", "1:4 doesn't close"),
+        ("<a></ab>", "1:4 doesn't close"), ("<ab></a>", "1:5 doesn't close"), ("<a></a", "1:7 ends inside"),
         ("<a></", "1:6 ends inside"), ("<a></ a>", "1:6 a name"), ("<a></a b>", "1:8 `>`"), ("<a></a/>", "1:7 `>`"),
         ("<", "1:2 ends inside"), ("<a", "1:3 ends inside"), ("<a ", "1:4 ends inside"), ("<a/", "1:4 ends inside"),
         ("< a/>", "1:2 a name"), ("<1/>", "1:2 valid XML name"), ("<-a/>", "1:2 valid XML name"), ("<.a/>", "1:2 valid XML name"),
         ("<\u{D7}/>", "1:2 valid XML name"), ("<a\u{D7}/>", "1:2 valid XML name"), ("<\u{B7}/>", "1:2 valid XML name"),
         ("<a\u{37E}/>", "1:2 valid XML name"), ("<\u{300}/>", "1:2 valid XML name"), ("<a\u{F0000}/>", "1:2 valid XML name"),
         ("<a/ >", "1:4 `>`"), ("<a/b>", "1:4 `>`"), ("<a<b/>", "1:3 a space"), ("<a><</a>", "1:5 a name"),
-        ("<a>\n<b>\n</a>", "3:1 doesn't match"), ("<é>\né</x>", "2:2 doesn't match"), ("<a>\r\n\r</b>", "3:1 doesn't match"),
+        ("<a>\n<b>\n</a>", "3:1 doesn't close"), ("<é>\né</x>", "2:2 doesn't close"), ("<a>\r\n\r</b>", "3:1 doesn't close"),
         ("<a$/>", "1:3 a space"), ("<a=/>", "1:3 a space"), ("<>", "1:2 a name"), ("<a>&lt</a>", "1:4 end it with"),
     ], Doctype::Reject);
 }
@@ -157,7 +156,7 @@ fn document_types_are_checked() {
     ], Doctype::Read);
 }
 
-/// What the document comes out as, written again without a declaration.
+/// Parses each document and compares its serialisation without a declaration.
 #[track_caller]
 fn reads_as(cases: &[(&[u8], &str)]) {
     let options = Options { doctype: Doctype::Read, ..Options::default() };
@@ -192,7 +191,7 @@ fn line_ends_and_values_are_normalised() {
 }
 
 #[test]
-fn entities_and_defaults_are_put_in() {
+fn entities_and_defaults_are_expanded() {
     reads_as(&[
         (b"<!DOCTYPE a [<!ENTITY e 'x<b>y</b>z'>]><a>1&e;2</a>", "<a>1x<b>y</b>z2</a>"),
         (b"<!DOCTYPE a [<!ENTITY e 'x\ny'>]><a b='&e;'/>", "<a b=\"x y\"/>"),
@@ -208,7 +207,7 @@ fn entities_and_defaults_are_put_in() {
 }
 
 #[test]
-fn encodings_are_found_out() {
+fn encodings_are_detected() {
     fn utf16(text: &str, unit: impl Fn(u16) -> [u8; 2]) -> Vec<u8> {
         text.encode_utf16().flat_map(unit).collect()
     }
@@ -222,7 +221,7 @@ fn encodings_are_found_out() {
         (b"<?xml version='1.0' encoding='windows-1252'?><a>\x80\xE9</a>", "<a>€é</a>"),
         (b"<?xml version='1.0' encoding='us-ascii'?><a>x</a>", "<a>x</a>"),
     ]);
-    let refused: &[(&[u8], &str)] = &[
+    let rejected: &[(&[u8], &str)] = &[
         (b"<a>\n\xE9</a>", "line 2, column 1: the bytes aren't valid UTF-8"),
         (b"<a\xE9", "line 1, column 3: the bytes aren't valid UTF-8"),
         (
@@ -240,14 +239,14 @@ fn encodings_are_found_out() {
             "line 1, column 1: the encoding `UTF-32` isn't supported; send UTF-8, UTF-16, ISO-8859-1, US-ASCII or windows-1252",
         ),
     ];
-    for (bytes, expected) in refused {
-        let error = Document::parse(bytes).expect_err("is refused");
+    for (bytes, expected) in rejected {
+        let error = Document::parse(bytes).expect_err("is rejected");
         assert_eq!(error.to_string(), *expected);
     }
 }
 
 #[test]
-fn hostile_documents_meet_a_limit() {
+fn hostile_documents_exceed_a_limit() {
     let laughs: String = (0..20)
         .map(|n| format!("<!ENTITY e{} '{}'>", n + 1, format!("&e{n};").repeat(10)))
         .collect();
@@ -291,7 +290,7 @@ fn hostile_documents_meet_a_limit() {
 }
 
 #[test]
-fn within_wider_limits_depth_and_width_are_no_trouble() {
+fn higher_limits_allow_deep_and_wide_documents() {
     let limits = Limits { depth: 1_000_000, attributes: 1_000_000, ..Limits::default() };
     let options = Options { limits, ..Options::default() };
     let deep = format!("{}{}", "<a>".repeat(1_000_000), "</a>".repeat(1_000_000));

@@ -120,7 +120,7 @@ fn verify(token: &[u8], issuers: &[Arc<Issuer>]) -> Result<Caller, Identity> {
     let padding = if issuers.iter().any(|issuer| issuer.padded_segments) {
         Padding::Allowed
     } else {
-        Padding::Refused
+        Padding::Rejected
     };
     let jws = Compact::parse(token, padding).map_err(invalid)?;
     let claims = jws.unverified_claims().map_err(invalid)?;

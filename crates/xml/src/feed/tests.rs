@@ -206,7 +206,7 @@ fn the_limit_of_bytes_applies_to_input_and_to_decoded_text() {
     let bytes = u32::try_from(latin.len()).unwrap();
     check(latin, bytes + 2, "ok");
     check(latin, bytes + 1, &large(bytes + 1));
-    check(b"<a></b>12345", 9, "line 1, column 4: `</b>` doesn't match `<a>`; write `</a>`");
+    check(b"<a></b>12345", 9, "line 1, column 4: `</b>` doesn't close `<a>`; write `</a>`");
 }
 
 #[test]

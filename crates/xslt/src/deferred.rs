@@ -1,4 +1,4 @@
-//! The default output method: section 16. What comes in front of the first element waits for it.
+//! The default output method, which depends on the first element: section 16.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use xml::Writer;
 use crate::html::HtmlWriter;
 use crate::output::Output;
 use crate::program::{Method, OutputSpec};
-use crate::run::Ran;
+use crate::run::RunResult;
 
 #[derive(Debug, Default)]
-pub(crate) struct Undecided {
+pub(crate) struct Deferred {
     spec: Arc<OutputSpec>,
-    /// With the operation that made each, once that is done: what is wrong with one is told of its place.
+    /// Nodes before the first element, each with the operation that wrote it, for errors.
     pieces: Vec<(Piece, Option<usize>)>,
 }
 
@@ -23,15 +23,15 @@ enum Piece {
     Instruction(String, String),
 }
 
-/// The output of a run, by what the sheet says of it.
-pub(crate) fn output(spec: &Arc<OutputSpec>) -> Ran<Output> {
+/// The output of a run.
+pub(crate) fn output(spec: &Arc<OutputSpec>) -> RunResult<Output> {
     match spec.method {
         Method::Text => Ok(Output::Plain(String::new(), spec.writer.encoding)),
         Method::Html => Ok(html(spec)),
         Method::Xml => xml(spec),
-        Method::Unsaid => {
+        Method::Unspecified => {
             let spec = Arc::clone(spec);
-            Ok(Output::Undecided(Box::new(Undecided { spec, pieces: Vec::new() })))
+            Ok(Output::Deferred(Box::new(Deferred { spec, pieces: Vec::new() })))
         }
     }
 }
@@ -40,14 +40,14 @@ fn html(spec: &OutputSpec) -> Output {
     Output::Html(Box::new(HtmlWriter::new(Arc::clone(&spec.html))))
 }
 
-fn xml(spec: &OutputSpec) -> Ran<Output> {
+fn xml(spec: &OutputSpec) -> RunResult<Output> {
     let writer = Writer::new(spec.writer.clone())?;
     Ok(Output::Writer(Box::new(writer)))
 }
 
-impl Undecided {
-    /// False: the text isn't white space, and the method is XML.
-    pub(crate) fn takes_text(&mut self, text: &str) -> bool {
+impl Deferred {
+    /// False: the text is not whitespace, so the method is XML.
+    pub(crate) fn accepts_text(&mut self, text: &str) -> bool {
         let space = text.bytes().all(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n'));
         if space && !text.is_empty() {
             self.pieces.push((Piece::Space(text.to_owned()), None));
@@ -63,15 +63,15 @@ impl Undecided {
         self.pieces.push((Piece::Instruction(target.to_owned(), data.to_owned()), None));
     }
 
-    /// What came last was made by the operation `op`.
-    pub(crate) fn made_by(&mut self, op: usize) {
+    /// The operation that wrote the last pieces.
+    pub(crate) fn set_cause(&mut self, op: usize) {
         for (_, by) in self.pieces.iter_mut().rev().take_while(|(_, by)| by.is_none()) {
             *by = Some(op);
         }
     }
 
-    /// The output of that method, with what waited.
-    pub(crate) fn decide(self, is_html: bool) -> Ran<Output> {
+    /// Writes the pieces with the chosen method.
+    pub(crate) fn into_output(self, is_html: bool) -> RunResult<Output> {
         let mut output = if is_html { html(&self.spec) } else { xml(&self.spec)? };
         for (piece, op) in self.pieces {
             let done = match piece {
@@ -79,7 +79,7 @@ impl Undecided {
                 Piece::Comment(text) => output.comment(&text),
                 Piece::Instruction(target, data) => output.instruction(&target, &data),
             };
-            done.map_err(|failure| failure.made_by(op))?;
+            done.map_err(|error| error.caused_by(op))?;
         }
         Ok(output)
     }

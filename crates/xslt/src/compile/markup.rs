@@ -1,19 +1,19 @@
-//! Literal elements that are spelt when the sheet is compiled: section 7.1.1. A run of operations that
-//! makes whole elements, with nothing in them but text and values, gets one operation that stands for it.
-//! The run stays, since how it is spelt depends on what is around it.
+//! Serialises literal elements when the stylesheet is compiled: section 7.1.1. A run of operations that writes
+//! complete elements, which contain only text and values, is preceded by one operation that writes prebuilt markup.
+//! The run is kept for output where the markup would be different.
 
 use std::collections::HashSet;
 
 use xml::PreparedMarkupBuilder;
 
 use super::Compiler;
-use crate::program::{Avt, Op, StampOp};
+use crate::program::{Avt, MarkupOp, Op};
 
 /// Longest run, in operations.
 const RUN_MAX: usize = 1_000;
 
 impl Compiler<'_> {
-    pub(super) fn stamp_all(&mut self) {
+    pub(super) fn prebuild_markup(&mut self) {
         let targets = self.targets();
         let mut at = 0usize;
         while at < self.ops.len() {
@@ -22,28 +22,28 @@ impl Compiler<'_> {
                 at = next;
                 continue;
             };
-            // Where its declarations aren't in scope yet it is started on its own; what is in it can be
-            // stamped still.
+            // If the declarations are not in scope at run time, the element is started on its own and its content can
+            // still be prebuilt.
             let declares = !literal.namespaces.is_empty();
-            match self.stamp_at(at, &targets) {
+            match self.prebuild_at(at, &targets) {
                 Some(end) => at = if declares { next } else { end },
                 None => at = next,
             }
         }
     }
 
-    /// Addresses that a run can come to from elsewhere.
+    /// Addresses that can be reached by a jump or a call.
     fn targets(&self) -> HashSet<usize> {
         let mut found: HashSet<usize> = HashSet::new();
         found.extend(self.templates.iter().map(|template| template.block.start));
         found.extend(self.globals.iter().map(|global| global.block.start));
-        found.extend(self.sets.iter().map(|set| set.start));
+        found.extend(self.sets.iter().map(|set| set.block.start));
         found.extend(self.ops.iter().filter_map(Op::target));
         found
     }
 
-    /// Puts a stamp at `start`, where a literal element begins; answers where it ends.
-    fn stamp_at(&mut self, start: usize, targets: &HashSet<usize>) -> Option<usize> {
+    /// Adds markup for the literal element that begins at `start`. Returns the address after its end.
+    fn prebuild_at(&mut self, start: usize, targets: &HashSet<usize>) -> Option<usize> {
         let end = self.end_of_run(start, targets)?;
         let mut builder = PreparedMarkupBuilder::new(self.output.writer.encoding);
         let mut holes = Vec::new();
@@ -69,16 +69,16 @@ impl Compiler<'_> {
                 builder.end_element();
             }
         }
-        let stamp = builder.finish()?;
+        let markup = builder.finish()?;
         let op = self.ops.get_mut(start)?;
         if let Op::Literal(literal) = op {
             let literal = std::mem::take(&mut **literal);
-            *op = Op::Stamp(Box::new(StampOp { literal, stamp, holes, end }));
+            *op = Op::Markup(Box::new(MarkupOp { literal, markup, holes, end }));
         }
         Some(end)
     }
 
-    /// Behind the element that begins at `start`, when it is straight.
+    /// The address after the element that begins at `start`, if nothing in it branches.
     fn end_of_run(&self, start: usize, targets: &HashSet<usize>) -> Option<usize> {
         let mut depth = 0usize;
         for at in start..start.saturating_add(RUN_MAX) {
