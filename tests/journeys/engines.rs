@@ -289,20 +289,20 @@ fn expression_evaluates_every_language_over_payload_headers_and_variables() {
 #[rustfmt::skip]
 fn expression_tells_what_is_wrong_with_the_expression_and_its_files() {
     check(&[
-        (&["expression", "${1 +"], "", "expression:1:6: an expression expected\n${1 +\n     ^\n", 1),
+        (&["expression", "${1 +"], "", "expression:1:6: expression expected\n${1 +\n     ^\n", 1),
         (&["expression", "json-eval($.é[)"], "", "\njson-eval($.é[)\n              ^\n", 1),
         (&["expression", "//a:b"], "", "expression:1:3: no namespace is bound to the prefix `a`\n//a:b\n  ^\n", 1),
-        (&["expression", "json-eval($.a)"], "", "expression:1:1: the body is no JSON; give one with --payload FILE\n", 1),
-        (&["expression", "json-eval($.a)", "--payload", "orders.xml"], "", "expression:1:1: the body is no JSON\n", 1),
+        (&["expression", "json-eval($.a)"], "", "expression:1:1: the body is not JSON; use --payload FILE\n", 1),
+        (&["expression", "json-eval($.a)", "--payload", "orders.xml"], "", "expression:1:1: the body is not JSON\n", 1),
         (&["expression", "json-eval($.nope)", "--payload", "order.json"], "", "expression:1:1: ", 1),
         (&["expression", "${payload.a}", "--payload", "broken.json"], "", "broken.json:2:6: ", 1),
         (&["expression", "//a", "--payload", "broken.xml"], "", "broken.xml:2:6: ", 1),
         // As the gateway reads a message: unlike `xml select`.
         (&["expression", "//a", "--payload", "doctype.xml"], "", "doctype.xml:1:1: document type declarations are refused", 1),
         (&["expression", "$trp:a", "--headers", "bad-headers.txt"], "",
-         "bad-headers.txt:2:1: `name: value` is expected\nGET / HTTP/1.1\n^\n", 1),
+         "bad-headers.txt:2:1: `name: value` expected\nGET / HTTP/1.1\n^\n", 1),
         (&["expression", "$trp:a", "--headers", "deep-headers.json"], "", "deep-headers.json:2:2: ", 1),
-        (&["expression", "$var:a", "--vars", "list.json"], "", "list.json:2:2: an object is expected", 1),
+        (&["expression", "$var:a", "--vars", "list.json"], "", "list.json:2:2: JSON object expected", 1),
         (&["expression", "1", "--payload", "none.json"], "", "penstock: cannot read none.json: ", 1),
         (&["expression", "1", "--payload", "-", "--vars", "-"], "", "which can be read once only", 2),
         (&["expression"], "", "Usage: penstock expression", 2),

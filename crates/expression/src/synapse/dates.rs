@@ -1,65 +1,30 @@
-//! Moments and Java's `DateTimeFormatter` patterns, in UTC and English.
+//! Dates and Java's `DateTimeFormatter` patterns, in UTC and English, with Java's lenience ("smart" resolving).
 
-/// A time of day on a day of the proleptic Gregorian calendar, UTC.
+use time::{Date, Duration, Month, OffsetDateTime, Time, Weekday};
+
+/// A date, a time of day, or both; in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
-    days: i64,
-    ms: i64,
+    date: Option<Date>,
+    time: Option<Time>,
 }
 
-const DAY_MS: i64 = 86_400_000;
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const DAYS: [&str; 7] =
-    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-/// Years that a pattern may meet; what lies outside is refused.
-const YEARS: std::ops::RangeInclusive<i64> = -9_999..=99_999;
-
 impl Moment {
-    pub(super) fn from_unix_ms(ms: i64) -> Self {
-        Self { days: ms.div_euclid(DAY_MS), ms: ms.rem_euclid(DAY_MS) }
-    }
-
-    /// Year, month and day, each from 1. Eras of 400 years, years that begin in March.
-    fn date(self) -> (i64, i64, i64) {
-        let day = self.days.saturating_add(719_468);
-        let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-        let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year + year / 4 - year / 100);
-        let shifted = (5 * of_year + 2) / 153;
-        let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-        let day = of_year - (153 * shifted + 2) / 5 + 1;
-        (year + era * 400 + i64::from(month <= 2), month, day)
-    }
-
-    fn from_date(year: i64, month: i64, day: i64) -> Self {
-        let shifted = if month > 2 { year } else { year - 1 };
-        let (era, of_era) = (shifted.div_euclid(400), shifted.rem_euclid(400));
-        let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-        let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
-        Self { days, ms: 0 }
+    pub(super) fn from_unix_ms(ms: i64) -> Result<Self, String> {
+        let when = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000)
+            .map_err(|_| "a date beyond the year 9999 cannot be formatted".to_owned())?;
+        Ok(Self { date: Some(when.date()), time: Some(when.time()) })
     }
 }
 
 enum Item<'p> {
     Literal(&'p str),
     Quote,
+    /// A run of one letter, and its length.
     Field(char, usize),
 }
 
-/// The items of a pattern: runs of one letter, quoted text, and the rest.
+/// The items of a pattern: runs of one letter, quoted text, and other characters.
 fn items(pattern: &str) -> Result<Vec<Item<'_>>, String> {
     let mut items = Vec::new();
     let mut rest = pattern;
@@ -71,11 +36,10 @@ fn items(pattern: &str) -> Result<Vec<Item<'_>>, String> {
                 rest = body.get(1..).unwrap_or_default();
                 continue;
             }
-            let (text, after) =
-                body.split_once('\'').ok_or("a quote in a date pattern has no end")?;
+            let (text, after) = body.split_once('\'').ok_or("unterminated quote in the pattern")?;
             items.push(Item::Literal(text));
             rest = after;
-            // A quote twice inside quoted text stands for itself.
+            // Two quotes inside quoted text are one quote.
             if rest.starts_with('\'') {
                 items.push(Item::Quote);
             }
@@ -100,12 +64,9 @@ fn items(pattern: &str) -> Result<Vec<Item<'_>>, String> {
     Ok(items)
 }
 
-/// `when` in the form of `pattern`.
+/// Formats `when`; fails for fields that it does not have.
 pub(super) fn format(when: Moment, pattern: &str) -> Result<String, String> {
     let mut text = String::new();
-    if !YEARS.contains(&when.date().0) {
-        return Err("a date so far away has no form".to_owned());
-    }
     for item in items(pattern)? {
         match item {
             Item::Literal(literal) => text.push_str(literal),
@@ -117,97 +78,153 @@ pub(super) fn format(when: Moment, pattern: &str) -> Result<String, String> {
 }
 
 fn field(when: Moment, letter: char, width: usize) -> Result<String, String> {
-    let (year, month, day) = when.date();
-    let hour = when.ms / 3_600_000;
-    let padded = |number: i64| format!("{number:0width$}");
-    let name = |names: &[&str], place: i64| {
-        let name = usize::try_from(place)
-            .ok()
-            .and_then(|place| names.get(place))
-            .copied()
-            .unwrap_or_default();
-        match width {
-            4 => name.to_owned(),
-            5 => name.chars().take(1).collect(),
-            _ => name.chars().take(3).collect(),
-        }
-    };
-    let most = match letter {
-        'd' | 'H' | 'h' | 'k' | 'K' | 'm' | 's' => 2,
+    let longest = match letter {
+        'd' | 'H' | 'h' | 'k' | 'K' | 'm' | 's' | 'V' => 2,
         'D' => 3,
         'a' => 1,
         'S' | 'n' => 9,
         'u' | 'y' | 'A' => 15,
         'z' | 'O' => 4,
         'M' | 'L' | 'E' | 'e' | 'X' | 'x' | 'Z' | 'G' => 5,
-        'V' => 2,
-        _ => return Err(format!("`{letter}` is unknown in a date pattern")),
+        _ => return Err(format!("unknown pattern letter `{letter}`")),
     };
-    if width > most {
-        return Err(format!("`{letter}` comes too often in a date pattern"));
+    if width > longest {
+        return Err(format!("too many pattern letters `{letter}`"));
     }
-    Ok(match letter {
+    let missing =
+        || format!("pattern letter `{letter}` needs a field that the value does not have");
+    match letter {
+        'H' | 'h' | 'k' | 'K' | 'm' | 's' | 'S' | 'n' | 'A' | 'a' => {
+            Ok(time_field(when.time.ok_or_else(missing)?, letter, width))
+        }
+        'X' | 'x' | 'Z' | 'z' | 'O' | 'V' => Ok(zone_field(letter, width).to_owned()),
+        _ => Ok(date_field(when.date.ok_or_else(missing)?, letter, width)),
+    }
+}
+
+fn date_field(date: Date, letter: char, width: usize) -> String {
+    let year = date.year();
+    // Weekdays and months by their names: full, first letter, or first three letters.
+    let name = |name: String| match width {
+        4 => name,
+        5 => name.chars().take(1).collect(),
+        _ => name.chars().take(3).collect(),
+    };
+    match letter {
         'y' | 'u' if width == 2 => format!("{:02}", year.rem_euclid(100)),
-        'y' | 'u' => padded(year),
-        'M' | 'L' if width > 2 => name(&MONTHS, month - 1),
-        'M' | 'L' => padded(month),
-        'd' => padded(day),
-        'D' => padded(when.days - Moment::from_date(year, 1, 1).days + 1),
-        'E' => name(&DAYS, (when.days + 3).rem_euclid(7)),
-        'e' => padded((when.days + 4).rem_euclid(7) + 1),
-        'H' => padded(hour),
-        'k' => padded(if hour == 0 { 24 } else { hour }),
-        'K' => padded(hour % 12),
-        'h' => padded(if hour % 12 == 0 { 12 } else { hour % 12 }),
-        'm' => padded(when.ms / 60_000 % 60),
-        's' => padded(when.ms / 1_000 % 60),
-        'S' => format!("{:03}000000", when.ms % 1_000).chars().take(width).collect(),
-        'n' => padded(when.ms % 1_000 * 1_000_000),
-        'A' => padded(when.ms),
-        'a' => if hour < 12 { "AM" } else { "PM" }.to_owned(),
-        'G' => if year > 0 { "AD" } else { "BC" }.to_owned(),
-        'X' => "Z".to_owned(),
-        'x' => ["+00", "+0000", "+00:00", "+0000", "+00:00"]
-            .get(width - 1)
-            .copied()
-            .unwrap_or("+00")
-            .to_owned(),
-        'Z' => ["+0000", "+0000", "+0000", "GMT", "Z"]
-            .get(width - 1)
-            .copied()
-            .unwrap_or("+0000")
-            .to_owned(),
-        'O' => "GMT".to_owned(),
-        _ => "UTC".to_owned(),
-    })
-}
-
-/// Reads `text` by `pattern`. A date without time is midnight, a time without date is of 1 January 1970.
-pub(super) fn parse(text: &str, pattern: &str) -> Result<Moment, String> {
-    let wrong = || format!("`{text}` is not in the form `{pattern}`");
-    let mut read = Read { rest: text, year: 1970, month: 1, day: 1, hour: 0, half: None, ms: 0 };
-    for item in items(pattern)? {
-        let fits = match item {
-            Item::Literal(literal) => read.literal(literal),
-            Item::Quote => read.literal("'"),
-            Item::Field(letter, width) => read.field(letter, width),
-        };
-        fits.ok_or_else(wrong)?;
+        'y' | 'u' => format!("{year:0width$}"),
+        'M' | 'L' if width > 2 => name(date.month().to_string()),
+        'M' | 'L' => format!("{:0width$}", u8::from(date.month())),
+        'd' => format!("{:0width$}", date.day()),
+        'D' => format!("{:0width$}", date.ordinal()),
+        'e' => format!("{:0width$}", date.weekday().number_from_sunday()),
+        'E' => name(date.weekday().to_string()),
+        _ => if year > 0 { "AD" } else { "BC" }.to_owned(),
     }
-    read.finish().ok_or_else(wrong)
 }
 
-struct Read<'t> {
+fn time_field(time: Time, letter: char, width: usize) -> String {
+    let hour = time.hour();
+    let ms_of_day = (time - Time::MIDNIGHT).whole_milliseconds();
+    match letter {
+        'H' => format!("{hour:0width$}"),
+        'k' => format!("{:0width$}", if hour == 0 { 24 } else { hour }),
+        'K' => format!("{:0width$}", hour % 12),
+        'h' => format!("{:0width$}", if hour.is_multiple_of(12) { 12 } else { hour % 12 }),
+        'm' => format!("{:0width$}", time.minute()),
+        's' => format!("{:0width$}", time.second()),
+        'S' => format!("{:09}", time.nanosecond()).chars().take(width).collect(),
+        'n' => format!("{:0width$}", time.nanosecond()),
+        'A' => format!("{ms_of_day:0width$}"),
+        _ => if hour < 12 { "AM" } else { "PM" }.to_owned(),
+    }
+}
+
+/// UTC by the letter of a zone and its width.
+fn zone_field(letter: char, width: usize) -> &'static str {
+    match (letter, width) {
+        ('X', _) | ('Z', 5) => "Z",
+        ('x', 1) => "+00",
+        ('x', 3 | 5) => "+00:00",
+        ('x', _) | ('Z', 1..=3) => "+0000",
+        ('Z', _) | ('O', _) => "GMT",
+        _ => "UTC",
+    }
+}
+
+/// Parses `text` by `pattern`.
+pub(super) fn parse(text: &str, pattern: &str) -> Result<Moment, String> {
+    let mismatch = || format!("`{text}` does not match the pattern `{pattern}`");
+    let mut parser = Parser { rest: text, fields: Fields::default() };
+    for item in items(pattern)? {
+        let matched = match item {
+            Item::Literal(literal) => parser.literal(literal),
+            Item::Quote => parser.literal("'"),
+            Item::Field(letter, width) => parser.field(letter, width),
+        };
+        matched.ok_or_else(mismatch)?;
+    }
+    let complete = parser.rest.is_empty();
+    parser.fields.resolve().filter(|_| complete).ok_or_else(mismatch)
+}
+
+#[derive(Default)]
+struct Fields {
+    year: Option<i32>,
+    month: Option<i64>,
+    day: Option<i64>,
+    weekday: Option<Weekday>,
+    /// 0 to 24.
+    hour: Option<i64>,
+    /// 0 to 11, and whether it is after noon.
+    hour_of_half: Option<i64>,
+    afternoon: Option<bool>,
+    minute: i64,
+    second: i64,
+    nanosecond: i64,
+}
+
+impl Fields {
+    /// A day past the end of its month becomes the last one, 24:00 midnight of the next day; as in Java.
+    fn resolve(self) -> Option<Moment> {
+        let hour = match (self.hour, self.hour_of_half, self.afternoon) {
+            (Some(hour), _, _) => Some(hour),
+            (None, Some(hour), Some(afternoon)) => Some(hour + if afternoon { 12 } else { 0 }),
+            (None, _, _) => None,
+        };
+        let midnight = hour == Some(24) && (self.minute, self.second, self.nanosecond) == (0, 0, 0);
+        let time = match hour {
+            Some(_) if midnight => Some(Time::MIDNIGHT),
+            Some(hour) => {
+                let (minute, second) = (self.minute.try_into().ok()?, self.second.try_into().ok()?);
+                let nanosecond = self.nanosecond.try_into().ok()?;
+                Some(Time::from_hms_nano(hour.try_into().ok()?, minute, second, nanosecond).ok()?)
+            }
+            None => None,
+        };
+        let date = match (self.year, self.month, self.day) {
+            (Some(year), Some(month), Some(day)) => {
+                let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
+                let day = u8::try_from(day).ok().filter(|day| (1..=31).contains(day))?;
+                let date =
+                    Date::from_calendar_date(year, month, day.min(month.length(year))).ok()?;
+                if self.weekday.is_some_and(|weekday| weekday != date.weekday()) {
+                    return None;
+                }
+                if midnight { date.checked_add(Duration::DAY) } else { Some(date) }
+            }
+            (_, _, _) => None,
+        };
+        (date.is_some() || time.is_some()).then_some(Moment { date, time })
+    }
+}
+
+struct Parser<'t> {
     rest: &'t str,
-    year: i64,
-    month: i64,
-    day: i64,
-    hour: i64,
-    half: Option<bool>,
-    ms: i64,
+    fields: Fields,
 }
 
-impl Read<'_> {
+impl Parser<'_> {
     fn literal(&mut self, literal: &str) -> Option<()> {
         self.rest = self.rest.strip_prefix(literal)?;
         Some(())
@@ -223,13 +240,14 @@ impl Read<'_> {
         digits.parse().ok()
     }
 
-    /// The place in `names`, given in full or by three letters.
-    fn name(&mut self, names: &[&str]) -> Option<i64> {
-        for (place, name) in names.iter().enumerate() {
-            for form in [*name, name.get(..3)?] {
+    /// One of `names`, in full or by its first three letters.
+    fn name<T: Copy + ToString>(&mut self, names: impl Iterator<Item = T>) -> Option<T> {
+        for value in names {
+            let name = value.to_string();
+            for form in [name.as_str(), name.get(..3)?] {
                 if let Some(rest) = self.rest.strip_prefix(form) {
                     self.rest = rest;
-                    return i64::try_from(place).ok();
+                    return Some(value);
                 }
             }
         }
@@ -238,28 +256,42 @@ impl Read<'_> {
 
     fn field(&mut self, letter: char, width: usize) -> Option<()> {
         let most = if width == 1 { 2 } else { width };
+        let months = || (1..=12).filter_map(|month| Month::try_from(month).ok());
+        let weekdays = || (0..7).map(|day| Weekday::Monday.nth_next(day));
         match letter {
-            'y' | 'u' if width == 2 => self.year = 2000 + self.digits(2, 2)?,
-            'y' | 'u' => self.year = self.digits(width, width.max(4))?,
-            'M' | 'L' if width > 2 => self.month = self.name(&MONTHS)? + 1,
-            'M' | 'L' => self.month = self.digits(width, most)?,
-            'd' => self.day = self.digits(width, most)?,
-            'E' => {
-                self.name(&DAYS)?;
+            'y' | 'u' if width == 2 => {
+                self.fields.year = i32::try_from(2000 + self.digits(2, 2)?).ok();
             }
-            'H' | 'k' => self.hour = self.digits(width, most)? % 24,
-            'h' | 'K' => self.hour = self.digits(width, most)? % 12,
-            'm' => self.ms += self.digits(width, most).filter(|minute| *minute < 60)? * 60_000,
-            's' => self.ms += self.digits(width, most).filter(|second| *second < 60)? * 1_000,
+            'y' | 'u' => {
+                self.fields.year = i32::try_from(self.digits(width, width.max(4))?).ok();
+            }
+            'M' | 'L' if width > 2 => {
+                self.fields.month = Some(u8::from(self.name(months())?).into());
+            }
+            'M' | 'L' => self.fields.month = Some(self.digits(width, most)?),
+            'd' => self.fields.day = Some(self.digits(width, most)?),
+            'E' => self.fields.weekday = Some(self.name(weekdays())?),
+            'H' => self.fields.hour = Some(self.digits(width, most)?),
+            'k' => {
+                let hour = self.digits(width, most).filter(|hour| (1..=24).contains(hour))?;
+                self.fields.hour = Some(hour % 24);
+            }
+            'h' => {
+                let hour = self.digits(width, most).filter(|hour| (1..=12).contains(hour))?;
+                self.fields.hour_of_half = Some(hour % 12);
+            }
+            'K' => self.fields.hour_of_half = Some(self.digits(width, most).filter(|h| *h < 12)?),
+            'm' => self.fields.minute = self.digits(width, most)?,
+            's' => self.fields.second = self.digits(width, most)?,
             'S' => {
-                let scale = 10_i64.checked_pow(u32::try_from(width).ok()?)?;
-                self.ms += self.digits(width, width)?.checked_mul(1_000)? / scale;
+                let scale = 10_i64.checked_pow(u32::try_from(9_usize.checked_sub(width)?).ok()?)?;
+                self.fields.nanosecond = self.digits(width, width)? * scale;
             }
             'a' => {
-                let afternoon = self.rest.starts_with("PM") || self.rest.starts_with("pm");
-                let known = afternoon || self.rest.starts_with("AM") || self.rest.starts_with("am");
+                let afternoon = self.rest.starts_with("PM");
+                let known = afternoon || self.rest.starts_with("AM");
                 self.rest = self.rest.get(2..).filter(|_| known)?;
-                self.half = Some(afternoon);
+                self.fields.afternoon = Some(afternoon);
             }
             'X' | 'x' | 'Z' => return self.zone(),
             _ => return None,
@@ -267,7 +299,7 @@ impl Read<'_> {
         Some(())
     }
 
-    /// An offset from UTC; Micro Integrator reads local times, so that it changes nothing.
+    /// An offset from UTC. Micro Integrator parses local times, so that it has no effect.
     fn zone(&mut self) -> Option<()> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
@@ -279,22 +311,5 @@ impl Read<'_> {
             self.digits(2, 2)?;
         }
         Some(())
-    }
-
-    fn finish(self) -> Option<Moment> {
-        let leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
-        let days = match self.month {
-            2 if leap => 29,
-            2 => 28,
-            4 | 6 | 9 | 11 => 30,
-            1..=12 => 31,
-            _ => return None,
-        };
-        let sound =
-            self.rest.is_empty() && (1..=days).contains(&self.day) && YEARS.contains(&self.year);
-        let hour = if self.half == Some(true) { self.hour % 12 + 12 } else { self.hour };
-        let day = Moment::from_date(self.year, self.month, self.day);
-        sound
-            .then(|| Moment { days: day.days, ms: (self.ms + hour * 3_600_000).rem_euclid(DAY_MS) })
     }
 }
