@@ -5,13 +5,14 @@ use std::collections::HashMap;
 
 use xml::XML_NAMESPACE;
 
+use crate::budget::Budget;
 use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
 use crate::functions::Core;
 use crate::item::{Item, NodeSet, append};
-use crate::number::{is_space, round, string_to_number};
+use crate::number::{is_space, round};
 use crate::plan::{Expr, Type};
-use crate::sink::{Count, Sum};
+use crate::sink::{Count, Nodes, Sum};
 use crate::value::Value;
 
 impl<'d> Run<'_, 'd> {
@@ -70,7 +71,10 @@ impl<'d> Run<'_, 'd> {
                 Ok(text.chars().count() as f64)
             }
             (Core::Number, [value]) => self.number(value, context),
-            (Core::Number, _) => Ok(string_to_number(&self.text_of(Some(context.item))?)),
+            (Core::Number, _) => {
+                let text = self.text_of(Some(context.item))?;
+                self.parsed(&text)
+            }
             (Core::Floor, [value]) => Ok(self.number(value, context)?.floor()),
             (Core::Ceiling, [value]) => Ok(self.number(value, context)?.ceil()),
             (Core::Round, [value]) => Ok(round(self.number(value, context)?)),
@@ -89,17 +93,21 @@ impl<'d> Run<'_, 'd> {
     {
         match (core, arguments) {
             (Core::String, _) => self.string_or_context(arguments, context),
-            (Core::LocalName, _) => {
-                let item = self.first_or_context(arguments, context)?;
-                Ok(Cow::Borrowed(item.map_or("", Item::local_name)))
-            }
-            (Core::NamespaceUri, _) => {
-                let item = self.first_or_context(arguments, context)?;
-                Ok(Cow::Borrowed(item.map_or("", Item::namespace_uri)))
-            }
-            (Core::Name, _) => {
-                let item = self.first_or_context(arguments, context)?;
-                Ok(item.map_or(Cow::Borrowed(""), Item::qualified_name))
+            (Core::LocalName | Core::NamespaceUri | Core::Name, _) => {
+                let Some(item) = self.first_or_context(arguments, context)? else {
+                    return Ok(Cow::Borrowed(""));
+                };
+                self.charge(item.scope_cost())?;
+                let name = match core {
+                    Core::LocalName => Cow::Borrowed(item.local_name()),
+                    Core::NamespaceUri => Cow::Borrowed(item.namespace_uri()),
+                    _ => item.qualified_name(),
+                };
+                self.budget.charge_reading(name.len())?;
+                if let Cow::Owned(name) = &name {
+                    self.budget.charge_memory(name.len())?;
+                }
+                Ok(name)
             }
             (Core::Concat, all) => {
                 let mut text = String::new();
@@ -139,7 +147,7 @@ impl<'d> Run<'_, 'd> {
             (Core::NormalizeSpace, _) => {
                 let text = self.string_or_context(arguments, context)?;
                 self.budget.charge_scanning(text.len())?;
-                Ok(normalize_space(text))
+                normalize_space(text, self.budget)
             }
             (Core::Translate, [text, from, to]) => {
                 let text = self.string(text, context)?;
@@ -149,6 +157,8 @@ impl<'d> Run<'_, 'd> {
                 for part in [&text, &text, &text, &text, &from, &to] {
                     self.budget.charge_scanning(part.len())?;
                 }
+                let widest = to.chars().map(char::len_utf8).max().unwrap_or(1);
+                self.budget.charge_memory(text.len().saturating_mul(widest))?;
                 Ok(Cow::Owned(translate(&text, &from, &to)))
             }
             _ => Ok(Cow::Borrowed("")),
@@ -184,7 +194,7 @@ impl<'d> Run<'_, 'd> {
     fn lang(&mut self, wanted: &str, item: Item<'d>) -> Outcome<bool> {
         let mut next = Some(item.holder());
         while let Some(node) = next {
-            self.charge(1)?;
+            self.charge(1 + node.attributes().count() as u64)?;
             if let Some(found) = node.attribute(XML_NAMESPACE, "lang") {
                 let (found, wanted) = (found.as_bytes(), wanted.as_bytes());
                 let start = found.get(..wanted.len());
@@ -199,7 +209,7 @@ impl<'d> Run<'_, 'd> {
     /// `id()`: the elements whose ids stand in the text, or in the text of each node: section 4.1.
     pub(crate) fn id(&mut self, arguments: &[Expr], context: Context<'d>) -> Outcome<NodeSet<'d>> {
         let Some(argument) = arguments.first() else { return Ok(NodeSet::new()) };
-        let mut found = Vec::new();
+        let mut found = Nodes::default();
         if matches!(argument.value_type(), Type::NodeSet | Type::Unknown) {
             match self.value(argument, context)? {
                 Value::NodeSet(nodes) => {
@@ -216,20 +226,18 @@ impl<'d> Run<'_, 'd> {
             let text = self.string(argument, context)?;
             self.find_ids(&text, context, &mut found)?;
         }
-        self.sort(&mut found)?;
-        Ok(NodeSet::from_ordered(found))
+        self.sort(&mut found.items)?;
+        Ok(NodeSet::from_ordered(found.items))
     }
 
-    fn find_ids(
-        &mut self,
-        text: &str,
-        context: Context<'d>,
-        found: &mut Vec<Item<'d>>,
-    ) -> Outcome<()> {
+    fn find_ids(&mut self, text: &str, context: Context<'d>, found: &mut Nodes<'d>) -> Outcome<()> {
+        self.budget.charge_scanning(text.len())?;
         let document = context.item.holder().document();
         for id in text.split(is_space).filter(|id| !id.is_empty()) {
             self.charge(1)?;
-            found.extend(document.element_by_id(id).map(Item::from));
+            if let Some(element) = document.element_by_id(id) {
+                found.push(element.into(), self.budget)?;
+            }
         }
         Ok(())
     }
@@ -267,7 +275,7 @@ fn substring(text: &str, start: f64, end: f64) -> (usize, usize) {
     from.map_or((0, 0), |from| (from, to))
 }
 
-fn normalize_space(text: Cow<'_, str>) -> Cow<'_, str> {
+fn normalize_space<'t>(text: Cow<'t, str>, budget: &Budget) -> Outcome<Cow<'t, str>> {
     let mut tidy = true;
     let mut before = b' ';
     for byte in text.bytes() {
@@ -275,8 +283,9 @@ fn normalize_space(text: Cow<'_, str>) -> Cow<'_, str> {
         before = byte;
     }
     if text.is_empty() || (tidy && before != b' ') {
-        return text;
+        return Ok(text);
     }
+    budget.charge_memory(text.len())?;
     let mut out = String::with_capacity(text.len());
     for word in text.split(is_space).filter(|word| !word.is_empty()) {
         if !out.is_empty() {
@@ -284,7 +293,7 @@ fn normalize_space(text: Cow<'_, str>) -> Cow<'_, str> {
         }
         out.push_str(word);
     }
-    Cow::Owned(out)
+    Ok(Cow::Owned(out))
 }
 
 fn translate(text: &str, from: &str, to: &str) -> String {

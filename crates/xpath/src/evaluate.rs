@@ -34,9 +34,8 @@ impl<'a, 'd> Run<'a, 'd> {
     pub(crate) fn value(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Value<'d>> {
         match expr {
             Expr::Variable(id) => {
-                let value = self.environment.variable(*id, self.budget)?;
-                self.charge(1 + copied(&value))?;
-                Ok(value)
+                self.charge(1)?;
+                self.environment.variable(*id, self.budget)
             }
             Expr::Extension(id, arguments) => {
                 self.charge(1)?;
@@ -47,7 +46,7 @@ impl<'a, 'd> Run<'a, 'd> {
                 self.environment.call(*id, &context, values, self.budget)
             }
             Expr::Path(_) | Expr::Union(_) => self.nodes(expr, context).map(Value::NodeSet),
-            Expr::Literal(text) => Ok(Value::String(text.to_string())),
+            Expr::Literal(text) => self.owned(Cow::Borrowed(text)).map(Value::String),
             Expr::Number(_) | Expr::Arithmetic(..) | Expr::Negate(..) => {
                 self.number(expr, context).map(Value::Number)
             }
@@ -57,7 +56,7 @@ impl<'a, 'd> Run<'a, 'd> {
             Expr::Core(core, arguments) => match core.answers() {
                 Type::String => {
                     let text = self.core_string(*core, arguments, context)?;
-                    Ok(Value::String(text.into_owned()))
+                    self.owned(text).map(Value::String)
                 }
                 Type::Number => self.core_number(*core, arguments, context).map(Value::Number),
                 Type::Boolean => self.core_boolean(*core, arguments, context).map(Value::Boolean),
@@ -125,7 +124,8 @@ impl<'a, 'd> Run<'a, 'd> {
                 Ok(if *negative { -number } else { number })
             }
             Expr::Path(_) | Expr::Union(_) => {
-                self.string(expr, context).map(|text| string_to_number(&text))
+                let text = self.string(expr, context)?;
+                self.parsed(&text)
             }
             Expr::Core(core, arguments) => match core.answers() {
                 Type::Number => self.core_number(*core, arguments, context),
@@ -134,13 +134,40 @@ impl<'a, 'd> Run<'a, 'd> {
                     Ok(f64::from(u8::from(value)))
                 }
                 Type::String | Type::NodeSet | Type::Unknown => {
-                    self.string(expr, context).map(|text| string_to_number(&text))
+                    let text = self.string(expr, context)?;
+                    self.parsed(&text)
                 }
             },
             Expr::Variable(_) | Expr::Extension(..) => {
-                self.value(expr, context).map(|value| value.number())
+                let value = self.value(expr, context)?;
+                self.number_of(&value)
             }
         }
+    }
+
+    fn number_of(&self, value: &Value<'d>) -> Outcome<f64> {
+        match value {
+            Value::NodeSet(nodes) => {
+                let text = self.text_of(nodes.first())?;
+                self.parsed(&text)
+            }
+            Value::String(text) => self.parsed(text),
+            Value::Number(_) | Value::Boolean(_) => Ok(value.number()),
+        }
+    }
+
+    pub(crate) fn parsed(&self, text: &str) -> Outcome<f64> {
+        self.budget.charge_reading(text.len())?;
+        Ok(string_to_number(text))
+    }
+
+    /// Text of the document or the expression is copied; the copy is charged.
+    fn owned(&self, text: Cow<'_, str>) -> Outcome<String> {
+        if let Cow::Borrowed(text) = text {
+            self.budget.charge_reading(text.len())?;
+            self.budget.charge_memory(text.len())?;
+        }
+        Ok(text.into_owned())
     }
 
     pub(crate) fn string<'e>(
@@ -181,7 +208,7 @@ impl<'a, 'd> Run<'a, 'd> {
         }
     }
 
-    pub(crate) fn text_of(&mut self, item: Option<Item<'d>>) -> Outcome<Cow<'d, str>> {
+    pub(crate) fn text_of(&self, item: Option<Item<'d>>) -> Outcome<Cow<'d, str>> {
         let Some(item) = item else { return Ok(Cow::Borrowed("")) };
         Ok(item.charged_string_value(self.budget)?)
     }
@@ -221,6 +248,18 @@ impl<'a, 'd> Run<'a, 'd> {
 
     /// The first node in document order.
     pub(crate) fn first(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Option<Item<'d>>> {
+        if let Expr::Union(all) = expr {
+            let mut first: Option<Item<'d>> = None;
+            for one in all {
+                let item = self.first(one, context)?;
+                let is_before =
+                    |first: Item<'d>| item.is_some_and(|i| i.document_order(first).is_lt());
+                if first.is_none_or(is_before) {
+                    first = item;
+                }
+            }
+            return Ok(first);
+        }
         let mut first = First::default();
         self.feed(expr, context, &mut first)?;
         Ok(first.item)
@@ -274,7 +313,7 @@ impl<'a, 'd> Run<'a, 'd> {
                 self.compare_nodes(comparison, left, right, context)
             }
             (Type::String | Type::Number, Type::NodeSet) => {
-                self.compare_nodes(comparison.turned(), right, left, context)
+                self.compare_nodes(comparison.reversed(), right, left, context)
             }
             (Type::Number, Type::Number | Type::String) | (Type::String, Type::Number) => {
                 let left = self.number(left, context)?;
@@ -285,20 +324,16 @@ impl<'a, 'd> Run<'a, 'd> {
                 let right = self.string(right, context)?;
                 Ok(compare_strings(comparison, &left, &right))
             }
+            (Type::Boolean, Type::NodeSet) | (Type::NodeSet, Type::Boolean) => {
+                let left = Value::Boolean(self.boolean(left, context)?);
+                let right = Value::Boolean(self.boolean(right, context)?);
+                compare_values(comparison, &left, &right, self.budget)
+            }
             _ => {
                 let left = self.value(left, context)?;
                 let right = self.value(right, context)?;
-                self.spend_on(&left)?;
-                self.spend_on(&right)?;
-                Ok(compare_values(comparison, &left, &right))
+                compare_values(comparison, &left, &right, self.budget)
             }
-        }
-    }
-
-    fn spend_on(&mut self, value: &Value<'d>) -> Outcome<()> {
-        match value {
-            Value::NodeSet(nodes) => self.charge(nodes.len() as u64),
-            Value::String(_) | Value::Number(_) | Value::Boolean(_) => Ok(()),
         }
     }
 
@@ -354,14 +389,5 @@ fn calculate(operator: Arithmetic, left: f64, right: f64) -> f64 {
         Arithmetic::Multiply => left * right,
         Arithmetic::Divide => left / right,
         Arithmetic::Modulo => left % right,
-    }
-}
-
-/// What a copy of it takes, in steps.
-fn copied(value: &Value<'_>) -> u64 {
-    match value {
-        Value::NodeSet(nodes) => nodes.len() as u64 / 4,
-        Value::String(text) => text.len() as u64 / 64,
-        Value::Number(_) | Value::Boolean(_) => 0,
     }
 }

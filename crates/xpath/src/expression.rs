@@ -16,6 +16,8 @@ use crate::value::Value;
 pub struct Expression {
     text: Box<str>,
     plan: Expr,
+    /// See [`Expr::cost`].
+    cost: u64,
 }
 
 impl std::fmt::Display for Expression {
@@ -31,7 +33,17 @@ impl Expression {
     /// With the place: what isn't XPath 1.0, names that `names` doesn't know, what is longer or deeper
     /// than `XPATH_BYTES_MAX` and `XPATH_DEPTH_MAX`, and what can't be a node-set where only one will do.
     pub fn compile(text: &str, names: &dyn StaticContext) -> Result<Self, CompileError> {
-        Ok(Self { text: text.into(), plan: parser::expression(text, names)? })
+        let plan = parser::expression(text, names)?;
+        Ok(Self { text: text.into(), cost: plan.cost(), plan })
+    }
+
+    fn run<'a, 'd>(
+        &self,
+        environment: &'a mut dyn Environment<'d>,
+        budget: &'a Budget,
+    ) -> Result<Run<'a, 'd>, EvalError> {
+        budget.charge_steps(self.cost.saturating_add(1))?;
+        Ok(Run::new(environment, budget))
     }
 
     /// The value, whatever its type. A node-set is complete, and in document order.
@@ -44,7 +56,7 @@ impl Expression {
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
     ) -> Result<Value<'d>, EvalError> {
-        Run::new(environment, budget).value(&self.plan, context)
+        self.run(environment, budget)?.value(&self.plan, context)
     }
 
     /// As `string()` makes it; of a path, the text of its first node, and no further node is looked for.
@@ -58,7 +70,7 @@ impl Expression {
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
     ) -> Result<Cow<'e, str>, EvalError> {
-        Run::new(environment, budget).string(&self.plan, context)
+        self.run(environment, budget)?.string(&self.plan, context)
     }
 
     /// As `boolean()` makes it; stops as soon as the answer is known.
@@ -71,7 +83,7 @@ impl Expression {
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
     ) -> Result<bool, EvalError> {
-        Run::new(environment, budget).boolean(&self.plan, context)
+        self.run(environment, budget)?.boolean(&self.plan, context)
     }
 
     /// As `number()` makes it.
@@ -84,7 +96,7 @@ impl Expression {
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
     ) -> Result<f64, EvalError> {
-        Run::new(environment, budget).number(&self.plan, context)
+        self.run(environment, budget)?.number(&self.plan, context)
     }
 
     /// The first node in document order.
@@ -97,7 +109,7 @@ impl Expression {
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
     ) -> Result<Option<Item<'d>>, EvalError> {
-        Run::new(environment, budget).first(&self.plan, context)
+        self.run(environment, budget)?.first(&self.plan, context)
     }
 
     /// All nodes, in document order.
@@ -110,7 +122,7 @@ impl Expression {
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
     ) -> Result<NodeSet<'d>, EvalError> {
-        Run::new(environment, budget).nodes(&self.plan, context)
+        self.run(environment, budget)?.nodes(&self.plan, context)
     }
 
     /// What the value's type will be.

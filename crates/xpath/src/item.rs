@@ -79,6 +79,7 @@ impl<'d> Item<'d> {
         let node = match self.node() {
             Some(node) if node.is_element() || node.kind() == Kind::Root => node,
             Some(_) | None => {
+                budget.charge_steps(self.scope_cost())?;
                 let text = self.string_value();
                 budget.charge_reading(text.len())?;
                 return Ok(text);
@@ -102,6 +103,15 @@ impl<'d> Item<'d> {
         }
         budget.charge_steps(texts.looked())?;
         Ok(all)
+    }
+
+    /// The steps that finding the prefix and the URI of a namespace node may take; 0 for other nodes.
+    pub(crate) fn scope_cost(self) -> u64 {
+        const BINDINGS_PER_STEP: u64 = 8;
+        if self.namespace == 0 {
+            return 0;
+        }
+        self.node.namespaces_in_scope().count() as u64 / BINDINGS_PER_STEP
     }
 
     /// The local part of the expanded name; empty for nodes without one.
@@ -246,22 +256,14 @@ impl<'s, 'd> IntoIterator for &'s NodeSet<'d> {
     }
 }
 
-/// Document order without duplicates. What is in order already, or just the wrong way round, costs one
-/// look.
+/// Whether each node comes before the next one in document order.
+pub(crate) fn is_in_order(items: &[Item<'_>]) -> bool {
+    items.is_sorted_by(|one, other| one.document_order(*other) == Ordering::Less)
+}
+
+/// Sorts by document order and removes duplicates, in linear time if the nodes consist of a few runs that
+/// are sorted one way or the other.
 pub(crate) fn put_in_order(items: &mut Vec<Item<'_>>) {
-    let goes = |wanted: Ordering| {
-        move |pair: &[Item<'_>]| match pair {
-            [one, other] => one.document_order(*other) == wanted,
-            _ => true,
-        }
-    };
-    if items.windows(2).all(goes(Ordering::Less)) {
-        return;
-    }
-    if items.windows(2).all(goes(Ordering::Greater)) {
-        items.reverse();
-        return;
-    }
     items.sort_by(|one, other| one.document_order(*other));
     items.dedup();
 }

@@ -10,7 +10,7 @@ use crate::axis::Axis;
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
-use crate::item::{Item, put_in_order};
+use crate::item::{Item, is_in_order, put_in_order};
 use crate::plan::{Path, Predicate, Segment, Start, Step, Test, Type};
 use crate::sink::{Nodes, Sink, Taken};
 use crate::value::Value;
@@ -136,7 +136,11 @@ impl<'d> Run<'_, 'd> {
             let passes = is_new && test.ready(parent.document()).passes(parent, Kind::Element);
             passes.then(|| parent.into())
         };
-        Ok(items.into_iter().filter_map(once).collect())
+        let mut nodes = Nodes::default();
+        for parent in items.into_iter().filter_map(once) {
+            nodes.push(parent, self.budget)?;
+        }
+        Ok(nodes.items)
     }
 
     fn segment(
@@ -243,8 +247,12 @@ impl<'d> Run<'_, 'd> {
         }
         let principal = axis.principal();
         let mut counts = [0usize; COUNTS];
-        for item in Walk::new(axis, from) {
-            self.charge(1)?;
+        let mut walk = Walk::new(axis, from);
+        if let Walk::Namespaces { count, .. } = &walk {
+            self.charge(u64::from(*count))?;
+        }
+        while let Some(item) = walk.next() {
+            self.charge(1 + walk.passed())?;
             let passes = match item.node() {
                 Some(node) => ready.passes(node, principal),
                 None => passes_namespace(test, principal, item),
@@ -265,6 +273,7 @@ impl<'d> Run<'_, 'd> {
                 }
             }
         }
+        self.charge(walk.passed())?;
         Ok(true)
     }
 
@@ -299,17 +308,24 @@ impl<'d> Run<'_, 'd> {
         match predicate {
             Predicate::At(number) => Ok(at(*number)),
             Predicate::Last => Ok(context.position == context.size),
-            Predicate::Plain(expr) => self.boolean(expr, context),
-            Predicate::Positional(expr) | Predicate::Sized(expr) => match expr.value_type() {
-                Type::Number => self.number(expr, context).map(at),
-                Type::Unknown => Ok(match self.value(expr, context)? {
-                    Value::Number(number) => at(number),
-                    other @ (Value::NodeSet(_) | Value::String(_) | Value::Boolean(_)) => {
-                        other.boolean()
-                    }
-                }),
-                Type::NodeSet | Type::String | Type::Boolean => self.boolean(expr, context),
-            },
+            Predicate::Plain(condition) => {
+                self.charge(condition.cost)?;
+                self.boolean(&condition.expr, context)
+            }
+            Predicate::Positional(condition) | Predicate::Sized(condition) => {
+                self.charge(condition.cost)?;
+                let expr = &condition.expr;
+                match expr.value_type() {
+                    Type::Number => self.number(expr, context).map(at),
+                    Type::Unknown => Ok(match self.value(expr, context)? {
+                        Value::Number(number) => at(number),
+                        other @ (Value::NodeSet(_) | Value::String(_) | Value::Boolean(_)) => {
+                            other.boolean()
+                        }
+                    }),
+                    Type::NodeSet | Type::String | Type::Boolean => self.boolean(expr, context),
+                }
+            }
         }
     }
 
@@ -321,14 +337,14 @@ impl<'d> Run<'_, 'd> {
     ) -> Outcome<()> {
         for predicate in predicates {
             let size = items.len();
-            let mut kept = Vec::new();
+            let mut kept = Nodes::default();
             for (index, item) in items.iter().enumerate() {
                 self.charge(1)?;
                 if self.holds(predicate, Context { item: *item, position: index + 1, size })? {
-                    kept.push(*item);
+                    kept.push(*item, self.budget)?;
                 }
             }
-            *items = kept;
+            *items = kept.items;
         }
         Ok(())
     }
@@ -343,8 +359,14 @@ impl<'d> Run<'_, 'd> {
     }
 
     pub(crate) fn sort(&mut self, items: &mut Vec<Item<'d>>) -> Outcome<()> {
-        self.charge(items.len() as u64)?;
-        put_in_order(items);
+        const COMPARISONS_PER_STEP: u64 = 8;
+        let len = items.len() as u64;
+        self.charge(len)?;
+        if !is_in_order(items) {
+            let comparisons = len.saturating_mul(u64::from(len.ilog2()));
+            self.charge(comparisons / COMPARISONS_PER_STEP)?;
+            put_in_order(items);
+        }
         Ok(())
     }
 }

@@ -393,8 +393,11 @@ impl<'d> Run<'_, 'd> {
         let mut position = 1.0;
         if step.axis == Axis::Attribute {
             let before = node.parent().into_iter().flat_map(Node::attributes);
-            for _ in before.take_while(|one| *one != node).filter(|one| passes(step, *one)) {
-                position += 1.0;
+            for attribute in before.take_while(|one| *one != node) {
+                self.charge(1)?;
+                if passes(step, attribute) {
+                    position += 1.0;
+                }
             }
             return Ok(position == wanted);
         }
@@ -411,8 +414,14 @@ impl<'d> Run<'_, 'd> {
 
     fn is_last_sibling(&mut self, step: &Step, node: Node<'d>) -> Outcome<bool> {
         if step.axis == Axis::Attribute {
-            let all = node.parent().into_iter().flat_map(Node::attributes);
-            return Ok(all.filter(|one| passes(step, *one)).last() == Some(node));
+            let mut last = None;
+            for attribute in node.parent().into_iter().flat_map(Node::attributes) {
+                self.charge(1)?;
+                if passes(step, attribute) {
+                    last = Some(attribute);
+                }
+            }
+            return Ok(last == Some(node));
         }
         let mut next = node.next_sibling();
         while let Some(sibling) = next {

@@ -72,6 +72,21 @@ pub(crate) enum Segment {
     Step(Step),
 }
 
+impl Segment {
+    /// Its size, in the unit of [`Expr::cost`].
+    fn parts(&self) -> u64 {
+        let of_test = |test: &Test| match test {
+            Test::Name(name) => 1 + name.expanded.local.len() as u64 / 8,
+            Test::Namespace(uri) => 1 + uri.len() as u64 / 8,
+            Test::Node | Test::Principal | Test::Text | Test::Comment | Test::Instruction(_) => 1,
+        };
+        match self {
+            Self::Scan(scan) => scan.steps.iter().map(|step| of_test(&step.test)).sum(),
+            Self::Step(step) => of_test(&step.test),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) axis: Axis,
@@ -130,12 +145,26 @@ pub(crate) enum Predicate {
     At(f64),
     /// `[last()]`, `[position() = last()]`
     Last,
-    /// Never a number, and asks neither position nor size.
-    Plain(Expr),
-    /// May be a number or ask the position, but not the size.
-    Positional(Expr),
-    /// Asks the size.
-    Sized(Expr),
+    /// Never a number; needs neither position nor size.
+    Plain(Condition),
+    /// May be a number or need the position, but not the size.
+    Positional(Condition),
+    /// Needs the size.
+    Sized(Condition),
+}
+
+/// The expression of a predicate.
+#[derive(Debug)]
+pub(crate) struct Condition {
+    pub(crate) expr: Expr,
+    /// The steps that one evaluation is charged, in addition to those of the nodes that it looks at.
+    pub(crate) cost: u64,
+}
+
+impl Condition {
+    fn new(expr: Expr) -> Self {
+        Self { cost: expr.cost(), expr }
+    }
 }
 
 impl Predicate {
@@ -150,10 +179,14 @@ impl Predicate {
             return Self::Last;
         }
         if expr.asks(Core::Last) {
-            return Self::Sized(expr);
+            return Self::Sized(Condition::new(expr));
         }
         let number = matches!(expr.value_type(), Type::Number | Type::Unknown);
-        if number || expr.asks(Core::Position) { Self::Positional(expr) } else { Self::Plain(expr) }
+        if number || expr.asks(Core::Position) {
+            Self::Positional(Condition::new(expr))
+        } else {
+            Self::Plain(Condition::new(expr))
+        }
     }
 
     /// Whether it needs to know how many nodes came before.
@@ -223,6 +256,30 @@ impl Expr {
         }
     }
 
+    /// The steps that one evaluation is charged for its operators, literals and names, without its
+    /// predicates.
+    pub(crate) fn cost(&self) -> u64 {
+        const PARTS_PER_STEP: u64 = 8;
+        let mut parts = 0_u64;
+        self.visit(false, &mut |expr| {
+            parts = parts.saturating_add(match expr {
+                Self::Literal(text) => 1 + text.len() as u64 / 8,
+                Self::Path(path) => path.segments.iter().map(Segment::parts).sum(),
+                Self::Number(_)
+                | Self::Variable(_)
+                | Self::Or(_)
+                | Self::And(_)
+                | Self::Compare(..)
+                | Self::Arithmetic(..)
+                | Self::Negate(..)
+                | Self::Union(_)
+                | Self::Core(..)
+                | Self::Extension(..) => 1,
+            });
+        });
+        parts / PARTS_PER_STEP
+    }
+
     fn asks(&self, what: Core) -> bool {
         let mut found = false;
         self.visit(false, &mut |expr| {
@@ -259,9 +316,9 @@ fn visit_predicates<'e>(predicates: &'e [Predicate], inner: bool, seen: &mut dyn
     for predicate in predicates {
         match predicate {
             Predicate::At(_) | Predicate::Last => {}
-            Predicate::Plain(expr) | Predicate::Positional(expr) | Predicate::Sized(expr) => {
-                expr.visit(inner, seen);
-            }
+            Predicate::Plain(condition)
+            | Predicate::Positional(condition)
+            | Predicate::Sized(condition) => condition.expr.visit(inner, seen),
         }
     }
 }
@@ -361,13 +418,18 @@ impl Cutter {
 /// A whole position; others, which no node has, are left to the general way.
 fn exactly(predicates: &[Predicate]) -> Option<u32> {
     match predicates {
-        [Predicate::At(wanted)] => (1..=POSITIONS_AT_ONCE).find(|n| f64::from(*n) == *wanted),
+        [Predicate::At(wanted)] if (1.0..=POSITION_MAX).contains(wanted) => {
+            #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
+            #[expect(clippy::cast_sign_loss, reason = "it is in range")]
+            let position = *wanted as u32;
+            (f64::from(position) == *wanted).then_some(position)
+        }
         _ => None,
     }
 }
 
-/// The positions that are counted the short way.
-const POSITIONS_AT_ONCE: u32 = 1_000;
+/// The largest position that is counted the short way.
+const POSITION_MAX: f64 = 1_000.0;
 
 /// Whether a walk knows each predicate's answer when it meets the node: sizes it doesn't know, but
 /// whether a node is the last of its test among its siblings it can see.

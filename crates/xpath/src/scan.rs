@@ -97,6 +97,7 @@ struct Scanning<'p> {
     element_bits: u32,
     /// The bit of the last step if it looks at children alone: then nothing comes below them.
     closing_bit: u32,
+    charge_per_node: u64,
 }
 
 impl Scanning<'_> {
@@ -113,8 +114,10 @@ impl Scanning<'_> {
     }
 }
 
-/// After how many nodes a walk accounts for them.
-const SPEND_AT: u64 = 256;
+/// The nodes after which a walk charges them.
+const NODES_PER_CHARGE: u64 = 256;
+/// The steps of a path that a node is tested against for the price of one.
+const STEPS_PER_CHARGE: u64 = 8;
 
 impl<'d> Run<'_, 'd> {
     /// All steps at once, from the step `from` on.
@@ -126,6 +129,8 @@ impl<'d> Run<'_, 'd> {
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
         let Some(last) = scan.steps.len().checked_sub(1) else { return Ok(true) };
+        let charge_per_node = 1 + scan.steps.len() as u64 / STEPS_PER_CHARGE;
+        self.charge(charge_per_node)?;
         let Some(tests) = Tests::of(scan, start) else { return Ok(true) };
         let tests = tests.all();
         let attribute_bit = if scan.attribute { 1 << last } else { 0 };
@@ -135,7 +140,15 @@ impl<'d> Run<'_, 'd> {
         let element_bits = (0..=last).fold(0, principal);
         let closing_bit = (1 << last) & !attribute_bit & !scan.deep;
         let closing_bit = if closing_bit == 0 { u32::MAX } else { closing_bit };
-        let scanning = Scanning { scan, tests, last, attribute_bit, element_bits, closing_bit };
+        let scanning = Scanning {
+            scan,
+            tests,
+            last,
+            attribute_bit,
+            element_bits,
+            closing_bit,
+            charge_per_node,
+        };
         self.scan_steps(&scanning, 1 << from, start, sink)
     }
 
@@ -188,11 +201,11 @@ impl<'d> Run<'_, 'd> {
                     frame.next = first;
                 }
             }
-            if looked > SPEND_AT {
-                self.charge(std::mem::take(&mut looked))?;
+            if looked > NODES_PER_CHARGE {
+                self.charge(std::mem::take(&mut looked) * scanning.charge_per_node)?;
             }
         }
-        self.charge(looked)?;
+        self.charge(looked * scanning.charge_per_node)?;
         Ok(true)
     }
 

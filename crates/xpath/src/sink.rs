@@ -171,7 +171,9 @@ impl<'d> Sink<'d> for Sum {
     }
 
     fn take(&mut self, item: Item<'d>, budget: &Budget) -> Taken {
-        self.total += string_to_number(&item.charged_string_value(budget)?);
+        let text = item.charged_string_value(budget)?;
+        budget.charge_reading(text.len())?;
+        self.total += string_to_number(&text);
         Ok(!self.total.is_nan())
     }
 }
@@ -199,6 +201,7 @@ impl<'d> Sink<'d> for Holds<'_> {
         self.found = match &self.operand {
             Operand::Text(operand) => compare_strings(self.comparison, &text, operand),
             Operand::Number(operand) => {
+                budget.charge_reading(text.len())?;
                 compare_numbers(self.comparison, string_to_number(&text), *operand)
             }
         };

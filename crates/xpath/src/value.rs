@@ -36,6 +36,20 @@ impl<'d> Value<'d> {
         }
     }
 
+    /// As [`Value::string`], with the text of nodes charged before it is read.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`].
+    pub fn charged_string(&self, budget: &Budget) -> Result<Cow<'_, str>, BudgetExceeded> {
+        match self {
+            Self::NodeSet(nodes) => match nodes.first() {
+                Some(first) => first.charged_string_value(budget),
+                None => Ok(Cow::Borrowed("")),
+            },
+            Self::String(_) | Self::Number(_) | Self::Boolean(_) => Ok(self.string()),
+        }
+    }
+
     /// Section 4.4, `number()`.
     #[must_use]
     pub fn number(&self) -> f64 {

@@ -12,8 +12,8 @@ pub(crate) enum Walk<'d> {
     Ancestors(Option<Item<'d>>, Option<Item<'d>>, Ancestors<'d>),
     Onward(Option<Node<'d>>),
     Back(Option<Node<'d>>),
-    Following(Option<Node<'d>>),
-    Preceding { at: Node<'d>, above: Option<Node<'d>> },
+    Following { next: Option<Node<'d>>, passed: u64 },
+    Preceding { at: Node<'d>, above: Option<Node<'d>>, passed: u64 },
     Attributes(Attributes<'d>),
     Namespaces { element: Node<'d>, place: u32, count: u32 },
     Nothing,
@@ -33,16 +33,39 @@ impl<'d> Walk<'d> {
             Axis::AncestorOrSelf => Self::Ancestors(None, Some(item), node.ancestors()),
             Axis::FollowingSibling => Self::Onward(node.next_sibling()),
             Axis::PrecedingSibling => Self::Back(node.previous_sibling()),
-            Axis::Following => Self::Following(first_following(node)),
+            Axis::Following => Self::following(|passed| first_following(node, passed)),
             Axis::Preceding => {
                 let at = if node.kind() == Kind::Attribute { node.parent() } else { Some(node) };
-                at.map_or(Self::Nothing, |at| Self::Preceding { at, above: at.parent() })
+                at.map_or(Self::Nothing, |at| Self::Preceding { at, above: at.parent(), passed: 0 })
             }
             Axis::Namespace => {
                 let count = if node.is_element() { node.namespaces_in_scope().count() } else { 0 };
                 let count = u32::try_from(count).unwrap_or(u32::MAX);
                 Self::Namespaces { element: node, place: 0, count }
             }
+        }
+    }
+
+    fn following(start: impl FnOnce(&mut u64) -> Option<Node<'d>>) -> Self {
+        let mut passed = 0;
+        Self::Following { next: start(&mut passed), passed }
+    }
+
+    /// The nodes that were passed on the way to the last one, since this was last asked.
+    pub(crate) fn passed(&mut self) -> u64 {
+        match self {
+            Self::Following { passed, .. } | Self::Preceding { passed, .. } => {
+                std::mem::take(passed)
+            }
+            Self::One(_)
+            | Self::Children(_)
+            | Self::Descendants(..)
+            | Self::Ancestors(..)
+            | Self::Onward(_)
+            | Self::Back(_)
+            | Self::Attributes(_)
+            | Self::Namespaces { .. }
+            | Self::Nothing => 0,
         }
     }
 
@@ -55,10 +78,8 @@ impl<'d> Walk<'d> {
             Axis::Parent => Self::One(item.parent()),
             Axis::Ancestor => Self::Ancestors(None, item.parent(), element.ancestors()),
             Axis::AncestorOrSelf => Self::Ancestors(Some(item), item.parent(), element.ancestors()),
-            Axis::Following => {
-                Self::Following(element.first_child().or_else(|| next_outside(element)))
-            }
-            Axis::Preceding => Self::Preceding { at: element, above: element.parent() },
+            Axis::Following => Self::following(|passed| inside_or_after(element, passed)),
+            Axis::Preceding => Self::Preceding { at: element, above: element.parent(), passed: 0 },
             Axis::Child
             | Axis::Attribute
             | Axis::Descendant
@@ -90,12 +111,12 @@ impl<'d> Iterator for Walk<'d> {
                 *next = node.previous_sibling();
                 Some(node.into())
             }
-            Self::Following(next) => {
+            Self::Following { next, passed } => {
                 let node = (*next)?;
-                *next = node.first_child().or_else(|| next_outside(node));
+                *next = inside_or_after(node, passed);
                 Some(node.into())
             }
-            Self::Preceding { at, above } => preceding(at, above).map(Item::from),
+            Self::Preceding { at, above, passed } => preceding(at, above, passed).map(Item::from),
             Self::Attributes(attributes) => attributes.next().map(Item::from),
             Self::Namespaces { element, place, count } => {
                 let this = (*place < *count).then_some(*place)?;
@@ -107,30 +128,41 @@ impl<'d> Iterator for Walk<'d> {
     }
 }
 
-/// The first node after all that is below `node`; an attribute has its element's children after it.
-fn first_following(node: Node<'_>) -> Option<Node<'_>> {
+/// The first node after the descendants of `node`. The children of its element follow an attribute.
+fn first_following<'d>(node: Node<'d>, passed: &mut u64) -> Option<Node<'d>> {
     if node.kind() == Kind::Attribute {
-        let element = node.parent()?;
-        return element.first_child().or_else(|| next_outside(element));
+        inside_or_after(node.parent()?, passed)
+    } else {
+        after(node, passed)
     }
-    next_outside(node)
+}
+
+/// The next node in document order.
+fn inside_or_after<'d>(node: Node<'d>, passed: &mut u64) -> Option<Node<'d>> {
+    node.first_child().or_else(|| after(node, passed))
 }
 
 /// The next sibling of the node, or of its nearest ancestor that has one.
-fn next_outside(mut node: Node<'_>) -> Option<Node<'_>> {
+fn after<'d>(mut node: Node<'d>, passed: &mut u64) -> Option<Node<'d>> {
     loop {
         if let Some(next) = node.next_sibling() {
             return Some(next);
         }
+        *passed += 1;
         node = node.parent()?;
     }
 }
 
 /// One step back in document order; `above` is the nearest ancestor that is still to be left out.
-fn preceding<'d>(at: &mut Node<'d>, above: &mut Option<Node<'d>>) -> Option<Node<'d>> {
+fn preceding<'d>(
+    at: &mut Node<'d>,
+    above: &mut Option<Node<'d>>,
+    passed: &mut u64,
+) -> Option<Node<'d>> {
     loop {
         if let Some(mut before) = at.previous_sibling() {
             while let Some(last) = before.last_child() {
+                *passed += 1;
                 before = last;
             }
             *at = before;

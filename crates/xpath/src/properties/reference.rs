@@ -62,7 +62,10 @@ impl<'d> Reference<'d> {
             Expr::Compare(comparison, sides) => {
                 let (left, right) = (self.value(&sides.0, context), self.value(&sides.1, context));
                 Value::Boolean(self.pairs(&left).iter().any(|left| {
-                    self.pairs(&right).iter().any(|right| compare_values(*comparison, left, right))
+                    self.pairs(&right).iter().any(|right| {
+                        compare_values(*comparison, left, right, &Budget::large())
+                            .expect("it is small")
+                    })
                 }))
             }
             Expr::Arithmetic(first, rest) => {
@@ -154,9 +157,9 @@ impl<'d> Reference<'d> {
                 match predicate {
                     Predicate::At(wanted) => position == *wanted,
                     Predicate::Last => context.position == size,
-                    Predicate::Plain(expr)
-                    | Predicate::Positional(expr)
-                    | Predicate::Sized(expr) => match self.value(expr, context) {
+                    Predicate::Plain(condition)
+                    | Predicate::Positional(condition)
+                    | Predicate::Sized(condition) => match self.value(&condition.expr, context) {
                         Value::Number(number) => number == position,
                         other @ (Value::NodeSet(_) | Value::String(_) | Value::Boolean(_)) => {
                             other.boolean()
