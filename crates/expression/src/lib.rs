@@ -22,7 +22,6 @@ mod expression;
 mod pattern;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
-mod text;
 mod value;
 mod xpath_bridge;
 

@@ -94,6 +94,10 @@ impl<'c> Message<'c> for Bridge<'c> {
         })
     }
 
+    fn unix_ms(&self) -> Option<i64> {
+        Some(self.context.unix_ms())
+    }
+
     fn document(&mut self) -> Option<&'c xml::Document> {
         Some(self.document)
     }

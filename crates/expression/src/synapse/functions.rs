@@ -1,10 +1,13 @@
 //! The functions, with the argument types of Micro Integrator. Lengths and positions count UTF-16 units, as in Java.
 
+use xpath::dates::{self, DateError, Dialect};
+use xpath::encoding;
+
+use super::Node;
 use super::evaluate::{Outcome, node, numeric, rounded, type_error};
-use super::{Node, dates};
 use crate::context::EvalContext;
 use crate::json::{Builder, Document, Kind, NODE_BYTES};
-use crate::{Budget, Error, Value, text};
+use crate::{Budget, Error, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
@@ -199,24 +202,28 @@ impl<'s> Call<'_, 's> {
             Function::Base64Encode => {
                 self.check_charset()?;
                 let plain = self.text(0)?.as_bytes();
-                self.made(text::base64_len(plain.len()), || text::base64_encode(plain))
+                let bytes = plain.len().div_ceil(3).saturating_mul(4);
+                self.made(bytes, || encoding::base64_encode(plain))
             }
             Function::Base64Decode => {
                 let coded = self.text(0)?;
                 self.budget.charge_scanning(coded.len())?;
-                let decoded = text::base64_decode(coded).ok_or_else(|| self.wrong("base64"))?;
+                let decoded = encoding::base64_decode(coded).ok_or_else(|| self.wrong("base64"))?;
                 self.made(decoded.len(), || String::from_utf8_lossy(&decoded).into_owned())
             }
             Function::UrlEncode => {
                 self.check_charset()?;
                 let plain = self.text(0)?;
-                self.made(plain.len().saturating_mul(3), || text::url_encode(plain))
+                self.made(plain.len().saturating_mul(3), || {
+                    let encoded = encoding::form_encode(plain.as_bytes());
+                    encoded.replace('+', "%20").replace('*', "%2A")
+                })
             }
             Function::UrlDecode => {
                 let coded = self.text(0)?;
                 self.budget.charge_scanning(coded.len())?;
-                let decoded =
-                    text::url_decode(coded).ok_or_else(|| self.wrong("a URL-encoded string"))?;
+                let decoded = encoding::url_decode(coded)
+                    .ok_or_else(|| self.wrong("a URL-encoded string"))?;
                 self.made(decoded.len(), || decoded)
             }
             Function::IsString => Ok(Value::Boolean(matches!(self.first()?, Value::Text(_)))),
@@ -351,7 +358,7 @@ impl<'s> Call<'_, 's> {
         let (text, part) = (self.text(0)?, self.text(1)?);
         let from = if self.values.len() > 2 { self.offset(2)? } else { 0 };
         self.budget.charge_scanning(text.len())?;
-        let start = text::utf16_offset(text, from);
+        let start = utf16_offset(text, from);
         let found = text.get(start..).and_then(|rest| rest.find(part)).map(|at| start + at);
         Ok(Value::Integer(found.map_or(-1, |at| {
             let before = text.get(..at).unwrap_or_default();
@@ -452,21 +459,56 @@ impl<'s> Call<'_, 's> {
 
     /// `formatDateTime(milliseconds, pattern)` or `formatDateTime(text, pattern, new pattern)`.
     fn format_date_time(&self) -> Outcome<'s> {
-        let milliseconds = || match self.first()? {
-            Value::Integer(ms) => Ok(*ms),
-            // Saturates, and is then out of range.
-            #[expect(clippy::cast_possible_truncation, reason = "a fraction of a millisecond")]
-            Value::Double(ms) => Ok(*ms as i64),
-            _ => Err(self.wrong("milliseconds and a pattern, or a string and two patterns")),
+        let (unix_ms, pattern) = match (self.first()?, self.values.len()) {
+            (Value::Integer(ms), 2) => (*ms, self.text(1)?),
+            // A number out of range saturates, and is then rejected.
+            #[expect(clippy::cast_possible_truncation, reason = "drops the fraction")]
+            (Value::Double(ms), 2) => (*ms as i64, self.text(1)?),
+            (Value::Text(text), 3) => {
+                let (old, new) = (self.text(1)?, self.text(2)?);
+                if !supplies(old, new) {
+                    return Err(self.wrong("an old pattern with all fields of the new one"));
+                }
+                (dates::parse(text, old, self.budget).map_err(date_error)?, new)
+            }
+            (_, _) => {
+                return Err(self.wrong("milliseconds and a pattern, or a string and two patterns"));
+            }
         };
-        let (when, pattern) = match self.values.len() {
-            2 => (dates::Moment::from_unix_ms(milliseconds()?), self.text(1)?),
-            _ => (dates::parse(self.text(0)?, self.text(1)?), self.text(2)?),
-        };
-        let formatted = when.and_then(|when| dates::format(when, pattern));
-        let formatted = formatted.map_err(Error::Type)?;
-        self.made(formatted.len(), || formatted)
+        let formatted = dates::format(unix_ms, pattern, Dialect::DateTimeFormatter, self.budget);
+        Ok(Value::Text(formatted.map_err(date_error)?.into()))
     }
+}
+
+/// Whether the fields of the pattern `old` are a date, a time of day, or both, and all that the pattern `new` needs.
+fn supplies(old: &str, new: &str) -> bool {
+    const DATE: &str = "GyuYMLdDEecwWFQq";
+    const TIME: &str = "HhkKmsSnNAaB";
+    let has = |pattern: &str, letters: &str| {
+        pattern.split('\'').step_by(2).any(|part| part.contains(|letter| letters.contains(letter)))
+    };
+    let date = has(old, "yu") && has(old, "ML") && has(old, "d");
+    let time = has(old, "Hk") || has(old, "hK") && has(old, "a");
+    (date || time) && (date || !has(new, DATE)) && (time || !has(new, TIME))
+}
+
+fn date_error(error: DateError) -> Error {
+    match error {
+        DateError::Budget(exceeded) => exceeded.into(),
+        other => Error::Type(other.to_string()),
+    }
+}
+
+/// The byte offset of the `units`-th UTF-16 unit; the text's length if it has fewer.
+fn utf16_offset(text: &str, units: usize) -> usize {
+    let mut seen = 0;
+    for (at, character) in text.char_indices() {
+        if seen >= units {
+            return at;
+        }
+        seen += character.len_utf16();
+    }
+    text.len()
 }
 
 /// An integral number, as an integer if it fits.

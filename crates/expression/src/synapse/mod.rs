@@ -4,7 +4,6 @@
 //! are right-associative, so that `a > 1 and b < 2` needs parentheses; and every failure evaluates to the empty string.
 //! [`Mode::Strict`] has neither.
 
-mod dates;
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "an operation accepts one or two kinds of value and rejects all others alike"

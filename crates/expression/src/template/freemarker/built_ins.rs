@@ -8,7 +8,13 @@ use values::order;
 
 use super::evaluate::{Step, fail, is_number, printed};
 use crate::json::{self, Document, Kind, NODE_BYTES, Ref};
-use crate::{Budget, Error, Value, text as codec};
+use crate::{Budget, Error, Value};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What `?url` does not encode, beside letters and digits.
+#[rustfmt::skip]
+const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-').remove(b'_').remove(b'.').remove(b'!').remove(b'~').remove(b'\'').remove(b'(').remove(b')').remove(b'*');
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BuiltIn {
@@ -278,7 +284,7 @@ impl<'s> Application<'_, 's> {
             BuiltIn::Url => {
                 let plain = printed(&self.value);
                 self.charge_growth(&plain, |byte| !byte.is_ascii_alphanumeric())?;
-                text(codec::freemarker_url_encode(&plain))
+                text(utf8_percent_encode(&plain, URL_ENCODED).to_string())
             }
             BuiltIn::First => self.element(false),
             BuiltIn::Last => self.element(true),
