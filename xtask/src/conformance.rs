@@ -12,20 +12,20 @@ const PAGE: &str = "docs/conformance.md";
 const HEAD: &str = "\
 # Conformance
 
-The features that XPath 1.0, XSLT 1.0 and EXSLT define by name with their test cases, and the known differences of all engines to
-other implementations. Generated from the case files by `cargo xtask conformance`; do not edit.
+The features that XPath 1.0, XSLT 1.0 and EXSLT define by name with their test cases, and the known differences of all
+engines to other implementations. Generated from the case files by `cargo xtask conformance`; do not edit.
 
-Each case named here **fails when its feature is removed**, and `cargo test` proves it each time: the tests build the engines with
-the cargo feature `knock-out`, which removes one feature at a time. A step along a removed axis selects no node; a removed operator
-or function returns the empty node-set; a removed instruction, declaration or attribute is ignored. So a case counts only if its
-result depends on what the feature *does*. The same tests fail if an engine recognises a feature that is not listed here, or if a
-listed feature has no case. Release builds contain none of this.
+Each case named here **fails when its feature is removed**, and `cargo test` proves it each time: the tests build the
+engines with the cargo feature `knock-out`, which removes one feature at a time. A step along a removed axis selects no
+node; a removed operator or function returns the empty node-set; a removed instruction, declaration or attribute is
+ignored. So a case counts only if its result depends on what the feature *does*. The same tests fail if an engine
+recognises a feature that is not listed here, or if a listed feature has no case. Release builds contain none of this.
 ";
 
 const FURTHER_HEAD: &str = "
-Further cases are kept as data with their expected results. `cargo test` runs all of them, and compares XPath and XSLT with libxml2
-and libxslt where the Debian packages libxml2-utils and xsltproc are installed. Other tests generate larger documents, expressions
-and stylesheets at random.
+Further cases are kept as data with their expected results. `cargo test` runs all of them, and compares XPath and XSLT
+with libxml2 and libxslt where the Debian packages libxml2-utils and xsltproc are installed. Other tests generate larger
+documents, expressions and stylesheets at random.
 
 | file | cases | |
 |---|--:|---|
