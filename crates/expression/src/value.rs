@@ -254,10 +254,10 @@ pub(crate) fn double_text(number: f64) -> String {
     if size == 0.0 || (1e-3..1e7).contains(&size) {
         return format!("{number:?}");
     }
-    let spelt = format!("{number:E}");
-    match spelt.split_once('E') {
-        Some((digits, _)) if digits.contains('.') => spelt,
+    let text = format!("{number:E}");
+    match text.split_once('E') {
+        Some((digits, _)) if digits.contains('.') => text,
         Some((digits, exponent)) => format!("{digits}.0E{exponent}"),
-        None => spelt,
+        None => text,
     }
 }

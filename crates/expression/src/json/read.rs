@@ -367,8 +367,8 @@ fn escape(bytes: &[u8], at: usize) -> Result<usize, Located> {
 /// The UTF-16 unit of `\uXXXX` at `at`.
 fn unit(bytes: &[u8], at: usize) -> Result<u32, Located> {
     let malformed = (at, JsonErrorKind::Escape);
-    let spelt = bytes.get(at..at + 6).ok_or(malformed)?;
-    let digits = spelt.strip_prefix(b"\\u").ok_or(malformed)?;
+    let escape = bytes.get(at..at + 6).ok_or(malformed)?;
+    let digits = escape.strip_prefix(b"\\u").ok_or(malformed)?;
     let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(malformed);
     digits.iter().try_fold(0, |value, &byte| Ok(value * 16 + digit(byte)?))
 }

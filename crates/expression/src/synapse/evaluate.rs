@@ -248,8 +248,8 @@ fn arithmetic<'s>(left: &Value<'_>, operator: Operator, right: &Value<'_>) -> Ou
 
 /// Digits after the point in the shortest representation.
 fn places(number: f64) -> usize {
-    let spelt = format!("{number}");
-    spelt.split_once('.').map_or(0, |(_, digits)| digits.len())
+    let text = format!("{number}");
+    text.split_once('.').map_or(0, |(_, digits)| digits.len())
 }
 
 /// `exact` rounded as in decimal arithmetic, which Micro Integrator uses: 0.1 + 0.2 is 0.3.

@@ -264,7 +264,7 @@ impl<'s> Machine<'s> {
                         let of = self.value(of)?;
                         self.element(of, place)
                     }
-                    _ => fail(at, "an index wants a number or a name"),
+                    _ => fail(at, "an index must be a number or a name"),
                 };
             }
             Kind::Slice(of, from, to) => return self.slice(of, from, to.as_ref()).map(Some),

@@ -101,8 +101,8 @@ fn formatted(number: f64, form: &str) -> Option<String> {
     }
     let (front, back) = form.split_once('.').unwrap_or((form, ""));
     let fewest = back.matches('0').count();
-    let spelt = format!("{:.*}", back.len(), number.abs());
-    let (digits, fraction) = spelt.split_once('.').unwrap_or((&spelt, ""));
+    let text = format!("{:.*}", back.len(), number.abs());
+    let (digits, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let mut fraction = fraction.to_owned();
     while fraction.len() > fewest && fraction.ends_with('0') {
         fraction.pop();
