@@ -8,7 +8,7 @@ use super::filter::Operator;
 use crate::Value;
 use crate::json::{Kind, Ref};
 
-/// Whether `left operator right` holds. A missing side (`None`) satisfies `!=` and `!==` only.
+/// Whether `left operator right` holds. A missing side (`None`) satisfies `!=`, `!==` and `nin` only.
 pub(super) fn holds(
     run: &mut Run<'_, '_>,
     left: Option<&Value<'_>>,
@@ -17,8 +17,8 @@ pub(super) fn holds(
 ) -> Outcome<bool> {
     let (Some(left), Some(right)) = (left, right) else {
         return Ok(match operator {
-            Operator::NotEqual | Operator::SameTypeNotEqual => true,
-            Operator::NotIn | Operator::NoneOf => false,
+            Operator::NotEqual | Operator::SameTypeNotEqual | Operator::NotIn => true,
+            Operator::NoneOf => false,
             Operator::Equal | Operator::SameTypeEqual | Operator::Less | Operator::LessOrEqual => {
                 false
             }
@@ -51,6 +51,7 @@ pub(super) fn holds(
             (Some(_), Some(_)) => Ok(!each(run, left, right, false)?),
             (_, _) => Ok(false),
         },
+        Operator::Size if left.json().is_some_and(|json| json.kind() == Kind::Object) => Ok(false),
         Operator::Size => {
             let wanted = right.number();
             Ok(size(run, left)?.is_some_and(|size| wanted == Some(size as f64)))

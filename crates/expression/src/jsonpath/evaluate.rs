@@ -192,8 +192,10 @@ impl<'d> Run<'_, 'd> {
         match step {
             Step::Member(_) | Step::Index(_) => self.one_of_many(step, from, rest, definite, found),
             Step::Members(_) if last => self.one_of_many(step, from, rest, definite, found),
+            Step::Members(_) if definite && from.kind() != Kind::Object => Err(missing(step, from)),
             Step::Members(names) => {
                 for name in names {
+                    self.budget.charge_steps(from.len() as u64 / 8)?;
                     if let Some(value) = from.get(name) {
                         self.indefinite(rest, value, false, found)?;
                     } else if self.options.require_properties {
@@ -277,6 +279,8 @@ impl<'d> Run<'_, 'd> {
                 found.push(self.definite(rest, made)?);
                 Ok(())
             }
+            // As in Jayway: an index past the end is an error of definite paths only.
+            None if matches!(step, Step::Index(_)) && from.kind() == Kind::Array => Ok(()),
             None if definite || self.options.require_properties => Err(missing(step, from)),
             None => Ok(()),
         }
@@ -289,11 +293,21 @@ impl<'d> Run<'_, 'd> {
         at: Ref<'d>,
         found: &mut Vec<Value<'d>>,
     ) -> Outcome<()> {
+        if let Some((Step::Member(name), after)) = rest.split_first() {
+            self.budget.charge_steps(1 + at.len() as u64 / 8)?;
+            let to_null = self.options.default_path_leaf_to_null && after.is_empty();
+            return match at.get(name) {
+                Some(value) => self.indefinite(after, value, false, found),
+                None if to_null && at.kind() == Kind::Object => {
+                    self.indefinite(rest, at, false, found)
+                }
+                None => Ok(()),
+            };
+        }
+        if let Some(Step::Members(names)) = rest.first() {
+            self.budget.charge_steps((at.len() * names.len()) as u64 / 8)?;
+        }
         let applies = match rest.first() {
-            Some(Step::Member(name)) => {
-                let there = self.options.default_path_leaf_to_null && rest.len() == 1;
-                at.kind() == Kind::Object && (there || at.get(name).is_some())
-            }
             Some(Step::Members(names)) => {
                 at.kind() == Kind::Object && names.iter().all(|name| at.get(name).is_some())
             }
@@ -307,7 +321,7 @@ impl<'d> Run<'_, 'd> {
                 Kind::Null | Kind::Boolean | Kind::Number | Kind::String => false,
             },
             Some(Step::Wildcard) => true,
-            Some(Step::Descend | Step::Call(_)) | None => true,
+            Some(Step::Member(_) | Step::Descend | Step::Call(_)) | None => true,
         };
         if applies {
             self.indefinite(rest, at, false, found)

@@ -218,9 +218,8 @@ impl Path {
     }
 
     fn of(source: &str, steps: Vec<Step>, options: Options) -> Self {
-        let last = steps.iter().rposition(|step| !matches!(step, Step::Call(_)));
         let definite =
-            steps.iter().enumerate().all(|(at, step)| step.is_definite(Some(at) == last));
+            steps.iter().enumerate().all(|(at, step)| step.is_definite(at + 1 == steps.len()));
         let list_function = evaluate::list_function(&steps);
         Self { source: source.into(), steps, options, definite, list_function }
     }

@@ -67,10 +67,18 @@ pub(super) fn check(source: &str, root: Ref<'_>, result: &Result<Selection<'_>, 
     // Selecting nothing is an error while all steps are definite.
     let mut definite = true;
     let mut missing = false;
+    let indefinite = !steps.iter().all(single);
     for step in &steps {
         definite &= single(step);
+        let from: Option<Kind> = at.first().map(|value| value.kind());
         at = at.into_iter().flat_map(|value| next(step, value)).collect();
-        missing |= definite && at.is_empty();
+        // An index past the end is an error of definite paths only.
+        let skipped =
+            indefinite && matches!(step.select, Select::Element(_)) && from == Some(Kind::Array);
+        if definite && at.is_empty() && !skipped {
+            missing = true;
+        }
+        definite &= !(at.is_empty() && skipped);
     }
     let same =
         match result {

@@ -489,7 +489,7 @@ fn supplies(old: &str, new: &str) -> bool {
     };
     let date = has(old, "yu") && has(old, "ML") && has(old, "d");
     let time = has(old, "Hk") || has(old, "hK") && has(old, "a");
-    (date || time) && (date || !has(new, DATE)) && (time || !has(new, TIME))
+    (date || time && !has(new, DATE)) && (time || !has(new, TIME))
 }
 
 fn date_error(error: DateError) -> Error {
