@@ -11,7 +11,7 @@ use expression::synapse::Mode;
 use expression::{Budget, Error, EvalContext, Expression, Value};
 use xml::Position;
 
-use super::source::{Source, complain, complain_of_expression, print, stdin_once};
+use super::source::{Source, print, report_at, report_expression, stdin_once};
 use super::xml::{binding, bound_once};
 use crate::failure::Failure;
 
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     bound_once(&arguments.ns)?;
     let compiled = Expression::compile_with(text, Mode::Compatible, &arguments.ns);
     let expression = compiled.map_err(|error| {
-        complain_of_expression(text, super::json::position(&error), error.message())
+        report_expression(text, super::json::position(&error), error.message())
     })?;
     let message = Message::read(arguments)?;
     let value = expression.evaluate_within(&message, &Budget::large()).map_err(|error| {
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             _ => "",
         };
         let message = format!("{}{help}", error.message());
-        complain_of_expression(text, super::json::position(&error), message)
+        report_expression(text, super::json::position(&error), message)
     })?;
     print(|out| writeln!(out, "{}", value.text()))
 }
@@ -107,13 +107,12 @@ fn payload(source: &Source) -> Result<Payload, Failure> {
     if !text.trim_start().starts_with('<') {
         return json(source).map(Payload::Json);
     }
-    let document =
-        xml::Document::parse(&source.bytes).map_err(|error| source.refused_xml(&error))?;
+    let document = xml::Document::parse(&source.bytes).map_err(|error| source.xml_error(&error))?;
     Ok(Payload::Xml { document: Box::new(document), text: text.into_owned() })
 }
 
 fn json(source: &Source) -> Result<json::Document<'static>, Failure> {
-    let read = json::Document::parse(&source.bytes).map_err(|error| source.refused_json(&error))?;
+    let read = json::Document::parse(&source.bytes).map_err(|error| source.json_error(&error))?;
     Ok(read.into_owned())
 }
 
@@ -123,7 +122,7 @@ fn object(source: &Source) -> Result<json::Document<'static>, Failure> {
         return Ok(document);
     }
     let place = Position::of(document.text(), document.root().offset());
-    Err(complain(&source.name, document.text(), place, "JSON object expected: {\"name\": value}"))
+    Err(report_at(&source.name, document.text(), place, "JSON object expected: {\"name\": value}"))
 }
 
 fn headers(source: &Source) -> Result<Vec<(String, String)>, Failure> {
@@ -137,7 +136,7 @@ fn headers(source: &Source) -> Result<Vec<(String, String)>, Failure> {
         let Some((name, value)) = parts.filter(|(name, _)| is_field_name(name)) else {
             let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
             let place = Position { line, column: 1 };
-            return Err(complain(&source.name, &text, place, "`name: value` expected"));
+            return Err(report_at(&source.name, &text, place, "`name: value` expected"));
         };
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
@@ -156,7 +155,7 @@ fn members(source: &Source) -> Result<Vec<(String, String)>, Failure> {
         if matches!(value.kind(), Kind::Array | Kind::Object) {
             let place = Position::of(document.text(), value.offset());
             let message = "the value of a header must be a string";
-            return Err(complain(&source.name, document.text(), place, message));
+            return Err(report_at(&source.name, document.text(), place, message));
         }
         members.push((name.into_owned(), Value::Json(value).text().into_owned()));
     }

@@ -8,7 +8,7 @@ use expression::jsonpath::Path;
 use expression::{Budget, Error, limits};
 use xml::Position;
 
-use super::source::{Source, complain_of_expression, print};
+use super::source::{Source, print, report_expression};
 use crate::failure::Failure;
 
 /// Select from JSON
@@ -36,11 +36,11 @@ pub(crate) struct Select {
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     let Command::Select(arguments) = command;
     let text = &arguments.path;
-    let complain = |error: Error| complain_of_expression(text, position(&error), error.message());
-    let path = Path::compile(text).map_err(complain)?;
+    let report = |error: Error| report_expression(text, position(&error), error.message());
+    let path = Path::compile(text).map_err(report)?;
     let source = Source::read(&arguments.file, limits::JSON_BYTES_MAX)?;
-    let document = Document::parse(&source.bytes).map_err(|error| source.refused_json(&error))?;
-    let found = path.evaluate_within(document.root(), &Budget::large()).map_err(complain)?;
+    let document = Document::parse(&source.bytes).map_err(|error| source.json_error(&error))?;
+    let found = path.evaluate_within(document.root(), &Budget::large()).map_err(report)?;
     print(|out| {
         found.write_json(out)?;
         out.write_all(b"\n")
