@@ -83,7 +83,12 @@ fn check_purpose(jwk: &Object<'_>) -> Result<(), &'static str> {
             if verifies { Ok(()) } else { Err("`key_ops` lacks `verify`") }
         }
         Some(
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Unsigned(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Object(_),
         ) => Err("`key_ops` is not an array"),
     }
 }

@@ -205,6 +205,7 @@ impl KeySet {
                 Value::Object(jwk) => reading.add(index, jwk)?,
                 Value::Null
                 | Value::Bool(_)
+                | Value::Unsigned(_)
                 | Value::Number(_)
                 | Value::String(_)
                 | Value::Array(_) => {

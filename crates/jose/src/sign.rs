@@ -130,9 +130,8 @@ impl SigningKey {
             Some(kid) => kid.to_owned(),
             None => self.thumbprint()?,
         };
-        let mut jwk = "{\"kid\":".to_owned();
-        json::write_string(&mut jwk, &kid);
-        jwk.push_str(&format!(",\"use\":\"sig\",\"alg\":\"{}\"", self.algorithm()));
+        let (kid, alg) = (json::string(&kid), self.algorithm());
+        let mut jwk = format!("{{\"kid\":{kid},\"use\":\"sig\",\"alg\":\"{alg}\"");
         for (name, value) in self.public_members()? {
             jwk.push_str(&format!(",\"{name}\":\"{value}\""));
         }
@@ -224,8 +223,7 @@ impl Header {
         let mut out = format!("{{\"alg\":\"{}\"", self.alg);
         for (name, value) in [("kid", &self.kid), ("typ", &self.typ)] {
             if let Some(value) = value {
-                out.push_str(&format!(",\"{name}\":"));
-                json::write_string(&mut out, value);
+                out.push_str(&format!(",\"{name}\":{}", json::string(value)));
             }
         }
         out.push('}');

@@ -1,50 +1,68 @@
-//! From steps to a tree.
+//! Builds a tree from the steps of the machine.
 
 use crate::document::{
     AttributeRecord, COMMENT, Declaration, Document, ELEMENT, Instruction, NOBODY, NONE, PI,
     Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
 };
 use crate::dtd::{Dtd, Entity};
-use crate::error::{Fault, XmlError};
+use crate::entities::EntityResolver;
+use crate::error::{OffsetError, XmlError};
 use crate::input::Input;
-use crate::machine::quick::Take;
+use crate::machine::quick::StepSink;
 use crate::machine::{Machine, Span, Step};
 use crate::names::{EMPTY, Names, Symbol, number};
 use crate::options::Options;
 
 impl Document {
-    /// Reads a document with the default limits; its encoding is found out, document types are refused.
+    /// Parses a document with the default limits. The encoding is detected, document types are rejected.
     ///
     /// # Errors
-    /// Whatever isn't well-formed, with its place.
+    /// The first place where the document isn't well-formed or exceeds a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self, XmlError> {
         Self::parse_with(bytes, &Options::default())
     }
 
-    /// Reads a document.
+    /// Parses a document.
     ///
     /// # Errors
-    /// Whatever isn't well-formed or exceeds a limit, with its place.
+    /// The first place where the document isn't well-formed or exceeds a limit.
     pub fn parse_with(bytes: &[u8], options: &Options) -> Result<Self, XmlError> {
-        let input = Input::new(bytes, options)?;
-        let mut document = read(&input, options).map_err(|fault| fault.locate(input.text()))?;
+        Self::from_input(&Input::new(bytes, options)?, options)
+    }
+
+    /// As [`Document::parse_with`]; `resolver` supplies the external subset and the external
+    /// parameter entities, if [`Options::doctype`] permits a document type at all.
+    ///
+    /// # Errors
+    /// As [`Document::parse_with`]. An error in an external entity is reported at the reference to
+    /// it, as [`XmlErrorKind::InEntity`](crate::XmlErrorKind::InEntity).
+    pub fn parse_with_entities(
+        bytes: &[u8],
+        options: &Options,
+        resolver: &dyn EntityResolver,
+    ) -> Result<Self, XmlError> {
+        Self::from_input(&Input::with_entities(bytes, options, resolver)?, options)
+    }
+
+    fn from_input(input: &Input<'_>, options: &Options) -> Result<Self, XmlError> {
+        let mut document = read(input, options).map_err(|error| error.locate(input.text()))?;
         document.base = options.base_uri.as_deref().map(Box::from);
         Ok(document)
     }
 }
 
-fn read(input: &Input<'_>, options: &Options) -> Result<Document, Fault> {
+fn read(input: &Input<'_>, options: &Options) -> Result<Document, OffsetError> {
     let view = input.view();
     let mut machine = Machine::new(options.limits, input.start());
-    // Each tag may have a text before it, and every second one or more makes no node.
+    // An estimate: each tag may have a text before it, and at least every second one is an end tag.
     let tags = memchr::memchr_iter(b'<', view.source.as_bytes()).count();
     let mut tree = Tree::for_reading(tags.saturating_add(tags / 2).saturating_add(8));
     loop {
         machine.run(view, &mut tree);
-        let step = machine.careful_step(view)?;
-        match tree.take(&mut machine, step) {
-            Taken::Some => {}
-            Taken::Nothing | Taken::End => break,
+        let step = machine.general_step(view)?;
+        match tree.add(&mut machine, step) {
+            Added::Some => {}
+            Added::Nothing | Added::End => break,
         }
     }
     let growth = machine.spill.len().saturating_add(view.dtd.text.len());
@@ -53,9 +71,9 @@ fn read(input: &Input<'_>, options: &Options) -> Result<Document, Fault> {
     Ok(finish(tree, machine, view.dtd, text))
 }
 
-/// The document of a `tree` whose source is `text`.
+/// Completes a `tree` whose source is `text`.
 pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) -> Document {
-    let Tree { mut document, ids, .. } = tree;
+    let Tree { mut document, .. } = tree;
     let source_len = text.len();
     let declared = if machine.entities_used() { dtd.text.as_str() } else { "" };
     text.reserve_exact(declared.len().saturating_add(machine.spill.len()));
@@ -68,16 +86,12 @@ pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) 
     document.spills = dtd.origins.iter().map(origin).collect();
     document.spills.extend_from_slice(&machine.origins);
     document.names = machine.namespaces.names;
-    for (value, owner) in ids {
-        let id = Box::from(document.slice(value.start, value.len));
-        document.ids.entry(id).or_insert(owner);
-    }
     for (name, entity) in &dtd.entities {
         if let Entity::Unparsed(system) = entity {
             document.unparsed.insert(name.as_str().into(), system.as_str().into());
         }
     }
-    document.names.rest();
+    document.names.shrink();
     document.nodes.shrink_to_fit();
     document.attributes.shrink_to_fit();
     document.tags.shrink_to_fit();
@@ -85,7 +99,7 @@ pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) 
     document
 }
 
-impl Take for Tree {
+impl StepSink for Tree {
     #[inline]
     fn element(&mut self, qname: u32, at: u32) {
         let index = self.push(at, ELEMENT | (qname << VALUE_SHIFT));
@@ -103,10 +117,10 @@ impl Take for Tree {
     }
 }
 
-/// What a step brought to a tree.
-pub(crate) enum Taken {
+/// What a step added to a tree.
+pub(crate) enum Added {
     Some,
-    /// The source has to go on first.
+    /// The step needs more of the source.
     Nothing,
     End,
 }
@@ -115,10 +129,8 @@ pub(crate) enum Taken {
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) document: Document,
-    /// Open nodes, and their last children so far.
+    /// Open nodes with their last children so far.
     open: Vec<(u32, u32)>,
-    /// Values of type ID, and the elements that have them.
-    ids: Vec<(Span, u32)>,
 }
 
 impl Default for Tree {
@@ -128,12 +140,12 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// The names are those of the machine, in the end.
+    /// The names are added by [`finish`].
     pub(crate) fn for_reading(nodes: usize) -> Self {
         Self::of(Document::with_capacity(nodes, Names::none()))
     }
 
-    /// For a copy of `source`: all of it but its nodes, and what names them by number.
+    /// For a copy of `source`: everything but its nodes, and what refers to them by number.
     pub(crate) fn copying(source: &Document) -> Self {
         let mut nodes = Vec::with_capacity(source.nodes.len());
         nodes.push(Document::NOTHING);
@@ -148,6 +160,7 @@ impl Tree {
             names: source.names.clone(),
             spills: source.spills.clone(),
             unparsed: source.unparsed.clone(),
+            id_attributes: source.id_attributes.clone(),
             base: source.base.clone(),
             ..Document::with_capacity(0, Names::none())
         })
@@ -156,7 +169,7 @@ impl Tree {
     fn of(document: Document) -> Self {
         let mut open = Vec::with_capacity(16);
         open.push((0, NONE));
-        Self { document, open, ids: Vec::new() }
+        Self { document, open }
     }
 
     /// Adds a node as the last child of the innermost open one.
@@ -174,9 +187,9 @@ impl Tree {
         index
     }
 
-    /// Adds what a step brought.
+    /// Adds a step.
     #[inline]
-    pub(crate) fn take(&mut self, machine: &mut Machine, step: Step) -> Taken {
+    pub(crate) fn add(&mut self, machine: &mut Machine, step: Step) -> Added {
         match step {
             Step::Start { qname, at } => self.start(machine, qname, at),
             Step::End => drop(self.leave()),
@@ -187,13 +200,13 @@ impl Tree {
                 let qname = machine.namespaces.names.qname(EMPTY, name);
                 self.instruction(qname, data, at);
             }
-            Step::Wait => return Taken::Nothing,
-            Step::Finished => return Taken::End,
+            Step::Wait => return Added::Nothing,
+            Step::Finished => return Added::End,
         }
-        Taken::Some
+        Added::Some
     }
 
-    /// What had an address from `from` on has it from `to` on.
+    /// Moves the addresses from `from` on to `to` and after.
     pub(crate) fn move_behind(&mut self, from: u32, to: u32) {
         let moved = |address: &mut u32| {
             if *address >= from {
@@ -211,7 +224,6 @@ impl Tree {
         }
         self.document.tags.iter_mut().for_each(|tag| moved(&mut tag.at));
         self.document.attributes.iter_mut().for_each(|record| moved(&mut record.start));
-        self.ids.iter_mut().for_each(|(value, _)| moved(&mut value.start));
         for instruction in &mut self.document.instructions {
             moved(&mut instruction.start);
             moved(&mut instruction.at);
@@ -246,7 +258,7 @@ impl Tree {
             let next = if count == machine.attributes.len() { NONE } else { number(all.len() + 1) };
             all.push(AttributeRecord { owner, next, qname: attribute.qname, start, len });
             if attribute.is_id {
-                self.ids.push((attribute.value, owner));
+                self.document.id_attributes.insert(number(all.len() - 1));
             }
         }
         first
@@ -273,7 +285,7 @@ impl Tree {
         self.open.push((index, NONE));
     }
 
-    /// Whether there was an element to be closed.
+    /// Returns whether an element was open.
     #[inline]
     pub(crate) fn leave(&mut self) -> bool {
         let is_element = self.open.len() > 1;

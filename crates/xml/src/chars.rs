@@ -4,8 +4,8 @@ pub(crate) const NAME: u8 = 1;
 pub(crate) const NAME_START: u8 = 2;
 pub(crate) const SPACE: u8 = 4;
 
-/// Classes of the ASCII characters; a byte of a longer character has both name bits, as most do,
-/// and is looked at closely by [`is_name_char`]. The colon has none: it separates the prefix.
+/// Classes of the ASCII characters. A byte of a longer character has both name bits, and
+/// [`is_name_char`] checks the character. The colon has none: it separates the prefix.
 const CLASSES: [u8; 256] = classes();
 
 #[expect(clippy::indexing_slicing, reason = "a byte is below 256, and the compiler runs this")]
@@ -74,13 +74,13 @@ pub fn is_ncname(text: &str) -> bool {
     chars.next().is_some_and(is_name_start) && chars.all(is_name_char)
 }
 
-/// Whether XML 1.0 can carry `text` at all.
+/// Whether XML 1.0 allows all characters of `text`.
 #[must_use]
 pub fn is_text(text: &str) -> bool {
     first_illegal(text).is_none()
 }
 
-/// Where the first character stands that XML doesn't allow.
+/// The offset of the first character that XML doesn't allow.
 pub(crate) fn first_illegal(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut base = 0usize;

@@ -1,31 +1,41 @@
 //! The XML declaration (section 2.8, production 23).
 
 use crate::decode::Encoding;
-use crate::error::{Fault, XmlError, XmlErrorKind};
+use crate::error::{OffsetError, XmlError, XmlErrorKind};
 use crate::scan::Search;
 
-/// What it says; `end` is where the document goes on.
+/// A parsed declaration; `end` is where the document continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Declaration<'t> {
     pub(crate) encoding: Option<&'t str>,
     pub(crate) end: usize,
 }
 
-/// What most documents begin with, and where the encoding stands in it.
+/// The declaration of most documents, and the range of the encoding in it.
 const USUAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
 const USUAL_ENCODING: std::ops::Range<usize> = 30..35;
 
 const START: &str = "<?xml";
 
-/// Where the document goes on behind its declaration; none as long as more has to come to tell, unless `text`
-/// is the whole. `broken` is what cut the text short.
+/// What the declaration belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Production 23: the version is required, `standalone` is allowed.
+    Document,
+    /// Production 77: the version is optional, the encoding is required.
+    Entity,
+}
+
+/// Where the document continues after its declaration; none if that needs more of the text, unless `text`
+/// is the `whole`. `broken` is why the text ends early.
 ///
 /// # Errors
-/// A malformed declaration, or one that doesn't agree with the `encoding` of the bytes.
+/// A malformed declaration, or one that contradicts the `encoding` of the bytes.
 pub(crate) fn pass(
     text: &str,
+    form: Form,
     encoding: Encoding,
-    broken: Option<&Fault>,
+    broken: Option<&OffsetError>,
     whole: bool,
     search: &mut Search,
 ) -> Result<Option<usize>, XmlError> {
@@ -33,13 +43,13 @@ pub(crate) fn pass(
         let undecided = !whole && text.len() <= START.len() && START.starts_with(text);
         return Ok((!undecided).then_some(0));
     }
-    // No value that may stand in it holds `?>`.
+    // No valid value contains `?>`.
     let head = match end(text.as_bytes(), search) {
         Some(end) => text.get(..end).unwrap_or(text),
         None if whole => text,
         None => return Ok(None),
     };
-    match (read(head), broken) {
+    match (read(head, form), broken) {
         (Ok(declared), _) => {
             let declared = declared.unwrap_or_default();
             let name = declared.encoding.unwrap_or_default();
@@ -49,16 +59,16 @@ pub(crate) fn pass(
                     let at = head.find(name).unwrap_or(0);
                     let declared = name.to_owned();
                     let kind = XmlErrorKind::EncodingMismatch { declared, found };
-                    Err(Fault::new(at, kind).locate(text))
+                    Err(OffsetError::new(at, kind).locate(text))
                 }
             }
         }
-        (Err(fault), Some(broken)) if fault.at >= text.len() => Err(broken.clone().locate(text)),
-        (Err(fault), _) => Err(fault.locate(text)),
+        (Err(error), Some(broken)) if error.at >= text.len() => Err(broken.clone().locate(text)),
+        (Err(error), _) => Err(error.locate(text)),
     }
 }
 
-/// Where what begins with a declaration goes on behind it, once that is there.
+/// Where the declaration at the beginning of `bytes` ends, once its end has arrived.
 pub(crate) fn end(bytes: &[u8], search: &mut Search) -> Option<usize> {
     if bytes.starts_with(USUAL.as_bytes()) {
         return Some(USUAL.len());
@@ -71,7 +81,7 @@ fn begins(text: &str) -> bool {
 }
 
 /// None if `text` doesn't begin with one.
-pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
+pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, OffsetError> {
     if !begins(text) {
         return Ok(None);
     }
@@ -79,7 +89,7 @@ pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
         let encoding = text.get(USUAL_ENCODING);
         return Ok(Some(Declaration { encoding, end: USUAL.len() }));
     }
-    let bad = |at: usize, why| Fault::new(at, XmlErrorKind::BadDeclaration(why));
+    let bad = |at: usize, why| OffsetError::new(at, XmlErrorKind::BadDeclaration(why));
     let mut at = START.len();
     let mut found = Declaration::default();
     // In this order, each at most once: 0 version, 1 encoding, 2 standalone.
@@ -93,11 +103,14 @@ pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
             if passed == 0 {
                 return Err(bad(at, "it needs `version=\"1.0\"`"));
             }
+            if form == Form::Entity && passed != 2 {
+                return Err(bad(at, "an external entity's declaration needs an `encoding`"));
+            }
             found.end = at.saturating_add(2);
             return Ok(Some(found));
         }
         if trimmed.is_empty() {
-            return Err(Fault::new(at, XmlErrorKind::UnexpectedEnd("the XML declaration")));
+            return Err(OffsetError::new(at, XmlErrorKind::UnexpectedEnd("the XML declaration")));
         }
         if space == 0 {
             return Err(bad(at, "a space is missing"));
@@ -105,18 +118,21 @@ pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
         let Some((name, value, len)) = pseudo_attribute(trimmed) else {
             return Err(bad(
                 at,
-                "it holds `version`, `encoding` and `standalone` with quoted values",
+                "expected `version`, `encoding` or `standalone` with a quoted value",
             ));
         };
         passed = match (name, passed) {
             ("version", 0) if is_version(value) => 1,
             ("version", 0) => return Err(bad(at, "the version is 1.0")),
-            ("encoding", 1) if is_encoding_name(value) => {
+            ("encoding", passed)
+                if (passed == 1 || (passed == 0 && form == Form::Entity))
+                    && is_encoding_name(value) =>
+            {
                 found.encoding = Some(value);
                 2
             }
-            ("encoding", 1) => return Err(bad(at, "this isn't the name of an encoding")),
-            ("standalone", 1 | 2) if matches!(value, "yes" | "no") => 3,
+            ("encoding", 1) => return Err(bad(at, "invalid name of an encoding")),
+            ("standalone", 1 | 2) if form == Form::Document && matches!(value, "yes" | "no") => 3,
             ("standalone", 1 | 2) => return Err(bad(at, "`standalone` is `yes` or `no`")),
             (_, 0) => return Err(bad(at, "it begins with `version`")),
             _ => return Err(bad(at, "only `encoding` and then `standalone` may follow `version`")),
@@ -125,7 +141,7 @@ pub(crate) fn read(text: &str) -> Result<Option<Declaration<'_>>, Fault> {
     }
 }
 
-/// `name = "value"`: name, value, and the length of all.
+/// `name = "value"`: name, value, and the length of the whole.
 fn pseudo_attribute(text: &str) -> Option<(&str, &str, usize)> {
     let space = [' ', '\t', '\n', '\r'];
     let name_len = text.find(|c: char| !c.is_ascii_lowercase())?;
@@ -155,11 +171,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_declaration_is_read_as_any_other() {
+    fn the_usual_declaration_is_read_like_any_other() {
         let spaced = USUAL.replace(" encoding", "  encoding");
-        let careful = read(&spaced).unwrap().unwrap();
-        let quick = read(USUAL).unwrap().unwrap();
-        assert_eq!((quick.encoding, quick.end + 1), (careful.encoding, careful.end));
+        let general = read(&spaced, Form::Document).unwrap().unwrap();
+        let quick = read(USUAL, Form::Document).unwrap().unwrap();
+        assert_eq!((quick.encoding, quick.end + 1), (general.encoding, general.end));
         assert_eq!(quick.encoding, Some("UTF-8"));
     }
 }

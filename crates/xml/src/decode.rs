@@ -1,10 +1,10 @@
-//! Encodings (section 4.3.3 and appendix F): by byte order mark, else by the first bytes, else by the XML
-//! declaration, else UTF-8. The bytes may come in pieces, cut anywhere.
+//! Encodings (section 4.3.3 and appendix F): detected by byte order mark, else by the first bytes, else by
+//! the XML declaration, else UTF-8. Bytes may arrive in pieces, cut anywhere.
 
 use std::borrow::Cow;
 
-use crate::declaration;
-use crate::error::{Fault, XmlError, XmlErrorKind};
+use crate::declaration::{self, Form};
+use crate::error::{OffsetError, XmlError, XmlErrorKind};
 use crate::scan::Search;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,22 +13,22 @@ pub(crate) enum Encoding {
     UsAscii,
     Latin1,
     Windows1252,
-    Utf16 { big_end_first: bool },
+    Utf16 { big_endian: bool },
 }
 
-/// What the beginning of a document tells.
+/// The encoding detected at the beginning of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sniffed {
     pub(crate) encoding: Encoding,
-    /// Bytes of the byte order mark.
+    /// Length of the byte order mark.
     pub(crate) mark: usize,
 }
 
-const BIG: Encoding = Encoding::Utf16 { big_end_first: true };
-const LITTLE: Encoding = Encoding::Utf16 { big_end_first: false };
+const BIG: Encoding = Encoding::Utf16 { big_endian: true };
+const LITTLE: Encoding = Encoding::Utf16 { big_endian: false };
 
-/// The encoding of what begins with `head`; none as long as more has to come, unless `head` is the whole.
-/// `search` is for the end of the declaration.
+/// The encoding of a document that begins with `head`; none if that needs more bytes, unless `head` is the
+/// whole. `search` is for the end of the declaration.
 pub(crate) fn sniff(
     head: &[u8],
     whole: bool,
@@ -40,7 +40,7 @@ pub(crate) fn sniff(
     let (encoding, mark) = match head {
         [0x00, 0x00, 0xFE, 0xFF, ..] | [0xFF, 0xFE, 0x00, 0x00, ..] => {
             let kind = XmlErrorKind::UnsupportedEncoding("UTF-32".to_owned());
-            return Err(Fault::new(0, kind).locate(""));
+            return Err(OffsetError::new(0, kind).locate(""));
         }
         [0xEF, 0xBB, 0xBF, ..] => (Encoding::Utf8, 3),
         [0xFE, 0xFF, ..] => (BIG, 2),
@@ -55,7 +55,7 @@ pub(crate) fn sniff(
     Ok(Some(Sniffed { encoding, mark }))
 }
 
-/// The declaration in an encoding in which it reads as ASCII, empty if there is none.
+/// The declaration, in an encoding that extends ASCII; empty if there is none.
 fn declaration_of<'h>(head: &'h [u8], whole: bool, search: &mut Search) -> Option<&'h [u8]> {
     const START: &[u8] = b"<?xml";
     if !head.starts_with(START) {
@@ -68,10 +68,11 @@ fn declaration_of<'h>(head: &'h [u8], whole: bool, search: &mut Search) -> Optio
     }
 }
 
-/// The encoding that the declaration names; a malformed declaration is told later.
+/// The encoding that the declaration names; a malformed declaration is reported later.
 fn declared(declaration: &[u8]) -> Result<Encoding, XmlError> {
     let head = std::str::from_utf8(declaration).unwrap_or("");
-    let Ok(Some(declaration::Declaration { encoding: Some(name), .. })) = declaration::read(head)
+    let Ok(Some(declaration::Declaration { encoding: Some(name), .. })) =
+        declaration::read(head, Form::Document).or_else(|_| declaration::read(head, Form::Entity))
     else {
         return Ok(Encoding::Utf8);
     };
@@ -83,33 +84,33 @@ fn declared(declaration: &[u8]) -> Result<Encoding, XmlError> {
         }
         "WINDOWS-1252" | "CP1252" | "X-CP1252" => Ok(Encoding::Windows1252),
         "UTF-16" | "UTF-16BE" | "UTF-16LE" => {
-            let found = "those of an encoding in which ASCII is one byte each";
+            let found = "in an encoding that extends ASCII";
             let kind = XmlErrorKind::EncodingMismatch { declared: name.to_owned(), found };
-            Err(Fault::new(0, kind).locate(""))
+            Err(OffsetError::new(0, kind).locate(""))
         }
         _ => {
             let at = head.find(name).unwrap_or(0);
             let kind = XmlErrorKind::UnsupportedEncoding(name.to_owned());
-            Err(Fault::new(at, kind).locate(head))
+            Err(OffsetError::new(at, kind).locate(head))
         }
     }
 }
 
 impl Encoding {
-    /// What the bytes are, if a declaration of `name` doesn't agree with it.
+    /// What the bytes are, if a declaration of `name` contradicts it.
     pub(crate) fn disagrees(self, name: &str) -> Option<&'static str> {
         let upper = name.to_ascii_uppercase();
         let (agrees, found) = match self {
             Self::Utf8 => {
                 (matches!(upper.as_str(), "UTF-8" | "UTF8"), "UTF-8 by their byte order mark")
             }
-            Self::Utf16 { big_end_first: true } => {
-                (matches!(upper.as_str(), "UTF-16" | "UTF-16BE"), "UTF-16, big end first")
+            Self::Utf16 { big_endian: true } => {
+                (matches!(upper.as_str(), "UTF-16" | "UTF-16BE"), "UTF-16, big-endian")
             }
-            Self::Utf16 { big_end_first: false } => {
-                (matches!(upper.as_str(), "UTF-16" | "UTF-16LE"), "UTF-16, little end first")
+            Self::Utf16 { big_endian: false } => {
+                (matches!(upper.as_str(), "UTF-16" | "UTF-16LE"), "UTF-16, little-endian")
             }
-            // Nothing but the declaration said so.
+            // These are detected by the declaration alone.
             Self::UsAscii | Self::Latin1 | Self::Windows1252 => (true, ""),
         };
         (!agrees).then_some(found)
@@ -126,19 +127,19 @@ impl Encoding {
     }
 }
 
-/// Makes text of bytes that come in pieces; `\r\n` and `\r` become `\n` (section 2.11).
+/// Decodes bytes that arrive in pieces; `\r\n` and `\r` become `\n` (section 2.11).
 #[derive(Debug)]
 pub(crate) struct Decoder {
     encoding: Encoding,
-    /// The beginning of a character whose end hasn't come: at most three bytes.
+    /// The beginning of an incomplete character: at most three bytes.
     held: Vec<u8>,
-    /// In UTF-16, the first half of a pair whose second hasn't come.
+    /// In UTF-16, a high surrogate whose low one hasn't arrived.
     high: Option<u16>,
-    /// The last character was a `\r`; a `\n` now belongs to it.
+    /// The last character was `\r`; a following `\n` belongs to it.
     after_return: bool,
 }
 
-/// Nothing behind this point can be decoded.
+/// The bytes can't be decoded from here on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Undecodable;
 
@@ -151,17 +152,17 @@ impl Decoder {
         self.encoding
     }
 
-    /// What to say of bytes that can't be decoded.
+    /// The error for bytes that can't be decoded.
     pub(crate) fn malformed(&self) -> XmlErrorKind {
         XmlErrorKind::Malformed(self.encoding.name())
     }
 
-    /// Whether the bytes may end here.
+    /// Whether no character is incomplete.
     pub(crate) fn is_between(&self) -> bool {
         self.held.is_empty() && self.high.is_none()
     }
 
-    /// Appends to `out` what `bytes` stand for; up to what can't be decoded, if there is that.
+    /// Appends the text of `bytes` to `out`, up to the first byte that can't be decoded.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut String) -> Result<(), Undecodable> {
         match self.encoding {
             Encoding::Utf8 => self.utf8(bytes, out),
@@ -178,7 +179,7 @@ impl Decoder {
                 self.put(windows_1252(byte).ok_or(Undecodable)?, out);
                 Ok(())
             }),
-            Encoding::Utf16 { big_end_first } => self.utf16(bytes, big_end_first, out),
+            Encoding::Utf16 { big_endian } => self.utf16(bytes, big_endian, out),
         }
     }
 
@@ -270,9 +271,9 @@ impl Decoder {
     }
 }
 
-/// The characters of a document, with line ends as `\n` and without byte order mark, for people's eyes: lines and
-/// columns count in it as in [`XmlError`]. Bytes that can't be decoded are U+FFFD; those of an encoding that isn't
-/// supported are shown as UTF-8.
+/// The text of a document for display, with line ends as `\n` and without byte order mark: the lines and
+/// columns of [`XmlError`] apply to it. Bytes that can't be decoded become U+FFFD; an unsupported encoding is
+/// decoded as UTF-8.
 #[must_use]
 pub fn lossy_text(bytes: &[u8]) -> Cow<'_, str> {
     let sniffed = sniff(bytes, true, &mut Search::default()).ok().flatten();
@@ -292,7 +293,7 @@ pub fn lossy_text(bytes: &[u8]) -> Cow<'_, str> {
         }
         out.push(char::REPLACEMENT_CHARACTER);
         decoder = Decoder::new(encoding);
-        // In UTF-8 it may be that only what came before it was wrong, and this begins another character.
+        // In UTF-8 the byte may begin the next character.
         if encoding == Encoding::Utf8 {
             drop(decoder.push(&[byte], &mut out));
         }
@@ -323,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_for_the_eyes_is_decoded_as_far_as_it_can_be() {
+    fn text_for_display_is_decoded_as_far_as_possible() {
         let check = |bytes: &[u8], expect: &str| {
             assert_eq!(lossy_text(bytes), expect, "{}", bytes.escape_ascii());
         };

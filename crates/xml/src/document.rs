@@ -1,22 +1,23 @@
-//! The arena: what a document holds, and how its nodes find one another.
+//! The arena of a document, and navigation in it.
 //!
-//! A node is 16 bytes: parent, next sibling, and two words that its kind explains. As long as a
-//! document is as it was read (or built in order), numbers ascend in document order and a node's first
-//! child is the number after its own; previous siblings and last children are found from that. The
-//! first edit that breaks the order makes [`Links`] for all nodes, which answer from then on.
+//! A node is 16 bytes: parent, next sibling, and two words that depend on its kind. As long as a document
+//! is as it was parsed (or built in order), indexes ascend in document order and a node's first child has
+//! the index after its own; previous siblings and last children follow from that. The first edit that
+//! breaks the order creates [`Links`] for all nodes, which are used from then on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::edit::Crowds;
+use crate::edit::ChainIndexes;
+use crate::index::Indexes;
 use crate::names::{EMPTY, NameId, Names, Symbol, number};
 use crate::node::{Kind, Node};
 
-/// No node, attribute or declaration: 0 is the root, which is nobody's child.
+/// No node, attribute or declaration: 0 is the root, which is no child.
 pub(crate) const NONE: u32 = 0;
-/// The parent of the root and of what is detached.
+/// The parent of the root and of detached nodes.
 pub(crate) const NOBODY: u32 = u32::MAX;
-/// Marks the numbers of attributes among those of nodes.
+/// Marks the indexes of attributes among those of nodes.
 pub(crate) const ATTRIBUTE: u32 = 1 << 31;
 
 pub(crate) const ROOT: u32 = 0;
@@ -26,13 +27,13 @@ pub(crate) const COMMENT: u32 = 3;
 pub(crate) const PI: u32 = 4;
 const KIND_BITS: u32 = 3;
 pub(crate) const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
-/// The element has a [`Tag`]: `a` is its number.
+/// The element has a [`Tag`]: `a` is its index.
 pub(crate) const TAGGED: u32 = 1 << KIND_BITS;
 pub(crate) const VALUE_SHIFT: u32 = KIND_BITS + 1;
 
-/// A node. `a` is where its text starts; of an element, where it stands in the source, or its tag; of a
-/// processing instruction, its number. `b` is the kind, [`TAGGED`], and above them the length of the
-/// text, or the element's name.
+/// A node. `a` is the start of its text; of an element, its offset in the source or the index of its tag; of
+/// a processing instruction, its index. `b` is the kind, [`TAGGED`], and above them the length of the text,
+/// or the element's name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record {
     pub(crate) parent: u32,
@@ -53,7 +54,7 @@ impl Record {
     }
 }
 
-/// What only some elements have. Attributes and declarations are chains.
+/// The data that only some elements have. Attributes and declarations are chains.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tag {
     pub(crate) at: u32,
@@ -86,7 +87,7 @@ pub(crate) struct Instruction {
     pub(crate) at: u32,
 }
 
-/// The links that can't be derived once a document was edited out of order.
+/// The links that can't be derived once a document has been edited out of order.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Links {
     pub(crate) first: u32,
@@ -95,29 +96,30 @@ pub(crate) struct Links {
 }
 
 /// A document: the tree and all its text. See [`Node`] for reading, and the methods that take
-/// `&mut self` for editing. What is detached stays in memory until the document is dropped.
+/// `&mut self` for editing. Detached nodes stay in memory until the document is dropped.
 #[derive(Debug)]
 pub struct Document {
     pub(crate) serial: u32,
-    /// The source, as far as it was kept, then what doesn't stand in it as it is.
+    /// The source, then text that doesn't occur in it as it is.
     pub(crate) text: String,
     pub(crate) source_len: u32,
     pub(crate) nodes: Vec<Record>,
-    /// The first is nobody's, so that 0 can mean none.
+    /// The first is unused, so that 0 can mean none.
     pub(crate) attributes: Vec<AttributeRecord>,
     pub(crate) tags: Vec<Tag>,
     pub(crate) declarations: Vec<Declaration>,
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) names: Names,
-    /// Where text behind the source comes from: (its start, its place in the source), ascending.
+    /// The places of text after the source: (its start, its offset in the source), ascending.
     pub(crate) spills: Vec<(u32, u32)>,
     pub(crate) links: Option<Vec<Links>>,
-    /// Elements by the values of their attributes of type ID.
-    pub(crate) ids: HashMap<Box<str>, u32>,
+    /// Attributes of type ID.
+    pub(crate) id_attributes: HashSet<u32>,
     /// System identifiers of unparsed entities, by name.
     pub(crate) unparsed: HashMap<Box<str>, Box<str>>,
-    pub(crate) crowds: Option<Box<Crowds>>,
+    pub(crate) chains: Option<Box<ChainIndexes>>,
     pub(crate) base: Option<Box<str>>,
+    pub(crate) indexes: Indexes,
 }
 
 static SERIALS: AtomicU32 = AtomicU32::new(1);
@@ -132,7 +134,7 @@ impl Default for Document {
     }
 }
 
-/// The copy has the same content under an identity of its own: ids of the one are strange to the other.
+/// The copy has the same content and an identity of its own: ids of one aren't valid in the other.
 impl Clone for Document {
     fn clone(&self) -> Self {
         Self {
@@ -147,16 +149,17 @@ impl Clone for Document {
             names: self.names.clone(),
             spills: self.spills.clone(),
             links: self.links.clone(),
-            ids: self.ids.clone(),
+            id_attributes: self.id_attributes.clone(),
             unparsed: self.unparsed.clone(),
-            crowds: None,
+            chains: None,
             base: self.base.clone(),
+            indexes: Indexes::default(),
         }
     }
 }
 
-/// Names a node while the document is edited. It belongs to one document and is refused by all others
-/// (documents are told apart by a count that starts anew after 2^32 of them).
+/// Identifies a node of a document across edits. Other documents reject it (documents are distinguished by a
+/// counter that wraps after 2^32 of them).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeId {
     pub(crate) index: u32,
@@ -164,7 +167,7 @@ pub struct NodeId {
 }
 
 impl Document {
-    /// A document that holds its root and nothing else.
+    /// An empty document: its root alone.
     #[must_use]
     pub fn new() -> Self {
         Self::with_capacity(1, Names::new())
@@ -185,10 +188,11 @@ impl Document {
             names,
             spills: Vec::new(),
             links: None,
-            ids: HashMap::new(),
+            id_attributes: HashSet::new(),
             unparsed: HashMap::new(),
-            crowds: None,
+            chains: None,
             base: None,
+            indexes: Indexes::default(),
         }
     }
 
@@ -203,7 +207,7 @@ impl Document {
         self.root().children().find(|child| child.kind() == Kind::Element)
     }
 
-    /// The node of that id; none when the id belongs to another document, or to a removed attribute.
+    /// The node with that id; none if the id belongs to another document, or to a removed attribute.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<Node<'_>> {
         let known = match id.index & ATTRIBUTE {
@@ -213,57 +217,51 @@ impl Document {
         (known && id.serial == self.serial).then(|| Node::new(self, id.index))
     }
 
-    /// The id under which this document knows a name; none when no node of it has that name.
+    /// The id of a name in this document; none if it was never used in it.
     #[must_use]
     pub fn name_id(&self, namespace: &str, local: &str) -> Option<NameId> {
         let (uri, local) = (self.names.find_symbol(namespace)?, self.names.find_symbol(local)?);
         self.names.find_name(uri, local)
     }
 
-    /// What tells the document from all others that are in memory: no two have the same (they are counted, anew
-    /// after 2^32 of them).
+    /// Distinguishes the document from all others in memory (a counter that wraps after 2^32 documents).
     #[must_use]
     pub fn serial(&self) -> u32 {
         self.serial
     }
 
-    /// Whether the document is as it was read, or built in document order: then two nodes are ordered at once.
+    /// Whether the document is as it was parsed, or built in document order: then comparing the order of two
+    /// nodes takes constant time.
     #[must_use]
     pub fn is_in_order(&self) -> bool {
         self.links.is_none()
     }
 
-    /// How many names there are: [`NameId::index`] is below it.
+    /// The number of names: [`NameId::index`] is below it.
     #[must_use]
     pub fn names_len(&self) -> usize {
         self.names.names_len()
     }
 
-    /// The name of that [`NameId::index`], if there is one.
+    /// The name with that [`NameId::index`], if there is one.
     #[must_use]
     pub fn name_at(&self, index: usize) -> Option<NameId> {
         (index < self.names_len()).then(|| NameId::numbered(index))
     }
 
-    /// The URI that relative references in the document are resolved against, as the caller gave it.
+    /// [`Options::base_uri`](crate::Options::base_uri): the base of relative references in the document.
     #[must_use]
     pub fn base_uri(&self) -> Option<&str> {
         self.base.as_deref()
     }
 
-    /// The element whose attribute of type ID (declared in the internal DTD subset) has this value.
-    #[must_use]
-    pub fn element_by_id(&self, id: &str) -> Option<Node<'_>> {
-        self.ids.get(id).map(|&index| Node::new(self, index))
-    }
-
-    /// The system identifier of an unparsed entity that the internal DTD subset declares, as it is written there.
+    /// The system identifier of an unparsed entity, as written in its declaration.
     #[must_use]
     pub fn unparsed_entity(&self, name: &str) -> Option<&str> {
         self.unparsed.get(name).map(|uri| &**uri)
     }
 
-    /// All memory that the document holds outside of itself, in bytes.
+    /// The heap memory of the document, in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         fn held<T>(vec: &Vec<T>) -> usize {
@@ -276,11 +274,11 @@ impl Document {
             + held(&self.declarations)
             + held(&self.instructions)
             + held(&self.spills)
-            + self.ids.keys().map(|id| id.len()).sum::<usize>()
-            + self.ids.capacity() * size_of::<(Box<str>, u32)>()
+            + self.id_attributes.capacity() * size_of::<u32>()
+            + self.indexes.heap_bytes()
             + self.unparsed.iter().map(|(name, uri)| name.len() + uri.len()).sum::<usize>()
             + self.unparsed.capacity() * size_of::<(Box<str>, Box<str>)>()
-            + self.crowds.as_ref().map_or(0, |crowds| crowds.heap_bytes())
+            + self.chains.as_ref().map_or(0, |chains| chains.heap_bytes())
             + self.links.as_ref().map_or(0, held)
             + self.names.heap_bytes()
             + self.base.as_ref().map_or(0, |base| base.len())
@@ -313,7 +311,7 @@ impl Document {
         self.text.get(start..start.saturating_add(len as usize)).unwrap_or("")
     }
 
-    // The five ways through the tree; 0 is none.
+    // Navigation; 0 is none.
 
     #[inline]
     pub(crate) fn first(&self, index: u32) -> u32 {
@@ -348,7 +346,7 @@ impl Document {
         }
     }
 
-    /// The ancestor of `from`, or itself, that is a child of `parent`. In documents in order only.
+    /// The ancestor-or-self of `from` that is a child of `parent`. In documents in order only.
     fn climb(&self, mut from: u32, parent: u32) -> u32 {
         loop {
             let above = self.record(from).parent;
@@ -359,7 +357,7 @@ impl Document {
         }
     }
 
-    /// One more than the last number in the subtree of `index`. In documents in order only.
+    /// One more than the last index in the subtree of `index`. In documents in order only.
     pub(crate) fn end(&self, mut index: u32) -> u32 {
         while index != NOBODY {
             let record = self.record(index);
@@ -372,7 +370,7 @@ impl Document {
     }
 }
 
-/// The declarations that stand on one element: (prefix, URI).
+/// The declarations of one element: (prefix, URI).
 pub(crate) struct Declarations<'d> {
     document: &'d Document,
     next: u32,
@@ -392,8 +390,8 @@ impl Iterator for Declarations<'_> {
 }
 
 impl Document {
-    /// The namespace that `prefix` is bound to at the element `index`: [`EMPTY`] when the default
-    /// namespace is none, nothing when a prefix isn't bound.
+    /// The namespace that `prefix` is bound to at the element `index`: [`EMPTY`] if there is no default
+    /// namespace, none if a prefix isn't bound.
     pub(crate) fn namespace_of(&self, mut index: u32, prefix: Symbol) -> Option<Symbol> {
         if prefix == crate::names::XML {
             return Some(crate::names::XML_URI);

@@ -1,4 +1,4 @@
-//! What the internal subset of a document type declares.
+//! The declarations of a document type.
 
 mod cursor;
 mod subset;
@@ -6,13 +6,14 @@ mod subset;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::error::Fault;
+use crate::entities::EntityResolver;
+use crate::error::OffsetError;
 use crate::options::{Doctype, Options};
 
-/// An entity that content or an attribute's value may name.
+/// A general entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entity {
-    /// Where its replacement text lies in [`Dtd::text`].
+    /// The range of its replacement text in [`Dtd::text`].
     Internal(Range<usize>),
     External,
     /// Its system identifier.
@@ -22,10 +23,10 @@ pub(crate) enum Entity {
 /// One attribute of an ATTLIST.
 #[derive(Debug, Clone)]
 pub(crate) struct AttributeDefinition {
-    /// Any type but CDATA: spaces are collapsed.
+    /// Of any type but CDATA: spaces are collapsed.
     pub(crate) tokenized: bool,
     pub(crate) is_id: bool,
-    /// Where the default value lies in [`Dtd::text`].
+    /// The range of the default value in [`Dtd::text`].
     pub(crate) default: Option<Range<usize>>,
 }
 
@@ -33,46 +34,58 @@ pub(crate) struct AttributeDefinition {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Definitions {
     pub(crate) by_name: HashMap<String, AttributeDefinition>,
-    /// Those with a default, in the order of their declaration.
+    /// Names of those with a default, in the order of declaration.
     pub(crate) defaults: Vec<String>,
 }
 
-/// The declarations, and the texts that they bring along.
+/// The declarations, and the texts that they define.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dtd {
-    /// Where the declaration stands in the source; none if it wasn't read.
+    /// The range of the document type declaration in the source; none if it wasn't read.
     pub(crate) range: Option<Range<usize>>,
-    /// What is wrong with it, told when reading gets there.
-    pub(crate) fault: Option<Fault>,
+    /// Reported when parsing gets to the document type.
+    pub(crate) error: Option<OffsetError>,
     pub(crate) text: String,
-    /// Where the texts come from: (start in `text`, place in the source), ascending.
+    /// The places of the texts: (start in `text`, offset in the source), ascending.
     pub(crate) origins: Vec<(usize, usize)>,
     pub(crate) entities: HashMap<String, Entity>,
     /// By the element's name as written.
     pub(crate) attributes: HashMap<String, Definitions>,
 }
 
-/// Looks for a document type in front of the root element and reads it as the options say. What else is in
-/// front is passed over; reading tells later what is wrong with it.
-pub(crate) fn find(text: &str, start: usize, options: &Options, broken: Option<&Fault>) -> Dtd {
-    if options.doctype == Doctype::Refuse {
+/// Finds the document type before the root element and reads it if the options permit. Comments and
+/// processing instructions before it are skipped; parsing checks them later.
+pub(crate) fn find(
+    text: &str,
+    start: usize,
+    options: &Options,
+    resolver: Option<&dyn EntityResolver>,
+    broken: Option<&OffsetError>,
+) -> Dtd {
+    if options.doctype == Doctype::Reject {
         return Dtd::default();
     }
-    place(text, start).map(|at| read(text, at, options, broken)).unwrap_or_default()
+    place(text, start).map(|at| read(text, at, options, resolver, broken)).unwrap_or_default()
 }
 
-/// Reads the document type at `at`, unless the options refuse it.
-pub(crate) fn read(text: &str, at: usize, options: &Options, broken: Option<&Fault>) -> Dtd {
+/// Reads the document type at `at` if the options permit.
+pub(crate) fn read(
+    text: &str,
+    at: usize,
+    options: &Options,
+    resolver: Option<&dyn EntityResolver>,
+    broken: Option<&OffsetError>,
+) -> Dtd {
     let mut dtd = Dtd::default();
-    if options.doctype == Doctype::ReadInternal
-        && let Err(fault) = subset::read(text, at, options.limits, broken, &mut dtd)
+    if options.doctype == Doctype::Read
+        && let Err(error) = subset::read(text, at, (options, resolver), broken, &mut dtd)
     {
-        dtd.fault = Some(fault);
+        dtd.error = Some(error);
     }
     dtd
 }
 
-/// Where `<!DOCTYPE` stands.
+/// The offset of `<!DOCTYPE`.
 fn place(text: &str, mut at: usize) -> Option<usize> {
     loop {
         let rest = text.get(at..)?;

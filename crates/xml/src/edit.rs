@@ -1,8 +1,8 @@
-//! Changing a tree. All goes through [`NodeId`]s on `&mut Document`; what would break the tree is refused
-//! and changes nothing.
+//! Editing a tree, through [`NodeId`]s on `&mut Document`. An edit that would break the tree is rejected and
+//! changes nothing.
 
 mod attributes;
-mod crowds;
+mod chains;
 
 use crate::chars;
 use crate::document::{
@@ -13,10 +13,10 @@ use crate::limits::XML_BYTES_CEILING;
 use crate::names::{EMPTY, XML_NAMESPACE, XMLNS_NAMESPACE, number};
 use crate::node::Kind;
 
-pub(crate) use crowds::Crowds;
+pub(crate) use chains::ChainIndexes;
 
-/// A name for an element or attribute that is made: the prefix is a wish, which the writer replaces when
-/// it is taken. Empty strings stand for no prefix and no namespace.
+/// The name of a new element or attribute. The prefix is a preference: the writer replaces it if it is bound to
+/// another namespace. Empty strings stand for no prefix and no namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct QNameRef<'n> {
     pub prefix: &'n str,
@@ -36,7 +36,7 @@ impl<'n> QNameRef<'n> {
         Self { prefix, namespace, local }
     }
 
-    pub(crate) fn is_good(self) -> bool {
+    pub(crate) fn is_valid(self) -> bool {
         chars::is_ncname(self.local)
             && (self.prefix.is_empty() || chars::is_ncname(self.prefix))
             && (self.prefix == "xml") == (self.namespace == XML_NAMESPACE)
@@ -46,27 +46,28 @@ impl<'n> QNameRef<'n> {
     }
 }
 
-/// Why an edit was refused.
+/// Why an edit was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EditError {
     #[error("the node belongs to another document, or was removed")]
-    StrangeNode,
-    #[error("this can't be done with a node of kind {0:?}")]
+    UnknownNode,
+    #[error("not possible for a node of kind {0:?}")]
     WrongKind(Kind),
-    #[error("a node can't be put inside itself")]
+    #[error("a node can't be moved into itself")]
     Cycle,
-    #[error("the name isn't one that XML with namespaces allows")]
+    #[error("invalid name")]
     BadName,
-    #[error("the text holds characters that XML, or this kind of node, doesn't allow")]
+    #[error("the text contains characters that XML, or this kind of node, doesn't allow")]
     BadText,
-    #[error("the document has grown to its limit")]
+    #[error("the document is too large")]
     TooLarge,
 }
 
 type Edit<T = ()> = Result<T, EditError>;
 
 impl Document {
-    /// Makes an element that stands nowhere yet; as the following three do.
+    /// Creates a detached element.
     ///
     /// # Errors
     /// [`EditError::BadName`].
@@ -75,26 +76,32 @@ impl Document {
         self.create(u32::MAX, ELEMENT | (qname << VALUE_SHIFT))
     }
 
+    /// Creates a detached text.
+    ///
     /// # Errors
     /// [`EditError::BadText`].
     pub fn create_text(&mut self, text: &str) -> Edit<NodeId> {
-        let (start, len) = self.keep(text)?;
+        let (start, len) = self.store(text)?;
         self.create(start, TEXT | (len << VALUE_SHIFT))
     }
 
+    /// Creates a detached comment.
+    ///
     /// # Errors
     /// [`EditError::BadText`], also for `--` and a `-` at the end.
     pub fn create_comment(&mut self, text: &str) -> Edit<NodeId> {
         check_comment(text)?;
-        let (start, len) = self.keep(text)?;
+        let (start, len) = self.store(text)?;
         self.create(start, COMMENT | (len << VALUE_SHIFT))
     }
 
+    /// Creates a detached processing instruction.
+    ///
     /// # Errors
     /// [`EditError::BadName`]; [`EditError::BadText`], also for `?>` in `data` and white space before it.
-    pub fn create_pi(&mut self, target: &str, data: &str) -> Edit<NodeId> {
+    pub fn create_processing_instruction(&mut self, target: &str, data: &str) -> Edit<NodeId> {
         check_instruction(target, data)?;
-        let (start, len) = self.keep(data)?;
+        let (start, len) = self.store(data)?;
         let local = self.names.symbol(target);
         let name = self.names.name(EMPTY, local);
         let qname = self.names.qname(EMPTY, name);
@@ -103,10 +110,10 @@ impl Document {
         self.create(index, PI)
     }
 
-    /// Makes `child` the last child of `parent`, wherever it stood before.
+    /// Moves `child` to the end of `parent`'s children.
     ///
     /// # Errors
-    /// [`EditError::Cycle`], [`EditError::WrongKind`] of either, [`EditError::StrangeNode`].
+    /// [`EditError::Cycle`], [`EditError::WrongKind`] of either, [`EditError::UnknownNode`].
     pub fn append(&mut self, parent: NodeId, child: NodeId) -> Edit {
         let parent = self.holder(parent)?;
         let child = self.movable(child, parent)?;
@@ -116,10 +123,10 @@ impl Document {
         Ok(())
     }
 
-    /// Puts `child` in front of `before`.
+    /// Moves `child` before `before`.
     ///
     /// # Errors
-    /// As [`Document::append`]; [`EditError::WrongKind`] when `before` stands nowhere.
+    /// As [`Document::append`]; [`EditError::WrongKind`] if `before` is detached.
     pub fn insert_before(&mut self, before: NodeId, child: NodeId) -> Edit {
         let before = self.index_of(before)?;
         let parent = self.record(before).parent;
@@ -136,10 +143,10 @@ impl Document {
         Ok(())
     }
 
-    /// Takes a node out of its place, with all below it; an attribute is removed for good.
+    /// Detaches a node with everything below it; an attribute is removed.
     ///
     /// # Errors
-    /// [`EditError::WrongKind`] of the root, [`EditError::StrangeNode`].
+    /// [`EditError::WrongKind`] of the root, [`EditError::UnknownNode`].
     pub fn detach(&mut self, node: NodeId) -> Edit {
         let index = self.index_of(node)?;
         if index & ATTRIBUTE != 0 {
@@ -149,12 +156,12 @@ impl Document {
         if index == 0 {
             return Err(EditError::WrongKind(Kind::Root));
         }
-        self.order_is_lost();
+        self.create_links();
         self.unlink(index);
         Ok(())
     }
 
-    /// Puts `new` where `old` stands; `old` is detached.
+    /// Replaces `old` with `new`; `old` is detached.
     ///
     /// # Errors
     /// As [`Document::insert_before`].
@@ -166,10 +173,10 @@ impl Document {
         self.detach(old)
     }
 
-    /// Gives an element or attribute another name.
+    /// Renames an element or attribute.
     ///
     /// # Errors
-    /// [`EditError::BadName`], also when the element has such an attribute; [`EditError::WrongKind`].
+    /// [`EditError::BadName`], also if the element has such an attribute; [`EditError::WrongKind`].
     pub fn rename(&mut self, node: NodeId, name: QNameRef<'_>) -> Edit {
         let index = self.index_of(node)?;
         let kind = self.kind_of(index);
@@ -192,8 +199,9 @@ impl Document {
                 if let Some(found) = self.attributes.get_mut((index & !ATTRIBUTE) as usize) {
                     found.qname = qname;
                 }
+                self.id_attributes.remove(&(index & !ATTRIBUTE));
                 if let Some(owner) = self.attribute(index).map(|found| found.owner) {
-                    self.forget_attributes(owner);
+                    self.drop_attribute_index(owner);
                 }
                 Ok(())
             }
@@ -205,10 +213,10 @@ impl Document {
         }
     }
 
-    /// Sets the text of a text, comment, processing instruction or attribute.
+    /// Sets the text of a text node, comment, processing instruction or attribute.
     ///
     /// # Errors
-    /// [`EditError::BadText`], [`EditError::WrongKind`], [`EditError::StrangeNode`].
+    /// [`EditError::BadText`], [`EditError::WrongKind`], [`EditError::UnknownNode`].
     pub fn set_text(&mut self, node: NodeId, text: &str) -> Edit {
         let index = self.index_of(node)?;
         let kind = self.kind_of(index);
@@ -218,11 +226,12 @@ impl Document {
             Kind::Text | Kind::Attribute => {}
             Kind::Root | Kind::Element | Kind::Namespace => return Err(EditError::WrongKind(kind)),
         }
-        let (start, len) = self.keep(text)?;
+        let (start, len) = self.store(text)?;
         if index & ATTRIBUTE != 0 {
             if let Some(found) = self.attributes.get_mut((index & !ATTRIBUTE) as usize) {
                 *found = AttributeRecord { start, len, ..*found };
             }
+            self.value_changed(index & !ATTRIBUTE, text);
             return Ok(());
         }
         let record = self.record(index);
@@ -236,14 +245,12 @@ impl Document {
         Ok(())
     }
 
-    // What the above is made of.
-
     pub(crate) fn id_of(&self, index: u32) -> NodeId {
         NodeId { index, serial: self.serial }
     }
 
     fn index_of(&self, id: NodeId) -> Edit<u32> {
-        self.node(id).map(crate::Node::index).ok_or(EditError::StrangeNode)
+        self.node(id).map(crate::Node::index).ok_or(EditError::UnknownNode)
     }
 
     fn kind_of(&self, index: u32) -> Kind {
@@ -263,7 +270,7 @@ impl Document {
         if holds { Ok(index) } else { Err(EditError::WrongKind(kind)) }
     }
 
-    /// The node to be put below `parent`.
+    /// Checks that the node can be moved into `parent`.
     fn movable(&mut self, id: NodeId, parent: u32) -> Edit<u32> {
         let index = self.index_of(id)?;
         if index == 0 || index & ATTRIBUTE != 0 {
@@ -276,12 +283,12 @@ impl Document {
             }
             above = self.record(above).parent;
         }
-        self.order_is_lost();
+        self.create_links();
         Ok(index)
     }
 
     pub(crate) fn intern(&mut self, name: QNameRef<'_>) -> Edit<u32> {
-        if !name.is_good() {
+        if !name.is_valid() {
             return Err(EditError::BadName);
         }
         let (uri, local) = (self.names.symbol(name.namespace), self.names.symbol(name.local));
@@ -297,15 +304,15 @@ impl Document {
         self.intern(name)
     }
 
-    /// Takes up text; where it lies, and its length.
-    pub(crate) fn keep(&mut self, text: &str) -> Edit<(u32, u32)> {
+    /// Stores text; returns its start and length.
+    pub(crate) fn store(&mut self, text: &str) -> Edit<(u32, u32)> {
         if !chars::is_text(text) {
             return Err(EditError::BadText);
         }
-        self.keep_checked(text)
+        self.store_checked(text)
     }
 
-    pub(crate) fn keep_checked(&mut self, text: &str) -> Edit<(u32, u32)> {
+    pub(crate) fn store_checked(&mut self, text: &str) -> Edit<(u32, u32)> {
         let start = self.text.len();
         let end = start.saturating_add(text.len());
         if text.len() > XML_BYTES_CEILING as usize || end >= u32::MAX as usize {
@@ -323,7 +330,7 @@ impl Document {
         if index >= ATTRIBUTE - 1 {
             return Err(EditError::TooLarge);
         }
-        self.order_is_lost();
+        self.create_links();
         self.nodes.push(Record { parent: NOBODY, next: NONE, a, b });
         if let Some(links) = &mut self.links {
             links.push(Links::default());
@@ -331,8 +338,8 @@ impl Document {
         Ok(self.id_of(index))
     }
 
-    /// Makes the links that the order of numbers stood for so far.
-    fn order_is_lost(&mut self) {
+    /// Creates the links that followed from the order of indexes so far.
+    fn create_links(&mut self) {
         if self.links.is_some() {
             return;
         }
@@ -361,7 +368,7 @@ impl Document {
         }
     }
 
-    /// Appends what was just created, so that nothing needs checking.
+    /// Appends a node that was just created, without checks.
     pub(crate) fn append_new(&mut self, parent: NodeId, child: NodeId) {
         let last = self.link(parent.index).last;
         self.place_between(parent.index, last, NONE, child.index);
@@ -374,6 +381,7 @@ impl Document {
     }
 
     fn unlink(&mut self, index: u32) {
+        self.indexes.structure_changed();
         let record = self.record(index);
         let previous = self.link(index).previous;
         match previous {
@@ -391,6 +399,7 @@ impl Document {
     }
 
     fn place_between(&mut self, parent: u32, previous: u32, next: u32, index: u32) {
+        self.indexes.structure_changed();
         match previous {
             NONE => self.change_link(parent, |links| links.first = index),
             before => self.set_next(before, index),

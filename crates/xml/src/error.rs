@@ -1,9 +1,9 @@
-//! What can be wrong with a document, and where.
+//! Errors and positions.
 
 use std::fmt;
 
-/// A place in a document: line and column count from 1, the column counts characters.
-/// `0:0` is the place of what was made here and never stood in a document.
+/// A position in a document: line and column count from 1, the column counts characters.
+/// Nodes that weren't parsed but created have `0:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Position {
     pub line: u32,
@@ -11,7 +11,8 @@ pub struct Position {
 }
 
 impl Position {
-    /// Of the byte `at` in `text`; line ends are `\n`, `\r\n` and `\r`.
+    /// The position of byte `at` in `text`; line ends are `\n`, `\r\n` and `\r`. Counts from the beginning
+    /// of the text; for several positions in one text use [`PositionIndex`].
     #[must_use]
     pub fn of(text: &str, at: usize) -> Self {
         let before = text.get(..at).unwrap_or(text).as_bytes();
@@ -24,7 +25,7 @@ impl Position {
         place
     }
 
-    /// Moves past `byte`, which follows `last`.
+    /// Advances past `byte`, which follows `last`.
     pub(crate) fn pass(&mut self, last: u8, byte: u8) {
         match byte {
             b'\n' if last == b'\r' => {}
@@ -35,24 +36,83 @@ impl Position {
     }
 }
 
+/// Finds positions in a text without counting from its beginning each time: the position of every 512th
+/// byte is known.
+///
+/// ```
+/// use penstock_xml::PositionIndex;
+///
+/// let text = "one\ntwo";
+/// let index = PositionIndex::new(text);
+/// assert_eq!(index.position(text, 5).to_string(), "2:2");
+/// ```
+#[derive(Debug, Clone)]
+pub struct PositionIndex {
+    known: Box<[Position]>,
+}
+
+impl PositionIndex {
+    const STEP: usize = 512;
+
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let mut known = Vec::with_capacity(text.len() / Self::STEP + 1);
+        let mut place = Position { line: 1, column: 1 };
+        let mut last = 0u8;
+        for chunk in text.as_bytes().chunks(Self::STEP) {
+            known.push(place);
+            for &byte in chunk {
+                place.pass(last, byte);
+                last = byte;
+            }
+        }
+        Self { known: known.into_boxed_slice() }
+    }
+
+    /// Of the byte `at` in `text`, which is the text that the index was made from.
+    #[must_use]
+    pub fn position(&self, text: &str, at: usize) -> Position {
+        let at = at.min(text.len());
+        let block = (at / Self::STEP).min(self.known.len().saturating_sub(1));
+        let Some(&known) = self.known.get(block) else { return Position::of(text, at) };
+        let start = block.saturating_mul(Self::STEP);
+        let bytes = text.as_bytes();
+        let mut last =
+            start.checked_sub(1).and_then(|before| bytes.get(before)).copied().unwrap_or(0);
+        let mut place = known;
+        for &byte in bytes.get(start..at).unwrap_or(&[]) {
+            place.pass(last, byte);
+            last = byte;
+        }
+        place
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.known)
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
 }
 
-/// Why a document was refused. `offset` counts bytes of the document as UTF-8.
+/// Why a document was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {kind}")]
+#[non_exhaustive]
 pub struct XmlError {
     pub line: u32,
     pub column: u32,
+    /// In bytes of the document as UTF-8 with `\n` as line ends.
     pub offset: usize,
     pub kind: XmlErrorKind,
 }
 
-/// What was wrong. The sentence says what to do about it.
+/// What is wrong with a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[rustfmt::skip]
 pub enum XmlErrorKind {
     #[error("the document is empty; it needs a root element")]
@@ -63,83 +123,103 @@ pub enum XmlErrorKind {
     Unclosed(String),
     #[error("{expected} is expected here, not {found}")]
     Expected { expected: &'static str, found: String },
-    #[error("`</{found}>` doesn't close `<{open}>`; write `</{open}>`")]
+    #[error("`</{found}>` doesn't match `<{open}>`; write `</{open}>`")]
     WrongEndTag { open: String, found: String },
-    #[error("`</{0}>` closes nothing; remove it")]
+    #[error("`</{0}>` has no start tag; remove it")]
     StrayEndTag(String),
-    #[error("a second root element; a document has exactly one")]
+    #[error("a document has exactly one root element; this is a second one")]
     SecondRoot,
     #[error("text outside the root element; move it inside or remove it")]
     TextOutsideRoot,
-    #[error("`{0}` isn't a name that XML with namespaces allows")]
+    #[error("`{0}` isn't a valid XML name")]
     BadName(String),
     #[error("the character U+{0:04X} isn't allowed in XML; remove it")]
     IllegalCharacter(u32),
-    #[error("the reference `&#{0};` names no character that XML allows")]
+    #[error("`&#{0};` isn't a character that XML allows")]
     IllegalReference(String),
-    #[error("`&` starts a reference, which ends in `;`; write `&amp;` for the character itself")]
+    #[error("malformed reference; end it with `;`, or write `&amp;` for the character `&`")]
     BadReference,
     #[error("`<` isn't allowed in an attribute's value; write `&lt;`")]
     LessThanInAttribute,
     #[error("`]]>` isn't allowed in text; write `]]&gt;`")]
     CdataEndInText,
-    #[error("`--` isn't allowed in a comment but at its end; write `- -`")]
+    #[error("`--` isn't allowed inside a comment; write `- -`")]
     HyphensInComment,
     #[error("`{0}` is reserved and can't be the target of a processing instruction")]
     ReservedTarget(String),
-    #[error("the XML declaration stands only at the very beginning of a document")]
+    #[error("the XML declaration is allowed only at the very beginning of a document")]
     DeclarationNotFirst,
-    #[error("the XML declaration is malformed: {0}")]
+    #[error("malformed XML declaration: {0}")]
     BadDeclaration(&'static str),
-    #[error("the attribute `{0}` occurs twice in this tag; remove one")]
+    #[error("duplicate attribute `{0}`; remove one")]
     DuplicateAttribute(String),
-    #[error("the prefix `{0}` is bound to no namespace; declare it with `xmlns:{0}=\"...\"`")]
+    #[error("undeclared prefix `{0}`; declare it with `xmlns:{0}=\"...\"`")]
     UnboundPrefix(String),
-    #[error("the prefix `{0}` can't be declared like this: `xml` and `xmlns`, and their namespaces, are fixed")]
+    #[error("`{0}` can't be declared: the prefixes `xml` and `xmlns` and their namespaces are reserved")]
     ReservedPrefix(String),
-    #[error("`xmlns:{0}=\"\"` would unbind a prefix, which XML 1.0 doesn't allow")]
+    #[error("`xmlns:{0}=\"\"` isn't allowed: XML 1.0 can't undeclare a prefix")]
     PrefixUnbound(String),
     #[error("the encoding `{0}` isn't supported; send UTF-8, UTF-16, ISO-8859-1, US-ASCII or windows-1252")]
     UnsupportedEncoding(String),
-    #[error("the declaration says `{declared}`, but the bytes are {found}")]
+    #[error("the declaration names `{declared}`, but the bytes are {found}")]
     EncodingMismatch { declared: String, found: &'static str },
-    #[error("these bytes aren't {0}")]
+    #[error("the bytes aren't valid {0}")]
     Malformed(&'static str),
-    #[error("document type declarations are refused here; remove `<!DOCTYPE`")]
-    DoctypeRefused,
-    #[error("the document type declaration stands once, before the root element")]
+    #[error("document type declarations aren't accepted here; remove `<!DOCTYPE`")]
+    DoctypeRejected,
+    #[error("a document has at most one document type declaration, before the root element")]
     DoctypeMisplaced,
-    #[error("the declaration in the document type is malformed: {0}")]
+    #[error("malformed document type: {0}")]
     BadDoctype(&'static str),
-    #[error("the entity `{0}` isn't declared in the document itself; declare it or write its text")]
+    #[error("undeclared entity `{0}`; declare it or write its text")]
     UnknownEntity(String),
-    #[error("the entity `{0}` is external, and nothing outside the document is ever read")]
+    #[error("the entity `{0}` is external; external entities aren't read here")]
     ExternalEntity(String),
-    #[error("the entity `{0}` isn't parsed and can't be referred to here")]
+    #[error("the external entity `{entity}` was rejected: {reason}")]
+    EntityRejected { entity: String, reason: String },
+    #[error("in the external entity `{entity}`, line {line}, column {column}: {kind}")]
+    InEntity { entity: String, line: u32, column: u32, kind: Box<XmlErrorKind> },
+    #[error("the entity `{0}` is unparsed; it can't be referenced here")]
     UnparsedEntity(String),
-    #[error("the entity `{0}` contains itself")]
+    #[error("the entity `{0}` refers to itself")]
     EntityLoop(String),
-    #[error("the text of the entity `{0}` isn't well-formed by itself: what it opens, it must close")]
+    #[error("the entity `{0}` isn't balanced: it must close what it opens, and nothing else")]
     EntityUnbalanced(String),
-    #[error("{what}: more than the limit of {limit}")]
+    #[error("the limit of {limit} {what} is exceeded")]
     Limit { what: &'static str, limit: u32 },
 }
 
-/// An error on its way out: where in the text, and what.
+/// An error at a byte of the text; its line and column are computed when it is returned.
 #[derive(Debug, Clone)]
-pub(crate) struct Fault {
+pub(crate) struct OffsetError {
     pub(crate) at: usize,
     pub(crate) kind: Box<XmlErrorKind>,
 }
 
-impl Fault {
+impl OffsetError {
     pub(crate) fn new(at: usize, kind: XmlErrorKind) -> Self {
         Self { at, kind: Box::new(kind) }
     }
 
-    /// With line and column, found in `text`.
+    /// Adds line and column, counted in `text`.
     pub(crate) fn locate(self, text: &str) -> XmlError {
         let Position { line, column } = Position::of(text, self.at);
         XmlError { line, column, offset: self.at, kind: *self.kind }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Position, PositionIndex};
+
+    #[test]
+    fn an_index_finds_the_positions_that_counting_finds() {
+        let line = "one\r\ntwo\réé\n\n𝄞 and a longer line, ";
+        for text in [String::new(), "x".repeat(512), "\n".repeat(1_024), line.repeat(60)] {
+            let index = PositionIndex::new(&text);
+            for at in (0..=text.len() + 1).filter(|&at| text.is_char_boundary(at.min(text.len()))) {
+                assert_eq!(index.position(&text, at), Position::of(&text, at), "{at}");
+            }
+        }
     }
 }

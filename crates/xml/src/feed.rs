@@ -1,8 +1,8 @@
-//! Reading while the bytes come: in pieces, cut anywhere. What comes out, tree, events or error, is what the
-//! whole would have given at once.
+//! Parsing while the bytes arrive, in pieces cut anywhere. Tree, events and errors are those of the whole
+//! document.
 //!
-//! [`intake`] makes text of the bytes, [`whole`] knows how far it is made of whole pieces of markup, and the
-//! machine that reads whole documents takes steps that far.
+//! [`intake`] decodes the bytes, [`whole`] finds how far the text consists of complete pieces of markup, and
+//! the machine that parses whole documents takes steps that far.
 
 mod document;
 mod events;
@@ -12,7 +12,7 @@ mod tests;
 mod whole;
 
 pub use document::DocumentFeed;
-pub use events::{EventFeed, Pulled};
+pub use events::{EventFeed, FeedEvent};
 
 use crate::dtd::{self, Dtd};
 use crate::error::XmlError;
@@ -22,26 +22,26 @@ use crate::options::{Doctype, Options};
 use intake::Intake;
 use whole::{Found, Whole};
 
-/// The address of the DTD's texts as long as the length of the source isn't known.
+/// The address of the DTD's texts while the length of the source isn't known.
 const BEHIND: u32 = 1 << 28;
 
-/// Bytes of text that is worth its dropping.
-const FORGOTTEN_MIN: usize = 4_096;
+/// Fewer parsed bytes aren't dropped.
+const DROPPED_MIN: usize = 4_096;
 
-const _: () = assert!(XML_BYTES_CEILING < BEHIND, "a source has to fit before it");
+const _: () = assert!(XML_BYTES_CEILING < BEHIND, "a source must fit before it");
 
-/// A document that is still coming.
+/// A document that is still arriving.
 #[derive(Debug)]
 struct Source {
     intake: Intake,
     dtd: Dtd,
     whole: Whole,
     options: Options,
-    /// Nothing more comes.
+    /// All bytes have arrived.
     is_complete: bool,
-    /// Bytes that were looked at, or may have been: the tests see that they are few.
+    /// Bytes that were scanned, or may have been.
     #[cfg(test)]
-    looked: usize,
+    scanned: usize,
 }
 
 impl Source {
@@ -50,15 +50,15 @@ impl Source {
         Self {
             intake: Intake::new(most),
             dtd: Dtd::default(),
-            whole: Whole::new(options.doctype == Doctype::ReadInternal),
+            whole: Whole::new(options.doctype == Doctype::Read),
             options: options.clone(),
             is_complete: false,
             #[cfg(test)]
-            looked: 0,
+            scanned: 0,
         }
     }
 
-    /// Takes the next bytes, or the end behind them.
+    /// Adds the next bytes, or marks their end.
     fn push(&mut self, bytes: &[u8], is_end: bool, machine: &mut Machine) -> Result<(), XmlError> {
         if self.is_complete {
             return Ok(());
@@ -72,52 +72,52 @@ impl Source {
         Ok(())
     }
 
-    /// All is there, be it whole or not: what isn't is told by the machine.
+    /// All bytes are there; the machine reports what is incomplete.
     fn complete(&mut self, machine: &Machine) {
         self.is_complete = true;
         if machine.awaits_doctype() {
             let (text, broken) = (&self.intake.text, self.intake.broken.as_ref());
-            self.dtd = dtd::find(text, machine.position(), &self.options, broken);
+            self.dtd = dtd::find(text, machine.position(), &self.options, None, broken);
         }
     }
 
-    /// Whether the machine may take steps. As long as it isn't known to be inside of something, it may try:
-    /// the quick steps see for themselves what is there, the others come up to what is whole.
+    /// Whether the machine may take steps. Unless the next piece is known to be incomplete it may try: the
+    /// fast path checks for itself what is there, the general path stops at the end of the complete pieces.
     fn may_step(&mut self, machine: &Machine) -> bool {
         let is_between = self.intake.is_settled() && !self.whole.is_inside();
         #[cfg(test)]
         if is_between {
-            self.looked += self.intake.text.len() - machine.position();
+            self.scanned += self.intake.text.len() - machine.position();
         }
-        is_between || self.is_complete || (self.intake.is_settled() && self.look(machine))
+        is_between || self.is_complete || (self.intake.is_settled() && self.scan(machine))
     }
 
-    /// Whether what follows, where the machine waits, is whole by now.
-    fn look(&mut self, machine: &Machine) -> bool {
+    /// Whether the piece of markup that the machine waits for is complete by now.
+    fn scan(&mut self, machine: &Machine) -> bool {
         let text = self.intake.text.as_bytes();
         #[cfg(test)]
         {
-            self.looked += text.len() - self.whole.looked_from(machine.position());
+            self.scanned += text.len() - self.whole.scanned_to(machine.position());
         }
-        match self.whole.look(text, machine.position(), machine.is_outside()) {
+        match self.whole.scan(text, machine.position(), machine.is_outside()) {
             Found::Part => false,
             Found::Whole => true,
             Found::Doctype => {
                 if machine.awaits_doctype() {
                     let at = machine.position();
-                    self.dtd = dtd::read(&self.intake.text, at, &self.options, None);
+                    self.dtd = dtd::read(&self.intake.text, at, &self.options, None, None);
                 }
                 true
             }
         }
     }
 
-    /// Drops the text that was read, when it is most of all: what is moved then is less than what is dropped.
-    fn forget(&mut self, machine: &mut Machine) {
-        let Some(read) = machine.between().filter(|&read| read >= FORGOTTEN_MIN) else { return };
+    /// Drops the text that was parsed once it is more than half of all, so that less is moved than dropped.
+    fn drop_parsed(&mut self, machine: &mut Machine) {
+        let Some(read) = machine.between().filter(|&read| read >= DROPPED_MIN) else { return };
         if read >= self.intake.text.len() / 2 {
-            self.intake.forget(read);
-            self.whole.forget(read);
+            self.intake.drop_front(read);
+            self.whole.drop_front(read);
             machine.begin(0);
         }
     }

@@ -1,20 +1,22 @@
-//! A document's bytes made ready for reading: UTF-8, line ends as `\n`, the declaration and the document
-//! type looked at. What is wrong is kept until reading gets there, so that the first error is told first.
+//! Prepares a document for parsing: decodes to UTF-8, normalises line ends to `\n`, reads the XML
+//! declaration and the document type. Their errors are kept until parsing gets to them, so that the first
+//! error of the document is reported.
 
 use std::borrow::Cow;
 
 use crate::chars;
-use crate::declaration;
+use crate::declaration::{self, Form};
 use crate::decode::{self, Decoder, Encoding, Sniffed};
 use crate::dtd::{self, Dtd};
-use crate::error::{Fault, XmlError, XmlErrorKind};
+use crate::entities::EntityResolver;
+use crate::error::{OffsetError, XmlError, XmlErrorKind};
 use crate::limits::XML_BYTES_CEILING;
 use crate::machine::View;
 use crate::options::{Limits, Options};
 use crate::scan::Search;
 
-/// The limit that is told of no place.
-pub(crate) const BYTES_OF_A_DOCUMENT: &str = "bytes of a document";
+/// The limit that is reported at the beginning of the document.
+pub(crate) const BYTES_OF_A_DOCUMENT: &str = "bytes per document";
 
 /// A decoded document. [`crate::reader::Reader`] borrows from it.
 #[derive(Debug)]
@@ -22,16 +24,38 @@ pub struct Input<'b> {
     text: Cow<'b, str>,
     start: usize,
     dtd: Dtd,
-    broken: Option<Fault>,
+    broken: Option<OffsetError>,
     pub(crate) limits: Limits,
 }
 
 impl<'b> Input<'b> {
-    /// Finds out the encoding, decodes, reads the XML declaration and the document type.
+    /// Detects the encoding, decodes, reads the XML declaration and the document type.
     ///
     /// # Errors
-    /// Too many bytes, an encoding that isn't known or not what the bytes are, a malformed declaration.
+    /// Too many bytes, an encoding that is unsupported or doesn't match the bytes, a malformed
+    /// declaration.
     pub fn new(bytes: &'b [u8], options: &Options) -> Result<Self, XmlError> {
+        Self::read(bytes, options, None)
+    }
+
+    /// As [`Input::new`]; `resolver` supplies the external entities of the document type, if
+    /// [`Options::doctype`] permits one.
+    ///
+    /// # Errors
+    /// As [`Input::new`].
+    pub fn with_entities(
+        bytes: &'b [u8],
+        options: &Options,
+        resolver: &dyn EntityResolver,
+    ) -> Result<Self, XmlError> {
+        Self::read(bytes, options, Some(resolver))
+    }
+
+    fn read(
+        bytes: &'b [u8],
+        options: &Options,
+        resolver: Option<&dyn EntityResolver>,
+    ) -> Result<Self, XmlError> {
         let most = options.limits.bytes.min(XML_BYTES_CEILING);
         let large = |len: usize| (len > most as usize).then(|| too_large(most).locate(""));
         if let Some(error) = large(bytes.len()) {
@@ -42,14 +66,15 @@ impl<'b> Input<'b> {
         if let Some(error) = large(text.len()) {
             return Err(error);
         }
-        if let Some(fault) = illegal(&text, 0) {
-            text = truncated(text, fault.at);
-            broken = Some(fault);
+        if let Some(error) = illegal(&text, 0) {
+            text = truncated(text, error.at);
+            broken = Some(error);
         }
         let search = &mut Search::default();
-        let start = declaration::pass(&text, encoding, broken.as_ref(), true, search)?;
+        let start =
+            declaration::pass(&text, Form::Document, encoding, broken.as_ref(), true, search)?;
         let start = start.unwrap_or_default();
-        let dtd = dtd::find(&text, start, options, broken.as_ref());
+        let dtd = dtd::find(&text, start, options, resolver, broken.as_ref());
         Ok(Self { text, start, dtd, broken, limits: options.limits })
     }
 
@@ -72,13 +97,23 @@ impl<'b> Input<'b> {
     }
 }
 
-/// It is told of the document as a whole, at its beginning.
-pub(crate) fn too_large(most: u32) -> Fault {
-    Fault::new(0, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, limit: most })
+pub(crate) fn too_large(most: u32) -> OffsetError {
+    OffsetError::new(0, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, limit: most })
 }
 
-/// The text, and what cut it short.
-fn decoded(bytes: &[u8]) -> Result<(Encoding, Cow<'_, str>, Option<Fault>), XmlError> {
+/// The text of an external entity, and where it begins after its text declaration (section 4.3.1).
+pub(crate) fn entity(bytes: &[u8]) -> Result<(String, usize), XmlError> {
+    let (encoding, text, broken) = decoded(bytes)?;
+    if let Some(error) = illegal(&text, 0).or(broken) {
+        return Err(error.locate(&text));
+    }
+    let search = &mut Search::default();
+    let start = declaration::pass(&text, Form::Entity, encoding, None, true, search)?;
+    Ok((text.into_owned(), start.unwrap_or_default()))
+}
+
+/// Decodes a document; the error is what cut the text short.
+fn decoded(bytes: &[u8]) -> Result<(Encoding, Cow<'_, str>, Option<OffsetError>), XmlError> {
     let sniffed = decode::sniff(bytes, true, &mut Search::default())?;
     let Sniffed { encoding, mark } =
         sniffed.unwrap_or(Sniffed { encoding: Encoding::Utf8, mark: 0 });
@@ -92,17 +127,17 @@ fn decoded(bytes: &[u8]) -> Result<(Encoding, Cow<'_, str>, Option<Fault>), XmlE
     let mut text = String::with_capacity(bytes.len());
     let mut decoder = Decoder::new(encoding);
     let pushed = decoder.push(bytes, &mut text);
-    let fault = (pushed.is_err() || !decoder.is_between())
-        .then(|| Fault::new(text.len(), decoder.malformed()));
-    Ok((encoding, Cow::Owned(text), fault))
+    let error = (pushed.is_err() || !decoder.is_between())
+        .then(|| OffsetError::new(text.len(), decoder.malformed()));
+    Ok((encoding, Cow::Owned(text), error))
 }
 
-/// The first character from `from` on that XML doesn't have.
-pub(crate) fn illegal(text: &str, from: usize) -> Option<Fault> {
+/// The first character from `from` on that XML doesn't allow.
+pub(crate) fn illegal(text: &str, from: usize) -> Option<OffsetError> {
     let fresh = text.get(from..)?;
     let offset = chars::first_illegal(fresh)?;
     let c = fresh.get(offset..).and_then(|rest| rest.chars().next()).map_or(0, u32::from);
-    Some(Fault::new(from.saturating_add(offset), XmlErrorKind::IllegalCharacter(c)))
+    Some(OffsetError::new(from.saturating_add(offset), XmlErrorKind::IllegalCharacter(c)))
 }
 
 fn truncated(text: Cow<'_, str>, at: usize) -> Cow<'_, str> {

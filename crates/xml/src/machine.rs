@@ -1,9 +1,9 @@
-//! The one reader under the tree and the events: a state machine that makes a [`Step`] from each piece
-//! of markup and checks all of well-formedness and namespaces on the way.
+//! The parser behind both tree and events: a state machine that turns each piece of markup into a [`Step`]
+//! and checks well-formedness and namespaces.
 //!
-//! It works on a [`View`] that is handed in anew for each step and answers in numbers: addresses of text
-//! (the source, behind it the texts of the DTD, behind them `spill`, which holds what had to be
-//! put together) and names of its [`Namespaces`].
+//! Each step gets a [`View`] of the input. Steps refer to text by address and to names by the numbers of
+//! [`Namespaces`]. The address space is the source, then the texts of the DTD, then `spill`: text that had
+//! to be composed.
 
 pub(crate) mod quick;
 pub(crate) mod references;
@@ -12,25 +12,25 @@ mod text;
 
 use crate::chars::{self, NAME, SPACE};
 use crate::dtd::Dtd;
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 use crate::names::{Symbol, number};
 use crate::namespaces::{Mark, Namespaces};
 use crate::options::Limits;
 
-/// What a step reads.
+/// The input of a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'i> {
     pub(crate) source: &'i str,
     pub(crate) dtd: &'i Dtd,
-    /// The source ends early, because of this.
-    pub(crate) broken: Option<&'i Fault>,
-    /// Up to here the source is made of whole pieces; what follows may still go on.
+    /// Why the source ends early.
+    pub(crate) broken: Option<&'i OffsetError>,
+    /// Up to here the source consists of complete pieces.
     pub(crate) whole: usize,
-    /// The address of the DTD's texts, behind all of the source.
+    /// The address of the DTD's texts, after the source.
     pub(crate) behind: usize,
 }
 
-/// Text by its address.
+/// Text by address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u32,
@@ -52,7 +52,7 @@ pub(crate) enum Step {
         data: Span,
         at: u32,
     },
-    /// More of the source has to come, or to be told whole, before there is another step.
+    /// The next step needs more of the source.
     Wait,
     Finished,
 }
@@ -70,10 +70,10 @@ struct Open {
     mark: Mark,
 }
 
-/// An entity that is being read in content.
+/// An entity being parsed in content.
 #[derive(Debug, Clone)]
 struct Frame {
-    /// Where reading goes on behind the reference, in the text below.
+    /// Where parsing continues after the reference, in the frame below.
     resume: usize,
     start: usize,
     end: usize,
@@ -95,16 +95,16 @@ pub(crate) struct Machine {
     pub(crate) attributes: Vec<Attribute>,
     /// Of the last [`Step::Start`]: (prefix, URI).
     pub(crate) declared: Vec<(Symbol, Symbol)>,
-    /// Text that stands nowhere as it is.
+    /// Text that doesn't occur in the source as it is.
     pub(crate) spill: String,
-    /// Where spilled text comes from: (address, place in the source).
+    /// The places of spilled text: (address, offset in the source).
     pub(crate) origins: Vec<(u32, u32)>,
     pub(crate) keep_origins: bool,
     limits: Limits,
     /// In the source, or in the text of the innermost frame.
     pos: usize,
     frames: Vec<Frame>,
-    /// Where in the source the outermost reference stands.
+    /// The offset in the source of the outermost reference.
     reference_at: usize,
     open: Vec<Open>,
     raw_attributes: Vec<tags::RawAttribute>,
@@ -143,22 +143,22 @@ impl Machine {
         self.doctype_passed
     }
 
-    /// How far the source was read.
+    /// How far the source has been parsed.
     pub(crate) fn position(&self) -> usize {
         if self.frames.is_empty() { self.pos } else { self.reference_at }
     }
 
-    /// Begins to read at `start` of the source.
+    /// Starts at `start` of the source.
     pub(crate) fn begin(&mut self, start: usize) {
         self.pos = start;
     }
 
-    /// Where it stands in the source between two pieces; none inside one, or in an entity.
+    /// The offset in the source, between two pieces of markup; none inside an entity or an empty element.
     pub(crate) fn between(&self) -> Option<usize> {
         (self.frames.is_empty() && !self.pending_end).then_some(self.pos)
     }
 
-    /// Whether it is before or after the root element.
+    /// Whether parsing is before or after the root element.
     pub(crate) fn is_outside(&self) -> bool {
         self.phase != Phase::Content
     }
@@ -168,40 +168,40 @@ impl Machine {
         self.phase == Phase::Prolog && !self.doctype_passed
     }
 
-    /// The next piece.
+    /// The next step.
     #[inline]
-    pub(crate) fn step(&mut self, view: View<'_>) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         let mut step = None;
         if self.is_quick() {
             self.quick(view, &mut step);
         }
         match step {
             Some(step) => Ok(step),
-            None => self.careful_step(view),
+            None => self.general_step(view),
         }
     }
 
-    /// The next piece, which isn't a quick one.
+    /// The next step, by the general path.
     #[inline]
-    pub(crate) fn careful_step(&mut self, view: View<'_>) -> Result<Step, Fault> {
+    pub(crate) fn general_step(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         if self.pending_end {
             self.pending_end = false;
             return Ok(self.close());
         }
         match self.phase {
-            Phase::Content => self.careful(view),
+            Phase::Content => self.content(view),
             Phase::Prolog | Phase::Epilog => self.outside(view),
         }
     }
 
-    /// Whether a quick step may come next.
+    /// Whether the fast path may apply.
     #[inline]
     fn is_quick(&self) -> bool {
         self.phase == Phase::Content && self.frames.is_empty() && !self.pending_end
     }
 
     #[inline(never)]
-    fn careful(&mut self, view: View<'_>) -> Result<Step, Fault> {
+    fn content(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         loop {
             if self.pos >= view.whole && self.frames.is_empty() {
                 return Ok(Step::Wait);
@@ -231,7 +231,7 @@ impl Machine {
     }
 
     /// Before and after the root element.
-    fn outside(&mut self, view: View<'_>) -> Result<Step, Fault> {
+    fn outside(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         let text = view.source;
         let bytes = text.as_bytes();
         loop {
@@ -248,27 +248,27 @@ impl Machine {
                 [b'<', b'/', ..] => {
                     let end = name_end(bytes, self.pos.saturating_add(2));
                     let name = piece(text, self.pos.saturating_add(2), end);
-                    return Err(self.fault(self.pos, XmlErrorKind::StrayEndTag(name)));
+                    return Err(self.error(self.pos, XmlErrorKind::StrayEndTag(name)));
                 }
                 [b'<'] => return Err(self.short(view, "a tag")),
                 [b'<', ..] if self.phase == Phase::Prolog => return self.start_tag(view, text),
-                [b'<', ..] => return Err(self.fault(self.pos, XmlErrorKind::SecondRoot)),
-                _ => return Err(self.fault(self.pos, XmlErrorKind::TextOutsideRoot)),
+                [b'<', ..] => return Err(self.error(self.pos, XmlErrorKind::SecondRoot)),
+                _ => return Err(self.error(self.pos, XmlErrorKind::TextOutsideRoot)),
             }
         }
     }
 
-    fn finish(&mut self, view: View<'_>) -> Result<Step, Fault> {
+    fn finish(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         if let Some(broken) = view.broken {
             return Err(broken.clone());
         }
         match self.phase {
-            Phase::Prolog => Err(self.fault(self.pos, XmlErrorKind::Empty)),
+            Phase::Prolog => Err(self.error(self.pos, XmlErrorKind::Empty)),
             Phase::Content | Phase::Epilog => Ok(Step::Finished),
         }
     }
 
-    fn pass_doctype(&mut self, view: View<'_>, rest: &[u8]) -> Result<(), Fault> {
+    fn pass_doctype(&mut self, view: View<'_>, rest: &[u8]) -> Result<(), OffsetError> {
         const START: &[u8] = b"<!DOCTYPE";
         if !rest.starts_with(START) {
             if rest.len() < START.len() && START.starts_with(rest) {
@@ -281,25 +281,25 @@ impl Machine {
             ));
         }
         if self.phase != Phase::Prolog || self.doctype_passed {
-            return Err(self.fault(self.pos, XmlErrorKind::DoctypeMisplaced));
+            return Err(self.error(self.pos, XmlErrorKind::DoctypeMisplaced));
         }
-        if let Some(fault) = &view.dtd.fault {
-            return Err(fault.clone());
+        if let Some(error) = &view.dtd.error {
+            return Err(error.clone());
         }
         let Some(range) = &view.dtd.range else {
-            return Err(self.fault(self.pos, XmlErrorKind::DoctypeRefused));
+            return Err(self.error(self.pos, XmlErrorKind::DoctypeRejected));
         };
         self.doctype_passed = true;
         self.pos = range.end;
         Ok(())
     }
 
-    fn unclosed(&self, view: View<'_>) -> Fault {
+    fn unclosed(&self, view: View<'_>) -> OffsetError {
         if let Some(broken) = view.broken {
             return broken.clone();
         }
         let open = self.open.last().map_or("", |open| self.namespaces.names.str(open.raw));
-        self.fault(self.pos, XmlErrorKind::Unclosed(open.to_owned()))
+        self.error(self.pos, XmlErrorKind::Unclosed(open.to_owned()))
     }
 
     #[inline]
@@ -313,7 +313,7 @@ impl Machine {
         Step::End
     }
 
-    /// The text that `pos` counts in.
+    /// The text that `pos` refers to.
     #[inline]
     fn text<'i>(&self, view: View<'i>) -> &'i str {
         match self.frames.last() {
@@ -322,7 +322,7 @@ impl Machine {
         }
     }
 
-    /// The address of place 0 of the text.
+    /// The address of the beginning of the text.
     #[inline]
     fn base(&self, view: View<'_>) -> usize {
         match self.frames.last() {
@@ -338,7 +338,7 @@ impl Machine {
     }
 
     #[inline]
-    fn count_nodes(&mut self, more: usize) -> Result<(), Fault> {
+    fn count_nodes(&mut self, more: usize) -> Result<(), OffsetError> {
         self.nodes = self.nodes.saturating_add(number(more));
         if self.nodes > self.limits.nodes {
             return Err(self.limit("nodes", self.limits.nodes));
@@ -346,36 +346,36 @@ impl Machine {
         Ok(())
     }
 
-    fn limit(&self, what: &'static str, limit: u32) -> Fault {
-        self.fault(self.pos, XmlErrorKind::Limit { what, limit })
+    fn limit(&self, what: &'static str, limit: u32) -> OffsetError {
+        self.error(self.pos, XmlErrorKind::Limit { what, limit })
     }
 
-    /// An error at `at` of the current text, or at the reference that led there.
+    /// An error at `at` of the current text, or at the reference to the entity that the text is from.
     #[cold]
-    fn fault(&self, at: usize, kind: XmlErrorKind) -> Fault {
+    fn error(&self, at: usize, kind: XmlErrorKind) -> OffsetError {
         let at = if self.frames.is_empty() { at } else { self.reference_at };
-        Fault::new(at, kind)
+        OffsetError::new(at, kind)
     }
 
     /// The text ends inside `what`.
     #[cold]
-    fn short(&self, view: View<'_>, what: &'static str) -> Fault {
+    fn short(&self, view: View<'_>, what: &'static str) -> OffsetError {
         if let Some(frame) = self.frames.last() {
-            return self.fault(self.pos, XmlErrorKind::EntityUnbalanced(frame.name.clone()));
+            return self.error(self.pos, XmlErrorKind::EntityUnbalanced(frame.name.clone()));
         }
         match view.broken {
             Some(broken) => broken.clone(),
-            None => self.fault(view.source.len(), XmlErrorKind::UnexpectedEnd(what)),
+            None => self.error(view.source.len(), XmlErrorKind::UnexpectedEnd(what)),
         }
     }
 
     #[cold]
-    fn expected(&self, expected: &'static str, text: &str, at: usize) -> Fault {
+    fn expected(&self, expected: &'static str, text: &str, at: usize) -> OffsetError {
         let found = match text.get(at..).and_then(|rest| rest.chars().next()) {
             Some(found) => format!("`{}`", found.escape_debug()),
             None => "the end".to_owned(),
         };
-        self.fault(at, XmlErrorKind::Expected { expected, found })
+        self.error(at, XmlErrorKind::Expected { expected, found })
     }
 }
 

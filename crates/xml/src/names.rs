@@ -1,5 +1,5 @@
-//! Names of a document, each kept once: strings become symbols, (namespace, local) pairs become
-//! [`NameId`]s, and these with a prefix become qualified names. All comparisons are of numbers.
+//! The names of a document, each stored once: strings are interned as symbols, (namespace, local) pairs as
+//! [`NameId`]s, and these with a prefix as qualified names. Comparisons compare numbers.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -12,7 +12,7 @@ pub(crate) const XMLNS: Symbol = 2;
 pub(crate) const XML_URI: Symbol = 3;
 pub(crate) const XMLNS_URI: Symbol = 4;
 
-/// The namespace that the prefix `xml` is bound to, always.
+/// The namespace of the prefix `xml`.
 pub const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 /// The namespace of namespace declarations.
 pub const XMLNS_NAMESPACE: &str = "http://www.w3.org/2000/xmlns/";
@@ -30,14 +30,14 @@ impl NameId {
         Self(number(index))
     }
 
-    /// The number, from 0 without gaps: fit to index a table with.
+    /// The number, from 0 without gaps, so that it can index a table.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A name as it is written: the pair, and the prefix.
+/// A name as written: the pair, and the prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct QName {
     pub(crate) prefix: Symbol,
@@ -50,16 +50,16 @@ pub(crate) struct Pair {
     pub(crate) local: Symbol,
 }
 
-/// A hash table of the numbers 0.. of things that lie elsewhere. Its hash is keyed, so that nobody
-/// outside can prepare names that collide. Few things need no table: they are looked through.
+/// A hash table of the indexes of a list. The hash is keyed, so that a document can't be prepared with
+/// names that collide. A short list has no table and is searched.
 #[derive(Debug, Clone, Default)]
 struct Slots {
     table: Vec<u32>,
 }
 
-/// What is hashed here.
+/// A key of the tables.
 trait Keyed {
-    /// By multiplication with the upper half folded in, from a key that nobody outside knows.
+    /// By multiplication, with the upper half folded in, from a secret key.
     fn hash(&self, key: u64) -> u64;
 }
 
@@ -98,14 +98,14 @@ impl Keyed for QName {
     }
 }
 
-/// So many pairs of numbers are looked through sooner than hashed.
+/// A list of at most this many is searched rather than hashed.
 const FEW: usize = 16;
 const TABLE_MIN: usize = 64;
-/// A table of so few isn't kept once the document is read.
-const FEW_AT_REST: usize = 64;
+/// A table of at most this many is dropped once the document is parsed.
+const KEPT_MIN: usize = 64;
 
 impl Slots {
-    /// For what is told apart by hash from the first one on.
+    /// A table that is used from the first entry on.
     fn hashed() -> Self {
         Self { table: vec![u32::MAX; TABLE_MIN] }
     }
@@ -129,7 +129,7 @@ impl Slots {
         }
     }
 
-    /// Takes up the last of `len` things, of which `hash` is known.
+    /// Inserts the last of `len` entries.
     fn insert(&mut self, len: usize, hash: impl Fn(u32) -> u64) {
         if self.table.is_empty() && len <= FEW {
             return;
@@ -157,8 +157,8 @@ impl Slots {
         }
     }
 
-    fn rest(&mut self, len: usize) {
-        if len <= FEW_AT_REST {
+    fn shrink(&mut self, len: usize) {
+        if len <= KEPT_MIN {
             self.table = Vec::new();
         }
     }
@@ -181,7 +181,7 @@ pub(crate) struct Names {
     symbol_slots: Slots,
     pairs: Vec<Pair>,
     pair_slots: Slots,
-    /// By pair: its only qualified name so far, [`MANY`] if there are several.
+    /// By pair: its only qualified name, [`MANY`] if there are several.
     sole_qnames: Vec<u32>,
     qnames: Vec<QName>,
     qname_slots: Slots,
@@ -205,7 +205,7 @@ impl Names {
         }
     }
 
-    /// Holds the place of the tables that are still being made.
+    /// A placeholder while the machine holds the tables.
     pub(crate) fn none() -> Self {
         Self {
             key: 0,
@@ -294,7 +294,7 @@ impl Names {
         }
     }
 
-    /// The qualified name of all that have this name, if they are all written alike.
+    /// The qualified name of this name, if it is always written with the same prefix.
     pub(crate) fn sole_qname(&self, name: NameId) -> Option<u32> {
         self.sole_qnames.get(name.index()).copied().filter(|id| *id != MANY && *id != 0)
     }
@@ -313,11 +313,11 @@ impl Names {
         self.pairs.len()
     }
 
-    /// Gives back what only reading needs.
-    pub(crate) fn rest(&mut self) {
-        self.symbol_slots.rest(self.ends.len());
-        self.pair_slots.rest(self.pairs.len());
-        self.qname_slots.rest(self.qnames.len());
+    /// Releases the memory that only parsing needs.
+    pub(crate) fn shrink(&mut self) {
+        self.symbol_slots.shrink(self.ends.len());
+        self.pair_slots.shrink(self.pairs.len());
+        self.qname_slots.shrink(self.qnames.len());
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
         self.pairs.shrink_to_fit();
@@ -345,7 +345,7 @@ fn dynamic<'t>(text: &'t str, ends: &[u32], symbol: Symbol) -> &'t str {
     }
 }
 
-/// The string of that number among those that aren't fixed.
+/// The string with this index among those that aren't fixed.
 #[inline]
 fn own<'t>(text: &'t str, ends: &[u32], index: usize) -> &'t str {
     let end = ends.get(index).copied().unwrap_or(0) as usize;

@@ -1,4 +1,4 @@
-//! Which namespace each prefix stands for, while reading: asking takes one look, whatever the depth.
+//! The namespace bindings in scope while parsing. A look-up takes constant time, whatever the depth.
 
 use crate::names::{EMPTY, NameId, Names, Symbol, XML, XML_URI, number};
 use crate::scan::{Closed, WINDOW};
@@ -7,16 +7,16 @@ const UNBOUND: u32 = u32::MAX;
 /// Environments count from 1; 0 is of none.
 const NO_ENVIRONMENT: u32 = 0;
 
-/// What is known of a name as it was written, by its symbol.
+/// A name as written, by its symbol.
 #[derive(Debug, Clone, Copy)]
 struct Raw {
     prefix: Symbol,
     local: Symbol,
-    /// The name that followed this one last time.
+    /// The name that followed this one last time: the prediction.
     next: Symbol,
-    /// The tag in which an attribute of this name was seen last.
+    /// The last tag with an attribute of this name.
     tag: u32,
-    /// As element and as attribute: the environment in which it was resolved last, and to what.
+    /// As element and as attribute: the environment of the last resolution, and its result.
     resolved: [(u32, u32); 2],
     closed: Closed,
     /// Bytes of the name.
@@ -33,26 +33,26 @@ const UNSPLIT: Raw = Raw {
     len: 0,
 };
 
-/// Elements and attributes read a missing prefix differently.
+/// Names without prefix resolve differently in elements and attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Element,
     Attribute,
 }
 
-/// The state of scopes; `mark` and `leave` bracket an element.
+/// The scopes; `mark` and `leave` bracket an element.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     pub(crate) names: Names,
     raws: Vec<Raw>,
     /// By the prefix's symbol.
     bound: Vec<Symbol>,
-    /// What was bound before, to be restored: (prefix, URI).
+    /// Previous bindings to restore: (prefix, URI).
     undo: Vec<(Symbol, Symbol)>,
     environment: u32,
     environments: u32,
     last: Symbol,
-    /// By `NameId`: the tag in which an attribute of this name was seen last.
+    /// By `NameId`: the last tag with an attribute of this name.
     seen: Vec<u32>,
     tags: u32,
 }
@@ -84,43 +84,46 @@ impl Namespaces {
         }
     }
 
-    /// The name that most likely comes next.
+    /// The predicted next name.
     #[inline]
-    pub(crate) fn guess(&self) -> Symbol {
+    pub(crate) fn predicted(&self) -> Symbol {
         self.raws.get(self.last as usize).map_or(EMPTY, |raw| raw.next)
     }
 
-    /// `symbol` came next.
+    /// Records the next name.
     #[inline]
-    pub(crate) fn came(&mut self, symbol: Symbol) {
+    pub(crate) fn seen_name(&mut self, symbol: Symbol) {
         if let Some(raw) = self.raws.get_mut(self.last as usize) {
             raw.next = symbol;
         }
         self.last = symbol;
     }
 
-    /// The name that most likely comes next, if it does, with `>` behind it, and is resolved as an element's: its
+    /// If the predicted name follows, with `>` after it, and is resolved as an element in this scope: its
     /// symbol, length and qualified name.
     #[inline]
-    pub(crate) fn foreseen(&mut self, window: &[u8; WINDOW]) -> Option<(Symbol, usize, u32)> {
-        let guess = self.guess();
-        let raw = self.raws.get(guess as usize)?;
+    pub(crate) fn next_is_predicted(
+        &mut self,
+        window: &[u8; WINDOW],
+    ) -> Option<(Symbol, usize, u32)> {
+        let symbol = self.predicted();
+        let raw = self.raws.get(symbol as usize)?;
         let [(environment, qname), _] = raw.resolved;
         if !raw.closed.fits(window) || environment != self.environment {
             return None;
         }
-        self.last = guess;
-        Some((guess, raw.len as usize, qname))
+        self.last = symbol;
+        Some((symbol, raw.len as usize, qname))
     }
 
-    /// The length of the name `symbol`, if `window` begins with it and `>`.
+    /// The length of the name `symbol`, if `window` begins with it followed by `>`.
     #[inline]
     pub(crate) fn fits(&self, symbol: Symbol, window: &[u8; WINDOW]) -> Option<usize> {
         let raw = self.raws.get(symbol as usize)?;
         raw.closed.fits(window).then_some(raw.len as usize)
     }
 
-    /// Takes up a written name; `colon` is where its colon stands.
+    /// Interns a name as written; `colon` is the offset of its colon.
     pub(crate) fn raw(&mut self, written: &str, colon: Option<usize>) -> Symbol {
         let symbol = self.names.symbol(written);
         let index = symbol as usize;
@@ -162,7 +165,7 @@ impl Namespaces {
         self.environment = mark.environment;
     }
 
-    /// Binds `prefix` in the element whose `mark` was just taken.
+    /// Binds `prefix` in the element with this `mark`.
     pub(crate) fn bind(&mut self, prefix: Symbol, uri: Symbol, mark: Mark) {
         if self.environment == mark.environment {
             self.environments = self.environments.wrapping_add(1).max(1);
@@ -178,7 +181,7 @@ impl Namespaces {
         }
     }
 
-    /// The number of the qualified name; an unbound prefix is the error.
+    /// The number of the qualified name, or the prefix that isn't bound.
     #[inline]
     pub(crate) fn resolve(&mut self, symbol: Symbol, used: Use) -> Result<u32, Symbol> {
         let Some(raw) = self.raws.get_mut(symbol as usize) else { return Err(symbol) };
@@ -206,12 +209,12 @@ impl Namespaces {
         Ok(qname)
     }
 
-    /// Begins a tag, in which each attribute may stand once.
+    /// Begins a tag, in which each attribute may occur once.
     pub(crate) fn tag(&mut self) {
         self.tags = self.tags.wrapping_add(1);
     }
 
-    /// Whether a name as written stood in this tag before.
+    /// Whether an attribute with this name as written occurred in this tag before.
     pub(crate) fn repeats_raw(&mut self, symbol: Symbol) -> bool {
         let tag = self.tags;
         self.raws
@@ -219,7 +222,7 @@ impl Namespaces {
             .is_some_and(|raw| std::mem::replace(&mut raw.tag, tag) == tag)
     }
 
-    /// Whether an expanded name stood in this tag before.
+    /// Whether an attribute with this expanded name occurred in this tag before.
     pub(crate) fn repeats(&mut self, name: NameId) -> bool {
         if self.seen.len() <= name.index() {
             self.seen.resize(name.index().saturating_add(16), 0);

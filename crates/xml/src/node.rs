@@ -1,17 +1,17 @@
-//! Reading a tree: a [`Node`] is a document and a number, and everything is asked of it.
+//! Reading a tree: a [`Node`] is a document and an index.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 
 use crate::document::{
     ATTRIBUTE, COMMENT, Document, ELEMENT, NOBODY, NONE, NodeId, PI, ROOT, Record, TAGGED, TEXT,
 };
 use crate::error::Position;
-use crate::names::{NameId, QName, XML, XML_URI};
+use crate::index::NamespacesInScope;
+use crate::names::{NameId, QName};
 
-/// The kinds of node of the XPath data model. A tree holds no namespace nodes; XPath makes them from
+/// The kinds of node of the XPath data model. A tree has no namespace nodes; XPath derives them from
 /// [`Node::namespaces_in_scope`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -24,7 +24,7 @@ pub enum Kind {
     Namespace,
 }
 
-/// A node of a document. Two are equal when they are the same node of the same document.
+/// A node of a document. Two are equal if they are the same node of the same document.
 #[derive(Clone, Copy)]
 pub struct Node<'d> {
     document: &'d Document,
@@ -110,8 +110,8 @@ impl<'d> Node<'d> {
         !self.is_attribute() && self.record().kind() == ELEMENT
     }
 
-    /// The element or root that the node stands in; of an attribute, its element; of the root and of
-    /// what is detached, none.
+    /// The element or root that contains the node; of an attribute, its element; of the root and of detached
+    /// nodes, none.
     #[inline]
     #[must_use]
     pub fn parent(self) -> Option<Self> {
@@ -173,7 +173,7 @@ impl<'d> Node<'d> {
         Attributes { document: self.document, next: tag.map_or(NONE, |tag| tag.attribute) }
     }
 
-    /// The value of an attribute; `namespace` is empty for those without prefix.
+    /// The value of an attribute; `namespace` is empty for attributes without prefix.
     #[must_use]
     pub fn attribute(self, namespace: &str, local: &str) -> Option<&'d str> {
         if self.is_attribute() || self.record().b & TAGGED == 0 {
@@ -198,8 +198,7 @@ impl<'d> Node<'d> {
         document.names.get_qname(id)
     }
 
-    /// The expanded name of elements, attributes and processing instructions (whose target is a local
-    /// name in no namespace), as a number of this document.
+    /// The expanded name of elements, attributes and processing instructions (the target, in no namespace).
     #[inline]
     #[must_use]
     pub fn name(self) -> NameId {
@@ -225,7 +224,7 @@ impl<'d> Node<'d> {
         self.document.names.str(self.qname().prefix)
     }
 
-    /// Of text, comments, processing instructions and attributes; empty for others.
+    /// The text of text nodes, comments, processing instructions and attributes; empty for others.
     #[inline]
     #[must_use]
     pub fn text(self) -> &'d str {
@@ -245,7 +244,8 @@ impl<'d> Node<'d> {
         }
     }
 
-    /// XPath 1.0 section 5: of an element or the root, all text in it. Borrowed when one text is all.
+    /// The string-value of XPath 1.0 section 5: of an element or the root, all text in it. Borrowed unless
+    /// several texts have to be joined.
     #[must_use]
     pub fn string_value(self) -> Cow<'d, str> {
         if !matches!(self.kind(), Kind::Element | Kind::Root) {
@@ -262,7 +262,7 @@ impl<'d> Node<'d> {
         Cow::Owned(all)
     }
 
-    /// The text of an element that holds nothing else, as most do that hold text.
+    /// The text of an element whose only child is a text.
     #[must_use]
     #[inline]
     pub fn sole_text(self) -> Option<&'d str> {
@@ -288,22 +288,14 @@ impl<'d> Node<'d> {
     }
 
     /// All (prefix, namespace) in scope, `xml` first, then nearest declarations first. A default
-    /// namespace that was undeclared isn't in scope.
-    pub fn namespaces_in_scope(self) -> impl Iterator<Item = (&'d str, &'d str)> {
-        let names = &self.document.names;
-        let holder = if self.is_element() { Some(self) } else { None };
-        let upwards = holder.into_iter().chain(self.ancestors());
-        let mut seen = HashSet::from([XML]);
-        let declared = upwards.flat_map(|node| node.document.declarations_of(node.record()));
-        let visible = declared.filter(move |(prefix, _)| seen.insert(*prefix));
-        [(XML, XML_URI)]
-            .into_iter()
-            .chain(visible)
-            .map(|(prefix, uri)| (names.str(prefix), names.str(uri)))
-            .filter(|(_, uri)| !uri.is_empty())
+    /// namespace that was undeclared isn't in scope. `nth` and `count` take constant time for nodes
+    /// of the scope that was asked for last.
+    #[must_use]
+    pub fn namespaces_in_scope(self) -> NamespacesInScope<'d> {
+        NamespacesInScope::new(self)
     }
 
-    /// The namespace declarations that stand on this element itself, as (prefix, namespace).
+    /// The namespace declarations of this element itself, as (prefix, namespace).
     pub fn declarations(self) -> impl Iterator<Item = (&'d str, &'d str)> {
         let names = &self.document.names;
         let record = if self.is_attribute() { Document::NOTHING } else { self.record() };
@@ -311,8 +303,8 @@ impl<'d> Node<'d> {
         found.map(|(prefix, uri)| (names.str(prefix), names.str(uri)))
     }
 
-    /// The namespace that `prefix` is bound to here; the empty prefix asks for the default namespace,
-    /// and then no namespace is `""`.
+    /// The namespace that `prefix` is bound to here. The empty prefix stands for the default namespace, which
+    /// is `""` if there is none.
     #[must_use]
     pub fn lookup_namespace(self, prefix: &str) -> Option<&'d str> {
         let holder = if self.is_element() { self } else { self.parent()? };
@@ -321,8 +313,8 @@ impl<'d> Node<'d> {
         self.document.namespace_of(holder.index, symbol).map(|uri| names.str(uri))
     }
 
-    /// Where the node stands in the source; of an attribute, where its value does. Nodes that were made
-    /// here are at `0:0`. Looks through the source up to there.
+    /// Where the node is in the source; of an attribute, where its value is. Nodes that were created
+    /// rather than read are at `0:0`. The first look-up indexes the source, each takes constant time.
     #[must_use]
     pub fn position(self) -> Position {
         let document = self.document;
@@ -341,8 +333,9 @@ impl<'d> Node<'d> {
         document.place(at)
     }
 
-    /// Which comes first in document order; documents follow one another in the order of their making.
-    /// At once in a document as it was read; in an edited one it looks along the ancestors and siblings.
+    /// Compares two nodes in document order; documents are ordered by their creation.
+    /// Constant time in a document as it was read; in an edited one amortised over the comparisons
+    /// between two edits.
     #[inline]
     #[must_use]
     pub fn document_order(self, other: Self) -> Ordering {
@@ -363,7 +356,7 @@ impl<'d> Node<'d> {
         };
         if mine == theirs {
             return match (self.is_attribute(), other.is_attribute()) {
-                (true, true) => self.attribute_rank().cmp(&other.attribute_rank()),
+                (true, true) => self.index.cmp(&other.index),
                 (true, false) => Ordering::Greater,
                 (false, true) => Ordering::Less,
                 (false, false) => Ordering::Equal,
@@ -371,57 +364,20 @@ impl<'d> Node<'d> {
         }
         match &self.document.links {
             None => mine.index.cmp(&theirs.index),
-            Some(_) => order_by_path(mine, theirs),
-        }
-    }
-
-    /// Attributes are numbered in order as long as none was set later: then by the chain.
-    fn attribute_rank(self) -> usize {
-        let owner = self.parent();
-        let mut all = owner.into_iter().flat_map(Node::attributes);
-        all.position(|attribute| attribute == self).unwrap_or(usize::MAX)
-    }
-}
-
-fn order_by_path(one: Node<'_>, other: Node<'_>) -> Ordering {
-    let path = |node: Node<'_>| {
-        let mut path: Vec<u32> = node.ancestors().map(Node::index).collect();
-        path.reverse();
-        path.push(node.index);
-        path
-    };
-    let (ours, theirs) = (path(one), path(other));
-    let fork = ours.iter().zip(&theirs).position(|(a, b)| a != b);
-    let Some(fork) = fork else { return ours.len().cmp(&theirs.len()) };
-    let (Some(&a), Some(&b)) = (ours.get(fork), theirs.get(fork)) else { return Ordering::Equal };
-    if fork == 0 {
-        return a.cmp(&b);
-    }
-    // Both ways at once, so that near siblings are found soon.
-    let (mut onward, mut back) = (Node::new(one.document, a), Node::new(one.document, a));
-    loop {
-        match (onward.next_sibling(), back.previous_sibling()) {
-            (Some(next), _) if next.index == b => return Ordering::Less,
-            (_, Some(previous)) if previous.index == b => return Ordering::Greater,
-            (None, None) => return a.cmp(&b),
-            (next, previous) => {
-                onward = next.unwrap_or(onward);
-                back = previous.unwrap_or(back);
-            }
+            Some(_) => self.document.order_of(mine.index, theirs.index),
         }
     }
 }
 
 impl Document {
-    /// The place of what starts at byte `at` of the text.
+    /// The place of the text that starts at byte `at`.
     fn place(&self, at: u32) -> Position {
-        let source = self.text.get(..self.source_len as usize).unwrap_or("");
         if at < self.source_len || (at == 0 && self.source_len > 0) {
-            return Position::of(source, at as usize);
+            return self.source_position(at);
         }
         let after = self.spills.partition_point(|(start, _)| *start <= at);
         match after.checked_sub(1).and_then(|before| self.spills.get(before)) {
-            Some((_, place)) if *place != u32::MAX => Position::of(source, *place as usize),
+            Some((_, place)) if *place != u32::MAX => self.source_position(*place),
             Some(_) | None => Position::default(),
         }
     }

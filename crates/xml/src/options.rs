@@ -1,33 +1,35 @@
-//! What a caller may choose when a document is read.
+//! Options of parsing.
 
 use crate::limits;
 
-/// How a document is read. The default has the limits of [`limits`](crate::limits) and refuses document types.
+/// How a document is parsed. The default has the limits of [`limits`](crate::limits) and rejects document
+/// types.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub limits: Limits,
     pub doctype: Doctype,
-    /// Kept for [`crate::Document::base_uri`]; nothing is resolved here.
+    /// The URI of the document, for [`crate::Document::base_uri`] and [`crate::ExternalEntity::base_uri`].
     pub base_uri: Option<String>,
 }
 
-/// What to do about `<!DOCTYPE`.
+/// How to treat `<!DOCTYPE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Doctype {
-    /// The document is refused.
+    /// Reject the document.
     #[default]
-    Refuse,
-    /// The internal subset is read: entities, default attributes, attribute types. An external subset is
-    /// passed over; a reference to an external entity is an error.
-    ReadInternal,
+    Reject,
+    /// Read the internal subset: entities, default attributes, attribute types. Without an
+    /// [`EntityResolver`](crate::EntityResolver) the external subset is skipped, and a reference to an
+    /// external entity is an error.
+    Read,
 }
 
-/// Where reading stops; each is refused when exceeded.
+/// A document that exceeds one of these is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the document, and of it as UTF-8; never above `XML_BYTES_CEILING`.
+    /// Bytes of the document, as read and as UTF-8; at most `XML_BYTES_CEILING`.
     pub bytes: u32,
-    /// Elements open at once.
+    /// Nesting of elements.
     pub depth: u32,
     /// Attributes and namespace declarations of one element.
     pub attributes: u32,
@@ -35,8 +37,10 @@ pub struct Limits {
     pub name_bytes: u32,
     /// Nodes of the document, attributes included.
     pub nodes: u32,
-    /// Bytes that all entity references together may grow to.
+    /// Bytes that entity references and default attributes add to the document.
     pub entity_bytes: u32,
+    /// Declarations of the document type; each attribute counts as one.
+    pub declarations: u32,
 }
 
 impl Default for Limits {
@@ -48,6 +52,7 @@ impl Default for Limits {
             name_bytes: limits::XML_NAME_BYTES_MAX,
             nodes: limits::XML_NODES_MAX,
             entity_bytes: limits::XML_ENTITY_BYTES_MAX,
+            declarations: limits::XML_DECLARATIONS_MAX,
         }
     }
 }

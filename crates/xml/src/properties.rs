@@ -1,7 +1,7 @@
-//! What must hold for every input; the fuzz targets call these.
+//! Properties that hold for every input; called by the fuzz targets.
 
 use crate::input::BYTES_OF_A_DOCUMENT;
-use crate::reader::{Event, EventFeed, Pulled, Reader};
+use crate::reader::{Event, EventFeed, FeedEvent, Reader};
 use crate::{
     Builder, Doctype, Document, DocumentFeed, Input, Limits, Node, Options, QNameRef, Sink,
     WriterOptions, XmlError, XmlErrorKind,
@@ -9,13 +9,13 @@ use crate::{
 
 fn options() -> Options {
     let limits = Limits { depth: 256, entity_bytes: 10_000, ..Limits::default() };
-    Options { limits, doctype: Doctype::ReadInternal, base_uri: None }
+    Options { limits, doctype: Doctype::Read, base_uri: None }
 }
 
-/// Events and tree tell the same document or the same error.
+/// Events and tree have the same content, or the same error.
 ///
 /// # Panics
-/// They don't.
+/// If the property is violated.
 pub fn read(data: &[u8]) {
     let tree = Document::parse_with(data, &options());
     match (tree, by_events(data)) {
@@ -24,10 +24,10 @@ pub fn read(data: &[u8]) {
     }
 }
 
-/// What is written reads as what was written, in every encoding that can be written.
+/// A serialised document parses to the same tree, in every encoding that can be written.
 ///
 /// # Panics
-/// It doesn't.
+/// If the property is violated.
 pub fn roundtrip(data: &[u8]) {
     let Ok(tree) = Document::parse_with(data, &options()) else { return };
     let once = write(&tree);
@@ -44,15 +44,15 @@ pub fn roundtrip(data: &[u8]) {
     }
 }
 
-/// Bytes in pieces give the tree, the events and the error of the whole, wherever they are cut: after every byte,
-/// once at each place if they are few, and at places that look like chance.
+/// Feeding pieces gives the tree, the events and the error of the whole, wherever the input is cut: after
+/// every byte, once at each place if it is short, and at pseudo-random places.
 ///
 /// # Panics
-/// They don't.
+/// If the property is violated.
 pub fn feed(data: &[u8]) {
     feed_with(data, &options());
     if memchr::memmem::find(data, b"DOCTYPE").is_some() {
-        feed_with(data, &Options { doctype: Doctype::Refuse, ..options() });
+        feed_with(data, &Options { doctype: Doctype::Reject, ..options() });
     }
 }
 
@@ -61,7 +61,7 @@ pub fn feed(data: &[u8]) {
 /// # Panics
 /// As [`feed`].
 pub fn feed_with(data: &[u8], options: &Options) {
-    // To fuzz, many inputs are worth more than many cuts.
+    // When fuzzing, many inputs are worth more than many cuts.
     const FEW: usize = if cfg!(test) { 128 } else { 16 };
     let whole = Whole::of(data, options);
     let every: Vec<usize> = (1..data.len()).collect();
@@ -70,17 +70,17 @@ pub fn feed_with(data: &[u8], options: &Options) {
     if data.len() <= FEW {
         every.iter().for_each(|&cut| whole.check(data, options, &[cut]));
     }
-    let mut chance = Chance::of(data);
+    let mut random = Random::of(data);
     for most in [3, 16, 1_024] {
-        let cuts = chance.cuts(data.len(), most);
+        let cuts = random.cuts(data.len(), most);
         whole.check(data, options, &cuts);
     }
 }
 
-/// What the whole reading of some bytes gives.
+/// The result of parsing the whole input.
 struct Whole {
     tree: Result<Vec<String>, XmlError>,
-    /// What was told before the end or the error.
+    /// Events before the end or the error.
     events: Vec<String>,
     end: Result<(), XmlError>,
 }
@@ -92,7 +92,7 @@ impl Whole {
         let end = Input::new(data, options).and_then(|input| {
             let mut reader = Reader::new(&input);
             while let Some(event) = reader.next_event()? {
-                events.push(told(&event));
+                events.push(event_text(&event));
             }
             Ok(())
         });
@@ -105,7 +105,7 @@ impl Whole {
         let (events, end) = fed_events(&pieces, options);
         let what = || format!("{:?} cut at {cuts:?}", data.escape_ascii().to_string());
         if self.is_too_large() {
-            // Refused without a look at it; of pieces something further in front may be told.
+            // The whole is rejected unparsed; a feed may report an earlier error.
             assert!(tree.is_err() && end.is_err(), "{}", what());
             return;
         }
@@ -135,7 +135,7 @@ fn fed_tree(pieces: &[&[u8]], options: &Options) -> Result<Document, XmlError> {
     let mut feed = DocumentFeed::new(options);
     for piece in pieces {
         if let Err(error) = feed.feed(piece) {
-            assert_eq!(feed.feed(b"<a/>"), Err(error), "an error stays");
+            assert_eq!(feed.feed(b"<a/>"), Err(error), "the error is repeated");
             break;
         }
     }
@@ -152,17 +152,17 @@ fn fed_events(pieces: &[&[u8]], options: &Options) -> (Vec<String>, Result<(), X
         }
         loop {
             match feed.next_event() {
-                Ok(Pulled::Event(event)) => events.push(told(&event)),
-                Ok(Pulled::Hungry) => break,
-                Ok(Pulled::End) => return (events, Ok(())),
+                Ok(FeedEvent::Event(event)) => events.push(event_text(&event)),
+                Ok(FeedEvent::NeedInput) => break,
+                Ok(FeedEvent::End) => return (events, Ok(())),
                 Err(error) => return (events, Err(error)),
             }
         }
     }
-    panic!("hungry behind the end of {pieces:?}");
+    panic!("input needed after the end of {pieces:?}");
 }
 
-/// Each node with all that can be asked of it.
+/// All properties of each node.
 fn described(document: &Document) -> Vec<String> {
     let line = |node: Node<'_>| {
         let declarations: Vec<_> = node.declarations().collect();
@@ -175,7 +175,7 @@ fn described(document: &Document) -> Vec<String> {
     nodes.flat_map(|node| std::iter::once(line(node)).chain(node.attributes().map(line))).collect()
 }
 
-fn told(event: &Event<'_>) -> String {
+fn event_text(event: &Event<'_>) -> String {
     match event {
         Event::Start(start) => {
             let name = (start.prefix(), start.namespace(), start.local_name());
@@ -190,10 +190,10 @@ fn told(event: &Event<'_>) -> String {
     }
 }
 
-/// Numbers that look like chance (xorshift), the same for the same bytes.
-struct Chance(u64);
+/// Pseudo-random numbers (xorshift), seeded by the input.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn of(data: &[u8]) -> Self {
         let mix = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         Self(data.iter().fold(0xCBF2_9CE4_8422_2325, mix) | 1)
@@ -243,7 +243,7 @@ fn by_events(data: &[u8]) -> Result<Document, XmlError> {
                 builder.processing_instruction(target, data)
             }
         };
-        assert_eq!(pushed, Ok(()), "what was read can be built");
+        assert_eq!(pushed, Ok(()), "the builder accepts parsed content");
     }
     Ok(builder.finish())
 }

@@ -1,6 +1,6 @@
-//! Reading without a tree: events, pulled one by one, of the whole bytes or of bytes that come in pieces.
+//! Parsing without a tree: events, pulled one by one, of a whole document or while its bytes arrive.
 
-pub use crate::feed::{EventFeed, Pulled};
+pub use crate::feed::{EventFeed, FeedEvent};
 
 use crate::error::XmlError;
 use crate::input::Input;
@@ -8,11 +8,11 @@ use crate::machine::tags::address;
 use crate::machine::{self, Machine, Step, View};
 use crate::names::Symbol;
 
-/// A piece of a document. Text comes whole between two pieces of markup, with references resolved.
+/// An event. The text between two pieces of markup is one event, with references resolved.
 #[derive(Debug)]
 pub enum Event<'r> {
     Start(Start<'r>),
-    /// Of the element started last and not ended yet; empty elements have one too.
+    /// The end of the innermost open element; empty elements have one too.
     End,
     Text(&'r str),
     Comment(&'r str),
@@ -22,7 +22,7 @@ pub enum Event<'r> {
     },
 }
 
-/// Pulls events from an [`Input`]: the document in any encoding, its limits and document type settled.
+/// Pulls events from an [`Input`].
 ///
 /// ```
 /// use penstock_xml::reader::{Event, Reader};
@@ -55,10 +55,11 @@ impl<'i> Reader<'i> {
         Self { input, machine, failed: None, done: false }
     }
 
-    /// The next event; none behind the end of a well-formed document.
+    /// Returns the next event, or none after the end of a well-formed document.
     ///
     /// # Errors
-    /// What isn't well-formed, with its place; from then on the same again.
+    /// The first place where the document isn't well-formed or exceeds a limit. Later calls return the same
+    /// error.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, XmlError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
@@ -70,8 +71,8 @@ impl<'i> Reader<'i> {
         let view = self.input.view();
         let step = match self.machine.step(view) {
             Ok(step) => step,
-            Err(fault) => {
-                let error = fault.locate(self.input.text());
+            Err(error) => {
+                let error = error.locate(self.input.text());
                 self.failed = Some(error.clone());
                 return Err(error);
             }
@@ -82,7 +83,7 @@ impl<'i> Reader<'i> {
     }
 }
 
-/// What a step brought; none at the end, and where more has to come.
+/// The event of a step; none at the end, and if the step needs more of the source.
 pub(crate) fn event<'r>(machine: &'r Machine, view: View<'r>, step: Step) -> Option<Event<'r>> {
     let text = |span| address(view, &machine.spill, span);
     Some(match step {

@@ -1,5 +1,4 @@
-//! Finding the next byte that means something, eight at a time: most texts and values are too short
-//! for memchr to pay.
+//! Finds the next significant byte, eight at a time: most texts and values are too short for memchr.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const TOPS: u64 = 0x8080_8080_8080_8080;
@@ -34,7 +33,7 @@ fn find(
     bytes.len()
 }
 
-/// Where text is interrupted: `<`, `&` or `]`; the end if nowhere.
+/// The next `<`, `&` or `]`, or the end.
 #[inline]
 pub(crate) fn text(bytes: &[u8], at: usize) -> usize {
     find(
@@ -45,7 +44,7 @@ pub(crate) fn text(bytes: &[u8], at: usize) -> usize {
     )
 }
 
-/// Where an attribute's value is interrupted: the quote, `<`, `&`, a tab or a line feed.
+/// The next quote, `<`, `&`, tab or line feed in an attribute's value, or the end.
 #[inline]
 pub(crate) fn value(bytes: &[u8], at: usize, quote: u8) -> usize {
     find(
@@ -62,22 +61,31 @@ pub(crate) fn value(bytes: &[u8], at: usize, quote: u8) -> usize {
     )
 }
 
-/// Bytes that a [`Closed`] looks at.
+/// As [`value`] in the replacement text of an entity, which may contain carriage returns: those of
+/// character references (section 4.5). The source itself has none, its line ends are normalised.
+#[inline]
+pub(crate) fn value_in_entity(bytes: &[u8], at: usize, quote: u8) -> usize {
+    let stop = value(bytes, at, quote);
+    let passed = bytes.get(at..stop).unwrap_or(&[]);
+    memchr::memchr(b'\r', passed).map_or(stop, |offset| at.wrapping_add(offset))
+}
+
+/// Bytes that a [`Closed`] compares.
 pub(crate) const WINDOW: usize = 16;
 
-/// A name and the `>` behind it as one number, to be compared at once with what stands in a document.
+/// A name with the `>` after it as one number, so that one comparison finds it in a document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closed {
     word: u128,
-    /// The bytes that count; none for what fits nothing.
+    /// The significant bytes; none if it matches nothing.
     mask: u128,
 }
 
 impl Closed {
-    /// Fits nothing.
+    /// Matches nothing.
     pub(crate) const NEVER: Self = Self { word: 1, mask: 0 };
 
-    /// Longer names than 15 bytes fit nothing.
+    /// A name longer than 15 bytes matches nothing.
     pub(crate) fn new(name: &str) -> Self {
         let mut window = [0; WINDOW];
         let Some((start, rest)) = window.split_at_mut_checked(name.len()) else {
@@ -97,21 +105,21 @@ impl Closed {
     }
 }
 
-/// Looks for something in what grows at its end, each byte once.
+/// A search in a text that grows at its end, which visits each byte once.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// It doesn't begin before.
+    /// There is no match before.
     pub(crate) from: usize,
 }
 
 impl Search {
-    /// Where the first `needle` stands; from there on the search goes on.
+    /// The first `needle`; the next search continues from there.
     pub(crate) fn find(&mut self, bytes: &[u8], needle: &[u8]) -> Option<usize> {
         let fresh = bytes.get(self.from..)?;
         let found = memchr::memmem::find(fresh, needle);
         self.from = match found {
             Some(offset) => self.from.saturating_add(offset),
-            // Its beginning may stand at the end.
+            // The end may have its beginning.
             None => {
                 let behind = bytes.len().saturating_sub(needle.len().saturating_sub(1));
                 self.from.max(behind)

@@ -1,19 +1,20 @@
-//! The push side: one trait for what takes a document piece by piece, the [`Builder`] that makes a tree of
-//! it, and [`send`], which pushes a tree into any of them.
+//! The push interface: the trait [`Sink`], the [`Builder`], which builds a tree, and [`copy_subtree`], which
+//! pushes a tree into a sink.
 
 use crate::build::Tree;
 use crate::document::{COMMENT, Document, ELEMENT, Instruction, NONE, PI, TEXT, VALUE_SHIFT};
 use crate::edit::{EditError, QNameRef, check_comment, check_instruction};
+use crate::limits::XML_BYTES_CEILING as TEXT_BYTES_MAX;
 use crate::names::{EMPTY, number};
 use crate::node::{Kind, Node};
 
-/// Takes a document piece by piece: `start_element`, then its namespaces and attributes, then its content,
-/// then `end_element`. [`crate::Writer`] makes bytes of it, [`Builder`] a tree.
+/// Receives a document piece by piece: `start_element`, then its namespaces and attributes, then its content,
+/// then `end_element`. [`crate::Writer`] serialises it, [`Builder`] builds a tree.
 pub trait Sink {
     type Error;
 
     /// # Errors
-    /// The name isn't one; limits of the sink. So below.
+    /// The name is invalid. This and the other methods: a limit of the sink.
     fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), Self::Error>;
     /// Declares a prefix (empty: the default namespace) on the element just started.
     ///
@@ -39,15 +40,15 @@ pub trait Sink {
     fn end_element(&mut self) -> Result<(), Self::Error>;
 }
 
-/// Pushes a copy of `node` with all below it; of the root, its children. `scope`: the namespaces in scope
-/// at `node` are declared on its copy, so that prefixes in values keep their meaning.
+/// Pushes a copy of `node` and everything below it into `sink`; of the root, its children. The copy
+/// declares all namespaces in scope at `node`, so that prefixes in values keep their meaning.
 ///
 /// # Errors
 /// Those of the sink.
-pub fn send<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S::Error> {
+pub fn copy_subtree<S: Sink>(node: Node<'_>, sink: &mut S) -> Result<(), S::Error> {
     let mut at = node;
     loop {
-        enter(at, scope && at == node, sink)?;
+        enter(at, at == node, sink)?;
         if let Some(child) = at.first_child() {
             at = child;
             continue;
@@ -71,7 +72,7 @@ pub fn send<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S:
     }
 }
 
-fn enter<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S::Error> {
+fn enter<S: Sink>(node: Node<'_>, is_top: bool, sink: &mut S) -> Result<(), S::Error> {
     match node.kind() {
         Kind::Root | Kind::Namespace => Ok(()),
         Kind::Text => sink.text(node.text()),
@@ -80,7 +81,7 @@ fn enter<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S::Er
         Kind::Attribute => sink.attribute(node.qname_ref(), node.text()),
         Kind::Element => {
             sink.start_element(node.qname_ref())?;
-            if scope {
+            if is_top {
                 for (prefix, uri) in node.namespaces_in_scope().filter(|(p, _)| *p != "xml") {
                     sink.namespace(prefix, uri)?;
                 }
@@ -98,21 +99,28 @@ fn enter<S: Sink>(node: Node<'_>, scope: bool, sink: &mut S) -> Result<(), S::Er
 }
 
 impl<'d> Node<'d> {
-    /// The name with its prefix, to make another of that name.
+    /// The name with its prefix, to create another node of that name.
     #[must_use]
     pub fn qname_ref(self) -> QNameRef<'d> {
         QNameRef::new(self.prefix(), self.namespace(), self.local_name())
     }
 }
 
-/// Builds a tree in document order, which is quicker and smaller than editing one. Adjacent texts become one.
-#[derive(Default)]
+/// Builds a tree in document order, which is faster and smaller than editing one. Adjacent texts are joined.
 pub struct Builder {
     tree: Tree,
     /// The element just started; [`NONE`] once it has content.
     fresh: u32,
     /// The text that further text joins.
     text: u32,
+    /// Most bytes of one text: a record has room for a length of 28 bits.
+    text_bytes_max: u32,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self { tree: Tree::default(), fresh: NONE, text: NONE, text_bytes_max: TEXT_BYTES_MAX }
+    }
 }
 
 impl Builder {
@@ -121,7 +129,7 @@ impl Builder {
         Self::default()
     }
 
-    /// The document; elements still open are closed.
+    /// Returns the document; open elements are closed.
     #[must_use]
     pub fn finish(self) -> Document {
         self.tree.document
@@ -163,12 +171,16 @@ impl Sink for Builder {
         if text.is_empty() {
             return Ok(());
         }
-        let (start, len) = self.tree.document.keep(text)?;
+        let (start, len) = self.tree.document.store(text)?;
         if let Some(record) = self.tree.document.nodes.get_mut(self.text as usize)
             && self.text != NONE
             && record.a.saturating_add(record.value()) == start
         {
-            record.b = TEXT | (record.value().saturating_add(len) << VALUE_SHIFT);
+            let joined = record.value().saturating_add(len);
+            if joined > self.text_bytes_max {
+                return Err(EditError::TooLarge);
+            }
+            record.b = TEXT | (joined << VALUE_SHIFT);
             return Ok(());
         }
         self.text = self.add(start, TEXT | (len << VALUE_SHIFT));
@@ -177,7 +189,7 @@ impl Sink for Builder {
 
     fn comment(&mut self, text: &str) -> Result<(), EditError> {
         check_comment(text)?;
-        let (start, len) = self.tree.document.keep(text)?;
+        let (start, len) = self.tree.document.store(text)?;
         self.add(start, COMMENT | (len << VALUE_SHIFT));
         Ok(())
     }
@@ -185,7 +197,7 @@ impl Sink for Builder {
     fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), EditError> {
         check_instruction(target, data)?;
         let document = &mut self.tree.document;
-        let (start, len) = document.keep(data)?;
+        let (start, len) = document.store(data)?;
         let local = document.names.symbol(target);
         let name = document.names.name(EMPTY, local);
         let qname = document.names.qname(EMPTY, name);
@@ -202,8 +214,8 @@ impl Sink for Builder {
 }
 
 impl Document {
-    /// Copies `source`, from any document, with all below it; the copy stands nowhere yet. Namespaces in
-    /// scope at `source` are declared on it. The root becomes nothing: import its children.
+    /// Copies `source`, from any document, with everything below it. The copy is detached; it declares the
+    /// namespaces in scope at `source`. To copy a document import the children of its root.
     ///
     /// # Errors
     /// [`EditError::WrongKind`] of the root and of attributes, [`EditError::TooLarge`].
@@ -215,23 +227,23 @@ impl Document {
             Kind::Element | Kind::Text | Kind::Comment | Kind::ProcessingInstruction => {}
         }
         let mut importer = Importer { document: self, open: Vec::new(), top: None };
-        send(source, true, &mut importer)?;
-        importer.top.ok_or(EditError::StrangeNode)
+        copy_subtree(source, &mut importer)?;
+        importer.top.ok_or(EditError::UnknownNode)
     }
 
     /// Copies a node of this document, as [`Document::import`] does.
     ///
     /// # Errors
-    /// As [`Document::import`]; [`EditError::StrangeNode`].
+    /// As [`Document::import`]; [`EditError::UnknownNode`].
     pub fn duplicate(&mut self, node: crate::NodeId) -> Result<crate::NodeId, EditError> {
         let mut builder = Builder::new();
-        let source = self.node(node).ok_or(EditError::StrangeNode)?;
+        let source = self.node(node).ok_or(EditError::UnknownNode)?;
         if matches!(source.kind(), Kind::Root | Kind::Attribute) {
             return Err(EditError::WrongKind(source.kind()));
         }
-        send(source, true, &mut builder)?;
+        copy_subtree(source, &mut builder)?;
         let copy = builder.finish();
-        self.import(copy.root().first_child().ok_or(EditError::StrangeNode)?)
+        self.import(copy.root().first_child().ok_or(EditError::UnknownNode)?)
     }
 }
 
@@ -251,7 +263,7 @@ impl Importer<'_> {
     }
 
     fn element(&self) -> Result<crate::NodeId, EditError> {
-        self.open.last().copied().ok_or(EditError::StrangeNode)
+        self.open.last().copied().ok_or(EditError::UnknownNode)
     }
 }
 
@@ -286,11 +298,27 @@ impl Sink for Importer<'_> {
     }
 
     fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), EditError> {
-        let id = self.document.create_pi(target, data)?;
+        let id = self.document.create_processing_instruction(target, data)?;
         self.add(id)
     }
 
     fn end_element(&mut self) -> Result<(), EditError> {
-        self.open.pop().map(drop).ok_or(EditError::StrangeNode)
+        self.open.pop().map(drop).ok_or(EditError::UnknownNode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Builder, Sink};
+    use crate::{EditError, QNameRef};
+
+    #[test]
+    fn text_that_grows_beyond_the_limit_is_rejected_and_keeps_its_length() {
+        let mut builder = Builder { text_bytes_max: 10, ..Builder::default() };
+        builder.start_element(QNameRef::local("a")).unwrap();
+        builder.text("01234").unwrap();
+        builder.text("56789").unwrap();
+        assert_eq!(builder.text("x"), Err(EditError::TooLarge));
+        assert_eq!(builder.finish().root().string_value(), "0123456789");
     }
 }

@@ -1,35 +1,35 @@
-//! Writing: pieces in, bytes out. What is pushed comes out namespace-correct: declarations that a name
-//! needs are added, prefixes that are taken are replaced. The same pieces always give the same bytes.
+//! Serialisation. The output is namespace-well-formed: declarations that a name needs are added, prefixes
+//! bound to another namespace are replaced. It depends on the input alone.
 
 mod encoding;
 mod escape;
 mod options;
 mod pieces;
+mod prepared;
 mod scope;
-mod stamp;
 
 use crate::chars;
 use crate::edit::QNameRef;
 use crate::node::Node;
-use crate::sink::{Sink, send};
+use crate::sink::{Sink, copy_subtree};
 pub use encoding::Encoding;
 use escape::Place;
 pub use options::{DoctypeIds, WriteError, WriterOptions};
+pub use prepared::{PreparedMarkup, PreparedMarkupBuilder};
 use scope::Scope;
-pub use stamp::{Stamp, StampBuilder};
 
-/// Room for the first bytes.
+/// Initial capacity of the output.
 const OUT_BYTES: usize = 1_024;
-/// Open elements that there is room for at once, and their names of sixteen bytes.
+/// Initial capacity for open elements, with names of sixteen bytes.
 const OPEN_ELEMENTS: usize = 8;
 
-/// An element that was started.
+/// An open element.
 #[derive(Debug, Clone, Copy)]
 struct Open {
-    /// Where its name lies in `names`.
+    /// The offset of its name in `names`.
     name: usize,
     bindings: usize,
-    /// It holds text: nothing is indented in it.
+    /// It contains text: nothing is indented in it.
     mixed: bool,
     has_children: bool,
     cdata: bool,
@@ -43,7 +43,7 @@ struct PendingAttribute {
     value: String,
 }
 
-/// Makes bytes of pieces ([`Sink`]) or of a tree ([`Writer::tree`]).
+/// Serialises pieces ([`Sink`]) or a tree ([`Writer::tree`]).
 ///
 /// ```
 /// use penstock_xml::{QNameRef, Sink, Writer, WriterOptions};
@@ -65,7 +65,7 @@ pub struct Writer {
     open: Vec<Open>,
     names: String,
     scope: Scope,
-    /// The start tag that isn't written yet, because its attributes may still come.
+    /// The start tag isn't written yet: attributes may follow.
     pending: bool,
     name: (String, String, String),
     attributes: Vec<PendingAttribute>,
@@ -77,7 +77,7 @@ impl Writer {
     /// # Errors
     /// [`WriteError::BadDoctype`].
     pub fn new(options: WriterOptions) -> Result<Self, WriteError> {
-        if options.doctype.as_ref().is_some_and(|ids| !ids.are_good()) {
+        if options.doctype.as_ref().is_some_and(|ids| !ids.are_valid()) {
             return Err(WriteError::BadDoctype);
         }
         let doctype_due = options.doctype.is_some();
@@ -97,30 +97,30 @@ impl Writer {
         })
     }
 
-    /// Writes a copy of `node` and all below it, of the root its children, with what is declared in its scope.
+    /// Writes `node` and everything below it, of the root its children, with the namespaces in its scope.
     ///
     /// # Errors
-    /// What the encoding can't say; names and text of a tree are good already.
+    /// [`WriteError::NotInEncoding`].
     pub fn tree(&mut self, node: Node<'_>) -> Result<(), WriteError> {
-        send(node, true, self)
+        copy_subtree(node, self)
     }
 
-    /// Starts an element that is named as `node` is: of a document, so that its name needs no check.
+    /// Starts an element with the name of `node`, which needs no check.
     ///
     /// # Errors
     /// [`WriteError::NotInEncoding`].
     pub fn start_like(&mut self, node: Node<'_>) -> Result<(), WriteError> {
-        self.start_good(node.qname_ref())
+        self.start_checked(node.qname_ref())
     }
 
-    /// How many elements are open.
+    /// The number of open elements.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.open.len()
     }
 
-    /// Text that is written as it is, markup included; for `disable-output-escaping`. Whether the result is
-    /// well-formed is the caller's affair.
+    /// Writes text without escaping, for `disable-output-escaping`. The caller is responsible for
+    /// well-formedness.
     ///
     /// # Errors
     /// [`WriteError::BadText`], [`WriteError::NotInEncoding`].
@@ -132,13 +132,13 @@ impl Writer {
         Ok(())
     }
 
-    /// How many bytes of UTF-8 wait to be taken.
+    /// The number of bytes, as UTF-8, that [`Writer::take`] would return.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.out.len()
     }
 
-    /// The bytes made so far, so that a large output need not be held whole.
+    /// Returns the bytes written so far, so that a large output needn't be held in memory.
     pub fn take(&mut self) -> Vec<u8> {
         if std::mem::take(&mut self.in_cdata) {
             self.out.push_str("]]>");
@@ -147,7 +147,7 @@ impl Writer {
         self.options.encoding.encode(text)
     }
 
-    /// Closes what is open and answers the bytes not taken yet.
+    /// Closes open elements and returns the bytes not taken yet.
     ///
     /// # Errors
     /// [`WriteError::NotInEncoding`] for names in a start tag.
@@ -197,7 +197,7 @@ impl Writer {
         }
     }
 
-    /// Breaks the line in front of a child that isn't text.
+    /// Breaks the line before a child that isn't text.
     fn before_child(&mut self) -> Result<(), WriteError> {
         self.before_content()?;
         let depth = self.open.len();
@@ -270,7 +270,7 @@ impl Writer {
         Ok(())
     }
 
-    fn start_good(&mut self, name: QNameRef<'_>) -> Result<(), WriteError> {
+    fn start_checked(&mut self, name: QNameRef<'_>) -> Result<(), WriteError> {
         self.options.encoding.check(name.local)?;
         self.options.encoding.check(name.prefix)?;
         self.before_child()?;
@@ -293,14 +293,14 @@ impl Writer {
     }
 
     fn check_name(&self, name: QNameRef<'_>) -> Result<(), WriteError> {
-        if !name.is_good() {
+        if !name.is_valid() {
             return Err(WriteError::BadName(name.local.to_owned()));
         }
         self.options.encoding.check(name.local)?;
         self.options.encoding.check(name.prefix)
     }
 
-    /// Text that must come out as it is.
+    /// Checks text that can't be escaped.
     fn check_exact(&self, text: &str) -> Result<(), WriteError> {
         if !chars::is_text(text) {
             return Err(WriteError::BadText);
@@ -323,10 +323,10 @@ fn assign(slot: &mut String, value: &str) {
 }
 
 impl crate::Document {
-    /// The whole document as bytes, by `options`.
+    /// Serialises the document.
     ///
     /// # Errors
-    /// What the encoding can't say.
+    /// [`WriteError::NotInEncoding`], [`WriteError::BadDoctype`].
     pub fn write(&self, options: WriterOptions) -> Result<Vec<u8>, WriteError> {
         let mut writer = Writer::new(options)?;
         writer.tree(self.root())?;

@@ -97,7 +97,7 @@ fn mutated(chance: &mut Chance) -> String {
 }
 
 fn options() -> Options {
-    Options { doctype: Doctype::ReadInternal, ..Options::default() }
+    Options { doctype: Doctype::Read, ..Options::default() }
 }
 
 /// Where we refuse and xmllint doesn't, and why.

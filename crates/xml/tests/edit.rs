@@ -156,7 +156,7 @@ fn nodes_are_moved_made_and_removed() {
     check(
         "<a/>",
         |d| {
-            let t = d.create_pi("t", "x")?;
+            let t = d.create_processing_instruction("t", "x")?;
             d.append(d.root().id(), t)
         },
         Ok("<a/><?t x?>"),
@@ -194,8 +194,8 @@ fn edits_that_would_break_the_tree_are_refused() {
         |d| d.insert_before(d.root().id(), find(d, "c")),
         Err(EditError::WrongKind(Kind::Root)),
     );
-    check(doc, |d| d.append(parse("<z/>").root().id(), find(d, "c")), Err(EditError::StrangeNode));
-    check(doc, |d| d.append(find(d, "a"), find(&d.clone(), "c")), Err(EditError::StrangeNode));
+    check(doc, |d| d.append(parse("<z/>").root().id(), find(d, "c")), Err(EditError::UnknownNode));
+    check(doc, |d| d.append(find(d, "a"), find(&d.clone(), "c")), Err(EditError::UnknownNode));
     check(doc, |d| d.rename(find(d, "b"), QNameRef::local("1")), Err(EditError::BadName));
     check(doc, |d| d.rename(find(d, "x"), QNameRef::local("y")), Err(EditError::BadName));
     check(
@@ -216,8 +216,8 @@ fn edits_that_would_break_the_tree_are_refused() {
     check(doc, |d| d.set_text(find(d, "b"), "x"), Err(EditError::WrongKind(Kind::Element)));
     check(doc, |d| d.declare_namespace(find(d, "b"), "xml", "u"), Err(EditError::BadName));
     check(doc, |d| d.create_comment("a--b").map(drop), Err(EditError::BadText));
-    check(doc, |d| d.create_pi("xml", "").map(drop), Err(EditError::BadName));
-    check(doc, |d| d.create_pi("t", "?>").map(drop), Err(EditError::BadText));
+    check(doc, |d| d.create_processing_instruction("xml", "").map(drop), Err(EditError::BadName));
+    check(doc, |d| d.create_processing_instruction("t", "?>").map(drop), Err(EditError::BadText));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn an_attribute_that_was_removed_is_a_strange_node() {
     let x = find(&document, "x");
     document.detach(x).unwrap();
     assert!(document.node(x).is_none());
-    assert_eq!(document.set_text(x, "2"), Err(EditError::StrangeNode));
+    assert_eq!(document.set_text(x, "2"), Err(EditError::UnknownNode));
 }
 
 #[test]
@@ -478,4 +478,41 @@ fn a_tree_takes_at_most_three_times_its_document() {
         let held = parse(&text).heap_bytes();
         assert!(held <= 3 * text.len(), "{held} bytes for {}", text.len());
     }
+}
+
+#[test]
+fn elements_are_found_by_the_ids_that_they_have_now() {
+    const TEXT: &str =
+        "<!DOCTYPE a [<!ATTLIST b i ID #IMPLIED>]><a><b i='one'/><b i='two'/><b i='three'/></a>";
+    let options = penstock_xml::Options {
+        doctype: penstock_xml::Doctype::Read,
+        ..penstock_xml::Options::default()
+    };
+    let mut document = Document::parse_with(TEXT.as_bytes(), &options).unwrap();
+    let all: Vec<_> = document.element().unwrap().children().map(|node| node.id()).collect();
+    let [one, two, three] = *all.as_slice() else { panic!("{all:?}") };
+    let find = |document: &Document, id: &str| document.element_by_id(id).map(|found| found.id());
+    assert_eq!(find(&document, "one"), Some(one));
+
+    document.set_attribute(one, QNameRef::local("i"), "first").unwrap();
+    assert_eq!((find(&document, "one"), find(&document, "first")), (None, Some(one)));
+    let attribute = document.node(two).unwrap().attributes().next().unwrap().id();
+    document.set_text(attribute, "second").unwrap();
+    assert_eq!((find(&document, "two"), find(&document, "second")), (None, Some(two)));
+
+    // Of two with one id the first in document order counts, wherever it moves.
+    document.set_attribute(three, QNameRef::local("i"), "first").unwrap();
+    assert_eq!(find(&document, "first"), Some(one));
+    document.insert_before(one, three).unwrap();
+    assert_eq!(find(&document, "first"), Some(three));
+    document.detach(three).unwrap();
+    assert_eq!(find(&document, "first"), Some(one));
+
+    assert_eq!(document.remove_attribute(one, "", "i"), Ok(true));
+    assert_eq!(find(&document, "first"), None);
+    document.rename(attribute, QNameRef::local("j")).unwrap();
+    assert_eq!(find(&document, "second"), None);
+    let root = document.element().unwrap().id();
+    document.append(root, three).unwrap();
+    assert_eq!(find(&document, "first"), Some(three));
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use penstock_xml::{Document, Kind, NameId, Node, QNameRef, Sought};
+use penstock_xml::{Document, Kind, NameId, Node, NodeFilter, QNameRef};
 
 const SAMPLE: &str = "<?xml version='1.0'?><!--c--><a x='1' p:y='2' xmlns:p='urn:p' xmlns='urn:d'>\n \
                       <b>one<![CDATA[<]]>&amp;two</b><?pi some data?><p:c xmlns=''/>tail</a>";
@@ -92,16 +92,16 @@ fn finds_as_a_look_at_each(document: &Document) {
     let is_named =
         |node: Node<'_>, name: NameId| node.kind() == Kind::Element && node.name() == name;
     for start in std::iter::once(document.root()).chain(document.root().descendants()) {
-        let agree = |sought: Sought, fits: &dyn Fn(Node<'_>) -> bool| {
+        let agree = |sought: NodeFilter, fits: &dyn Fn(Node<'_>) -> bool| {
             let below: Vec<_> = start.descendants().filter(|node| fits(*node)).collect();
-            assert_eq!(start.sought_descendants(sought).collect::<Vec<_>>(), below, "{sought:?}");
+            assert_eq!(start.filtered_descendants(sought).collect::<Vec<_>>(), below, "{sought:?}");
             let beside: Vec<_> = start.children().filter(|node| fits(*node)).collect();
-            assert_eq!(start.sought_children(sought).collect::<Vec<_>>(), beside, "{sought:?}");
+            assert_eq!(start.filtered_children(sought).collect::<Vec<_>>(), beside, "{sought:?}");
         };
-        agree(Sought::any(), &|_| true);
-        kinds.iter().for_each(|kind| agree(Sought::kind(*kind), &|node| node.kind() == *kind));
+        agree(NodeFilter::any(), &|_| true);
+        kinds.iter().for_each(|kind| agree(NodeFilter::kind(*kind), &|node| node.kind() == *kind));
         names.iter().for_each(|name| {
-            agree(Sought::name(document, *name), &|node| is_named(node, *name));
+            agree(NodeFilter::name(document, *name), &|node| is_named(node, *name));
         });
     }
 }

@@ -61,9 +61,6 @@ pub(crate) fn compare_values(
     budget: &Budget,
 ) -> Outcome<bool> {
     match (left, right) {
-        (Value::NodeSet(left), Value::NodeSet(right)) => {
-            compare_sets(comparison, left, right, budget)
-        }
         (Value::NodeSet(nodes), other) => compare_with_set(comparison, nodes, other, budget),
         (other, Value::NodeSet(nodes)) => {
             compare_with_set(comparison.reversed(), nodes, other, budget)
@@ -91,17 +88,22 @@ fn compare_with_set(
     other: &Value<'_>,
     budget: &Budget,
 ) -> Outcome<bool> {
-    let holds = |text: &str| match other {
-        Value::Number(number) => compare_numbers(comparison, string_to_number(text), *number),
-        _ => compare_strings(comparison, text, &other.string()),
+    let holds: &dyn Fn(&str) -> bool = match other {
+        Value::NodeSet(other) => return compare_sets(comparison, nodes, other, budget),
+        Value::Boolean(_) => {
+            let any = Value::Boolean(!nodes.is_empty());
+            return Ok(compare_scalars(comparison, &any, other));
+        }
+        Value::Number(number) => {
+            &|text| compare_numbers(comparison, string_to_number(text), *number)
+        }
+        Value::String(other) => &|text| compare_strings(comparison, text, other),
     };
-    if let Value::Boolean(_) = other {
-        let any = Value::Boolean(!nodes.is_empty());
-        return Ok(compare_scalars(comparison, &any, other));
-    }
     for item in nodes {
+        let text = item.charged_string_value(budget)?;
         budget.charge_steps(1)?;
-        if holds(&item.charged_string_value(budget)?) {
+        budget.charge_reading(text.len())?;
+        if holds(&text) {
             return Ok(true);
         }
     }

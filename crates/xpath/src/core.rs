@@ -1,4 +1,4 @@
-//! The core function library at work: XPath 1.0 section 4.
+//! The functions of the core library: XPath 1.0 section 4.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -98,10 +98,12 @@ impl<'d> Run<'_, 'd> {
                     return Ok(Cow::Borrowed(""));
                 };
                 self.charge(item.scope_cost())?;
-                let name = match core {
-                    Core::LocalName => Cow::Borrowed(item.local_name()),
-                    Core::NamespaceUri => Cow::Borrowed(item.namespace_uri()),
-                    _ => item.qualified_name(),
+                let name = if core == Core::LocalName {
+                    Cow::Borrowed(item.local_name())
+                } else if core == Core::NamespaceUri {
+                    Cow::Borrowed(item.namespace_uri())
+                } else {
+                    item.qualified_name()
                 };
                 self.budget.charge_reading(name.len())?;
                 if let Cow::Owned(name) = &name {
@@ -153,7 +155,7 @@ impl<'d> Run<'_, 'd> {
                 let text = self.string(text, context)?;
                 let from = self.string(from, context)?;
                 let to = self.string(to, context)?;
-                // Each letter is looked up.
+                // Each character is looked up.
                 for part in [&text, &text, &text, &text, &from, &to] {
                     self.budget.charge_scanning(part.len())?;
                 }
@@ -190,7 +192,7 @@ impl<'d> Run<'_, 'd> {
         }
     }
 
-    /// `lang()`: the nearest `xml:lang` is the wanted language or a kind of it, whatever the case.
+    /// `lang()`: whether the nearest `xml:lang` is the language or a sublanguage of it, in any letter case.
     fn lang(&mut self, wanted: &str, item: Item<'d>) -> Outcome<bool> {
         let mut next = Some(item.holder());
         while let Some(node) = next {
@@ -206,7 +208,7 @@ impl<'d> Run<'_, 'd> {
         Ok(false)
     }
 
-    /// `id()`: the elements whose ids stand in the text, or in the text of each node: section 4.1.
+    /// `id()`: the elements whose IDs are in the text, or in the text of any of the nodes: section 4.1.
     pub(crate) fn id(&mut self, arguments: &[Expr], context: Context<'d>) -> Outcome<NodeSet<'d>> {
         let Some(argument) = arguments.first() else { return Ok(NodeSet::new()) };
         let mut found = Nodes::default();
@@ -254,8 +256,8 @@ fn cut(text: Cow<'_, str>, from: usize, to: usize) -> Cow<'_, str> {
     }
 }
 
-/// The bytes of the characters whose positions, from 1, are at least `start` and below `end`; NaN is
-/// neither.
+/// The byte range of the characters whose positions, from 1, are at least `start` and below `end`. It is
+/// empty if either is NaN.
 fn substring(text: &str, start: f64, end: f64) -> (usize, usize) {
     let mut from = None;
     let mut to = text.len();
@@ -276,13 +278,13 @@ fn substring(text: &str, start: f64, end: f64) -> (usize, usize) {
 }
 
 fn normalize_space<'t>(text: Cow<'t, str>, budget: &Budget) -> Outcome<Cow<'t, str>> {
-    let mut tidy = true;
+    let mut is_normal = true;
     let mut before = b' ';
     for byte in text.bytes() {
-        tidy &= !matches!(byte, b'\t' | b'\n' | b'\r') && (byte != b' ' || before != b' ');
+        is_normal &= !matches!(byte, b'\t' | b'\n' | b'\r') && (byte != b' ' || before != b' ');
         before = byte;
     }
-    if text.is_empty() || (tidy && before != b' ') {
+    if text.is_empty() || (is_normal && before != b' ') {
         return Ok(text);
     }
     budget.charge_memory(text.len())?;

@@ -1,5 +1,5 @@
-//! Running a plan: one function per type that is asked for, so that a path in a condition stops at its
-//! first node and a text is borrowed where it stands.
+//! Evaluates plans: one function per result type, so that a path in a condition stops at its first node and
+//! text is borrowed from the document.
 
 use std::borrow::Cow;
 
@@ -53,7 +53,7 @@ impl<'a, 'd> Run<'a, 'd> {
             Expr::Or(_) | Expr::And(_) | Expr::Compare(..) => {
                 self.boolean(expr, context).map(Value::Boolean)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::String => {
                     let text = self.core_string(*core, arguments, context)?;
                     self.owned(text).map(Value::String)
@@ -91,7 +91,7 @@ impl<'a, 'd> Run<'a, 'd> {
             Expr::Number(_) | Expr::Arithmetic(..) | Expr::Negate(..) => {
                 self.number(expr, context).map(is_true)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::Boolean => self.core_boolean(*core, arguments, context),
                 Type::Number => self.core_number(*core, arguments, context).map(is_true),
                 Type::String => {
@@ -127,7 +127,7 @@ impl<'a, 'd> Run<'a, 'd> {
                 let text = self.string(expr, context)?;
                 self.parsed(&text)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::Number => self.core_number(*core, arguments, context),
                 Type::Boolean => {
                     let value = self.core_boolean(*core, arguments, context)?;
@@ -190,7 +190,7 @@ impl<'a, 'd> Run<'a, 'd> {
                 let first = self.first(expr, context)?;
                 self.text_of(first)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::String => self.core_string(*core, arguments, context),
                 Type::Number => self.core_number(*core, arguments, context).map(number_to_string),
                 Type::Boolean => self.core_boolean(*core, arguments, context).map(truth),
@@ -229,11 +229,11 @@ impl<'a, 'd> Run<'a, 'd> {
                 self.sort(&mut items)?;
                 Ok(NodeSet::from_ordered(items))
             }
-            Expr::Core(core, arguments) if core.answers() == Type::NodeSet => {
+            Expr::Core(core, arguments) if core.return_type() == Type::NodeSet => {
                 self.id(arguments, context)
             }
             Expr::Variable(_) | Expr::Extension(..) => {
-                self.value(expr, context)?.into_nodes("the value")
+                self.value(expr, context)?.into_nodes("the operand of a path or a union")
             }
             Expr::Number(_)
             | Expr::Literal(_)
@@ -242,7 +242,9 @@ impl<'a, 'd> Run<'a, 'd> {
             | Expr::Compare(..)
             | Expr::Arithmetic(..)
             | Expr::Negate(..)
-            | Expr::Core(..) => self.value(expr, context)?.into_nodes("the value"),
+            | Expr::Core(..) => {
+                self.value(expr, context)?.into_nodes("the operand of a path or a union")
+            }
         }
     }
 
@@ -271,7 +273,7 @@ impl<'a, 'd> Run<'a, 'd> {
         Ok(exists.found)
     }
 
-    /// Gives the nodes to the sink until it has enough.
+    /// Passes the nodes to the sink until it needs no more.
     pub(crate) fn feed(
         &mut self,
         expr: &Expr,
@@ -356,7 +358,7 @@ impl<'a, 'd> Run<'a, 'd> {
     }
 }
 
-/// Passes on from one member of a union: in order within it, not among all.
+/// Passes on the nodes of one operand of a union, which are in order among themselves only.
 struct Unsorted<'s, 'd> {
     sink: &'s mut dyn Sink<'d>,
     wants: bool,

@@ -1,17 +1,17 @@
-//! Nodes as XPath sees them: those of the tree, and namespace nodes, which only XPath has.
+//! Nodes of the XPath data model, namespace nodes included, and sets of them.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use xml::{Kind, Node, Sought};
+use xml::{Kind, Node, NodeFilter};
 
 use crate::budget::{Budget, BudgetExceeded};
 
-/// A node of the tree or a namespace node, which is an element and a number.
+/// A node of the tree, or a namespace node of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Item<'d> {
     node: Node<'d>,
-    /// 0: the node itself. Else one more than the place among the element's namespaces in scope.
+    /// 0: the node itself. Otherwise 1 + the index among the element's namespaces in scope.
     namespace: u32,
 }
 
@@ -22,18 +22,18 @@ impl<'d> From<Node<'d>> for Item<'d> {
 }
 
 impl<'d> Item<'d> {
-    pub(crate) fn namespace_node(element: Node<'d>, place: u32) -> Self {
-        Self { node: element, namespace: place.saturating_add(1) }
+    pub(crate) fn namespace_node(element: Node<'d>, index: u32) -> Self {
+        Self { node: element, namespace: index.saturating_add(1) }
     }
 
-    /// The node of the tree; none for a namespace node.
+    /// The node of the tree; none if it is a namespace node.
     #[inline]
     #[must_use]
     pub fn node(self) -> Option<Node<'d>> {
         (self.namespace == 0).then_some(self.node)
     }
 
-    /// The node itself, or the element that a namespace node belongs to.
+    /// The node itself, or the element of a namespace node.
     #[must_use]
     pub fn holder(self) -> Node<'d> {
         self.node
@@ -44,11 +44,11 @@ impl<'d> Item<'d> {
         if self.namespace == 0 { self.node.kind() } else { Kind::Namespace }
     }
 
-    /// Of a namespace node: the prefix and the URI.
+    /// The prefix and the URI of a namespace node.
     #[must_use]
     pub fn binding(self) -> Option<(&'d str, &'d str)> {
-        let place = usize::try_from(self.namespace.checked_sub(1)?).ok()?;
-        self.node.namespaces_in_scope().nth(place)
+        let index = usize::try_from(self.namespace.checked_sub(1)?).ok()?;
+        self.node.namespaces_in_scope().nth(index)
     }
 
     #[inline]
@@ -61,7 +61,7 @@ impl<'d> Item<'d> {
         }
     }
 
-    /// Section 5: what `string()` makes of the node.
+    /// The string-value: section 5. Not charged to a budget.
     #[must_use]
     pub fn string_value(self) -> Cow<'d, str> {
         match self.binding() {
@@ -90,10 +90,10 @@ impl<'d> Item<'d> {
             return Ok(Cow::Borrowed(text));
         }
         let mut all = Cow::Borrowed("");
-        let mut texts = node.sought_descendants(Sought::kind(Kind::Text));
+        let mut texts = node.filtered_descendants(NodeFilter::kind(Kind::Text));
         while let Some(inside) = texts.next() {
             let text = inside.text();
-            budget.charge_steps(texts.looked())?;
+            budget.charge_steps(texts.take_visited())?;
             budget.charge_reading(text.len())?;
             if all.is_empty() {
                 all = Cow::Borrowed(text);
@@ -101,7 +101,7 @@ impl<'d> Item<'d> {
                 append(all.to_mut(), text, budget)?;
             }
         }
-        budget.charge_steps(texts.looked())?;
+        budget.charge_steps(texts.take_visited())?;
         Ok(all)
     }
 
@@ -114,19 +114,19 @@ impl<'d> Item<'d> {
         self.node.namespaces_in_scope().count() as u64 / BINDINGS_PER_STEP
     }
 
-    /// The local part of the expanded name; empty for nodes without one.
+    /// The local part of the expanded name; empty for a node without a name.
     #[must_use]
     pub fn local_name(self) -> &'d str {
         self.binding().map_or_else(|| self.node.local_name(), |(prefix, _)| prefix)
     }
 
-    /// The namespace of the expanded name; empty for none.
+    /// The namespace of the expanded name; empty if there is none.
     #[must_use]
     pub fn namespace_uri(self) -> &'d str {
         if self.namespace == 0 { self.node.namespace() } else { "" }
     }
 
-    /// The name as it is written, with its prefix.
+    /// The name with its prefix.
     #[must_use]
     pub fn qualified_name(self) -> Cow<'d, str> {
         let local = self.local_name();
@@ -138,8 +138,8 @@ impl<'d> Item<'d> {
         }
     }
 
-    /// Section 5: a node before its namespace nodes, these before its attributes, these before its
-    /// children.
+    /// Document order: a node comes before its namespace nodes, these before its attributes, and these
+    /// before its children: section 5.
     #[inline]
     #[must_use]
     pub fn document_order(self, other: Self) -> Ordering {
@@ -163,7 +163,7 @@ impl<'d> Item<'d> {
     }
 }
 
-/// Nodes without duplicates, in document order.
+/// Nodes in document order, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeSet<'d> {
     items: Vec<Item<'d>>,
@@ -175,7 +175,7 @@ impl<'d> NodeSet<'d> {
         Self::default()
     }
 
-    /// Takes the nodes in any order, with duplicates.
+    /// Sorts the nodes and removes duplicates.
     #[must_use]
     pub fn from_unordered(mut items: Vec<Item<'d>>) -> Self {
         put_in_order(&mut items);

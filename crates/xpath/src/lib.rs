@@ -1,10 +1,9 @@
-//! XPath 1.0: an expression's text in, values and nodes of an [`xml::Document`] out.
+//! XPath 1.0 on documents of the `xml` crate.
 //!
-//! The second of the engines: stands on `xml`, and xslt, Synapse's expressions and the mediators stand
-//! on it. Reads the text of an expression once ([`Expression::compile`]), then trees, as often as one
-//! likes; answers node-sets in document order, strings, numbers and booleans as the recommendation
-//! defines them. Variables, extension functions and namespaces are the caller's ([`StaticContext`],
-//! [`Environment`]); [`synapse`] comes in by that door.
+//! An [`Expression`] is compiled once and evaluated any number of times; its value is a node-set in document
+//! order, a string, a number or a boolean. [`Pattern`]s are the match patterns of XSLT 1.0. The host provides
+//! namespaces, variables and extension functions ([`StaticContext`], [`Environment`]), and limits the cost of
+//! each evaluation by a [`Budget`]. [`synapse`] adds the variables and functions of WSO2's Synapse.
 //!
 //! ```
 //! use xpath::{Budget, Context, Expression, NoBindings};
@@ -16,10 +15,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Architecture invariant: an evaluation is bounded in steps, in nodes and in depth
-//! (`crate::limits::XPATH_*`), and never recurses on the depth of a document.
+//! Architecture invariant: an evaluation is bounded in steps and memory by its budget, and in depth by
+//! [`limits`]; it never recurses on the depth of a document. No input, neither of expressions nor of documents,
+//! makes it panic.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod axis;
 mod budget;

@@ -1,19 +1,19 @@
-//! What an expression is compiled to: a typed tree in which every name, variable and function is
-//! resolved, and every path is cut into segments that are fit to run.
+//! Compiled expressions: typed trees in which names, variables and functions are resolved and paths are
+//! divided into segments.
 
 use crate::axis::Axis;
 use crate::context::{FunctionId, VariableId};
 use crate::functions::Core;
 use crate::name::Name;
 
-/// What is known of a value before it is there.
+/// The type of a value, as far as it is known at compile time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
     NodeSet,
     String,
     Number,
     Boolean,
-    /// A variable's or an extension function's: known when it is evaluated.
+    /// That of a variable or an extension function: known when it is evaluated.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Expr {
     And(Vec<Self>),
     Compare(Comparison, Box<(Self, Self)>),
     Arithmetic(Box<Self>, Vec<(Arithmetic, Self)>),
-    /// With the count of signs; an even one still makes a number.
+    /// The operand and whether the number of signs is odd. With an even number, it is still converted.
     Negate(Box<Self>, bool),
     Union(Vec<Self>),
     Path(Box<Path>),
@@ -94,18 +94,18 @@ pub(crate) struct Step {
     pub(crate) predicates: Vec<Predicate>,
 }
 
-/// Steps that only go down, done in one walk over the tree: see `scan.rs`.
+/// Downward steps that are evaluated in one walk over the tree: see `scan.rs`.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) steps: Vec<ScanStep>,
-    /// Bit i: step i looks at all depths (`//` stands before it).
+    /// Bit i: step i is preceded by `//`.
     pub(crate) deep: u32,
-    /// The last step is along the attribute axis.
+    /// Whether the last step is along the attribute axis.
     pub(crate) attribute: bool,
 }
 
 impl Scan {
-    /// Its step, if it is one to the children.
+    /// Its only step, if that is along the child axis.
     pub(crate) fn sole_child_step(&self) -> Option<&ScanStep> {
         match self.steps.as_slice() {
             [step] if self.deep == 0 && !self.attribute => Some(step),
@@ -117,9 +117,9 @@ impl Scan {
 #[derive(Debug)]
 pub(crate) struct ScanStep {
     pub(crate) test: Test,
-    /// Where its counted predicates' counts begin among the scan's.
+    /// The index of its first counter among those of the scan.
     pub(crate) first_counter: usize,
-    /// The position that its only predicate asks for.
+    /// The position that its only predicate selects.
     pub(crate) exactly: Option<u32>,
     pub(crate) predicates: Vec<Predicate>,
 }
@@ -130,7 +130,7 @@ pub(crate) enum Test {
     Node,
     /// `*`
     Principal,
-    /// `prefix:*`, with the namespace
+    /// `prefix:*`
     Namespace(Box<str>),
     Name(Name),
     Text,
@@ -138,7 +138,7 @@ pub(crate) enum Test {
     Instruction(Option<Box<str>>),
 }
 
-/// A predicate by what it needs to know.
+/// A predicate, by what it needs to be evaluated.
 #[derive(Debug)]
 pub(crate) enum Predicate {
     /// `[3]`, `[position() = 3]`
@@ -189,7 +189,7 @@ impl Predicate {
         }
     }
 
-    /// Whether it needs to know how many nodes came before.
+    /// Whether it needs the position.
     pub(crate) fn counts(&self) -> bool {
         matches!(self, Self::At(_) | Self::Positional(_))
     }
@@ -226,13 +226,13 @@ impl Expr {
                 }
                 Start::Filter(..) | Start::Context | Start::Root => Type::NodeSet,
             },
-            Self::Core(core, _) => core.answers(),
+            Self::Core(core, _) => core.return_type(),
             Self::Variable(_) | Self::Extension(..) => Type::Unknown,
         }
     }
 
-    /// Calls `seen` for this expression and all inside it; `inner` tells whether those with a context
-    /// of their own, which predicates are, are looked into.
+    /// Calls `seen` for this expression and all its operands; with `inner` also for those that have a context
+    /// of their own, which are predicates.
     pub(crate) fn visit<'e>(&'e self, inner: bool, seen: &mut dyn FnMut(&'e Self)) {
         seen(self);
         match self {
@@ -323,34 +323,34 @@ fn visit_predicates<'e>(predicates: &'e [Predicate], inner: bool, seen: &mut dyn
     }
 }
 
-/// Most steps of one scan: their states have to fit in a word.
+/// Most steps of one scan: they are bits of a word.
 const SCAN_STEPS_MAX: usize = 30;
-/// Most positions that one scan counts; paths with more are cut.
+/// Most positions that one scan counts; a path with more is divided.
 pub(crate) const COUNTERS_MAX: usize = 2;
 
-/// Cuts a path's steps into segments: runs of downward steps become scans.
+/// Divides the steps of a path into segments: consecutive downward steps become a scan.
 pub(crate) fn segments(steps: Vec<Step>) -> Vec<Segment> {
-    let mut cut = Cutter { done: Vec::new(), scan: None, counters: 0, slashes: false };
+    let mut builder = SegmentBuilder { done: Vec::new(), scan: None, counters: 0, slashes: false };
     for step in steps {
-        cut.add(step);
+        builder.add(step);
     }
-    cut.close();
-    cut.done
+    builder.close();
+    builder.done
 }
 
-struct Cutter {
+struct SegmentBuilder {
     done: Vec<Segment>,
     scan: Option<Scan>,
     counters: usize,
-    /// A `//` is waiting for the step that it stands before.
+    /// A `//` precedes the next step.
     slashes: bool,
 }
 
-impl Cutter {
+impl SegmentBuilder {
     fn add(&mut self, step: Step) {
         let bare = step.predicates.is_empty() && matches!(step.test, Test::Node);
         match step.axis {
-            Axis::Itself if bare => {}
+            Axis::SelfNode if bare => {}
             Axis::DescendantOrSelf if bare => self.slashes = true,
             Axis::Child | Axis::Attribute if scannable(&step) => self.down(step, false),
             Axis::Descendant if step.predicates.iter().all(Predicate::is_plain) => {
@@ -360,7 +360,7 @@ impl Cutter {
             | Axis::Attribute
             | Axis::Descendant
             | Axis::DescendantOrSelf
-            | Axis::Itself
+            | Axis::SelfNode
             | Axis::Ancestor
             | Axis::AncestorOrSelf
             | Axis::Following
@@ -415,7 +415,7 @@ impl Cutter {
     }
 }
 
-/// A whole position; others, which no node has, are left to the general way.
+/// The position that is the only predicate. Positions that no node has are left to the general case.
 fn exactly(predicates: &[Predicate]) -> Option<u32> {
     match predicates {
         [Predicate::At(wanted)] if (1.0..=POSITION_MAX).contains(wanted) => {
@@ -428,11 +428,11 @@ fn exactly(predicates: &[Predicate]) -> Option<u32> {
     }
 }
 
-/// The largest position that is counted the short way.
+/// The largest position with a fast path.
 const POSITION_MAX: f64 = 1_000.0;
 
-/// Whether a walk knows each predicate's answer when it meets the node: sizes it doesn't know, but
-/// whether a node is the last of its test among its siblings it can see.
+/// Whether a scan can decide each predicate when it visits a node: it doesn't know sizes, but can find out
+/// whether a node is the last one of its siblings that passes the test.
 fn scannable(step: &Step) -> bool {
     let known = |(index, predicate): (usize, &Predicate)| match predicate {
         Predicate::At(_) | Predicate::Plain(_) | Predicate::Positional(_) => true,

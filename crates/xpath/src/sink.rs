@@ -1,4 +1,4 @@
-//! Where a path's nodes go: each sink says after each node whether it wants more.
+//! Sinks consume the nodes of a path, and end the search when they need no more.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,11 +12,12 @@ use crate::plan::Comparison;
 /// Whether more nodes are needed.
 pub(crate) type Taken = Result<bool, BudgetExceeded>;
 
-/// Takes nodes. `sorted` is told first: whether they come in document order without duplicates.
+/// A consumer of nodes.
 pub(crate) trait Sink<'d> {
-    /// Whether nodes in any order, some twice, will do. Then nothing is sorted for it.
+    /// Whether it accepts nodes in any order and with duplicates. Then they aren't sorted.
     fn any_order(&self) -> bool;
 
+    /// Called before the first node: whether the nodes are in document order, without duplicates.
     fn begin(&mut self, sorted: bool) {
         let _ = sorted;
     }
@@ -24,12 +25,12 @@ pub(crate) trait Sink<'d> {
     /// Takes one node; false: no more are needed.
     fn take(&mut self, item: Item<'d>, budget: &Budget) -> Taken;
 
-    /// The list that all nodes go to, if that is all that is done with them.
+    /// The list to which the sink adds all nodes, if it does nothing else.
     fn list(&mut self) -> Option<&mut Nodes<'d>> {
         None
     }
 
-    /// As [`Sink::take`] with each.
+    /// Takes nodes that are in document order, without duplicates.
     fn take_all(&mut self, items: Vec<Item<'d>>, budget: &Budget) -> Taken {
         for item in items {
             if !self.take(item, budget)? {
@@ -40,7 +41,7 @@ pub(crate) trait Sink<'d> {
     }
 }
 
-/// Is there one?
+/// Whether there is a node.
 #[derive(Default)]
 pub(crate) struct Exists {
     pub(crate) found: bool,
@@ -57,7 +58,7 @@ impl<'d> Sink<'d> for Exists {
     }
 }
 
-/// The first in document order.
+/// The first node in document order.
 #[derive(Default)]
 pub(crate) struct First<'d> {
     pub(crate) item: Option<Item<'d>>,
@@ -69,6 +70,7 @@ impl<'d> Sink<'d> for First<'d> {
         true
     }
 
+    /// Called before the first node: whether the nodes are in document order, without duplicates.
     fn begin(&mut self, sorted: bool) {
         self.sorted = sorted;
     }
@@ -137,7 +139,7 @@ impl<'d> Sink<'d> for Nodes<'d> {
     }
 }
 
-/// How many?
+/// The number of nodes.
 #[derive(Default)]
 pub(crate) struct Count {
     pub(crate) nodes: usize,
@@ -159,7 +161,7 @@ impl<'d> Sink<'d> for Count {
     }
 }
 
-/// The sum of their numbers: section 4.4.
+/// The sum of the nodes' numbers: section 4.4.
 #[derive(Default)]
 pub(crate) struct Sum {
     pub(crate) total: f64,
@@ -178,13 +180,13 @@ impl<'d> Sink<'d> for Sum {
     }
 }
 
-/// What nodes are compared with.
+/// The operand that nodes are compared with.
 pub(crate) enum Operand<'a> {
     Text(Cow<'a, str>),
     Number(f64),
 }
 
-/// Does the comparison hold of any? Section 3.4.
+/// Whether a comparison holds for any node: section 3.4.
 pub(crate) struct Holds<'a> {
     pub(crate) comparison: Comparison,
     pub(crate) operand: Operand<'a>,

@@ -122,6 +122,30 @@ const FUNCTIONS: &[(&str, Function, usize, usize)] = &[
 const RESERVED: &str = "synapse scope ";
 
 /// A compiled XPath expression with the extensions of Synapse.
+///
+/// ```
+/// use xpath::synapse::{Message, PropertyScope, SynapseXPath};
+/// use xpath::{Budget, Value};
+///
+/// struct Request(xml::Document);
+///
+/// impl<'d> Message<'d> for &'d Request {
+///     fn property(&mut self, scope: PropertyScope, name: &str) -> Option<Value<'d>> {
+///         let limit = scope == PropertyScope::Synapse && name == "limit";
+///         limit.then_some(Value::Number(3.0))
+///     }
+///
+///     fn document(&mut self) -> Option<&'d xml::Document> {
+///         Some(&self.0)
+///     }
+/// }
+///
+/// let request = Request(xml::Document::parse(b"<order><quantity>5</quantity></order>")?);
+/// let expression = SynapseXPath::compile("$body/order/quantity > $ctx:limit", &[])?;
+/// let value = expression.evaluate(request.0.root(), &mut &request, &Budget::default())?;
+/// assert_eq!(value, Value::Boolean(true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct SynapseXPath {
     expression: crate::Expression,

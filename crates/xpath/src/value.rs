@@ -1,4 +1,4 @@
-//! The four types and how each becomes the others: XPath 1.0 sections 1, 4.2, 4.3 and 4.4.
+//! The four types of values and their conversions: XPath 1.0 sections 1, 4.2, 4.3 and 4.4.
 
 use std::borrow::Cow;
 
@@ -8,6 +8,7 @@ use crate::item::{Item, NodeSet};
 use crate::number::{number_to_string, string_to_number};
 use crate::plan::Type;
 
+/// The value of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'d> {
     NodeSet(NodeSet<'d>),
@@ -17,7 +18,7 @@ pub enum Value<'d> {
 }
 
 impl<'d> Value<'d> {
-    /// Section 4.2, `string()`.
+    /// Converts as `string()` does: section 4.2. Reads the text of a node without a charge.
     #[must_use]
     pub fn string(&self) -> Cow<'_, str> {
         match self {
@@ -50,7 +51,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Section 4.4, `number()`.
+    /// Converts as `number()` does: section 4.4. Reads the text of a node without a charge.
     #[must_use]
     pub fn number(&self) -> f64 {
         match self {
@@ -61,7 +62,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Section 4.3, `boolean()`.
+    /// Converts as `boolean()` does: section 4.3.
     #[must_use]
     pub fn boolean(&self) -> bool {
         match self {
@@ -97,10 +98,11 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// The nodes.
+    /// The nodes of a node-set.
     ///
     /// # Errors
-    /// [`EvalError::NotANodeSet`] of any other type: nothing becomes a node-set. `what` names the value.
+    /// [`EvalError::NotANodeSet`] for the other types, none of which converts to a node-set. `what` names
+    /// the value in the message.
     pub fn into_nodes(self, what: &'static str) -> Result<NodeSet<'d>, EvalError> {
         let found = match self {
             Self::NodeSet(nodes) => return Ok(nodes),

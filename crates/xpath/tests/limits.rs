@@ -1,4 +1,4 @@
-//! Hostile expressions and documents: a clear error or an answer, within limits, never a stack overflow.
+//! Hostile expressions and documents: each ends with a result or an error, within its budget and its stack.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,7 +12,7 @@ fn steps(max: u64) -> EvalError {
     BudgetExceeded::Steps { max }.into()
 }
 
-/// `n` times `<a>`, beside or inside one another.
+/// `n` elements `a`, as siblings or nested.
 fn document(n: usize, nested: bool) -> Document {
     let inner =
         if nested { ["<a>".repeat(n), "</a>".repeat(n)].concat() } else { "<a><b/></a>".repeat(n) };
@@ -43,7 +43,7 @@ fn paths_that_would_double_with_each_step_stay_polynomial() {
 }
 
 #[test]
-fn an_evaluation_stops_at_its_budget() {
+fn an_evaluation_ends_at_its_budget() {
     let flat = document(200, false);
     let nested = "//a[//a[//a[//a[//a = 'x']]]]";
     assert_eq!(evaluate(nested, &flat, 100_000), Err(steps(100_000)));
@@ -53,16 +53,16 @@ fn an_evaluation_stops_at_its_budget() {
 }
 
 #[test]
-fn a_text_put_together_is_refused_before_it_is_longer_than_its_limit() {
+fn concat_is_charged_before_it_copies() {
     let document = Document::parse(format!("<r>{}</r>", "x".repeat(1 << 20)).as_bytes()).unwrap();
-    let concat = |count: u64| format!("string-length(concat(''{}))", ",/r".repeat(count as usize));
+    let concat = |count: usize| format!("string-length(concat(''{}))", ",/r".repeat(count));
     assert_eq!(evaluate(&concat(64), &document, 10 * MIB), Ok(Value::Number(64.0 * MIB as f64)));
     let over = evaluate(&concat(65), &document, 10 * MIB);
     assert_eq!(over, Err(BudgetExceeded::Bytes { max: 64 * MIB }.into()));
 }
 
 #[test]
-fn looking_at_text_costs_steps_in_every_function() {
+fn every_string_function_charges_the_text_that_it_reads() {
     let text = "x".repeat(1 << 20);
     let long = Document::parse(format!("<r><t>{text}</t></r>").as_bytes()).unwrap();
     for function in [
@@ -75,15 +75,15 @@ fn looking_at_text_costs_steps_in_every_function() {
         "normalize-space(/r/t)",
         "translate(/r/t, 'x', 'y')",
     ] {
-        // The text itself is 16,384 steps.
-        let told = evaluate(function, &long, 20_000);
-        assert_eq!(told, Err(steps(20_000)), "{function}");
+        // Reading the text alone takes 16,384 steps.
+        let outcome = evaluate(function, &long, 20_000);
+        assert_eq!(outcome, Err(steps(20_000)), "{function}");
         assert!(evaluate(function, &long, 2_500_000).is_ok(), "{function}");
     }
 }
 
 #[test]
-fn the_text_of_an_element_costs_what_it_looks_at_in_it() {
+fn the_text_of_an_element_charges_its_descendants() {
     let flat = document(1_000, false);
     for expression in
         ["string(/r)", "concat(/r, 'x')", "/r = 'x'", "/r > 1", "sum(/r)", "number(/r)", "'x' = /r"]
@@ -260,7 +260,7 @@ fn a_pattern_charges_the_attributes_that_it_counts() {
 }
 
 #[test]
-fn nesting_up_to_the_limit_runs_on_a_small_stack_and_beyond_it_is_refused() {
+fn nesting_up_to_the_limit_fits_a_small_stack_and_more_is_rejected() {
     let document = document(3, true);
     let shapes: [(&str, &str, &str); 6] = [
         ("(", "1", ")"),
@@ -295,13 +295,13 @@ fn nesting_up_to_the_limit_runs_on_a_small_stack_and_beyond_it_is_refused() {
             }
         }
     };
-    // The size of a worker's stack.
+    // The stack size of a worker thread.
     let thread = std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(run).unwrap();
     thread.join().unwrap();
 }
 
 #[test]
-fn chains_are_flat_or_limited() {
+fn long_chains_are_evaluated_or_rejected() {
     let document = document(2, false);
     for operator in [" or ", " and ", " + ", " * ", " div "] {
         let chain = vec!["1"; 5_000].join(operator);
@@ -323,7 +323,7 @@ fn chains_are_flat_or_limited() {
 }
 
 #[test]
-fn expressions_that_are_too_long_are_refused() {
+fn too_long_expressions_are_rejected() {
     let long = format!("'{}'", "x".repeat(limits::XPATH_BYTES_MAX));
     assert!(Expression::compile(&long, &NoBindings).is_err());
     assert!(Pattern::compile(&long, &NoBindings).is_err());

@@ -1,4 +1,4 @@
-//! XPath as Synapse extends it.
+//! The extensions of Synapse.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -38,7 +38,7 @@ impl<'d> Message<'d> for Soap<'d> {
     }
 }
 
-fn answer(text: &str, bytes: &[u8]) -> String {
+fn string(text: &str, bytes: &[u8]) -> String {
     evaluate(text, bytes).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn evaluate(text: &str, bytes: &[u8]) -> Result<String, String> {
 }
 
 #[test]
-fn variables_and_functions_have_the_messages_values() {
+fn variables_and_functions_read_the_message() {
     #[rustfmt::skip]
     let cases = [
         ("$ctx:uri.var.id",                         "42"),
@@ -89,7 +89,7 @@ fn variables_and_functions_have_the_messages_values() {
         ("concat(get-property('limit'), '/', //symbol)", "3/IBM"),
     ];
     for (text, expected) in cases {
-        assert_eq!(answer(text, SOAP), expected, "{text}");
+        assert_eq!(string(text, SOAP), expected, "{text}");
     }
 }
 
@@ -113,15 +113,15 @@ fn wrong_arguments_are_errors() {
 }
 
 #[test]
-fn a_message_without_envelope_is_a_body() {
+fn a_message_without_an_envelope_is_a_body() {
     let plain = b"<order><symbol>SUN</symbol></order>";
-    assert_eq!(answer("$body/order/symbol", plain), "SUN");
-    assert_eq!(answer("count($header)", plain), "0");
-    assert_eq!(answer("count($env)", plain), "1");
+    assert_eq!(string("$body/order/symbol", plain), "SUN");
+    assert_eq!(string("count($header)", plain), "0");
+    assert_eq!(string("count($env)", plain), "1");
 }
 
 #[test]
-fn the_body_is_read_only_where_an_expression_asks_for_it() {
+fn the_body_is_read_only_if_the_expression_needs_it() {
     #[rustfmt::skip]
     let cases = [
         ("$trp:routing",                      false),

@@ -93,7 +93,7 @@ pub(crate) fn place(node: Node<'_>, uri: &str) -> Place {
 /// Reads a sheet, or what `document()` names, with the internal subset of its document type, in which sheets
 /// declare `nbsp` and its like. External subsets and entities are never read.
 pub(crate) fn parse(bytes: &[u8], base_uri: Option<String>) -> Result<Document, XmlError> {
-    let options = Options { doctype: Doctype::ReadInternal, base_uri, ..Options::default() };
+    let options = Options { doctype: Doctype::Read, base_uri, ..Options::default() };
     Document::parse_with(bytes, &options)
 }
 

@@ -1,6 +1,6 @@
 //! Where a run puts what it makes: bytes, a fragment, or text that becomes a value.
 
-use xml::{Builder, Encoding, Kind, Node, QNameRef, Sink, WriteError, Writer, send};
+use xml::{Builder, Encoding, Kind, Node, QNameRef, Sink, WriteError, Writer, copy_subtree};
 use xpath::Item;
 
 use crate::html::HtmlWriter;
@@ -240,9 +240,12 @@ where
     S::Error: ToString,
 {
     if node.kind() == Kind::Root {
-        return node.children().try_for_each(|child| send(child, true, sink)).map_err(|e| say(&e));
+        return node
+            .children()
+            .try_for_each(|child| copy_subtree(child, sink))
+            .map_err(|e| say(&e));
     }
-    send(node, true, sink).map_err(|e| say(&e))
+    copy_subtree(node, sink).map_err(|e| say(&e))
 }
 
 /// Section 16: the document element whose result is HTML when the sheet says nothing else.

@@ -256,7 +256,7 @@ pub(crate) struct Literal {
 #[derive(Debug)]
 pub(crate) struct StampOp {
     pub(crate) literal: Literal,
-    pub(crate) stamp: xml::Stamp,
+    pub(crate) stamp: xml::PreparedMarkup,
     /// The operations that fill its holes, in order.
     pub(crate) holes: Vec<usize>,
     /// Behind the run.

@@ -17,7 +17,7 @@ struct Open<'d> {
 /// Section 3.4.
 pub(crate) fn stripped(source: &Document, spaces: &Spaces) -> Document {
     let mut open: Vec<Open<'_>> = Vec::new();
-    source.without(|node| {
+    source.pruned(|node| {
         while open.last().is_some_and(|open| open.element != node.parent()) {
             open.pop();
         }

@@ -89,8 +89,7 @@ impl Case {
 
     fn run(&self, given: &Given<'_>) -> Result<String, ()> {
         let sheet = Stylesheet::compile(self.sheet.as_bytes(), given).map_err(drop)?;
-        let options =
-            xml::Options { doctype: xml::Doctype::ReadInternal, ..xml::Options::default() };
+        let options = xml::Options { doctype: xml::Doctype::Read, ..xml::Options::default() };
         let source = xml::Document::parse_with(self.source.as_bytes(), &options).unwrap();
         let mut out = Vec::new();
         let params = Params::new().now_ms(1_000_000_000_000);

@@ -236,7 +236,7 @@ fn a_stripped_source_keeps_its_base_its_ids_and_its_entities() {
     let text = "<!DOCTYPE a [<!ATTLIST b i ID #IMPLIED><!NOTATION g SYSTEM 'g'>\
                 <!ENTITY p SYSTEM 'p.gif' NDATA g>]>\n<a> <b/> <b i='k'>v</b> </a>";
     let base_uri = Some("file:here".to_owned());
-    let doctype = xml::Doctype::ReadInternal;
+    let doctype = xml::Doctype::Read;
     let options = xml::Options { doctype, base_uri, ..Default::default() };
     let source = xml::Document::parse_with(text.as_bytes(), &options).unwrap();
     let main = "<xsl:output method='text'/><xsl:strip-space elements='*'/><xsl:template match='/'>\
@@ -252,7 +252,7 @@ fn a_stripped_source_keeps_its_base_its_ids_and_its_entities() {
 fn the_uri_of_an_unparsed_entity_is_that_of_its_declaration() {
     let text = "<!DOCTYPE a [<!NOTATION g SYSTEM 'g'><!ENTITY p SYSTEM 'p.gif' NDATA g>\
                 <!ENTITY q PUBLIC '-//Q' 'q.gif' NDATA g><!ENTITY r 'r'>]><a/>";
-    let options = xml::Options { doctype: xml::Doctype::ReadInternal, ..Default::default() };
+    let options = xml::Options { doctype: xml::Doctype::Read, ..Default::default() };
     let source = xml::Document::parse_with(text.as_bytes(), &options).unwrap();
     let main = "<xsl:output method='text'/><xsl:template match='/'><xsl:value-of select=\"\
                 concat(unparsed-entity-uri('p'), ' ', unparsed-entity-uri('q'), ' ', unparsed-entity-uri('r'))\"/></xsl:template>";

@@ -89,7 +89,7 @@ fn check_one(file: &Path) -> Result<(), Failure> {
 }
 
 pub(super) fn read(source: &Source) -> Result<Document, Failure> {
-    let options = Options { doctype: Doctype::ReadInternal, ..Options::default() };
+    let options = Options { doctype: Doctype::Read, ..Options::default() };
     Document::parse_with(&source.bytes, &options).map_err(|error| source.xml_error(&error))
 }
 

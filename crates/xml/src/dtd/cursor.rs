@@ -1,17 +1,21 @@
-//! A place in the text of declarations, and the small steps that all of them are made of.
+//! A cursor over the text of declarations, and the tokens that they consist of.
 
 use crate::chars::{self, NAME, SPACE};
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 
-pub(super) type Read<T = ()> = Result<T, Fault>;
+pub(super) type Read<T = ()> = Result<T, OffsetError>;
 
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,
-    /// In the text of a parameter entity: where the document refers to it.
+    /// In the text of an internal parameter entity: where the document, or the external entity, refers
+    /// to it. Errors are reported there.
     pub(super) blame: Option<usize>,
-    pub(super) broken: Option<&'t Fault>,
+    /// In an external entity: where the document refers to it, and the rules of section 2.8 for
+    /// external text apply.
+    pub(super) external: Option<usize>,
+    pub(super) broken: Option<&'t OffsetError>,
     pub(super) name_bytes: u32,
 }
 
@@ -24,18 +28,23 @@ impl<'t> Cursor<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    pub(super) fn fault(&self, kind: XmlErrorKind) -> Fault {
-        Fault::new(self.blame.unwrap_or(self.at), kind)
+    /// The place in the document of what is at `at`.
+    pub(super) fn place(&self, at: usize) -> usize {
+        self.external.or(self.blame).unwrap_or(at)
     }
 
-    pub(super) fn bad(&self, why: &'static str) -> Fault {
-        if self.at >= self.text.len() && self.blame.is_none() {
+    pub(super) fn error(&self, kind: XmlErrorKind) -> OffsetError {
+        OffsetError::new(self.blame.unwrap_or(self.at), kind)
+    }
+
+    pub(super) fn bad(&self, why: &'static str) -> OffsetError {
+        if self.at >= self.text.len() && self.blame.is_none() && self.external.is_none() {
             return match self.broken {
                 Some(broken) => broken.clone(),
-                None => self.fault(XmlErrorKind::UnexpectedEnd("the document type declaration")),
+                None => self.error(XmlErrorKind::UnexpectedEnd("the document type declaration")),
             };
         }
-        self.fault(XmlErrorKind::BadDoctype(why))
+        self.error(XmlErrorKind::BadDoctype(why))
     }
 
     pub(super) fn eat(&mut self, token: &str) -> bool {
@@ -50,7 +59,7 @@ impl<'t> Cursor<'t> {
         if self.eat(token) { Ok(()) } else { Err(self.bad(why)) }
     }
 
-    /// Whether there was any.
+    /// Returns whether there was any.
     pub(super) fn skip_space(&mut self) -> bool {
         let start = self.at;
         while self.peek().is_some_and(|byte| chars::has(byte, SPACE)) {
@@ -71,7 +80,7 @@ impl<'t> Cursor<'t> {
         let token = self.text.get(start..self.at).unwrap_or("");
         if token.len() > self.name_bytes as usize {
             let limit = self.name_bytes;
-            return Err(self.fault(XmlErrorKind::Limit { what: "bytes of a name", limit }));
+            return Err(self.error(XmlErrorKind::Limit { what: "bytes per name", limit }));
         }
         if token.is_empty() {
             return Err(self.bad("a name is missing"));
@@ -79,9 +88,9 @@ impl<'t> Cursor<'t> {
         Ok(token)
     }
 
-    fn wrong_name(&self, name: &str) -> Fault {
+    fn wrong_name(&self, name: &str) -> OffsetError {
         let start = self.at.saturating_sub(name.len());
-        Fault::new(self.blame.unwrap_or(start), XmlErrorKind::BadName(name.to_owned()))
+        OffsetError::new(self.blame.unwrap_or(start), XmlErrorKind::BadName(name.to_owned()))
     }
 
     /// Without a colon.
@@ -106,7 +115,7 @@ impl<'t> Cursor<'t> {
         if good { Ok(token) } else { Err(self.wrong_name(token)) }
     }
 
-    /// A literal between quotes: where it lies, and its quote.
+    /// A quoted literal: the range between the quotes, and the quote.
     pub(super) fn quoted(&mut self) -> Read<(std::ops::Range<usize>, u8)> {
         let Some(quote @ (b'"' | b'\'')) = self.peek() else {
             return Err(self.bad("a quoted value is missing"));
@@ -122,7 +131,7 @@ impl<'t> Cursor<'t> {
         Ok((start..end, quote))
     }
 
-    /// Passes over what ends with `end`; the cursor is behind its start.
+    /// Skips up to and including `end`; returns the text before it.
     pub(super) fn pass(&mut self, end: &str) -> Read<&'t str> {
         let start = self.at;
         match memchr::memmem::find(self.rest().as_bytes(), end.as_bytes()) {

@@ -1,88 +1,145 @@
-//! The document type declaration and the markup declarations of its internal subset (section 2.8).
+//! The document type declaration and the markup declarations of its internal and external subset
+//! (sections 2.8, 3.2 to 3.4 and 4).
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::cursor::{Cursor, Read};
 use super::{AttributeDefinition, Dtd, Entity};
-use crate::error::{Fault, XmlErrorKind};
-use crate::limits::{XML_DECLARATIONS_MAX, XML_DEPTH_MAX, XML_ENTITY_DEPTH_MAX};
+use crate::chars;
+use crate::entities::{EntityResolver, ExternalEntity, Replacement};
+use crate::error::{OffsetError, XmlErrorKind};
+use crate::limits::{XML_DEPTH_MAX, XML_ENTITY_DEPTH_MAX};
 use crate::machine::references::{self, Growth, Reference, Wrong};
-use crate::options::Limits;
+use crate::options::Options;
 use crate::scan;
 
 /// Reads the declaration at `at` into `dtd`.
 pub(super) fn read(
     text: &str,
     at: usize,
-    limits: Limits,
-    broken: Option<&Fault>,
+    (options, resolver): (&Options, Option<&dyn EntityResolver>),
+    broken: Option<&OffsetError>,
     dtd: &mut Dtd,
 ) -> Read {
-    let mut cursor = Cursor { text, at, blame: None, broken, name_bytes: limits.name_bytes };
+    let name_bytes = options.limits.name_bytes;
+    let mut cursor = Cursor { text, at, blame: None, external: None, broken, name_bytes };
     cursor.expect("<!DOCTYPE", "it starts with `<!DOCTYPE`")?;
     cursor.space()?;
     cursor.qname()?;
+    let mut external = None;
     if cursor.skip_space() && matches!(cursor.peek(), Some(b'S' | b'P')) {
-        external_id(&mut cursor, false)?;
+        external = Some(external_id(&mut cursor, false)?);
         cursor.skip_space();
     }
+    let mut subset = Subset {
+        dtd,
+        growth: Growth { bytes: 0, limit: options.limits.entity_bytes },
+        parameters: HashMap::new(),
+        declarations: 0,
+        declarations_max: options.limits.declarations,
+        open: Vec::new(),
+        base: options.base_uri.as_deref().map(Rc::from),
+        resolver,
+    };
     if cursor.eat("[") {
-        let growth = Growth { bytes: 0, limit: limits.entity_bytes };
-        let mut subset = Subset { dtd, growth, parameters: HashMap::new(), declarations: 0 };
-        subset.declarations(&mut cursor, 0)?;
+        subset.declarations(&mut cursor, Until::Bracket)?;
         cursor.expect("]", "it ends with `]>`")?;
         cursor.skip_space();
     }
     cursor.expect(">", "`>` is missing")?;
+    if let Some(id) = external {
+        subset.external_subset(&cursor, at, &id)?;
+    }
     dtd.range = Some(at..cursor.at);
     Ok(())
 }
 
-/// Productions 75 and 83; `notation`: a public identifier may stand alone.
-/// Answers where the system identifier stands; a notation may have none.
-fn external_id(cursor: &mut Cursor<'_>, notation: bool) -> Read<Option<Range<usize>>> {
+/// An external identifier. A notation may have a public one alone.
+#[derive(Debug, Default)]
+struct ExternalId {
+    system: String,
+    public: Option<String>,
+}
+
+/// Productions 75 and 83.
+fn external_id(cursor: &mut Cursor<'_>, notation: bool) -> Read<ExternalId> {
+    let text = cursor.text;
+    let owned = |range: Range<usize>| text.get(range).unwrap_or("").to_owned();
     if cursor.eat("SYSTEM") {
         cursor.space()?;
-        return cursor.quoted().map(|(range, _)| Some(range));
+        let (range, _) = cursor.quoted()?;
+        return Ok(ExternalId { system: owned(range), public: None });
     }
     cursor.expect("PUBLIC", "`SYSTEM` or `PUBLIC` is missing")?;
     cursor.space()?;
     let (range, _) = cursor.quoted()?;
-    let public = cursor.text.get(range).unwrap_or("");
+    let public = owned(range);
     let good = |b: u8| b.is_ascii_alphanumeric() || b" \n-'()+,./:=?;!*#@$_%".contains(&b);
     if !public.bytes().all(good) {
-        return Err(cursor.bad("a public identifier holds other characters than it may"));
+        return Err(
+            cursor.bad("the public identifier contains a character that isn't allowed in one")
+        );
     }
+    let public = Some(public);
     let spaced = cursor.skip_space();
     if notation && !matches!(cursor.peek(), Some(b'"' | b'\'')) {
-        return Ok(None);
+        return Ok(ExternalId { system: String::new(), public });
     }
     if !spaced {
         return Err(cursor.bad("a space is missing"));
     }
-    cursor.quoted().map(|(range, _)| Some(range))
+    let (range, _) = cursor.quoted()?;
+    Ok(ExternalId { system: owned(range), public })
+}
+
+/// A declared parameter entity.
+enum Parameter {
+    Known(Rc<Replacement>),
+    /// External, not loaded yet; with the base URI of its declaration.
+    External(ExternalId, Option<Rc<str>>),
+}
+
+/// What ends a sequence of declarations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// `]`, of the internal subset.
+    Bracket,
+    /// The end of the text, of an entity.
+    End,
+    /// `]]>`, of a conditional section.
+    Section,
 }
 
 struct Subset<'d> {
     dtd: &'d mut Dtd,
     growth: Growth,
-    /// Parameter entities; none: external.
-    parameters: HashMap<String, Option<String>>,
+    parameters: HashMap<String, Parameter>,
     declarations: u32,
+    declarations_max: u32,
+    /// Names of the parameter entities being read, and an empty one for each conditional section.
+    /// Its length is at most [`XML_ENTITY_DEPTH_MAX`], which bounds the recursion.
+    open: Vec<String>,
+    /// The URI of the document or external entity being read.
+    base: Option<Rc<str>>,
+    resolver: Option<&'d dyn EntityResolver>,
 }
 
 impl Subset<'_> {
-    /// All declarations up to `]` or the end. `depth` is that of parameter entities, at most
-    /// [`XML_ENTITY_DEPTH_MAX`], which bounds the recursion.
-    fn declarations(&mut self, cursor: &mut Cursor<'_>, depth: u32) -> Read {
+    /// All declarations up to `until`.
+    fn declarations(&mut self, cursor: &mut Cursor<'_>, until: Until) -> Read {
         loop {
             cursor.skip_space();
             match cursor.peek() {
-                None if depth > 0 => return Ok(()),
+                None if until == Until::End => return Ok(()),
                 None => return Err(cursor.bad("it doesn't end")),
-                Some(b']') if depth == 0 => return Ok(()),
-                Some(b'%') => self.parameter(cursor, depth)?,
+                Some(b']') if until == Until::Bracket => return Ok(()),
+                Some(b']') if until == Until::Section && cursor.eat("]]>") => return Ok(()),
+                Some(b'%') => self.parameter(cursor)?,
+                Some(b'<') if cursor.external.is_some() && cursor.rest().starts_with("<![") => {
+                    self.conditional_section(cursor)?;
+                }
                 Some(_) => self.declaration(cursor)?,
             }
             self.count(cursor)?;
@@ -94,19 +151,34 @@ impl Subset<'_> {
             cursor.pass("--")?;
             return match cursor.eat(">") {
                 true => Ok(()),
-                false => Err(cursor.fault(XmlErrorKind::HyphensInComment)),
+                false => Err(cursor.error(XmlErrorKind::HyphensInComment)),
             };
         }
         if cursor.eat("<?") {
             let target = cursor.ncname()?;
             if target.eq_ignore_ascii_case("xml") {
-                return Err(cursor.fault(XmlErrorKind::ReservedTarget(target.to_owned())));
+                return Err(cursor.error(XmlErrorKind::ReservedTarget(target.to_owned())));
             }
             if !cursor.rest().starts_with("?>") {
                 cursor.space()?;
             }
             return cursor.pass("?>").map(drop);
         }
+        let Some(substituted) = self.substituted(cursor)? else {
+            return self.markup_declaration(cursor);
+        };
+        let (text, end) = substituted;
+        let blame = Some(cursor.blame.unwrap_or(cursor.at));
+        let mut inner = Cursor { text: &text, at: 0, blame, ..cursor.clone() };
+        self.markup_declaration(&mut inner)?;
+        if inner.peek().is_some() {
+            return Err(inner.bad("`>` is expected only at its end"));
+        }
+        cursor.at = end;
+        Ok(())
+    }
+
+    fn markup_declaration(&mut self, cursor: &mut Cursor<'_>) -> Read {
         if cursor.eat("<!ENTITY") {
             self.entity(cursor)?;
         } else if cursor.eat("<!ATTLIST") {
@@ -125,32 +197,184 @@ impl Subset<'_> {
         cursor.expect(">", "`>` is missing")
     }
 
-    /// A reference to a parameter entity, between declarations (the only place for one here).
-    fn parameter(&mut self, cursor: &mut Cursor<'_>, depth: u32) -> Read {
+    /// In an external entity: the declaration at the cursor with its parameter entities replaced, and
+    /// where it ends; none if it has none.
+    fn substituted(&mut self, cursor: &Cursor<'_>) -> Read<Option<(String, usize)>> {
+        if cursor.external.is_none() {
+            return Ok(None);
+        }
+        let rest = cursor.rest();
+        let Some(len) = declaration_len(rest) else { return Ok(None) };
+        let declaration = rest.get(..len).unwrap_or("");
+        if memchr::memchr(b'%', declaration.as_bytes()).is_none() {
+            return Ok(None);
+        }
+        let mut out = String::with_capacity(declaration.len());
+        let blame = cursor.blame.unwrap_or(cursor.at);
+        self.substitute(declaration, blame, &mut out)?;
+        Ok((out != declaration).then(|| (out, cursor.at.saturating_add(len))))
+    }
+
+    /// Copies `text`, replacing references to parameter entities outside of literals, with a space on
+    /// either side (section 4.4.8).
+    fn substitute(&mut self, text: &str, blame: usize, out: &mut String) -> Read {
+        let mut rest = text;
+        while let Some(at) = rest.find(['%', '"', '\'']) {
+            let (before, from) = rest.split_at_checked(at).unwrap_or((rest, ""));
+            out.push_str(before);
+            if let Some(name) = parameter_name(from) {
+                let replacement = self.enter(name, blame)?;
+                out.push(' ');
+                self.substitute(replacement.content(), blame, out)?;
+                out.push(' ');
+                self.open.pop();
+                rest = from.get(name.len().saturating_add(2)..).unwrap_or("");
+                continue;
+            }
+            let quote = from.chars().next().unwrap_or('%');
+            let len = match from.get(1..).and_then(|inside| inside.find(quote)) {
+                Some(len) if quote != '%' => len.saturating_add(2),
+                Some(_) | None => 1,
+            };
+            out.push_str(from.get(..len).unwrap_or(""));
+            rest = from.get(len..).unwrap_or("");
+        }
+        out.push_str(rest);
+        Ok(())
+    }
+
+    /// Section 3.4.
+    fn conditional_section(&mut self, cursor: &mut Cursor<'_>) -> Read {
+        let at = cursor.at;
+        cursor.expect("<![", "`<![` is missing")?;
+        let Some(len) = cursor.rest().find('[') else {
+            return Err(cursor.bad("`[` is missing after the keyword of a conditional section"));
+        };
+        let mut keyword = String::new();
+        let written = cursor.rest().get(..len).unwrap_or("");
+        self.substitute(written, cursor.blame.unwrap_or(at), &mut keyword)?;
+        let after = cursor.at.saturating_add(len).saturating_add(1);
+        match keyword.trim_matches([' ', '\t', '\n']) {
+            "INCLUDE" => {
+                cursor.at = after;
+                self.deeper(String::new(), cursor.blame.unwrap_or(at))?;
+                self.declarations(cursor, Until::Section)?;
+                self.open.pop();
+                Ok(())
+            }
+            "IGNORE" => {
+                cursor.at = after;
+                ignore_section(cursor)
+            }
+            _ => Err(cursor.bad("a conditional section is `INCLUDE` or `IGNORE`")),
+        }
+    }
+
+    /// A reference to a parameter entity between declarations.
+    fn parameter(&mut self, cursor: &mut Cursor<'_>) -> Read {
         let at = cursor.at;
         cursor.expect("%", "`%` is missing")?;
         let name = cursor.ncname()?;
-        cursor.expect(";", "`;` is missing behind the name of a parameter entity")?;
-        let shown = ["%", name].concat();
+        cursor.expect(";", "`;` is missing after the name of a parameter entity")?;
         let blame = cursor.blame.unwrap_or(at);
-        let fault = |kind| Fault::new(blame, kind);
-        let text = match self.parameters.get(name) {
-            Some(Some(text)) => text.clone(),
-            Some(None) => return Err(fault(XmlErrorKind::ExternalEntity(shown))),
-            None => return Err(fault(XmlErrorKind::UnknownEntity(shown))),
+        let replacement = self.enter(name, blame)?;
+        if replacement.uri.is_some() {
+            self.external(&replacement, cursor, blame)?;
+        } else {
+            let text = replacement.content();
+            let mut inner = Cursor { text, at: 0, blame: Some(blame), ..cursor.clone() };
+            self.declarations(&mut inner, Until::End)?;
+        }
+        self.open.pop();
+        Ok(())
+    }
+
+    fn external_subset(&mut self, cursor: &Cursor<'_>, at: usize, id: &ExternalId) -> Read {
+        let base = self.base.clone();
+        match self.load(None, id, base, at)? {
+            Some(replacement) => {
+                references::grow(&mut self.growth, replacement.text.len())
+                    .map_err(|kind| OffsetError::new(at, kind))?;
+                self.external(&replacement, cursor, at)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The declarations of an external entity, which `cursor` refers to at `blame`.
+    fn external(&mut self, entity: &Replacement, cursor: &Cursor<'_>, blame: usize) -> Read {
+        let outer = std::mem::replace(&mut self.base, entity.uri.as_deref().map(Rc::from));
+        let mut inner = Cursor {
+            text: &entity.text,
+            at: entity.start,
+            blame: None,
+            external: Some(cursor.external.unwrap_or(blame)),
+            broken: None,
+            name_bytes: cursor.name_bytes,
         };
-        let grown = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        self.growth.bytes = self.growth.bytes.saturating_add(grown);
-        if self.growth.bytes > self.growth.limit {
-            let (what, limit) = ("bytes of expanded entities", self.growth.limit);
-            return Err(fault(XmlErrorKind::Limit { what, limit }));
+        let read = self.declarations(&mut inner, Until::End);
+        self.base = outer;
+        read.map_err(|error| entity.located(error, blame))
+    }
+
+    /// The replacement text of a parameter entity, which counts as open until it is popped from `open`.
+    fn enter(&mut self, name: &str, blame: usize) -> Read<Rc<Replacement>> {
+        let error =
+            |kind: fn(String) -> XmlErrorKind| OffsetError::new(blame, kind(["%", name].concat()));
+        let found = match self.parameters.remove(name) {
+            Some(Parameter::Known(found)) => found,
+            Some(Parameter::External(id, base)) => match self.load(Some(name), &id, base, blame)? {
+                Some(found) => found,
+                None => return Err(error(XmlErrorKind::ExternalEntity)),
+            },
+            None => return Err(error(XmlErrorKind::UnknownEntity)),
+        };
+        self.parameters.insert(name.to_owned(), Parameter::Known(Rc::clone(&found)));
+        if self.open.iter().any(|open| open == name) {
+            return Err(error(XmlErrorKind::EntityLoop));
         }
-        // Deep enough, a loop is one of these.
-        if depth >= XML_ENTITY_DEPTH_MAX {
-            return Err(fault(XmlErrorKind::EntityLoop(shown)));
+        // A reference counts for its own bytes too, so that empty entities aren't free.
+        let bytes = found.text.len().saturating_add(name.len()).saturating_add(2);
+        references::grow(&mut self.growth, bytes).map_err(|kind| OffsetError::new(blame, kind))?;
+        self.deeper(name.to_owned(), blame)?;
+        Ok(found)
+    }
+
+    fn deeper(&mut self, name: String, blame: usize) -> Read {
+        if self.open.len() >= XML_ENTITY_DEPTH_MAX as usize {
+            let (what, limit) = ("nested entities", XML_ENTITY_DEPTH_MAX);
+            return Err(OffsetError::new(blame, XmlErrorKind::Limit { what, limit }));
         }
-        let mut inner = Cursor { text: &text, at: 0, blame: Some(blame), ..cursor.clone() };
-        self.declarations(&mut inner, depth.saturating_add(1))
+        self.open.push(name);
+        Ok(())
+    }
+
+    /// Asks the resolver; none if there is none, or it doesn't supply this entity.
+    fn load(
+        &mut self,
+        name: Option<&str>,
+        id: &ExternalId,
+        base: Option<Rc<str>>,
+        blame: usize,
+    ) -> Read<Option<Rc<Replacement>>> {
+        let Some(resolver) = self.resolver else { return Ok(None) };
+        let bytes_max = self.growth.limit.saturating_sub(self.growth.bytes);
+        let entity = ExternalEntity {
+            name,
+            system_id: &id.system,
+            public_id: id.public.as_deref(),
+            base_uri: base.as_deref(),
+            bytes_max,
+        };
+        let error = |kind| OffsetError::new(blame, kind);
+        let found = resolver.resolve(&entity).map_err(|reason| {
+            error(XmlErrorKind::EntityRejected { entity: id.system.clone(), reason })
+        })?;
+        let Some(found) = found else { return Ok(None) };
+        if found.bytes.len() > bytes_max as usize {
+            return Err(error(references::too_much_text(self.growth)));
+        }
+        Replacement::external(found).map(|found| Some(Rc::new(found))).map_err(error)
     }
 
     /// Section 4.2.
@@ -164,17 +388,18 @@ impl Subset<'_> {
         cursor.space()?;
         if matches!(cursor.peek(), Some(b'"' | b'\'')) {
             let start = cursor.at.saturating_add(1);
-            let value = entity_value(cursor)?;
-            let place = cursor.blame.unwrap_or(start);
+            let value = self.entity_value(cursor)?;
+            let place = cursor.place(start);
             if parameter {
-                self.parameters.entry(name.to_owned()).or_insert(Some(value));
+                let value = Parameter::Known(Rc::new(Replacement::internal(value)));
+                self.parameters.entry(name.to_owned()).or_insert(value);
             } else if !self.dtd.entities.contains_key(name) {
                 let range = self.keep(&value, place);
                 self.dtd.entities.insert(name.to_owned(), Entity::Internal(range));
             }
             return Ok(());
         }
-        let system = external_id(cursor, false)?;
+        let id = external_id(cursor, false)?;
         let mut entity = Entity::External;
         let spaced = cursor.skip_space();
         if !parameter && cursor.eat("NDATA") {
@@ -183,14 +408,70 @@ impl Subset<'_> {
             }
             cursor.space()?;
             cursor.ncname()?;
-            let system = system.and_then(|range| cursor.text.get(range)).unwrap_or("");
-            entity = Entity::Unparsed(system.to_owned());
+            entity = Entity::Unparsed(id.system.clone());
         }
         if parameter {
-            self.parameters.entry(name.to_owned()).or_insert(None);
+            let external = Parameter::External(id, self.base.clone());
+            self.parameters.entry(name.to_owned()).or_insert(external);
         } else {
             self.dtd.entities.entry(name.to_owned()).or_insert(entity);
         }
+        Ok(())
+    }
+
+    /// The replacement text (section 4.5): references to characters and parameter entities are
+    /// replaced, those to general entities stay.
+    fn entity_value(&mut self, cursor: &mut Cursor<'_>) -> Read<String> {
+        let (range, _) = cursor.quoted()?;
+        let inner = Cursor { at: range.start, ..cursor.clone() };
+        let mut out = String::new();
+        self.literal(&inner, range.end, &mut out)?;
+        Ok(out)
+    }
+
+    /// Appends the replacement text of the literal from the cursor to `end`.
+    fn literal(&mut self, cursor: &Cursor<'_>, end: usize, out: &mut String) -> Read {
+        let text = cursor.text.get(..end).unwrap_or("");
+        let mut at = cursor.at;
+        while let Some(offset) =
+            memchr::memchr2(b'&', b'%', text.as_bytes().get(at..).unwrap_or(&[]))
+        {
+            let stop = at.saturating_add(offset);
+            out.push_str(text.get(at..stop).unwrap_or(""));
+            let blame = cursor.blame.unwrap_or(stop);
+            let error = |kind| OffsetError::new(blame, kind);
+            let rest = text.get(stop..).unwrap_or("");
+            if rest.starts_with('%') {
+                if cursor.external.is_none() {
+                    let why = "`%` isn't allowed inside a declaration here; write `&#37;`";
+                    return Err(error(XmlErrorKind::BadDoctype(why)));
+                }
+                let Some(name) = parameter_name(rest) else {
+                    let why = "`%` starts a reference, which ends in `;`; write `&#37;`";
+                    return Err(error(XmlErrorKind::BadDoctype(why)));
+                };
+                let replacement = self.enter(name, blame)?;
+                let inner = Cursor {
+                    text: &replacement.text,
+                    at: replacement.start,
+                    blame: Some(blame),
+                    ..cursor.clone()
+                };
+                self.literal(&inner, replacement.text.len(), out)?;
+                self.open.pop();
+                at = stop.saturating_add(name.len()).saturating_add(2);
+                continue;
+            }
+            let (reference, end) =
+                references::read(text, stop).map_err(|wrong| error(kind(wrong)))?;
+            let written = text.get(stop..end).unwrap_or("");
+            match reference {
+                Reference::Character(c) if written.starts_with("&#") => out.push(c),
+                Reference::Character(_) | Reference::Entity(_) => out.push_str(written),
+            }
+            at = end;
+        }
+        out.push_str(text.get(at..).unwrap_or(""));
         Ok(())
     }
 
@@ -228,11 +509,11 @@ impl Subset<'_> {
 
     fn count(&mut self, cursor: &Cursor<'_>) -> Read {
         self.declarations = self.declarations.saturating_add(1);
-        if self.declarations <= XML_DECLARATIONS_MAX {
+        if self.declarations <= self.declarations_max {
             return Ok(());
         }
-        let (what, limit) = ("declarations", XML_DECLARATIONS_MAX);
-        Err(cursor.fault(XmlErrorKind::Limit { what, limit }))
+        let (what, limit) = ("declarations", self.declarations_max);
+        Err(cursor.error(XmlErrorKind::Limit { what, limit }))
     }
 
     fn attribute(&mut self, cursor: &mut Cursor<'_>) -> Read<(String, AttributeDefinition)> {
@@ -256,7 +537,7 @@ impl Subset<'_> {
         if cursor.eat("#FIXED") {
             cursor.space()?;
         }
-        let place = cursor.blame.unwrap_or(cursor.at.saturating_add(1));
+        let place = cursor.place(cursor.at.saturating_add(1));
         let mut value = self.default_value(cursor)?;
         if tokenized {
             value = value.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
@@ -272,21 +553,21 @@ impl Subset<'_> {
         let mut out = String::new();
         let mut at = range.start;
         loop {
-            let stop = scan::value(text.as_bytes(), at, b'&');
+            let stop = scan::value_in_entity(text.as_bytes(), at, b'&');
             out.push_str(text.get(at..stop).unwrap_or(""));
-            let fault = |kind| Fault::new(cursor.blame.unwrap_or(stop), kind);
+            let error = |kind| OffsetError::new(cursor.blame.unwrap_or(stop), kind);
             match text.as_bytes().get(stop) {
                 None => return Ok(out),
-                Some(b'<') => return Err(fault(XmlErrorKind::LessThanInAttribute)),
+                Some(b'<') => return Err(error(XmlErrorKind::LessThanInAttribute)),
                 Some(b'&') => {
                     let (reference, end) =
-                        references::read(text, stop).map_err(|w| fault(kind(w)))?;
+                        references::read(text, stop).map_err(|w| error(kind(w)))?;
                     match reference {
                         Reference::Character(c) => out.push(c),
                         Reference::Entity(name) => {
                             let name = text.get(name).unwrap_or("");
                             references::expand(self.dtd, name, &mut self.growth, &mut out)
-                                .map_err(fault)?;
+                                .map_err(error)?;
                         }
                     }
                     at = end;
@@ -300,7 +581,7 @@ impl Subset<'_> {
     }
 }
 
-/// A reference that its literal cuts short is as malformed as any.
+/// A reference cut short by the end of its literal is malformed.
 fn kind(wrong: Wrong) -> XmlErrorKind {
     match wrong {
         Wrong::Short => XmlErrorKind::BadReference,
@@ -308,30 +589,45 @@ fn kind(wrong: Wrong) -> XmlErrorKind {
     }
 }
 
-/// The replacement text (section 4.5): character references are resolved, those to entities stay.
-fn entity_value(cursor: &mut Cursor<'_>) -> Read<String> {
-    let (range, _) = cursor.quoted()?;
-    let text = cursor.text.get(..range.end).unwrap_or("");
-    let mut out = String::new();
-    let mut at = range.start;
-    while let Some(offset) = memchr::memchr2(b'&', b'%', text.as_bytes().get(at..).unwrap_or(&[])) {
-        let stop = at.saturating_add(offset);
-        out.push_str(text.get(at..stop).unwrap_or(""));
-        let fault = |kind| Fault::new(cursor.blame.unwrap_or(stop), kind);
-        if text.as_bytes().get(stop) == Some(&b'%') {
-            let why = "`%` can't stand inside a declaration here; write `&#37;`";
-            return Err(fault(XmlErrorKind::BadDoctype(why)));
+/// The name in a reference to a parameter entity that `text` begins with.
+fn parameter_name(text: &str) -> Option<&str> {
+    let (name, _) = text.strip_prefix('%')?.split_once(';')?;
+    chars::is_ncname(name).then_some(name)
+}
+
+/// The length of the declaration that `text` begins with: up to the first `>` outside of literals.
+fn declaration_len(text: &str) -> Option<usize> {
+    let mut quote = None;
+    for (at, byte) in text.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return at.checked_add(1),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            _ => {}
         }
-        let (reference, end) = references::read(text, stop).map_err(|wrong| fault(kind(wrong)))?;
-        let written = text.get(stop..end).unwrap_or("");
-        match reference {
-            Reference::Character(c) if written.starts_with("&#") => out.push(c),
-            Reference::Character(_) | Reference::Entity(_) => out.push_str(written),
-        }
-        at = end;
     }
-    out.push_str(text.get(at..).unwrap_or(""));
-    Ok(out)
+    None
+}
+
+/// Skips the content of an ignored section, in which only `<![` and `]]>` mean something.
+fn ignore_section(cursor: &mut Cursor<'_>) -> Read {
+    let mut open = 1u32;
+    while open > 0 {
+        let rest = cursor.rest();
+        let Some(at) = rest.find(['<', ']']) else {
+            cursor.at = cursor.text.len();
+            return Err(cursor.bad("a conditional section doesn't end"));
+        };
+        cursor.at = cursor.at.saturating_add(at);
+        if cursor.eat("<![") {
+            open = open.saturating_add(1);
+        } else if cursor.eat("]]>") {
+            open = open.saturating_sub(1);
+        } else {
+            cursor.at = cursor.at.saturating_add(1);
+        }
+    }
+    Ok(())
 }
 
 /// Productions 58 and 59.
@@ -348,7 +644,7 @@ fn enumeration(cursor: &mut Cursor<'_>) -> Read {
     }
 }
 
-/// Section 3.2: the content model is checked and forgotten.
+/// Section 3.2: the content model is checked and dropped.
 fn element(cursor: &mut Cursor<'_>) -> Read {
     cursor.space()?;
     cursor.qname()?;
@@ -383,7 +679,7 @@ fn mixed(cursor: &mut Cursor<'_>) -> Read {
     }
 }
 
-/// Productions 47 to 50. Open groups are kept with their separator.
+/// Productions 47 to 50. `open` has the separator of each open group.
 fn children(cursor: &mut Cursor<'_>) -> Read {
     let mut open: Vec<Option<u8>> = Vec::new();
     loop {
@@ -391,15 +687,15 @@ fn children(cursor: &mut Cursor<'_>) -> Read {
         cursor.skip_space();
         if cursor.eat("(") {
             if open.len() >= XML_DEPTH_MAX as usize {
-                let (what, limit) = ("groups inside one another", XML_DEPTH_MAX);
-                return Err(cursor.fault(XmlErrorKind::Limit { what, limit }));
+                let (what, limit) = ("nested groups", XML_DEPTH_MAX);
+                return Err(cursor.error(XmlErrorKind::Limit { what, limit }));
             }
             open.push(None);
             continue;
         }
         cursor.qname()?;
         occurrence(cursor);
-        // What follows it: a separator, or ends of groups.
+        // Then a separator, or the ends of groups.
         loop {
             cursor.skip_space();
             match (cursor.peek(), open.last_mut()) {

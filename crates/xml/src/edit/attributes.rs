@@ -1,6 +1,6 @@
 //! Attributes and namespace declarations of an element.
 
-use super::crowds::{Crowd, MANY, Of};
+use super::chains::{ChainIndex, MANY, Of};
 use super::{Edit, EditError, QNameRef};
 use crate::chars;
 use crate::document::{
@@ -9,7 +9,7 @@ use crate::document::{
 use crate::names::{EMPTY, NameId, XML_NAMESPACE, XMLNS_NAMESPACE, number};
 
 impl Document {
-    /// Sets or adds an attribute; a new one comes last.
+    /// Sets an attribute; a new one is added at the end.
     ///
     /// # Errors
     /// [`EditError::BadName`], [`EditError::BadText`], [`EditError::WrongKind`].
@@ -21,11 +21,12 @@ impl Document {
     ) -> Edit<NodeId> {
         let owner = self.element_index(element)?;
         let qname = self.intern_attribute(name)?;
-        let (start, len) = self.keep(value)?;
+        let (start, len) = self.store(value)?;
         let wanted = self.names.get_qname(qname).name;
         let (last, same) = self.attribute_of(owner, wanted);
         if let Some(found) = self.attributes.get_mut(same as usize).filter(|_| same != NONE) {
             *found = AttributeRecord { qname, start, len, ..*found };
+            self.value_changed(same, value);
             return Ok(self.id_of(same | ATTRIBUTE));
         }
         if self.attributes.is_empty() {
@@ -43,17 +44,17 @@ impl Document {
             Some(before) => before.next = index,
             None => self.tag_of(owner).attribute = index,
         }
-        if let Some(crowds) = &mut self.crowds {
-            crowds.add(Of::Attributes, owner, number(wanted.index()), index);
+        if let Some(chains) = &mut self.chains {
+            chains.add(Of::Attributes, owner, number(wanted.index()), index);
         }
         Ok(self.id_of(index | ATTRIBUTE))
     }
 
-    /// The last attribute of an element, and the one of that name.
+    /// The last attribute of an element, and the one with that name.
     fn attribute_of(&mut self, owner: u32, wanted: NameId) -> (u32, u32) {
         let name = number(wanted.index());
-        let known = self.crowds.as_ref();
-        if let Some(found) = known.and_then(|crowds| crowds.find(Of::Attributes, owner, name)) {
+        let known = self.chains.as_ref();
+        if let Some(found) = known.and_then(|chains| chains.find(Of::Attributes, owner, name)) {
             return found;
         }
         let (mut last, mut same, mut count) = (NONE, NONE, 0);
@@ -68,16 +69,16 @@ impl Document {
             let all = crate::Node::new(self, owner).attributes();
             let entry =
                 |found: crate::Node<'_>| (number(found.name().index()), found.index() & !ATTRIBUTE);
-            let crowd = Crowd { last, by_name: all.map(entry).collect() };
-            self.crowds.get_or_insert_default().remember(Of::Attributes, owner, crowd);
+            let chain = ChainIndex { last, by_name: all.map(entry).collect() };
+            self.chains.get_or_insert_default().insert(Of::Attributes, owner, chain);
         }
         (last, same)
     }
 
-    /// Removes an attribute; whether there was one.
+    /// Removes an attribute; returns whether there was one.
     ///
     /// # Errors
-    /// [`EditError::WrongKind`], [`EditError::StrangeNode`].
+    /// [`EditError::WrongKind`], [`EditError::UnknownNode`].
     pub fn remove_attribute(
         &mut self,
         element: NodeId,
@@ -95,7 +96,7 @@ impl Document {
     }
 
     /// Declares a prefix (empty: the default namespace) on an element, or changes its declaration there.
-    /// Names keep their namespaces; the writer declares what they need anyway.
+    /// Names keep their namespaces; the writer adds the declarations that they need.
     ///
     /// # Errors
     /// [`EditError::BadName`] for reserved prefixes and namespaces, and an empty one with a prefix.
@@ -113,6 +114,7 @@ impl Document {
     }
 
     pub(crate) fn declare(&mut self, owner: u32, prefix: u32, uri: u32) {
+        self.indexes.declarations_changed();
         let (last, same) = self.declaration_of(owner, prefix);
         if let Some(found) = self.declarations.get_mut(same as usize).filter(|_| same != NONE) {
             found.uri = uri;
@@ -127,15 +129,15 @@ impl Document {
             Some(before) => before.next = index,
             None => self.tag_of(owner).declaration = index,
         }
-        if let Some(crowds) = &mut self.crowds {
-            crowds.add(Of::Declarations, owner, prefix, index);
+        if let Some(chains) = &mut self.chains {
+            chains.add(Of::Declarations, owner, prefix, index);
         }
     }
 
-    /// The last declaration of an element, and the one of that prefix.
+    /// The last declaration of an element, and the one for that prefix.
     fn declaration_of(&mut self, owner: u32, prefix: u32) -> (u32, u32) {
-        let known = self.crowds.as_ref();
-        if let Some(found) = known.and_then(|crowds| crowds.find(Of::Declarations, owner, prefix)) {
+        let known = self.chains.as_ref();
+        if let Some(found) = known.and_then(|chains| chains.find(Of::Declarations, owner, prefix)) {
             return found;
         }
         let first = self.tag(self.record(owner)).map_or(NONE, |tag| tag.declaration);
@@ -155,13 +157,13 @@ impl Document {
         }
         if count >= MANY {
             let by_name = chain().map(|(at, found)| (found.prefix, at)).collect();
-            let crowd = Crowd { last, by_name };
-            self.crowds.get_or_insert_default().remember(Of::Declarations, owner, crowd);
+            let chain = ChainIndex { last, by_name };
+            self.chains.get_or_insert_default().insert(Of::Declarations, owner, chain);
         }
         (last, same)
     }
 
-    /// The element's tag, made if it has none.
+    /// The element's tag, created if it has none.
     fn tag_of(&mut self, index: u32) -> &mut Tag {
         let new = number(self.tags.len());
         let mut slot = new;
@@ -173,20 +175,26 @@ impl Document {
                 *record = Record { a: new, b: record.b | TAGGED, ..*record };
             }
         }
-        #[expect(clippy::indexing_slicing, reason = "the slot was looked up or pushed just now")]
+        #[expect(clippy::indexing_slicing, reason = "the slot was found or pushed above")]
         &mut self.tags[slot as usize]
     }
 
-    /// What is remembered of the element's attributes isn't so any more.
-    pub(super) fn forget_attributes(&mut self, owner: u32) {
-        if let Some(crowds) = &mut self.crowds {
-            crowds.forget(Of::Attributes, owner);
+    /// Drops the index of the element's attributes.
+    pub(super) fn drop_attribute_index(&mut self, owner: u32) {
+        if let Some(chains) = &mut self.chains {
+            chains.remove(Of::Attributes, owner);
+        }
+    }
+
+    pub(super) fn value_changed(&mut self, attribute: u32, value: &str) {
+        if self.id_attributes.contains(&attribute) {
+            self.indexes.id_changed(value, attribute);
         }
     }
 
     pub(super) fn unchain(&mut self, index: u32) {
         let Some(gone) = self.attribute(index) else { return };
-        self.forget_attributes(gone.owner);
+        self.drop_attribute_index(gone.owner);
         let before = crate::Node::new(self, gone.owner)
             .attributes()
             .map(|attribute| attribute.index() & !ATTRIBUTE)
@@ -199,11 +207,7 @@ impl Document {
         if let Some(own) = self.attributes.get_mut(index as usize) {
             *own = AttributeRecord { owner: NOBODY, next: NONE, ..gone };
         }
-        let value = self.slice(gone.start, gone.len);
-        if self.ids.get(value) == Some(&gone.owner) {
-            let value = value.to_owned();
-            self.ids.remove(value.as_str());
-        }
+        self.id_attributes.remove(&index);
     }
 }
 
@@ -212,7 +216,7 @@ mod tests {
     use crate::{Document, QNameRef};
 
     #[test]
-    fn a_chain_is_passed_through_once_however_its_elements_alternate() {
+    fn each_chain_is_walked_once_even_if_elements_alternate() {
         const COUNT: usize = 500;
         let mut document = Document::parse(b"<e><f/></e>").unwrap();
         let outer = document.element().unwrap();
@@ -232,6 +236,6 @@ mod tests {
             assert_eq!(all.len(), COUNT);
             assert!(all.iter().all(|(prefix, uri)| prefix == uri), "{all:?}");
         }
-        assert_eq!(document.crowds.map(|crowds| crowds.passes), Some(4));
+        assert_eq!(document.chains.map(|chains| chains.walks), Some(4));
     }
 }

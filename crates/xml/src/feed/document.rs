@@ -1,21 +1,21 @@
-//! A tree of bytes that come in pieces.
+//! Builds a tree while its bytes arrive.
 
 use super::{BEHIND, Source};
-use crate::build::{self, Taken, Tree};
+use crate::build::{self, Added, Tree};
 use crate::document::Document;
-use crate::error::{Fault, XmlError};
+use crate::error::{OffsetError, XmlError};
 use crate::machine::Machine;
 use crate::names::number;
 use crate::options::Options;
 
-/// Nodes that a tree has room for at first.
+/// The initial capacity of a tree.
 const NODES: usize = 64;
 
-/// Builds a tree while its bytes come, in pieces that may be cut anywhere: [`Document::parse_with`] of all of
-/// them together gives the same tree, or the same error at the same place.
+/// Builds a tree while its bytes arrive, in pieces that may be cut anywhere. The result is the tree, or the
+/// error, that [`Document::parse_with`] returns for all the bytes together.
 ///
-/// One difference: [`Document::parse_with`] refuses what is larger than `limits.bytes` without a look at it, here
-/// an error further in front is told first.
+/// One difference: [`Document::parse_with`] rejects a document larger than `limits.bytes` without parsing
+/// it, while a feed reports an earlier error first.
 ///
 /// ```
 /// use penstock_xml::{DocumentFeed, Options};
@@ -47,21 +47,21 @@ impl DocumentFeed {
         }
     }
 
-    /// Takes the next bytes and adds to the tree what is whole.
+    /// Adds the next bytes.
     ///
     /// # Errors
-    /// Whatever isn't well-formed or exceeds a limit, with its place, as soon as the piece of markup is whole that
-    /// it is in; from then on the same again.
+    /// The first place where the document isn't well-formed or exceeds a limit, as soon as the markup that it
+    /// is in is complete. Later calls return the same error.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), XmlError> {
-        self.take(bytes, false)
+        self.push(bytes, false)
     }
 
-    /// The document, when all of it was fed.
+    /// Returns the document after its last bytes.
     ///
     /// # Errors
-    /// As [`DocumentFeed::feed`], and what is missing at the end.
+    /// As [`DocumentFeed::feed`], and for a document that is incomplete.
     pub fn finish(mut self) -> Result<Document, XmlError> {
-        self.take(&[], true)?;
+        self.push(&[], true)?;
         let Self { source, mut machine, mut tree, .. } = self;
         let text = source.intake.text;
         if !machine.spill.is_empty() || machine.entities_used() {
@@ -77,34 +77,34 @@ impl DocumentFeed {
     }
 
     #[cfg(test)]
-    pub(super) fn looked(&self) -> usize {
-        self.source.looked
+    pub(super) fn scanned(&self) -> usize {
+        self.source.scanned
     }
 
-    fn take(&mut self, bytes: &[u8], is_end: bool) -> Result<(), XmlError> {
+    fn push(&mut self, bytes: &[u8], is_end: bool) -> Result<(), XmlError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
-        let taken = self.source.push(bytes, is_end, &mut self.machine).and_then(|()| {
+        let pushed = self.source.push(bytes, is_end, &mut self.machine).and_then(|()| {
             let built = self.build();
-            built.map_err(|fault| self.source.intake.locate(fault))
+            built.map_err(|error| self.source.intake.locate(error))
         });
-        self.failed = taken.as_ref().err().cloned();
-        taken
+        self.failed = pushed.as_ref().err().cloned();
+        pushed
     }
 
-    fn build(&mut self) -> Result<(), Fault> {
+    fn build(&mut self) -> Result<(), OffsetError> {
         let Self { source, machine, tree, .. } = self;
         if !source.may_step(machine) {
             return Ok(());
         }
         loop {
             machine.run(source.view(), tree);
-            let step = machine.careful_step(source.view())?;
-            match tree.take(machine, step) {
-                Taken::Some => {}
-                Taken::Nothing if source.look(machine) => {}
-                Taken::Nothing | Taken::End => return Ok(()),
+            let step = machine.general_step(source.view())?;
+            match tree.add(machine, step) {
+                Added::Some => {}
+                Added::Nothing if source.scan(machine) => {}
+                Added::Nothing | Added::End => return Ok(()),
             }
         }
     }

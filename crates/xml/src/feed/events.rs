@@ -1,29 +1,29 @@
-//! Events of bytes that come in pieces.
+//! Events while the bytes arrive.
 
 use super::Source;
-use crate::error::{Fault, XmlError};
+use crate::error::{OffsetError, XmlError};
 use crate::machine::{Machine, Step};
 use crate::options::Options;
 use crate::reader::{Event, event};
 
-/// What [`EventFeed::next_event`] has.
+/// The result of [`EventFeed::next_event`].
 #[derive(Debug)]
-pub enum Pulled<'r> {
+pub enum FeedEvent<'r> {
     Event(Event<'r>),
-    /// Nothing before more bytes are fed, or their end is told.
-    Hungry,
-    /// The well-formed document was told to its end.
+    /// There is no event until more bytes are fed, or [`EventFeed::end`] is called.
+    NeedInput,
+    /// The end of a well-formed document.
     End,
 }
 
-/// Events of a document while its bytes come, in pieces that may be cut anywhere: the same as
-/// [`crate::reader::Reader`] has of all of them together, up to the same error at the same place. Text comes whole
-/// between two pieces of markup here too. What was told is dropped: the memory is that of what was fed and not
-/// pulled yet, and of one piece of markup or text, at most that of the document.
+/// Events of a document while its bytes arrive, in pieces that may be cut anywhere. Events and errors are
+/// those of [`crate::reader::Reader`] for all the bytes together. The text between two pieces of markup is one
+/// event here too. What was returned is dropped: memory holds what was fed and not pulled yet, and one piece
+/// of markup or text.
 ///
 /// ```
 /// use penstock_xml::Options;
-/// use penstock_xml::reader::{Event, EventFeed, Pulled};
+/// use penstock_xml::reader::{Event, EventFeed, FeedEvent};
 ///
 /// let mut feed = EventFeed::new(&Options::default());
 /// let mut text = String::new();
@@ -32,7 +32,7 @@ pub enum Pulled<'r> {
 ///         Some(piece) => feed.feed(piece.as_bytes()),
 ///         None => feed.end(),
 ///     }
-///     while let Pulled::Event(event) = feed.next_event()? {
+///     while let FeedEvent::Event(event) = feed.next_event()? {
 ///         if let Event::Text(piece) = event {
 ///             text.push_str(piece);
 ///         }
@@ -46,7 +46,7 @@ pub struct EventFeed {
     source: Source,
     machine: Machine,
     failed: Option<XmlError>,
-    is_told: bool,
+    is_ended: bool,
 }
 
 impl EventFeed {
@@ -54,21 +54,21 @@ impl EventFeed {
     pub fn new(options: &Options) -> Self {
         let mut machine = Machine::new(options.limits, 0);
         machine.keep_origins = false;
-        Self { source: Source::new(options), machine, failed: None, is_told: false }
+        Self { source: Source::new(options), machine, failed: None, is_ended: false }
     }
 
-    /// Takes the next bytes. What is wrong with them [`EventFeed::next_event`] tells, behind the events before it.
+    /// Adds the next bytes. Errors are returned by [`EventFeed::next_event`], after the events before them.
     pub fn feed(&mut self, bytes: &[u8]) {
-        self.source.forget(&mut self.machine);
+        self.source.drop_parsed(&mut self.machine);
         self.push(bytes, false);
     }
 
-    /// There are no more bytes.
+    /// Marks the end of the document.
     pub fn end(&mut self) {
         self.push(&[], true);
     }
 
-    /// Bytes of memory for text.
+    /// Bytes of memory held for text.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.source.intake.text.capacity()
@@ -80,35 +80,36 @@ impl EventFeed {
         }
     }
 
-    /// The next event of what was fed.
+    /// Returns the next event of the bytes fed so far.
     ///
     /// # Errors
-    /// What isn't well-formed, with its place; from then on the same again.
-    pub fn next_event(&mut self) -> Result<Pulled<'_>, XmlError> {
+    /// The first place where the document isn't well-formed or exceeds a limit. Later calls return the same
+    /// error.
+    pub fn next_event(&mut self) -> Result<FeedEvent<'_>, XmlError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
-        if self.is_told {
-            return Ok(Pulled::End);
+        if self.is_ended {
+            return Ok(FeedEvent::End);
         }
         self.machine.spill.clear();
         let step = match self.step() {
             Ok(step) => step,
-            Err(fault) => {
-                let error = self.source.intake.locate(fault);
+            Err(error) => {
+                let error = self.source.intake.locate(error);
                 self.failed = Some(error.clone());
                 return Err(error);
             }
         };
-        self.is_told = matches!(step, Step::Finished);
+        self.is_ended = matches!(step, Step::Finished);
         Ok(match event(&self.machine, self.source.view(), step) {
-            Some(event) => Pulled::Event(event),
-            None if self.is_told => Pulled::End,
-            None => Pulled::Hungry,
+            Some(event) => FeedEvent::Event(event),
+            None if self.is_ended => FeedEvent::End,
+            None => FeedEvent::NeedInput,
         })
     }
 
-    fn step(&mut self) -> Result<Step, Fault> {
+    fn step(&mut self) -> Result<Step, OffsetError> {
         let Self { source, machine, .. } = self;
         if !source.may_step(machine) {
             return Ok(Step::Wait);
@@ -116,7 +117,7 @@ impl EventFeed {
         loop {
             let step = machine.step(source.view())?;
             let waits = matches!(step, Step::Wait);
-            if !waits || !source.look(machine) {
+            if !waits || !source.scan(machine) {
                 return Ok(step);
             }
         }

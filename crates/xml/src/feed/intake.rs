@@ -1,33 +1,33 @@
-//! Bytes in pieces, made text: the encoding found out as soon as it can be, characters and line ends put
-//! together that a cut went through.
+//! Decodes bytes that arrive in pieces: detects the encoding as soon as possible and joins characters and
+//! line ends that were cut.
 
-use crate::declaration;
+use crate::declaration::{self, Form};
 use crate::decode::{self, Decoder};
-use crate::error::{Fault, Position, XmlError, XmlErrorKind};
+use crate::error::{OffsetError, Position, XmlError, XmlErrorKind};
 use crate::input::{BYTES_OF_A_DOCUMENT, illegal, too_large};
 use crate::names::number;
 use crate::scan::Search;
 
 #[derive(Debug)]
 pub(crate) struct Intake {
-    /// Bytes that the document may have, and that it may have as UTF-8.
+    /// Largest document, in bytes as read and in bytes of UTF-8.
     most: u32,
     taken: usize,
-    /// Bytes that came before the encoding was known.
+    /// Bytes that arrived before the encoding was known.
     head: Vec<u8>,
     decoder: Option<Decoder>,
-    /// For the end of the declaration, in the head and in the text.
+    /// For the end of the declaration, in `head` and in `text`.
     searches: [Search; 2],
-    /// Decoded, from `passed` on.
+    /// The decoded text, from `passed` on.
     pub(crate) text: String,
-    /// Where the text begins in the document.
+    /// The place in the document where `text` begins.
     passed: Place,
-    /// What cut the text short; nothing is taken any more.
-    pub(crate) broken: Option<Fault>,
+    /// Why the text ends early; no more bytes are accepted.
+    pub(crate) broken: Option<OffsetError>,
     is_settled: bool,
 }
 
-/// A place that is moved through a text from its beginning on.
+/// A place in the document.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     position: Position,
@@ -37,8 +37,8 @@ struct Place {
 impl Place {
     const BEGINNING: Self = Self { position: Position { line: 1, column: 1 }, offset: 0 };
 
-    /// Behind `text`, whose line ends are `\n`.
-    fn behind(self, text: &str) -> Self {
+    /// The place after `text`, whose line ends are `\n`.
+    fn after(self, text: &str) -> Self {
         let bytes = text.as_bytes();
         let Position { line, column } = self.position;
         let (column, last_line) = match memchr::memrchr(b'\n', bytes) {
@@ -46,7 +46,7 @@ impl Place {
             None => (column, bytes),
         };
         let lines = memchr::memchr_iter(b'\n', bytes).count();
-        // All but those bytes that continue a character.
+        // All bytes but those that continue a character.
         let characters = last_line.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
         let (line, column) =
             (line.saturating_add(number(lines)), column.saturating_add(number(characters)));
@@ -80,8 +80,8 @@ impl Intake {
     /// Takes the next bytes, or the end behind them. Answers where the document begins, once.
     ///
     /// # Errors
-    /// An encoding that isn't known or not what the bytes are, a malformed declaration. What is wrong with the
-    /// text is kept in `broken`.
+    /// An encoding that is unsupported or doesn't match the bytes, a malformed declaration. Errors in the text
+    /// are kept in `broken`.
     pub(crate) fn push(&mut self, bytes: &[u8], is_end: bool) -> Result<Option<usize>, XmlError> {
         if self.broken.is_some() {
             return Ok(None);
@@ -117,11 +117,11 @@ impl Intake {
         let from = self.text.len();
         let pushed = decoder.push(bytes, &mut self.text);
         if pushed.is_err() || (is_end && !decoder.is_between()) {
-            self.broken = Some(Fault::new(self.text.len(), decoder.malformed()));
+            self.broken = Some(OffsetError::new(self.text.len(), decoder.malformed()));
         }
-        if let Some(fault) = illegal(&self.text, from) {
-            self.text.truncate(fault.at);
-            self.broken = Some(fault);
+        if let Some(error) = illegal(&self.text, from) {
+            self.text.truncate(error.at);
+            self.broken = Some(error);
         }
         let room = (self.most as usize).saturating_sub(self.passed.offset);
         if self.text.len() > room {
@@ -137,27 +137,34 @@ impl Intake {
         let whole = is_end || self.broken.is_some();
         let [_, search] = &mut self.searches;
         let broken = self.broken.as_ref();
-        let start = declaration::pass(&self.text, decoder.encoding(), broken, whole, search)?;
+        let start = declaration::pass(
+            &self.text,
+            Form::Document,
+            decoder.encoding(),
+            broken,
+            whole,
+            search,
+        )?;
         self.is_settled = start.is_some();
         Ok(start)
     }
 
     /// Drops the first `len` bytes of the text.
-    pub(crate) fn forget(&mut self, len: usize) {
-        self.passed = self.passed.behind(self.text.get(..len).unwrap_or(""));
+    pub(crate) fn drop_front(&mut self, len: usize) {
+        self.passed = self.passed.after(self.text.get(..len).unwrap_or(""));
         self.text.drain(..len);
         if let Some(broken) = &mut self.broken {
             broken.at = broken.at.saturating_sub(len);
         }
     }
 
-    /// The error that `fault` of the text is of the document.
-    pub(crate) fn locate(&self, fault: Fault) -> XmlError {
+    /// Adds the place in the document to an error in the text.
+    pub(crate) fn locate(&self, error: OffsetError) -> XmlError {
         let of_the_whole =
-            matches!(*fault.kind, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, .. });
-        let before = self.text.get(..fault.at).unwrap_or(&self.text);
-        let place = if of_the_whole { Place::BEGINNING } else { self.passed.behind(before) };
+            matches!(*error.kind, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, .. });
+        let before = self.text.get(..error.at).unwrap_or(&self.text);
+        let place = if of_the_whole { Place::BEGINNING } else { self.passed.after(before) };
         let Position { line, column } = place.position;
-        XmlError { line, column, offset: place.offset, kind: *fault.kind }
+        XmlError { line, column, offset: place.offset, kind: *error.kind }
     }
 }

@@ -1,7 +1,7 @@
-use crate::reader::{Event, EventFeed, Pulled};
+use crate::reader::{Event, EventFeed, FeedEvent};
 use crate::{Doctype, Limits, Options, properties};
 
-/// Well-formed documents: every kind of markup, and what a cut can go through.
+/// Well-formed documents: every kind of markup, and everything that a cut can split.
 const GOOD: &[&str] = &[
     "<a/>",
     "  <a />  \n",
@@ -21,7 +21,7 @@ const GOOD: &[&str] = &[
     "<!DOCTYPE a [<!ENTITY % p '<!ENTITY e \"x\">'>%p;<!ENTITY empty ''>]><a y='&e;\t\n&empty;'>&empty;<b/>&e;</a>",
 ];
 
-/// Documents with something wrong, where the reader says it early, late, or in another place than a cut.
+/// Documents that aren't well-formed, with errors that are found early, late, or at another place than a cut.
 const BAD: &[&str] = &[
     "",
     " ",
@@ -109,16 +109,16 @@ const BAD: &[&str] = &[
 ];
 
 #[test]
-fn well_formed_documents_read_the_same_however_they_are_cut() {
+fn well_formed_documents_parse_the_same_however_they_are_cut() {
     for text in GOOD {
-        let read = crate::Document::parse_with(text.as_bytes(), &reading_doctypes());
+        let read = crate::Document::parse_with(text.as_bytes(), &with_doctypes());
         assert!(read.is_ok(), "{text:?}: {read:?}");
         properties::feed(text.as_bytes());
     }
 }
 
 #[test]
-fn errors_are_told_the_same_however_their_documents_are_cut() {
+fn errors_are_the_same_however_the_document_is_cut() {
     for text in BAD {
         let read = crate::Document::parse(text.as_bytes());
         assert!(read.is_err(), "{text:?}");
@@ -127,7 +127,7 @@ fn errors_are_told_the_same_however_their_documents_are_cut() {
 }
 
 #[test]
-fn a_document_cut_short_says_so_the_same_however_it_came() {
+fn truncated_documents_give_the_same_error_however_they_are_cut() {
     for text in GOOD {
         for end in (0..text.len()).filter(|end| end % 3 == 1) {
             properties::feed(&text.as_bytes()[..end]);
@@ -136,7 +136,7 @@ fn a_document_cut_short_says_so_the_same_however_it_came() {
 }
 
 #[test]
-fn every_encoding_reads_the_same_however_it_is_cut() {
+fn every_encoding_is_decoded_the_same_however_it_is_cut() {
     for encoding in ENCODINGS {
         for text in GOOD.iter().chain(BAD.iter().step_by(5)) {
             properties::feed(&encoded(text, *encoding));
@@ -145,7 +145,7 @@ fn every_encoding_reads_the_same_however_it_is_cut() {
 }
 
 #[test]
-fn bytes_that_are_none_of_an_encoding_are_told_the_same_however_they_are_cut() {
+fn undecodable_bytes_give_the_same_error_however_they_are_cut() {
     const BYTES: &[&[u8]] = &[
         b"<a>\xC3</a>",
         b"<a>\xE2\x82",
@@ -171,10 +171,10 @@ fn bytes_that_are_none_of_an_encoding_are_told_the_same_however_they_are_cut() {
 }
 
 #[test]
-fn limits_are_told_the_same_however_the_document_is_cut() {
+fn limits_apply_the_same_however_the_document_is_cut() {
     let text = "<a x='1' y='2'><b>&lt;é</b><b/><longer>t</longer></a>";
     let limited = |change: fn(&mut Limits)| {
-        let mut options = reading_doctypes();
+        let mut options = with_doctypes();
         change(&mut options.limits);
         assert!(crate::Document::parse_with(text.as_bytes(), &options).is_err());
         properties::feed_with(text.as_bytes(), &options);
@@ -187,18 +187,18 @@ fn limits_are_told_the_same_however_the_document_is_cut() {
 }
 
 #[test]
-fn too_many_bytes_are_refused_of_bytes_and_of_text() {
+fn the_limit_of_bytes_applies_to_input_and_to_decoded_text() {
     let options =
         |bytes| Options { limits: Limits { bytes, ..Limits::default() }, ..Options::default() };
     let check = |data: &[u8], bytes: u32, expect: &str| {
         let mut feed = crate::DocumentFeed::new(&options(bytes));
         let fed = data.iter().try_for_each(|&byte| feed.feed(&[byte]));
         let read = fed.and_then(|()| feed.finish());
-        let told = read.map_or_else(|error| error.to_string(), |_| "ok".to_owned());
-        assert_eq!(told, expect, "{:?}", data.escape_ascii().to_string());
+        let shown = read.map_or_else(|error| error.to_string(), |_| "ok".to_owned());
+        assert_eq!(shown, expect, "{:?}", data.escape_ascii().to_string());
     };
     let large =
-        |limit| format!("line 1, column 1: bytes of a document: more than the limit of {limit}");
+        |limit| format!("line 1, column 1: the limit of {limit} bytes per document is exceeded");
     check(b"<a>\n12345</a>", 13, "ok");
     check(b"<a>\n12345</a>", 12, &large(12));
     // Six bytes become eight.
@@ -206,14 +206,14 @@ fn too_many_bytes_are_refused_of_bytes_and_of_text() {
     let bytes = u32::try_from(latin.len()).unwrap();
     check(latin, bytes + 2, "ok");
     check(latin, bytes + 1, &large(bytes + 1));
-    check(b"<a></b>12345", 9, "line 1, column 4: `</b>` doesn't close `<a>`; write `</a>`");
+    check(b"<a></b>12345", 9, "line 1, column 4: `</b>` doesn't match `<a>`; write `</a>`");
 }
 
 #[test]
-fn a_long_piece_in_single_bytes_is_looked_at_a_few_times_and_no_more() {
+fn a_long_piece_in_single_bytes_is_scanned_a_few_times_at_most() {
     const BYTES: usize = 100_000;
-    // No decision takes more bytes together than `<!DOCTYPE` or `<![CDATA[` has.
-    const LOOKS: usize = 10;
+    // No decision needs more bytes than `<!DOCTYPE` or `<![CDATA[` has.
+    const SCANS: usize = 10;
     for (start, unit, end) in [
         ("<a x='", "y", "'/>"),
         ("<a x='", "y>&amp;\" ", "'/>"),
@@ -237,23 +237,23 @@ fn a_long_piece_in_single_bytes_is_looked_at_a_few_times_and_no_more() {
         let declared = if end == "</a>" { "<!DOCTYPE a [<!ENTITY e '<b/>'>]>" } else { "" };
         let text = [declared, start, &unit.repeat(BYTES / unit.len()), end].concat();
         let limits = Limits { entity_bytes: 8_000_000, ..Limits::default() };
-        let mut feed = crate::DocumentFeed::new(&Options { limits, ..reading_doctypes() });
+        let mut feed = crate::DocumentFeed::new(&Options { limits, ..with_doctypes() });
         for &byte in text.as_bytes() {
             drop(feed.feed(&[byte]));
         }
-        let looked = feed.looked();
-        assert!(looked <= text.len() * LOOKS, "{start}{unit}{end}: {looked} of {}", text.len());
+        let scanned = feed.scanned();
+        assert!(scanned <= text.len() * SCANS, "{start}{unit}{end}: {scanned} of {}", text.len());
     }
 }
 
 #[test]
-fn an_event_is_told_as_soon_as_its_markup_is_there() {
+fn an_event_is_returned_as_soon_as_its_markup_is_complete() {
     let mut feed = EventFeed::new(&Options::default());
-    let mut told = |piece: &str| {
+    let mut events = |piece: &str| {
         feed.feed(piece.as_bytes());
-        let mut events = Vec::new();
-        while let Pulled::Event(event) = feed.next_event().unwrap() {
-            events.push(match event {
+        let mut returned = Vec::new();
+        while let FeedEvent::Event(event) = feed.next_event().unwrap() {
+            returned.push(match event {
                 Event::Start(start) => format!("<{}>", start.local_name()),
                 Event::End => "end".to_owned(),
                 Event::Text(text) => text.to_owned(),
@@ -261,7 +261,7 @@ fn an_event_is_told_as_soon_as_its_markup_is_there() {
                 Event::ProcessingInstruction { target, .. } => format!("?{target}"),
             });
         }
-        events.join(" ")
+        returned.join(" ")
     };
     let steps = [
         ("<a><b", "<a>"),
@@ -280,18 +280,18 @@ fn an_event_is_told_as_soon_as_its_markup_is_there() {
         ("?>", "?p"),
     ];
     for (piece, expect) in steps {
-        assert_eq!(told(piece), expect, "at {piece:?}");
+        assert_eq!(events(piece), expect, "at {piece:?}");
     }
 }
 
 #[test]
-fn what_was_told_is_dropped_and_places_count_on() {
+fn parsed_text_is_dropped_and_positions_continue() {
     let line = "<row n='é'>some text &amp; more</row>\n";
     let mut feed = EventFeed::new(&Options::default());
     feed.feed(b"<rows>");
     for _ in 0..10_000 {
         feed.feed(line.as_bytes());
-        while let Pulled::Event(_) = feed.next_event().unwrap() {}
+        while let FeedEvent::Event(_) = feed.next_event().unwrap() {}
     }
     let held = feed.held();
     assert!(held <= 16_384, "{held} bytes are held");
@@ -299,8 +299,8 @@ fn what_was_told_is_dropped_and_places_count_on() {
     feed.end();
     let error = loop {
         match feed.next_event() {
-            Ok(Pulled::Event(_)) => {}
-            Ok(Pulled::Hungry | Pulled::End) => panic!("an error is missing"),
+            Ok(FeedEvent::Event(_)) => {}
+            Ok(FeedEvent::NeedInput | FeedEvent::End) => panic!("an error is missing"),
             Err(error) => break error,
         }
     };
@@ -315,7 +315,7 @@ enum Encoded {
     Narrow,
 }
 
-/// The name to be declared, if one is, and whether a byte order mark stands in front.
+/// The declared name, if any, and whether there is a byte order mark.
 const ENCODINGS: &[(Encoded, &str, bool)] = &[
     (Encoded::Utf8, "", true),
     (Encoded::Utf8, "UTF-8", false),
@@ -331,7 +331,7 @@ const ENCODINGS: &[(Encoded, &str, bool)] = &[
     (Encoded::Narrow, "US-ASCII", false),
 ];
 
-/// `text` in an encoding; what it has no byte for becomes one that it has.
+/// `text` in an encoding; characters that it lacks are replaced.
 fn encoded(text: &str, (encoding, name, mark): (Encoded, &str, bool)) -> Vec<u8> {
     let declaration = match name {
         "" => String::new(),
@@ -349,6 +349,6 @@ fn encoded(text: &str, (encoding, name, mark): (Encoded, &str, bool)) -> Vec<u8>
     }
 }
 
-fn reading_doctypes() -> Options {
-    Options { doctype: Doctype::ReadInternal, ..Options::default() }
+fn with_doctypes() -> Options {
+    Options { doctype: Doctype::Read, ..Options::default() }
 }

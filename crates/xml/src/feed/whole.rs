@@ -1,31 +1,32 @@
-//! How far the text that has come is made of whole pieces of markup. What the reader can't take quickly it is
-//! shown only when all of it is there, so that nothing is ever read twice because its end was missing.
+//! Finds how far the text consists of complete pieces of markup. The general path of the machine gets a piece
+//! only when it is complete, so that nothing is parsed twice because its end was missing.
 //!
-//! Only the quotes, brackets and ends that decide where a piece ends are looked at here, each byte once however
-//! the text is cut. Where a piece is malformed, it counts as whole from the point on at which the reader refuses it.
+//! This scanner visits each byte once, however the text is cut, and only recognises the quotes, brackets and
+//! ends that decide where a piece ends. A malformed piece counts as complete from the point on at which the
+//! machine rejects it.
 //!
-//! Architecture invariant: as long as the reader has found nothing wrong with a piece, both agree on where they are
-//! in it (inside which quote, comment, section); so the reader never gets to the end of an unfinished text.
+//! Architecture invariant: as long as the machine has found no error in a piece, both agree on where they are
+//! in it (inside which quote, comment, section), so the machine never reaches the end of an incomplete text.
 
 use crate::scan::Search;
 
-/// What has come of the piece that is looked at.
+/// How much of a piece has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Not all.
+    /// A part.
     Part,
     Whole,
-    /// All of a document type declaration.
+    /// A complete document type declaration.
     Doctype,
 }
 
-/// What the piece is, and what part of it comes next.
+/// The kind of piece, and which part of it is next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
-    /// Its first bytes aren't there yet.
+    /// Unknown: its first bytes haven't arrived.
     Nothing,
     StartTag,
-    /// A value of a start tag, up to this quote.
+    /// A value in a start tag, up to this quote.
     Value(u8),
     EndTag,
     Comment,
@@ -52,39 +53,39 @@ const DOCTYPE: &[u8] = b"<!DOCTYPE";
 
 #[derive(Debug)]
 pub(crate) struct Whole {
-    /// Up to here all is whole.
+    /// Up to here all pieces are complete.
     pub(crate) to: usize,
     inside: Inside,
-    /// What has been looked at of the piece.
+    /// How far the piece has been scanned.
     at: usize,
     reads_doctype: bool,
 }
 
 impl Whole {
-    /// `reads_doctype`: one that is refused isn't waited for.
+    /// `reads_doctype`: a document type that is going to be rejected isn't awaited.
     pub(crate) fn new(reads_doctype: bool) -> Self {
         Self { to: 0, inside: Inside::Nothing, at: 0, reads_doctype }
     }
 
     /// The first `len` bytes of the text were dropped.
-    pub(crate) fn forget(&mut self, len: usize) {
+    pub(crate) fn drop_front(&mut self, len: usize) {
         self.to = self.to.saturating_sub(len);
         self.at = self.at.saturating_sub(len);
     }
 
-    /// Whether it is known of a piece that it isn't whole.
+    /// Whether the current piece is known to be incomplete.
     pub(crate) fn is_inside(&self) -> bool {
         self.inside != Inside::Nothing
     }
 
-    /// From where on the next look goes.
+    /// Where the next scan starts.
     #[cfg(test)]
-    pub(crate) fn looked_from(&self, start: usize) -> usize {
+    pub(crate) fn scanned_to(&self, start: usize) -> usize {
         if self.is_inside() { self.at } else { start }
     }
 
-    /// Looks at what has come of the piece that begins at `start`.
-    pub(crate) fn look(&mut self, text: &[u8], start: usize, is_outside: bool) -> Found {
+    /// Scans the piece that begins at `start`.
+    pub(crate) fn scan(&mut self, text: &[u8], start: usize, is_outside: bool) -> Found {
         if self.inside == Inside::Nothing {
             self.at = start;
         }
@@ -109,7 +110,7 @@ impl Whole {
         }
     }
 
-    /// Not all of the piece is there; what follows `at` is to be looked at when there is more.
+    /// The piece is incomplete; the next scan starts at `at`.
     fn part(&mut self, at: usize) -> Option<Found> {
         self.at = at;
         Some(Found::Part)
@@ -120,57 +121,57 @@ impl Whole {
         Some(Found::Whole)
     }
 
-    /// What follows `at` is `inside`.
-    fn turn(&mut self, inside: Inside, at: usize) -> Option<Found> {
+    /// Continues at `at` in another state.
+    fn enter(&mut self, inside: Inside, at: usize) -> Option<Found> {
         self.inside = inside;
         self.at = at;
         None
     }
 
-    /// What kind of piece it is.
+    /// Determines the kind of piece.
     fn begin(&mut self, text: &[u8], is_outside: bool) -> Option<Found> {
         let at = self.at;
-        let behind = |len: usize| at.saturating_add(len);
+        let after = |len: usize| at.saturating_add(len);
         match text.get(at..).unwrap_or(&[]) {
             [] | [b'<'] | [b'<', b'!'] | [b'<', b'!', b'-'] => self.part(at),
-            [b'<', b'/', ..] => self.turn(Inside::EndTag, behind(2)),
-            [b'<', b'?', ..] => self.turn(Inside::Instruction, behind(2)),
-            [b'<', b'!', b'-', b'-', ..] => self.turn(Inside::Comment, behind(COMMENT.len())),
-            [b'<', b'!', b'-', ..] => self.whole(behind(COMMENT.len())),
+            [b'<', b'/', ..] => self.enter(Inside::EndTag, after(2)),
+            [b'<', b'?', ..] => self.enter(Inside::Instruction, after(2)),
+            [b'<', b'!', b'-', b'-', ..] => self.enter(Inside::Comment, after(COMMENT.len())),
+            [b'<', b'!', b'-', ..] => self.whole(after(COMMENT.len())),
             rest @ [b'<', b'!', ..] if is_outside => {
                 if rest.starts_with(DOCTYPE) && self.reads_doctype {
-                    return self.turn(Inside::Doctype(Declaration::Outer), behind(DOCTYPE.len()));
+                    return self.enter(Inside::Doctype(Declaration::Outer), after(DOCTYPE.len()));
                 }
                 let is_part = rest.len() < DOCTYPE.len() && DOCTYPE.starts_with(rest);
-                if is_part { self.part(at) } else { self.whole(behind(1)) }
+                if is_part { self.part(at) } else { self.whole(after(1)) }
             }
-            [b'<', b'!', b'[', ..] => self.turn(Inside::Text, at),
-            [b'<', b'!', ..] => self.whole(behind(1)),
-            [b'<', ..] => self.turn(Inside::StartTag, behind(1)),
-            _ if is_outside => self.whole(behind(1)),
-            _ => self.turn(Inside::Text, at),
+            [b'<', b'!', b'[', ..] => self.enter(Inside::Text, at),
+            [b'<', b'!', ..] => self.whole(after(1)),
+            [b'<', ..] => self.enter(Inside::StartTag, after(1)),
+            _ if is_outside => self.whole(after(1)),
+            _ => self.enter(Inside::Text, at),
         }
     }
 
-    /// Up to `>`. A `<` is never right in a tag.
+    /// Up to `>`. A `<` in a tag is an error.
     fn start_tag(&mut self, text: &[u8]) -> Option<Found> {
         let fresh = text.get(self.at..).unwrap_or(&[]);
         let stop = fresh.iter().position(|byte| matches!(byte, b'>' | b'"' | b'\'' | b'<'));
         let Some(stop) = stop else { return self.part(text.len()) };
-        let behind = self.at.saturating_add(stop).saturating_add(1);
+        let after = self.at.saturating_add(stop).saturating_add(1);
         match fresh.get(stop) {
-            Some(&quote @ (b'"' | b'\'')) => self.turn(Inside::Value(quote), behind),
-            Some(_) | None => self.whole(behind),
+            Some(&quote @ (b'"' | b'\'')) => self.enter(Inside::Value(quote), after),
+            Some(_) | None => self.whole(after),
         }
     }
 
     fn value(&mut self, text: &[u8], quote: u8) -> Option<Found> {
         let fresh = text.get(self.at..).unwrap_or(&[]);
         let Some(stop) = memchr::memchr2(quote, b'<', fresh) else { return self.part(text.len()) };
-        let behind = self.at.saturating_add(stop).saturating_add(1);
+        let after = self.at.saturating_add(stop).saturating_add(1);
         match fresh.get(stop) {
-            Some(b'<') => self.whole(behind),
-            Some(_) | None => self.turn(Inside::StartTag, behind),
+            Some(b'<') => self.whole(after),
+            Some(_) | None => self.enter(Inside::StartTag, after),
         }
     }
 
@@ -182,7 +183,7 @@ impl Whole {
         }
     }
 
-    /// Up to `--`, and the byte behind that should be `>`.
+    /// Up to `--` and the byte after it, which should be `>`.
     fn comment(&mut self, text: &[u8]) -> Option<Found> {
         match self.find(text, b"--") {
             Ok(end) if end.saturating_add(2) < text.len() => self.whole(end.saturating_add(3)),
@@ -206,7 +207,7 @@ impl Whole {
             [b'<'] | [b'<', b'!'] => self.part(at),
             rest @ [b'<', b'!', b'[', ..] => {
                 if rest.starts_with(SECTION) {
-                    return self.turn(Inside::Section, at.saturating_add(SECTION.len()));
+                    return self.enter(Inside::Section, at.saturating_add(SECTION.len()));
                 }
                 if SECTION.starts_with(rest) {
                     self.part(at)
@@ -220,7 +221,7 @@ impl Whole {
 
     fn section(&mut self, text: &[u8]) -> Option<Found> {
         match self.find(text, b"]]>") {
-            Ok(end) => self.turn(Inside::Text, end.saturating_add(3)),
+            Ok(end) => self.enter(Inside::Text, end.saturating_add(3)),
             Err(at) => self.part(at),
         }
     }
@@ -236,24 +237,24 @@ impl Whole {
         };
         let back = if in_subset { Declaration::Subset } else { Declaration::Outer };
         match self.find(text, end) {
-            Ok(at) => self.turn(Inside::Doctype(back), at.saturating_add(end.len())),
+            Ok(at) => self.enter(Inside::Doctype(back), at.saturating_add(end.len())),
             Err(at) => self.part(at),
         }
     }
 
-    /// Before and behind the internal subset.
+    /// Before and after the internal subset.
     fn outer(&mut self, text: &[u8]) -> Option<Found> {
         let fresh = text.get(self.at..).unwrap_or(&[]);
         let stop = fresh.iter().position(|byte| matches!(byte, b'>' | b'"' | b'\'' | b'['));
         let Some(stop) = stop else { return self.part(text.len()) };
-        let behind = self.at.saturating_add(stop).saturating_add(1);
+        let after = self.at.saturating_add(stop).saturating_add(1);
         match fresh.get(stop) {
             Some(b'>') | None => {
-                self.to = behind;
+                self.to = after;
                 Some(Found::Doctype)
             }
-            Some(b'[') => self.turn(Inside::Doctype(Declaration::Subset), behind),
-            Some(&quote) => self.literal(quote, false, behind),
+            Some(b'[') => self.enter(Inside::Doctype(Declaration::Subset), after),
+            Some(&quote) => self.literal(quote, false, after),
         }
     }
 
@@ -262,23 +263,23 @@ impl Whole {
         let stop = fresh.iter().position(|byte| matches!(byte, b']' | b'"' | b'\'' | b'<'));
         let Some(stop) = stop else { return self.part(text.len()) };
         let at = self.at.saturating_add(stop);
-        let behind = |len| at.saturating_add(len);
-        let turned = |part| Inside::Doctype(part);
+        let after = |len| at.saturating_add(len);
+        let doctype = |part| Inside::Doctype(part);
         match fresh.get(stop..).unwrap_or(&[]) {
-            [b']', ..] => self.turn(turned(Declaration::Outer), behind(1)),
+            [b']', ..] => self.enter(doctype(Declaration::Outer), after(1)),
             [b'<'] | [b'<', b'!'] | [b'<', b'!', b'-'] => self.part(at),
-            [b'<', b'?', ..] => self.turn(turned(Declaration::Instruction), behind(2)),
-            [b'<', b'!', b'-', b'-', ..] => self.turn(turned(Declaration::Comment), behind(4)),
-            [quote @ (b'"' | b'\''), ..] => self.literal(*quote, true, behind(1)),
-            _ => self.turn(turned(Declaration::Subset), behind(1)),
+            [b'<', b'?', ..] => self.enter(doctype(Declaration::Instruction), after(2)),
+            [b'<', b'!', b'-', b'-', ..] => self.enter(doctype(Declaration::Comment), after(4)),
+            [quote @ (b'"' | b'\''), ..] => self.literal(*quote, true, after(1)),
+            _ => self.enter(doctype(Declaration::Subset), after(1)),
         }
     }
 
     fn literal(&mut self, quote: u8, in_subset: bool, at: usize) -> Option<Found> {
-        self.turn(Inside::Doctype(Declaration::Literal { quote, in_subset }), at)
+        self.enter(Inside::Doctype(Declaration::Literal { quote, in_subset }), at)
     }
 
-    /// Where `needle` begins, or from where on to look for it when there is more.
+    /// Where `needle` begins, or where to continue the search when more has arrived.
     fn find(&mut self, text: &[u8], needle: &[u8]) -> Result<usize, usize> {
         let mut search = Search { from: self.at };
         search.find(text, needle).ok_or(search.from)

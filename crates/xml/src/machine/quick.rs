@@ -1,19 +1,19 @@
-//! What most of a document is made of, done with few instructions: tags without attributes whose name was foreseen,
-//! their end tags, and plain text. Whatever else comes is left untouched to the careful way, which knows it all.
+//! The fast path for most of a document: start tags without attributes whose name was predicted, their end
+//! tags, and plain text. Anything else is left to the general path.
 
 use super::{Machine, Open, Phase, Span, Step, View};
 use crate::names::number;
 use crate::scan::{self, WINDOW};
 
-/// Takes the simple steps.
-pub(crate) trait Take {
+/// Receives the steps of the fast path.
+pub(crate) trait StepSink {
     /// An element without attributes and declarations.
     fn element(&mut self, qname: u32, at: u32);
     fn text(&mut self, span: Span);
     fn end(&mut self);
 }
 
-impl Take for Option<Step> {
+impl StepSink for Option<Step> {
     #[inline]
     fn element(&mut self, qname: u32, at: u32) {
         *self = Some(Step::Start { qname, at });
@@ -31,17 +31,17 @@ impl Take for Option<Step> {
 }
 
 impl Machine {
-    /// As many steps as are simple.
+    /// Takes steps as long as the fast path applies.
     #[inline(never)]
-    pub(crate) fn run<T: Take>(&mut self, view: View<'_>, to: &mut T) {
-        // The phase is all that a quick step can change of this.
+    pub(crate) fn run<T: StepSink>(&mut self, view: View<'_>, to: &mut T) {
+        // Of these conditions a quick step can change the phase alone.
         let may_start = self.is_quick();
         while may_start && self.phase == Phase::Content && self.quick(view, to).is_some() {}
     }
 
-    /// The next step, if it is one of the simple ones in the source itself.
+    /// The next step, if the fast path applies.
     #[inline(always)]
-    pub(super) fn quick<T: Take>(&mut self, view: View<'_>, to: &mut T) -> Option<()> {
+    pub(super) fn quick<T: StepSink>(&mut self, view: View<'_>, to: &mut T) -> Option<()> {
         let rest = view.source.as_bytes().get(self.pos..)?;
         match rest.split_first_chunk::<1>()? {
             ([b'<'], [b'/', name @ ..]) => self.quick_end(name.first_chunk()?, to),
@@ -51,7 +51,7 @@ impl Machine {
     }
 
     #[inline]
-    fn quick_start<T: Take>(
+    fn quick_start<T: StepSink>(
         &mut self,
         view: View<'_>,
         name: &[u8; WINDOW],
@@ -62,7 +62,7 @@ impl Machine {
         if is_full || !view.dtd.attributes.is_empty() {
             return None;
         }
-        let (raw, len, qname) = self.namespaces.foreseen(name)?;
+        let (raw, len, qname) = self.namespaces.next_is_predicted(name)?;
         let at = number(self.pos);
         self.attributes.clear();
         self.declared.clear();
@@ -74,7 +74,7 @@ impl Machine {
     }
 
     #[inline]
-    fn quick_end<T: Take>(&mut self, name: &[u8; WINDOW], to: &mut T) -> Option<()> {
+    fn quick_end<T: StepSink>(&mut self, name: &[u8; WINDOW], to: &mut T) -> Option<()> {
         let len = self.namespaces.fits(self.open.last()?.raw, name)?;
         self.pos = self.pos.wrapping_add(len).wrapping_add("</>".len());
         self.close();
@@ -83,7 +83,7 @@ impl Machine {
     }
 
     #[inline]
-    fn quick_text<T: Take>(&mut self, rest: &[u8], to: &mut T) -> Option<()> {
+    fn quick_text<T: StepSink>(&mut self, rest: &[u8], to: &mut T) -> Option<()> {
         let len = scan::text(rest, 0);
         let is_plain = matches!(rest.get(len..), Some([b'<', after, ..]) if *after != b'!');
         if !is_plain || self.nodes >= self.limits.nodes {

@@ -5,26 +5,26 @@ use std::ops::Range;
 use super::{Frame, Machine, Span, View, name_end, piece};
 use crate::chars;
 use crate::dtd::{Dtd, Entity};
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 use crate::limits::XML_ENTITY_DEPTH_MAX;
 use crate::names::number;
 use crate::scan;
 
-/// What stands for what.
+/// A parsed reference.
 pub(crate) enum Reference {
     Character(char),
-    /// The entity's name lies here in the text.
+    /// The range of the entity's name in the text.
     Entity(Range<usize>),
 }
 
-/// What can be wrong about a reference.
+/// Why a reference is malformed.
 pub(crate) enum Wrong {
     /// The text ends inside it.
     Short,
     Kind(XmlErrorKind),
 }
 
-/// Reads the reference that starts at `at` with `&`; also where it ends.
+/// Reads the reference at `at`; returns it and where it ends.
 pub(crate) fn read(text: &str, at: usize) -> Result<(Reference, usize), Wrong> {
     let bytes = text.as_bytes();
     let start = at.wrapping_add(1);
@@ -73,15 +73,15 @@ fn character(text: &str, start: usize) -> Result<(Reference, usize), Wrong> {
 }
 
 impl Machine {
-    fn wrong(&self, view: View<'_>, at: usize, wrong: Wrong) -> Fault {
+    fn wrong(&self, view: View<'_>, at: usize, wrong: Wrong) -> OffsetError {
         match wrong {
             Wrong::Short => self.short(view, "a reference"),
-            Wrong::Kind(kind) => self.fault(at, kind),
+            Wrong::Kind(kind) => self.error(at, kind),
         }
     }
 
-    /// The reference at `pos` in content: its character goes to `spill`, an entity is entered.
-    pub(super) fn reference(&mut self, view: View<'_>, text: &str) -> Result<(), Fault> {
+    /// The reference at `pos` in content: a character is added to `spill`, an entity is entered.
+    pub(super) fn reference(&mut self, view: View<'_>, text: &str) -> Result<(), OffsetError> {
         let at = self.pos;
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
         match reference {
@@ -94,10 +94,10 @@ impl Machine {
                 let name = text.get(name).unwrap_or("");
                 let range = self.entity(view, at, name)?;
                 if self.frames.iter().any(|frame| frame.name == name) {
-                    return Err(self.fault(at, XmlErrorKind::EntityLoop(name.to_owned())));
+                    return Err(self.error(at, XmlErrorKind::EntityLoop(name.to_owned())));
                 }
                 if self.frames.len() >= XML_ENTITY_DEPTH_MAX as usize {
-                    return Err(self.limit("entities inside one another", XML_ENTITY_DEPTH_MAX));
+                    return Err(self.limit("nested entities", XML_ENTITY_DEPTH_MAX));
                 }
                 if self.frames.is_empty() {
                     self.reference_at = at;
@@ -115,45 +115,50 @@ impl Machine {
         }
     }
 
-    /// Back to behind the reference.
-    pub(super) fn leave_frame(&mut self) -> Result<(), Fault> {
+    /// Continues after the reference.
+    pub(super) fn leave_frame(&mut self) -> Result<(), OffsetError> {
         let Some(frame) = self.frames.last() else { return Ok(()) };
         if frame.depth != self.open.len() {
             let name = frame.name.clone();
-            return Err(self.fault(self.pos, XmlErrorKind::EntityUnbalanced(name)));
+            return Err(self.error(self.pos, XmlErrorKind::EntityUnbalanced(name)));
         }
         self.pos = frame.resume;
         self.frames.pop();
         Ok(())
     }
 
-    fn entity(&mut self, view: View<'_>, at: usize, name: &str) -> Result<Range<usize>, Fault> {
+    fn entity(
+        &mut self,
+        view: View<'_>,
+        at: usize,
+        name: &str,
+    ) -> Result<Range<usize>, OffsetError> {
         let found = lookup(view.dtd, name, &mut self.growth);
-        found.map_err(|kind| self.fault(at, kind))
+        found.map_err(|kind| self.error(at, kind))
     }
 
-    /// An attribute's value that holds references or other white space than spaces, normalised
-    /// (section 3.3.3); also where its closing quote stands.
+    /// An attribute's value with references or white space other than spaces, normalised (section
+    /// 3.3.3); also where its closing quote is.
     pub(super) fn composed_value(
         &mut self,
         view: View<'_>,
         text: &str,
         start: usize,
         quote: u8,
-    ) -> Result<(Span, usize), Fault> {
+    ) -> Result<(Span, usize), OffsetError> {
         let begin = self.spill.len();
         let mut at = start;
         loop {
-            let stop = scan::value(text.as_bytes(), at, quote);
+            let stop = self.value_end(text, at, quote);
             self.spill.push_str(text.get(at..stop).unwrap_or(""));
             at = match text.as_bytes().get(stop) {
                 None => return Err(self.short(view, "an attribute's value")),
-                Some(b'\n' | b'\t') => {
+                Some(b'\n' | b'\t' | b'\r') => {
                     self.spill.push(' ');
                     stop.wrapping_add(1)
                 }
                 Some(b'&') => self.reference_in_value(view, text, stop)?,
-                Some(b'<') => return Err(self.fault(stop, XmlErrorKind::LessThanInAttribute)),
+                Some(b'<') => return Err(self.error(stop, XmlErrorKind::LessThanInAttribute)),
                 Some(_) => {
                     let start_address = self.spill_address(view, begin);
                     if self.keep_origins {
@@ -167,44 +172,54 @@ impl Machine {
         }
     }
 
-    /// Appends what the reference at `at` stands for; where it ends.
+    /// Where the value is interrupted that continues at `at`.
+    #[inline]
+    pub(super) fn value_end(&self, text: &str, at: usize, quote: u8) -> usize {
+        match self.frames.is_empty() {
+            true => scan::value(text.as_bytes(), at, quote),
+            false => scan::value_in_entity(text.as_bytes(), at, quote),
+        }
+    }
+
+    /// Appends the replacement of the reference at `at`; returns where it ends.
     fn reference_in_value(
         &mut self,
         view: View<'_>,
         text: &str,
         at: usize,
-    ) -> Result<usize, Fault> {
+    ) -> Result<usize, OffsetError> {
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
         match reference {
             Reference::Character(c) => self.spill.push(c),
             Reference::Entity(name) => {
                 let name = text.get(name).unwrap_or("");
                 let expanded = expand(view.dtd, name, &mut self.growth, &mut self.spill);
-                expanded.map_err(|kind| self.fault(at, kind))?;
+                expanded.map_err(|kind| self.error(at, kind))?;
             }
         }
         Ok(end)
     }
 }
 
-/// How far entities grew so far.
+/// The bytes that entities have added so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Growth {
     pub(crate) bytes: u32,
     pub(crate) limit: u32,
 }
 
-/// Counts what a reference, or a default of an attribute, adds to the document.
+/// Counts the bytes that a reference or a default attribute adds to the document.
 pub(crate) fn grow(growth: &mut Growth, bytes: usize) -> Result<(), XmlErrorKind> {
     growth.bytes = growth.bytes.saturating_add(number(bytes));
-    if growth.bytes <= growth.limit {
-        return Ok(());
-    }
-    let what = "bytes of expanded entities and defaults";
-    Err(XmlErrorKind::Limit { what, limit: growth.limit })
+    if growth.bytes <= growth.limit { Ok(()) } else { Err(too_much_text(*growth)) }
 }
 
-/// Where an internal entity's text lies; it counts towards the limit of growth.
+pub(crate) fn too_much_text(growth: Growth) -> XmlErrorKind {
+    let what = "bytes of expanded entities and defaults";
+    XmlErrorKind::Limit { what, limit: growth.limit }
+}
+
+/// The range of an internal entity's text, counted towards the limit of growth.
 pub(crate) fn lookup(
     dtd: &Dtd,
     name: &str,
@@ -212,7 +227,7 @@ pub(crate) fn lookup(
 ) -> Result<Range<usize>, XmlErrorKind> {
     match dtd.entities.get(name) {
         Some(Entity::Internal(range)) => {
-            // A reference counts for its own bytes too, so that empty entities don't come for nothing.
+            // A reference counts for its own bytes too, so that empty entities aren't free.
             grow(growth, range.len().saturating_add(name.len()).saturating_add(2))?;
             Ok(range.clone())
         }
@@ -222,19 +237,19 @@ pub(crate) fn lookup(
     }
 }
 
-/// Appends the text of the entity `name` as a part of an attribute's value (section 3.3.3): entities
-/// within are expanded, white space becomes spaces.
+/// Appends the text of the entity `name` as part of an attribute's value (section 3.3.3): entities in it
+/// are expanded, white space becomes spaces.
 pub(crate) fn expand(
     dtd: &Dtd,
     name: &str,
     growth: &mut Growth,
     out: &mut String,
 ) -> Result<(), XmlErrorKind> {
-    // Entities under way: (name, what is left of the text).
+    // Open entities: (name, the rest of the text).
     let mut inside = vec![(name, lookup(dtd, name, growth)?)];
     while let Some((name, left)) = inside.last_mut() {
         let text = dtd.text.get(..left.end).unwrap_or("");
-        let stop = scan::value(text.as_bytes(), left.start, b'&');
+        let stop = scan::value_in_entity(text.as_bytes(), left.start, b'&');
         out.push_str(text.get(left.start..stop).unwrap_or(""));
         left.start = stop.wrapping_add(1);
         match text.as_bytes().get(stop) {
@@ -256,7 +271,7 @@ pub(crate) fn expand(
                             return Err(XmlErrorKind::EntityLoop(inner.to_owned()));
                         }
                         if inside.len() >= XML_ENTITY_DEPTH_MAX as usize {
-                            let what = "entities inside one another";
+                            let what = "nested entities";
                             return Err(XmlErrorKind::Limit { what, limit: XML_ENTITY_DEPTH_MAX });
                         }
                         inside.push((inner, lookup(dtd, inner, growth)?));

@@ -4,12 +4,11 @@ use super::{
     Attribute, Machine, Open, Phase, Span, Step, View, name_end, piece, references, skip_space,
 };
 use crate::chars::{self, NAME};
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
 use crate::names::{EMPTY, Symbol, XML, XML_URI, XMLNS, XMLNS_URI, number};
 use crate::namespaces::{Mark, Use};
-use crate::scan;
 
-/// An attribute before its prefix is looked at.
+/// An attribute whose prefix isn't resolved yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RawAttribute {
     name: Symbol,
@@ -19,7 +18,7 @@ pub(super) struct RawAttribute {
 }
 
 impl Machine {
-    pub(super) fn start_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
+    pub(super) fn start_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
         let at = self.pos;
         let bytes = text.as_bytes();
         let (raw, mut pos) = self.name(view, text, at.wrapping_add(1))?;
@@ -53,7 +52,7 @@ impl Machine {
             Err(prefix) => return Err(self.unbound(at.wrapping_add(1), prefix)),
         };
         if self.open.len() >= self.limits.depth as usize {
-            return Err(self.limit("elements inside one another", self.limits.depth));
+            return Err(self.limit("nested elements", self.limits.depth));
         }
         self.count_nodes(self.attributes.len().saturating_add(1))?;
         self.open.push(Open { raw, mark });
@@ -63,7 +62,7 @@ impl Machine {
         Ok(Step::Start { qname, at: in_source })
     }
 
-    pub(super) fn end_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
+    pub(super) fn end_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
         let bytes = text.as_bytes();
         let start = self.pos.wrapping_add(2);
         let depth = self.frames.last().map_or(0, |frame| frame.depth);
@@ -103,44 +102,50 @@ impl Machine {
             open: open.to_owned(),
             found: piece(text, start, found_end),
         };
-        Err(self.fault(self.pos, kind))
+        Err(self.error(self.pos, kind))
     }
 
-    fn unbalanced(&self) -> Fault {
+    fn unbalanced(&self) -> OffsetError {
         let name = self.frames.last().map_or_else(String::new, |frame| frame.name.clone());
-        self.fault(self.pos, XmlErrorKind::EntityUnbalanced(name))
+        self.error(self.pos, XmlErrorKind::EntityUnbalanced(name))
     }
 
-    /// The name at `at` and where it ends. The name that followed the last one before is tried first.
+    /// The name at `at` and where it ends. The predicted name is tried first.
     #[inline]
-    fn name(&mut self, view: View<'_>, text: &str, at: usize) -> Result<(Symbol, usize), Fault> {
-        let bytes = text.as_bytes();
-        let guess = self.namespaces.guess();
-        let guessed = self.namespaces.names.str(guess).as_bytes();
-        if !guessed.is_empty() && bytes.get(at..).is_some_and(|rest| rest.starts_with(guessed)) {
-            let end = at.wrapping_add(guessed.len());
-            if bytes.get(end).is_some_and(|&byte| !chars::has(byte, NAME) && byte != b':') {
-                self.namespaces.came(guess);
-                return Ok((guess, end));
-            }
-        }
-        let (symbol, end) = self.unguessed_name(view, text, at)?;
-        self.namespaces.came(symbol);
-        Ok((symbol, end))
-    }
-
-    #[inline(never)]
-    pub(super) fn unguessed_name(
+    fn name(
         &mut self,
         view: View<'_>,
         text: &str,
         at: usize,
-    ) -> Result<(Symbol, usize), Fault> {
+    ) -> Result<(Symbol, usize), OffsetError> {
+        let bytes = text.as_bytes();
+        let symbol = self.namespaces.predicted();
+        let predicted = self.namespaces.names.str(symbol).as_bytes();
+        if !predicted.is_empty() && bytes.get(at..).is_some_and(|rest| rest.starts_with(predicted))
+        {
+            let end = at.wrapping_add(predicted.len());
+            if bytes.get(end).is_some_and(|&byte| !chars::has(byte, NAME) && byte != b':') {
+                self.namespaces.seen_name(symbol);
+                return Ok((symbol, end));
+            }
+        }
+        let (symbol, end) = self.parsed_name(view, text, at)?;
+        self.namespaces.seen_name(symbol);
+        Ok((symbol, end))
+    }
+
+    #[inline(never)]
+    pub(super) fn parsed_name(
+        &mut self,
+        view: View<'_>,
+        text: &str,
+        at: usize,
+    ) -> Result<(Symbol, usize), OffsetError> {
         let bytes = text.as_bytes();
         let end = name_end(bytes, at);
         let written = text.get(at..end).unwrap_or("");
         if written.len() > self.limits.name_bytes as usize {
-            return Err(self.limit("bytes of a name", self.limits.name_bytes));
+            return Err(self.limit("bytes per name", self.limits.name_bytes));
         }
         if end == bytes.len() {
             return Err(self.short(view, "a name"));
@@ -156,18 +161,18 @@ impl Machine {
             None => chars::is_ncname(written),
         };
         if !well {
-            return Err(self.fault(at, XmlErrorKind::BadName(piece(text, at, end))));
+            return Err(self.error(at, XmlErrorKind::BadName(piece(text, at, end))));
         }
         Ok((self.namespaces.raw(written, colon), end))
     }
 
-    /// All attributes as written; where the tag's `>` stands, and whether `/` stood before it.
+    /// All attributes as written. Returns the offset of the tag's `>`, and whether `/` precedes it.
     fn attributes(
         &mut self,
         view: View<'_>,
         text: &str,
         mut pos: usize,
-    ) -> Result<(usize, bool), Fault> {
+    ) -> Result<(usize, bool), OffsetError> {
         let bytes = text.as_bytes();
         loop {
             let at = skip_space(bytes, pos);
@@ -191,13 +196,13 @@ impl Machine {
         }
     }
 
-    /// One attribute; where it ends.
-    fn attribute(&mut self, view: View<'_>, text: &str, at: usize) -> Result<usize, Fault> {
+    /// One attribute; returns where it ends.
+    fn attribute(&mut self, view: View<'_>, text: &str, at: usize) -> Result<usize, OffsetError> {
         let bytes = text.as_bytes();
         let (name, end) = self.name(view, text, at)?;
         if self.namespaces.repeats_raw(name) {
             let kind = XmlErrorKind::DuplicateAttribute(piece(text, at, end));
-            return Err(self.fault(at, kind));
+            return Err(self.error(at, kind));
         }
         let equals = skip_space(bytes, end);
         match bytes.get(equals) {
@@ -212,21 +217,21 @@ impl Machine {
             None => return Err(self.short(view, "a tag")),
         };
         let start = open.wrapping_add(1);
-        let end = scan::value(bytes, start, quote);
+        let end = self.value_end(text, start, quote);
         let (value, end) = if bytes.get(end) == Some(&quote) {
             (self.span(view, start, end), end)
         } else {
             self.composed_value(view, text, start, quote)?
         };
         if self.raw_attributes.len() >= self.limits.attributes as usize {
-            return Err(self.limit("attributes of one element", self.limits.attributes));
+            return Err(self.limit("attributes per element", self.limits.attributes));
         }
         self.raw_attributes.push(RawAttribute { name, at, value, is_id: false });
         Ok(end.wrapping_add(1))
     }
 
-    /// Takes the namespace declarations among the attributes.
-    fn declare(&mut self, view: View<'_>, mark: Mark) -> Result<(), Fault> {
+    /// Binds the namespace declarations among the attributes.
+    fn declare(&mut self, view: View<'_>, mark: Mark) -> Result<(), OffsetError> {
         for index in 0..self.raw_attributes.len() {
             let Some(&raw) = self.raw_attributes.get(index) else { break };
             let (prefix, local) = self.namespaces.parts(raw.name);
@@ -240,10 +245,10 @@ impl Machine {
             let reserved = bound == XMLNS || uri == XMLNS_URI || (bound == XML) != (uri == XML_URI);
             let named = |machine: &Self| machine.namespaces.names.str(local).to_owned();
             if reserved {
-                return Err(self.fault(raw.at, XmlErrorKind::ReservedPrefix(named(self))));
+                return Err(self.error(raw.at, XmlErrorKind::ReservedPrefix(named(self))));
             }
             if uri == EMPTY && bound != EMPTY {
-                return Err(self.fault(raw.at, XmlErrorKind::PrefixUnbound(named(self))));
+                return Err(self.error(raw.at, XmlErrorKind::PrefixUnbound(named(self))));
             }
             self.namespaces.bind(bound, uri, mark);
             self.declared.push((bound, uri));
@@ -251,7 +256,7 @@ impl Machine {
         Ok(())
     }
 
-    fn resolve_attributes(&mut self) -> Result<(), Fault> {
+    fn resolve_attributes(&mut self) -> Result<(), OffsetError> {
         for index in 0..self.raw_attributes.len() {
             let Some(&raw) = self.raw_attributes.get(index) else { break };
             let (prefix, local) = self.namespaces.parts(raw.name);
@@ -265,24 +270,24 @@ impl Machine {
             let name = self.namespaces.names.get_qname(qname).name;
             if prefix != EMPTY && self.namespaces.repeats(name) {
                 let written = self.namespaces.names.str(raw.name).to_owned();
-                return Err(self.fault(raw.at, XmlErrorKind::DuplicateAttribute(written)));
+                return Err(self.error(raw.at, XmlErrorKind::DuplicateAttribute(written)));
             }
             self.attributes.push(Attribute { qname, value: raw.value, is_id: raw.is_id });
         }
         Ok(())
     }
 
-    fn unbound(&self, at: usize, prefix: Symbol) -> Fault {
+    fn unbound(&self, at: usize, prefix: Symbol) -> OffsetError {
         let prefix = self.namespaces.names.str(prefix).to_owned();
         let kind = match prefix.as_str() {
             "xmlns" => XmlErrorKind::ReservedPrefix(prefix),
             _ => XmlErrorKind::UnboundPrefix(prefix),
         };
-        self.fault(at, kind)
+        self.error(at, kind)
     }
 
-    /// Types and defaults of the document type.
-    fn declared_attributes(&mut self, view: View<'_>, element: Symbol) -> Result<(), Fault> {
+    /// Applies types and defaults from the document type.
+    fn declared_attributes(&mut self, view: View<'_>, element: Symbol) -> Result<(), OffsetError> {
         let name = self.namespaces.names.str(element);
         let Some(definitions) = view.dtd.attributes.get(name) else { return Ok(()) };
         for index in 0..self.raw_attributes.len() {
@@ -299,13 +304,13 @@ impl Machine {
             let default = definitions.by_name.get(name).and_then(|found| found.default.clone());
             let Some(default) = default else { continue };
             let grown = default.len().saturating_add(name.len());
-            references::grow(&mut self.growth, grown).map_err(|kind| self.fault(self.pos, kind))?;
+            references::grow(&mut self.growth, grown).map_err(|kind| self.error(self.pos, kind))?;
             let symbol = self.namespaces.raw(name, name.find(':'));
             if self.namespaces.repeats_raw(symbol) {
                 continue;
             }
             if self.raw_attributes.len() >= self.limits.attributes as usize {
-                return Err(self.limit("attributes of one element", self.limits.attributes));
+                return Err(self.limit("attributes per element", self.limits.attributes));
             }
             let start = number(view.behind.wrapping_add(default.start));
             let value = Span { start, len: number(default.len()) };
@@ -319,7 +324,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The value without spaces around it, and with one between its words (section 3.3.3).
+    /// The value without leading and trailing spaces, and with single spaces inside (section 3.3.3).
     fn collapsed(&mut self, view: View<'_>, value: Span) -> Span {
         let text = address(view, &self.spill, value);
         let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();

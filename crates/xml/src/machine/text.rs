@@ -1,22 +1,23 @@
 //! Character data, comments and processing instructions.
 
 use super::{Machine, Span, Step, View, is_cdata, name_end, piece, skip_space};
-use crate::error::{Fault, XmlErrorKind};
+use crate::error::{OffsetError, XmlErrorKind};
+use crate::limits::XML_BYTES_CEILING;
 use crate::names::number;
 use crate::scan;
 
-/// What ended a stretch of characters.
+/// How a stretch of characters ended.
 enum Edge {
-    /// Markup, the end of the text, or too little text.
+    /// Before markup, or at the end of the text.
     Here,
     /// More characters follow.
     Onward,
 }
 
 impl Machine {
-    /// Text, CDATA sections and references up to the next markup, as one piece. None if all is empty.
+    /// Text, CDATA sections and references up to the next markup, as one text. None if it is empty.
     #[inline]
-    pub(super) fn characters(&mut self, view: View<'_>) -> Result<Option<Step>, Fault> {
+    pub(super) fn characters(&mut self, view: View<'_>) -> Result<Option<Step>, OffsetError> {
         let text = self.text(view);
         let bytes = text.as_bytes();
         let start = self.pos;
@@ -39,7 +40,7 @@ impl Machine {
 
     /// Where the plain text from `pos` on ends.
     #[inline]
-    fn plain(&self, text: &str) -> Result<usize, Fault> {
+    fn plain(&self, text: &str) -> Result<usize, OffsetError> {
         let bytes = text.as_bytes();
         let mut at = self.pos;
         loop {
@@ -49,21 +50,24 @@ impl Machine {
             }
             match bytes.get(at.wrapping_add(1)..) {
                 Some([b']', b'>', ..]) => {
-                    return Err(self.fault(at, XmlErrorKind::CdataEndInText));
+                    return Err(self.error(at, XmlErrorKind::CdataEndInText));
                 }
                 _ => at = at.wrapping_add(1),
             }
         }
     }
 
-    /// The same where it has to be put together in `spill`.
-    fn composed(&mut self, view: View<'_>) -> Result<Option<Step>, Fault> {
+    /// As [`Self::characters`] where the text has to be composed in `spill`.
+    fn composed(&mut self, view: View<'_>) -> Result<Option<Step>, OffsetError> {
         let begin = self.spill.len();
         let origin = self.position();
         while let Edge::Onward = self.stretch(view)? {}
         let len = self.spill.len().wrapping_sub(begin);
         if len == 0 {
             return Ok(None);
+        }
+        if len > XML_BYTES_CEILING as usize {
+            return Err(self.limit("bytes per text", XML_BYTES_CEILING));
         }
         self.count_nodes(1)?;
         let span = Span { start: self.spill_address(view, begin), len: number(len) };
@@ -77,8 +81,8 @@ impl Machine {
         number(view.behind.wrapping_add(view.dtd.text.len()).wrapping_add(at))
     }
 
-    /// One stretch: plain text, a CDATA section, a reference, or the way out of an entity.
-    fn stretch(&mut self, view: View<'_>) -> Result<Edge, Fault> {
+    /// One stretch: plain text, a CDATA section, a reference, or the end of an entity.
+    fn stretch(&mut self, view: View<'_>) -> Result<Edge, OffsetError> {
         let text = self.text(view);
         let bytes = text.as_bytes();
         match bytes.get(self.pos) {
@@ -107,7 +111,7 @@ impl Machine {
         }
     }
 
-    fn cdata(&mut self, view: View<'_>, text: &str) -> Result<(), Fault> {
+    fn cdata(&mut self, view: View<'_>, text: &str) -> Result<(), OffsetError> {
         const START: &str = "<![CDATA[";
         let rest = text.get(self.pos..).unwrap_or("");
         if !rest.starts_with(START) {
@@ -126,7 +130,7 @@ impl Machine {
         Ok(())
     }
 
-    pub(super) fn comment(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
+    pub(super) fn comment(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
         let rest = text.get(self.pos..).unwrap_or("");
         if !rest.starts_with("<!--") {
             return Err(match "<!--".starts_with(rest) || "<![CDATA[".starts_with(rest) {
@@ -141,7 +145,7 @@ impl Machine {
         let end = start.wrapping_add(len);
         match text.as_bytes().get(end.wrapping_add(2)) {
             Some(b'>') => {}
-            Some(_) => return Err(self.fault(end, XmlErrorKind::HyphensInComment)),
+            Some(_) => return Err(self.error(end, XmlErrorKind::HyphensInComment)),
             None => return Err(self.short(view, "a comment")),
         }
         self.count_nodes(1)?;
@@ -150,7 +154,7 @@ impl Machine {
         Ok(Step::Comment(span))
     }
 
-    pub(super) fn instruction(&mut self, view: View<'_>, text: &str) -> Result<Step, Fault> {
+    pub(super) fn instruction(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
         let bytes = text.as_bytes();
         let at = self.pos;
         let (target, name_end) = self.target(view, text, at.wrapping_add(2))?;
@@ -173,23 +177,28 @@ impl Machine {
     }
 
     /// The target: a name without colon that isn't `xml`.
-    fn target(&mut self, view: View<'_>, text: &str, at: usize) -> Result<(u32, usize), Fault> {
+    fn target(
+        &mut self,
+        view: View<'_>,
+        text: &str,
+        at: usize,
+    ) -> Result<(u32, usize), OffsetError> {
         let end = name_end(text.as_bytes(), at);
         let written = text.get(at..end).unwrap_or("");
         if written == "xml" && end < text.len() {
-            return Err(self.fault(self.pos, XmlErrorKind::DeclarationNotFirst));
+            return Err(self.error(self.pos, XmlErrorKind::DeclarationNotFirst));
         }
         if written.eq_ignore_ascii_case("xml") && end < text.len() {
-            return Err(self.fault(at, XmlErrorKind::ReservedTarget(written.to_owned())));
+            return Err(self.error(at, XmlErrorKind::ReservedTarget(written.to_owned())));
         }
         if written.contains(':') && end < text.len() {
-            return Err(self.fault(at, XmlErrorKind::BadName(piece(text, at, end))));
+            return Err(self.error(at, XmlErrorKind::BadName(piece(text, at, end))));
         }
-        self.unguessed_name(view, text, at)
+        self.parsed_name(view, text, at)
     }
 }
 
-/// How far from `start` the first `needle` stands.
+/// The distance from `start` to the first `needle`.
 fn find(text: &str, start: usize, needle: &[u8]) -> Option<usize> {
     memchr::memmem::find(text.as_bytes().get(start..)?, needle)
 }

@@ -6,14 +6,14 @@ use super::WriteError;
 pub enum Encoding {
     #[default]
     Utf8,
-    /// Little end first, with a byte order mark.
+    /// Little-endian, with a byte order mark.
     Utf16,
     UsAscii,
     Iso8859_1,
 }
 
 impl Encoding {
-    /// The encoding of that name, in any case; none if it can't be written.
+    /// The encoding with that name, in any case; none if it isn't supported.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name.to_ascii_uppercase().as_str() {
@@ -25,7 +25,7 @@ impl Encoding {
         }
     }
 
-    /// As the declaration says it.
+    /// The name for the XML declaration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Encoding {
         }
     }
 
-    /// Whether it can say `c` without a character reference.
+    /// Whether it can encode `c`.
     #[inline]
     pub(super) fn has(self, c: char) -> bool {
         match self {
@@ -64,7 +64,7 @@ impl Encoding {
         }
     }
 
-    /// All of `text` is in the encoding.
+    /// The encoding can represent all of `text`.
     pub(super) fn encode(self, text: String) -> Vec<u8> {
         match self {
             Self::Utf8 | Self::UsAscii => text.into_bytes(),

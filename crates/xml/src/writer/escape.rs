@@ -1,4 +1,4 @@
-//! Text and values as XML spells them.
+//! Escaping of text and attribute values.
 
 use std::fmt::Write;
 
@@ -11,8 +11,8 @@ pub(super) enum Place {
     Attribute,
 }
 
-/// Spelt otherwise: bit 0 in text, bit 1 in values; bit 2: perhaps not allowed at all. Line feeds and tabs
-/// in values would be normalised away when read, carriage returns everywhere.
+/// Escaped: bit 0 in text, bit 1 in values; bit 2: possibly not allowed at all. A parser would normalise line
+/// feeds and tabs in values, and carriage returns everywhere.
 const SPECIAL: [u8; 256] = special();
 const SUSPECT: u8 = 4;
 
@@ -35,7 +35,7 @@ const fn special() -> [u8; 256] {
     table
 }
 
-/// False, and nothing is written, when XML doesn't allow a character of `text`.
+/// Returns false, and writes nothing, if XML doesn't allow a character of `text`.
 pub(super) fn push(out: &mut String, text: &str, place: Place, encoding: Encoding) -> bool {
     let before = out.len();
     let whole = matches!(encoding, Encoding::Utf8 | Encoding::Utf16) || text.is_ascii();
@@ -86,12 +86,12 @@ fn push_plain(out: &mut String, text: &str, whole: bool, encoding: Encoding) {
 }
 
 fn push_reference(out: &mut String, c: char) {
-    // Writing to a String can't fail.
+    // Writing to a `String` doesn't fail.
     let _ = write!(out, "&#{};", u32::from(c));
 }
 
-/// Inside a CDATA section. `]]>` is split between two, also when its parts came one after the other;
-/// what the encoding can't say, and carriage returns, stand between two.
+/// Appends text inside a CDATA section. `]]>` is split between two sections, even if its parts are pushed
+/// separately. Characters that the encoding lacks, and carriage returns, are written between two sections.
 pub(super) fn push_cdata(out: &mut String, text: &str, encoding: Encoding) {
     for c in text.chars() {
         if c == '\r' || !encoding.has(c) {

@@ -1,16 +1,16 @@
-//! How a document is written, and why it can't be.
+//! Options and errors of serialisation.
 
 use super::Encoding;
 use crate::chars;
 
-/// How a document is written. The default is UTF-8 with a declaration, without indentation.
+/// How a document is serialised. The default is UTF-8 with a declaration, without indentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterOptions {
     pub encoding: Encoding,
     /// `<?xml version="1.0" encoding="..."?>`. UTF-16 has a byte order mark with or without.
     pub declaration: bool,
     pub standalone: Option<bool>,
-    /// Spaces for each level; elements that hold text are left as they are.
+    /// Spaces per level; elements that contain text aren't indented.
     pub indent: Option<u8>,
     pub doctype: Option<DoctypeIds>,
     /// Elements, as (namespace, local name), whose text is written as CDATA sections.
@@ -30,7 +30,7 @@ impl Default for WriterOptions {
     }
 }
 
-/// Identifiers of the document type declaration; a public one needs a system one beside it.
+/// Identifiers of the document type declaration; a public one requires a system one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DoctypeIds {
     pub public: Option<String>,
@@ -39,7 +39,7 @@ pub struct DoctypeIds {
 
 impl DoctypeIds {
     /// Section 2.3, productions 11 to 13.
-    pub(super) fn are_good(&self) -> bool {
+    pub(super) fn are_valid(&self) -> bool {
         let public = self.public.as_deref().unwrap_or("");
         let is_public = |c: char| c.is_ascii_alphanumeric() || " -'()+,./:=?;!*#@$_%\n".contains(c);
         public.chars().all(is_public)
@@ -48,20 +48,21 @@ impl DoctypeIds {
     }
 }
 
-/// Why a piece can't be written. Nothing of it was, but the start tag before it may be complete now.
+/// Why a piece can't be written. Nothing of it was written, but the start tag before it may have been completed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
-    #[error("`{0}` isn't a name that XML with namespaces allows")]
+    #[error("`{0}` isn't a valid XML name")]
     BadName(String),
-    #[error("XML 1.0 can't carry these characters, or not in this kind of node")]
+    #[error("the text contains characters that XML 1.0, or this kind of node, doesn't allow")]
     BadText,
-    #[error("attributes and namespaces come right after the start of their element")]
+    #[error("attributes and namespaces must directly follow the start of their element")]
     NotInStartTag,
     #[error("no element is open")]
     NothingOpen,
-    #[error("`{0}` can't be written in {1}, which has no character references here")]
+    #[error("`{0}` can't be written in {1}, and character references aren't possible here")]
     NotInEncoding(char, &'static str),
-    #[error("these identifiers can't stand in a document type declaration")]
+    #[error("invalid identifiers for a document type declaration")]
     BadDoctype,
     #[error("the prefix `{0}` is declared twice on one element, or is reserved")]
     BadDeclaration(String),

@@ -1,4 +1,4 @@
-//! The pieces that a writer takes, each checked before anything of it is written.
+//! The [`Sink`] of a writer. Each piece is checked before anything of it is written.
 
 use super::escape::{self, Place};
 use super::{PendingAttribute, WriteError, Writer, assign};
@@ -11,10 +11,10 @@ impl Sink for Writer {
     type Error = WriteError;
 
     fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), WriteError> {
-        if !name.is_good() {
+        if !name.is_valid() {
             return Err(WriteError::BadName(name.local.to_owned()));
         }
-        self.start_good(name)
+        self.start_checked(name)
     }
 
     fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), WriteError> {
@@ -28,7 +28,7 @@ impl Sink for Writer {
         if reserved {
             return Err(WriteError::BadDeclaration(prefix.to_owned()));
         }
-        // An element in no namespace can't stand below a default namespace of its own.
+        // An element in no namespace can't declare a default namespace.
         if prefix.is_empty() && !uri.is_empty() && self.name.1.is_empty() {
             return Ok(());
         }
@@ -120,7 +120,7 @@ impl Sink for Writer {
     fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), WriteError> {
         check_instruction(target, data).map_err(|error| match error {
             EditError::BadName => WriteError::BadName(target.to_owned()),
-            EditError::StrangeNode
+            EditError::UnknownNode
             | EditError::WrongKind(_)
             | EditError::Cycle
             | EditError::BadText

@@ -1,8 +1,8 @@
-//! The prefixes in scope while writing, and which of them a name may use.
+//! The prefixes in scope while writing, and the choice of one for a name.
 
 use std::collections::HashMap;
 
-/// So many bindings are looked through sooner than found by hash.
+/// Up to this many bindings are searched rather than indexed.
 const FEW: usize = 12;
 
 #[derive(Debug, Clone)]
@@ -11,19 +11,19 @@ struct Binding {
     uri: String,
 }
 
-/// A stack of declarations; elements remember how high it was.
+/// A stack of declarations; elements store its height.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
     bindings: Vec<Binding>,
-    /// Popped ones, whose strings are used again.
+    /// Popped bindings, whose strings are reused.
     spare: Vec<Binding>,
-    /// Once there are many: by prefix and by URI, their places in the stack, ascending.
+    /// Once there are many: their places in the stack by prefix and by URI, ascending.
     prefixes: HashMap<String, Vec<usize>>,
     uris: HashMap<String, Vec<usize>>,
     indexed: bool,
-    /// Prefixes that names of the tag under way use already: they can't be declared anew in it.
+    /// Prefixes that names of the current tag use: it can't redeclare them.
     locked: Vec<String>,
-    made: u32,
+    invented: u32,
 }
 
 impl Scope {
@@ -47,7 +47,7 @@ impl Scope {
         }
     }
 
-    /// False: the prefix is declared otherwise since `mark`. What is in scope already isn't repeated.
+    /// Returns false if the prefix was declared with another URI since `mark`. A binding in scope isn't repeated.
     pub(super) fn declare(&mut self, prefix: &str, uri: &str, mark: usize) -> bool {
         match self.find(prefix) {
             Some((_, bound)) if bound == uri => true,
@@ -60,7 +60,7 @@ impl Scope {
         }
     }
 
-    /// Whether `prefix` stands for `uri` here; an empty URI asks whether it stands for none.
+    /// Whether `prefix` is bound to `uri`; an empty URI stands for unbound.
     pub(super) fn binds(&self, prefix: &str, uri: &str) -> bool {
         self.find(prefix).map_or("", |(_, bound)| bound) == uri
     }
@@ -69,7 +69,7 @@ impl Scope {
         self.locked.clear();
     }
 
-    /// Makes `prefix` one that an element in `uri` may have; declared if need be.
+    /// Replaces `prefix` unless an element in `uri` can have it; declares it if necessary.
     pub(super) fn element_prefix(&mut self, prefix: &mut String, uri: &str, mark: usize) {
         if uri == crate::XML_NAMESPACE {
             super::assign(prefix, "xml");
@@ -78,7 +78,7 @@ impl Scope {
         }
     }
 
-    /// The same for an attribute in a namespace: it can't do without a prefix.
+    /// As [`Self::element_prefix`] for an attribute in a namespace, which requires a prefix.
     pub(super) fn attribute_prefix(&mut self, prefix: &mut String, uri: &str, mark: usize) {
         if uri == crate::XML_NAMESPACE {
             super::assign(prefix, "xml");
@@ -96,7 +96,7 @@ impl Scope {
         self.lock(prefix);
     }
 
-    /// A name of the tag under way uses `prefix`.
+    /// A name of the current tag uses `prefix`.
     pub(super) fn lock(&mut self, prefix: &str) {
         self.locked.push(prefix.to_owned());
     }
@@ -118,8 +118,8 @@ impl Scope {
 
     fn invent(&mut self, uri: &str) -> String {
         loop {
-            let prefix = format!("ns{}", self.made);
-            self.made = self.made.wrapping_add(1);
+            let prefix = format!("ns{}", self.invented);
+            self.invented = self.invented.wrapping_add(1);
             if self.find(&prefix).is_none() {
                 self.push(&prefix, uri);
                 return prefix;

@@ -1,6 +1,5 @@
-//! The tree-walking reference: XPath as the recommendation's sentences say it, over a list of all nodes,
-//! without order of evaluation, early ends or any other cleverness. Slow; agreement with it is the
-//! property.
+//! A reference evaluator that follows the text of the recommendation: it selects from a list of all nodes,
+//! without any optimisation.
 
 use std::collections::HashMap;
 
@@ -17,7 +16,7 @@ use crate::number::string_to_number;
 use crate::plan::{Arithmetic, Expr, Path, Predicate, Segment, Start, Step, Test};
 use crate::value::Value;
 
-/// All nodes of a document in order: an element, its namespace nodes, its attributes, its children.
+/// All nodes of a document in document order.
 pub(super) struct Reference<'d> {
     all: Vec<Item<'d>>,
     places: HashMap<Item<'d>, usize>,
@@ -64,7 +63,7 @@ impl<'d> Reference<'d> {
                 Value::Boolean(self.pairs(&left).iter().any(|left| {
                     self.pairs(&right).iter().any(|right| {
                         compare_values(*comparison, left, right, &Budget::large())
-                            .expect("it is small")
+                            .expect("within the budget")
                     })
                 }))
             }
@@ -96,7 +95,7 @@ impl<'d> Reference<'d> {
         }
     }
 
-    /// Against booleans a node-set is one; against anything else it is its nodes.
+    /// The nodes of a node-set as sets of one; other values as they are.
     fn pairs(&self, value: &Value<'d>) -> Vec<Value<'d>> {
         match value {
             Value::NodeSet(nodes) if nodes.len() > 1 => {
@@ -218,8 +217,7 @@ impl<'d> Reference<'d> {
         }
     }
 
-    /// The functions of texts, numbers and booleans, by the engine, on what the reference made of their
-    /// arguments.
+    /// Evaluates a function by the engine, with arguments that the reference evaluated.
     fn on_scalars(&self, core: Core, arguments: &[Expr], context: Context<'d>) -> Value<'d> {
         let scalar = |expr: &Expr| match self.value(expr, context) {
             Value::Number(number) => Expr::Number(number),
@@ -233,20 +231,20 @@ impl<'d> Reference<'d> {
             }
         };
         let call = Expr::Core(core, arguments.iter().map(scalar).collect());
-        let mut nothing = NoBindings;
+        let mut bindings = NoBindings;
         let budget = Budget::large();
-        let mut run = Run::new(&mut nothing, &budget);
+        let mut run = Run::new(&mut bindings, &budget);
         run.value(&call, context).unwrap_or(Value::Boolean(false))
     }
 }
 
-/// `after`: the item comes after the start in document order.
+/// Whether the item is on the axis of `from`; `after`: whether it comes after `from` in document order.
 fn on_axis(axis: Axis, from: Item<'_>, item: Item<'_>, after: bool) -> bool {
     let inner = matches!(item.kind(), Kind::Attribute | Kind::Namespace);
     let starts_inner = matches!(from.kind(), Kind::Attribute | Kind::Namespace);
     let siblings = item.parent() == from.parent() && !inner && !starts_inner && item != from;
     match axis {
-        Axis::Itself => item == from,
+        Axis::SelfNode => item == from,
         Axis::Child => item.parent() == Some(from) && !inner,
         Axis::Parent => from.parent() == Some(item),
         Axis::Descendant => is_above(from, item) && !inner,

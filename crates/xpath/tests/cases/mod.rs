@@ -1,4 +1,4 @@
-//! Reads `data/*.cases` and shows answers as they do.
+//! Evaluates the expressions of `data/*.cases`, and prints results as they do.
 
 use xml::{Document, Kind, Node};
 use xpath::{
@@ -6,7 +6,7 @@ use xpath::{
     StaticContext, Value, VariableId,
 };
 
-/// What the cases may use: the prefixes `p` and `q`, `$v`, `p:twice()`.
+/// The names that the cases use: the prefixes `p` and `q`, `$v` and `p:twice()`.
 pub(crate) struct Given;
 
 impl StaticContext for Given {
@@ -39,13 +39,13 @@ impl<'d> Environment<'d> for Given {
     }
 }
 
-/// A document as the cases write it: ids may be declared.
+/// Parses a document of the cases, which may declare IDs.
 pub(crate) fn document(text: &str) -> Document {
-    let options = xml::Options { doctype: xml::Doctype::ReadInternal, ..xml::Options::default() };
+    let options = xml::Options { doctype: xml::Doctype::Read, ..xml::Options::default() };
     Document::parse_with(text.as_bytes(), &options).unwrap()
 }
 
-/// `!` for what is refused.
+/// The result, or `!` if the expression is rejected.
 pub(crate) fn answer(
     document: &Document,
     text: &str,

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use xml::StampBuilder;
+use xml::PreparedMarkupBuilder;
 
 use super::Compiler;
 use crate::program::{Avt, Op, StampOp};
@@ -45,7 +45,7 @@ impl Compiler<'_> {
     /// Puts a stamp at `start`, where a literal element begins; answers where it ends.
     fn stamp_at(&mut self, start: usize, targets: &HashSet<usize>) -> Option<usize> {
         let end = self.end_of_run(start, targets)?;
-        let mut builder = StampBuilder::new(self.output.writer.encoding);
+        let mut builder = PreparedMarkupBuilder::new(self.output.writer.encoding);
         let mut holes = Vec::new();
         for at in start..end {
             let op = self.ops.get(at)?;
@@ -63,7 +63,7 @@ impl Compiler<'_> {
             } else if let Op::Text(text) = op {
                 builder.text(text);
             } else if matches!(op, Op::ValueOf { .. }) {
-                builder.text_hole();
+                builder.text_placeholder();
                 holes.push(at);
             } else {
                 builder.end_element();

@@ -173,7 +173,7 @@ impl<'d> Machine<'_, 'd> {
         let mut output = std::mem::replace(&mut self.output, outside);
         let Output::Writer(writer) = &mut output else { return Ok(false) };
         let mut holes = op.holes.iter();
-        let stamped = writer.stamp(&op.stamp, || -> Ran<Cow<'d, str>> {
+        let stamped = writer.write_prepared(&op.stamp, || -> Ran<Cow<'d, str>> {
             match holes.next() {
                 Some(hole) => self.fill(*hole),
                 None => Err("the program has a hole too many".into()),

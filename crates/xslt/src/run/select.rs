@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use xml::{NameId, Node, Sought};
+use xml::{NameId, Node, NodeFilter};
 use xpath::{Context, Item};
 
 use super::machine::Machine;
@@ -14,13 +14,13 @@ use crate::program::{Quick, Select};
 pub(super) enum Asked {
     NotYet,
     Absent,
-    Known(NameId, Sought),
+    Known(NameId, NodeFilter),
 }
 
 impl<'d> World<'d> {
     /// The id of a name in the source, and how its elements look; none when no node has that name.
     #[inline]
-    fn asked(&mut self, place: u32) -> Option<(NameId, Sought)> {
+    fn asked(&mut self, place: u32) -> Option<(NameId, NodeFilter)> {
         match self.names.get(place as usize)? {
             Asked::Known(id, sought) => Some((*id, *sought)),
             Asked::Absent => None,
@@ -28,11 +28,11 @@ impl<'d> World<'d> {
         }
     }
 
-    fn ask(&mut self, place: u32) -> Option<(NameId, Sought)> {
+    fn ask(&mut self, place: u32) -> Option<(NameId, NodeFilter)> {
         let name = self.program.names.get(place as usize)?;
         let document = self.source.document();
         let id = document.name_id(&name.namespace, &name.local);
-        let found = id.map(|id| (id, Sought::name(document, id)));
+        let found = id.map(|id| (id, NodeFilter::name(document, id)));
         if let Some(asked) = self.names.get_mut(place as usize) {
             *asked = found.map_or(Asked::Absent, |(id, sought)| Asked::Known(id, sought));
         }
@@ -78,9 +78,9 @@ impl<'d> Machine<'_, 'd> {
     /// The text of the first child of that name.
     fn child(&mut self, node: Node<'d>, name: u32) -> Ran<Cow<'d, str>> {
         let Some((_, sought)) = self.world.asked(name) else { return Ok(Cow::Borrowed("")) };
-        let mut children = node.sought_children(sought);
+        let mut children = node.filtered_children(sought);
         let found = children.next();
-        self.spend_many(children.looked())?;
+        self.spend_many(children.take_visited())?;
         Ok(found.map_or(Cow::Borrowed(""), Node::string_value))
     }
 
@@ -120,9 +120,9 @@ impl<'d> Machine<'_, 'd> {
             Quick::Child(name) => {
                 self.world.at_source(context)?;
                 let Some((_, sought)) = self.world.asked(name) else { return Some(0) };
-                let mut found = node.sought_children(sought);
+                let mut found = node.filtered_children(sought);
                 items.extend(found.by_ref().map(Item::from));
-                return Some(found.looked());
+                return Some(found.take_visited());
             }
         }
         Some(items.len() as u64)

@@ -1,4 +1,4 @@
-//! Markup that is spelt once and written often: elements with holes that text is put into.
+//! Markup that is serialised once and written many times, with placeholders for text.
 
 use std::borrow::Cow;
 
@@ -8,38 +8,38 @@ use crate::chars;
 use crate::edit::QNameRef;
 use crate::names::XML_NAMESPACE;
 
-/// Complete elements as bytes, with holes for text and values of attributes. Made by [`StampBuilder`],
-/// written by [`Writer::stamp`].
+/// Serialised elements with placeholders for text and attribute values. Built by [`PreparedMarkupBuilder`],
+/// written by [`Writer::write_prepared`].
 #[derive(Debug)]
-pub struct Stamp {
-    /// Bindings that have to be in scope where it is written; an empty URI: none under that prefix.
-    needs: Vec<(Box<str>, Box<str>)>,
+pub struct PreparedMarkup {
+    /// Bindings that must be in scope where it is written; an empty URI: the prefix must be unbound.
+    required: Vec<(Box<str>, Box<str>)>,
     pieces: Vec<Piece>,
     encoding: Encoding,
     bytes: usize,
 }
 
-/// Markup, and the hole behind it.
+/// Markup, and the placeholder after it.
 #[derive(Debug, Default)]
 struct Piece {
     markup: String,
-    /// So many bytes at its start close an element that has only holes: `<a></a>` becomes `<a/>`.
+    /// This many bytes at its start close an element that contains only placeholders: `<a></a>` becomes `<a/>`.
     closes: usize,
-    /// It ends with a start tag whose element may stay empty.
+    /// It ends with a start tag whose element may remain empty.
     opens: bool,
-    hole: Hole,
+    placeholder: Placeholder,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Hole {
+enum Placeholder {
     #[default]
     None,
     Text,
     Attribute,
 }
 
-impl Stamp {
-    /// How many bytes it has without what comes into its holes.
+impl PreparedMarkup {
+    /// The length without the content of the placeholders, in bytes.
     #[must_use]
     pub fn markup_bytes(&self) -> usize {
         self.bytes
@@ -47,32 +47,33 @@ impl Stamp {
 }
 
 impl Writer {
-    /// Writes a stamp; `fill` is asked for each hole in turn. Answers false, and has written nothing of it
-    /// (the start tag before it may be complete now), where it would have to be spelt otherwise: outside of all elements, with indentation or CDATA
-    /// sections, in another encoding, below other namespace declarations.
+    /// Writes prepared markup; `fill` is called for each placeholder in turn. Returns false, and writes nothing
+    /// (the start tag before it may have been completed), if the markup would have to be different here: outside
+    /// of all elements, with indentation or CDATA sections, in another encoding, below other namespace
+    /// declarations.
     ///
     /// # Errors
-    /// [`WriteError::BadText`]; what `fill` reports. The stamp is incomplete then.
-    pub fn stamp<'v, E: From<WriteError>>(
+    /// [`WriteError::BadText`]; the error of `fill`. The markup is incomplete then.
+    pub fn write_prepared<'v, E: From<WriteError>>(
         &mut self,
-        stamp: &Stamp,
+        prepared: &PreparedMarkup,
         mut fill: impl FnMut() -> Result<Cow<'v, str>, E>,
     ) -> Result<bool, E> {
         if self.open.is_empty()
             || self.options.indent.is_some()
             || !self.options.cdata_elements.is_empty()
-            || self.options.encoding != stamp.encoding
+            || self.options.encoding != prepared.encoding
         {
             return Ok(false);
         }
         self.before_child()?;
         let bound = |(prefix, uri): &(Box<str>, Box<str>)| self.scope.binds(prefix, uri);
-        if !stamp.needs.iter().all(bound) {
+        if !prepared.required.iter().all(bound) {
             return Ok(false);
         }
-        // Where the start tag ends that nothing has come after yet.
+        // The end of the last start tag, as long as its element is empty.
         let mut fresh = usize::MAX;
-        for piece in &stamp.pieces {
+        for piece in &prepared.pieces {
             let mut markup = piece.markup.as_str();
             if piece.closes > 0 && self.out.len() == fresh {
                 self.out.pop();
@@ -83,12 +84,12 @@ impl Writer {
             if piece.opens {
                 fresh = self.out.len();
             }
-            let place = match piece.hole {
-                Hole::None => continue,
-                Hole::Text => Place::Text,
-                Hole::Attribute => Place::Attribute,
+            let place = match piece.placeholder {
+                Placeholder::None => continue,
+                Placeholder::Text => Place::Text,
+                Placeholder::Attribute => Place::Attribute,
             };
-            if !escape::push(&mut self.out, &fill()?, place, stamp.encoding) {
+            if !escape::push(&mut self.out, &fill()?, place, prepared.encoding) {
                 return Err(WriteError::BadText.into());
             }
         }
@@ -96,26 +97,26 @@ impl Writer {
     }
 }
 
-/// Makes a [`Stamp`] of pieces. What can't be in one makes the whole `None`: names and characters that
-/// aren't XML's or the encoding's, declarations that one of its own elements would need.
+/// Builds [`PreparedMarkup`] from pieces. [`finish`](Self::finish) returns `None` if a name or character is
+/// invalid or not in the encoding, or if one of its own elements would have to declare a namespace.
 #[derive(Debug)]
-pub struct StampBuilder {
-    stamp: Stamp,
+pub struct PreparedMarkupBuilder {
+    markup: PreparedMarkup,
     open: Vec<String>,
     piece: Piece,
     /// The start tag isn't closed yet.
     in_tag: bool,
-    /// Since the start tag came nothing, or holes only.
+    /// Nothing, or placeholders only, since the start tag.
     empty: bool,
     attributes: Vec<(String, String)>,
     good: bool,
 }
 
-impl StampBuilder {
+impl PreparedMarkupBuilder {
     #[must_use]
     pub fn new(encoding: Encoding) -> Self {
         Self {
-            stamp: Stamp { needs: Vec::new(), pieces: Vec::new(), encoding, bytes: 0 },
+            markup: PreparedMarkup { required: Vec::new(), pieces: Vec::new(), encoding, bytes: 0 },
             open: Vec::new(),
             piece: Piece::default(),
             in_tag: false,
@@ -129,7 +130,7 @@ impl StampBuilder {
         self.content();
         self.check(name);
         self.good &= name.namespace != XML_NAMESPACE;
-        self.need(name.prefix, name.namespace);
+        self.require(name.prefix, name.namespace);
         let mut written = String::new();
         push_name(&mut written, name.prefix, name.local);
         self.piece.markup.extend(["<", &written]);
@@ -138,16 +139,16 @@ impl StampBuilder {
         (self.in_tag, self.empty) = (true, true);
     }
 
-    /// A declaration that stands on the element just started; `named` says that the element is in a
-    /// namespace. One that is in none isn't put below a default namespace.
+    /// A declaration of the element just started; `named`: the element is in a namespace. An element in none
+    /// ignores a default namespace.
     pub fn namespace(&mut self, prefix: &str, uri: &str, named: bool) {
         let left_out = prefix.is_empty() && !uri.is_empty() && !named;
         if !left_out {
-            self.need(prefix, uri);
+            self.require(prefix, uri);
         }
     }
 
-    /// An attribute of the element just started; without a value it is a hole.
+    /// An attribute of the element just started; without a value, a placeholder.
     pub fn attribute(&mut self, name: QNameRef<'_>, value: Option<&str>) {
         self.check(name);
         let known = (name.namespace.to_owned(), name.local.to_owned());
@@ -156,14 +157,14 @@ impl StampBuilder {
         self.good &= self.in_tag && !self.attributes.contains(&known) && !plain_xmlns && !unnamed;
         self.attributes.push(known);
         if !name.namespace.is_empty() && name.namespace != XML_NAMESPACE {
-            self.need(name.prefix, name.namespace);
+            self.require(name.prefix, name.namespace);
         }
         self.piece.markup.push(' ');
         push_name(&mut self.piece.markup, name.prefix, name.local);
         self.piece.markup.push_str("=\"");
         match value {
-            Some(value) => self.spell(value, Place::Attribute),
-            None => self.hole(Hole::Attribute),
+            Some(value) => self.escape(value, Place::Attribute),
+            None => self.placeholder(Placeholder::Attribute),
         }
         self.piece.markup.push('"');
     }
@@ -172,15 +173,15 @@ impl StampBuilder {
         if !text.is_empty() {
             self.content();
             self.empty = false;
-            self.spell(text, Place::Text);
+            self.escape(text, Place::Text);
         }
     }
 
-    /// A hole for text.
-    pub fn text_hole(&mut self) {
+    /// A placeholder for text.
+    pub fn text_placeholder(&mut self) {
         self.close_tag();
         self.piece.opens |= self.empty && self.piece.markup.ends_with('>');
-        self.hole(Hole::Text);
+        self.placeholder(Placeholder::Text);
     }
 
     pub fn end_element(&mut self) {
@@ -201,18 +202,18 @@ impl StampBuilder {
         self.empty = false;
     }
 
-    /// None unless all of it can be spelt beforehand.
+    /// Returns `None` if the markup can't be prepared.
     #[must_use]
-    pub fn finish(mut self) -> Option<Stamp> {
+    pub fn finish(mut self) -> Option<PreparedMarkup> {
         let good = self.good && self.open.is_empty();
-        self.hole(Hole::None);
-        good.then_some(self.stamp)
+        self.placeholder(Placeholder::None);
+        good.then_some(self.markup)
     }
 
-    fn hole(&mut self, hole: Hole) {
+    fn placeholder(&mut self, placeholder: Placeholder) {
         let piece = std::mem::take(&mut self.piece);
-        self.stamp.bytes = self.stamp.bytes.saturating_add(piece.markup.len());
-        self.stamp.pieces.push(Piece { hole, ..piece });
+        self.markup.bytes = self.markup.bytes.saturating_add(piece.markup.len());
+        self.markup.pieces.push(Piece { placeholder, ..piece });
     }
 
     fn close_tag(&mut self) {
@@ -226,23 +227,23 @@ impl StampBuilder {
         self.empty = false;
     }
 
-    fn spell(&mut self, text: &str, place: Place) {
-        self.good &= escape::push(&mut self.piece.markup, text, place, self.stamp.encoding);
+    fn escape(&mut self, text: &str, place: Place) {
+        self.good &= escape::push(&mut self.piece.markup, text, place, self.markup.encoding);
     }
 
     fn check(&mut self, name: QNameRef<'_>) {
-        let encoding = self.stamp.encoding;
-        self.good &= name.is_good()
+        let encoding = self.markup.encoding;
+        self.good &= name.is_valid()
             && encoding.check(name.local).is_ok()
             && encoding.check(name.prefix).is_ok();
     }
 
-    fn need(&mut self, prefix: &str, uri: &str) {
-        match self.stamp.needs.iter().find(|(known, _)| &**known == prefix) {
+    fn require(&mut self, prefix: &str, uri: &str) {
+        match self.markup.required.iter().find(|(known, _)| &**known == prefix) {
             Some((_, known)) => self.good &= &**known == uri,
             None => {
                 self.good &= chars::is_text(uri);
-                self.stamp.needs.push((prefix.into(), uri.into()));
+                self.markup.required.push((prefix.into(), uri.into()));
             }
         }
     }

@@ -5,7 +5,8 @@
 use std::borrow::Cow;
 
 use penstock_xml::{
-    Encoding, QNameRef, Sink, Stamp, StampBuilder, WriteError, Writer, WriterOptions,
+    Encoding, PreparedMarkup, PreparedMarkupBuilder, QNameRef, Sink, WriteError, Writer,
+    WriterOptions,
 };
 
 /// A piece of a stamp; names are `prefix:local=namespace`, holes are filled in order.
@@ -25,14 +26,14 @@ fn name(text: &str) -> QNameRef<'_> {
     QNameRef::new(prefix, namespace, local)
 }
 
-fn stamp(pieces: &[Piece], encoding: Encoding) -> Option<Stamp> {
-    let mut builder = StampBuilder::new(encoding);
+fn stamp(pieces: &[Piece], encoding: Encoding) -> Option<PreparedMarkup> {
+    let mut builder = PreparedMarkupBuilder::new(encoding);
     for piece in pieces {
         match piece {
             Start(text) => builder.start_element(name(text)),
             Attribute(text, value) => builder.attribute(name(text), *value),
             Text(text) => builder.text(text),
-            Hole => builder.text_hole(),
+            Hole => builder.text_placeholder(),
             End => builder.end_element(),
         }
     }
@@ -67,7 +68,8 @@ fn check(around: &str, options: &WriterOptions, pieces: &[Piece], fill: &[&str],
     };
     let (mut stamped, mut plain) = (writer(), writer());
     let mut holes = fill.iter();
-    let done = stamped.stamp::<WriteError>(&stamp, || Ok(Cow::Borrowed(holes.next().unwrap())));
+    let done =
+        stamped.write_prepared::<WriteError>(&stamp, || Ok(Cow::Borrowed(holes.next().unwrap())));
     assert_eq!(done, Ok(written));
     if written {
         one_by_one(&mut plain, pieces, fill).unwrap();
@@ -128,11 +130,11 @@ fn a_stamp_that_would_be_spelt_otherwise_is_not_written() {
     let stamp = stamp(&[Start("r"), End], Encoding::Utf8).unwrap();
     let mut outside = Writer::new(WriterOptions::default()).unwrap();
     let nothing = || Ok::<_, WriteError>(Cow::Borrowed(""));
-    assert_eq!(outside.stamp(&stamp, nothing), Ok(false));
+    assert_eq!(outside.write_prepared(&stamp, nothing), Ok(false));
     let options = WriterOptions { encoding: Encoding::UsAscii, ..WriterOptions::default() };
     let mut other = Writer::new(options).unwrap();
     other.start_element(name("around")).unwrap();
-    assert_eq!(other.stamp(&stamp, nothing), Ok(false));
+    assert_eq!(other.write_prepared(&stamp, nothing), Ok(false));
 }
 
 #[test]
@@ -159,5 +161,5 @@ fn a_character_that_xml_does_not_allow_is_refused_in_a_hole() {
     let mut writer = Writer::new(WriterOptions::default()).unwrap();
     writer.start_element(name("around")).unwrap();
     let bad = || Ok(Cow::Borrowed("\u{1}"));
-    assert_eq!(writer.stamp(&stamp, bad), Err(WriteError::BadText));
+    assert_eq!(writer.write_prepared(&stamp, bad), Err(WriteError::BadText));
 }

@@ -1,18 +1,16 @@
-//! A copy of a document that lacks some of its nodes.
-
-use std::collections::HashMap;
+//! Copies a document without some of its nodes.
 
 use crate::build::Tree;
 use crate::document::{Document, NOBODY};
 use crate::node::Node;
 
 impl Document {
-    /// A copy without the nodes of which `lacks` says so, and all below them. It is asked in document order. What else
-    /// the document knows stays: places, base URI, unparsed entities, and the ids of the elements that are left.
+    /// Copies the document without the nodes for which `omits` returns true, and everything below them. It is
+    /// called in document order. The copy keeps positions, base URI, unparsed entities and ids.
     #[must_use]
-    pub fn without<'d>(&'d self, mut lacks: impl FnMut(Node<'d>) -> bool) -> Self {
+    pub fn pruned<'d>(&'d self, mut omits: impl FnMut(Node<'d>) -> bool) -> Self {
         let mut tree = Tree::copying(self);
-        // By the old number.
+        // New indexes by the old ones.
         let mut numbers = vec![NOBODY; self.nodes.len()];
         let mut at = self.root();
         let mut next = at.first_child();
@@ -20,7 +18,7 @@ impl Document {
             while let Some(node) = next {
                 at = node;
                 next = None;
-                if !lacks(node) {
+                if !omits(node) {
                     let record = self.record(node.index());
                     let number = tree.push(record.a, record.b);
                     if let Some(slot) = numbers.get_mut(node.index() as usize) {
@@ -50,8 +48,6 @@ impl Document {
         for attribute in &mut copy.attributes {
             attribute.owner = number(attribute.owner);
         }
-        let kept = self.ids.iter().map(|(id, &owner)| (id.clone(), number(owner)));
-        copy.ids = kept.filter(|(_, owner)| *owner != NOBODY).collect::<HashMap<_, _>>();
         copy.nodes.shrink_to_fit();
         copy
     }
@@ -67,7 +63,7 @@ mod tests {
 
     fn read() -> Document {
         let base_uri = Some("file:a".to_owned());
-        let options = Options { doctype: Doctype::ReadInternal, base_uri, ..Options::default() };
+        let options = Options { doctype: Doctype::Read, base_uri, ..Options::default() };
         Document::parse_with(TEXT.as_bytes(), &options).unwrap()
     }
 
@@ -76,15 +72,15 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_lacks_what_it_should_and_nothing_else() {
+    fn the_omitted_nodes_are_missing_and_no_others() {
         let document = read();
-        let copy = document.without(|node| {
+        let copy = document.pruned(|node| {
             let is_space = node.kind() == Kind::Text && node.text().trim().is_empty();
             is_space || node.local_name() == "d"
         });
         let expected = "<!--x--><a xmlns:p=\"u\"><b i=\"one\" p:y=\"&lt;\"><b i=\"two\"/>t </b><c/><?p q?></a>";
         assert!(written(&copy).ends_with(expected), "{}", written(&copy));
-        assert_eq!(written(&document.without(|_| false)), written(&document));
+        assert_eq!(written(&document.pruned(|_| false)), written(&document));
         assert_eq!(copy.base_uri(), Some("file:a"));
         assert_eq!(copy.unparsed_entity("u"), Some("s"));
         for id in ["one", "two", "three"] {
@@ -105,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_was_edited_is_copied_in_its_order() {
+    fn an_edited_document_is_copied_in_its_order() {
         let mut document = read();
         let root = document.element().unwrap();
         let (root, last) = (root.id(), root.last_child().unwrap().id());
         let first = document.node(root).unwrap().first_child().unwrap().id();
         document.insert_before(first, last).unwrap();
         document.set_attribute(last, QNameRef::local("x"), "1").unwrap();
-        let copy = document.without(|node| node.kind() == Kind::Comment);
+        let copy = document.pruned(|node| node.kind() == Kind::Comment);
         assert!(copy.is_in_order());
         assert_eq!(written(&copy), written(&document).replace("<!--x-->", ""));
         assert_eq!(copy.element_by_id("three").map(|node| node.local_name()), Some("b"));
