@@ -53,9 +53,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = &arguments.expression;
     bound_once(&arguments.ns)?;
     let compiled = Expression::compile_with(text, Mode::Compatible, &arguments.ns);
-    let expression = compiled.map_err(|error| {
-        report_expression(text, super::json::position(&error), error.message())
-    })?;
+    let expression = compiled
+        .map_err(|error| report_expression(text, super::json::position(&error), error.message()))?;
     let message = Message::read(arguments)?;
     let value = expression.evaluate_within(&message, &Budget::large()).map_err(|error| {
         let help = match (&error, &message.payload) {
