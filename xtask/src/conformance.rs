@@ -1,5 +1,5 @@
-//! docs/conformance.md, made from the cases of the engines' tests: which of them shows what of the
-//! recommendations. The tests run them, and take out what each is named after.
+//! Generates docs/conformance.md from the engines' test cases: the cases for each feature of the recommendations, and the
+//! differences to other implementations.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,30 +12,31 @@ const PAGE: &str = "docs/conformance.md";
 const HEAD: &str = "\
 # Conformance
 
-What XPath 1.0, XSLT 1.0 and EXSLT define by name, and the cases that show it. Made from the files of cases by
-`cargo xtask conformance`; change it there.
+The features that XPath 1.0, XSLT 1.0 and EXSLT define by name with their test cases, and the known differences of all
+engines to other implementations. Generated from the case files by `cargo xtask conformance`; do not edit.
 
-Each case named here **fails when its feature is taken out**, and `cargo test` proves it each time: the tests' engines
-are built with the cargo feature `knock-out`, by which one thing at a time is not recognised. A step along an axis that was
-taken out selects no node; an operator or a function answers the empty node-set; an instruction, a declaration or an
-attribute isn't there. So a case counts only if its answer depends on what the feature *does*. The same tests fail when an engine
-recognises something that isn't listed here, and when something listed has no case. A release has none of this in it.
+Each case named here **fails when its feature is removed**, and `cargo test` proves it each time: the tests build the
+engines with the cargo feature `knock-out`, which removes one feature at a time. A step along a removed axis selects no
+node; a removed operator or function returns the empty node-set; a removed instruction, declaration or attribute is
+ignored. So a case counts only if its result depends on what the feature *does*. The same tests fail if an engine
+recognises a feature that is not listed here, or if a listed feature has no case. Release builds contain none of this.
 ";
 
 const FURTHER_HEAD: &str = "
-More cases are kept as data with what they have to come to; `cargo test` runs them all without the other engines, and asks these
-again (the Debian packages libxml2-utils and xsltproc). Beside them, tests throw larger documents, expressions and sheets by dice anew.
+Further cases are kept as data with their expected results. `cargo test` runs all of them, and compares XPath and XSLT
+with libxml2 and libxslt where the Debian packages libxml2-utils and xsltproc are installed. Other tests generate larger
+documents, expressions and stylesheets at random.
 
 | file | cases | |
 |---|--:|---|
 ";
 
-/// A recommendation with its files, which are `== section feature` and the cases behind.
+/// A recommendation and its case file, which holds `== section feature` lines, each followed by its cases.
 struct Part {
     title: &'static str,
     source: &'static str,
     inventory: &'static str,
-    /// How many cases the lines behind a head are.
+    /// Counts the cases in the lines after a heading.
     count: fn(&[&str]) -> usize,
 }
 
@@ -60,19 +61,19 @@ const PARTS: &[Part] = &[
     },
 ];
 
-/// Further files of cases: what they are, and what each case in them has a line of.
+/// A further case file: what it holds, and which of its lines are one case each.
 struct Further {
     file: &'static str,
     what: &'static str,
     is_case: fn(&str) -> bool,
 }
 
-const BY_HAND_XSLT: &str = "by hand, by section; xsltproc runs them too";
+const BY_HAND_XSLT: &str = "written by hand, by section; run with xsltproc, too";
 
 #[rustfmt::skip]
 const FURTHER: &[Further] = &[
-    Further { file: "crates/xpath/tests/data/core.cases", what: "by hand, by section", is_case: is_answer },
-    Further { file: "crates/xpath/tests/data/generated.cases", what: "generated: 5 documents; libxml2 gives the same results", is_case: is_answer },
+    Further { file: "crates/xpath/tests/data/core.cases", what: "written by hand, by section", is_case: is_answer },
+    Further { file: "crates/xpath/tests/data/generated.cases", what: "generated, for 5 documents; libxml2 agrees", is_case: is_answer },
     Further { file: "crates/xslt/tests/data/sections.cases", what: BY_HAND_XSLT, is_case: is_head },
     Further { file: "crates/xslt/tests/data/available.cases", what: BY_HAND_XSLT, is_case: is_head },
     Further { file: "crates/xslt/tests/data/number.cases", what: BY_HAND_XSLT, is_case: is_head },
@@ -80,7 +81,10 @@ const FURTHER: &[Further] = &[
     Further { file: "crates/xslt/tests/data/output.cases", what: BY_HAND_XSLT, is_case: is_head },
     Further { file: "crates/xslt/tests/data/html.cases", what: BY_HAND_XSLT, is_case: is_head },
     Further { file: "crates/xslt/tests/data/exslt.cases", what: BY_HAND_XSLT, is_case: is_head },
-    Further { file: "crates/xslt/tests/data/generated.cases", what: "by dice: sheets with namespaces; libxslt makes the same", is_case: is_result },
+    Further { file: "crates/xslt/tests/data/generated.cases", what: "generated stylesheets with namespaces; libxslt agrees", is_case: is_result },
+    Further { file: "crates/expression/tests/cases/jsonpath.txt", what: "JSONPath; Jayway 2.9 agrees, but for error messages and the spelling of numbers", is_case: is_arrow },
+    Further { file: "crates/expression/tests/cases/synapse.txt", what: "Synapse expressions; expectations from Micro Integrator's own tests and source", is_case: is_arrow },
+    Further { file: "crates/expression/tests/cases/template.txt", what: "payload templates and FreeMarker", is_case: is_arrow },
 ];
 
 fn is_answer(line: &str) -> bool {
@@ -95,18 +99,28 @@ fn is_result(line: &str) -> bool {
     line.starts_with("result ") || line.starts_with("libxslt: ")
 }
 
-/// What the other engine does otherwise, `section | difference`.
+fn is_arrow(line: &str) -> bool {
+    !line.starts_with('#') && [" => ", " !! ", " ?? "].iter().any(|arrow| line.contains(arrow))
+}
+
+/// Files of differences that the tests verify: `== implementation: cause`, then `case => ours | theirs`.
+const VERIFIED_DIFFERENCES: &[(&str, &str)] = &[
+    ("JSONPath", "crates/expression/tests/cases/jsonpath-differences.txt"),
+    ("Synapse expressions", "crates/expression/tests/cases/synapse-differences.txt"),
+];
+
+/// Differences in prose, `section | difference`.
 const DIFFERENCES: &[(&str, &str)] = &[
     ("XPath 1.0: libxml2", "crates/xpath/tests/data/differences.cases"),
     ("XSLT 1.0 and EXSLT: libxslt", "crates/xslt/tests/data/differences.cases"),
 ];
 
-/// `expression | answer`, a line each.
+/// One `expression | result` per line.
 fn expressions(lines: &[&str]) -> usize {
     lines.iter().filter(|line| is_answer(line)).count()
 }
 
-/// One sheet with its parts behind it, or expressions.
+/// One stylesheet, or expressions.
 fn sheets(lines: &[&str]) -> usize {
     match lines.first() {
         Some(line) if line.starts_with('<') => 1,
@@ -117,13 +131,13 @@ fn sheets(lines: &[&str]) -> usize {
 /// Writes the page.
 ///
 /// # Errors
-/// A file is missing or not understood, or the page can't be written.
+/// If a case file is missing or malformed, or the page cannot be written.
 pub(crate) fn run(root: &Path, _arguments: &[String]) -> Outcome {
     let page = page(&Tree::read(root)?)?;
     std::fs::write(root.join(PAGE), page).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-/// The page says what the cases say.
+/// Reports a page that is out of date.
 pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
     let found = |line, what: String| {
         let instead = "run `cargo xtask conformance`".to_owned();
@@ -132,12 +146,12 @@ pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
     match page(tree) {
         Err(why) => found(1, why),
         Ok(wanted) => {
-            let stands = tree.text(Path::new(PAGE));
-            if stands == wanted {
+            let found_text = tree.text(Path::new(PAGE));
+            if found_text == wanted {
                 return Vec::new();
             }
-            let same = stands.lines().zip(wanted.lines()).take_while(|(a, b)| a == b).count();
-            found(same + 1, "differs from the files of cases".to_owned())
+            let same = found_text.lines().zip(wanted.lines()).take_while(|(a, b)| a == b).count();
+            found(same + 1, "differs from the case files".to_owned())
         }
     }
 }
@@ -145,7 +159,7 @@ pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
 struct Feature<'t> {
     section: &'t str,
     name: &'t str,
-    /// Of its head, from 1.
+    /// Of its heading, from 1.
     line: usize,
     cases: usize,
 }
@@ -172,9 +186,12 @@ fn page(tree: &Tree) -> Result<String, String> {
         _ = writeln!(page, "| [{name}](../{file}) | {cases} | {what} |");
     }
     _ = writeln!(page, "\nIn all {total} cases.");
-    page.push_str("\n## Differences to the other engines\n");
+    page.push_str("\n## Differences to other implementations\n");
     for (title, file) in DIFFERENCES {
         page.push_str(&differences(title, file, &tree.text(Path::new(file)))?);
+    }
+    for (language, file) in VERIFIED_DIFFERENCES {
+        page.push_str(&verified_differences(language, file, &tree.text(Path::new(file)))?);
     }
     Ok(page + &tables)
 }
@@ -184,12 +201,13 @@ fn features<'t>(text: &'t str, part: &Part) -> Result<Vec<Feature<'t>>, String> 
     let heads: Vec<usize> =
         lines.iter().enumerate().filter(|(_, l)| l.starts_with("== ")).map(|(at, _)| at).collect();
     if heads.is_empty() {
-        return Err(format!("{} has no cases", part.inventory));
+        return Err(format!("{}: no cases", part.inventory));
     }
     let ends = heads.iter().skip(1).copied().chain([lines.len()]);
     let mut found = Vec::new();
     for (head, end) in heads.iter().copied().zip(ends) {
-        let wrong = || format!("{}:{}: `== section feature`, then cases", part.inventory, head + 1);
+        let wrong =
+            || format!("{}:{}: `== section feature` and cases expected", part.inventory, head + 1);
         let title = lines.get(head).and_then(|line| line.strip_prefix("== ")).ok_or_else(wrong)?;
         let (section, name) = title.split_once(' ').ok_or_else(wrong)?;
         let cases = (part.count)(lines.get(head + 1..end).unwrap_or(&[]));
@@ -221,11 +239,51 @@ fn table(part: &Part, features: &[Feature<'_>]) -> String {
 fn differences(title: &str, file: &str, text: &str) -> Result<String, String> {
     let mut table = format!("\n### {title}\n\n| section | difference |\n|---|---|\n");
     for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let (section, what) =
-            line.split_once(" | ").ok_or_else(|| format!("{file}: `section | difference`"))?;
+        let (section, what) = line
+            .split_once(" | ")
+            .ok_or_else(|| format!("{file}: `section | difference` expected"))?;
         _ = writeln!(table, "| {section} | {} |", what.replace('|', "\\|"));
     }
     Ok(table)
+}
+
+/// Tables of differences by cause, each implementation's under its own heading.
+fn verified_differences(language: &str, file: &str, text: &str) -> Result<String, String> {
+    let mut tables = String::new();
+    let (mut implementation, mut cause) = ("", "");
+    for (number, line) in text.lines().enumerate() {
+        let malformed = |expected: &str| format!("{file}:{}: {expected} expected", number + 1);
+        if line.is_empty() || line.starts_with('#') || line.starts_with("= ") {
+            continue;
+        }
+        if let Some(heading) = line.strip_prefix("== ") {
+            let (found, rest) =
+                heading.split_once(": ").ok_or_else(|| malformed("`== implementation: cause`"))?;
+            if found != implementation {
+                implementation = found;
+                _ = write!(
+                    tables,
+                    "\n### {language}: {implementation}\n\n| here | example | result here | result there |\n|---|---|---|---|\n"
+                );
+            }
+            cause = rest;
+            continue;
+        }
+        let (case, theirs) =
+            line.rsplit_once(" | ").ok_or_else(|| malformed("`case => ours | theirs`"))?;
+        let (source, ours) = case
+            .split_once(" => ")
+            .or_else(|| case.split_once(" !! ").map(|(source, _)| (source, "error")))
+            .ok_or_else(|| malformed("`case => ours | theirs`"))?;
+        let cell = |text: &str| match text {
+            "error" | "empty" | "syntax error" => text.to_owned(),
+            code => format!("`{}`", code.replace('|', "\\|")),
+        };
+        _ = writeln!(tables, "| {cause} | {} | {} | {} |", cell(source), cell(ours), cell(theirs));
+        // Only the first row of a group has the cause.
+        cause = "";
+    }
+    Ok(tables)
 }
 
 #[cfg(test)]
@@ -233,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feature_is_a_row_with_its_cases_and_their_place() {
+    fn a_feature_is_a_row_with_its_cases_and_position() {
         let text =
             "# said\n<r/>\n== 2.2 axis self\nself::r | /r\n. | /\n== 3.3 operator |\na | b | /a\n";
         let features = features(text, &PARTS[0]).unwrap();
@@ -249,9 +307,28 @@ mod tests {
     }
 
     #[test]
-    fn a_feature_without_a_case_is_refused() {
+    fn a_feature_without_a_case_is_rejected() {
         for text in ["", "== 2.2 axis self\n", "== 2.2\na | b\n"] {
             assert!(features(text, &PARTS[0]).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_verified_difference_is_a_row_below_its_implementation() {
+        let text = "# head\n= {}\n== A 1: why\n$.a => 1 | [1]\n$.b !! words | null\n== B: other\n$.c => x | error\n";
+        let tables = verified_differences("L", "f", text).unwrap();
+        let rows: Vec<&str> =
+            tables.lines().filter(|line| line.starts_with("### ") || line.contains('`')).collect();
+        assert_eq!(
+            rows,
+            [
+                "### L: A 1",
+                "| why | `$.a` | `1` | `[1]` |",
+                "|  | `$.b` | error | `null` |",
+                "### L: B",
+                "| other | `$.c` | `x` | error |",
+            ]
+        );
+        assert!(verified_differences("L", "f", "== A 1: why\n$.a => 1\n").is_err());
     }
 }

@@ -8,7 +8,7 @@ use expression::json::{Document, Ref};
 use expression::jsonpath::Path;
 use expression::synapse::{Mode, SynapseExpression};
 use expression::template::{Argument, MediaType, PayloadTemplate, Settings};
-use expression::{EvalError, Expression, Scope};
+use expression::{Error, EvalContext, Expression};
 
 use crate::{Output, documents, least_ns};
 
@@ -24,11 +24,11 @@ impl<'s> Message<'s> {
     }
 }
 
-impl Scope for Message<'_> {
-    fn json(&self) -> Result<Option<Ref<'_>>, EvalError> {
+impl EvalContext for Message<'_> {
+    fn json(&self) -> Result<Option<Ref<'_>>, Error> {
         if self.json.get().is_none() {
             let read =
-                Document::parse(self.bytes).map_err(|error| EvalError::Body(error.to_string()))?;
+                Document::parse(self.bytes).map_err(|error| Error::Body(error.to_string()))?;
             _ = self.json.set(read);
         }
         Ok(self.json.get().map(Document::root))

@@ -1,12 +1,12 @@
-//! A place in a source text, and what every grammar here reads from it.
+//! A position in a source text, and the tokens that all grammars of this crate share.
 
 use crate::limits;
 
-use crate::CompileError;
+use crate::SyntaxError;
 
-pub(crate) type Compiled<T> = Result<T, CompileError>;
+pub(crate) type Compiled<T> = Result<T, SyntaxError>;
 
-/// Walks a source; every error it makes knows its line and column.
+/// Reads a source; its errors carry line and column.
 #[derive(Clone)]
 pub(crate) struct Cursor<'s> {
     source: &'s str,
@@ -18,16 +18,16 @@ impl<'s> Cursor<'s> {
     pub(crate) fn new(source: &'s str) -> Compiled<Self> {
         let most = limits::EXPRESSION_BYTES_MAX;
         if source.len() > most {
-            return Err(CompileError::new(source, most, format!("longer than {most} bytes")));
+            return Err(SyntaxError::new(source, most, format!("longer than {most} bytes")));
         }
         Ok(Self { source, at: 0, depth: 0 })
     }
 
-    /// Over a part of a longer source, whose own length is bounded elsewhere.
+    /// Over a part of a longer source whose own length is bounded elsewhere.
     pub(crate) fn over(source: &'s str, length: usize) -> Compiled<Self> {
         let most = limits::EXPRESSION_BYTES_MAX;
         if length > most {
-            return Err(CompileError::new(
+            return Err(SyntaxError::new(
                 source,
                 source.len(),
                 format!("longer than {most} bytes"),
@@ -59,7 +59,7 @@ impl<'s> Cursor<'s> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Passes `text` if it stands here.
+    /// Consumes `text` if it is next.
     pub(crate) fn eat(&mut self, text: &str) -> bool {
         let found = self.rest().starts_with(text);
         if found {
@@ -68,13 +68,13 @@ impl<'s> Cursor<'s> {
         found
     }
 
-    /// Passes white space, then `text` if it stands there.
+    /// Consumes white space, then `text` if it is next.
     pub(crate) fn eat_spaced(&mut self, text: &str) -> bool {
         self.space();
         self.eat(text)
     }
 
-    /// Passes the word `word` if it stands here and no longer name does; letter case is told apart.
+    /// Consumes the name `word` if it is next, in exactly this spelling.
     pub(crate) fn eat_word(&mut self, word: &str) -> bool {
         let found = self.name_ahead() == word;
         if found {
@@ -88,7 +88,7 @@ impl<'s> Cursor<'s> {
         if self.eat(text) { Ok(()) } else { Err(self.error(format!("`{text}` expected"))) }
     }
 
-    /// Letters, digits and `_`, not beginning with a digit; empty when none stands here.
+    /// The next name without consuming it: letters, digits and `_`, not beginning with a digit. Empty if there is none.
     pub(crate) fn name_ahead(&self) -> &'s str {
         let rest = self.rest();
         if rest.starts_with(|first: char| first.is_ascii_digit()) {
@@ -104,7 +104,7 @@ impl<'s> Cursor<'s> {
         name
     }
 
-    /// Passes what `keep` accepts.
+    /// Consumes the characters that `keep` accepts.
     pub(crate) fn while_true(&mut self, keep: impl Fn(char) -> bool) -> &'s str {
         let rest = self.rest();
         let end = rest.find(|next| !keep(next)).unwrap_or(rest.len());
@@ -112,7 +112,7 @@ impl<'s> Cursor<'s> {
         rest.get(..end).unwrap_or_default()
     }
 
-    /// A number without sign: digits, a fraction, an exponent; empty when none stands here.
+    /// Consumes a number without sign: digits, fraction, exponent. Empty if there is none.
     pub(crate) fn unsigned_number(&mut self) -> &'s str {
         let start = self.at;
         let digit = |next: char| next.is_ascii_digit();
@@ -133,8 +133,8 @@ impl<'s> Cursor<'s> {
         self.source.get(start..self.at).unwrap_or_default()
     }
 
-    /// The text of a string in `"` or `'`; `None` when none begins here. Escapes: `\b \t \n \f \r`,
-    /// `\uXXXX`; any other escaped character stands for itself.
+    /// Consumes a string in `"` or `'`; `None` if there is none. Escapes: `\b \t \n \f \r`, `\uXXXX` (two of them
+    /// for a surrogate pair); any other escaped character is itself.
     pub(crate) fn quoted(&mut self) -> Compiled<Option<String>> {
         let Some(quote) = self.peek().filter(|first| matches!(first, '"' | '\'')) else {
             return Ok(None);
@@ -149,7 +149,7 @@ impl<'s> Cursor<'s> {
                 _ => text.push(next),
             }
         }
-        Err(CompileError::new(self.source, start, "a string that has no end"))
+        Err(SyntaxError::new(self.source, start, "unterminated string"))
     }
 
     fn escaped(&mut self) -> Compiled<char> {
@@ -160,23 +160,37 @@ impl<'s> Cursor<'s> {
             Some('b') => '\u{8}',
             Some('f') => '\u{c}',
             Some('u') => {
-                let digits = self.rest().get(..4).unwrap_or_default();
-                let read = u32::from_str_radix(digits, 16).ok().and_then(char::from_u32);
-                let read = read.ok_or_else(|| self.error("four hexadecimal digits expected"))?;
-                self.at += 4;
-                read
+                let high = self.utf16_unit()?;
+                match high {
+                    0xd800..0xdc00 if self.eat("\\u") => {
+                        let low = self.utf16_unit()?;
+                        let pair = char::decode_utf16([high, low]).next().and_then(Result::ok);
+                        pair.ok_or_else(|| self.error("unpaired surrogate in a string"))?
+                    }
+                    unit => char::from_u32(unit.into())
+                        .ok_or_else(|| self.error("unpaired surrogate in a string"))?,
+                }
             }
             Some(other) => other,
-            None => return Err(self.error("a string that has no end")),
+            None => return Err(self.error("unterminated string")),
         })
     }
 
-    /// Counts a nesting; every call has its [`Cursor::leave`].
+    fn utf16_unit(&mut self) -> Compiled<u16> {
+        let digits =
+            self.rest().get(..4).filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let unit = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+        let unit = unit.ok_or_else(|| self.error("four hexadecimal digits expected"))?;
+        self.at += 4;
+        Ok(unit)
+    }
+
+    /// Enters a nested part; [`Cursor::leave`] ends it.
     pub(crate) fn enter(&mut self) -> Compiled<()> {
         self.depth += 1;
         let most = limits::EXPRESSION_DEPTH_MAX;
         if self.depth > most {
-            return Err(self.error(format!("nested deeper than {most}")));
+            return Err(self.error(format!("nested deeper than {most} levels")));
         }
         Ok(())
     }
@@ -185,16 +199,16 @@ impl<'s> Cursor<'s> {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    pub(crate) fn error(&self, message: impl Into<String>) -> CompileError {
-        CompileError::new(self.source, self.at, message)
+    pub(crate) fn error(&self, message: impl Into<String>) -> SyntaxError {
+        SyntaxError::new(self.source, self.at, message)
     }
 
-    /// Nothing but white space may be left.
+    /// Fails unless only white space is left.
     pub(crate) fn end(&mut self) -> Compiled<()> {
         self.space();
         match self.peek() {
             None => Ok(()),
-            Some(next) => Err(self.error(format!("`{next}` is unexpected here"))),
+            Some(next) => Err(self.error(format!("unexpected `{next}`"))),
         }
     }
 }

@@ -1,9 +1,43 @@
-//! The two ways an expression can fail: when it is read, and when it is evaluated.
+//! The errors of compiling and evaluating.
 
-/// Why an expression or a template can't be compiled, and where.
+use xpath::BudgetExceeded;
+
+/// Why compiling or evaluating an expression, a path or a template failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The source cannot be compiled.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// A definite path that selects nothing, or a variable or resource that does not exist.
+    #[error("{0}")]
+    Missing(String),
+    /// A value of the wrong type or out of range.
+    #[error("{0}")]
+    Type(String),
+    /// The evaluation used up its budget.
+    #[error(transparent)]
+    Budget(#[from] BudgetExceeded),
+    /// The message's body is missing, malformed or of another format.
+    #[error("{0}")]
+    Body(String),
+    /// A template failed, with the position in the template.
+    #[error("{line}:{column}: {message}")]
+    Template {
+        /// From 1.
+        line: u32,
+        /// In characters, from 1.
+        column: u32,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// A source that cannot be compiled, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {message}")]
-pub struct CompileError {
+#[non_exhaustive]
+pub struct SyntaxError {
     /// From 1.
     pub line: u32,
     /// In characters, from 1.
@@ -14,7 +48,30 @@ pub struct CompileError {
     pub message: String,
 }
 
-impl CompileError {
+impl Error {
+    /// Line and column, both from 1, in the source or template; `None` for errors that have no position.
+    #[must_use]
+    pub fn position(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Syntax(SyntaxError { line, column, .. })
+            | Self::Template { line, column, .. } => Some((*line, *column)),
+            Self::Missing(_) | Self::Type(_) | Self::Budget(_) | Self::Body(_) => None,
+        }
+    }
+
+    /// The message without the position.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match self {
+            Self::Syntax(SyntaxError { message, .. }) | Self::Template { message, .. } => {
+                message.clone()
+            }
+            Self::Missing(_) | Self::Type(_) | Self::Budget(_) | Self::Body(_) => self.to_string(),
+        }
+    }
+}
+
+impl SyntaxError {
     pub(crate) fn new(source: &str, offset: usize, message: impl Into<String>) -> Self {
         let (line, column) = position(source.as_bytes(), offset);
         Self { line, column, offset, message: message.into() }
@@ -34,31 +91,4 @@ pub(crate) fn position(text: &[u8], offset: usize) -> (u32, u32) {
     let characters = before.get(start..).unwrap_or_default();
     let column = characters.iter().filter(|&&byte| byte & 0xc0 != 0x80).count() + 1;
     (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
-}
-
-/// Why an evaluation has no value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EvalError {
-    /// A definite path that leads nowhere, a variable or header that isn't there.
-    #[error("{0}")]
-    Missing(String),
-    /// A value of the wrong type or out of its range.
-    #[error("{0}")]
-    Type(String),
-    /// More values looked at or made than [`limits`](crate::limits) allows.
-    #[error("the evaluation looks at or makes more than {0}")]
-    Limit(&'static str),
-    /// The message's body is not what the expression reads.
-    #[error("{0}")]
-    Body(String),
-    /// A template's failure, with the place in the template.
-    #[error("{line}:{column}: {message}")]
-    Template {
-        /// From 1.
-        line: u32,
-        /// In characters, from 1.
-        column: u32,
-        /// What is wrong.
-        message: String,
-    },
 }

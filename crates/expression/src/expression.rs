@@ -1,16 +1,15 @@
-//! One type over all languages that a configuration may write.
+//! One type for all expression languages of a configuration.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::budget::Budget;
+use crate::context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
 use crate::cursor::Cursor;
 use crate::jsonpath::Path;
-use crate::scope::{BodyUse, ParameterKind, PropertyScope, Scope};
 use crate::synapse::{Mode, SynapseExpression};
-use crate::{CompileError, EvalError, Value, xpath_on};
+use crate::{Budget, Error, SyntaxError, Value, xpath_bridge};
 
-/// An expression of any of the languages, compiled once.
+/// A compiled expression of any language.
 #[derive(Clone, Debug)]
 pub struct Expression {
     source: Box<str>,
@@ -20,57 +19,34 @@ pub struct Expression {
 #[derive(Clone, Debug)]
 enum Language {
     Literal(Box<str>),
-    /// `$ctx:x`, `get-property('axis2', 'x')` and their like.
+    /// `$ctx:x`, `$trp:x`, `get-property('axis2', 'x')` and the like.
     Property(PropertyScope, Box<str>),
-    /// `$trp:x`, `get-property('transport', 'x')`.
-    Header(Box<str>),
-    /// `$url:x` and `$var:x`.
-    Parameter(ParameterKind, Box<str>),
-    Variable(Box<str>),
     JsonPath(Box<Path>),
     Synapse(Box<SynapseExpression>),
     Xpath(Arc<xpath::synapse::SynapseXPath>),
 }
 
-const SCOPES: &[(&str, PropertyScope)] = &[
-    ("$ctx", PropertyScope::Synapse),
-    ("$axis2-client", PropertyScope::Axis2Client),
-    ("$axis2", PropertyScope::Axis2),
-    ("$operation", PropertyScope::Operation),
-    ("$func", PropertyScope::Function),
-    ("$sys", PropertyScope::System),
-    ("$env", PropertyScope::Environment),
-];
-
-const SCOPE_NAMES: &[(&str, PropertyScope)] = &[
-    ("default", PropertyScope::Synapse),
-    ("synapse", PropertyScope::Synapse),
-    ("axis2", PropertyScope::Axis2),
-    ("axis2-client", PropertyScope::Axis2Client),
-    ("operation", PropertyScope::Operation),
-    ("func", PropertyScope::Function),
-    ("system", PropertyScope::System),
-    ("env", PropertyScope::Environment),
-    ("registry", PropertyScope::Registry),
-];
+/// Prefixes that XPath does not have as variables.
+const FURTHER_PREFIXES: &[(&str, PropertyScope)] =
+    &[("axis2-client", PropertyScope::Axis2Client), ("env", PropertyScope::Environment)];
 
 impl Expression {
-    /// A text that stands for itself.
+    /// A literal text.
     #[must_use]
     pub fn literal(text: &str) -> Self {
         Self { source: text.into(), language: Language::Literal(text.into()) }
     }
 
-    /// Compiles `source` in the language that it shows: `json-eval(...)`, `${...}`, a reference (`$ctx:x`,
+    /// Compiles `source`, whose syntax selects the language: `json-eval(...)`, `${...}`, a reference (`$ctx:x`,
     /// `get-property('x')`), else XPath.
     ///
     /// # Errors
-    /// What that language doesn't allow, with its place.
-    pub fn compile(source: &str) -> Result<Self, CompileError> {
+    /// [`Error::Syntax`] with the position.
+    pub fn compile(source: &str) -> Result<Self, Error> {
         Self::compile_with(source, Mode::Compatible, &[])
     }
 
-    /// As [`Expression::compile`], Synapse expressions in `mode`, XPath with the (prefix, URI) pairs in scope.
+    /// Compiles Synapse expressions in `mode`, and XPath with the (prefix, URI) pairs in scope.
     ///
     /// # Errors
     /// As [`Expression::compile`].
@@ -78,72 +54,104 @@ impl Expression {
         source: &str,
         mode: Mode,
         namespaces: &[(String, String)],
-    ) -> Result<Self, CompileError> {
+    ) -> Result<Self, Error> {
         Ok(Self { source: source.into(), language: language(source, mode, namespaces)? })
     }
 
-    /// What it needs of the body.
+    /// What the expression needs of the body.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         match &self.language {
-            Language::Literal(_) | Language::Property(..) | Language::Header(_) => {
-                BodyUse::Untouched
-            }
-            Language::Parameter(..) | Language::Variable(_) => BodyUse::Untouched,
+            Language::Literal(_) | Language::Property(..) => BodyUse::Untouched,
             Language::JsonPath(_) => BodyUse::Read,
-            Language::Xpath(path) => xpath_on::body_use(path),
+            Language::Xpath(path) => xpath_bridge::body_use(path),
             Language::Synapse(expression) => expression.body_use(),
         }
     }
 
-    /// Evaluates against `scope`. A reference to what isn't there is [`Value::Null`], whose text is empty.
+    /// Evaluates with [`Budget::default`]. A reference to something that does not exist is [`Value::Null`].
     ///
     /// # Errors
-    /// A definite path that leads nowhere, a body of another kind, a limit.
-    pub fn evaluate<'s>(&'s self, scope: &'s dyn Scope) -> Result<Value<'s>, EvalError> {
+    /// A definite path that selects nothing, a body of another format, or a budget that is used up.
+    pub fn evaluate<'c>(&'c self, context: &'c dyn EvalContext) -> Result<Value<'c>, Error> {
+        self.evaluate_within(context, &Budget::default())
+    }
+
+    /// Evaluates within the host's budget.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub fn evaluate_within<'c>(
+        &'c self,
+        context: &'c dyn EvalContext,
+        budget: &Budget,
+    ) -> Result<Value<'c>, Error> {
         Ok(match &self.language {
             Language::Literal(text) => Value::Text((&**text).into()),
-            Language::Property(of, name) => scope.property(*of, name).unwrap_or(Value::Null),
-            Language::Header(name) => scope.header(name).map_or(Value::Null, Value::Text),
-            Language::Parameter(kind, name) => {
-                scope.parameter(*kind, name).map_or(Value::Null, Value::Text)
+            Language::Property(scope, name) => {
+                property(context, *scope, name).unwrap_or(Value::Null)
             }
-            Language::Variable(name) => scope.variable(name).unwrap_or(Value::Null),
             Language::JsonPath(path) => {
-                let json = scope.json()?;
-                let json = json.ok_or_else(|| EvalError::Body("the body is no JSON".to_owned()))?;
-                path.evaluate(json)?.into_value()?
+                let json = context.json()?;
+                let json = json.ok_or_else(|| Error::Body("the body is not JSON".to_owned()))?;
+                path.evaluate_within(json, budget)?.into_value_within(budget)?
             }
-            Language::Synapse(expression) => expression.evaluate(scope)?,
+            Language::Synapse(expression) => expression.evaluate_within(context, budget)?,
             Language::Xpath(path) => {
-                xpath_on::value(xpath_on::evaluate(path, scope)?, &Budget::new())?
+                xpath_bridge::value(xpath_bridge::evaluate(path, context, None, budget)?, budget)?
             }
         })
     }
 
-    /// The nodes that an XPath selects, in document order; namespace nodes are left out.
+    /// The nodes that an XPath selects, in document order, without namespace nodes.
     ///
     /// # Errors
-    /// [`EvalError::Type`] when it is no XPath or selects no nodes; else as [`Expression::evaluate`].
-    pub fn nodes<'s>(&'s self, scope: &'s dyn Scope) -> Result<Vec<xml::Node<'s>>, EvalError> {
+    /// [`Error::Type`] if this is not an XPath that selects nodes; else as [`Expression::evaluate`].
+    pub fn nodes<'c>(
+        &'c self,
+        context: &'c dyn EvalContext,
+        budget: &Budget,
+    ) -> Result<Vec<xml::Node<'c>>, Error> {
         if let Language::Xpath(path) = &self.language
-            && let xpath::Value::NodeSet(nodes) = xpath_on::evaluate(path, scope)?
+            && let xpath::Value::NodeSet(nodes) =
+                xpath_bridge::evaluate(path, context, None, budget)?
         {
             return Ok(nodes.iter().filter_map(xpath::Item::node).collect());
         }
-        Err(EvalError::Type(format!("`{}` selects no nodes", self.source)))
+        Err(Error::Type(format!("`{}` does not select nodes", self.source)))
     }
 
-    /// The expression's text; what is missing is empty.
+    /// The result as text; what does not exist is empty.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`], but for what is missing.
-    pub fn text(&self, scope: &dyn Scope) -> Result<String, EvalError> {
-        match self.evaluate(scope) {
+    /// As [`Expression::evaluate`], except [`Error::Missing`].
+    pub fn text(&self, context: &dyn EvalContext) -> Result<String, Error> {
+        match self.evaluate(context) {
             Ok(value) => Ok(value.text().into_owned()),
-            Err(EvalError::Missing(_)) => Ok(String::new()),
+            Err(Error::Missing(_)) => Ok(String::new()),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// A property of any scope; headers, query parameters and variables included.
+pub(crate) fn property<'c>(
+    context: &'c dyn EvalContext,
+    scope: PropertyScope,
+    name: &str,
+) -> Option<Value<'c>> {
+    match scope {
+        PropertyScope::Transport => context.header(name).map(Value::Text),
+        PropertyScope::Url => context.parameter(ParameterKind::Query, name).map(Value::Text),
+        PropertyScope::Variable => context.variable(name),
+        PropertyScope::Synapse
+        | PropertyScope::Axis2
+        | PropertyScope::Axis2Client
+        | PropertyScope::Operation
+        | PropertyScope::Function
+        | PropertyScope::System
+        | PropertyScope::Environment
+        | PropertyScope::Registry => context.property(scope, name),
     }
 }
 
@@ -157,18 +165,19 @@ fn language(
     source: &str,
     mode: Mode,
     namespaces: &[(String, String)],
-) -> Result<Language, CompileError> {
+) -> Result<Language, SyntaxError> {
     let text = source.trim();
     let at = source.len() - source.trim_start().len();
     if text.starts_with("${") {
-        return Ok(Language::Synapse(Box::new(SynapseExpression::compile(source, mode)?)));
+        let expression = SynapseExpression::parse(source, mode, namespaces)?;
+        return Ok(Language::Synapse(Box::new(expression)));
     }
     if let Some(inner) = text.strip_prefix("json-eval(") {
         let Some(path) = inner.strip_suffix(')') else {
-            return Err(CompileError::new(source, source.len(), "`)` expected after `json-eval(`"));
+            return Err(SyntaxError::new(source, source.len(), "`)` expected after `json-eval(`"));
         };
         let path =
-            Path::compile(path).map_err(|error| error.within(source, at + "json-eval(".len()))?;
+            Path::parse(path).map_err(|error| error.within(source, at + "json-eval(".len()))?;
         return Ok(Language::JsonPath(Box::new(path)));
     }
     if let Some(found) = reference(text) {
@@ -180,31 +189,26 @@ fn language(
         return Ok(found);
     }
     if text.is_empty() {
-        return Err(CompileError::new(source, 0, "an expression is empty"));
+        return Err(SyntaxError::new(source, 0, "empty expression"));
     }
-    let path = xpath_on::compile(text, namespaces).map_err(|error| error.within(source, at))?;
+    let path = xpath_bridge::compile(text, namespaces).map_err(|error| error.within(source, at))?;
     Ok(Language::Xpath(Arc::new(path)))
 }
 
-/// `$ctx:name` and its like, when nothing else follows the name.
+/// `$ctx:name` and the like, if nothing follows the name.
 fn reference(text: &str) -> Option<Language> {
-    let (prefix, name) = text.split_once(':')?;
-    let plain = |next: char| next.is_alphanumeric() || "._-".contains(next);
-    if name.is_empty() || !name.chars().all(plain) {
+    let (prefix, name) = text.strip_prefix('$')?.split_once(':')?;
+    let in_name = |next: char| next.is_alphanumeric() || "._-".contains(next);
+    if name.is_empty() || !name.chars().all(in_name) {
         return None;
     }
-    match prefix {
-        "$trp" => return Some(Language::Header(name.into())),
-        "$url" => return Some(Language::Parameter(ParameterKind::Query, name.into())),
-        "$var" => return Some(Language::Variable(name.into())),
-        _ => {}
-    }
-    let (_, scope) = SCOPES.iter().find(|(known, _)| *known == prefix)?;
-    Some(Language::Property(*scope, name.into()))
+    let further = || FURTHER_PREFIXES.iter().find(|(known, _)| *known == prefix);
+    let scope = PropertyScope::of_prefix(prefix).or_else(|| further().map(|(_, scope)| *scope))?;
+    Some(Language::Property(scope, name.into()))
 }
 
-/// `get-property('name')` or `get-property('scope', 'name')` with nothing around it; `None`: it is part of an XPath.
-fn get_property(source: &str, at: usize) -> Result<Option<Language>, CompileError> {
+/// `get-property('name')` or `get-property('scope', 'name')`; `None` if it is only a part of an XPath.
+fn get_property(source: &str, at: usize) -> Result<Option<Language>, SyntaxError> {
     let mut cursor = Cursor::new(source)?;
     cursor.at = at + "get-property(".len();
     cursor.space();
@@ -225,11 +229,8 @@ fn get_property(source: &str, at: usize) -> Result<Option<Language>, CompileErro
     let Some(name) = second else {
         return Ok(Some(Language::Property(PropertyScope::Synapse, first.into())));
     };
-    if first == "transport" {
-        return Ok(Some(Language::Header(name.into())));
-    }
-    match SCOPE_NAMES.iter().find(|(known, _)| *known == first) {
-        Some((_, scope)) => Ok(Some(Language::Property(*scope, name.into()))),
-        None => Err(CompileError::new(source, at, format!("`{first}` is no scope of properties"))),
+    match PropertyScope::named(&first) {
+        Some(scope) => Ok(Some(Language::Property(scope, name.into()))),
+        None => Err(SyntaxError::new(source, at, format!("unknown property scope `{first}`"))),
     }
 }

@@ -1,19 +1,13 @@
-//! Expressions and templates over a message: JSONPath, Synapse expressions, references, payload templates.
+#![doc = include_str!("../README.md")]
 //!
-//! Life of a request: authorise -> throttle -> **mediate**. Reads a compiled [`jsonpath::Path`] or template and
-//! the message; answers values and bytes. Everything is parsed and compiled at load.
+//! # Architecture
 //!
-//! ```
-//! use penstock_expression::{json::Document, jsonpath::Path};
+//! Life of a request: authorise -> throttle -> **mediate**. The crate takes compiled expressions or templates and a
+//! message, and returns values and bytes. Everything is compiled at load; an XPath that an expression computes is the
+//! one exception, charged to the budget.
 //!
-//! let order = Document::parse(br#"{"items":[{"sku":"a","price":1.50},{"sku":"b","price":20}]}"#)?;
-//! let cheap = Path::compile("$.items[?(@.price < 10)]")?;
-//! assert_eq!(cheap.evaluate(order.root())?.to_json()?, r#"[{"sku":"a","price":1.50}]"#);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! Architecture invariant: no clock, no files, no sockets; every evaluation is bounded by [`limits`](crate::limits),
-//! whatever the document; nothing recurses on the depth of a document.
+//! Architecture invariant: no clock, no files, no sockets; every evaluation draws on one [`Budget`]; nothing recurses
+//! on the depth of a document.
 
 pub mod json;
 pub mod jsonpath;
@@ -21,20 +15,19 @@ pub mod limits;
 pub mod synapse;
 pub mod template;
 
-mod budget;
+mod context;
 mod cursor;
-mod encode;
 mod error;
 mod expression;
 mod pattern;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
-mod scope;
 mod value;
-mod xpath_on;
+mod xpath_bridge;
 
-pub use error::{CompileError, EvalError};
+pub use context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
+pub use error::{Error, SyntaxError};
 pub use expression::Expression;
-pub use scope::{BodyUse, ParameterKind, PropertyScope, Scope};
 pub use synapse::SynapseExpression;
 pub use value::Value;
+pub use xpath::{Budget, BudgetExceeded};

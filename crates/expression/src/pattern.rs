@@ -1,9 +1,9 @@
-//! Regular expressions: Java's flags, linear time, bounded memory.
+//! Regular expressions with Java's flags, in linear time and bounded memory.
 
 use crate::limits;
 use regex::{Regex, RegexBuilder};
 
-/// A pattern that has to match a whole text. Flags as in Java's embedded form: `i m s x u U d`.
+/// A pattern that must match the whole text. Flags as in Java's embedded form: `i m s x u U d`.
 pub(crate) fn whole(source: &str, flags: &str) -> Result<Regex, String> {
     compile(&format!(r"\A(?:{source})\z"), flags)
 }
@@ -25,6 +25,6 @@ pub(crate) fn compile(source: &str, flags: &str) -> Result<Regex, String> {
     builder.build().map_err(|error| {
         let reason = error.to_string();
         let last = reason.lines().last().unwrap_or_default().trim();
-        format!("pattern: {last}; look-around and back-references are not supported")
+        format!("invalid pattern: {last}; look-around and back-references are not supported")
     })
 }

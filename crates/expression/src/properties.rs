@@ -1,5 +1,5 @@
-//! What must hold for any input: driven by the fuzz targets and by this crate's own tests. An input is a source, a
-//! line feed, and the JSON it is evaluated against.
+//! Properties that hold for any input, checked by the fuzz targets and by this crate's tests. An input is a source, a
+//! line feed, and the JSON that the source is evaluated on.
 
 mod walk;
 
@@ -9,12 +9,12 @@ use crate::json::{Document, Kind, Ref};
 use crate::jsonpath::{Options, Path, Selection};
 use crate::synapse::{Mode, SynapseExpression};
 use crate::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
-use crate::{EvalError, Expression, Scope, Value};
+use crate::{Error, EvalContext, Expression, Value};
 
 struct Message<'s>(Document<'s>);
 
-impl Scope for Message<'_> {
-    fn json(&self) -> Result<Option<Ref<'_>>, EvalError> {
+impl EvalContext for Message<'_> {
+    fn json(&self) -> Result<Option<Ref<'_>>, Error> {
         Ok(Some(self.0.root()))
     }
     fn variable(&self, name: &str) -> Option<Value<'_>> {
@@ -31,59 +31,58 @@ fn split(input: &[u8]) -> Option<(&str, Document<'_>)> {
     Some((source, Document::parse(document.as_bytes()).ok()?))
 }
 
-/// A document that is copied stays what it was; a path of plain steps finds what a walk over the tree finds; a
-/// path's answer is JSON; the places that it found lead back to
-/// what it found.
+/// A copy of a document equals it; a path of plain steps selects what a recursive walk selects; a result is JSON;
+/// normalized paths select what they were made from.
 ///
 /// # Panics
-/// When the property is broken.
+/// If the property does not hold.
 pub fn jsonpath(input: &[u8]) {
     let Some((source, document)) = split(input) else { return };
     let copy = Value::Json(document.root()).into_owned();
     assert!(copy.json().is_some_and(|copy| copy.raw() == document.root().raw()), "a copy differs");
     let Ok(path) = Path::compile(source) else { return };
-    let answer = path.evaluate(document.root());
-    walk::agree(source, document.root(), &answer);
-    let Ok(found) = answer else { return };
+    let result = path.evaluate(document.root());
+    walk::check(source, document.root(), &result);
+    let Ok(found) = result else { return };
     if let Ok(text) = found.to_json() {
-        assert!(Document::parse(text.as_bytes()).is_ok(), "no JSON: {text}");
+        assert!(Document::parse(text.as_bytes()).is_ok(), "not JSON: {text}");
     }
-    let places = Options { as_path_list: true, ..Options::default() };
-    let places = Path::compile_with(source, places).map(|path| path.evaluate(document.root()));
-    let (Ok(Ok(Selection::Many(places))), Selection::Many(values)) = (places, found) else {
+    let options = Options { as_path_list: true, ..Options::default() };
+    let paths = Path::compile_with(source, options).map(|path| path.evaluate(document.root()));
+    let (Ok(Ok(Selection::Many(paths))), Selection::Many(values)) = (paths, found) else {
         return;
     };
-    for (place, value) in places.iter().zip(values).take(100) {
+    for (path, value) in paths.iter().zip(values).take(100) {
         let Value::Json(value) = value else { return };
-        let again = Path::compile(&place.text()).map(|path| path.evaluate(document.root()));
-        // A name that comes twice leads to its last member.
+        let again = Path::compile(&path.text()).map(|path| path.evaluate(document.root()));
+        // A duplicate name selects the last member.
         if let Ok(Ok(Selection::One(Value::Json(again)))) = again {
             assert!(
                 again.is_same_place(value) || again.offset() > value.offset(),
                 "{}",
-                place.text()
+                path.text()
             );
         } else {
-            assert!(place.text().len() > 1_000, "{} leads nowhere", place.text());
+            assert!(path.text().len() > 1_000, "{} selects nothing", path.text());
         }
     }
 }
 
-/// Whole numbers add up as they do here; a path after `payload` is the JSONPath; a compatible evaluation fails at a limit only, and strict success of an expression without logic is the same
-/// text.
+/// Integer arithmetic is exact; a path after `payload` selects what the JSONPath selects; an evaluation in compatible
+/// mode fails only for its budget, and equals one in strict mode if there are no logical operators.
 ///
 /// # Panics
-/// When the property is broken.
+/// If the property does not hold.
 pub fn synapse(input: &[u8]) {
-    sums(input);
+    arithmetic(input);
     let Some((source, document)) = split(input) else { return };
     payload(source, &document);
     let message = Message(document);
     let Ok(compatible) = SynapseExpression::compile(source, Mode::Compatible) else { return };
-    let told = match compatible.evaluate(&message) {
+    let text = match compatible.evaluate(&message) {
         Ok(value) => value.text().into_owned(),
         Err(error) => {
-            assert!(matches!(error, EvalError::Limit(_)), "{error}");
+            assert!(matches!(error, Error::Budget(_)), "{error}");
             return;
         }
     };
@@ -95,12 +94,12 @@ pub fn synapse(input: &[u8]) {
     if let Ok(strict) = SynapseExpression::compile(source, Mode::Strict)
         && let Ok(value) = strict.evaluate(&message)
     {
-        assert_eq!(value.text(), told, "strict and compatible differ");
+        assert_eq!(value.text(), text, "strict and compatible differ");
     }
 }
 
-/// What the input spells for a machine with a stack: digits are pushed, `+`, `-` and `*` take two.
-fn sums(input: &[u8]) {
+/// The input as reverse Polish notation: digits, `+`, `-` and `*`.
+fn arithmetic(input: &[u8]) {
     let mut stack: Vec<(i64, String)> = Vec::new();
     for &byte in input.iter().take(64) {
         if byte.is_ascii_digit() {
@@ -123,15 +122,15 @@ fn sums(input: &[u8]) {
     let Some((value, text)) = stack.pop() else { return };
     let Ok(expression) = SynapseExpression::compile(&text, Mode::Strict) else { return };
     let nothing = Document::parse(b"null").map(Message);
-    let told = nothing.as_ref().map(|nothing| expression.evaluate(nothing));
-    assert!(matches!(told, Ok(Ok(Value::Integer(told))) if told == value), "{text} is {value}");
+    let result = nothing.as_ref().map(|nothing| expression.evaluate(nothing));
+    assert!(matches!(result, Ok(Ok(Value::Integer(sum))) if sum == value), "{text} is {value}");
 }
 
 fn payload(source: &str, document: &Document<'_>) {
     let Some(steps) = source.strip_prefix('$').filter(|steps| walk::steps(steps).is_some()) else {
         return;
     };
-    // A path of Synapse's wants something to go into; a JSONPath finds nothing in a scalar.
+    // A Synapse expression fails on scalars, where a JSONPath selects nothing.
     if !matches!(document.root().kind(), Kind::Object | Kind::Array) {
         return;
     }
@@ -139,47 +138,52 @@ fn payload(source: &str, document: &Document<'_>) {
     let path = Path::compile(source).map(|path| path.evaluate(document.root())?.into_value());
     let hosted = SynapseExpression::compile(&format!("payload{steps}"), Mode::Strict);
     let (Ok(path), Ok(hosted)) = (path, hosted) else { return };
-    // Of what fails each tells in its own words.
-    let json = |value: Result<Value<'_>, EvalError>| value.ok().map(|value| value.to_json());
+    // Only the messages of failures differ.
+    let json = |value: Result<Value<'_>, Error>| value.ok().map(|value| value.to_json());
     assert_eq!(json(hosted.evaluate(&message)), json(path), "payload{steps}");
 }
 
-/// A format that is well-formed JSON or XML with a figure for `$1` is that with any value. What FreeMarker makes
-/// of plain text is that text, and its escapes read back as what they escaped.
+/// A format that is well-formed JSON or XML with `1` for `$1` is well-formed with any value. FreeMarker leaves plain
+/// text unchanged, and its escapes parse back to the original.
 ///
 /// # Panics
-/// When the property is broken.
+/// If the property does not hold.
 pub fn template(input: &[u8]) {
     let Some((source, document)) = split(input) else { return };
     freemarker(source, &document);
     let texts = document.root().string().map(Cow::into_owned);
     let message = Message(document);
     for media in [MediaType::Json, MediaType::Xml] {
-        filled(source, media, Expression::compile("json-eval($)").ok(), &message);
+        payload_template(source, media, Expression::compile("json-eval($)").ok(), &message);
         let literal = texts.as_deref().or(Some(message.0.text())).map(Expression::literal);
-        filled(source, media, literal, &message);
+        payload_template(source, media, literal, &message);
     }
 }
 
-fn filled(source: &str, media: MediaType, argument: Option<Expression>, message: &Message<'_>) {
+fn payload_template(
+    source: &str,
+    media: MediaType,
+    argument: Option<Expression>,
+    message: &Message<'_>,
+) {
     let arguments = argument.into_iter().map(Argument::new).collect();
     let Ok(compiled) = PayloadTemplate::compile(source, arguments, Settings::new(media)) else {
         return;
     };
-    let mut made = Vec::new();
-    let rendered = compiled.render(message, &mut made);
+    let mut body = Vec::new();
+    let rendered = compiled.render(message, &mut body);
     let plain = source.replace("$1", "1");
-    // References are put together out of what stands beside them; a long body may be too deep.
-    let strange = plain.contains(['$', '&', '\\']) || compiled.makes_markup();
-    if rendered.is_err() || strange || message.0.text().len() > 1_000 {
+    // A reference can be completed by the text after it; a long body may be nested too deeply.
+    let excluded = plain.contains(['$', '&', '\\']) || compiled.inserts_markup();
+    if rendered.is_err() || excluded || message.0.text().len() > 1_000 {
         return;
     }
-    let is_read = |bytes: &[u8]| match media {
+    let is_well_formed = |bytes: &[u8]| match media {
         MediaType::Json => Document::parse(bytes).is_ok(),
         MediaType::Xml => xml::Document::parse(bytes).is_ok(),
         MediaType::Text => true,
     };
-    // `2$1` is a number by accident of the figure put in, as is `$1` inside another number.
+    // `2$1` is a number only because `1` is inserted, as is `$1` inside another number.
     let joined = source.match_indices("$1").any(|(at, _)| {
         let before = source.get(..at).and_then(|before| before.chars().last());
         let after = source.get(at + 2..).and_then(|after| after.chars().next());
@@ -189,9 +193,9 @@ fn filled(source: &str, media: MediaType, argument: Option<Expression>, message:
         media == MediaType::Json && (touches(before) || touches(after))
     });
     assert!(
-        joined || !is_read(plain.as_bytes()) || is_read(&made),
-        "{source} is no {media:?}: {}",
-        String::from_utf8_lossy(&made)
+        joined || !is_well_formed(plain.as_bytes()) || is_well_formed(&body),
+        "{source} is not well-formed {media:?}: {}",
+        String::from_utf8_lossy(&body)
     );
 }
 
@@ -224,10 +228,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn formats_of_xml_stay_well_formed(
-            before in prop::sample::select(vec!["<a>", "<a>'", "<a b='", "<a b=\"'", "<a><!--", "<a><!-- don't -", "<a><![CDATA[", "<a><![CDATA[]]", "<a><?p x", "<a><?p ?"]),
+        fn xml_formats_stay_well_formed(
+            before in prop::sample::select(vec!["<a>", "<a>]", "<a>]]", "<a>'", "<a b='", "<a b=\"'", "<a><!--", "<a><!-- don't -", "<a><![CDATA[", "<a><![CDATA[]]", "<a><?p x", "<a><?p ?"]),
             text in prop::collection::vec(prop::sample::select(vec!["-", "]", ">", "?", "<", "&", "'", "\"", "x", "]]>", "\u{1}", " "]), 0..6),
-            after in prop::sample::select(vec!["</a>", "'/>", "\"/>", "--><b c='$1'/></a>", "- --></a>", "]]></a>", "]>]]></a>", ">]]></a>", "?></a>", ">?></a>"]),
+            after in prop::sample::select(vec!["</a>", "></a>", "]></a>", "]$1></a>", "'/>", "\"/>", "--><b c='$1'/></a>", "- --></a>", "]]></a>", "]>]]></a>", ">]]></a>", "?></a>", ">?></a>"]),
             many in 1..3_usize,
         ) {
             let mut json = Vec::new();
@@ -237,7 +241,7 @@ mod tests {
         }
 
         #[test]
-        fn paths_of_plain_steps_are_walks(
+        fn paths_of_plain_steps_equal_a_recursive_walk(
             steps in prop::collection::vec(prop::sample::select(vec![".a", ".b", "..a", ".*", "..*", "[0]", "[-1]", "[*]", "..[1]", "..b"]), 0..5),
             document in prop::sample::select(vec![
                 r#"{"a":{"a":[1,{"b":2,"a":[]}],"b":[[0,1],[2]]},"b":{"a":null,"a":[3,[4,5]]}}"#,
@@ -251,12 +255,12 @@ mod tests {
         }
 
         #[test]
-        fn whole_numbers_add_up(input in "[0-9]{1,6}([-+*0-9]{0,12})") {
+        fn integer_arithmetic_is_exact(input in "[0-9]{1,6}([-+*0-9]{0,12})") {
             super::synapse(input.as_bytes());
         }
 
         #[test]
-        fn the_properties_hold_for_soups_of_tokens(
+        fn the_properties_hold_for_random_tokens(
             tokens in proptest::collection::vec(prop::sample::select(vec![
                 "$", ".", "..", "*", "[", "]", "a", "'a'", "0", "1", ":", ",", "?(", ")", "@", "==", "&&", "(", "\"", "$1", "{", "}",
                 "${", "payload", "vars", "<a>", "</a>", "<a b='", "'/>", "<!--", "-->", "-", "<![CDATA[", "]]>", "]", "<?a ", "?>", "length", "+", "-", "/", "<#if ", "<#list ", " as x", ">", "</#if>", "?", "!", "size", "in",

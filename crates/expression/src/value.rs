@@ -1,19 +1,19 @@
-//! What an evaluation answers.
+//! The result of an evaluation.
 
 use std::borrow::Cow;
 
-use crate::EvalError;
-use crate::budget::Budget;
 use crate::json::{self, Builder, Document, Kind, Ref};
+use crate::{Budget, Error};
 
-/// A value: of a document where it stands, or made by the evaluation.
+/// A value inside a document, or one made by the evaluation.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Value<'v> {
-    /// A value of a document, of any kind.
+    /// A value inside a document, of any kind.
     Json(Ref<'v>),
-    /// A JSON value that the evaluation made.
+    /// A JSON value made by the evaluation.
     Made(Box<Document<'static>>),
-    /// A text.
+    /// Text.
     Text(Cow<'v, str>),
     /// A whole number.
     Integer(i64),
@@ -21,12 +21,12 @@ pub enum Value<'v> {
     Double(f64),
     /// True or false.
     Boolean(bool),
-    /// JSON's `null`, and what isn't there.
+    /// JSON's `null`, and what does not exist.
     Null,
 }
 
 impl<'v> Value<'v> {
-    /// A JSON scalar becomes the plain value it stands for; all else stays.
+    /// Turns a JSON scalar into the plain variant; any other value is unchanged.
     #[must_use]
     pub fn plain(self) -> Self {
         let value = match self {
@@ -54,7 +54,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The value as JSON, when it is an array or an object or stands in a document.
+    /// The JSON value, if it is inside a document or was made as one.
     #[must_use]
     pub fn json(&self) -> Option<Ref<'_>> {
         match self {
@@ -66,8 +66,8 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The value as text: strings without quotes, numbers as they were spelt, arrays and objects as JSON, `null`
-    /// and what isn't there as nothing, XML nodes as their string value (the first one's).
+    /// The value as text: strings without quotes, numbers in their original spelling, arrays and objects as JSON,
+    /// `null` as the empty text.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match self {
@@ -81,7 +81,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The value as a number: a text that spells one, too.
+    /// The value as a number; text that spells a number counts.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -92,7 +92,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// True for the boolean, and for the text `true` in any case, as Java reads it.
+    /// True for the boolean `true`, and for the text `true` in any letter case, as in Java's `Boolean.parseBoolean`.
     #[must_use]
     pub fn truth(&self) -> bool {
         match self {
@@ -104,7 +104,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// Appends the value as JSON: what stands in a document as the bytes that it was read from.
+    /// Appends the value as JSON; a value inside a document is copied byte for byte.
     pub fn push_json(&self, into: &mut Vec<u8>) {
         match self {
             Self::Json(value) => into.extend_from_slice(value.raw().as_bytes()),
@@ -139,23 +139,33 @@ impl<'v> Value<'v> {
         };
     }
 
-    /// An array of `values`, paid for before it is made.
+    /// An array of `values`, charged before it is made.
     ///
     /// # Errors
-    /// [`EvalError::Limit`]: more text or more values than `budget` has left.
-    pub(crate) fn array(
-        values: &[Value<'_>],
-        budget: &Budget,
-    ) -> Result<Value<'static>, EvalError> {
+    /// [`Error::Budget`] if the array does not fit what is left of `budget`.
+    pub(crate) fn array(values: &[Value<'_>], budget: &Budget) -> Result<Value<'static>, Error> {
         for value in values {
-            let size = value.size();
-            budget.make(size.bytes)?;
-            budget.visit(size.values as u64)?;
+            value.charge_copy(budget)?;
         }
         Ok(Value::array_of(values))
     }
 
-    /// An array of `values` that are paid for, or stand in an array already.
+    /// Charges a copy of the value.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] if it does not fit.
+    pub(crate) fn charge_copy(&self, budget: &Budget) -> Result<(), Error> {
+        if let Self::Text(text) = self {
+            budget.charge_scanning(text.len())?;
+        }
+        let size = self.size();
+        budget.charge_steps(size.values as u64)?;
+        budget.charge_reading(size.bytes)?;
+        budget.charge_memory(size.bytes + size.values * json::NODE_BYTES)?;
+        Ok(())
+    }
+
+    /// An array of `values` whose copy has been charged.
     pub(crate) fn array_of(values: &[Value<'_>]) -> Value<'static> {
         let mut builder = Builder::new();
         builder.begin_array();
@@ -165,7 +175,7 @@ impl<'v> Value<'v> {
         Value::Made(Box::new(builder.finish()))
     }
 
-    /// What a copy of it takes.
+    /// The size of a copy.
     pub(crate) fn size(&self) -> Size {
         match self {
             Self::Json(json) => Size { bytes: json.raw().len() + 1, values: json.node_count() },
@@ -179,7 +189,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// Whether it is JSON's `null`, or nothing.
+    /// Whether the value is `null` or does not exist.
     #[must_use]
     pub fn is_null(&self) -> bool {
         match self {
@@ -190,7 +200,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The same value with what it borrows copied; XML nodes become text.
+    /// The same value without borrowed parts.
     #[must_use]
     pub fn into_owned(self) -> Value<'static> {
         match self {
@@ -209,7 +219,7 @@ impl<'v> Value<'v> {
     }
 }
 
-/// Of a copy: its JSON text, and the values in it.
+/// The JSON text of a copy in bytes, and how many values and names it holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) bytes: usize,
@@ -224,7 +234,7 @@ fn json_text(value: Ref<'_>) -> Cow<'_, str> {
     }
 }
 
-/// The number that `text` spells: whole when it has neither point nor exponent and fits.
+/// The number that `text` spells; an integer if it has neither point nor exponent and fits.
 pub(crate) fn number(text: &str) -> Value<'static> {
     match text.parse::<i64>() {
         Ok(whole) => Value::Integer(whole),
@@ -232,7 +242,7 @@ pub(crate) fn number(text: &str) -> Value<'static> {
     }
 }
 
-/// As Java's `Double.toString`: always a point, an exponent below 10^-3 and from 10^7 on.
+/// As Java's `Double.toString`: always a decimal point, an exponent below 10^-3 and from 10^7 on.
 pub(crate) fn double_text(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
@@ -244,10 +254,10 @@ pub(crate) fn double_text(number: f64) -> String {
     if size == 0.0 || (1e-3..1e7).contains(&size) {
         return format!("{number:?}");
     }
-    let spelt = format!("{number:E}");
-    match spelt.split_once('E') {
-        Some((digits, _)) if digits.contains('.') => spelt,
+    let text = format!("{number:E}");
+    match text.split_once('E') {
+        Some((digits, _)) if digits.contains('.') => text,
         Some((digits, exponent)) => format!("{digits}.0E{exponent}"),
-        None => spelt,
+        None => text,
     }
 }

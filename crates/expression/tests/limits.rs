@@ -1,4 +1,4 @@
-//! Bodies whose parts are found inside one another: what an evaluation makes of them, and looks at, is bounded.
+//! What an evaluation reads and makes is bounded by its budget, whatever the message.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
@@ -6,14 +6,13 @@ mod common;
 use common::Message;
 use penstock_expression::json::Document;
 use penstock_expression::jsonpath::Path;
+use penstock_expression::synapse::Mode;
 use penstock_expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
-use penstock_expression::{EvalError, Expression, Scope};
+use penstock_expression::{Budget, Error, EvalContext, Expression, SynapseExpression};
 
 const DEPTH: usize = 900;
-const MADE: EvalError = EvalError::Limit("40 MiB of text");
-const VISITS: EvalError = EvalError::Limit("4,000,000 values");
 
-/// An object in an object and so on, around a string of `bytes`.
+/// Nested objects around a string of `bytes`.
 fn json_chain(bytes: usize) -> String {
     let (open, close) = ("{\"a\":".repeat(DEPTH), "}".repeat(DEPTH));
     format!("{open}\"{}\"{close}", "x".repeat(bytes))
@@ -21,101 +20,141 @@ fn json_chain(bytes: usize) -> String {
 
 struct Xml(xml::Document);
 
-impl Scope for Xml {
-    fn xml(&self) -> Result<Option<&xml::Document>, EvalError> {
+impl EvalContext for Xml {
+    fn xml(&self) -> Result<Option<&xml::Document>, Error> {
         Ok(Some(&self.0))
+    }
+    fn variable_xml(&self, name: &str) -> Option<&xml::Document> {
+        (name == "x.payload").then_some(&self.0)
     }
     fn unix_ms(&self) -> i64 {
         0
     }
 }
 
-/// An element in an element and so on, around a text of `bytes` and so many empty elements.
+/// Nested elements around a text of `bytes` and `empty` empty elements.
 fn xml_chain(bytes: usize, empty: usize) -> Xml {
     let (open, close) = ("<a>".repeat(DEPTH), "</a>".repeat(DEPTH));
     let text = format!("{open}{}{}{close}", "x".repeat(bytes), "<b/>".repeat(empty));
     Xml(xml::Document::parse(text.as_bytes()).unwrap())
 }
 
-fn told(source: &str, scope: &dyn Scope) -> Result<usize, EvalError> {
-    Expression::compile(source).unwrap().evaluate(scope).map(|value| value.text().len())
+fn text_len(source: &str, context: &dyn EvalContext) -> Result<usize, Error> {
+    let expression = Expression::compile(source).unwrap();
+    expression.evaluate(context).map(|value| value.text().len())
+}
+
+#[track_caller]
+fn assert_exceeds(source: &str, context: &dyn EvalContext) {
+    let result = text_len(source, context);
+    assert!(matches!(result, Err(Error::Budget(_))), "{source}: {result:?}");
 }
 
 #[test]
-fn what_stands_inside_one_another_is_not_made_into_more_than_the_limit() {
+fn nested_results_do_not_multiply_a_body_past_the_budget() {
     let (large, small) = (json_chain(1 << 20), json_chain(1));
     let (large, small) = (Message::new(&large, "{}"), Message::new(&small, "{}"));
-    for (source, scope, expect) in [
-        ("json-eval($..a)", &large, MADE),
-        ("${payload..a}", &large, MADE),
-        ("${$.a.a..a}", &large, MADE),
-        ("${length(payload..a)}", &large, MADE),
-        ("${payload[?(@..a size 3)]}", &large, VISITS),
-        ("json-eval($.append($..a))", &large, VISITS),
-        ("json-eval($.concat($..a))", &large, VISITS),
-        ("json-eval($..a..a)", &small, VISITS),
-        ("${payload..a..a}", &small, VISITS),
+    for (source, context) in [
+        ("json-eval($..a)", &large),
+        ("${payload..a}", &large),
+        ("${$.a.a..a}", &large),
+        ("${length(payload..a)}", &large),
+        ("${payload[?(@..a size 3)]}", &large),
+        ("json-eval($.append($..a))", &large),
+        ("json-eval($.concat($..a))", &large),
+        ("json-eval($..a..a..a)", &small),
+        ("${payload..a..a..a}", &small),
     ] {
-        assert_eq!(told(source, scope), Err(expect), "{source}");
+        assert_exceeds(source, context);
     }
     let xml = xml_chain(1 << 20, 0);
     for source in ["//a", "//a/text() | //a", "${xpath(\"//a\")}"] {
-        assert_eq!(told(source, &xml), Err(MADE), "{source}");
+        assert_exceeds(source, &xml);
     }
-    assert_eq!(told("//a", &xml_chain(0, 10_000)), Err(VISITS));
-    assert_eq!(told("//a", &xml_chain(1_000, 0)), Ok(DEPTH * 1_000));
+    assert_exceeds("//a", &xml_chain(0, 10_000));
+    assert_eq!(text_len("//a", &xml_chain(1_000, 0)), Ok(DEPTH * 1_000));
 }
 
 #[test]
-fn the_parts_of_an_expression_share_its_limit() {
-    let large = format!("\"{}\"", "x".repeat(9 << 20));
+fn all_parts_of_an_evaluation_share_one_budget() {
+    let large = format!("\"{}\"", "x".repeat(2 << 20));
     let large = Message::new(&large, "{}");
-    for source in [
-        "[payload, payload, payload, payload, payload]",
-        "[toUpper(payload), toLower(payload), trim(payload), string(payload), toUpper(payload)]",
-        "payload + payload + payload",
-    ] {
-        assert_eq!(told(&format!("${{{source}}}"), &large), Err(MADE), "{source}");
-    }
-    assert_eq!(told("${toUpper(payload) + payload}", &large), Ok(18 << 20));
-    let list = format!("[{}1]", "1,".repeat(900_000));
-    let list = Message::new(&list, "{}");
-    assert!(told("${length(payload.*)}", &list).is_ok());
-    assert_eq!(
-        told("${length(payload.*) + length(payload.*) + length(payload.*)}", &list),
-        Err(VISITS)
-    );
+    assert_eq!(text_len("${toUpper(payload) + payload}", &large), Ok(4 << 20));
+    let uppers = vec!["toUpper(payload)"; 40].join(" + ");
+    assert_exceeds(&format!("${{{uppers}}}"), &large);
+
+    let xml = xml_chain(0, 2_000);
+    let count = "xpath('count(//b)')";
+    assert_eq!(text_len(&format!("${{{count}}}"), &xml), Ok(4));
+    let within = |source: &str, steps| {
+        let budget = Budget::new(steps, 1 << 20);
+        let expression = SynapseExpression::compile(source, Mode::Strict).unwrap();
+        expression.evaluate_within(&xml, &budget).map(|value| value.text().len())
+    };
+    let budget = Budget::new(1_000_000, 1 << 20);
+    let once = SynapseExpression::compile(count, Mode::Strict).unwrap();
+    once.evaluate_within(&xml, &budget).unwrap();
+    let used = 1_000_000 - budget.steps_left();
+    assert!(used > 1_000, "{used}");
+    let twice = format!("{count} + {count}");
+    assert_eq!(within(&twice, 2 * used + 10), Ok(4));
+    assert!(matches!(within(&twice, 2 * used - 10), Err(Error::Budget(_))));
+
+    // A template's parts, too.
+    let arguments = vec![Expression::compile("//b[1]").unwrap(); 3];
+    let arguments = arguments.into_iter().map(Argument::new).collect();
+    let settings = Settings::new(MediaType::Text);
+    let template = PayloadTemplate::compile("$1$2$3", arguments, settings).unwrap();
+    let budget = Budget::new(100, 1 << 20);
+    let result = template.render_within(&xml, &budget, &mut Vec::new());
+    assert!(matches!(result, Err(Error::Budget(_))), "{result:?}");
 }
 
 #[test]
-fn a_body_is_not_made_larger_than_the_limit() {
+fn an_xpath_in_an_expression_is_compiled_at_load_or_bounded() {
+    let xml = xml_chain(3, 0);
+    let error = Expression::compile("${xpath('//a[')}").unwrap_err();
+    assert_eq!(error.position(), Some((1, 3)));
+    assert_eq!(text_len("${xpath('//' + 'a[1]/text()')}", &xml), Ok(3));
+    assert_eq!(text_len("${xpath('//text()', 'x.payload')}", &xml), Ok(3));
+    let long = format!("${{xpath('{}' + '//a')}}", " ".repeat(2_000));
+    let strict = Expression::compile_with(&long, Mode::Strict, &[]).unwrap();
+    assert!(matches!(strict.evaluate(&xml), Err(Error::Type(_))));
+    let computed = Expression::compile("${xpath('//' + 'a')}").unwrap();
+    let result = computed.evaluate_within(&xml, &Budget::new(100, 1_000)).map(|_| ());
+    assert!(matches!(result, Err(Error::Budget(_))), "{result:?}");
+}
+
+#[test]
+fn a_template_does_not_make_a_body_larger_than_the_budget() {
     let chain = json_chain(1 << 20);
     let chain = Message::new(&chain, "{}");
     // A name that every element of its array repeats.
     let named = format!("{{\"{}\":[1{}]}}", "n".repeat(1 << 20), ",1".repeat(1_000));
     let named = Message::new(&named, "{}");
-    for (media, format, argument, scope) in [
+    for (media, format, argument, context) in [
         (MediaType::Json, "{\"a\":$1}", "json-eval($..a)", &chain),
         (MediaType::Xml, "<a>$1</a>", "json-eval($..a)", &chain),
         (MediaType::Xml, "<a>$1</a>", "json-eval($)", &named),
-        (MediaType::Json, &format!("{{\"a\":\"{}\"}}", "$1".repeat(50)), "json-eval($.a)", &chain),
+        (MediaType::Json, &format!("{{\"a\":\"{}\"}}", "$1".repeat(80)), "json-eval($.a)", &chain),
         (MediaType::Xml, "<a><!--$1--></a>", "json-eval($..a)", &chain),
-        (MediaType::Text, &"$1".repeat(50), "json-eval($)", &chain),
+        (MediaType::Text, &"$1".repeat(80), "json-eval($)", &chain),
     ] {
         let argument = Argument::new(Expression::compile(argument).unwrap());
         let template = PayloadTemplate::compile(format, vec![argument], Settings::new(media));
-        let mut made = Vec::new();
-        let told = template.unwrap().render(scope, &mut made);
-        assert_eq!(told, Err(MADE), "{format}");
-        assert!(made.capacity() <= 80 << 20, "{format}: {}", made.capacity());
+        let mut body = Vec::new();
+        let result = template.unwrap().render(context, &mut body);
+        assert!(matches!(result, Err(Error::Budget(_))), "{format}: {result:?}");
+        assert!(body.capacity() <= 128 << 20, "{format}: {}", body.capacity());
     }
     let argument = vec![Expression::compile("json-eval($..a)").unwrap()];
     let template = FreeMarker::compile("${args.arg1}", argument).unwrap();
-    assert_eq!(template.render(&chain, &mut Vec::new()), Err(MADE));
+    let result = template.render(&chain, &mut Vec::new());
+    assert!(matches!(result, Err(Error::Budget(_))), "{result:?}");
 }
 
 #[test]
-fn an_answer_that_is_written_value_by_value_has_no_limit_of_its_own() {
+fn a_result_written_value_by_value_is_not_limited() {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -129,17 +168,36 @@ fn an_answer_that_is_written_value_by_value_has_no_limit_of_its_own() {
     let chain = json_chain(1 << 20);
     let document = Document::parse(chain.as_bytes()).unwrap();
     let found = Path::compile("$..a").unwrap().evaluate(document.root()).unwrap();
-    assert_eq!(found.to_json(), Err(MADE));
+    assert!(matches!(found.to_json(), Err(Error::Budget(_))));
     let mut count = Count(0);
     found.write_json(&mut count).unwrap();
     assert!(count.0 > DEPTH << 20, "{}", count.0);
 }
 
 #[test]
-fn counting_the_characters_of_a_text_costs_what_it_takes() {
-    let text = format!("{{\"s\":\"{}\",\"a\":[1{}]}}", "x".repeat(3_000_000), ",1".repeat(2_999));
+fn work_on_text_and_arrays_is_charged_for_each_element() {
+    let text = format!("{{\"s\":\"{}\",\"a\":[1{}]}}", "x".repeat(300_000), ",1".repeat(2_999));
     let message = Message::new(&text, "{}");
-    for path in ["$.a[?($.s size 3)]", "$.a[?($.s empty true)]", "$.a[?($.s.length() == 3)]"] {
-        assert_eq!(told(&format!("json-eval({path})"), &message), Err(VISITS), "{path}");
+    for path in [
+        "$.a[?($.s size 3)]",
+        "$.a[?($.s empty true)]",
+        "$.a[?($.s.length() == 3)]",
+        "$.a[?($.s =~ /x+y/)]",
+        "$.a[?(@ =~ $.s)]",
+        "$.a[?($.a contains 2)]",
+    ] {
+        assert_exceeds(&format!("json-eval({path})"), &message);
+    }
+}
+
+#[test]
+fn a_slice_walks_its_array_once() {
+    let text = format!("[{}[0]]", "[0],".repeat(100_000));
+    let document = Document::parse(text.as_bytes()).unwrap();
+    for (path, count) in [("$[0:100000]", 100_000), ("$[::-2]", 50_001), ("$[-3:]", 3)] {
+        let budget = Budget::new(300_000, 64 << 20);
+        let found = Path::compile(path).unwrap().evaluate_within(document.root(), &budget);
+        let found = found.unwrap().into_value().unwrap();
+        assert_eq!(found.json().unwrap().len(), count, "{path}");
     }
 }

@@ -5,14 +5,15 @@ mod common;
 
 use common::Message;
 use penstock_expression::synapse::{Mode, SynapseExpression};
-use penstock_expression::{BodyUse, Scope};
+use penstock_expression::{BodyUse, EvalContext};
 
 const CASES: &str = include_str!("cases/synapse.txt");
+const DIFFERENCES: &str = include_str!("cases/synapse-differences.txt");
 const PAYLOAD: &str = r#"{"name":"Ann","age":30,"tags":["a","b","c"],"price":12.50,"zero":0,"none":null,"ok":true,"items":[{"p":5,"n":"x"},{"p":15,"n":"y"},{"p":25,"n":"z"}],"o":{"k-1":"v"}}"#;
 const AROUND: &str = r#"{"headers":{"pick":"z","X-Y":"hy"},"vars":{"i":1,"j":3,"limit":20,"key":"name","obj":{"a":[1,2,3]},"text":"{\"in\":\"side\"}"},"synapse":{"uri":"/a"},"axis2":{"HTTP_SC":200},"query":{"q":"7"},"path":{"id":"42"},"function":{"f":"fn"},"configs":{"env":"test"},"registry":{"conf:/x":"{\"r\":1}","conf:/x#p":"pv"},"secrets":{"db":"s3cret"}}"#;
 
 #[test]
-fn every_expression_answers_what_its_case_says() {
+fn every_expression_evaluates_as_its_case_says() {
     let message = Message::new(PAYLOAD, AROUND);
     let (mut mode, mut count, mut wrong) = (Mode::Compatible, 0, Vec::new());
     for (line, case) in CASES.lines().enumerate() {
@@ -30,26 +31,41 @@ fn every_expression_answers_what_its_case_says() {
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn check(scope: &dyn Scope, mode: Mode, case: &str) -> Option<String> {
+#[test]
+fn every_difference_is_as_listed() {
+    let message = Message::new(PAYLOAD, AROUND);
+    let lines = DIFFERENCES.lines().filter(|line| !line.starts_with(['#', '=']));
+    let mut count = 0;
+    for text in lines {
+        count += 1;
+        let (case, theirs) = text.rsplit_once(" | ").expect("a case has their result");
+        let case = case.replace("=> empty", "=> ");
+        assert_eq!(check(&message, Mode::Compatible, &case), None);
+        assert!(!case.ends_with(&format!(" => {theirs}")), "{case} does not differ");
+    }
+    assert!(count >= 6, "{count} cases were read");
+}
+
+fn check(context: &dyn EvalContext, mode: Mode, case: &str) -> Option<String> {
     let (source, arrow, expect) = [" => ", " !! ", " ?? "]
         .iter()
         .find_map(|arrow| case.split_once(arrow).map(|(source, expect)| (source, *arrow, expect)))
         .expect("a case has an arrow");
     let compiled = SynapseExpression::compile(source, mode);
-    let told = match &compiled {
+    let result = match &compiled {
         Err(error) => ("!!", error.to_string()),
-        Ok(expression) => match expression.evaluate(scope) {
+        Ok(expression) => match expression.evaluate(context) {
             Ok(value) => ("=>", value.text().into_owned()),
             Err(error) => ("??", error.to_string()),
         },
     };
-    let fine = told.0 == arrow.trim()
-        && if told.0 == "=>" { told.1 == expect } else { told.1.contains(expect) };
-    (!fine).then(|| format!("{case}\n    told {told:?}"))
+    let matches = result.0 == arrow.trim()
+        && if result.0 == "=>" { result.1 == expect } else { result.1.contains(expect) };
+    (!matches).then(|| format!("{case}\n    got {result:?}"))
 }
 
 #[test]
-fn the_need_of_the_body_is_known_before_evaluation() {
+fn body_use_is_known_before_evaluation() {
     for (source, expect) in [
         ("vars.x", BodyUse::Untouched),
         ("headers.a + configs.b", BodyUse::Untouched),
@@ -65,7 +81,7 @@ fn the_need_of_the_body_is_known_before_evaluation() {
 }
 
 #[test]
-fn an_expression_nested_or_chained_without_end_is_refused() {
+fn unbounded_nesting_and_chains_are_rejected() {
     for source in [
         "(".repeat(1_000_000),
         "(".repeat(60_000),
@@ -78,7 +94,7 @@ fn an_expression_nested_or_chained_without_end_is_refused() {
         "payload[".repeat(8_000),
         format!("payload{}", ".a".repeat(30_000)),
     ] {
-        let told = SynapseExpression::compile(&source, Mode::Compatible);
-        assert!(told.is_err(), "{}", &source[..10]);
+        let result = SynapseExpression::compile(&source, Mode::Compatible);
+        assert!(result.is_err(), "{}", &source[..10]);
     }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::Message;
 use penstock_expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
-use penstock_expression::{BodyUse, Expression, Scope};
+use penstock_expression::{BodyUse, EvalContext, Expression};
 
 const CASES: &str = include_str!("cases/template.txt");
 const PAYLOAD: &str = r#"{"name":"Ann","n":12.50,"list":["a","b<&"],"empty":[],"none":null,"ok":true,"obj":{"p":1,"q":"z"},"items":[{"p":5},{"p":15}],"size":"1024B","o":{"k": "v\n", "e":[]},"t":"say \"hi\"\\ \u0001"}"#;
@@ -27,7 +27,7 @@ const ARGUMENTS: [&str; 11] = [
 const LITERAL: usize = 8;
 
 #[test]
-fn every_template_makes_what_its_case_says() {
+fn every_template_renders_as_its_case_says() {
     let message = Message::new(PAYLOAD, AROUND);
     let (mut count, mut wrong) = (0, Vec::new());
     for (line, case) in CASES.lines().enumerate() {
@@ -40,7 +40,7 @@ fn every_template_makes_what_its_case_says() {
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn check(scope: &dyn Scope, case: &str) -> Option<String> {
+fn check(context: &dyn EvalContext, case: &str) -> Option<String> {
     let (language, rest) = case.split_once(" | ").expect("a case names its language");
     let (template, expect, fails) = match (rest.split_once(" => "), rest.split_once(" !! ")) {
         (_, Some((template, expect))) => (template, expect, true),
@@ -51,33 +51,33 @@ fn check(scope: &dyn Scope, case: &str) -> Option<String> {
     let lines = |text: &str| {
         if language == "json" && !fails { text.to_owned() } else { text.replace("\\n", "\n") }
     };
-    let told = fill(scope, language, &lines(template));
+    let result = fill(context, language, &lines(template));
     let expect = if expect.contains("json_string") || expect.starts_with("{\"name\"") {
         expect.to_owned()
     } else {
         lines(expect)
     };
-    let fine = match &told {
+    let matches = match &result {
         Ok(made) => !fails && *made == expect,
         Err(error) => fails && error.contains(&expect),
     };
-    (!fine).then(|| format!("{case}\n    told {told:?}"))
+    (!matches).then(|| format!("{case}\n    got {result:?}"))
 }
 
-fn fill(scope: &dyn Scope, language: &str, template: &str) -> Result<String, String> {
+fn fill(context: &dyn EvalContext, language: &str, template: &str) -> Result<String, String> {
     let arguments = ARGUMENTS.iter().map(|source| Expression::compile(source).unwrap());
     let mut made = Vec::new();
     if language == "ftl" {
         let compiled = FreeMarker::compile(template, arguments.collect())
             .map_err(|error| error.to_string())?;
-        compiled.render(scope, &mut made).map_err(|error| error.to_string())?;
+        compiled.render(context, &mut made).map_err(|error| error.to_string())?;
     } else {
         let media = match language {
             "json" | "escape" => MediaType::Json,
             "xml" => MediaType::Xml,
             _ => MediaType::Text,
         };
-        let settings = Settings { escape_xml: language == "escape", ..Settings::new(media) };
+        let settings = Settings::new(media).with_escape_xml(language == "escape");
         let arguments = arguments.enumerate().map(|(place, expression)| Argument {
             literal: place + 1 == LITERAL,
             ..Argument::new(expression)
@@ -85,14 +85,14 @@ fn fill(scope: &dyn Scope, language: &str, template: &str) -> Result<String, Str
         let compiled = PayloadTemplate::compile(template, arguments.collect(), settings);
         compiled
             .map_err(|error| error.to_string())?
-            .render(scope, &mut made)
+            .render(context, &mut made)
             .map_err(|error| error.to_string())?;
     }
     Ok(String::from_utf8(made).unwrap())
 }
 
 #[test]
-fn a_template_knows_whether_it_reads_the_body() {
+fn body_use_is_known_before_rendering() {
     let of = |source: &str| vec![Expression::compile(source).unwrap()];
     for (template, argument, expect) in [
         ("x", "json-eval($.a)", BodyUse::Untouched),
@@ -111,7 +111,7 @@ fn a_template_knows_whether_it_reads_the_body() {
 }
 
 #[test]
-fn a_deep_argument_that_is_xml_goes_into_xml_as_markup() {
+fn a_deep_argument_that_is_xml_is_inserted_as_markup() {
     let (deep, shallow) = ((true, false), (false, false));
     for (format, text, (deep, literal), expect) in [
         ("<r>$1</r>", "<a b='1'>&lt;</a>", deep, "<r><a b=\"1\">&lt;</a></r>"),
@@ -138,7 +138,7 @@ fn a_deep_argument_that_is_xml_goes_into_xml_as_markup() {
 }
 
 #[test]
-fn a_template_without_end_stops_at_its_limits() {
+fn endless_templates_stop_at_their_budget() {
     let message = Message::new(PAYLOAD, AROUND);
     for template in [
         "<#list 1..1000000000 as i>x</#list>",

@@ -1,4 +1,4 @@
-//! `penstock expression`: an expression as a mediation writes it, on a message out of files.
+//! `penstock expression`: evaluates an expression on a message read from files.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,18 @@ use clap::Args;
 use expression::json::{self, Kind, Ref};
 use expression::limits;
 use expression::synapse::Mode;
-use expression::{EvalError, Expression, Scope, Value};
+use expression::{Budget, Error, EvalContext, Expression, Value};
 use xml::Position;
 
 use super::source::{Source, print, report_at, report_expression, stdin_once};
 use super::xml::{binding, bound_once};
 use crate::failure::Failure;
 
-/// Evaluate an expression as a mediation would
+/// Evaluate an expression as mediation would
 ///
-/// The language shows in the expression: `${...}` is a Synapse expression, `json-eval(...)` JSONPath,
-/// `$trp:X` a header, `$var:x` a variable, anything else XPath. Prints its text: strings
-/// without quotes, arrays and objects as JSON, of XML nodes their text; what isn't there is an empty line.
-/// Of two headers of one name the last counts.
+/// The syntax selects the language: `${...}` is a Synapse expression, `json-eval(...)` JSONPath, `$trp:X` a header,
+/// `$var:x` a variable, and anything else XPath. Prints the result as text: strings without quotes, arrays and objects
+/// as JSON, XML nodes as their text, and missing values as an empty line. If a header is repeated, the last one counts.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock expression '${payload.price * 2}' --payload order.json
@@ -29,21 +28,21 @@ use crate::failure::Failure;
   penstock expression '//s:order/@id' --payload order.xml --ns s=http://services.samples
   penstock expression '${headers[\"X-Tenant\"] + vars.suffix}' --headers headers.txt --vars vars.json
 
-headers.txt: `X-Tenant: acme`, a line for each, or a JSON object; vars.json: {\"suffix\": \"-eu\"}")]
+headers.txt: one `X-Tenant: acme` per line, or a JSON object; vars.json: {\"suffix\": \"-eu\"}")]
 pub(crate) struct Arguments {
     /// The expression
     #[arg(value_name = "EXPR")]
     expression: String,
-    /// The message's body, JSON or XML; `-` is stdin
+    /// File with the message body, JSON or XML; `-` is stdin
     #[arg(long, value_name = "FILE")]
     payload: Option<PathBuf>,
-    /// Its headers: `name: value` lines, or a JSON object
+    /// File with the headers: `name: value` lines, or a JSON object
     #[arg(long, value_name = "FILE")]
     headers: Option<PathBuf>,
-    /// Variables: a JSON object
+    /// File with the variables: a JSON object
     #[arg(long, value_name = "FILE")]
     vars: Option<PathBuf>,
-    /// Bind a prefix of XPath to a namespace; again for more
+    /// Bind an XPath prefix to a namespace; repeatable
     #[arg(long, value_name = "P=URI", value_parser = binding)]
     ns: Vec<(String, String)>,
 }
@@ -54,18 +53,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = &arguments.expression;
     bound_once(&arguments.ns)?;
     let compiled = Expression::compile_with(text, Mode::Compatible, &arguments.ns);
-    let expression = compiled.map_err(|error| {
-        let place = Position { line: error.line, column: error.column };
-        report_expression(text, place, error.message)
-    })?;
+    let expression = compiled
+        .map_err(|error| report_expression(text, super::json::position(&error), error.message()))?;
     let message = Message::read(arguments)?;
-    let value = expression.evaluate(&message).map_err(|error| {
-        let way_out = match (&error, &message.payload) {
-            (EvalError::Body(_), Payload::None) => "; give one with --payload FILE",
+    let value = expression.evaluate_within(&message, &Budget::large()).map_err(|error| {
+        let help = match (&error, &message.payload) {
+            (Error::Body(_), Payload::None) => "; use --payload FILE",
             _ => "",
         };
-        let place = Position { line: 1, column: 1 };
-        report_expression(text, place, format!("{error}{way_out}"))
+        let message = format!("{}{help}", error.message());
+        report_expression(text, super::json::position(&error), message)
     })?;
     print(|out| writeln!(out, "{}", value.text()))
 }
@@ -103,7 +100,7 @@ impl Message {
     }
 }
 
-/// What begins with `<` is XML.
+/// A payload that begins with `<` is XML, any other JSON.
 fn payload(source: &Source) -> Result<Payload, Failure> {
     let text = source.xml_text();
     if !text.trim_start().starts_with('<') {
@@ -124,7 +121,7 @@ fn object(source: &Source) -> Result<json::Document<'static>, Failure> {
         return Ok(document);
     }
     let place = Position::of(document.text(), document.root().offset());
-    Err(report_at(&source.name, document.text(), place, "an object is expected: {\"name\": value}"))
+    Err(report_at(&source.name, document.text(), place, "JSON object expected: {\"name\": value}"))
 }
 
 fn headers(source: &Source) -> Result<Vec<(String, String)>, Failure> {
@@ -138,7 +135,7 @@ fn headers(source: &Source) -> Result<Vec<(String, String)>, Failure> {
         let Some((name, value)) = parts.filter(|(name, _)| is_field_name(name)) else {
             let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
             let place = Position { line, column: 1 };
-            return Err(report_at(&source.name, &text, place, "`name: value` is expected"));
+            return Err(report_at(&source.name, &text, place, "`name: value` expected"));
         };
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
@@ -149,30 +146,30 @@ fn is_field_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The members of an object whose values are scalars, as text.
+/// The members of an object of scalars, as text.
 fn members(source: &Source) -> Result<Vec<(String, String)>, Failure> {
     let document = object(source)?;
     let mut members = Vec::new();
     for (name, value) in document.root().members() {
         if matches!(value.kind(), Kind::Array | Kind::Object) {
             let place = Position::of(document.text(), value.offset());
-            let what = "a header's value is a text; write it in quotes";
-            return Err(report_at(&source.name, document.text(), place, what));
+            let message = "the value of a header must be a string";
+            return Err(report_at(&source.name, document.text(), place, message));
         }
         members.push((name.into_owned(), Value::Json(value).text().into_owned()));
     }
     Ok(members)
 }
 
-impl Scope for Message {
-    fn json(&self) -> Result<Option<Ref<'_>>, EvalError> {
+impl EvalContext for Message {
+    fn json(&self) -> Result<Option<Ref<'_>>, Error> {
         Ok(match &self.payload {
             Payload::Json(document) => Some(document.root()),
             Payload::None | Payload::Xml { .. } => None,
         })
     }
 
-    fn text(&self) -> Result<Cow<'_, str>, EvalError> {
+    fn text(&self) -> Result<Cow<'_, str>, Error> {
         Ok(Cow::Borrowed(match &self.payload {
             Payload::None => "",
             Payload::Json(document) => document.text(),
@@ -189,7 +186,7 @@ impl Scope for Message {
         self.variables.as_ref()?.root().get(name).map(Value::Json)
     }
 
-    fn xml(&self) -> Result<Option<&xml::Document>, EvalError> {
+    fn xml(&self) -> Result<Option<&xml::Document>, Error> {
         Ok(match &self.payload {
             Payload::Xml { document, .. } => Some(document),
             Payload::None | Payload::Json(_) => None,

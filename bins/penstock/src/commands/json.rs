@@ -1,11 +1,11 @@
-//! `penstock json`: JSONPath, on files.
+//! `penstock json`: evaluates JSONPath on files.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use expression::json::Document;
 use expression::jsonpath::Path;
-use expression::limits;
+use expression::{Budget, Error, limits};
 use xml::Position;
 
 use super::source::{Source, print, report_expression};
@@ -19,8 +19,8 @@ pub(crate) enum Command {
 
 /// Evaluate a JSONPath (Jayway's dialect) on a file
 ///
-/// Prints JSON. A definite path, which can name one value only, prints that value; any other an array
-/// of all that it finds. A definite path that leads nowhere is an error, which says where it ends.
+/// Prints JSON: for a definite path, which can select one value only, that value; for any other path an array. A
+/// definite path that selects nothing is an error.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock json select '$.items[0].price' order.json
@@ -36,17 +36,19 @@ pub(crate) struct Select {
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     let Command::Select(arguments) = command;
     let text = &arguments.path;
-    let path = Path::compile(text).map_err(|error| {
-        let place = Position { line: error.line, column: error.column };
-        report_expression(text, place, error.message)
-    })?;
+    let report = |error: Error| report_expression(text, position(&error), error.message());
+    let path = Path::compile(text).map_err(report)?;
     let source = Source::read(&arguments.file, limits::JSON_BYTES_MAX)?;
     let document = Document::parse(&source.bytes).map_err(|error| source.json_error(&error))?;
-    let found = path
-        .evaluate(document.root())
-        .map_err(|error| report_expression(text, Position { line: 1, column: 1 }, error))?;
+    let found = path.evaluate_within(document.root(), &Budget::large()).map_err(report)?;
     print(|out| {
         found.write_json(out)?;
         out.write_all(b"\n")
     })
+}
+
+/// The position of an error; the start of the expression if it has none.
+pub(super) fn position(error: &Error) -> Position {
+    let (line, column) = error.position().unwrap_or((1, 1));
+    Position { line, column }
 }

@@ -1,12 +1,12 @@
-//! Making a document value by value.
+//! Builds a document value by value.
 
 use std::borrow::Cow;
 
 use super::{COUNT_SHIFT, Document, ESCAPED, Node, Ref, Tag, escape};
 
-/// Writes a JSON text and its tree together, so that what was built needs no reading. Commas and colons come
-/// by themselves. What is left open at the end is closed; a value given where an object wants a name gets the
-/// name `""`, and a second outermost value is dropped: every call order gives a well-formed text.
+/// Writes a JSON text and its tree together, so that the result needs no parsing. Commas and colons are inserted.
+/// Any order of calls gives well-formed JSON: [`Builder::finish`] closes open containers, a member without a name is
+/// named `""`, and a second outermost value is dropped.
 #[derive(Debug, Default)]
 pub struct Builder {
     text: Vec<u8>,
@@ -23,18 +23,18 @@ struct Open {
 }
 
 impl Builder {
-    /// Nothing yet.
+    /// An empty builder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// `null`.
+    /// Adds `null`.
     pub fn null(&mut self) -> &mut Self {
         self.leaf(b"null", Tag::Null as u32)
     }
 
-    /// `true` or `false`.
+    /// Adds a boolean.
     pub fn boolean(&mut self, value: bool) -> &mut Self {
         if value {
             self.leaf(b"true", Tag::True as u32)
@@ -43,7 +43,7 @@ impl Builder {
         }
     }
 
-    /// A number by its text; one that JSON doesn't allow (`NaN`, `+1`, `.5`) becomes a string.
+    /// Adds a number by its text; what is not a JSON number (`NaN`, `+1`, `.5`) is added as a string.
     pub fn number(&mut self, text: &str) -> &mut Self {
         if super::read::is_number(text) {
             self.leaf(text.as_bytes(), Tag::Number as u32)
@@ -52,7 +52,7 @@ impl Builder {
         }
     }
 
-    /// A string.
+    /// Adds a string.
     pub fn string(&mut self, value: &str) -> &mut Self {
         if self.before_value() {
             self.quoted(value, Tag::String);
@@ -60,7 +60,7 @@ impl Builder {
         self
     }
 
-    /// The name of the next member.
+    /// Sets the name of the next member.
     pub fn key(&mut self, name: &str) -> &mut Self {
         if self.named || !self.open.last().is_some_and(|open| open.object) {
             return self;
@@ -82,7 +82,7 @@ impl Builder {
         self.begin(b'{', Tag::Object)
     }
 
-    /// Closes what was opened last.
+    /// Closes the innermost open container.
     pub fn end(&mut self) -> &mut Self {
         if self.named {
             self.null();
@@ -98,7 +98,7 @@ impl Builder {
         self
     }
 
-    /// A copy of `value` with all it holds; its text is copied as it stands.
+    /// Adds a copy of `value` and its descendants, byte for byte.
     pub fn embed(&mut self, value: Ref<'_>) -> &mut Self {
         if !self.before_value() {
             return self;
@@ -116,7 +116,7 @@ impl Builder {
         self
     }
 
-    /// The document; `null` when nothing was given.
+    /// Returns the document; `null` if nothing was added.
     #[must_use]
     pub fn finish(mut self) -> Document<'static> {
         while !self.open.is_empty() {
@@ -160,7 +160,7 @@ impl Builder {
         self
     }
 
-    /// Comma, or the name that is missing; false when the text is complete already.
+    /// Adds the comma or the missing name; false if the document is already complete.
     fn before_value(&mut self) -> bool {
         match self.open.last() {
             None => self.nodes.is_empty(),

@@ -1,7 +1,7 @@
-//! Strings between their text and their JSON form.
+//! Escaping and unescaping of JSON strings.
 
-/// Appends `text` as it stands between the quotes of a JSON string: quote, backslash and control characters
-/// escaped (RFC 8259 section 7), all else as it is.
+/// Appends `text` as the content of a JSON string, without quotes. Only quotes, backslashes and control characters
+/// are escaped (RFC 8259 section 7).
 pub fn push_string_body(into: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let mut plain = 0;
@@ -23,7 +23,7 @@ pub fn push_quoted(into: &mut Vec<u8>, text: &str) {
     into.push(b'"');
 }
 
-/// How many bytes [`push_quoted`] would append.
+/// The number of bytes that [`push_quoted`] appends.
 pub(crate) fn quoted_len(text: &str) -> usize {
     let longer = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
@@ -52,7 +52,7 @@ fn push_escape(into: &mut Vec<u8>, byte: u8) {
     into.extend_from_slice(&[b'\\', short]);
 }
 
-/// The text of a string's body that the reader accepted.
+/// Unescapes the content of a string that the reader accepted.
 pub(super) fn unescape(body: &str) -> String {
     let mut text = String::with_capacity(body.len());
     let mut rest = body;
@@ -78,7 +78,7 @@ pub(super) fn unescape(body: &str) -> String {
     text
 }
 
-/// The character after `\u`, and how many bytes spell it: 4, or 10 for a pair of surrogates.
+/// The character after `\u` and the length of its escape: 4 bytes, or 10 for a surrogate pair.
 fn unicode(digits: &str) -> (char, usize) {
     let unit = |at: usize| digits.get(at..at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
     let first = unit(0).unwrap_or(0xfffd);

@@ -1,13 +1,25 @@
-//! JSON as it was sent: a strict reader (RFC 8259) into a compact tree over the source text.
+//! A strict JSON reader (RFC 8259) that builds a compact tree over the source text.
 //!
-//! A [`Document`] is the text and one node of 16 bytes per value and member name, in the order of the text.
-//! Nothing is converted: numbers keep their digits, members their order, arrays of one element and empty
-//! values stay what they are, and an untouched subtree is written as the bytes that it was read from.
+//! A [`Document`] is the source text plus one 16-byte node per value and member name, in document order. Nothing is
+//! converted: numbers keep their digits, members their order, arrays of one element and empty values are preserved,
+//! and an unmodified subtree is written byte for byte.
 //!
-//! Members of one name: all are kept and written; a look-up answers the last one, as Java's readers do.
-//! [`Duplicates::Refuse`] makes them an error.
+//! Duplicate member names are kept and written; a lookup returns the last one, as Java's readers do.
+//! [`Duplicates::Reject`] makes them an error.
 //!
-//! Architecture invariant: reading, walking and writing take time linear in the text and no recursion.
+//! ```
+//! use penstock_expression::json::Document;
+//!
+//! let order = Document::parse(br#"{"items":[{"price":1.50}]}"#)?;
+//! let price = order.root().get("items").and_then(|items| items.at(0)?.get("price"));
+//! assert_eq!(price.map(|price| price.raw()), Some("1.50"));
+//!
+//! let error = Document::parse(b"{\"a\":1,}").unwrap_err();
+//! assert_eq!((error.line, error.column), (1, 8));
+//! # Ok::<(), penstock_expression::json::JsonError>(())
+//! ```
+//!
+//! Architecture invariant: reading, walking and writing are linear in the text and never recurse.
 
 mod build;
 mod escape;
@@ -21,23 +33,27 @@ pub use read::{Duplicates, JsonError, JsonErrorKind, Limits};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A JSON text and its tree. Borrows the text it was read from; [`Document::into_owned`] lets go of it.
+/// A JSON text and its tree. It borrows the text that it was read from; [`Document::into_owned`] copies it.
 #[derive(Clone, Debug)]
 pub struct Document<'s> {
     text: Cow<'s, str>,
     nodes: Vec<Node>,
 }
 
-/// Where a value stands in the text, and where the next one stands in the tree.
+/// A value's place in the text, and the next node after its subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Node {
     start: u32,
     end: u32,
     /// Index of the first node after this one's subtree.
     next: u32,
-    /// Three bits of [`Tag`], one for "has escapes", the rest counts elements or members.
+    /// Three bits of [`Tag`], one that the string has escapes; the rest is the count of elements or members.
     meta: u32,
 }
+
+/// Memory of one value or name in the tree, in bytes.
+pub(crate) const NODE_BYTES: usize = 16;
+const _: () = assert!(size_of::<Node>() == NODE_BYTES);
 
 const ESCAPED: u32 = 8;
 const COUNT_SHIFT: u32 = 4;
@@ -74,17 +90,17 @@ impl Node {
     }
 }
 
-/// Stands in for a node that isn't there; no public function can lead to it.
+/// Placeholder for an index out of range, which no public function can produce.
 const NOWHERE: Node = Node { start: 0, end: 0, next: u32::MAX, meta: Tag::Null as u32 };
 
-/// The six kinds of value.
+/// The kinds of JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `null`
     Null,
     /// `true` or `false`
     Boolean,
-    /// A number, as text.
+    /// A number in its original spelling.
     Number,
     /// A string.
     String,
@@ -98,7 +114,7 @@ impl<'s> Document<'s> {
     /// Reads one JSON text with the default [`Limits`].
     ///
     /// # Errors
-    /// Whatever RFC 8259 doesn't allow, text that is not UTF-8, and a limit that is passed: with line and column.
+    /// [`JsonError`] with line and column if the text is not JSON, not UTF-8, or exceeds a limit.
     pub fn parse(bytes: &'s [u8]) -> Result<Self, JsonError> {
         read::read(bytes, &Limits::default())
     }
@@ -117,13 +133,13 @@ impl<'s> Document<'s> {
         Ref { document: self, index: 0 }
     }
 
-    /// The text that the tree stands on.
+    /// The text of the document.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The same document with a text of its own.
+    /// The same document with its own copy of the text.
     #[must_use]
     pub fn into_owned(self) -> Document<'static> {
         Document { text: Cow::Owned(self.text.into_owned()), nodes: self.nodes }
@@ -143,7 +159,7 @@ impl<'s> Document<'s> {
         self.text.get(node.start as usize..node.end as usize).unwrap_or_default()
     }
 
-    /// The string or name at `node`, without quotes, escapes resolved.
+    /// The string or name at `node`, without quotes and escapes.
     fn string(&self, node: Node) -> Cow<'_, str> {
         let quoted = self.slice(node);
         let body = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
@@ -155,7 +171,7 @@ impl<'s> Document<'s> {
     }
 }
 
-/// One value of a document. Small, copied freely, and unable to outlive its document.
+/// A value of a document: a small handle, free to copy.
 #[derive(Clone, Copy)]
 pub struct Ref<'d> {
     document: &'d Document<'d>,
@@ -171,7 +187,7 @@ impl<'d> Ref<'d> {
         Self { document: self.document, index }
     }
 
-    /// Which of the six kinds this is.
+    /// The kind of the value.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self.node().tag() {
@@ -184,19 +200,19 @@ impl<'d> Ref<'d> {
         }
     }
 
-    /// The value's JSON text, exactly as it was read.
+    /// The value's JSON text, byte for byte.
     #[must_use]
     pub fn raw(self) -> &'d str {
         self.document.slice(self.node())
     }
 
-    /// Where the value begins in the document's text, in bytes.
+    /// The byte offset of the value in the document's text.
     #[must_use]
     pub fn offset(self) -> usize {
         self.node().start as usize
     }
 
-    /// `true` and `false`; `None` for another kind.
+    /// A boolean; `None` for any other kind.
     #[must_use]
     pub fn boolean(self) -> Option<bool> {
         match self.node().tag() {
@@ -206,25 +222,25 @@ impl<'d> Ref<'d> {
         }
     }
 
-    /// `null`.
+    /// Whether this is `null`.
     #[must_use]
     pub fn is_null(self) -> bool {
         self.node().tag() == Tag::Null
     }
 
-    /// A number's text; `None` for another kind.
+    /// A number in its original spelling; `None` for any other kind.
     #[must_use]
     pub fn number_text(self) -> Option<&'d str> {
         (self.node().tag() == Tag::Number).then(|| self.raw())
     }
 
-    /// A string's text with escapes resolved; `None` for another kind. Allocates only where there are escapes.
+    /// A string without escapes; `None` for any other kind. Allocates only if there are escapes.
     #[must_use]
     pub fn string(self) -> Option<Cow<'d, str>> {
         (self.kind() == Kind::String).then(|| self.document.string(self.node()))
     }
 
-    /// Elements of an array or members of an object; zero for another kind.
+    /// The number of elements or members; zero for any other kind.
     #[must_use]
     pub fn len(self) -> usize {
         match self.node().tag() {
@@ -239,7 +255,7 @@ impl<'d> Ref<'d> {
         self.len() == 0
     }
 
-    /// The last member of that name; `None` too when this is no object.
+    /// The last member of that name; `None` also if this is not an object.
     #[must_use]
     pub fn get(self, name: &str) -> Option<Self> {
         let object = self.node();
@@ -257,7 +273,8 @@ impl<'d> Ref<'d> {
         found
     }
 
-    /// The element at `place`, from 0; `None` too when this is no array.
+    /// The element at `place`, from 0; `None` also if this is not an array. Linear in `place` unless all elements are
+    /// scalars or empty.
     #[must_use]
     pub fn at(self, place: usize) -> Option<Self> {
         let array = self.node();
@@ -265,14 +282,14 @@ impl<'d> Ref<'d> {
             return None;
         }
         let first = self.index + 1;
-        // Elements that hold nothing stand one beside the other.
+        // Elements without children are adjacent.
         if array.next - first == array.count() {
             return Some(self.at_index(first + u32::try_from(place).ok()?));
         }
         self.elements().nth(place)
     }
 
-    /// The elements of an array, in order; none for another kind.
+    /// The elements of an array, in order; none for any other kind.
     #[must_use]
     pub fn elements(self) -> Elements<'d> {
         let node = self.node();
@@ -280,7 +297,7 @@ impl<'d> Ref<'d> {
         Elements { document: self.document, index: self.index + 1, end }
     }
 
-    /// The members of an object, in order; none for another kind.
+    /// The members of an object, in order; none for any other kind.
     #[must_use]
     pub fn members(self) -> Members<'d> {
         let node = self.node();
@@ -288,30 +305,30 @@ impl<'d> Ref<'d> {
         Members { document: self.document, index: self.index + 1, end }
     }
 
-    /// This value and all below it, each before what it holds, in the order of the text.
+    /// This value and all its descendants in document order.
     pub fn descendants(self) -> impl Iterator<Item = Self> {
         (self.index..self.node().next)
             .map(move |index| self.at_index(index))
             .filter(|value| value.node().tag() != Tag::Key)
     }
 
-    /// What stands in an array or an object, in order; none for another kind.
+    /// The elements of an array or the member values of an object, in order; none for any other kind.
     pub fn children(self) -> impl Iterator<Item = Self> {
         self.elements().chain(self.members().map(|(_, value)| value))
     }
 
-    /// Whether both are the same place of the same document.
+    /// Whether both are the same node of the same document.
     #[must_use]
     pub fn is_same_place(self, other: Self) -> bool {
         std::ptr::eq(self.document, other.document) && self.index == other.index
     }
 
-    /// This value, all below it, and the names of members.
+    /// The number of nodes in this subtree, member names included.
     pub(crate) fn node_count(self) -> usize {
         self.node().next.saturating_sub(self.index) as usize
     }
 
-    /// Position in the document's order.
+    /// Position in document order.
     pub(crate) fn index(self) -> u32 {
         self.index
     }
@@ -335,7 +352,7 @@ impl fmt::Debug for Ref<'_> {
     }
 }
 
-/// See [`Ref::elements`].
+/// Iterator of [`Ref::elements`].
 #[derive(Clone, Debug)]
 pub struct Elements<'d> {
     document: &'d Document<'d>,
@@ -356,7 +373,7 @@ impl<'d> Iterator for Elements<'d> {
     }
 }
 
-/// See [`Ref::members`].
+/// Iterator of [`Ref::members`].
 #[derive(Clone, Debug)]
 pub struct Members<'d> {
     document: &'d Document<'d>,

@@ -1,4 +1,4 @@
-//! The reader: one pass, an explicit stack, eight bytes of a string at a time.
+//! The reader: one pass with an explicit stack; strings are scanned eight bytes at a time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,30 +7,31 @@ use crate::limits;
 
 use super::{COUNT_SHIFT, Document, ESCAPED, Node, Tag};
 
-/// What becomes of two members of one name in one object.
+/// How two members of the same name in one object are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Duplicates {
-    /// All stay in the tree and are written; a look-up answers the last.
+    /// All are kept and written; a lookup returns the last.
     Keep,
-    /// The text is refused.
-    Refuse,
+    /// The document is rejected.
+    Reject,
 }
 
-/// How much a text may hold.
+/// The limits of one document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Deepest nesting of arrays and objects.
     pub depth: usize,
-    /// Longest text, in bytes.
+    /// Largest document, in bytes.
     pub bytes: usize,
     /// Most values and member names.
     pub nodes: usize,
-    /// Members of one name.
+    /// Handling of duplicate member names.
     pub duplicates: Duplicates,
 }
 
 impl Default for Limits {
-    /// Those of a message body, [`limits`](crate::limits); duplicates are kept.
+    /// The limits of a message body, see [`limits`](crate::limits); duplicates are kept.
     fn default() -> Self {
         Self {
             depth: limits::JSON_TREE_DEPTH_MAX,
@@ -41,8 +42,9 @@ impl Default for Limits {
     }
 }
 
-/// Why a text is no JSON, and where.
+/// Why a document was rejected, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub struct JsonError {
     /// From 1.
     pub line: u32,
@@ -60,51 +62,53 @@ impl fmt::Display for JsonError {
     }
 }
 
-/// What is wrong with a text.
+/// What is wrong with a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum JsonErrorKind {
-    /// The text ends inside a value, or is empty.
-    #[error("the text ends where more is needed")]
-    Ends,
-    /// Neither a value nor the punctuation that may stand here.
+    /// The document ends inside a value, or is empty.
+    #[error("unexpected end of document")]
+    UnexpectedEnd,
+    /// Neither a value nor the punctuation that is allowed here.
     #[error("{0} expected")]
     Expected(&'static str),
-    /// Bytes that are not UTF-8.
-    #[error("not UTF-8; JSON is sent in no other encoding (RFC 8259 section 8.1)")]
+    /// Invalid UTF-8.
+    #[error("invalid UTF-8; JSON must be encoded in UTF-8 (RFC 8259 section 8.1)")]
     Encoding,
     /// A byte order mark.
-    #[error("a byte order mark stands before the text; leave it out (RFC 8259 section 8.1)")]
+    #[error("byte order mark before the document; remove it (RFC 8259 section 8.1)")]
     ByteOrderMark,
     /// A control character in a string.
-    #[error("a control character in a string must be escaped")]
+    #[error("unescaped control character in a string")]
     Control,
-    /// A backslash before something else than `" \ / b f n r t u`.
+    /// A backslash followed by none of `" \ / b f n r t u`.
     #[error("unknown escape in a string")]
     Escape,
     /// Half of a surrogate pair.
-    #[error("half of a surrogate pair stands alone in a string")]
+    #[error("unpaired surrogate in a string")]
     Surrogate,
-    /// A number that is spelt wrongly.
+    /// A malformed number.
     #[error("malformed number")]
     Number,
-    /// More after the value.
-    #[error("more text after the end of the value")]
+    /// Text after the value.
+    #[error("unexpected text after the value")]
     Trailing,
-    /// See [`Duplicates::Refuse`].
-    #[error("a second member of the same name")]
+    /// See [`Duplicates::Reject`].
+    #[error("duplicate member name")]
     Duplicate,
     /// See [`Limits::depth`].
-    #[error("nested deeper than {0}")]
+    #[error("nested deeper than {0} levels")]
     Depth(usize),
     /// See [`Limits::bytes`].
     #[error("longer than {0} bytes")]
     Bytes(usize),
     /// See [`Limits::nodes`].
-    #[error("more than {0} values and names")]
+    #[error("more than {0} values and member names")]
     Nodes(usize),
 }
 
-type Flaw = (usize, JsonErrorKind);
+/// An error by its offset, before line and column are counted.
+type Located = (usize, JsonErrorKind);
 
 pub(super) fn read<'s>(bytes: &'s [u8], limits: &Limits) -> Result<Document<'s>, JsonError> {
     let most = limits.bytes.min(u32::MAX as usize - 1);
@@ -113,18 +117,18 @@ pub(super) fn read<'s>(bytes: &'s [u8], limits: &Limits) -> Result<Document<'s>,
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|error| locate(bytes, (error.valid_up_to(), JsonErrorKind::Encoding)))?;
-    // An array of short strings has a node every 13 bytes, most bodies fewer.
+    // An array of short strings has a node every 13 bytes; most documents have fewer.
     let nodes = Vec::with_capacity(bytes.len() / 12 + 4);
     let mut reader = Reader { bytes, at: 0, nodes, open: Vec::new(), limits };
-    reader.document().map_err(|flaw| locate(bytes, flaw))?;
+    reader.document().map_err(|located| locate(bytes, located))?;
     let document = Document { text: Cow::Borrowed(text), nodes: reader.nodes };
-    if limits.duplicates == Duplicates::Refuse {
-        refuse_duplicates(&document).map_err(|flaw| locate(bytes, flaw))?;
+    if limits.duplicates == Duplicates::Reject {
+        reject_duplicates(&document).map_err(|located| locate(bytes, located))?;
     }
     Ok(document)
 }
 
-/// Whether `text` is one number as RFC 8259 section 6 spells it.
+/// Whether `text` is a number by RFC 8259 section 6.
 pub(super) fn is_number(text: &str) -> bool {
     number(text.as_bytes(), 0) == Ok(text.len())
 }
@@ -144,7 +148,7 @@ struct Open {
 }
 
 impl Reader<'_> {
-    fn document(&mut self) -> Result<(), Flaw> {
+    fn document(&mut self) -> Result<(), Located> {
         if self.bytes.starts_with(b"\xef\xbb\xbf") {
             return Err((0, JsonErrorKind::ByteOrderMark));
         }
@@ -157,8 +161,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a leaf, or the start of a container that holds something: then true, and its first value is next.
-    fn value(&mut self) -> Result<bool, Flaw> {
+    /// Reads a scalar, an empty container, or the start of a container: true if its first value is next.
+    fn value(&mut self) -> Result<bool, Located> {
         let start = self.at;
         match self.byte() {
             Some(b'"') => {
@@ -175,13 +179,13 @@ impl Reader<'_> {
             Some(b'f') => self.word(b"false", Tag::False)?,
             Some(b'n') => self.word(b"null", Tag::Null)?,
             Some(_) => return Err((start, JsonErrorKind::Expected("a value"))),
-            None => return Err((start, JsonErrorKind::Ends)),
+            None => return Err((start, JsonErrorKind::UnexpectedEnd)),
         }
         Ok(false)
     }
 
-    /// Closes what ends here and goes on to the next value; true at the end of the text.
-    fn after_value(&mut self) -> Result<bool, Flaw> {
+    /// Closes the containers that end here and moves to the next value; true at the end of the document.
+    fn after_value(&mut self) -> Result<bool, Located> {
         loop {
             self.space();
             let Some(open) = self.open.last_mut() else {
@@ -201,12 +205,12 @@ impl Reader<'_> {
                 (Some(b'}'), true) | (Some(b']'), false) => self.end(),
                 (Some(_), true) => return Err((self.at, JsonErrorKind::Expected("`,` or `}`"))),
                 (Some(_), false) => return Err((self.at, JsonErrorKind::Expected("`,` or `]`"))),
-                (None, _) => return Err((self.at, JsonErrorKind::Ends)),
+                (None, _) => return Err((self.at, JsonErrorKind::UnexpectedEnd)),
             }
         }
     }
 
-    fn begin(&mut self, tag: Tag, close: u8) -> Result<bool, Flaw> {
+    fn begin(&mut self, tag: Tag, close: u8) -> Result<bool, Located> {
         if self.open.len() >= self.limits.depth {
             return Err((self.at, JsonErrorKind::Depth(self.limits.depth)));
         }
@@ -242,12 +246,12 @@ impl Reader<'_> {
         }
     }
 
-    fn key(&mut self) -> Result<(), Flaw> {
+    fn key(&mut self) -> Result<(), Located> {
         let start = self.at;
         match self.byte() {
             Some(b'"') => {}
-            Some(_) => return Err((start, JsonErrorKind::Expected("a member's name in quotes"))),
-            None => return Err((start, JsonErrorKind::Ends)),
+            Some(_) => return Err((start, JsonErrorKind::Expected("a member name in quotes"))),
+            None => return Err((start, JsonErrorKind::UnexpectedEnd)),
         }
         let escaped = self.string()?;
         self.push(start, Tag::Key as u32 | escaped)?;
@@ -259,12 +263,12 @@ impl Reader<'_> {
                 Ok(())
             }
             Some(_) => Err((self.at, JsonErrorKind::Expected("`:`"))),
-            None => Err((self.at, JsonErrorKind::Ends)),
+            None => Err((self.at, JsonErrorKind::UnexpectedEnd)),
         }
     }
 
-    /// Passes a string; [`ESCAPED`] when there are escapes in it, else 0.
-    fn string(&mut self) -> Result<u32, Flaw> {
+    /// Reads a string; returns [`ESCAPED`] if it has escapes, else 0.
+    fn string(&mut self) -> Result<u32, Located> {
         let mut escaped = 0;
         let mut at = self.at + 1;
         loop {
@@ -279,12 +283,12 @@ impl Reader<'_> {
                     at = escape(self.bytes, at)?;
                 }
                 Some(_) => return Err((at, JsonErrorKind::Control)),
-                None => return Err((at, JsonErrorKind::Ends)),
+                None => return Err((at, JsonErrorKind::UnexpectedEnd)),
             }
         }
     }
 
-    fn word(&mut self, word: &[u8], tag: Tag) -> Result<(), Flaw> {
+    fn word(&mut self, word: &[u8], tag: Tag) -> Result<(), Located> {
         let start = self.at;
         let end = start + word.len();
         if self.bytes.get(start..end) != Some(word) {
@@ -294,7 +298,7 @@ impl Reader<'_> {
         self.push(start, tag as u32)
     }
 
-    fn push(&mut self, start: usize, meta: u32) -> Result<(), Flaw> {
+    fn push(&mut self, start: usize, meta: u32) -> Result<(), Located> {
         let index = self.nodes.len();
         if index >= self.limits.nodes {
             return Err((start, JsonErrorKind::Nodes(self.limits.nodes)));
@@ -316,7 +320,7 @@ impl Reader<'_> {
     }
 }
 
-/// The next quote, backslash or control character from `at` on, or the end.
+/// The next quote, backslash or control character at or after `at`, or the end.
 #[inline]
 fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
@@ -332,7 +336,7 @@ fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The high bit of the first byte that ends a plain run of a string is set, and none of a byte before it.
+/// A word whose lowest set bit is in the first byte of `word` that ends a plain run of a string; 0 if none does.
 fn special(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
@@ -343,8 +347,8 @@ fn special(word: u64) -> u64 {
     (quote | backslash | control) & HIGHS
 }
 
-/// Passes the escape that begins at `at`; answers where it ends.
-fn escape(bytes: &[u8], at: usize) -> Result<usize, Flaw> {
+/// Returns the end of the escape at `at`.
+fn escape(bytes: &[u8], at: usize) -> Result<usize, Located> {
     match bytes.get(at + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
         Some(b'u') => match unit(bytes, at)? {
@@ -356,21 +360,21 @@ fn escape(bytes: &[u8], at: usize) -> Result<usize, Flaw> {
             _ => Ok(at + 6),
         },
         Some(_) => Err((at, JsonErrorKind::Escape)),
-        None => Err((bytes.len(), JsonErrorKind::Ends)),
+        None => Err((bytes.len(), JsonErrorKind::UnexpectedEnd)),
     }
 }
 
-/// The value of `\uXXXX` at `at`.
-fn unit(bytes: &[u8], at: usize) -> Result<u32, Flaw> {
-    let flaw = (at, JsonErrorKind::Escape);
-    let spelt = bytes.get(at..at + 6).ok_or(flaw)?;
-    let digits = spelt.strip_prefix(b"\\u").ok_or(flaw)?;
-    let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(flaw);
+/// The UTF-16 unit of `\uXXXX` at `at`.
+fn unit(bytes: &[u8], at: usize) -> Result<u32, Located> {
+    let malformed = (at, JsonErrorKind::Escape);
+    let escape = bytes.get(at..at + 6).ok_or(malformed)?;
+    let digits = escape.strip_prefix(b"\\u").ok_or(malformed)?;
+    let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(malformed);
     digits.iter().try_fold(0, |value, &byte| Ok(value * 16 + digit(byte)?))
 }
 
-/// Where the number that begins at `at` ends.
-fn number(bytes: &[u8], at: usize) -> Result<usize, Flaw> {
+/// The end of the number at `at`.
+fn number(bytes: &[u8], at: usize) -> Result<usize, Located> {
     let digits = |mut at: usize| {
         while bytes.get(at).is_some_and(u8::is_ascii_digit) {
             at += 1;
@@ -379,7 +383,7 @@ fn number(bytes: &[u8], at: usize) -> Result<usize, Flaw> {
     };
     let some_digits = |at: usize| match digits(at) {
         end if end > at => Ok(end),
-        end if end == bytes.len() => Err((end, JsonErrorKind::Ends)),
+        end if end == bytes.len() => Err((end, JsonErrorKind::UnexpectedEnd)),
         end => Err((end, JsonErrorKind::Number)),
     };
     let whole = if bytes.get(at) == Some(&b'-') { at + 1 } else { at };
@@ -397,7 +401,7 @@ fn number(bytes: &[u8], at: usize) -> Result<usize, Flaw> {
     Ok(end)
 }
 
-fn refuse_duplicates(document: &Document<'_>) -> Result<(), Flaw> {
+fn reject_duplicates(document: &Document<'_>) -> Result<(), Located> {
     let mut names = Vec::new();
     for object in document.root().descendants() {
         names.clear();
@@ -411,7 +415,7 @@ fn refuse_duplicates(document: &Document<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-fn locate(bytes: &[u8], (offset, kind): Flaw) -> JsonError {
+fn locate(bytes: &[u8], (offset, kind): Located) -> JsonError {
     let (line, column) = crate::error::position(bytes, offset);
     JsonError { line, column, offset, kind }
 }

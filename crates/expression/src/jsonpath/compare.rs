@@ -3,22 +3,22 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::evaluate::{Answer, Run};
+use super::evaluate::{Outcome, Run};
 use super::filter::Operator;
 use crate::Value;
 use crate::json::{Kind, Ref};
 
-/// Whether `left operator right`; a missing side (`None`) satisfies the negations alone.
+/// Whether `left operator right` holds. A missing side (`None`) satisfies `!=`, `!==` and `nin` only.
 pub(super) fn holds(
     run: &mut Run<'_, '_>,
     left: Option<&Value<'_>>,
     operator: Operator,
     right: Option<&Value<'_>>,
-) -> Answer<bool> {
+) -> Outcome<bool> {
     let (Some(left), Some(right)) = (left, right) else {
         return Ok(match operator {
-            Operator::NotEqual | Operator::SameTypeNotEqual => true,
-            Operator::NotIn | Operator::NoneOf => false,
+            Operator::NotEqual | Operator::SameTypeNotEqual | Operator::NotIn => true,
+            Operator::NoneOf => false,
             Operator::Equal | Operator::SameTypeEqual | Operator::Less | Operator::LessOrEqual => {
                 false
             }
@@ -34,10 +34,12 @@ pub(super) fn holds(
         Operator::NotEqual => Ok(!equal(run, left, right)?),
         Operator::SameTypeEqual => Ok(same_type(left, right) && equal(run, left, right)?),
         Operator::SameTypeNotEqual => Ok(!(same_type(left, right) && equal(run, left, right)?)),
-        Operator::Less => Ok(order(left, right).is_some_and(Ordering::is_lt)),
-        Operator::LessOrEqual => Ok(order(left, right).is_some_and(Ordering::is_le)),
-        Operator::Greater => Ok(order(left, right).is_some_and(Ordering::is_gt)),
-        Operator::GreaterOrEqual => Ok(order(left, right).is_some_and(Ordering::is_ge)),
+        Operator::Less => Ok(charged_order(run, left, right)?.is_some_and(Ordering::is_lt)),
+        Operator::LessOrEqual => Ok(charged_order(run, left, right)?.is_some_and(Ordering::is_le)),
+        Operator::Greater => Ok(charged_order(run, left, right)?.is_some_and(Ordering::is_gt)),
+        Operator::GreaterOrEqual => {
+            Ok(charged_order(run, left, right)?.is_some_and(Ordering::is_ge))
+        }
         Operator::Matches => Ok(false),
         Operator::In => is_in(run, left, right),
         Operator::NotIn => Ok(!is_in(run, left, right)?),
@@ -49,6 +51,7 @@ pub(super) fn holds(
             (Some(_), Some(_)) => Ok(!each(run, left, right, false)?),
             (_, _) => Ok(false),
         },
+        Operator::Size if left.json().is_some_and(|json| json.kind() == Kind::Object) => Ok(false),
         Operator::Size => {
             let wanted = right.number();
             Ok(size(run, left)?.is_some_and(|size| wanted == Some(size as f64)))
@@ -56,8 +59,8 @@ pub(super) fn holds(
     }
 }
 
-/// Elements of an array, members of an object, characters of a string.
-pub(super) fn size(run: &mut Run<'_, '_>, value: &Value<'_>) -> Answer<Option<usize>> {
+/// The number of elements, members, or UTF-16 units of a string; `None` for other values.
+pub(super) fn size(run: &mut Run<'_, '_>, value: &Value<'_>) -> Outcome<Option<usize>> {
     let text = match value.json() {
         Some(json) => match json.kind() {
             Kind::Array | Kind::Object => return Ok(Some(json.len())),
@@ -71,7 +74,7 @@ pub(super) fn size(run: &mut Run<'_, '_>, value: &Value<'_>) -> Answer<Option<us
         },
     };
     let Some(text) = text else { return Ok(None) };
-    run.budget.visit_text(text.len())?;
+    run.budget.charge_scanning(text.len())?;
     Ok(Some(text.encode_utf16().count()))
 }
 
@@ -90,7 +93,7 @@ fn same_type(left: &Value<'_>, right: &Value<'_>) -> bool {
     kind(left) == kind(right)
 }
 
-fn is_in(run: &mut Run<'_, '_>, value: &Value<'_>, list: &Value<'_>) -> Answer<bool> {
+fn is_in(run: &mut Run<'_, '_>, value: &Value<'_>, list: &Value<'_>) -> Outcome<bool> {
     let Some(list) = array(list) else { return Ok(false) };
     for element in list.elements() {
         if equal(run, value, &Value::Json(element).plain())? {
@@ -100,16 +103,16 @@ fn is_in(run: &mut Run<'_, '_>, value: &Value<'_>, list: &Value<'_>) -> Answer<b
     Ok(false)
 }
 
-fn contains(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) -> Answer<bool> {
+fn contains(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) -> Outcome<bool> {
     if let (Value::Text(text), Value::Text(part)) = (left, right) {
-        run.budget.visit_text(text.len())?;
+        run.budget.charge_reading(text.len())?;
         return Ok(text.contains(part.as_ref()));
     }
     is_in(run, right, left)
 }
 
-/// Whether all (or one) of `some`'s elements are in `list`.
-fn each(run: &mut Run<'_, '_>, some: &Value<'_>, list: &Value<'_>, all: bool) -> Answer<bool> {
+/// Whether all (or, with `all` false, any) of `some`'s elements are in `list`.
+fn each(run: &mut Run<'_, '_>, some: &Value<'_>, list: &Value<'_>, all: bool) -> Outcome<bool> {
     let (Some(elements), Some(_)) = (array(some), array(list)) else { return Ok(false) };
     for element in elements.elements() {
         if is_in(run, &Value::Json(element).plain(), list)? != all {
@@ -119,7 +122,18 @@ fn each(run: &mut Run<'_, '_>, some: &Value<'_>, list: &Value<'_>, all: bool) ->
     Ok(all)
 }
 
-/// Numbers with numbers, strings with strings; nothing else has an order.
+fn charged_order(
+    run: &Run<'_, '_>,
+    left: &Value<'_>,
+    right: &Value<'_>,
+) -> Outcome<Option<Ordering>> {
+    if let (Value::Text(one), Value::Text(other)) = (left, right) {
+        run.budget.charge_reading(one.len().min(other.len()))?;
+    }
+    Ok(order(left, right))
+}
+
+/// Orders numbers with numbers and strings with strings; other values have no order.
 fn order(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
     match (left, right) {
         (Value::Text(one), Value::Text(other)) => Some(one.as_ref().cmp(other.as_ref())),
@@ -131,16 +145,19 @@ fn order(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
     }
 }
 
-/// Equality: a number equals a string that spells it; objects in any order of their members.
-pub(super) fn equal(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) -> Answer<bool> {
-    run.budget.visit(1)?;
+/// Equality. A number equals a string that spells it; the order of an object's members does not matter.
+pub(super) fn equal(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) -> Outcome<bool> {
+    run.budget.charge_steps(1)?;
     if let (Some(one), Some(other)) = (left.json(), right.json()) {
         return same_json(run, one, other);
     }
     Ok(match (left, right) {
         (Value::Null, Value::Null) => true,
         (Value::Boolean(one), Value::Boolean(other)) => one == other,
-        (Value::Text(one), Value::Text(other)) => one == other,
+        (Value::Text(one), Value::Text(other)) => {
+            run.budget.charge_reading(one.len().min(other.len()))?;
+            one == other
+        }
         (Value::Text(text), number @ (Value::Integer(_) | Value::Double(_)))
         | (number @ (Value::Integer(_) | Value::Double(_)), Value::Text(text)) => {
             text.parse().ok() == number.number()
@@ -149,24 +166,29 @@ pub(super) fn equal(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) 
     })
 }
 
-/// Deep equality without recursion.
-fn same_json(run: &mut Run<'_, '_>, one: Ref<'_>, other: Ref<'_>) -> Answer<bool> {
+/// Deep equality, without recursion.
+fn same_json(run: &mut Run<'_, '_>, one: Ref<'_>, other: Ref<'_>) -> Outcome<bool> {
     let mut pairs = vec![(one, other)];
     while let Some((one, other)) = pairs.pop() {
-        run.budget.visit(1)?;
+        run.budget.charge_steps(1)?;
         if one.kind() != other.kind() || one.len() != other.len() {
             return Ok(false);
         }
         match one.kind() {
             Kind::Array => pairs.extend(one.elements().zip(other.elements())),
             Kind::Object => {
-                run.budget.visit(one.len() as u64 * other.len() as u64)?;
+                run.budget.charge_steps(one.len() as u64 * other.len() as u64)?;
                 for (name, value) in one.members() {
                     let Some(twin) = other.get(&name) else { return Ok(false) };
                     pairs.push((value, twin));
                 }
             }
-            Kind::String if one.string() != other.string() => return Ok(false),
+            Kind::String => {
+                run.budget.charge_scanning(one.raw().len().min(other.raw().len()))?;
+                if one.string() != other.string() {
+                    return Ok(false);
+                }
+            }
             Kind::Number => {
                 let (one, other) = (Value::Json(one).plain(), Value::Json(other).plain());
                 if order(&one, &other) != Some(Ordering::Equal) {
@@ -174,7 +196,7 @@ fn same_json(run: &mut Run<'_, '_>, one: Ref<'_>, other: Ref<'_>) -> Answer<bool
                 }
             }
             Kind::Boolean if one.boolean() != other.boolean() => return Ok(false),
-            Kind::String | Kind::Boolean | Kind::Null => {}
+            Kind::Boolean | Kind::Null => {}
         }
     }
     Ok(true)

@@ -1,4 +1,4 @@
-//! From text to steps.
+//! Compiles the text of a path into steps.
 
 use crate::limits;
 
@@ -7,20 +7,20 @@ use super::function::Call;
 use super::{Path, Step};
 use crate::cursor::{Compiled, Cursor};
 
-/// An index: written down, or the value of the host language's n-th expression.
+/// An index: a literal, or the value of the host's n-th expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
     Fixed(i64),
     Slot(usize),
 }
 
-/// What a host language may put into a path: expressions as indices and as operands of filters.
+/// The expressions that a host language allows inside a path, as indices and as operands of filters.
 pub(crate) trait Externals<'s> {
-    /// Reads an expression of the host at the cursor if one begins there; answers its slot.
+    /// Compiles the host's expression at the cursor, if there is one, and returns its slot.
     fn operand(&mut self, cursor: &mut Cursor<'s>) -> Compiled<Option<usize>>;
 }
 
-/// Who reads what is no JSONPath.
+/// The host language, if the path is part of another expression.
 pub(crate) enum Outer<'a, 's> {
     None,
     Host(&'a mut dyn Externals<'s>),
@@ -35,13 +35,13 @@ impl<'s> Outer<'_, 's> {
     }
 }
 
-/// A whole path: `$...`, `@...`, or without either, as if `$.` stood before it.
+/// A whole path. `$.` at the start is optional, and `@` may replace `$`.
 pub(super) fn path(source: &str) -> Compiled<Vec<Step>> {
     let mut cursor = Cursor::new(source)?;
     cursor.space();
     let rooted = cursor.eat("$") || cursor.eat("@");
     if cursor.rest().trim().is_empty() && !rooted {
-        return Err(cursor.error("a path is empty; `$` is the whole document"));
+        return Err(cursor.error("empty path; `$` selects the whole document"));
     }
     let mut found = Vec::new();
     if !rooted && !cursor.rest().starts_with(['[', '.']) {
@@ -52,7 +52,7 @@ pub(super) fn path(source: &str) -> Compiled<Vec<Step>> {
     Ok(found)
 }
 
-/// The steps at the cursor, as far as they go.
+/// Compiles the steps at the cursor up to the first character that is not part of one.
 pub(super) fn steps<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Vec<Step>> {
     let mut steps = Vec::new();
     loop {
@@ -77,12 +77,12 @@ pub(super) fn steps<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> C
         }
         if steps.len() > limits::JSONPATH_STEPS_MAX {
             let most = limits::JSONPATH_STEPS_MAX;
-            return Err(cursor.error(format!("a path of more than {most} steps")));
+            return Err(cursor.error(format!("more than {most} steps in a path")));
         }
     }
 }
 
-/// What may end a name after a dot. A host's names end at any operator, a path's own only where a path does.
+/// Whether `next` is part of a name after a dot. Inside a host expression a name ends at any operator.
 fn is_name(next: char, hosted: bool) -> bool {
     if hosted {
         return next.is_alphanumeric() || next == '_';
@@ -90,7 +90,7 @@ fn is_name(next: char, hosted: bool) -> bool {
     !next.is_whitespace() && !".[]()=<>!,&|'\"?*:~+%/{}".contains(next)
 }
 
-/// After a dot: `*`, a name, or a call.
+/// After a dot: `*`, a name, or a function call.
 fn member<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Step> {
     if cursor.eat("*") {
         return Ok(Step::Wildcard);
@@ -99,7 +99,7 @@ fn member<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<St
     let hosted = matches!(outer, Outer::Host(_));
     let name = cursor.while_true(|next| is_name(next, hosted));
     if name.is_empty() {
-        return Err(cursor.error("a member's name, `*` or `[` expected"));
+        return Err(cursor.error("member name, `*` or `[` expected"));
     }
     if !cursor.eat("(") {
         return Ok(Step::Member(name.into()));
@@ -119,7 +119,7 @@ fn member<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<St
     cursor.leave();
     Call::new(name, arguments)
         .map(Step::Call)
-        .map_err(|message| crate::CompileError::new(cursor.source(), start, message))
+        .map_err(|message| crate::SyntaxError::new(cursor.source(), start, message))
 }
 
 fn argument<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Operand> {
@@ -151,7 +151,7 @@ fn names(cursor: &mut Cursor<'_>, first: String) -> Compiled<Step> {
     while cursor.eat_spaced(",") {
         cursor.space();
         let name = cursor.quoted()?;
-        names.push(name.ok_or_else(|| cursor.error("a name in quotes expected"))?.into_boxed_str());
+        names.push(name.ok_or_else(|| cursor.error("name in quotes expected"))?.into_boxed_str());
     }
     Ok(match <[Box<str>; 1]>::try_from(names) {
         Ok([one]) => Step::Member(one),
@@ -165,7 +165,7 @@ fn indices<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<S
         let to = bound(cursor, outer)?;
         let step = if cursor.eat_spaced(":") { bound(cursor, outer)? } else { None };
         if step == Some(Bound::Fixed(0)) {
-            return Err(cursor.error("a slice can't go on by 0"));
+            return Err(cursor.error("the step of a slice must not be 0"));
         }
         return Ok(Step::Slice { from: first, to, step });
     }
@@ -186,14 +186,14 @@ fn bound<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Opt
     cursor.space();
     let over = cursor.rest().starts_with([']', ':', ',']);
     if !digits.is_empty() && over {
-        let size: i64 = digits.parse().map_err(|_| start.error("an index that is too large"))?;
+        let size: i64 = digits.parse().map_err(|_| start.error("index out of range"))?;
         return Ok(Some(Bound::Fixed(if negative { -size } else { size })));
     }
     *cursor = start;
     Ok(outer.operand(cursor)?.map(Bound::Slot))
 }
 
-/// A path inside a filter or a call; `None` when neither `@` nor `$` stands here.
+/// A path inside a filter or a function call; `None` if neither `@` nor `$` is next.
 pub(super) fn inner<'s>(
     cursor: &mut Cursor<'s>,
     outer: &mut Outer<'_, 's>,

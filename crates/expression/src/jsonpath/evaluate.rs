@@ -1,14 +1,14 @@
-//! Walking a document along the steps.
+//! Evaluates a path: each step selects from the values that the step before it selected.
 
 use super::compile::Bound;
-use super::{Options, Path, Selection, Step, places};
-use crate::budget::Budget;
+use super::filter::Test;
+use super::{Options, Path, Selection, Step, normalized_path};
 use crate::json::{Builder, Kind, Ref};
-use crate::{EvalError, Value};
+use crate::{Budget, Error, Value};
 
-pub(super) type Answer<T> = Result<T, EvalError>;
+pub(super) type Outcome<T> = Result<T, Error>;
 
-/// One evaluation: where `$` is, and how much may still be looked at.
+/// One evaluation: the root, the host's values, and the budget.
 pub(super) struct Run<'r, 'd> {
     pub(super) root: Ref<'d>,
     slots: &'r [Value<'d>],
@@ -16,15 +16,19 @@ pub(super) struct Run<'r, 'd> {
     pub(super) budget: &'r Budget,
 }
 
-/// The first function that takes the whole list that an indefinite path finds.
-pub(super) fn gathering(steps: &[Step]) -> Option<usize> {
+/// The first function that takes the whole list that the steps before it select: any function if the path begins
+/// with `..`, and aggregates after any indefinite step.
+pub(super) fn list_function(steps: &[Step]) -> Option<usize> {
     let mut indefinite = false;
-    let mut scanned = false;
+    let scans = matches!(steps.first(), Some(Step::Descend));
     for (at, step) in steps.iter().enumerate() {
         match step {
-            Step::Call(call) if indefinite && (scanned || call.is_aggregate()) => return Some(at),
-            Step::Descend => (scanned, indefinite) = (true, true),
-            Step::Wildcard | Step::Filter(_) | Step::Slice { .. } | Step::Indices(_) => {
+            Step::Call(call) if indefinite && (scans || call.is_aggregate()) => return Some(at),
+            Step::Descend
+            | Step::Wildcard
+            | Step::Filter(_)
+            | Step::Slice { .. }
+            | Step::Indices(_) => {
                 indefinite = true;
             }
             Step::Members(_) => indefinite |= at + 1 < steps.len(),
@@ -39,7 +43,7 @@ pub(super) fn run<'d>(
     root: Ref<'d>,
     slots: &[Value<'d>],
     budget: &Budget,
-) -> Answer<Selection<'d>> {
+) -> Outcome<Selection<'d>> {
     let options = path.options;
     let mut run = Run { root, slots, options, budget };
     let found = run.path(path, root)?;
@@ -49,7 +53,7 @@ pub(super) fn run<'d>(
                 Selection::One(value) => vec![value],
                 Selection::Many(values) => values,
             };
-            Selection::Many(places::of(&mut run, &values)?)
+            Selection::Many(normalized_path::of(&mut run, &values)?)
         }
         Selection::One(value) if options.always_return_list => Selection::Many(vec![value]),
         Selection::One(_) | Selection::Many(_) => found,
@@ -57,14 +61,14 @@ pub(super) fn run<'d>(
 }
 
 impl<'d> Run<'_, 'd> {
-    /// The value of the host language's n-th expression.
+    /// The value of the host's n-th expression.
     pub(super) fn slot(&self, slot: usize) -> Option<Value<'d>> {
         self.slots.get(slot).cloned().map(Value::plain)
     }
 
     /// Evaluates a path from `from`.
-    pub(super) fn path(&mut self, path: &Path, from: Ref<'d>) -> Answer<Selection<'d>> {
-        let Some(gather) = path.gather else {
+    pub(super) fn path(&mut self, path: &Path, from: Ref<'d>) -> Outcome<Selection<'d>> {
+        let Some(function) = path.list_function else {
             if path.definite {
                 return self.definite(&path.steps, Value::Json(from)).map(Selection::One);
             }
@@ -72,7 +76,7 @@ impl<'d> Run<'_, 'd> {
             self.indefinite(&path.steps, from, true, &mut found)?;
             return Ok(Selection::Many(found));
         };
-        let (before, after) = path.steps.split_at_checked(gather).unwrap_or_default();
+        let (before, after) = path.steps.split_at_checked(function).unwrap_or_default();
         let mut list = Vec::new();
         self.indefinite(before, from, true, &mut list)?;
         let Some((Step::Call(call), after)) = after.split_first() else {
@@ -82,11 +86,11 @@ impl<'d> Run<'_, 'd> {
         self.definite(after, value).map(Selection::One)
     }
 
-    /// Each step leads from one value to one value.
-    fn definite(&mut self, steps: &[Step], from: Value<'d>) -> Answer<Value<'d>> {
+    /// Evaluates steps that each select at most one value.
+    fn definite(&mut self, steps: &[Step], from: Value<'d>) -> Outcome<Value<'d>> {
         let mut current = from;
         for (at, step) in steps.iter().enumerate() {
-            self.budget.visit(1)?;
+            self.budget.charge_steps(1)?;
             if let Step::Call(call) = step {
                 current = call.over_value(self, &current)?;
                 continue;
@@ -106,42 +110,40 @@ impl<'d> Run<'_, 'd> {
                         budget: self.budget,
                     };
                     let found = inner.path(&path, document.root())?;
-                    return Ok(found.paid(self.budget)?.into_owned());
+                    return Ok(found.into_value_within(self.budget)?.into_owned());
                 }
                 Value::Text(_)
                 | Value::Integer(_)
                 | Value::Double(_)
                 | Value::Boolean(_)
                 | Value::Null => {
-                    return Err(EvalError::Missing(
-                        "a path goes on where nothing holds anything".to_owned(),
-                    ));
+                    return Err(Error::Missing("the path continues below a scalar".to_owned()));
                 }
             }
         }
         Ok(current)
     }
 
-    /// Where one definite step leads; `None`: nowhere.
-    fn one(&mut self, step: &Step, from: Ref<'d>, last: bool) -> Answer<Option<Value<'d>>> {
+    /// The value that one definite step selects, if any.
+    fn one(&mut self, step: &Step, from: Ref<'d>, last: bool) -> Outcome<Option<Value<'d>>> {
         Ok(match step {
             Step::Member(name) => self.member(from, name, last)?,
             Step::Index(Bound::Slot(slot)) => match self.slot(*slot) {
                 Some(Value::Text(name)) => self.member(from, &name, last)?,
-                Some(Value::Integer(place)) => element(from, place).map(Value::Json),
+                Some(Value::Integer(place)) => self.element(from, place)?.map(Value::Json),
                 Some(_) | None => {
-                    return Err(EvalError::Type("an index must be a number or a name".to_owned()));
+                    return Err(Error::Type("an index must be an integer or a name".to_owned()));
                 }
             },
-            Step::Index(Bound::Fixed(place)) => element(from, *place).map(Value::Json),
+            Step::Index(Bound::Fixed(place)) => self.element(from, *place)?.map(Value::Json),
             Step::Members(names) => self.merged(from, names)?,
             Step::Indices(_) | Step::Slice { .. } | Step::Wildcard | Step::Descend => None,
             Step::Filter(_) | Step::Call(_) => None,
         })
     }
 
-    fn member(&mut self, from: Ref<'d>, name: &str, last: bool) -> Answer<Option<Value<'d>>> {
-        self.budget.visit(from.len() as u64 / 8)?;
+    fn member(&mut self, from: Ref<'d>, name: &str, last: bool) -> Outcome<Option<Value<'d>>> {
+        self.budget.charge_steps(from.len() as u64 / 8)?;
         if let Some(found) = from.get(name) {
             return Ok(Some(Value::Json(found)));
         }
@@ -149,8 +151,8 @@ impl<'d> Run<'_, 'd> {
         Ok((to_null && from.kind() == Kind::Object).then_some(Value::Null))
     }
 
-    /// `['a','b']` at a path's end: an object of those members.
-    fn merged(&mut self, from: Ref<'d>, names: &[Box<str>]) -> Answer<Option<Value<'d>>> {
+    /// `['a','b']` at the end of a path: an object of those members.
+    fn merged(&mut self, from: Ref<'d>, names: &[Box<str>]) -> Outcome<Option<Value<'d>>> {
         if from.kind() != Kind::Object {
             return Ok(None);
         }
@@ -159,12 +161,12 @@ impl<'d> Run<'_, 'd> {
         for name in names {
             match self.member(from, name, true)? {
                 Some(value) => {
-                    self.budget.visit(copied(&value))?;
+                    value.charge_copy(self.budget)?;
                     builder.key(name);
                     value.build(&mut builder);
                 }
                 None if self.options.require_properties => {
-                    return Err(EvalError::Missing(format!("no member `{name}`")));
+                    return Err(Error::Missing(format!("no member `{name}`")));
                 }
                 None => {}
             }
@@ -172,45 +174,48 @@ impl<'d> Run<'_, 'd> {
         Ok(Some(Value::Made(Box::new(builder.finish()))))
     }
 
-    /// All that `steps` lead to. `sure`: every step so far was definite, so that a gap is an error.
+    /// Appends what `steps` select. `definite`: all steps so far were definite, so that selecting nothing is an error.
     fn indefinite(
         &mut self,
         steps: &[Step],
         from: Ref<'d>,
-        sure: bool,
+        definite: bool,
         found: &mut Vec<Value<'d>>,
-    ) -> Answer<()> {
-        self.budget.visit(1)?;
+    ) -> Outcome<()> {
+        self.budget.charge_steps(1)?;
         let Some((step, rest)) = steps.split_first() else {
+            self.budget.charge_memory(size_of::<Value<'_>>())?;
             found.push(Value::Json(from));
             return Ok(());
         };
         let last = rest.is_empty();
         match step {
-            Step::Member(_) | Step::Index(_) => self.onward(step, from, rest, sure, found),
-            Step::Members(_) if last => self.onward(step, from, rest, sure, found),
+            Step::Member(_) | Step::Index(_) => self.one_of_many(step, from, rest, definite, found),
+            Step::Members(_) if last => self.one_of_many(step, from, rest, definite, found),
+            Step::Members(_) if definite && from.kind() != Kind::Object => Err(missing(step, from)),
             Step::Members(names) => {
                 for name in names {
+                    self.budget.charge_steps(from.len() as u64 / 8)?;
                     if let Some(value) = from.get(name) {
                         self.indefinite(rest, value, false, found)?;
                     } else if self.options.require_properties {
-                        return Err(EvalError::Missing(format!("no member `{name}`")));
+                        return Err(Error::Missing(format!("no member `{name}`")));
                     }
                 }
                 Ok(())
             }
             Step::Indices(places) => {
-                self.expect_array(from, sure)?;
+                self.expect_array(from, definite)?;
                 for place in places {
-                    if let Some(value) = self.place(*place)?.and_then(|place| element(from, place))
-                    {
+                    let Some(place) = self.place(*place)? else { continue };
+                    if let Some(value) = self.element(from, place)? {
                         self.indefinite(rest, value, false, found)?;
                     }
                 }
                 Ok(())
             }
             Step::Slice { from: first, to, step } => {
-                self.expect_array(from, sure)?;
+                self.expect_array(from, definite)?;
                 let bounds = [self.bound(*first)?, self.bound(*to)?, self.bound(*step)?];
                 self.slice(from, bounds, rest, found)
             }
@@ -218,23 +223,9 @@ impl<'d> Run<'_, 'd> {
                 from.children().try_for_each(|child| self.indefinite(rest, child, false, found))
             }
             Step::Descend => {
-                from.descendants().try_for_each(|value| self.scanned(rest, value, found))
+                from.descendants().try_for_each(|value| self.descendant(rest, value, found))
             }
-            Step::Filter(test) => {
-                if from.kind() == Kind::Object {
-                    return if test.holds(self, from)? {
-                        self.indefinite(rest, from, false, found)
-                    } else {
-                        Ok(())
-                    };
-                }
-                for element in from.elements() {
-                    if test.holds(self, element)? {
-                        self.indefinite(rest, element, false, found)?;
-                    }
-                }
-                Ok(())
-            }
+            Step::Filter(test) => self.filter(test, from, rest, definite, found),
             Step::Call(call) => {
                 let value = call.over_value(self, &Value::Json(from))?;
                 found.push(self.definite(rest, value)?);
@@ -243,43 +234,100 @@ impl<'d> Run<'_, 'd> {
         }
     }
 
-    /// One definite step inside an indefinite path: a gap is skipped unless all before it was sure.
-    fn onward(
+    /// `[?(...)]`: an object is tested itself, of an array each element is.
+    fn filter(
+        &mut self,
+        test: &Test,
+        from: Ref<'d>,
+        rest: &[Step],
+        definite: bool,
+        found: &mut Vec<Value<'d>>,
+    ) -> Outcome<()> {
+        match from.kind() {
+            Kind::Object if test.holds(self, from)? => self.indefinite(rest, from, false, found),
+            Kind::Object => Ok(()),
+            Kind::Array => {
+                for element in from.elements() {
+                    if test.holds(self, element)? {
+                        self.indefinite(rest, element, false, found)?;
+                    }
+                }
+                Ok(())
+            }
+            Kind::Null | Kind::Boolean | Kind::Number | Kind::String if definite => {
+                Err(Error::Missing(format!(
+                    "a filter applies to arrays and objects, not to {}",
+                    kind(from)
+                )))
+            }
+            Kind::Null | Kind::Boolean | Kind::Number | Kind::String => Ok(()),
+        }
+    }
+
+    /// One definite step inside an indefinite path.
+    fn one_of_many(
         &mut self,
         step: &Step,
         from: Ref<'d>,
         rest: &[Step],
-        sure: bool,
+        definite: bool,
         found: &mut Vec<Value<'d>>,
-    ) -> Answer<()> {
+    ) -> Outcome<()> {
         match self.one(step, from, rest.is_empty())? {
-            Some(Value::Json(value)) => self.indefinite(rest, value, sure, found),
+            Some(Value::Json(value)) => self.indefinite(rest, value, definite, found),
             Some(made) => {
                 found.push(self.definite(rest, made)?);
                 Ok(())
             }
-            None if sure || self.options.require_properties => Err(missing(step, from)),
+            // As in Jayway: an index past the end is an error of definite paths only.
+            None if matches!(step, Step::Index(_)) && from.kind() == Kind::Array => Ok(()),
+            None if definite || self.options.require_properties => Err(missing(step, from)),
             None => Ok(()),
         }
     }
 
-    /// The step after `..`, at one of the values below: where it doesn't apply there is nothing.
-    fn scanned(&mut self, rest: &[Step], at: Ref<'d>, found: &mut Vec<Value<'d>>) -> Answer<()> {
+    /// The step after `..` at one of the descendants.
+    fn descendant(
+        &mut self,
+        rest: &[Step],
+        at: Ref<'d>,
+        found: &mut Vec<Value<'d>>,
+    ) -> Outcome<()> {
+        if let Some((Step::Member(name), after)) = rest.split_first() {
+            self.budget.charge_steps(1 + at.len() as u64 / 8)?;
+            let to_null = self.options.default_path_leaf_to_null && after.is_empty();
+            return match at.get(name) {
+                Some(value) => self.indefinite(after, value, false, found),
+                None if to_null && at.kind() == Kind::Object => {
+                    self.indefinite(rest, at, false, found)
+                }
+                None => Ok(()),
+            };
+        }
+        if let Some(Step::Members(names)) = rest.first() {
+            self.budget.charge_steps((at.len() * names.len()) as u64 / 8)?;
+        }
         let applies = match rest.first() {
-            Some(Step::Member(name)) => {
-                let there = self.options.default_path_leaf_to_null && rest.len() == 1;
-                at.kind() == Kind::Object && (there || at.get(name).is_some())
-            }
             Some(Step::Members(names)) => {
                 at.kind() == Kind::Object && names.iter().all(|name| at.get(name).is_some())
             }
             Some(Step::Index(_) | Step::Indices(_) | Step::Slice { .. }) => {
                 at.kind() == Kind::Array
             }
-            Some(Step::Wildcard | Step::Filter(_)) => true,
-            Some(Step::Descend | Step::Call(_)) | None => true,
+            // As in Jayway: objects that match; elements of arrays only where the array itself matches.
+            Some(Step::Filter(test)) => match at.kind() {
+                Kind::Object => true,
+                Kind::Array => test.holds(self, at)?,
+                Kind::Null | Kind::Boolean | Kind::Number | Kind::String => false,
+            },
+            Some(Step::Wildcard) => true,
+            Some(Step::Member(_) | Step::Descend | Step::Call(_)) | None => true,
         };
-        if applies { self.indefinite(rest, at, false, found) } else { self.budget.visit(1) }
+        if applies {
+            self.indefinite(rest, at, false, found)
+        } else {
+            Ok(self.budget.charge_steps(1)?)
+        }
     }
 
     fn slice(
@@ -288,7 +336,7 @@ impl<'d> Run<'_, 'd> {
         bounds: [Option<i64>; 3],
         rest: &[Step],
         found: &mut Vec<Value<'d>>,
-    ) -> Answer<()> {
+    ) -> Outcome<()> {
         let size = i64::try_from(from.len()).unwrap_or(i64::MAX);
         let [first, to, step] = bounds;
         let step = step.unwrap_or(1);
@@ -298,51 +346,53 @@ impl<'d> Run<'_, 'd> {
             first.map_or(if step > 0 { low } else { high }, |first| at(first).clamp(low, high));
         let end = to.map_or(if step > 0 { high } else { low }, |to| at(to).clamp(low, high));
         if step == 0 {
-            return Err(EvalError::Type("a slice can't go on by 0".to_owned()));
+            return Err(Error::Type("the step of a slice must not be 0".to_owned()));
         }
+        // Elements are found by walking the array, once.
+        self.budget.charge_steps(from.len() as u64 / 8)?;
+        self.budget.charge_memory(from.len() * size_of::<Ref<'_>>())?;
+        let elements: Vec<_> = from.elements().collect();
         while if step > 0 { place < end } else { place > end } {
-            if let Some(value) = element(from, place) {
-                self.indefinite(rest, value, false, found)?;
+            let value = usize::try_from(place).ok().and_then(|place| elements.get(place));
+            if let Some(value) = value {
+                self.indefinite(rest, *value, false, found)?;
             }
             place = place.saturating_add(step);
         }
         Ok(())
     }
 
-    fn bound(&self, bound: Option<Bound>) -> Answer<Option<i64>> {
+    /// The element at `place`, from the end if negative.
+    fn element(&self, from: Ref<'d>, place: i64) -> Outcome<Option<Ref<'d>>> {
+        let size = i64::try_from(from.len()).unwrap_or(i64::MAX);
+        let place = if place < 0 { place.saturating_add(size) } else { place };
+        let Some(place) = usize::try_from(place).ok().filter(|place| *place < from.len()) else {
+            return Ok(None);
+        };
+        self.budget.charge_steps(place as u64 / 8)?;
+        Ok(from.at(place))
+    }
+
+    fn bound(&self, bound: Option<Bound>) -> Outcome<Option<i64>> {
         bound.map_or(Ok(None), |bound| self.place(bound))
     }
 
-    fn place(&self, bound: Bound) -> Answer<Option<i64>> {
+    fn place(&self, bound: Bound) -> Outcome<Option<i64>> {
         match bound {
             Bound::Fixed(place) => Ok(Some(place)),
             Bound::Slot(slot) => match self.slot(slot) {
                 Some(Value::Integer(place)) => Ok(Some(place)),
-                Some(_) | None => {
-                    Err(EvalError::Type("an index must be a whole number".to_owned()))
-                }
+                Some(_) | None => Err(Error::Type("an index must be an integer".to_owned())),
             },
         }
     }
 
-    fn expect_array(&self, from: Ref<'d>, sure: bool) -> Answer<()> {
-        if sure && from.kind() != Kind::Array {
-            return Err(EvalError::Missing(format!("an array expected, {} found", kind(from))));
+    fn expect_array(&self, from: Ref<'d>, definite: bool) -> Outcome<()> {
+        if definite && from.kind() != Kind::Array {
+            return Err(Error::Missing(format!("array expected, found {}", kind(from))));
         }
         Ok(())
     }
-}
-
-/// The element at `place`, from the end when negative.
-fn element(from: Ref<'_>, place: i64) -> Option<Ref<'_>> {
-    let size = i64::try_from(from.len()).ok()?;
-    let place = if place < 0 { place.checked_add(size)? } else { place };
-    from.at(usize::try_from(place).ok()?)
-}
-
-/// What copying the value costs, in visits.
-pub(super) fn copied(value: &Value<'_>) -> u64 {
-    value.json().map_or(1, |json| json.raw().len() as u64 / 8 + 1)
 }
 
 fn kind(value: Ref<'_>) -> &'static str {
@@ -356,18 +406,18 @@ fn kind(value: Ref<'_>) -> &'static str {
     }
 }
 
-fn missing(step: &Step, from: Ref<'_>) -> EvalError {
-    EvalError::Missing(match step {
+fn missing(step: &Step, from: Ref<'_>) -> Error {
+    Error::Missing(match step {
         Step::Member(name) if from.kind() == Kind::Object => format!("no member `{name}`"),
-        Step::Member(name) => format!("member `{name}` wanted of {}", kind(from)),
+        Step::Member(name) => format!("no member `{name}` in {}", kind(from)),
         Step::Index(Bound::Fixed(place)) if from.kind() == Kind::Array => {
-            format!("no element {place} among {}", from.len())
+            format!("no element {place} in an array of {}", from.len())
         }
         Step::Index(_) | Step::Members(_) | Step::Indices(_) | Step::Slice { .. } => {
-            format!("an element or member wanted of {}", kind(from))
+            format!("no such element or member in {}", kind(from))
         }
         Step::Wildcard | Step::Descend | Step::Filter(_) | Step::Call(_) => {
-            "nothing found".to_owned()
+            "the path selects nothing".to_owned()
         }
     })
 }

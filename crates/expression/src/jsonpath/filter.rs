@@ -1,14 +1,14 @@
-//! `[?(...)]`: its grammar, and what it holds for.
+//! Filters, `[?(...)]`: grammar and evaluation.
 
 use regex::Regex;
 
 use super::Path;
 use super::compare;
 use super::compile::{self, Outer};
-use super::evaluate::{Answer, Run};
+use super::evaluate::{Outcome, Run};
 use crate::cursor::{Compiled, Cursor};
-use crate::json::{Document, Ref};
-use crate::{EvalError, Value, pattern};
+use crate::json::{Document, Kind, Ref};
+use crate::{Error, Value, pattern};
 
 /// A condition.
 #[derive(Clone)]
@@ -16,14 +16,14 @@ pub(super) enum Test {
     Any(Vec<Self>),
     All(Vec<Self>),
     Not(Box<Self>),
-    /// The path leads somewhere, be it to `null`; any other operand is true by its truth.
+    /// A path holds if it selects anything, even `null`; any other operand if it is true.
     Holds(Operand),
     Compare(Operand, Operator, Operand),
-    /// `true` wants an empty array, object or string, `false` one that isn't.
+    /// Whether an array, object or string is empty, or with `false` not empty.
     Empty(Operand, bool),
 }
 
-/// What is compared.
+/// An operand of a comparison.
 #[derive(Clone)]
 pub(super) enum Operand {
     Path {
@@ -32,7 +32,7 @@ pub(super) enum Operand {
     },
     Literal(Value<'static>),
     Pattern(Regex),
-    /// The host language's n-th expression.
+    /// The host's n-th expression.
     Slot(usize),
 }
 
@@ -154,7 +154,7 @@ fn unary<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Tes
     }
 }
 
-/// A path, a literal, a pattern, or what the host language reads.
+/// A path, a literal, a pattern, or an expression of the host.
 pub(super) fn operand<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Operand> {
     cursor.space();
     if let Some((path, from_root)) = compile::inner(cursor, outer)? {
@@ -177,7 +177,7 @@ pub(super) fn operand<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) ->
         _ => {
             let slot = outer.operand(cursor)?;
             return slot.map(Operand::Slot).ok_or_else(|| {
-                cursor.error("a path (`@` or `$`), a string, a number, a list, `true`, `false` or `null` expected")
+                cursor.error("operand expected: a path (`@` or `$`), a string, a number, a list, `true`, `false` or `null`")
             });
         }
     };
@@ -195,7 +195,7 @@ fn number(cursor: &mut Cursor<'_>) -> Compiled<Operand> {
     Ok(Operand::Literal(crate::value::number(text)))
 }
 
-/// A list or an object as JSON; strings in single quotes are understood.
+/// A list or an object as JSON; strings may be in single quotes.
 fn json(cursor: &mut Cursor<'_>) -> Compiled<Operand> {
     let start = cursor.clone();
     let mut text = Vec::new();
@@ -205,7 +205,7 @@ fn json(cursor: &mut Cursor<'_>) -> Compiled<Operand> {
             crate::json::push_quoted(&mut text, &string);
             continue;
         }
-        let next = cursor.bump().ok_or_else(|| start.error("a list that has no end"))?;
+        let next = cursor.bump().ok_or_else(|| start.error("unterminated list"))?;
         text.extend_from_slice(next.encode_utf8(&mut [0; 4]).as_bytes());
         match next {
             '[' | '{' => depth += 1,
@@ -220,7 +220,7 @@ fn json(cursor: &mut Cursor<'_>) -> Compiled<Operand> {
     Ok(Operand::Literal(Value::Made(Box::new(read.into_owned()))))
 }
 
-/// `/pattern/flags`; a slash inside is escaped.
+/// `/pattern/flags`; a slash inside is escaped as `\/`.
 fn regex(cursor: &mut Cursor<'_>) -> Compiled<Regex> {
     let start = cursor.clone();
     cursor.bump();
@@ -228,13 +228,13 @@ fn regex(cursor: &mut Cursor<'_>) -> Compiled<Regex> {
     loop {
         match cursor.bump() {
             Some('/') => break,
-            Some('\\') if cursor.peek() == Some('/') => {}
+            Some('\\') if cursor.eat("/") => source.push('/'),
             Some('\\') => {
                 source.push('\\');
                 source.extend(cursor.bump());
             }
             Some(next) => source.push(next),
-            None => return Err(start.error("a pattern that has no end")),
+            None => return Err(start.error("unterminated pattern")),
         }
     }
     let flags = cursor.name();
@@ -243,8 +243,8 @@ fn regex(cursor: &mut Cursor<'_>) -> Compiled<Regex> {
 
 impl Test {
     /// Whether the condition holds for `current`.
-    pub(super) fn holds<'d>(&self, run: &mut Run<'_, 'd>, current: Ref<'d>) -> Answer<bool> {
-        run.budget.visit(1)?;
+    pub(super) fn holds<'d>(&self, run: &mut Run<'_, 'd>, current: Ref<'d>) -> Outcome<bool> {
+        run.budget.charge_steps(1)?;
         match self {
             Self::Any(tests) => {
                 for test in tests {
@@ -288,18 +288,18 @@ impl Test {
 }
 
 impl Operand {
-    /// The operand's value; `None` when its path leads nowhere.
+    /// The operand's value; `None` if its path selects nothing.
     pub(super) fn value<'d>(
         &self,
         run: &mut Run<'_, 'd>,
         current: Ref<'d>,
-    ) -> Answer<Option<Value<'d>>> {
+    ) -> Outcome<Option<Value<'d>>> {
         match self {
             Self::Path { path, from_root } => {
                 let from = if *from_root { run.root } else { current };
                 match run.path(path, from) {
-                    Ok(found) => Ok(Some(found.looked_at(run.budget)?.plain())),
-                    Err(EvalError::Limit(what)) => Err(EvalError::Limit(what)),
+                    Ok(found) => Ok(Some(found.into_value_within(run.budget)?.plain())),
+                    Err(Error::Budget(exceeded)) => Err(exceeded.into()),
                     Err(_) => Ok(None),
                 }
             }
@@ -307,52 +307,59 @@ impl Operand {
             Self::Pattern(pattern) => Ok(Some(Value::Text(pattern.as_str().to_owned().into()))),
             Self::Slot(slot) => {
                 let value = run.slot(*slot);
-                run.budget.visit(value.as_ref().map_or(0, super::evaluate::copied))?;
+                if let Some(Value::Made(_) | Value::Text(_)) = &value {
+                    value.iter().try_for_each(|value| value.charge_copy(run.budget))?;
+                }
                 Ok(value)
             }
         }
     }
 }
 
-/// The whole text must match. Of an array, one element.
+/// `=~`: the pattern must match the whole text, of an array at least one element.
 fn matches<'d>(
     run: &mut Run<'_, 'd>,
     left: &Operand,
     right: &Operand,
     current: Ref<'d>,
-) -> Answer<bool> {
-    let (subject, compiled) = match (left, right) {
+) -> Outcome<bool> {
+    let computed;
+    let (subject, pattern) = match (left, right) {
         (subject, Operand::Pattern(pattern)) | (Operand::Pattern(pattern), subject) => {
-            (subject, Some(pattern.clone()))
+            (subject, pattern)
         }
-        (subject, _) => (subject, None),
-    };
-    let compiled = match compiled {
-        Some(compiled) => compiled,
-        None => {
-            let Some(text) = right.value(run, current)? else { return Ok(false) };
-            let text = text.text().into_owned();
-            let (source, flags) = text
-                .strip_prefix('/')
-                .and_then(|text| text.rsplit_once('/'))
-                .unwrap_or((text.as_str(), ""));
-            run.budget.visit(source.len() as u64 * 100)?;
-            let Ok(compiled) = pattern::whole(source, flags) else { return Ok(false) };
-            compiled
+        (subject, source) => {
+            let Some(source) = source.value(run, current)? else { return Ok(false) };
+            let Some(pattern) = compiled(run, &source.text())? else { return Ok(false) };
+            computed = pattern;
+            (subject, &computed)
         }
     };
     let Some(subject) = subject.value(run, current)? else { return Ok(false) };
-    let texts: Vec<_> = match subject.json() {
-        Some(json) if json.kind() == crate::json::Kind::Array => {
-            json.elements().map(|element| Value::Json(element).text().into_owned()).collect()
-        }
-        Some(_) | None => vec![subject.text().into_owned()],
+    let is_match = |text: &str| -> Outcome<bool> {
+        run.budget.charge_steps(1)?;
+        run.budget.charge_scanning(text.len())?;
+        Ok(pattern.is_match(text))
     };
-    for text in &texts {
-        run.budget.visit(text.len() as u64 / 8 + 1)?;
-        if !subject.is_null() && compiled.is_match(text) {
-            return Ok(true);
+    match subject.json() {
+        Some(json) if json.kind() == Kind::Array => {
+            for element in json.elements() {
+                if is_match(&Value::Json(element).text())? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
         }
+        Some(_) | None if subject.is_null() => Ok(false),
+        Some(_) | None => is_match(&subject.text()),
     }
-    Ok(false)
+}
+
+/// A pattern that the message supplies, `/pattern/flags` or plain; `None` if it is not one.
+fn compiled(run: &Run<'_, '_>, text: &str) -> Outcome<Option<Regex>> {
+    // Compiling costs about as much as 1,000 steps, and 100 more for each byte.
+    run.budget.charge_steps(1_000 + 100 * text.len() as u64)?;
+    let (source, flags) =
+        text.strip_prefix('/').and_then(|text| text.rsplit_once('/')).unwrap_or((text, ""));
+    Ok(pattern::whole(source, flags).ok())
 }

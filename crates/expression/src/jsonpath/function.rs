@@ -1,12 +1,12 @@
-//! Functions at the end of a path, and inside it.
+//! Functions of a path: `length()`, `sum()` and the like.
 
 use super::compare;
-use super::evaluate::{Answer, Run, copied};
+use super::evaluate::{Outcome, Run};
 use super::filter::Operand;
-use crate::json::{Builder, Kind, Ref};
-use crate::{EvalError, Value};
+use crate::json::{Builder, Kind, NODE_BYTES, Ref};
+use crate::{Error, Value};
 
-/// A function with its arguments.
+/// A function call.
 #[derive(Clone)]
 pub(super) struct Call {
     function: Function,
@@ -46,20 +46,20 @@ const FUNCTIONS: &[(&str, Function)] = &[
 ];
 
 impl Call {
-    /// The function called `name`; what is wrong with it, else.
+    /// Fails if there is no function `name`, or it does not take these arguments.
     pub(super) fn new(name: &str, arguments: Vec<Operand>) -> Result<Self, String> {
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
         let (_, function) = found.ok_or_else(|| {
             let known: Vec<_> = FUNCTIONS.iter().map(|(known, _)| *known).collect();
-            format!("unknown function `{name}()`; there are {}", known.join(", "))
+            format!("unknown function `{name}()`; use one of {}", known.join(", "))
         })?;
         if *function == Function::Index && arguments.len() != 1 {
-            return Err("`index()` takes one number".to_owned());
+            return Err("`index()` takes one argument".to_owned());
         }
         Ok(Self { function: *function, arguments })
     }
 
-    /// Functions over numbers: they take all that an indefinite path finds.
+    /// Whether the function computes a number from numbers.
     pub(super) fn is_aggregate(&self) -> bool {
         match self.function {
             Function::Min | Function::Max | Function::Avg | Function::Stddev | Function::Sum => {
@@ -70,21 +70,26 @@ impl Call {
         }
     }
 
-    /// The function over what a value holds.
+    /// Applies the function to one value; of an array, to its elements.
     pub(super) fn over_value<'d>(
         &self,
         run: &mut Run<'_, 'd>,
         value: &Value<'d>,
-    ) -> Answer<Value<'d>> {
-        let root = run.root;
+    ) -> Outcome<Value<'d>> {
         match self.function {
             Function::Length if self.arguments.is_empty() => {
                 return Ok(compare::size(run, value)?.map_or(Value::Null, count));
             }
-            Function::Keys => return Ok(keys(value)),
+            Function::Keys => return keys(run, value),
             Function::Length | Function::Min | Function::Max | Function::Avg => {}
             Function::Stddev | Function::Sum | Function::Concat | Function::Append => {}
             Function::First | Function::Last | Function::Index => {}
+        }
+        let count = value.json().filter(|json| json.kind() == Kind::Array).map_or(0, Ref::len);
+        run.budget.charge_steps(count as u64)?;
+        run.budget.charge_memory(count * size_of::<Value<'_>>())?;
+        if let Value::Made(_) = value {
+            value.charge_copy(run.budget)?;
         }
         let elements: Vec<Value<'d>> = match value {
             Value::Json(json) => json.elements().map(Value::Json).collect(),
@@ -99,33 +104,44 @@ impl Call {
             | Value::Boolean(_)
             | Value::Null => Vec::new(),
         };
-        self.over_list(run, &elements, root)
+        self.apply(run, &elements, run.root, false)
     }
 
-    /// The function over a list.
+    /// Applies the function to everything that the steps before it selected.
     pub(super) fn over_list<'d>(
         &self,
         run: &mut Run<'_, 'd>,
         list: &[Value<'d>],
         from: Ref<'d>,
-    ) -> Answer<Value<'d>> {
+    ) -> Outcome<Value<'d>> {
+        self.apply(run, list, from, true)
+    }
+
+    /// `selected`: the list is a selection, not the elements of one array.
+    fn apply<'d>(
+        &self,
+        run: &mut Run<'_, 'd>,
+        list: &[Value<'d>],
+        from: Ref<'d>,
+        selected: bool,
+    ) -> Outcome<Value<'d>> {
         let mut given = Vec::new();
         for argument in &self.arguments {
             given.extend(argument.value(run, from)?);
         }
         match self.function {
             Function::Min | Function::Max | Function::Avg | Function::Stddev | Function::Sum => {
-                run.budget.visit(list.len() as u64)?;
-                self.aggregate(&numbers(list, &given)).map(Value::Double)
+                self.aggregate(&numbers(run, list, &given, selected)?).map(Value::Double)
             }
             Function::Length => match given.first() {
                 Some(value) => Ok(compare::size(run, value)?.map_or(Value::Null, count)),
-                None => Ok(count(list.len())),
+                // As in Jayway: `$..a.length()` counts what `$..a[*]` selects.
+                None => Ok(count(list.iter().filter_map(Value::json).map(Ref::len).sum())),
             },
-            Function::Keys => Ok(list.first().map_or(Value::Null, keys)),
-            Function::Concat => concat(run, list, &given),
+            Function::Keys => list.first().map_or(Ok(Value::Null), |value| keys(run, value)),
+            Function::Concat => concat(run, list, &given, selected),
             Function::Append => {
-                list.iter().chain(&given).try_for_each(|value| run.budget.visit(copied(value)))?;
+                list.iter().chain(&given).try_for_each(|value| value.charge_copy(run.budget))?;
                 let all: Vec<_> = list.iter().chain(&given).cloned().collect();
                 Ok(Value::array_of(&all))
             }
@@ -137,21 +153,21 @@ impl Call {
                     Value::Json(_) | Value::Made(_) | Value::Text(_) | Value::Double(_) => None,
                     Value::Boolean(_) | Value::Null => None,
                 });
-                let wanted = wanted
-                    .ok_or_else(|| EvalError::Type("`index()` takes a whole number".to_owned()))?;
+                let wanted =
+                    wanted.ok_or_else(|| Error::Type("`index()` takes an integer".to_owned()))?;
                 let size = i64::try_from(list.len()).unwrap_or(i64::MAX);
                 let place = if wanted < 0 { wanted.saturating_add(size) } else { wanted };
                 let found = usize::try_from(place).ok().and_then(|place| list.get(place));
-                found
-                    .cloned()
-                    .ok_or_else(|| EvalError::Missing(format!("no element {wanted} among {size}")))
+                found.cloned().ok_or_else(|| {
+                    Error::Missing(format!("no element {wanted} in an array of {size}"))
+                })
             }
         }
     }
 
-    fn aggregate(&self, numbers: &[f64]) -> Answer<f64> {
+    fn aggregate(&self, numbers: &[f64]) -> Outcome<f64> {
         if numbers.is_empty() {
-            return Err(EvalError::Missing("a function over numbers found none".to_owned()));
+            return Err(Error::Missing("no numbers to compute from".to_owned()));
         }
         let count = numbers.len() as f64;
         let sum: f64 = numbers.iter().sum();
@@ -173,56 +189,70 @@ fn count(of: usize) -> Value<'static> {
     Value::Integer(i64::try_from(of).unwrap_or(i64::MAX))
 }
 
-/// The numbers of the list and of the arguments; an argument that is a list gives its own.
-fn numbers(list: &[Value<'_>], given: &[Value<'_>]) -> Vec<f64> {
+/// The numbers of the list and the arguments, and of arrays among the arguments. Arrays in the list count if it is a
+/// selection.
+fn numbers(
+    run: &Run<'_, '_>,
+    list: &[Value<'_>],
+    given: &[Value<'_>],
+    selected: bool,
+) -> Outcome<Vec<f64>> {
     let number = |json: Ref<'_>| json.number_text().and_then(|text| text.parse::<f64>().ok());
-    let mut found: Vec<f64> = Vec::new();
-    for value in list.iter().chain(given) {
+    let mut numbers: Vec<f64> = Vec::new();
+    for (place, value) in list.iter().chain(given).enumerate() {
+        let more = value.json().map_or(1, |json| json.len() + 1);
+        run.budget.charge_steps(more as u64)?;
+        run.budget.charge_memory(more * size_of::<f64>())?;
         match value {
-            Value::Integer(whole) => found.push(*whole as f64),
-            Value::Double(double) => found.push(*double),
+            Value::Integer(integer) => numbers.push(*integer as f64),
+            Value::Double(double) => numbers.push(*double),
             Value::Json(_) | Value::Made(_) => {
                 let Some(json) = value.json() else { continue };
                 match json.kind() {
-                    Kind::Array => found.extend(json.elements().filter_map(number)),
-                    Kind::Number => found.extend(number(json)),
-                    Kind::Null | Kind::Boolean | Kind::String | Kind::Object => {}
+                    Kind::Array if selected || place >= list.len() => {
+                        numbers.extend(json.elements().filter_map(number));
+                    }
+                    Kind::Number => numbers.extend(number(json)),
+                    Kind::Null | Kind::Boolean | Kind::String | Kind::Array | Kind::Object => {}
                 }
             }
             Value::Text(_) | Value::Boolean(_) | Value::Null => {}
         }
     }
-    found
+    Ok(numbers)
 }
 
-fn keys(value: &Value<'_>) -> Value<'static> {
+fn keys(run: &Run<'_, '_>, value: &Value<'_>) -> Outcome<Value<'static>> {
     let Some(object) = value.json().filter(|json| json.kind() == Kind::Object) else {
-        return Value::Null;
+        return Ok(Value::Null);
     };
+    run.budget.charge_steps(object.len() as u64)?;
     let mut builder = Builder::new();
     builder.begin_array();
     for (name, _) in object.members() {
+        run.budget.charge_memory(name.len() + NODE_BYTES)?;
         builder.string(&name);
     }
-    Value::Made(Box::new(builder.finish()))
+    Ok(Value::Made(Box::new(builder.finish())))
 }
 
-/// The strings of the list, then all arguments as text.
+/// Joins texts: all arguments, and of the list everything if it is a selection, else its strings.
 fn concat(
-    run: &mut Run<'_, '_>,
+    run: &Run<'_, '_>,
     list: &[Value<'_>],
     given: &[Value<'_>],
-) -> Answer<Value<'static>> {
-    let mut text = String::new();
-    for value in list {
-        if let Value::Text(part) = value.clone().plain() {
-            run.budget.visit_text(part.len())?;
-            text.push_str(&part);
-        }
+    selected: bool,
+) -> Outcome<Value<'static>> {
+    let is_text = |value: &Value<'_>| match value.json() {
+        Some(json) => json.kind() == Kind::String,
+        None => matches!(value, Value::Text(_)),
+    };
+    let mut joined = String::new();
+    for value in list.iter().filter(|value| selected || is_text(value)).chain(given) {
+        let part = value.text();
+        run.budget.charge_steps(1)?;
+        run.budget.charge_memory(part.len())?;
+        joined.push_str(&part);
     }
-    for value in given {
-        run.budget.visit(copied(value))?;
-        text.push_str(&value.text());
-    }
-    Ok(Value::Text(text.into()))
+    Ok(Value::Text(joined.into()))
 }

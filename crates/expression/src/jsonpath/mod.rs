@@ -1,38 +1,38 @@
-//! JSONPath in the dialect of Jayway's library, which is what Synapse's `json-eval` means.
+//! JSONPath in the dialect of Jayway's library, which Synapse uses for `json-eval`.
 //!
-//! A path is definite when it can name one value only: then the answer is that value, or an error that says
-//! where it ends. `..`, `*`, filters, slices and several indices make it indefinite: then the answer is a list.
-//! docs/expressions.md lists the operators, the functions and where we differ.
+//! A path that can select one value only is definite: its result is that value, or an error. `..`, `*`, filters,
+//! slices and several indices make a path indefinite: its result is a list. docs/expressions.md lists the operators and
+//! functions, docs/conformance.md the differences to Jayway and RFC 9535.
 
 mod compare;
 mod compile;
 mod evaluate;
 mod filter;
 mod function;
-mod places;
+mod normalized_path;
 
 pub(crate) use compile::{Bound, Externals, Outer};
 
 use std::fmt;
 
-use crate::budget::{Budget, MADE, fits};
 use crate::json::Ref;
-use crate::{CompileError, EvalError, Value};
+use crate::{Budget, Error, SyntaxError, Value};
 use filter::Test;
 use function::Call;
 
-/// Jayway's options, by its names. All off is its default.
+/// Jayway's options. By default all are off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Options {
     /// `DEFAULT_PATH_LEAF_TO_NULL`: a missing last member is `null`.
     pub default_path_leaf_to_null: bool,
-    /// `ALWAYS_RETURN_LIST`: a definite path, too, answers a list.
+    /// `ALWAYS_RETURN_LIST`: the result of a definite path is a list, too.
     pub always_return_list: bool,
-    /// `AS_PATH_LIST`: the places of what is found (`$['a'][0]`) instead of the values.
+    /// `AS_PATH_LIST`: the result is the normalized paths (`$['a'][0]`) of the selected values.
     pub as_path_list: bool,
-    /// `SUPPRESS_EXCEPTIONS`: what is missing is `null`, or nothing in a list.
+    /// `SUPPRESS_EXCEPTIONS`: instead of an error, `null` or an empty list.
     pub suppress_exceptions: bool,
-    /// `REQUIRE_PROPERTIES`: an indefinite path, too, fails where a member is missing.
+    /// `REQUIRE_PROPERTIES`: an indefinite path fails where a member is missing, too.
     pub require_properties: bool,
 }
 
@@ -43,8 +43,8 @@ pub struct Path {
     steps: Vec<Step>,
     options: Options,
     definite: bool,
-    /// The first function that takes all that the steps before it find as one list.
-    gather: Option<usize>,
+    /// The first function that takes everything that the steps before it select as one list.
+    list_function: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -59,7 +59,7 @@ enum Step {
         step: Option<Bound>,
     },
     Wildcard,
-    /// `..`: the next step at this value and at all below it.
+    /// `..`: the next step applies to this value and all its descendants.
     Descend,
     Filter(Test),
     Call(Call),
@@ -76,52 +76,41 @@ impl Step {
     }
 }
 
-/// What a path found.
+/// The result of a path.
 #[derive(Clone, Debug)]
 pub enum Selection<'d> {
-    /// The value of a definite path, or of a function over a list.
+    /// The value of a definite path, or of a function of a list.
     One(Value<'d>),
-    /// All that an indefinite path found, in the document's order of discovery.
+    /// Everything that an indefinite path selected, in the order of evaluation.
     Many(Vec<Value<'d>>),
 }
 
 impl<'d> Selection<'d> {
-    /// One value: a list becomes a JSON array.
+    /// Converts the result to one value; a list becomes a JSON array. Nested results are in it as often as they were
+    /// selected.
     ///
     /// # Errors
-    /// [`EvalError::Limit`]: that array would have more than `MADE_BYTES_MAX`, or more values than
-    /// `EXPRESSION_VISITS_MAX`. What is found inside one another is in it as often as it was found.
-    pub fn into_value(self) -> Result<Value<'d>, EvalError> {
-        self.paid(&Budget::new())
+    /// [`Error::Budget`] if the array does not fit [`Budget::default`].
+    pub fn into_value(self) -> Result<Value<'d>, Error> {
+        self.into_value_within(&Budget::default())
     }
 
-    /// As [`Selection::into_value`], out of what the evaluation has left.
-    pub(crate) fn paid(self, budget: &Budget) -> Result<Value<'d>, EvalError> {
+    /// As [`Selection::into_value`], within the host's budget.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] if the array does not fit.
+    pub fn into_value_within(self, budget: &Budget) -> Result<Value<'d>, Error> {
         match self {
             Self::One(value) => Ok(value),
             Self::Many(values) => Value::array(&values, budget),
         }
     }
 
-    /// One value that goes as soon as it was looked at: copying it costs visits, and no bytes.
-    fn looked_at(self, budget: &Budget) -> Result<Value<'d>, EvalError> {
-        match self {
-            Self::One(value) => Ok(value),
-            Self::Many(values) => {
-                for value in &values {
-                    let size = value.size();
-                    budget.visit((size.bytes / 8 + size.values) as u64)?;
-                }
-                Ok(Value::array_of(&values))
-            }
-        }
-    }
-
-    /// Writes the answer as JSON, value by value: what is found inside one another is written as often as it was
-    /// found, and not held. No limit but `to`'s.
+    /// Writes the result as JSON, value by value, without holding it in memory. Nested results are written as often as
+    /// they were selected.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// Only those of `to`.
     pub fn write_json(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
         let one = |value: &Value<'_>, to: &mut dyn std::io::Write| match value.json() {
             Some(json) => to.write_all(json.raw().as_bytes()),
@@ -141,30 +130,29 @@ impl<'d> Selection<'d> {
         to.write_all(b"]")
     }
 
-    /// The answer as JSON text.
+    /// The result as JSON text.
     ///
     /// # Errors
-    /// [`EvalError::Limit`] past `MADE_BYTES_MAX`; [`Selection::write_json`] has no such limit.
-    pub fn to_json(&self) -> Result<String, EvalError> {
-        let bytes = match self {
-            Self::One(value) => value.size().bytes,
-            Self::Many(values) => {
-                values.iter().fold(2, |sum: usize, value| sum.saturating_add(value.size().bytes))
-            }
+    /// [`Error::Budget`] if it does not fit [`Budget::default`]; [`Selection::write_json`] has no such limit.
+    pub fn to_json(&self) -> Result<String, Error> {
+        let budget = Budget::default();
+        let values = match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
         };
-        fits(0, bytes)?;
-        let mut made = Vec::with_capacity(bytes);
-        self.write_json(&mut made).map_err(|_| MADE)?;
-        Ok(String::from_utf8(made).unwrap_or_default())
+        values.iter().try_for_each(|value| value.charge_copy(&budget))?;
+        let mut json = Vec::new();
+        self.write_json(&mut json).map_err(|error| Error::Body(error.to_string()))?;
+        Ok(String::from_utf8(json).unwrap_or_default())
     }
 }
 
 impl Path {
-    /// Compiles `source` with no option set.
+    /// Compiles `source` with all options off.
     ///
     /// # Errors
-    /// What is no path of the dialect, with its place.
-    pub fn compile(source: &str) -> Result<Self, CompileError> {
+    /// [`Error::Syntax`] with the position.
+    pub fn compile(source: &str) -> Result<Self, Error> {
         Self::compile_with(source, Options::default())
     }
 
@@ -172,41 +160,56 @@ impl Path {
     ///
     /// # Errors
     /// As [`Path::compile`].
-    pub fn compile_with(source: &str, options: Options) -> Result<Self, CompileError> {
+    pub fn compile_with(source: &str, options: Options) -> Result<Self, Error> {
         let steps = compile::path(source)?;
         Ok(Self::of(source, steps, options))
     }
 
-    /// Whether the path can name one value only.
+    pub(crate) fn parse(source: &str) -> Result<Self, SyntaxError> {
+        Ok(Self::of(source, compile::path(source)?, Options::default()))
+    }
+
+    /// Whether the path can select one value only.
     #[must_use]
     pub fn is_definite(&self) -> bool {
         self.definite
     }
 
-    /// Evaluates the path over `root`.
+    /// Evaluates the path on `root` with [`Budget::default`].
     ///
     /// # Errors
-    /// [`EvalError::Missing`] for a definite path that leads nowhere, unless an option says otherwise;
-    /// [`EvalError::Type`] for a function over the wrong values; [`EvalError::Limit`] past
-    /// `EXPRESSION_VISITS_MAX`.
-    pub fn evaluate<'d>(&self, root: Ref<'d>) -> Result<Selection<'d>, EvalError> {
-        self.evaluate_with(root, &[], &Budget::new())
+    /// [`Error::Missing`] if a definite path selects nothing, unless an option says otherwise; [`Error::Type`] for a
+    /// function of the wrong values; [`Error::Budget`].
+    pub fn evaluate<'d>(&self, root: Ref<'d>) -> Result<Selection<'d>, Error> {
+        self.evaluate_within(root, &Budget::default())
     }
 
-    /// As [`Path::evaluate`], with the values of what the path's host language put into it.
+    /// Evaluates the path within the host's budget.
+    ///
+    /// # Errors
+    /// As [`Path::evaluate`].
+    pub fn evaluate_within<'d>(
+        &self,
+        root: Ref<'d>,
+        budget: &Budget,
+    ) -> Result<Selection<'d>, Error> {
+        self.evaluate_with(root, &[], budget)
+    }
+
+    /// As [`Path::evaluate_within`], with the values of the host's expressions inside the path.
     pub(crate) fn evaluate_with<'d>(
         &self,
         root: Ref<'d>,
         slots: &[Value<'d>],
         budget: &Budget,
-    ) -> Result<Selection<'d>, EvalError> {
+    ) -> Result<Selection<'d>, Error> {
         let found = evaluate::run(self, root, slots, budget);
         if !self.options.suppress_exceptions {
             return found;
         }
         Ok(match found {
             Ok(found) => found,
-            Err(EvalError::Limit(what)) => return Err(EvalError::Limit(what)),
+            Err(Error::Budget(exceeded)) => return Err(exceeded.into()),
             Err(_) if self.definite && !self.options.always_return_list => {
                 Selection::One(Value::Null)
             }
@@ -215,25 +218,24 @@ impl Path {
     }
 
     fn of(source: &str, steps: Vec<Step>, options: Options) -> Self {
-        let last = steps.iter().rposition(|step| !matches!(step, Step::Call(_)));
         let definite =
-            steps.iter().enumerate().all(|(at, step)| step.is_definite(Some(at) == last));
-        let gather = evaluate::gathering(&steps);
-        Self { source: source.into(), steps, options, definite, gather }
+            steps.iter().enumerate().all(|(at, step)| step.is_definite(at + 1 == steps.len()));
+        let list_function = evaluate::list_function(&steps);
+        Self { source: source.into(), steps, options, definite, list_function }
     }
 
-    /// The steps that stand at the cursor, after a root that the caller read.
+    /// Compiles the steps at the cursor, after a root that the host has read.
     pub(crate) fn suffix<'s>(
         cursor: &mut crate::cursor::Cursor<'s>,
         externals: &mut dyn Externals<'s>,
-    ) -> Result<Self, CompileError> {
+    ) -> Result<Self, SyntaxError> {
         let start = cursor.at;
         let steps = compile::steps(cursor, &mut Outer::Host(externals))?;
         let source = cursor.source().get(start..cursor.at).unwrap_or_default();
         Ok(Self::of(source, steps, Options::default()))
     }
 
-    /// No step at all: the root itself.
+    /// Whether the path has no steps and selects the root.
     pub(crate) fn is_root(&self) -> bool {
         self.steps.is_empty()
     }

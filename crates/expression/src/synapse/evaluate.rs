@@ -1,94 +1,131 @@
-//! Evaluation: recursion goes as deep as the expression is nested, which its reading bounds.
+//! Evaluation. It recurses on the nesting of the expression, which the grammar bounds.
 
-use super::{Access, Node, Operator, Root, functions};
-use crate::budget::Budget;
+use super::{Access, Node, Operator, Root, Xpath, XpathSource, functions};
+use crate::context::EvalContext;
 use crate::json::{Document, Kind};
-use crate::scope::Scope;
-use crate::{EvalError, Value};
+use crate::{Budget, Error, Value, limits, xpath_bridge};
 
-pub(super) type Answer<'s> = Result<Value<'s>, EvalError>;
+pub(super) type Outcome<'s> = Result<Value<'s>, Error>;
 
-/// `budget` is that of the whole expression.
-pub(super) fn node<'s>(of: &'s Node, scope: &'s dyn Scope, budget: &Budget) -> Answer<'s> {
+pub(super) fn node<'s>(of: &'s Node, context: &'s dyn EvalContext, budget: &Budget) -> Outcome<'s> {
     match of {
         Node::Literal(value) => Ok(value.clone()),
         Node::Array(elements) => {
             let values: Result<Vec<_>, _> =
-                elements.iter().map(|element| node(element, scope, budget)).collect();
+                elements.iter().map(|element| node(element, context, budget)).collect();
             Value::array(&values?, budget)
         }
-        Node::Access(path) => access(path, scope, budget),
-        Node::Call(function, arguments) => functions::call(*function, arguments, scope, budget),
+        Node::Access(path) => access(path, context, budget),
+        Node::Call(function, arguments) => functions::call(*function, arguments, context, budget),
+        Node::Xpath(xpath) => evaluate_xpath(xpath, context, budget),
         Node::Binary(left, operator, right) => {
             let (left, right) =
-                (node(left, scope, budget)?.plain(), node(right, scope, budget)?.plain());
+                (node(left, context, budget)?.plain(), node(right, context, budget)?.plain());
             binary(&left, *operator, &right, budget)
         }
-        Node::Choice(parts) => match node(&parts.0, scope, budget)?.plain() {
-            Value::Boolean(true) => node(&parts.1, scope, budget),
-            Value::Boolean(false) => node(&parts.2, scope, budget),
+        Node::Choice(parts) => match node(&parts.0, context, budget)?.plain() {
+            Value::Boolean(true) => node(&parts.1, context, budget),
+            Value::Boolean(false) => node(&parts.2, context, budget),
             Value::Json(_) | Value::Made(_) | Value::Text(_) | Value::Integer(_) => {
-                Err(wrong("a condition", "a boolean"))
+                Err(type_error("a condition", "a boolean"))
             }
-            Value::Double(_) | Value::Null => Err(wrong("a condition", "a boolean")),
+            Value::Double(_) | Value::Null => Err(type_error("a condition", "a boolean")),
         },
     }
 }
 
-pub(super) fn wrong(what: &str, wants: &str) -> EvalError {
-    EvalError::Type(format!("{what} wants {wants}"))
+/// `what` requires another type.
+pub(super) fn type_error(what: &str, required: &str) -> Error {
+    Error::Type(format!("{what} requires {required}"))
 }
 
-fn access<'s>(access: &'s Access, scope: &'s dyn Scope, budget: &Budget) -> Answer<'s> {
-    let value = match &access.root {
-        Root::Payload => match scope.json()? {
-            Some(json) => Value::Json(json),
-            None => Value::Text(scope.text()?),
-        },
-        Root::Variable(name) => scope
-            .variable(name)
-            .ok_or_else(|| EvalError::Missing(format!("variable `{name}` is not defined")))?,
-        Root::Header(name) => scope.header(name).map_or(Value::Null, Value::Text),
-        Root::Property(of, name) => scope.property(*of, name).unwrap_or(Value::Null),
-        Root::Parameter(kind, name) => {
-            scope.parameter(*kind, name).map_or(Value::Null, Value::Text)
+fn evaluate_xpath<'s>(
+    xpath: &'s Xpath,
+    context: &'s dyn EvalContext,
+    budget: &Budget,
+) -> Outcome<'s> {
+    let document = match &xpath.variable {
+        None => None,
+        Some(variable) => {
+            let name = node(variable, context, budget)?.plain();
+            let missing = || Error::Missing(format!("no XML in variable `{}`", name.text()));
+            Some(context.variable_xml(&name.text()).ok_or_else(missing)?)
         }
-        Root::Config(name) => scope.config(name).map_or(Value::Null, Value::Text),
-        Root::Answer(call) => node(call, scope, budget)?,
+    };
+    let found = match &xpath.path {
+        XpathSource::Compiled(path) => xpath_bridge::evaluate(path, context, document, budget)?,
+        XpathSource::Computed(path, namespaces) => {
+            let path = node(path, context, budget)?;
+            let path = path.text();
+            if path.len() > limits::COMPUTED_XPATH_BYTES_MAX {
+                let most = limits::COMPUTED_XPATH_BYTES_MAX;
+                return Err(Error::Type(format!("computed XPath longer than {most} bytes")));
+            }
+            // Compiling costs about as much as 500 steps, and 20 more for each byte.
+            budget.charge_steps(500 + 20 * path.len() as u64)?;
+            let compiled = xpath_bridge::compile(&path, namespaces)
+                .map_err(|error| Error::Type(format!("invalid XPath `{path}`: {error}")))?;
+            xpath_bridge::evaluate(&compiled, context, document, budget)?
+        }
+    };
+    xpath_bridge::value(found, budget)
+}
+
+fn access<'s>(access: &'s Access, context: &'s dyn EvalContext, budget: &Budget) -> Outcome<'s> {
+    let value = match &access.root {
+        Root::Payload => match context.json()? {
+            Some(json) => Value::Json(json),
+            None => Value::Text(context.text()?),
+        },
+        Root::Variable(name) => context
+            .variable(name)
+            .ok_or_else(|| Error::Missing(format!("variable `{name}` is not defined")))?,
+        Root::Header(name) => context.header(name).map_or(Value::Null, Value::Text),
+        Root::Property(of, name) => context.property(*of, name).unwrap_or(Value::Null),
+        Root::Parameter(kind, name) => {
+            context.parameter(*kind, name).map_or(Value::Null, Value::Text)
+        }
+        Root::Config(name) => context.config(name).map_or(Value::Null, Value::Text),
+        Root::Result(call) => node(call, context, budget)?,
     };
     if access.path.is_root() {
         return Ok(value);
     }
     let mut slots = Vec::new();
     for slot in &access.slots {
-        slots.push(node(slot, scope, budget)?);
+        slots.push(node(slot, context, budget)?);
     }
     along(access, value, &slots, budget)
 }
 
-/// Follows the path; a text that holds JSON is read for it.
+/// Follows the path into `value`; text is parsed as JSON.
 fn along<'s>(
     access: &'s Access,
     value: Value<'s>,
     slots: &[Value<'s>],
     budget: &Budget,
-) -> Answer<'s> {
-    let inside = |document: &Document<'_>| -> Answer<'s> {
+) -> Outcome<'s> {
+    let inside = |document: &Document<'_>| -> Outcome<'s> {
         let slots: Vec<_> = slots.to_vec();
         let found = access.path.evaluate_with(document.root(), &slots, budget)?;
-        Ok(found.paid(budget)?.into_owned())
+        Ok(found.into_value_within(budget)?.into_owned())
     };
     match value.plain() {
-        Value::Json(json) => access.path.evaluate_with(json, slots, budget)?.paid(budget),
-        Value::Made(document) => inside(&document),
-        Value::Text(text) => match Document::parse(text.as_bytes()) {
-            Ok(document) => inside(&document),
-            Err(error) => Err(EvalError::Type(format!("a path wants JSON: {error}"))),
-        },
-        Value::Integer(_) | Value::Double(_) | Value::Boolean(_) => {
-            Err(wrong("a path", "an object or an array"))
+        Value::Json(json) => {
+            access.path.evaluate_with(json, slots, budget)?.into_value_within(budget)
         }
-        Value::Null => Err(EvalError::Missing("a path begins where there is nothing".to_owned())),
+        Value::Made(document) => inside(&document),
+        Value::Text(text) => {
+            budget.charge_scanning(text.len())?;
+            match Document::parse(text.as_bytes()) {
+                Ok(document) => inside(&document),
+                Err(error) => Err(Error::Type(format!("a path requires JSON: {error}"))),
+            }
+        }
+        Value::Integer(_) | Value::Double(_) | Value::Boolean(_) => {
+            Err(type_error("a path", "an object or an array"))
+        }
+        Value::Null => Err(Error::Missing("the value before the path does not exist".to_owned())),
     }
 }
 
@@ -97,10 +134,10 @@ fn binary<'s>(
     operator: Operator,
     right: &Value<'s>,
     budget: &Budget,
-) -> Answer<'s> {
+) -> Outcome<'s> {
     match operator {
-        Operator::Equal => Ok(Value::Boolean(equal(left, right))),
-        Operator::NotEqual => Ok(Value::Boolean(!equal(left, right))),
+        Operator::Equal => Ok(Value::Boolean(equal(left, right, budget)?)),
+        Operator::NotEqual => Ok(Value::Boolean(!equal(left, right, budget)?)),
         Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
             compare(left, operator, right)
         }
@@ -112,7 +149,7 @@ fn binary<'s>(
                     *one || *other
                 }))
             }
-            (_, _) => Err(wrong(
+            (_, _) => Err(type_error(
                 "`and` or `or`",
                 "two booleans; comparisons beside them need parentheses",
             )),
@@ -124,18 +161,22 @@ fn binary<'s>(
     }
 }
 
-/// As texts; `null` and what isn't there equal each other only.
-fn equal(left: &Value<'_>, right: &Value<'_>) -> bool {
-    match (left.is_null(), right.is_null()) {
+/// Compares texts; `null` and what does not exist equal only each other.
+fn equal(left: &Value<'_>, right: &Value<'_>, budget: &Budget) -> Result<bool, Error> {
+    Ok(match (left.is_null(), right.is_null()) {
         (true, true) => true,
-        (false, false) => left.text() == right.text(),
+        (false, false) => {
+            let (left, right) = (left.text(), right.text());
+            budget.charge_reading(left.len().min(right.len()))?;
+            left == right
+        }
         (_, _) => false,
-    }
+    })
 }
 
-fn compare<'s>(left: &Value<'_>, operator: Operator, right: &Value<'_>) -> Answer<'s> {
+fn compare<'s>(left: &Value<'_>, operator: Operator, right: &Value<'_>) -> Outcome<'s> {
     let (Some(left), Some(right)) = (numeric(left), numeric(right)) else {
-        return Err(wrong("a comparison", "two numbers"));
+        return Err(type_error("a comparison", "two numbers"));
     };
     Ok(Value::Boolean(match operator {
         Operator::Less => left < right,
@@ -145,7 +186,7 @@ fn compare<'s>(left: &Value<'_>, operator: Operator, right: &Value<'_>) -> Answe
     }))
 }
 
-/// A number that is one; a text that spells one is none.
+/// The value of a number; text that spells a number is not one.
 pub(super) fn numeric(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Integer(whole) => Some(*whole as f64),
@@ -155,9 +196,9 @@ pub(super) fn numeric(value: &Value<'_>) -> Option<f64> {
     }
 }
 
-fn add<'s>(left: &Value<'_>, right: &Value<'_>, budget: &Budget) -> Answer<'s> {
+fn add<'s>(left: &Value<'_>, right: &Value<'_>, budget: &Budget) -> Outcome<'s> {
     if let (Value::Text(one), Value::Text(other)) = (left, right) {
-        budget.make(one.len() + other.len())?;
+        budget.charge_memory(one.len() + other.len())?;
         return Ok(Value::Text(format!("{one}{other}").into()));
     }
     if let (Value::Integer(one), Value::Integer(other)) = (left, right)
@@ -167,23 +208,26 @@ fn add<'s>(left: &Value<'_>, right: &Value<'_>, budget: &Budget) -> Answer<'s> {
     }
     match (numeric(left), numeric(right)) {
         (Some(one), Some(other)) => Ok(Value::Double(decimal(one, other, one + other))),
-        (_, _) => Err(wrong("`+`", "two numbers or two texts")),
+        (_, _) => Err(type_error("`+`", "two numbers or two strings")),
     }
 }
 
-fn arithmetic<'s>(left: &Value<'_>, operator: Operator, right: &Value<'_>) -> Answer<'s> {
+fn arithmetic<'s>(left: &Value<'_>, operator: Operator, right: &Value<'_>) -> Outcome<'s> {
     let (Some(one), Some(other)) = (numeric(left), numeric(right)) else {
-        return Err(wrong("arithmetic", "two numbers"));
+        return Err(type_error("arithmetic", "two numbers"));
     };
     let divides = matches!(operator, Operator::Divide | Operator::Modulo);
     if divides && other == 0.0 {
-        return Err(EvalError::Type("division by zero".to_owned()));
+        return Err(Error::Type("division by zero".to_owned()));
     }
     if let (Value::Integer(one), Value::Integer(other)) = (left, right) {
+        // As in Micro Integrator, where the quotient of a `long` is a `double`.
+        let is_long = |number: &i64| i32::try_from(*number).is_err();
         let whole = match operator {
             Operator::Subtract => one.checked_sub(*other),
             Operator::Multiply => one.checked_mul(*other),
             Operator::Modulo => one.checked_rem(*other),
+            _ if is_long(one) || is_long(other) => None,
             _ if one.checked_rem(*other) == Some(0) => one.checked_div(*other),
             _ => None,
         };
@@ -202,13 +246,13 @@ fn arithmetic<'s>(left: &Value<'_>, operator: Operator, right: &Value<'_>) -> An
     }))
 }
 
-/// Digits after the point of the shortest spelling.
+/// Digits after the point in the shortest representation.
 fn places(number: f64) -> usize {
-    let spelt = format!("{number}");
-    spelt.split_once('.').map_or(0, |(_, digits)| digits.len())
+    let text = format!("{number}");
+    text.split_once('.').map_or(0, |(_, digits)| digits.len())
 }
 
-/// `exact` as decimal arithmetic has it, which Micro Integrator uses: 0.1 + 0.2 is 0.3.
+/// `exact` rounded as in decimal arithmetic, which Micro Integrator uses: 0.1 + 0.2 is 0.3.
 fn decimal(one: f64, other: f64, exact: f64) -> f64 {
     rounded(exact, places(one).max(places(other)))
 }
@@ -217,7 +261,7 @@ fn product(one: f64, other: f64) -> f64 {
     rounded(one * other, places(one) + places(other))
 }
 
-/// Rounded half up to the digits that the dividend has, at least one, as Java's `BigDecimal.divide` does there.
+/// Rounded half up to the digits of the dividend, at least one, like Java's `BigDecimal.divide`.
 fn quotient(one: f64, other: f64) -> f64 {
     rounded(one / other, places(one).max(1))
 }

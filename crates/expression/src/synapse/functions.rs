@@ -1,12 +1,13 @@
-//! The functions, with the argument types that Micro Integrator's accept. Lengths and places count UTF-16 units,
-//! as Java's do.
+//! The functions, with the argument types of Micro Integrator. Lengths and positions count UTF-16 units, as in Java.
 
-use super::evaluate::{Answer, node, numeric, rounded, wrong};
-use super::{Node, dates};
-use crate::budget::{Budget, fits};
-use crate::json::{Builder, Document, Kind};
-use crate::scope::{BodyUse, Scope};
-use crate::{EvalError, Value, encode};
+use xpath::dates::{self, DateError, Dialect};
+use xpath::encoding;
+
+use super::Node;
+use super::evaluate::{Outcome, node, numeric, rounded, type_error};
+use crate::context::EvalContext;
+use crate::json::{Builder, Document, Kind, NODE_BYTES};
+use crate::{Budget, Error, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
@@ -72,7 +73,7 @@ const TABLE: &[(&str, Function, usize, usize)] = &[
     ("floor",           Function::Floor,          1, 1),
     ("round",           Function::Round,          1, 2),
     ("sqrt",            Function::Sqrt,           1, 1),
-    ("log",             Function::Log,            1, 1),
+    ("log",             Function::Log,            1, 2),
     ("pow",             Function::Pow,            2, 2),
     ("now",             Function::Now,            0, 0),
     ("formatDateTime",  Function::FormatDateTime, 2, 3),
@@ -93,7 +94,7 @@ const TABLE: &[(&str, Function, usize, usize)] = &[
     ("object",          Function::Object,         1, 1),
     ("array",           Function::Array,          1, 1),
     ("exists",          Function::Exists,         1, 1),
-    ("xpath",           Function::Xpath,          1, 1),
+    ("xpath",           Function::Xpath,          1, 2),
     ("not",             Function::Not,            1, 1),
     ("registry",        Function::Registry,       1, 2),
     ("wso2-vault",      Function::Secret,         1, 1),
@@ -109,17 +110,21 @@ impl Function {
         TABLE.iter().any(|row| row.1 == self && (row.2..=row.3).contains(&count))
     }
 
-    pub(super) fn body_use(self) -> BodyUse {
-        if self == Self::Xpath { BodyUse::Read } else { BodyUse::Untouched }
-    }
-
     fn name(self) -> &'static str {
         TABLE.iter().find(|row| row.1 == self).map_or("function", |row| row.0)
     }
+
+    /// Whether the function distinguishes values of the message from literals and computed values.
+    fn needs_origin(self) -> bool {
+        matches!(
+            self,
+            Self::String | Self::ToUpper | Self::ToLower | Self::IsArray | Self::IsObject
+        )
+    }
 }
 
-/// Arguments, evaluated; none of them `null`.
-struct Given<'b, 's> {
+/// A call with its evaluated arguments, none of which is `null`.
+struct Call<'b, 's> {
     function: Function,
     values: Vec<Value<'s>>,
     budget: &'b Budget,
@@ -128,69 +133,57 @@ struct Given<'b, 's> {
 pub(super) fn call<'s>(
     function: Function,
     arguments: &'s [Node],
-    scope: &'s dyn Scope,
+    context: &'s dyn EvalContext,
     budget: &Budget,
-) -> Answer<'s> {
+) -> Outcome<'s> {
     let mut values = Vec::with_capacity(arguments.len());
     for argument in arguments {
-        let value = node(argument, scope, budget);
-        // A number of a document keeps its spelling.
-        let value = if function == Function::String { value } else { value.map(Value::plain) };
+        let value = node(argument, context, budget);
         if function == Function::Exists {
             return match value {
-                Err(EvalError::Limit(what)) => Err(EvalError::Limit(what)),
+                Err(Error::Budget(exceeded)) => Err(exceeded.into()),
                 value => Ok(Value::Boolean(value.is_ok_and(|value| !value.is_null()))),
             };
         }
-        let value = value?;
+        let value = if function.needs_origin() { value? } else { value?.plain() };
         if value.is_null() {
-            return Err(wrong(function.name(), "a value; it was given null"));
+            return Err(type_error(function.name(), "a value, not null"));
         }
         values.push(value);
     }
-    let given = Given { function, values, budget };
+    let call = Call { function, values, budget };
     match function {
-        Function::Now => Ok(Value::Integer(scope.unix_ms())),
-        Function::Xpath => {
-            let compiled = crate::xpath_on::compile(given.text(0)?, &[]);
-            let compiled = compiled.map_err(|error| EvalError::Type(error.to_string()))?;
-            crate::xpath_on::value(crate::xpath_on::evaluate(&compiled, scope)?, budget)
-        }
+        Function::Now => Ok(Value::Integer(context.unix_ms())),
         Function::Registry => {
-            let (path, property) = (given.text(0)?, given.values.get(1).map(Value::text));
-            let found = scope.registry(path, property.as_deref());
+            let (path, property) = (call.text(0)?, call.values.get(1).map(Value::text));
+            let found = context.registry(path, property.as_deref());
             found
                 .map(Value::Text)
-                .ok_or_else(|| EvalError::Missing(format!("no registry resource `{path}`")))
+                .ok_or_else(|| Error::Missing(format!("no registry resource `{path}`")))
         }
         Function::Secret => {
-            let alias = given.text(0)?;
-            let found = scope.secret(alias);
-            found.map(Value::Text).ok_or_else(|| EvalError::Missing(format!("no secret `{alias}`")))
+            let alias = call.text(0)?;
+            let found = context.secret(alias);
+            found.map(Value::Text).ok_or_else(|| Error::Missing(format!("no secret `{alias}`")))
         }
-        _ => given.call(),
+        _ => call.evaluate(),
     }
 }
 
-impl<'s> Given<'_, 's> {
-    /// The character set that may follow the text: UTF-8, the only one that is spoken.
-    fn charset(&self) -> Result<(), EvalError> {
-        if self.values.len() < 2 || self.text(1)?.eq_ignore_ascii_case("utf-8") {
-            return Ok(());
-        }
-        Err(self.wrong("`UTF-8`, the only character set here"))
-    }
-
-    fn call(&self) -> Answer<'s> {
+impl<'s> Call<'_, 's> {
+    fn evaluate(&self) -> Outcome<'s> {
         match self.function {
             Function::Length => self.length(),
-            Function::ToUpper => self.made(self.first()?.text().to_uppercase()),
-            Function::ToLower => self.made(self.first()?.text().to_lowercase()),
+            Function::ToUpper => self.change_case(str::to_uppercase),
+            Function::ToLower => self.change_case(str::to_lowercase),
             Function::SubString => self.sub_string(),
-            Function::StartsWith => Ok(Value::Boolean(self.text(0)?.starts_with(self.text(1)?))),
-            Function::EndsWith => Ok(Value::Boolean(self.text(0)?.ends_with(self.text(1)?))),
-            Function::Contains => Ok(Value::Boolean(self.text(0)?.contains(self.text(1)?))),
-            Function::Trim => self.made(self.text(0)?.trim_matches(|c| c <= ' ').to_owned()),
+            Function::StartsWith => self.test(|text, part| text.starts_with(part)),
+            Function::EndsWith => self.test(|text, part| text.ends_with(part)),
+            Function::Contains => self.test(|text, part| text.contains(part)),
+            Function::Trim => {
+                let text = self.text(0)?.trim_matches(|c| c <= ' ');
+                self.made(text.len(), || text.to_owned())
+            }
             Function::Replace => self.replace(),
             Function::Split => self.split(),
             Function::IndexOf => self.index_of(),
@@ -200,223 +193,325 @@ impl<'s> Given<'_, 's> {
             Function::Floor => self.rounding(f64::floor, Some),
             Function::Round => self.round(),
             Function::Sqrt => Ok(Value::Double(self.number(0)?.sqrt())),
-            Function::Log => Ok(Value::Double(self.number(0)?.ln())),
+            Function::Log if self.values.len() > 1 => {
+                Ok(Value::Double(self.number(0)?.ln() / self.number(1)?.ln()))
+            }
+            Function::Log => Ok(Value::Double(self.number(0)?.log10())),
             Function::Pow => Ok(Value::Double(self.number(0)?.powf(self.number(1)?))),
             Function::FormatDateTime => self.format_date_time(),
             Function::Base64Encode => {
-                self.charset()?;
-                self.made(encode::base64(self.text(0)?.as_bytes()))
+                self.check_charset()?;
+                let plain = self.text(0)?.as_bytes();
+                let bytes = plain.len().div_ceil(3).saturating_mul(4);
+                self.made(bytes, || encoding::base64_encode(plain))
             }
             Function::Base64Decode => {
-                let decoded =
-                    encode::base64_decode(self.text(0)?).ok_or_else(|| self.wrong("base64"))?;
-                self.made(String::from_utf8_lossy(&decoded).into_owned())
+                let coded = self.text(0)?;
+                self.budget.charge_scanning(coded.len())?;
+                let decoded = encoding::base64_decode(coded).ok_or_else(|| self.wrong("base64"))?;
+                self.made(decoded.len(), || String::from_utf8_lossy(&decoded).into_owned())
             }
             Function::UrlEncode => {
-                self.charset()?;
-                self.made(encode::url(self.text(0)?))
+                self.check_charset()?;
+                let plain = self.text(0)?;
+                self.made(plain.len().saturating_mul(3), || {
+                    let encoded = encoding::form_encode(plain.as_bytes());
+                    encoded.replace('+', "%20").replace('*', "%2A")
+                })
             }
-            Function::UrlDecode => self.made(
-                encode::url_decode(self.text(0)?)
-                    .ok_or_else(|| self.wrong("a URL-encoded text"))?,
-            ),
+            Function::UrlDecode => {
+                let coded = self.text(0)?;
+                self.budget.charge_scanning(coded.len())?;
+                let decoded = encoding::url_decode(coded)
+                    .ok_or_else(|| self.wrong("a URL-encoded string"))?;
+                self.made(decoded.len(), || decoded)
+            }
             Function::IsString => Ok(Value::Boolean(matches!(self.first()?, Value::Text(_)))),
             Function::IsNumber => Ok(Value::Boolean(numeric(self.first()?).is_some())),
-            Function::IsArray => Ok(Value::Boolean(self.kind() == Some(Kind::Array))),
-            Function::IsObject => Ok(Value::Boolean(self.kind() == Some(Kind::Object))),
-            Function::String => self.made(self.first()?.text().into_owned()),
+            Function::IsArray => self.is_container(Kind::Array),
+            Function::IsObject => self.is_container(Kind::Object),
+            Function::String => {
+                let text = self.first()?.text();
+                self.made(text.len(), || text.clone().into_owned())
+            }
             Function::Float => {
                 let value = self.first()?;
                 value.number().map(Value::Double).ok_or_else(|| self.wrong("a number"))
             }
             Function::Boolean => Ok(Value::Boolean(self.first()?.truth())),
             Function::Integer => match self.first()? {
-                Value::Integer(whole) => Ok(Value::Integer(*whole)),
+                Value::Integer(integer) => Ok(Value::Integer(*integer)),
                 value => {
-                    let read = value.text().parse().map(Value::Integer);
-                    read.map_err(|_| self.wrong("a whole number"))
+                    let integer = value.text().parse().map(Value::Integer);
+                    integer.map_err(|_| self.wrong("an integer"))
                 }
             },
             Function::Object => self.container(Kind::Object),
             Function::Array => self.container(Kind::Array),
-            Function::Not => Ok(Value::Boolean(!self.first()?.truth())),
+            Function::Not => match self.first()? {
+                Value::Boolean(truth) => Ok(Value::Boolean(!truth)),
+                _ => Err(self.wrong("a boolean")),
+            },
             Function::Now
             | Function::Xpath
             | Function::Registry
             | Function::Secret
-            | Function::Exists => Err(self.wrong("its own handling")),
+            | Function::Exists => Err(self.wrong("an evaluation of its own")),
         }
     }
 
-    /// A text that was made: no longer than its arguments allow, and counted.
-    fn made(&self, text: String) -> Answer<'s> {
-        self.budget.make(text.len())?;
-        Ok(Value::Text(text.into()))
+    /// A text of at most `bytes`, charged before it is made.
+    fn made(&self, bytes: usize, make: impl FnOnce() -> String) -> Outcome<'s> {
+        self.budget.charge_scanning(bytes)?;
+        self.budget.charge_memory(bytes)?;
+        Ok(Value::Text(make().into()))
     }
 
-    fn wrong(&self, wants: &str) -> EvalError {
-        wrong(self.function.name(), wants)
+    fn wrong(&self, required: &str) -> Error {
+        type_error(self.function.name(), required)
     }
 
-    fn first(&self) -> Result<&Value<'s>, EvalError> {
+    fn first(&self) -> Result<&Value<'s>, Error> {
         self.values.first().ok_or_else(|| self.wrong("an argument"))
     }
 
-    fn text(&self, place: usize) -> Result<&str, EvalError> {
+    fn text(&self, place: usize) -> Result<&str, Error> {
         match self.values.get(place) {
             Some(Value::Text(text)) => Ok(text),
-            Some(_) | None => Err(self.wrong("a text")),
+            Some(_) | None => Err(self.wrong("a string")),
         }
     }
 
-    fn number(&self, place: usize) -> Result<f64, EvalError> {
+    fn number(&self, place: usize) -> Result<f64, Error> {
         self.values.get(place).and_then(numeric).ok_or_else(|| self.wrong("a number"))
     }
 
-    fn whole(&self, place: usize) -> Result<usize, EvalError> {
+    fn offset(&self, place: usize) -> Result<usize, Error> {
         match self.values.get(place) {
-            Some(Value::Integer(whole)) => {
-                usize::try_from(*whole).map_err(|_| self.wrong("no negative number"))
+            Some(Value::Integer(integer)) => {
+                usize::try_from(*integer).map_err(|_| self.wrong("a non-negative integer"))
             }
-            Some(_) | None => Err(self.wrong("a whole number")),
+            Some(_) | None => Err(self.wrong("an integer")),
         }
     }
 
-    fn kind(&self) -> Option<Kind> {
-        self.values.first().and_then(|value| value.json().map(|json| json.kind()))
+    /// UTF-8 is the only character set supported as the second argument.
+    fn check_charset(&self) -> Result<(), Error> {
+        if self.values.len() < 2 || self.text(1)?.eq_ignore_ascii_case("utf-8") {
+            return Ok(());
+        }
+        Err(self.wrong("`UTF-8`, the only supported character set"))
     }
 
-    fn length(&self) -> Answer<'s> {
+    /// Strings, and scalars of the message; not numbers and booleans of the expression itself.
+    fn change_case(&self, change: fn(&str) -> String) -> Outcome<'s> {
+        let value = self.first()?;
+        let is_scalar =
+            value.json().is_some_and(|json| !matches!(json.kind(), Kind::Array | Kind::Object));
+        if !is_scalar && !matches!(value, Value::Text(_)) {
+            return Err(self.wrong("a string"));
+        }
+        let text = value.text();
+        self.made(text.len(), || change(&text))
+    }
+
+    fn test(&self, holds: impl Fn(&str, &str) -> bool) -> Outcome<'s> {
+        let (text, part) = (self.text(0)?, self.text(1)?);
+        self.budget.charge_reading(text.len())?;
+        Ok(Value::Boolean(holds(text, part)))
+    }
+
+    fn length(&self) -> Outcome<'s> {
         let size = match self.first()? {
-            Value::Text(text) => text.encode_utf16().count(),
+            Value::Text(text) => {
+                self.budget.charge_scanning(text.len())?;
+                text.encode_utf16().count()
+            }
             value => match value.json().filter(|json| json.kind() == Kind::Array) {
                 Some(array) => array.len(),
-                None => return Err(self.wrong("a text or an array")),
+                None => return Err(self.wrong("a string or an array")),
             },
         };
         Ok(Value::Integer(i64::try_from(size).unwrap_or(i64::MAX)))
     }
 
-    fn sub_string(&self) -> Answer<'s> {
-        let units: Vec<u16> = self.text(0)?.encode_utf16().collect();
-        let from = self.whole(1)?;
-        let to = if self.values.len() > 2 { self.whole(2)? } else { units.len() };
-        let part = units.get(from..to).ok_or_else(|| self.wrong("places inside the text"))?;
-        self.made(String::from_utf16_lossy(part))
+    fn sub_string(&self) -> Outcome<'s> {
+        let text = self.text(0)?;
+        self.budget.charge_scanning(text.len())?;
+        self.budget.charge_memory(text.len() * size_of::<u16>())?;
+        let units: Vec<u16> = text.encode_utf16().collect();
+        let from = self.offset(1)?;
+        let to = if self.values.len() > 2 { self.offset(2)? } else { units.len() };
+        let part = units.get(from..to).ok_or_else(|| self.wrong("positions inside the string"))?;
+        self.made(part.len(), || String::from_utf16_lossy(part))
     }
 
-    fn char_at(&self) -> Answer<'s> {
-        let unit = self.text(0)?.encode_utf16().nth(self.whole(1)?);
-        self.made(String::from_utf16_lossy(&[
-            unit.ok_or_else(|| self.wrong("a place inside the text"))?
-        ]))
+    fn char_at(&self) -> Outcome<'s> {
+        let (text, place) = (self.text(0)?, self.offset(1)?);
+        self.budget.charge_scanning(text.len().min(place))?;
+        let unit = text.encode_utf16().nth(place);
+        let unit = unit.ok_or_else(|| self.wrong("a position inside the string"))?;
+        self.made(1, || String::from_utf16_lossy(&[unit]))
     }
 
-    fn index_of(&self) -> Answer<'s> {
-        let (whole, part) = (self.text(0)?, self.text(1)?);
-        let from = if self.values.len() > 2 { self.whole(2)? } else { 0 };
-        let start = encode::utf16_offset(whole, from);
-        let found = whole.get(start..).and_then(|rest| rest.find(part)).map(|at| start + at);
+    fn index_of(&self) -> Outcome<'s> {
+        let (text, part) = (self.text(0)?, self.text(1)?);
+        let from = if self.values.len() > 2 { self.offset(2)? } else { 0 };
+        self.budget.charge_scanning(text.len())?;
+        let start = utf16_offset(text, from);
+        let found = text.get(start..).and_then(|rest| rest.find(part)).map(|at| start + at);
         Ok(Value::Integer(found.map_or(-1, |at| {
-            let before = whole.get(..at).unwrap_or_default();
+            let before = text.get(..at).unwrap_or_default();
             i64::try_from(before.encode_utf16().count()).unwrap_or(-1)
         })))
     }
 
-    fn replace(&self) -> Answer<'s> {
-        let (whole, old, new) = (self.text(0)?, self.text(1)?, self.text(2)?);
-        let grown = whole.matches(old).count().saturating_mul(new.len());
-        fits(0, grown)?;
-        self.made(whole.replace(old, new))
+    fn replace(&self) -> Outcome<'s> {
+        let (text, old, new) = (self.text(0)?, self.text(1)?, self.text(2)?);
+        self.budget.charge_reading(text.len())?;
+        let added = text.matches(old).count().saturating_mul(new.len());
+        self.made(text.len().saturating_add(added), || text.replace(old, new))
     }
 
-    /// By a pattern, as Java's `split`; empty parts at the end go.
-    fn split(&self) -> Answer<'s> {
-        let (whole, by) = (self.text(0)?, self.text(1)?);
-        let mut parts: Vec<&str> =
-            if by.chars().all(|c| !r"\.[]{}()*+?^$|".contains(c)) && !by.is_empty() {
-                self.collected(whole.split(by))?
-            } else {
-                let pattern = crate::pattern::compile(by, "").map_err(EvalError::Type)?;
-                let mut parts = self.collected(pattern.split(whole))?;
-                if by.is_empty() && parts.len() > 1 {
-                    parts.remove(0);
-                }
-                parts
-            };
+    /// By a pattern, as Java's `String.split`; empty parts at the end are dropped.
+    fn split(&self) -> Outcome<'s> {
+        let (text, by) = (self.text(0)?, self.text(1)?);
+        self.budget.charge_scanning(text.len())?;
+        let is_plain = !by.is_empty() && !by.contains(|c| r"\.[]{}()*+?^$|".contains(c));
+        let mut parts: Vec<&str> = if is_plain {
+            self.collect(text.split(by))?
+        } else {
+            self.budget.charge_steps(1_000 + 100 * by.len() as u64)?;
+            let pattern = crate::pattern::compile(by, "").map_err(Error::Type)?;
+            let mut parts = self.collect(pattern.split(text))?;
+            if by.is_empty() && parts.len() > 1 {
+                parts.remove(0);
+            }
+            parts
+        };
         while parts.len() > 1 && parts.last().is_some_and(|last| last.is_empty()) {
             parts.pop();
         }
         let mut builder = Builder::new();
         builder.begin_array();
         for part in parts {
-            self.budget.make(crate::json::quoted_len(part) + 1)?;
+            self.budget.charge_memory(crate::json::quoted_len(part) + 1 + NODE_BYTES)?;
             builder.string(part);
         }
         Ok(Value::Made(Box::new(builder.finish())))
     }
 
-    fn collected<'t>(
-        &self,
-        parts: impl Iterator<Item = &'t str>,
-    ) -> Result<Vec<&'t str>, EvalError> {
-        parts.map(|part| self.budget.visit(1).map(|()| part)).collect()
+    fn collect<'t>(&self, parts: impl Iterator<Item = &'t str>) -> Result<Vec<&'t str>, Error> {
+        let mut collected = Vec::new();
+        for part in parts {
+            self.budget.charge_steps(1)?;
+            self.budget.charge_memory(size_of::<&str>())?;
+            collected.push(part);
+        }
+        Ok(collected)
     }
 
-    fn rounding(&self, double: fn(f64) -> f64, whole: fn(i64) -> Option<i64>) -> Answer<'s> {
+    /// Decimals stay decimals: `floor(-5.4)` is `-6.0`.
+    fn rounding(&self, double: fn(f64) -> f64, integer: fn(i64) -> Option<i64>) -> Outcome<'s> {
         match self.first()? {
-            Value::Integer(number) => Ok(whole(*number).map_or(Value::Null, Value::Integer)),
-            Value::Double(number) => Ok(match self.function {
-                Function::Abs => Value::Double(double(*number)),
-                _ => integral(double(*number)),
-            }),
+            Value::Integer(number) => Ok(integer(*number).map_or(Value::Null, Value::Integer)),
+            Value::Double(number) => Ok(Value::Double(double(*number))),
             _ => Err(self.wrong("a number")),
         }
     }
 
-    fn round(&self) -> Answer<'s> {
+    fn round(&self) -> Outcome<'s> {
         let number = match self.first()? {
-            Value::Integer(whole) => return Ok(Value::Integer(*whole)),
+            Value::Integer(integer) => return Ok(Value::Integer(*integer)),
             Value::Double(number) => *number,
             _ => return Err(self.wrong("a number")),
         };
-        if self.values.len() > 1 {
-            return Ok(Value::Double(rounded(number, self.whole(1)?)));
+        if self.values.len() == 1 {
+            return Ok(integral((number + 0.5).floor()));
         }
-        Ok(integral((number + 0.5).floor()))
+        match self.offset(1)? {
+            0 => Err(self.wrong("at least one decimal place")),
+            places => Ok(Value::Double(rounded(number, places))),
+        }
     }
 
-    fn container(&self, kind: Kind) -> Answer<'s> {
+    /// The array or object in the first argument, or in its text.
+    fn parsed(&self, kind: Kind) -> Result<Option<Value<'s>>, Error> {
         let value = self.first()?;
-        if self.kind() == Some(kind) {
-            return Ok(value.clone());
+        if let Value::Text(text) = value {
+            self.budget.charge_scanning(text.len())?;
+            self.budget.charge_memory(text.len().saturating_mul(2))?;
+            let document = Document::parse(text.as_bytes()).ok();
+            let document = document.filter(|document| document.root().kind() == kind);
+            return Ok(document.map(|document| Value::Made(Box::new(document.into_owned()))));
         }
-        if let Value::Text(text) = value
-            && let Ok(document) = Document::parse(text.as_bytes())
-            && document.root().kind() == kind
-        {
-            return Ok(Value::Made(Box::new(document.into_owned())));
-        }
-        Err(self.wrong(if kind == Kind::Object { "a JSON object" } else { "a JSON array" }))
+        Ok(value.json().is_some_and(|json| json.kind() == kind).then(|| value.clone()))
     }
 
-    fn format_date_time(&self) -> Answer<'s> {
-        if self.values.len() == 3 {
-            let (source, old, new) = (self.text(0)?, self.text(1)?, self.text(2)?);
-            let when = dates::parse(source, old).map_err(EvalError::Type)?;
-            return self.made(dates::format(when, new).map_err(EvalError::Type)?);
-        }
-        let Some(Value::Integer(ms)) = self.values.first() else {
-            return Err(self.wrong("milliseconds and a pattern, or a text and two patterns"));
+    fn is_container(&self, kind: Kind) -> Outcome<'s> {
+        Ok(Value::Boolean(self.parsed(kind)?.is_some()))
+    }
+
+    fn container(&self, kind: Kind) -> Outcome<'s> {
+        let required = if kind == Kind::Object { "a JSON object" } else { "a JSON array" };
+        self.parsed(kind)?.ok_or_else(|| self.wrong(required))
+    }
+
+    /// `formatDateTime(milliseconds, pattern)` or `formatDateTime(text, pattern, new pattern)`.
+    fn format_date_time(&self) -> Outcome<'s> {
+        let (unix_ms, pattern) = match (self.first()?, self.values.len()) {
+            (Value::Integer(ms), 2) => (*ms, self.text(1)?),
+            // A number out of range saturates, and is then rejected.
+            #[expect(clippy::cast_possible_truncation, reason = "drops the fraction")]
+            (Value::Double(ms), 2) => (*ms as i64, self.text(1)?),
+            (Value::Text(text), 3) => {
+                let (old, new) = (self.text(1)?, self.text(2)?);
+                if !supplies(old, new) {
+                    return Err(self.wrong("an old pattern with all fields of the new one"));
+                }
+                (dates::parse(text, old, self.budget).map_err(date_error)?, new)
+            }
+            (_, _) => {
+                return Err(self.wrong("milliseconds and a pattern, or a string and two patterns"));
+            }
         };
-        self.made(
-            dates::format(dates::Moment::from_unix_ms(*ms), self.text(1)?)
-                .map_err(EvalError::Type)?,
-        )
+        let formatted = dates::format(unix_ms, pattern, Dialect::DateTimeFormatter, self.budget);
+        Ok(Value::Text(formatted.map_err(date_error)?.into()))
     }
 }
 
-/// A number without fraction, as a whole one where it fits.
+/// Whether the fields of the pattern `old` are a date, a time of day, or both, and all that the pattern `new` needs.
+fn supplies(old: &str, new: &str) -> bool {
+    const DATE: &str = "GyuYMLdDEecwWFQq";
+    const TIME: &str = "HhkKmsSnNAaB";
+    let has = |pattern: &str, letters: &str| {
+        pattern.split('\'').step_by(2).any(|part| part.contains(|letter| letters.contains(letter)))
+    };
+    let date = has(old, "yu") && has(old, "ML") && has(old, "d");
+    let time = has(old, "Hk") || has(old, "hK") && has(old, "a");
+    (date || time && !has(new, DATE)) && (time || !has(new, TIME))
+}
+
+fn date_error(error: DateError) -> Error {
+    match error {
+        DateError::Budget(exceeded) => exceeded.into(),
+        other => Error::Type(other.to_string()),
+    }
+}
+
+/// The byte offset of the `units`-th UTF-16 unit; the text's length if it has fewer.
+fn utf16_offset(text: &str, units: usize) -> usize {
+    let mut seen = 0;
+    for (at, character) in text.char_indices() {
+        if seen >= units {
+            return at;
+        }
+        seen += character.len_utf16();
+    }
+    text.len()
+}
+
+/// An integral number, as an integer if it fits.
 fn integral<'v>(number: f64) -> Value<'v> {
     if number.abs() < 9e15 {
         crate::value::number(&format!("{number:.0}"))

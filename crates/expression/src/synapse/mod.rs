@@ -1,37 +1,38 @@
-//! Synapse expressions, `${...}`, as WSO2's Micro Integrator 4.4 has them.
+//! Synapse expressions, `${...}`, as in WSO2 Micro Integrator 4.4.
 //!
-//! Two quirks of its grammar are kept by [`Mode::Compatible`]: `and` and `or` bind tighter than comparisons, are
-//! one precedence and group to the right, so that `a > 1 and b < 2` needs parentheses; and whatever goes wrong in
-//! an evaluation makes the answer the empty string. [`Mode::Strict`] has neither.
+//! [`Mode::Compatible`] keeps two of its quirks: `and` and `or` bind tighter than comparisons, have one precedence and
+//! are right-associative, so that `a > 1 and b < 2` needs parentheses; and every failure evaluates to the empty string.
+//! [`Mode::Strict`] has neither.
 
-mod dates;
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "an operation takes one or two kinds of value and refuses all others alike"
+    reason = "an operation accepts one or two kinds of value and rejects all others alike"
 )]
 mod evaluate;
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "an operation takes one or two kinds of value and refuses all others alike"
+    reason = "an operation accepts one or two kinds of value and rejects all others alike"
 )]
 mod functions;
 mod parse;
 
 use std::fmt;
+use std::sync::Arc;
 
-use crate::budget::Budget;
+use xpath::synapse::SynapseXPath;
+
+use crate::context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
 use crate::cursor::{Compiled, Cursor};
 use crate::jsonpath::Path;
-use crate::scope::{BodyUse, ParameterKind, PropertyScope, Scope};
-use crate::{CompileError, EvalError, Value};
+use crate::{Budget, Error, Value};
 
-/// How faithful to be.
+/// Compatibility with Micro Integrator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// As Micro Integrator does it.
+    /// As in Micro Integrator.
     #[default]
     Compatible,
-    /// Comparison binds tighter than `and`, which binds tighter than `or`; failures are errors.
+    /// Comparisons bind tighter than `and`, which binds tighter than `or`; failures are errors.
     Strict,
 }
 
@@ -50,11 +51,27 @@ enum Node {
     Array(Vec<Self>),
     Access(Box<Access>),
     Call(functions::Function, Vec<Self>),
+    Xpath(Box<Xpath>),
     Binary(Box<Self>, Operator, Box<Self>),
     Choice(Box<(Self, Self, Self)>),
 }
 
-/// A root, the path after it, and the expressions inside that path.
+/// `xpath(path)`, or `xpath(path, variable)`.
+#[derive(Clone)]
+struct Xpath {
+    path: XpathSource,
+    variable: Option<Node>,
+}
+
+#[derive(Clone)]
+enum XpathSource {
+    /// A literal, compiled at load.
+    Compiled(Arc<SynapseXPath>),
+    /// Compiled by each evaluation, with the namespaces in scope.
+    Computed(Node, Box<[(String, String)]>),
+}
+
+/// A root, the path after it, and the expressions inside the path.
 #[derive(Clone)]
 struct Access {
     root: Root,
@@ -70,8 +87,8 @@ enum Root {
     Property(PropertyScope, Box<str>),
     Parameter(ParameterKind, Box<str>),
     Config(Box<str>),
-    /// The answer of a function.
-    Answer(Node),
+    /// The result of a function.
+    Result(Node),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,15 +109,35 @@ enum Operator {
 }
 
 impl SynapseExpression {
-    /// Compiles `source`, with or without the `${` and `}` around it.
+    /// Compiles `source`, with or without the surrounding `${` and `}`.
     ///
     /// # Errors
-    /// What the grammar doesn't allow, with its place.
-    pub fn compile(source: &str, mode: Mode) -> Result<Self, CompileError> {
+    /// [`Error::Syntax`] with the position.
+    pub fn compile(source: &str, mode: Mode) -> Result<Self, Error> {
+        Ok(Self::parse(source, mode, &[])?)
+    }
+
+    /// Compiles `source`, and the XPaths in it with the (prefix, URI) pairs in scope.
+    ///
+    /// # Errors
+    /// As [`SynapseExpression::compile`].
+    pub fn compile_with(
+        source: &str,
+        mode: Mode,
+        namespaces: &[(String, String)],
+    ) -> Result<Self, Error> {
+        Ok(Self::parse(source, mode, namespaces)?)
+    }
+
+    pub(crate) fn parse(
+        source: &str,
+        mode: Mode,
+        namespaces: &[(String, String)],
+    ) -> Compiled<Self> {
         let mut cursor = Cursor::new(source)?;
         cursor.space();
         let wrapped = cursor.eat("${");
-        let expression = Self::at(&mut cursor, mode)?;
+        let expression = Self::at(&mut cursor, mode, namespaces)?;
         if wrapped {
             cursor.expect("}")?;
         }
@@ -108,28 +145,44 @@ impl SynapseExpression {
         Ok(Self { source: source.into(), ..expression })
     }
 
-    /// The expression at the cursor, as far as it goes.
-    pub(crate) fn at(cursor: &mut Cursor<'_>, mode: Mode) -> Compiled<Self> {
+    /// Compiles the expression at the cursor up to the first character that is not part of it.
+    pub(crate) fn at(
+        cursor: &mut Cursor<'_>,
+        mode: Mode,
+        namespaces: &[(String, String)],
+    ) -> Compiled<Self> {
         let start = cursor.at;
-        let (node, body) = parse::expression(cursor, mode)?;
+        let (node, body) = parse::expression(cursor, mode, namespaces)?;
         let source = cursor.source().get(start..cursor.at).unwrap_or_default();
         Ok(Self { source: source.into(), node, mode, body })
     }
 
-    /// What it needs of the body.
+    /// What the expression needs of the body.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         self.body
     }
 
-    /// Evaluates the expression.
+    /// Evaluates the expression with [`Budget::default`].
     ///
     /// # Errors
-    /// [`EvalError::Limit`] past `EXPRESSION_VISITS_MAX` or `MADE_BYTES_MAX`; [`Mode::Strict`]: any failure.
-    pub fn evaluate<'s>(&'s self, scope: &'s dyn Scope) -> Result<Value<'s>, EvalError> {
-        match (evaluate::node(&self.node, scope, &Budget::new()), self.mode) {
+    /// [`Error::Budget`]; in [`Mode::Strict`] any failure.
+    pub fn evaluate<'c>(&'c self, context: &'c dyn EvalContext) -> Result<Value<'c>, Error> {
+        self.evaluate_within(context, &Budget::default())
+    }
+
+    /// Evaluates the expression within the host's budget.
+    ///
+    /// # Errors
+    /// As [`SynapseExpression::evaluate`].
+    pub fn evaluate_within<'c>(
+        &'c self,
+        context: &'c dyn EvalContext,
+        budget: &Budget,
+    ) -> Result<Value<'c>, Error> {
+        match (evaluate::node(&self.node, context, budget), self.mode) {
             (Ok(value), _) => Ok(value),
-            (Err(EvalError::Limit(what)), _) => Err(EvalError::Limit(what)),
+            (Err(Error::Budget(exceeded)), _) => Err(exceeded.into()),
             (Err(_), Mode::Compatible) => Ok(Value::Text("".into())),
             (Err(error), Mode::Strict) => Err(error),
         }

@@ -1,31 +1,38 @@
 //! The grammar.
 
+use std::sync::Arc;
+
 use super::functions::Function;
-use super::{Access, Mode, Node, Operator, Root};
-use crate::Value;
+use super::{Access, Mode, Node, Operator, Root, Xpath, XpathSource};
+use crate::context::{BodyUse, ParameterKind, PropertyScope};
 use crate::cursor::{Compiled, Cursor};
 use crate::jsonpath::{Externals, Path};
-use crate::scope::{BodyUse, ParameterKind, PropertyScope};
+use crate::{Value, xpath_bridge};
 
-/// The expression at the cursor, and what it needs of the body.
-pub(super) fn expression(cursor: &mut Cursor<'_>, mode: Mode) -> Compiled<(Node, BodyUse)> {
-    let mut parser = Parser { mode, body: BodyUse::Untouched };
+/// Compiles the expression at the cursor; returns also what it needs of the body.
+pub(super) fn expression(
+    cursor: &mut Cursor<'_>,
+    mode: Mode,
+    namespaces: &[(String, String)],
+) -> Compiled<(Node, BodyUse)> {
+    let mut parser = Parser { mode, namespaces, body: BodyUse::Untouched };
     let node = parser.choice(cursor)?;
     Ok((node, parser.body))
 }
 
-struct Parser {
+struct Parser<'n> {
     mode: Mode,
+    namespaces: &'n [(String, String)],
     body: BodyUse,
 }
 
-/// Expressions inside a path, collected while the path is read.
-struct Inside<'p> {
-    parser: &'p mut Parser,
+/// Collects the expressions inside a path.
+struct PathExpressions<'p, 'n> {
+    parser: &'p mut Parser<'n>,
     slots: Vec<Node>,
 }
 
-impl<'s> Externals<'s> for Inside<'_> {
+impl<'s> Externals<'s> for PathExpressions<'_, '_> {
     fn operand(&mut self, cursor: &mut Cursor<'s>) -> Compiled<Option<usize>> {
         cursor.space();
         if !cursor
@@ -49,7 +56,7 @@ const COMPARISONS: &[(&str, Operator)] = &[
     (">", Operator::Greater),
 ];
 
-impl Parser {
+impl Parser<'_> {
     fn choice(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         cursor.enter()?;
         let test = match self.mode {
@@ -68,19 +75,19 @@ impl Parser {
         Ok(node)
     }
 
-    /// Logical expressions with comparisons between them: the quirk.
+    /// Micro Integrator's precedence: comparisons between logical expressions.
     fn comparison(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         let mut left = self.logical(cursor)?;
         let mut length = 0;
         while let Some(operator) = comparison_sign(cursor) {
             length += 1;
-            long(cursor, length)?;
+            check_chain(cursor, length)?;
             left = binary(left, operator, self.logical(cursor)?);
         }
         Ok(left)
     }
 
-    /// `and` and `or` of one precedence, to the right.
+    /// `and` and `or` with one precedence, right-associative.
     fn logical(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         let left = self.sum(cursor)?;
         let operator = if is_and(cursor) {
@@ -101,7 +108,7 @@ impl Parser {
         let mut length = 0;
         while is_or(cursor) {
             length += 1;
-            long(cursor, length)?;
+            check_chain(cursor, length)?;
             left = binary(left, Operator::Or, self.strict_and(cursor)?);
         }
         Ok(left)
@@ -112,7 +119,7 @@ impl Parser {
         let mut length = 0;
         while is_and(cursor) {
             length += 1;
-            long(cursor, length)?;
+            check_chain(cursor, length)?;
             left = binary(left, Operator::And, self.strict_comparison(cursor)?);
         }
         Ok(left)
@@ -138,7 +145,7 @@ impl Parser {
                 return Ok(left);
             };
             length += 1;
-            long(cursor, length)?;
+            check_chain(cursor, length)?;
             left = binary(left, operator, self.product(cursor)?);
         }
     }
@@ -157,7 +164,7 @@ impl Parser {
                 return Ok(left);
             };
             length += 1;
-            long(cursor, length)?;
+            check_chain(cursor, length)?;
             left = binary(left, operator, self.factor(cursor)?);
         }
     }
@@ -183,9 +190,9 @@ impl Parser {
                 cursor.bump();
                 self.access(cursor, Root::Payload)
             }
-            Some('!') => Err(cursor.error("`!` is unknown here; write `not(...)`")),
+            Some('!') => Err(cursor.error("unknown operator `!`; use `not(...)`")),
             Some(_) => self.named(cursor),
-            None => Err(cursor.error("an expression expected")),
+            None => Err(cursor.error("expression expected")),
         }
     }
 
@@ -208,7 +215,7 @@ impl Parser {
     fn named(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         let start = cursor.clone();
         let mut name = cursor.name();
-        // `wso2-vault` is the one name with a hyphen beside `hashicorp-vault`.
+        // The only names with a hyphen.
         if matches!(name, "wso2" | "hashicorp") && cursor.eat("-vault") {
             name = if name == "wso2" { "wso2-vault" } else { "hashicorp-vault" };
         }
@@ -245,7 +252,7 @@ impl Parser {
             }
             _ => {
                 let roots = "payload, $, vars, headers, props, params, configs";
-                let what = format!("a value, a function or one of {roots} expected");
+                let what = format!("value, function or one of {roots} expected");
                 return Err(start.error(what));
             }
         };
@@ -262,22 +269,44 @@ impl Parser {
         }
         if !function.takes(arguments.len()) {
             return Err(
-                start.error(format!("`{name}()` doesn't take {} arguments", arguments.len()))
+                start.error(format!("`{name}()` does not take {} arguments", arguments.len()))
             );
         }
-        self.body = self.body.max(function.body_use());
-        let call = Node::Call(function, arguments);
+        let call = if function == Function::Xpath {
+            self.xpath(start, arguments)?
+        } else {
+            Node::Call(function, arguments)
+        };
         match cursor.peek() {
-            Some('.' | '[') => self.access(cursor, Root::Answer(call)),
+            Some('.' | '[') => self.access(cursor, Root::Result(call)),
             Some(_) | None => Ok(call),
         }
+    }
+
+    /// `xpath(path)` reads the body, `xpath(path, variable)` doesn't. A literal path is compiled here.
+    fn xpath(&mut self, start: &Cursor<'_>, arguments: Vec<Node>) -> Compiled<Node> {
+        let mut arguments = arguments.into_iter();
+        let path = arguments.next().ok_or_else(|| start.error("an XPath expected"))?;
+        let variable = arguments.next();
+        let (path, body) = if let Node::Literal(Value::Text(text)) = &path {
+            let compiled = xpath_bridge::compile(text, self.namespaces)
+                .map_err(|error| start.error(format!("in `xpath()`: {}", error.message)))?;
+            let body = xpath_bridge::body_use(&compiled);
+            (XpathSource::Compiled(Arc::new(compiled)), body)
+        } else {
+            (XpathSource::Computed(path, self.namespaces.into()), BodyUse::Read)
+        };
+        if variable.is_none() {
+            self.body = self.body.max(body);
+        }
+        Ok(Node::Xpath(Box::new(Xpath { path, variable })))
     }
 
     fn access(&mut self, cursor: &mut Cursor<'_>, root: Root) -> Compiled<Node> {
         if matches!(root, Root::Payload) {
             self.body = self.body.max(BodyUse::Read);
         }
-        let mut inside = Inside { parser: self, slots: Vec::new() };
+        let mut inside = PathExpressions { parser: self, slots: Vec::new() };
         let path = Path::suffix(cursor, &mut inside)?;
         let slots = inside.slots;
         Ok(Node::Access(Box::new(Access { root, path, slots })))
@@ -288,10 +317,10 @@ fn binary(left: Node, operator: Operator, right: Node) -> Node {
     Node::Binary(Box::new(left), operator, Box::new(right))
 }
 
-/// A chain is as deep as it is long once it is a tree.
-fn long(cursor: &Cursor<'_>, length: usize) -> Compiled<()> {
+/// Bounds a chain of operators, which becomes a tree as deep as the chain is long.
+fn check_chain(cursor: &Cursor<'_>, length: usize) -> Compiled<()> {
     if length > 8 * crate::limits::EXPRESSION_DEPTH_MAX {
-        return Err(cursor.error("too many operators in one chain; use parentheses or variables"));
+        return Err(cursor.error("too many operators in a row; use parentheses or variables"));
     }
     Ok(())
 }
@@ -318,7 +347,7 @@ fn key(cursor: &mut Cursor<'_>) -> Compiled<Box<str>> {
     let dotted = cursor.eat(".");
     if cursor.eat("[") {
         cursor.space();
-        let name = cursor.quoted()?.ok_or_else(|| cursor.error("a name in quotes expected"))?;
+        let name = cursor.quoted()?.ok_or_else(|| cursor.error("name in quotes expected"))?;
         cursor.expect("]")?;
         return Ok(name.into());
     }
@@ -329,7 +358,7 @@ fn key(cursor: &mut Cursor<'_>) -> Compiled<Box<str>> {
         return Ok(name.into());
     }
     match cursor.name() {
-        "" => Err(cursor.error("a name expected")),
+        "" => Err(cursor.error("name expected")),
         name => Ok(name.into()),
     }
 }
@@ -339,7 +368,7 @@ fn number(cursor: &mut Cursor<'_>) -> Compiled<Node> {
     cursor.eat("-");
     if cursor.unsigned_number().is_empty() {
         return Err(
-            cursor.error("a number expected after `-`; to subtract from nothing, write `0 - x`")
+            cursor.error("number expected after `-`; to negate an expression write `0 - x`")
         );
     }
     let text = cursor.source().get(start..cursor.at).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Templates: a new body from a format and what the message holds.
+//! Templates that create a body from a message.
 //!
-//! [`PayloadTemplate`] is Synapse's payload factory (`$1`, `${...}`), [`FreeMarker`] the subset of FreeMarker
-//! that its users write. Both are compiled at load and bounded at run time.
+//! [`PayloadTemplate`] is Synapse's payload factory (`$1`, `${...}`), [`FreeMarker`] a subset of FreeMarker. Both are
+//! compiled at load and run within a budget.
 
 mod freemarker;
 mod payload;
-mod xml_text;
+mod xml;
 
 pub use freemarker::FreeMarker;
 pub use payload::{Argument, MediaType, PayloadTemplate, Settings};

@@ -1,30 +1,31 @@
 //! The payload factory's formats.
 //!
-//! What a value becomes depends on where it lands, which is known when the template is compiled:
+//! How a value is inserted depends on its place, which is known at load:
 //!
-//! | place | a JSON value | a text |
+//! | place | JSON value | text |
 //! |---|---|---|
-//! | `{"a": $1}` | as it is | as it is when it is a JSON number, boolean, `null`, object or array; else a string |
-//! | `{"a": "$1"}` | a string's content; else its JSON text, escaped | escaped |
-//! | `<a>$1</a>` | elements, or a scalar's text | escaped |
+//! | `{"a": $1}` | unchanged | unchanged if it is a JSON number, boolean, `null`, object or array; else a string |
+//! | `{"a": "$1"}` | content of a string; else its JSON text, escaped | escaped |
+//! | `<a>$1</a>` | elements, or the text of a scalar | escaped |
 //! | `<a b="$1"/>` | its text, escaped | escaped |
-//! | `<![CDATA[$1]]>`, `<!--$1-->`, `<?a $1?>` | its text, so that it can't end what it stands in | likewise |
-//! | text | its text | as it is |
+//! | `<![CDATA[$1]]>`, `<!--$1-->`, `<?a $1?>` | its text, kept from ending the construct | the same |
+//! | text | its text | unchanged |
 
-mod fill;
+mod output;
 mod place;
 
 use crate::limits;
 
 use crate::cursor::Cursor;
 use crate::synapse::{Mode, SynapseExpression};
-use fill::Fill;
+use output::Output;
 use place::{Place, Scan};
 
-use crate::{BodyUse, CompileError, EvalError, Expression, Scope, Value};
+use crate::{BodyUse, Budget, Error, EvalContext, Expression, SyntaxError, Value};
 
-/// What a template makes.
+/// The format of a template's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MediaType {
     /// `media-type="xml"`
     Xml,
@@ -34,17 +35,17 @@ pub enum MediaType {
     Text,
 }
 
-/// What `$n` stands for.
+/// The argument of `$n`.
 #[derive(Clone, Debug)]
 pub struct Argument {
-    /// Its value; [`Expression::literal`] for `value="..."`.
+    /// The value; [`Expression::literal`] for `value="..."`.
     pub expression: Expression,
-    /// `literal="true"`: whatever it looks like, it is a text.
+    /// `literal="true"`: always text, even if it looks like JSON or XML.
     pub literal: bool,
-    /// The expression is an XPath that selects nodes, and they go into XML as markup. Elsewhere: their texts.
+    /// The expression is an XPath whose nodes are inserted into XML as markup; into other places their texts.
     pub markup: bool,
-    /// A text that is a well-formed XML document by itself goes into XML as markup, its declaration left out; what
-    /// Synapse does with every argument where `deepCheck` isn't `false`. Not for `literal` ones.
+    /// Text that is a well-formed XML document is inserted into XML as markup, without its declaration. Synapse does
+    /// this unless `deepCheck` is `false`. Has no effect on `literal` arguments.
     pub deep: bool,
 }
 
@@ -56,22 +57,35 @@ impl Argument {
     }
 }
 
-/// How a template is read and filled.
+/// How a template is compiled and rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settings {
-    /// What it makes.
+    /// The output format.
     pub media: MediaType,
-    /// `escapeXmlChars="true"`: `&`, `<` and `>` in values for JSON become XML's references.
+    /// `escapeXmlChars="true"`: `&`, `<` and `>` in values for JSON become XML references.
     pub escape_xml: bool,
-    /// How `${...}` are read.
+    /// The mode of `${...}`.
     pub mode: Mode,
 }
 
 impl Settings {
-    /// Compatible, without `escapeXmlChars`.
+    /// Compatible mode, without `escapeXmlChars`.
     #[must_use]
     pub fn new(media: MediaType) -> Self {
         Self { media, escape_xml: false, mode: Mode::Compatible }
+    }
+
+    /// Sets `escape_xml`.
+    #[must_use]
+    pub fn with_escape_xml(self, escape_xml: bool) -> Self {
+        Self { escape_xml, ..self }
+    }
+
+    /// Sets `mode`.
+    #[must_use]
+    pub fn with_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
     }
 }
 
@@ -94,15 +108,16 @@ impl PayloadTemplate {
     /// Compiles `format`.
     ///
     /// # Errors
-    /// A `$n` without its argument, a malformed `${...}`, a format that is too long: with its place.
+    /// [`Error::Syntax`] with the position: a `$n` without argument, a malformed `${...}`, or a format that is too long.
     pub fn compile(
         format: &str,
         arguments: Vec<Argument>,
         settings: Settings,
-    ) -> Result<Self, CompileError> {
+    ) -> Result<Self, Error> {
         let most = limits::PAYLOAD_TEMPLATE_BYTES_MAX;
         if format.len() > most {
-            return Err(CompileError::new(format, most, format!("longer than {most} bytes")));
+            let message = format!("template longer than {most} bytes");
+            return Err(SyntaxError::new(format, most, message).into());
         }
         let mut scan = Scan::new(format, settings.media);
         let mut segments = Vec::new();
@@ -110,7 +125,7 @@ impl PayloadTemplate {
         while let Some(found) =
             format.get(at..).and_then(|rest| rest.find('$')).map(|found| at + found)
         {
-            scan.go(found);
+            scan.advance(found);
             let rest = format.get(found + 1..).unwrap_or_default();
             let (segment, length) = if rest.starts_with('{') {
                 inline(format, found, scan.place(), settings.mode)?
@@ -130,7 +145,7 @@ impl PayloadTemplate {
         Ok(Self { segments, arguments, settings })
     }
 
-    /// What filling it reads of the body.
+    /// What rendering needs of the body.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         let of = |segment: &Segment| match segment {
@@ -144,46 +159,63 @@ impl PayloadTemplate {
         self.segments.iter().map(of).max().unwrap_or_default()
     }
 
-    /// Appends the body that the template makes of `scope`. A path that leads nowhere is nothing: `null` as a
-    /// JSON value, else no text.
+    /// Appends the rendered body to `into`, within [`Budget::default`]. A path that selects nothing is `null` as a JSON
+    /// value, else empty.
     ///
     /// # Errors
-    /// An expression's failure; [`EvalError::Limit`] past `MADE_BYTES_MAX`.
-    pub fn render(&self, scope: &dyn Scope, into: &mut Vec<u8>) -> Result<(), EvalError> {
-        let mut fill = Fill::new(into, self.settings);
+    /// An expression's failure, or [`Error::Budget`].
+    pub fn render(&self, context: &dyn EvalContext, into: &mut Vec<u8>) -> Result<(), Error> {
+        self.render_within(context, &Budget::default(), into)
+    }
+
+    /// Renders within the host's budget.
+    ///
+    /// # Errors
+    /// As [`PayloadTemplate::render`].
+    pub fn render_within(
+        &self,
+        context: &dyn EvalContext,
+        budget: &Budget,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let mut output = Output::new(into, self.settings, budget);
         for (at, segment) in self.segments.iter().enumerate() {
             let rest = match self.segments.get(at + 1) {
                 Some(Segment::Text(text)) => text,
                 Some(Segment::Argument(..) | Segment::Inline(..)) | None => "",
             };
             match segment {
-                Segment::Text(text) => fill.text(text.as_bytes())?,
+                Segment::Text(text) => output.text(text.as_bytes())?,
                 Segment::Argument(index, place) => {
                     let Some(argument) = self.arguments.get(*index) else { continue };
                     let is_content = !argument.literal && *place == Place::XmlText;
                     if argument.markup && is_content {
-                        fill.nodes(&argument.expression.nodes(scope)?)?;
+                        output.nodes(&argument.expression.nodes(context, budget)?, rest)?;
                         continue;
                     }
-                    let value = present(argument.expression.evaluate(scope))?;
-                    let markup = if argument.deep && is_content { markup_of(&value) } else { None };
-                    match markup {
-                        Some(document) => fill.nodes(&[document.root()])?,
-                        None => fill.value(&value, *place, Some(argument), rest)?,
+                    let value = or_null(argument.expression.evaluate_within(context, budget))?;
+                    let document = if argument.deep && is_content {
+                        parse_markup(&value, budget)?
+                    } else {
+                        None
+                    };
+                    match document {
+                        Some(document) => output.nodes(&[document.root()], rest)?,
+                        None => output.value(&value, *place, Some(argument), rest)?,
                     }
                 }
                 Segment::Inline(expression, place) => {
-                    let value = present(expression.evaluate(scope))?;
-                    fill.value(&value, *place, None, rest)?;
+                    let value = or_null(expression.evaluate_within(context, budget))?;
+                    output.value(&value, *place, None, rest)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether a value lands in markup itself, where no escape makes every text fit.
+    /// Whether a value is inserted into markup itself, where not every text can be escaped.
     #[cfg(any(test, feature = "fuzzing"))]
-    pub(crate) fn makes_markup(&self) -> bool {
+    pub(crate) fn inserts_markup(&self) -> bool {
         self.segments.iter().any(|segment| match segment {
             Segment::Text(_) => false,
             Segment::Argument(_, place) | Segment::Inline(_, place) => *place == Place::XmlMarkup,
@@ -191,19 +223,23 @@ impl PayloadTemplate {
     }
 }
 
-fn present(found: Result<Value<'_>, EvalError>) -> Result<Value<'_>, EvalError> {
+fn or_null(found: Result<Value<'_>, Error>) -> Result<Value<'_>, Error> {
     match found {
-        Err(EvalError::Missing(_)) => Ok(Value::Null),
+        Err(Error::Missing(_)) => Ok(Value::Null),
         found => found,
     }
 }
 
-/// What a text is when it is XML by itself.
-fn markup_of(value: &Value<'_>) -> Option<xml::Document> {
+/// The document that a text is, if it is one.
+fn parse_markup(value: &Value<'_>, budget: &Budget) -> Result<Option<xml::Document>, Error> {
     let text = value.text();
     let text = text.trim();
-    let could = text.starts_with('<') && text.ends_with('>');
-    could.then(|| xml::Document::parse(text.as_bytes()).ok()).flatten()
+    if !text.starts_with('<') || !text.ends_with('>') {
+        return Ok(None);
+    }
+    budget.charge_scanning(text.len())?;
+    budget.charge_memory(text.len().saturating_mul(4))?;
+    Ok(xml::Document::parse(text.as_bytes()).ok())
 }
 
 fn inline(
@@ -211,17 +247,17 @@ fn inline(
     at: usize,
     place: Place,
     mode: Mode,
-) -> Result<(Segment, usize), CompileError> {
+) -> Result<(Segment, usize), SyntaxError> {
     let rest = format.get(at..).unwrap_or_default();
     let read = || {
         let most = rest.floor_char_boundary(limits::EXPRESSION_BYTES_MAX);
         let mut cursor = Cursor::new(rest.get(..most).unwrap_or_default())?;
         cursor.eat("${");
-        let expression = SynapseExpression::at(&mut cursor, mode)?;
+        let expression = SynapseExpression::at(&mut cursor, mode, &[])?;
         cursor.expect("}")?;
         Ok((Segment::Inline(Box::new(expression), place), cursor.at))
     };
-    read().map_err(|error: CompileError| error.within(format, at))
+    read().map_err(|error: SyntaxError| error.within(format, at))
 }
 
 fn numbered(
@@ -229,14 +265,14 @@ fn numbered(
     at: usize,
     place: Place,
     count: usize,
-) -> Result<(Segment, usize), CompileError> {
+) -> Result<(Segment, usize), SyntaxError> {
     let rest = format.get(at + 1..).unwrap_or_default();
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let number: usize =
         rest.get(..digits).and_then(|digits| digits.parse().ok()).unwrap_or(usize::MAX);
     if number == 0 || number > count {
-        let what = format!("`${number}` has no argument; there are {count}, counted from 1");
-        return Err(CompileError::new(format, at, what));
+        let what = format!("`${number}` has no argument; there are {count}");
+        return Err(SyntaxError::new(format, at, what));
     }
     Ok((Segment::Argument(number - 1, place), digits + 1))
 }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use penstock_expression::json::{Document, Ref};
-use penstock_expression::{EvalError, ParameterKind, PropertyScope, Scope, Value};
+use penstock_expression::{Error, EvalContext, ParameterKind, PropertyScope, Value};
 
-/// A message whose every part is JSON text.
+/// A message whose parts are all JSON text.
 pub(crate) struct Message<'s> {
     pub(crate) payload: Document<'s>,
     pub(crate) around: Document<'s>,
@@ -27,8 +27,8 @@ impl<'s> Message<'s> {
     }
 }
 
-impl Scope for Message<'_> {
-    fn json(&self) -> Result<Option<Ref<'_>>, EvalError> {
+impl EvalContext for Message<'_> {
+    fn json(&self) -> Result<Option<Ref<'_>>, Error> {
         Ok(Some(self.payload.root()))
     }
     fn header(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -46,6 +46,7 @@ impl Scope for Message<'_> {
             PropertyScope::System => "system",
             PropertyScope::Environment => "environment",
             PropertyScope::Registry => "registry",
+            PropertyScope::Transport | PropertyScope::Url | PropertyScope::Variable => return None,
         };
         self.find(part, name).map(Value::plain)
     }
@@ -57,6 +58,7 @@ impl Scope for Message<'_> {
             ParameterKind::Query => "query",
             ParameterKind::Path => "path",
             ParameterKind::Function => "function",
+            _ => return None,
         };
         self.find_text(part, name)
     }

@@ -6,9 +6,15 @@ mod values;
 use texts::{first_letter, index};
 use values::order;
 
-use super::evaluate::{Step, Stop, fault, is_number, printed};
-use crate::json::{self, Document, Kind, Ref};
-use crate::{Value, encode};
+use super::evaluate::{Step, fail, is_number, printed};
+use crate::json::{self, Document, Kind, NODE_BYTES, Ref};
+use crate::{Budget, Error, Value};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What `?url` does not encode, beside letters and digits.
+#[rustfmt::skip]
+const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-').remove(b'_').remove(b'.').remove(b'!').remove(b'~').remove(b'\'').remove(b'(').remove(b')').remove(b'*');
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BuiltIn {
@@ -125,9 +131,27 @@ impl BuiltIn {
         TABLE.iter().any(|row| row.1 == self && (row.2..=row.3).contains(&count))
     }
 
-    /// Whether a missing value is one of its cases.
-    pub(super) fn forgives(self) -> bool {
+    /// Whether it can be applied to a missing value.
+    pub(super) fn accepts_missing(self) -> bool {
         matches!(self, Self::HasContent | Self::Default)
+    }
+
+    /// Whether the work depends on the size of the value.
+    fn reads_all(self) -> bool {
+        !matches!(
+            self,
+            Self::Size
+                | Self::HasContent
+                | Self::Default
+                | Self::First
+                | Self::Last
+                | Self::IsString
+                | Self::IsNumber
+                | Self::IsBoolean
+                | Self::IsSequence
+                | Self::IsHash
+                | Self::Then
+        )
     }
 
     fn name(self) -> &'static str {
@@ -135,37 +159,48 @@ impl BuiltIn {
     }
 }
 
-/// What reading all of the value costs, in instructions.
-pub(super) fn cost(value: &Value<'_>) -> usize {
+/// Bytes of the value's text.
+pub(super) fn text_len(value: &Value<'_>) -> usize {
     match value {
-        Value::Json(json) => json.raw().len() / 64,
-        Value::Made(document) => document.text().len() / 64,
-        Value::Text(text) => text.len() / 64,
+        Value::Json(json) => json.raw().len(),
+        Value::Made(document) => document.text().len(),
+        Value::Text(text) => text.len(),
         Value::Integer(_) | Value::Double(_) | Value::Boolean(_) | Value::Null => 0,
     }
 }
 
-/// One application.
-struct Use<'a, 's> {
+/// Charges a copy of the value.
+pub(super) fn charge_copy(value: &Value<'_>, budget: &Budget) -> Step<()> {
+    match value.charge_copy(budget) {
+        Ok(()) => Ok(()),
+        Err(Error::Budget(exceeded)) => Err(exceeded.into()),
+        Err(error) => fail(0, error.to_string()),
+    }
+}
+
+/// One application of a built-in.
+struct Application<'a, 's> {
     built_in: BuiltIn,
     value: Value<'s>,
     given: &'a [Value<'s>],
     at: usize,
+    budget: &'a Budget,
 }
 
+/// Applies a built-in. What reads the whole value or copies it is charged here; built-ins whose result can be larger
+/// charge the rest themselves.
 pub(super) fn apply<'s>(
     built_in: BuiltIn,
     value: Value<'s>,
     given: &[Value<'s>],
     at: usize,
+    budget: &Budget,
 ) -> Step<Value<'s>> {
-    let made = Use { built_in, value: value.plain(), given, at }.apply()?;
-    if let Value::Text(text) = &made
-        && text.len() > crate::limits::MADE_BYTES_MAX
-    {
-        return Err(Stop::Limit("40 MiB of text"));
+    if built_in.reads_all() {
+        charge_copy(&value, budget)?;
+        budget.charge_scanning(text_len(&value))?;
     }
-    Ok(made)
+    Application { built_in, value: value.plain(), given, at, budget }.apply()
 }
 
 fn text<'s>(made: impl Into<String>) -> Step<Value<'s>> {
@@ -176,7 +211,7 @@ fn whole<'s>(of: usize) -> Value<'s> {
     Value::Integer(i64::try_from(of).unwrap_or(i64::MAX))
 }
 
-impl<'s> Use<'_, 's> {
+impl<'s> Application<'_, 's> {
     fn apply(self) -> Step<Value<'s>> {
         match self.built_in {
             BuiltIn::UpperCase => text(self.text()?.to_uppercase()),
@@ -203,7 +238,7 @@ impl<'s> Use<'_, 's> {
             BuiltIn::Length => Ok(whole(self.text()?.chars().count())),
             BuiltIn::Size => match self.value.json() {
                 Some(json) => Ok(whole(json.len())),
-                None => fault(self.at, "`?size` wants a sequence or a hash"),
+                None => fail(self.at, "`?size` requires a sequence or a hash"),
             },
             BuiltIn::HasContent => Ok(Value::Boolean(match &self.value {
                 Value::Null => false,
@@ -240,16 +275,25 @@ impl<'s> Use<'_, 's> {
             BuiltIn::EndsWith => Ok(Value::Boolean(self.text()?.ends_with(self.text_argument(0)?))),
             BuiltIn::Html | BuiltIn::Xml => self.markup(),
             BuiltIn::JsonString => {
-                let mut made = Vec::new();
-                json::push_string_body(&mut made, &printed(&self.value));
-                text(String::from_utf8(made).unwrap_or_default())
+                let plain = printed(&self.value);
+                self.charge_growth(&plain, |byte| byte < b' ' || byte == b'"' || byte == b'\\')?;
+                let mut escaped = Vec::new();
+                json::push_string_body(&mut escaped, &plain);
+                text(String::from_utf8(escaped).unwrap_or_default())
             }
-            BuiltIn::Url => text(encode::url(&printed(&self.value))),
+            BuiltIn::Url => {
+                let plain = printed(&self.value);
+                self.charge_growth(&plain, |byte| !byte.is_ascii_alphanumeric())?;
+                text(utf8_percent_encode(&plain, URL_ENCODED).to_string())
+            }
             BuiltIn::First => self.element(false),
             BuiltIn::Last => self.element(true),
             BuiltIn::Keys | BuiltIn::Values => self.names(),
             BuiltIn::Reverse => self.rebuilt(|elements| elements.reverse()),
             BuiltIn::Sort => {
+                let rounds = usize::BITS - self.array()?.len().leading_zeros();
+                self.budget.charge_steps(u64::from(rounds) * self.array()?.len() as u64)?;
+                self.budget.charge_scanning(text_len(&self.value) * rounds as usize)?;
                 self.rebuilt(|elements| elements.sort_by(|one, other| order(*one, *other)))
             }
             BuiltIn::SeqContains => {
@@ -268,16 +312,16 @@ impl<'s> Use<'_, 's> {
             BuiltIn::Abs => match self.value {
                 Value::Integer(number) => Ok(Value::Integer(number.saturating_abs())),
                 Value::Double(number) => Ok(Value::Double(number.abs())),
-                _ => fault(self.at, "`?abs` wants a number"),
+                _ => fail(self.at, "`?abs` requires a number"),
             },
             BuiltIn::Boolean => match self.text()? {
                 "true" => Ok(Value::Boolean(true)),
                 "false" => Ok(Value::Boolean(false)),
-                _ => fault(self.at, "`?boolean` wants `true` or `false`"),
+                _ => fail(self.at, "`?boolean` requires `true` or `false`"),
             },
             BuiltIn::EvalJson => match Document::parse(self.text()?.as_bytes()) {
                 Ok(document) => Ok(Value::Made(Box::new(document.into_owned())).plain()),
-                Err(error) => fault(self.at, format!("`?eval_json` was given no JSON: {error}")),
+                Err(error) => fail(self.at, format!("`?eval_json` requires JSON: {error}")),
             },
             BuiltIn::IsString => Ok(Value::Boolean(matches!(self.value, Value::Text(_)))),
             BuiltIn::IsNumber => Ok(Value::Boolean(is_number(&self.value))),
@@ -286,13 +330,19 @@ impl<'s> Use<'_, 's> {
             BuiltIn::IsHash => Ok(Value::Boolean(self.kind() == Some(Kind::Object))),
             BuiltIn::Then => match self.value {
                 Value::Boolean(truth) => self.argument(usize::from(!truth)).cloned(),
-                _ => fault(self.at, "`?then` wants a boolean"),
+                _ => fail(self.at, "`?then` requires a boolean"),
             },
         }
     }
 
-    fn wrong<T>(&self, wants: &str) -> Step<T> {
-        fault(self.at, format!("`?{}` wants {wants}", self.built_in.name()))
+    fn wrong<T>(&self, required: &str) -> Step<T> {
+        fail(self.at, format!("`?{}` requires {required}", self.built_in.name()))
+    }
+
+    /// Charges six bytes for each byte of `text` that `escaped` selects.
+    fn charge_growth(&self, text: &str, escaped: impl Fn(u8) -> bool) -> Step<()> {
+        let count = text.bytes().filter(|byte| escaped(*byte)).count();
+        Ok(self.budget.charge_memory(count.saturating_mul(6))?)
     }
 
     fn text(&self) -> Step<&str> {
@@ -319,7 +369,7 @@ impl<'s> Use<'_, 's> {
     fn place(&self, place: usize) -> Step<usize> {
         match self.argument(place)? {
             Value::Integer(whole) => Ok(usize::try_from(*whole).unwrap_or(0)),
-            _ => self.wrong("a whole number as argument"),
+            _ => self.wrong("an integer as argument"),
         }
     }
 

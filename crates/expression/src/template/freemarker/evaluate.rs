@@ -1,22 +1,19 @@
-//! Running a template. Recursion goes as deep as the template is nested, which its reading bounds.
+//! Runs a template. It recurses on the nesting of the template, which the parser bounds.
 
 mod access;
 mod arithmetic;
 
-use crate::limits;
-
 use super::{Expr, FreeMarker, Kind, List, Node, Operator, built_ins};
-use crate::budget::fits;
+use crate::context::EvalContext;
 use crate::json::{self, Builder};
-use crate::scope::Scope;
-use crate::{EvalError, Value, error};
+use crate::{Budget, BudgetExceeded, Error, Value, error};
 pub(super) use arithmetic::{is_number, printed};
 
-/// What stops a run.
+/// Why a run stopped.
 pub(super) enum Stop {
-    Limit(&'static str),
-    /// A fault at an offset of the source; `missing` can be forgiven by `!` and `??`.
-    Fault {
+    Budget(BudgetExceeded),
+    /// An error at an offset of the source; `!` and `??` catch those of `missing` values.
+    Failed {
         at: usize,
         message: String,
         missing: bool,
@@ -25,76 +22,75 @@ pub(super) enum Stop {
 
 pub(super) type Step<T> = Result<T, Stop>;
 
-pub(super) fn fault<T>(at: usize, message: impl Into<String>) -> Step<T> {
-    Err(Stop::Fault { at, message: message.into(), missing: false })
+impl From<BudgetExceeded> for Stop {
+    fn from(exceeded: BudgetExceeded) -> Self {
+        Self::Budget(exceeded)
+    }
+}
+
+pub(super) fn fail<T>(at: usize, message: impl Into<String>) -> Step<T> {
+    Err(Stop::Failed { at, message: message.into(), missing: false })
 }
 
 fn missing<T>(at: usize, message: impl Into<String>) -> Step<T> {
-    Err(Stop::Fault { at, message: message.into(), missing: true })
+    Err(Stop::Failed { at, message: message.into(), missing: true })
 }
 
 pub(super) fn run(
     template: &FreeMarker,
-    scope: &dyn Scope,
+    context: &dyn EvalContext,
+    budget: &Budget,
     into: &mut Vec<u8>,
-) -> Result<(), EvalError> {
-    let start = into.len();
+) -> Result<(), Error> {
     let mut machine = Machine {
         template,
-        scope,
+        context,
+        budget,
         out: std::mem::take(into),
-        start,
         names: Vec::new(),
-        looping: 0,
-        turns: Vec::new(),
-        left: limits::TEMPLATE_INSTRUCTIONS_MAX,
+        loop_variables: 0,
+        loops: Vec::new(),
     };
     let done = machine.nodes(&template.nodes);
     *into = machine.out;
     done.map_err(|stop| match stop {
-        Stop::Limit(what) => EvalError::Limit(what),
-        Stop::Fault { at, message, .. } => {
+        Stop::Budget(exceeded) => exceeded.into(),
+        Stop::Failed { at, message, .. } => {
             let (line, column) = error::position(template.source.as_bytes(), at);
-            EvalError::Template { line, column, message }
+            Error::Template { line, column, message }
         }
     })
 }
 
 struct Machine<'s> {
     template: &'s FreeMarker,
-    scope: &'s dyn Scope,
+    context: &'s dyn EvalContext,
+    budget: &'s Budget,
     out: Vec<u8>,
-    start: usize,
-    /// The innermost loop's variables first, then what was assigned.
+    /// Loop variables, innermost first, then assigned names.
     names: Vec<(&'s str, Value<'s>)>,
-    /// How many of them are loops'.
-    looping: usize,
-    turns: Vec<Round<'s>>,
-    left: u64,
+    /// How many of `names` are loop variables.
+    loop_variables: usize,
+    loops: Vec<Loop<'s>>,
 }
 
-/// Where a loop stands.
-struct Round<'s> {
+/// The state of a loop.
+struct Loop<'s> {
     name: &'s str,
     index: usize,
     count: usize,
 }
 
 impl<'s> Machine<'s> {
-    fn spend(&mut self, cost: usize) -> Step<()> {
-        let left = self.left.checked_sub(cost as u64 + 1);
-        self.left = left.ok_or(Stop::Limit("1,000,000 instructions"))?;
+    fn print(&mut self, text: &str) -> Step<()> {
+        self.budget.charge_memory(text.len())?;
+        self.out.extend_from_slice(text.as_bytes());
         Ok(())
-    }
-
-    /// Whether `more` bytes of output fit.
-    fn fits(&self, more: usize) -> Step<()> {
-        fits(self.out.len() - self.start, more).map_err(|_| Stop::Limit("40 MiB of text"))
     }
 
     fn nodes(&mut self, nodes: &'s [Node]) -> Step<()> {
         for node in nodes {
-            self.spend(0)?;
+            self.budget.charge_steps(1)?;
             self.node(node)?;
         }
         Ok(())
@@ -102,15 +98,11 @@ impl<'s> Machine<'s> {
 
     fn node(&mut self, node: &'s Node) -> Step<()> {
         match node {
-            Node::Text(text) => {
-                self.fits(text.len())?;
-                self.out.extend_from_slice(text.as_bytes());
-            }
+            Node::Text(text) => self.print(text)?,
             Node::Print(expression) => {
                 let value = self.value(expression)?;
-                let text = printed(&value);
-                self.fits(text.len())?;
-                self.out.extend_from_slice(text.as_bytes());
+                self.budget.charge_scanning(built_ins::text_len(&value))?;
+                self.print(&printed(&value))?;
             }
             Node::If(branches) => {
                 for (test, body) in branches {
@@ -125,7 +117,7 @@ impl<'s> Machine<'s> {
             }
             Node::List(list) => self.list(list)?,
             Node::Separator(body) => {
-                if self.turns.last().is_some_and(|round| round.index + 1 < round.count) {
+                if self.loops.last().is_some_and(|state| state.index + 1 < state.count) {
                     self.nodes(body)?;
                 }
             }
@@ -136,6 +128,7 @@ impl<'s> Machine<'s> {
             Node::Capture(name, body) => {
                 let from = self.out.len();
                 self.nodes(body)?;
+                self.budget.charge_reading(self.out.len() - from)?;
                 let text = String::from_utf8_lossy(&self.out.split_off(from)).into_owned();
                 self.assign(name, Value::Text(text.into()));
             }
@@ -143,9 +136,9 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
-    /// Loop variables of the same name go on hiding it.
+    /// A loop variable of the same name continues to hide it.
     fn assign(&mut self, name: &'s str, value: Value<'s>) {
-        let assigned = self.names.get_mut(self.looping..).unwrap_or_default();
+        let assigned = self.names.get_mut(self.loop_variables..).unwrap_or_default();
         match assigned.iter_mut().find(|(known, _)| *known == name) {
             Some((_, place)) => *place = value,
             None => self.names.push((name, value)),
@@ -156,15 +149,19 @@ impl<'s> Machine<'s> {
         let over = self.value(&list.over)?;
         let owned = matches!(over, Value::Made(_));
         let Some(container) = over.json() else {
-            return fault(list.over.at, "a list wants a sequence or a hash");
+            return fail(list.over.at, "`<#list>` requires a sequence or a hash");
         };
         let hash = container.kind() == json::Kind::Object;
         if hash != list.value.is_some() || !hash && container.kind() != json::Kind::Array {
-            let what = "a list wants a sequence, or with `as key, value` a hash";
-            return fault(list.over.at, what);
+            let message = "`<#list>` requires a sequence, or with `as key, value` a hash";
+            return fail(list.over.at, message);
         }
-        self.spend(container.len())?;
-        // What stands in the message is used where it stands; what the template made is copied.
+        self.budget.charge_steps(container.len() as u64)?;
+        self.budget.charge_memory(container.len() * size_of::<(Option<Value<'_>>, Value<'_>)>())?;
+        if owned {
+            self.charge_copy(&over)?;
+        }
+        // Values of the message are borrowed, values made by the template are copied.
         let kept = |value: Value<'_>| -> Value<'static> { value.into_owned() };
         let items: Vec<(Option<Value<'s>>, Value<'s>)> = match (&over, owned) {
             (Value::Json(json), _) if hash => json
@@ -184,11 +181,11 @@ impl<'s> Machine<'s> {
             return self.nodes(&list.otherwise);
         }
         let outer = self.names.len();
-        self.turns.push(Round { name: &list.name, index: 0, count: items.len() });
+        self.loops.push(Loop { name: &list.name, index: 0, count: items.len() });
         for (index, (key, value)) in items.into_iter().enumerate() {
             let shadowed = self.names.len();
-            if let Some(round) = self.turns.last_mut() {
-                round.index = index;
+            if let Some(state) = self.loops.last_mut() {
+                state.index = index;
             }
             match (key, &list.value) {
                 (Some(key), Some(name)) => {
@@ -198,28 +195,28 @@ impl<'s> Machine<'s> {
                 (_, _) => self.names.insert(0, (&list.name, value)),
             }
             let added = if list.value.is_some() { 2 } else { 1 };
-            self.looping += added;
+            self.loop_variables += added;
             self.nodes(&list.body)?;
-            self.looping -= added;
+            self.loop_variables -= added;
             self.names.drain(..added);
             debug_assert!(self.names.len() >= shadowed);
         }
         debug_assert!(self.names.len() >= outer);
-        self.turns.pop();
+        self.loops.pop();
         Ok(())
     }
 
     fn truth(&mut self, expression: &'s Expr) -> Step<bool> {
         match self.value(expression)?.plain() {
             Value::Boolean(truth) => Ok(truth),
-            _ => fault(
+            _ => fail(
                 expression.at,
-                "a condition wants a boolean; compare, or use `??` or `?has_content`",
+                "a condition requires a boolean; use a comparison, `??` or `?has_content`",
             ),
         }
     }
 
-    /// The value; it must be there.
+    /// The value, which must exist.
     fn value(&mut self, expression: &'s Expr) -> Step<Value<'s>> {
         match self.find(expression)? {
             Some(value) if !value.is_null() => Ok(value),
@@ -230,9 +227,9 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// The value; `None`: missing at its last step.
+    /// The value; `None` if its last step is missing.
     fn find(&mut self, expression: &'s Expr) -> Step<Option<Value<'s>>> {
-        self.spend(0)?;
+        self.budget.charge_steps(1)?;
         let at = expression.at;
         Ok(Some(match &*expression.kind {
             Kind::Literal(value) => value.clone(),
@@ -267,13 +264,13 @@ impl<'s> Machine<'s> {
                         let of = self.value(of)?;
                         self.element(of, place)
                     }
-                    _ => fault(at, "an index wants a number or a name"),
+                    _ => fail(at, "an index must be a number or a name"),
                 };
             }
             Kind::Slice(of, from, to) => return self.slice(of, from, to.as_ref()).map(Some),
             Kind::BuiltIn(of, built_in, arguments) => {
                 let value = match self.find(of)? {
-                    None if built_in.forgives() => Value::Null,
+                    None if built_in.accepts_missing() => Value::Null,
                     None => {
                         return missing(
                             of.at,
@@ -286,16 +283,15 @@ impl<'s> Machine<'s> {
                 for argument in arguments {
                     given.push(self.value(argument)?);
                 }
-                self.spend(built_ins::cost(&value))?;
-                built_ins::apply(*built_in, value, &given, at)?
+                built_ins::apply(*built_in, value, &given, at, self.budget)?
             }
-            Kind::Turn(name, turn) => self.turn(name, *turn, at)?,
-            Kind::Default(of, fallback) => match (self.forgiving(of)?, fallback) {
+            Kind::Loop(name, property) => self.loop_property(name, *property, at)?,
+            Kind::Default(of, fallback) => match (self.find_or_none(of)?, fallback) {
                 (Some(value), _) => value,
                 (None, Some(fallback)) => self.value(fallback)?,
                 (None, None) => Value::Text("".into()),
             },
-            Kind::Exists(of) => Value::Boolean(self.forgiving(of)?.is_some()),
+            Kind::Exists(of) => Value::Boolean(self.find_or_none(of)?.is_some()),
             Kind::Group(inner) => return self.find(inner),
             Kind::Not(of) => Value::Boolean(!self.truth(of)?),
             Kind::Negative(of) => {
@@ -316,10 +312,10 @@ impl<'s> Machine<'s> {
         }))
     }
 
-    /// For `!` and `??`: what is missing is `None`; in parentheses, what is missing on the way, too.
-    fn forgiving(&mut self, of: &'s Expr) -> Step<Option<Value<'s>>> {
+    /// For `!` and `??`: `None` if the value is missing; in parentheses also if a step before the last is.
+    fn find_or_none(&mut self, of: &'s Expr) -> Step<Option<Value<'s>>> {
         match self.find(of) {
-            Err(Stop::Fault { missing: true, .. }) if matches!(&*of.kind, Kind::Group(_)) => {
+            Err(Stop::Failed { missing: true, .. }) if matches!(&*of.kind, Kind::Group(_)) => {
                 Ok(None)
             }
             found => Ok(found?.filter(|value| !value.is_null())),
@@ -327,8 +323,12 @@ impl<'s> Machine<'s> {
     }
 
     fn copy(&mut self, value: &Value<'_>, builder: &mut Builder) -> Step<()> {
-        self.spend(built_ins::cost(value))?;
+        self.charge_copy(value)?;
         value.build(builder);
         Ok(())
+    }
+
+    fn charge_copy(&self, value: &Value<'_>) -> Step<()> {
+        built_ins::charge_copy(value, self.budget)
     }
 }

@@ -1,25 +1,25 @@
-//! The FreeMarker subset of payload templates: interpolations, `if`, `list`, `assign`, comments, `noparse`, and the
-//! built-ins in use. What is outside of it is refused at load, with its place.
+//! A subset of FreeMarker for payload templates: interpolations, `if`, `list`, `assign`, comments, `noparse`, and common
+//! built-ins. Everything else is rejected at load with its position.
 //!
-//! Where we differ: numbers print as `?c` prints them whatever the locale, booleans print as `true` and `false`,
-//! arrays and objects print as JSON. Nothing is escaped by itself, as in FreeMarker: use `?json_string`, `?xml`.
+//! Differences: numbers print as by `?c`, booleans as `true` and `false`, arrays and objects as JSON. As in FreeMarker
+//! nothing is escaped automatically: use `?json_string` and `?xml`.
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "an operation takes one or two kinds of value and refuses all others alike"
+    reason = "an operation accepts one or two kinds of value and rejects all others alike"
 )]
 mod built_ins;
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "an operation takes one or two kinds of value and refuses all others alike"
+    reason = "an operation accepts one or two kinds of value and rejects all others alike"
 )]
 mod evaluate;
-mod lines;
 mod parse;
+mod whitespace;
 
 use crate::limits;
 
-use crate::{BodyUse, CompileError, EvalError, Expression, Scope};
+use crate::{BodyUse, Budget, Error, EvalContext, Expression, SyntaxError};
 
 /// A compiled template with its arguments.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ enum Node {
     Print(Expr),
     If(Vec<(Option<Expr>, Vec<Self>)>),
     List(Box<List>),
-    /// The part of a list's body that the last turn leaves out.
+    /// A part of a list's body that the last iteration leaves out.
     Separator(Vec<Self>),
     Assign(Box<str>, Expr),
     /// `<#assign x>...</#assign>`
@@ -53,7 +53,7 @@ struct List {
     otherwise: Vec<Node>,
 }
 
-/// An expression and where it begins.
+/// An expression and its offset in the source.
 #[derive(Clone, Debug)]
 struct Expr {
     at: usize,
@@ -75,11 +75,11 @@ enum Kind {
     Index(Expr, Expr),
     Slice(Expr, Expr, Option<Expr>),
     BuiltIn(Expr, built_ins::BuiltIn, Vec<Expr>),
-    /// `x?index` and its like, of the loop variable `x`.
-    Turn(Box<str>, Turn),
+    /// `x?index` and the like, of the loop variable `x`.
+    Loop(Box<str>, LoopProperty),
     Default(Expr, Option<Expr>),
     Exists(Expr),
-    /// In parentheses, `!` and `??` forgive what is missing on the way, too.
+    /// In parentheses, `!` and `??` also accept missing values before the last step.
     Group(Expr),
     Not(Expr),
     Negative(Expr),
@@ -87,7 +87,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum LoopProperty {
     Index,
     Counter,
     HasNext,
@@ -118,11 +118,12 @@ impl FreeMarker {
     /// Compiles `source`; `arguments` are `args.arg1`, `args.arg2` and so on.
     ///
     /// # Errors
-    /// Whatever the subset doesn't know, with its place.
-    pub fn compile(source: &str, arguments: Vec<Expression>) -> Result<Self, CompileError> {
+    /// [`Error::Syntax`] with the position, for whatever is not in the subset.
+    pub fn compile(source: &str, arguments: Vec<Expression>) -> Result<Self, Error> {
         let most = limits::PAYLOAD_TEMPLATE_BYTES_MAX;
         if source.len() > most {
-            return Err(CompileError::new(source, most, format!("longer than {most} bytes")));
+            let message = format!("template longer than {most} bytes");
+            return Err(SyntaxError::new(source, most, message).into());
         }
         let (nodes, names_body) = parse::template(source)?;
         let reads = |argument: &Expression| argument.body_use() > BodyUse::Untouched;
@@ -130,18 +131,30 @@ impl FreeMarker {
         Ok(Self { source: source.into(), nodes, arguments, reads_body })
     }
 
-    /// What filling it reads of the body.
+    /// What rendering needs of the body.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         if self.reads_body { BodyUse::Read } else { BodyUse::Untouched }
     }
 
-    /// Appends what the template makes of `scope`.
+    /// Appends the rendered text to `into`, within [`Budget::default`].
     ///
     /// # Errors
-    /// [`EvalError::Template`] with line and column; [`EvalError::Limit`] past `TEMPLATE_INSTRUCTIONS_MAX` or
-    /// `MADE_BYTES_MAX`.
-    pub fn render(&self, scope: &dyn Scope, into: &mut Vec<u8>) -> Result<(), EvalError> {
-        evaluate::run(self, scope, into)
+    /// [`Error::Template`] with line and column, or [`Error::Budget`].
+    pub fn render(&self, context: &dyn EvalContext, into: &mut Vec<u8>) -> Result<(), Error> {
+        self.render_within(context, &Budget::default(), into)
+    }
+
+    /// Renders within the host's budget.
+    ///
+    /// # Errors
+    /// As [`FreeMarker::render`].
+    pub fn render_within(
+        &self,
+        context: &dyn EvalContext,
+        budget: &Budget,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        evaluate::run(self, context, budget, into)
     }
 }

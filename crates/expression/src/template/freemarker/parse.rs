@@ -1,13 +1,13 @@
-//! From source to pieces, from pieces to nodes.
+//! Splits the source into pieces and parses them into nodes.
 
 mod expressions;
 
-use super::lines::{Piece, What, strip};
+use super::whitespace::{Piece, What, strip};
 use super::{Expr, List, Node};
-use crate::CompileError;
+use crate::SyntaxError;
 use crate::cursor::{Compiled, Cursor};
 
-/// The template's nodes, and whether it names the body.
+/// The template's nodes, and whether it reads the body.
 pub(super) fn template(source: &str) -> Compiled<(Vec<Node>, bool)> {
     let mut pieces = pieces(source)?;
     strip(&mut pieces);
@@ -16,8 +16,9 @@ pub(super) fn template(source: &str) -> Compiled<(Vec<Node>, bool)> {
     let (nodes, end) = parser.body()?;
     match end {
         End::Source => Ok((nodes, parser.names_body)),
-        End::Tag(piece) => Err(parser
-            .error(piece.at, format!("`<#{}>` stands where nothing is open", piece.text.trim()))),
+        End::Tag(piece) => {
+            Err(parser.error(piece.at, format!("`{}` without an open directive", tag(piece))))
+        }
     }
 }
 
@@ -49,7 +50,7 @@ fn pieces(source: &str) -> Compiled<Vec<Piece<'_>>> {
             inside_length(source, inside, close)
         };
         let length = length.ok_or_else(|| {
-            CompileError::new(source, at, format!("`{open}` without its `{close}`"))
+            SyntaxError::new(source, at, format!("`{open}` without its `{close}`"))
         })?;
         let text = source.get(inside..inside + length).unwrap_or_default();
         pieces.push(Piece { at: inside, text, what });
@@ -58,7 +59,7 @@ fn pieces(source: &str) -> Compiled<Vec<Piece<'_>>> {
             let rest = source.get(at..).unwrap_or_default();
             let end = rest
                 .find("</#noparse>")
-                .ok_or_else(|| CompileError::new(source, inside, "`<#noparse>` without its end"))?;
+                .ok_or_else(|| SyntaxError::new(source, inside, "`<#noparse>` without its end"))?;
             pieces.pop();
             pieces.push(Piece { at, text: rest.get(..end).unwrap_or_default(), what: What::Text });
             at += end + "</#noparse>".len();
@@ -77,7 +78,7 @@ fn push_text<'s>(pieces: &mut Vec<Piece<'s>>, source: &'s str, from: usize, to: 
     }
 }
 
-/// How far it is to `close` outside of strings and brackets.
+/// The distance to `close`, outside of strings and brackets.
 fn inside_length(source: &str, from: usize, close: &str) -> Option<usize> {
     let bytes = source.as_bytes();
     let (mut at, mut depth, mut quote) = (from, 0_usize, None);
@@ -99,7 +100,7 @@ fn inside_length(source: &str, from: usize, close: &str) -> Option<usize> {
 
 enum End<'s> {
     Source,
-    /// A tag that the caller has to know: one that closes, `else`, `elseif`.
+    /// A tag that ends the body: a closing one, `else`, or `elseif`.
     Tag(Piece<'s>),
 }
 
@@ -113,8 +114,8 @@ struct Parser<'s> {
 }
 
 impl<'s> Parser<'s> {
-    fn error(&self, at: usize, message: impl Into<String>) -> CompileError {
-        CompileError::new(self.source, at, message)
+    fn error(&self, at: usize, message: impl Into<String>) -> SyntaxError {
+        SyntaxError::new(self.source, at, message)
     }
 
     fn body(&mut self) -> Compiled<(Vec<Node>, End<'s>)> {
@@ -144,7 +145,7 @@ impl<'s> Parser<'s> {
 
     fn directive(&mut self, piece: Piece<'s>) -> Compiled<Vec<Node>> {
         if self.depth > crate::limits::EXPRESSION_DEPTH_MAX {
-            return Err(self.error(piece.at, "directives are nested too deeply"));
+            return Err(self.error(piece.at, "directives nested too deeply"));
         }
         match word(piece) {
             "if" => self.choice(piece).map(|node| vec![node]),
@@ -154,7 +155,7 @@ impl<'s> Parser<'s> {
                 match end {
                     End::Tag(closing)
                         if closing.what == What::Tag(true) && word(closing) == "sep" => {}
-                    // Without its own end it goes to the end of the list's body.
+                    // Without a closing tag it extends to the end of the list's body.
                     End::Tag(_) => self.next -= 1,
                     End::Source => return Err(self.error(piece.at, "`<#sep>` outside of a list")),
                 }
@@ -163,9 +164,11 @@ impl<'s> Parser<'s> {
             "assign" | "local" | "global" => self.assign(piece),
             "ftl" | "t" | "rt" | "lt" | "nt" => Ok(Vec::new()),
             other => {
-                let known = "if, elseif, else, list, sep, assign, noparse";
-                Err(self
-                    .error(piece.at, format!("`<#{other}>` is not supported; there are {known}")))
+                let known = "`if`, `elseif`, `else`, `list`, `sep`, `assign` and `noparse`";
+                Err(self.error(
+                    piece.at,
+                    format!("unsupported directive `<#{other}>`; supported are {known}"),
+                ))
             }
         }
     }
@@ -249,7 +252,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A cursor over the whole source that ends where the piece does, so that places are right.
+    /// A cursor over the source up to the end of the piece, so that errors have the right position.
     fn cursor(&self, piece: Piece<'s>, skip: usize) -> Compiled<Cursor<'s>> {
         let end = piece.at + piece.text.len();
         let lead = piece.text.len() - piece.text.trim_start().len();
@@ -274,10 +277,16 @@ impl<'s> Parser<'s> {
     fn name(&self, cursor: &mut Cursor<'_>) -> Compiled<Box<str>> {
         cursor.space();
         match cursor.name() {
-            "" => Err(cursor.error("a name expected")),
+            "" => Err(cursor.error("name expected")),
             name => Ok(name.into()),
         }
     }
+}
+
+/// The tag as written.
+fn tag(piece: Piece<'_>) -> String {
+    let close = if piece.what == What::Tag(true) { "/" } else { "" };
+    format!("<{close}#{}>", piece.text.trim())
 }
 
 /// A tag's first word.

@@ -1,15 +1,15 @@
-//! Where in a format a value lands.
+//! Finds the syntactic place of each value in a format.
 
 use super::MediaType;
 
-/// What stands around a value, and so what it may not contain.
+/// The syntactic place of a value, which decides how it is escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     JsonValue,
     JsonString,
     XmlText,
     XmlAttribute,
-    /// In a tag or a declaration, outside of quotes, and in the target of a processing instruction: markup itself.
+    /// In a tag or a declaration outside of quotes, or in the target of a processing instruction.
     XmlMarkup,
     XmlCdata,
     XmlComment,
@@ -17,7 +17,7 @@ pub(super) enum Place {
     Plain,
 }
 
-/// Follows the format from its start. Source for XML: XML 1.0 sections 2.4 to 2.8.
+/// Scans a format from its start. Source for XML: XML 1.0 sections 2.4 to 2.8.
 pub(super) struct Scan<'f> {
     media: MediaType,
     format: &'f str,
@@ -32,16 +32,16 @@ enum State {
     String,
     /// Between `<` and `>`, or `<?xml` and `?>`.
     Tag,
-    /// In an attribute's value, with its quote.
+    /// In an attribute value, with its quote.
     Attribute(u8),
     Cdata,
     Comment,
-    /// Before the first blank of a processing instruction.
+    /// In a processing instruction, before its first white space.
     Target,
     Instruction,
 }
 
-/// In that state, before that text: go on in that state behind it. The first that fits.
+/// (state, text, next state): the first row that matches applies.
 const XML: &[(State, &str, State)] = &[
     (State::Outside, "<!--", State::Comment),
     (State::Outside, "<![CDATA[", State::Cdata),
@@ -78,8 +78,8 @@ impl<'f> Scan<'f> {
         Self { media, format, at: 0, state: State::Outside }
     }
 
-    /// Goes on to the byte at `to`, where a value begins.
-    pub(super) fn go(&mut self, to: usize) {
+    /// Scans up to the byte at `to`, where a value begins.
+    pub(super) fn advance(&mut self, to: usize) {
         let table = match self.media {
             MediaType::Json => JSON,
             MediaType::Xml => XML,
@@ -97,7 +97,7 @@ impl<'f> Scan<'f> {
         }
     }
 
-    /// Leaves out what stands for a value, up to the byte at `to`.
+    /// Skips a reference to a value, up to the byte at `to`.
     pub(super) fn skip(&mut self, to: usize) {
         self.at = to;
     }

@@ -1,11 +1,11 @@
-//! Built-ins of texts.
+//! Built-ins of strings.
 
-use super::super::evaluate::{Step, Stop, fault, printed};
-use super::{BuiltIn, Use, text, whole};
+use super::super::evaluate::{Step, fail, printed};
+use super::{Application, BuiltIn, NODE_BYTES, text, whole};
 use crate::json::Builder;
 use crate::{Value, pattern};
 
-impl<'s> Use<'_, 's> {
+impl<'s> Application<'_, 's> {
     pub(super) fn join(&self) -> Step<Value<'s>> {
         let array = self.array()?;
         let parts: Vec<String> =
@@ -14,9 +14,7 @@ impl<'s> Use<'_, 's> {
             return text(self.text_argument(1)?);
         }
         let separator = self.text_argument(0)?;
-        if separator.len().saturating_mul(parts.len()) > crate::limits::MADE_BYTES_MAX {
-            return Err(Stop::Limit("40 MiB of text"));
-        }
+        self.budget.charge_memory(separator.len().saturating_mul(parts.len()))?;
         let end =
             if self.given.len() > 2 && !parts.is_empty() { self.text_argument(2)? } else { "" };
         text(parts.join(separator) + end)
@@ -29,9 +27,10 @@ impl<'s> Use<'_, 's> {
             .filter(|flag| "ims".contains(*flag))
             .collect();
         let source = self.text_argument(0)?;
+        self.charge_pattern(source)?;
         let compiled =
             if whole { pattern::whole(source, &flags) } else { pattern::compile(source, &flags) };
-        compiled.or_else(|message| fault(self.at, message))
+        compiled.or_else(|message| fail(self.at, message))
     }
 
     fn flags(&self, place: usize) -> Step<&str> {
@@ -45,17 +44,20 @@ impl<'s> Use<'_, 's> {
         if self.flags(1)?.contains('r') {
             let flags: String =
                 self.flags(1)?.chars().filter(|flag| "ims".contains(*flag)).collect();
+            self.charge_pattern(self.text_argument(0)?)?;
             let pattern = pattern::compile(self.text_argument(0)?, &flags)
-                .or_else(|message| fault(self.at, message))?;
+                .or_else(|message| fail(self.at, message))?;
             for part in pattern.split(subject) {
+                self.charge_part(part)?;
                 builder.string(part);
             }
         } else {
             let by = self.text_argument(0)?;
             if by.is_empty() {
-                return self.wrong("something to split by");
+                return self.wrong("a non-empty separator");
             }
             for part in subject.split(by) {
+                self.charge_part(part)?;
                 builder.string(part);
             }
         }
@@ -65,23 +67,35 @@ impl<'s> Use<'_, 's> {
     pub(super) fn replace(&self) -> Step<Value<'s>> {
         let (subject, old, new) = (self.text()?, self.text_argument(0)?, self.text_argument(1)?);
         let flags = self.flags(2)?;
-        let most = subject.len().saturating_add(1).saturating_mul(new.len().saturating_add(1));
-        if most > crate::limits::MADE_BYTES_MAX * 16 {
-            return Err(Stop::Limit("40 MiB of text"));
-        }
         if flags.contains('r') {
             let pattern = self.pattern(false)?;
+            // Each `$n` of the replacement repeats a part of the match at most.
+            let references = new.matches('$').count();
+            let added = pattern.find_iter(subject).count().saturating_mul(new.len());
+            let repeated = subject.len().saturating_mul(references);
+            self.budget.charge_memory(added.saturating_add(repeated))?;
             return text(if flags.contains('f') {
                 pattern.replace(subject, new)
             } else {
                 pattern.replace_all(subject, new)
             });
         }
+        self.budget.charge_memory(subject.matches(old).count().saturating_mul(new.len()))?;
         text(if flags.contains('f') {
             subject.replacen(old, new, 1)
         } else {
             subject.replace(old, new)
         })
+    }
+
+    fn charge_part(&self, part: &str) -> Step<()> {
+        self.budget.charge_steps(1)?;
+        Ok(self.budget.charge_memory(part.len() + NODE_BYTES)?)
+    }
+
+    /// Compiling costs about as much as 1,000 steps, and 100 more for each byte.
+    fn charge_pattern(&self, source: &str) -> Step<()> {
+        Ok(self.budget.charge_steps(1_000 + 100 * source.len() as u64)?)
     }
 
     pub(super) fn substring(&self) -> Step<Value<'s>> {
@@ -90,14 +104,16 @@ impl<'s> Use<'_, 's> {
         let from = self.place(0)?;
         let to = if self.given.len() > 1 { self.place(1)? } else { length };
         if from > to || to > length {
-            return self.wrong("places inside the string");
+            return self.wrong("positions inside the string");
         }
         text(subject.chars().skip(from).take(to - from).collect::<String>())
     }
 
     pub(super) fn markup(&self) -> Step<Value<'s>> {
+        let plain = printed(&self.value);
+        self.charge_growth(&plain, |byte| b"&<>\"'".contains(&byte))?;
         let mut made = String::new();
-        for character in printed(&self.value).chars() {
+        for character in plain.chars() {
             match character {
                 '&' => made.push_str("&amp;"),
                 '<' => made.push_str("&lt;"),
@@ -122,7 +138,7 @@ pub(super) fn first_letter(text: &str, change: impl Fn(char) -> String) -> Strin
     )
 }
 
-/// The place of a byte offset, in characters; -1 for none.
+/// A byte offset as a count of characters; -1 for `None`.
 pub(super) fn index<'s>(subject: &str, found: Option<usize>) -> Value<'s> {
     found.map_or(Value::Integer(-1), |at| {
         whole(subject.get(..at).unwrap_or_default().chars().count())

@@ -1,11 +1,11 @@
 //! Built-ins of sequences, hashes and numbers.
 
 use super::super::evaluate::{Step, is_number, printed};
-use super::{BuiltIn, Use, text};
+use super::{Application, BuiltIn, text};
 use crate::Value;
 use crate::json::{Builder, Kind, Ref};
 
-impl<'s> Use<'_, 's> {
+impl<'s> Application<'_, 's> {
     /// `?c` and `?string`; of a boolean, `?string("yes", "no")`.
     pub(super) fn string(self) -> Step<Value<'s>> {
         match (&self.value, self.given.len()) {
@@ -15,10 +15,10 @@ impl<'s> Use<'_, 's> {
                 let number = self.value.number().unwrap_or_default();
                 match formatted(number, self.text_argument(0)?) {
                     Some(made) => text(made),
-                    None => self.wrong("a form of 0, #, `.` and `,`, or `computer`"),
+                    None => self.wrong("a format of `0`, `#`, `.` and `,`, or `computer`"),
                 }
             }
-            (_, _) => self.wrong("no such arguments here"),
+            (_, _) => self.wrong("other arguments"),
         }
     }
 
@@ -67,7 +67,7 @@ impl<'s> Use<'_, 's> {
         change(&mut elements);
         let mut builder = Builder::new();
         builder.begin_array();
-        for element in elements.into_iter() {
+        for element in elements {
             builder.embed(element);
         }
         Ok(Value::Made(Box::new(builder.finish())))
@@ -82,7 +82,7 @@ impl<'s> Use<'_, 's> {
     }
 }
 
-/// Numbers by size, all else by text.
+/// Orders numbers by value, everything else by text.
 pub(super) fn order(one: Ref<'_>, other: Ref<'_>) -> std::cmp::Ordering {
     let (one, other) = (Value::Json(one).plain(), Value::Json(other).plain());
     match (one.number(), other.number()) {
@@ -91,7 +91,7 @@ pub(super) fn order(one: Ref<'_>, other: Ref<'_>) -> std::cmp::Ordering {
     }
 }
 
-/// `0.00`, `#,##0.##` and their like; `computer`.
+/// Formats by `0.00`, `#,##0.##` and the like, or `computer`.
 fn formatted(number: f64, form: &str) -> Option<String> {
     if form == "computer" {
         return Some(printed(&Value::Double(number)));
@@ -101,8 +101,8 @@ fn formatted(number: f64, form: &str) -> Option<String> {
     }
     let (front, back) = form.split_once('.').unwrap_or((form, ""));
     let fewest = back.matches('0').count();
-    let spelt = format!("{:.*}", back.len(), number.abs());
-    let (digits, fraction) = spelt.split_once('.').unwrap_or((&spelt, ""));
+    let text = format!("{:.*}", back.len(), number.abs());
+    let (digits, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let mut fraction = fraction.to_owned();
     while fraction.len() > fewest && fraction.ends_with('0') {
         fraction.pop();

@@ -1,54 +1,54 @@
-//! What a name, a member, a place or a range of a value is.
+//! Names, members, elements, slices and ranges.
 
-use super::super::{Expr, Kind, Turn, built_ins};
-use super::arithmetic::made_cost;
-use super::{Machine, Step, Stop, fault};
+use super::super::{Expr, Kind, LoopProperty, built_ins};
+use super::{Machine, Step, fail};
+use crate::context::PropertyScope;
 use crate::json::{self, Builder};
-use crate::scope::PropertyScope;
-use crate::{EvalError, Value};
+use crate::{Error, Value};
 
 impl<'s> Machine<'s> {
     pub(super) fn name(&mut self, name: &str, at: usize) -> Step<Option<Value<'s>>> {
         if let Some((_, value)) = self.names.iter().find(|(known, _)| *known == name) {
-            let value = value.clone();
-            self.spend(made_cost(&value))?;
-            return Ok(Some(value));
+            if let Value::Made(_) | Value::Text(_) = value {
+                self.charge_copy(value)?;
+            }
+            return Ok(Some(value.clone()));
         }
         if name == "payload" {
-            return match self.scope.json() {
+            return match self.context.json() {
                 Ok(Some(json)) => Ok(Some(Value::Json(json))),
-                Ok(None) => match self.scope.text() {
+                Ok(None) => match self.context.text() {
                     Ok(text) => Ok(Some(Value::Text(text))),
-                    Err(error) => fault(at, error.to_string()),
+                    Err(error) => fail(at, error.to_string()),
                 },
-                Err(error) => fault(at, error.to_string()),
+                Err(error) => fail(at, error.to_string()),
             };
         }
         Ok(None)
     }
 
-    /// `args.x`, `ctx.x`, `axis2.x`, `trp.x`, `vars.x`: parts of the message that are no values by themselves.
+    /// `args.x`, `ctx.x`, `axis2.x`, `trp.x`, `vars.x`: parts of the message that are not values themselves.
     fn part(&self, of: &Expr, name: &str, at: usize) -> Step<Option<Option<Value<'s>>>> {
         let Kind::Name(part) = &*of.kind else { return Ok(None) };
         if self.names.iter().any(|(known, _)| **known == **part) {
             return Ok(None);
         }
         Ok(Some(match &**part {
-            "ctx" => self.scope.property(PropertyScope::Synapse, name),
-            "axis2" => self.scope.property(PropertyScope::Axis2, name),
-            "trp" | "headers" => self.scope.header(name).map(Value::Text),
-            "vars" => self.scope.variable(name),
+            "ctx" => self.context.property(PropertyScope::Synapse, name),
+            "axis2" => self.context.property(PropertyScope::Axis2, name),
+            "trp" | "headers" => self.context.header(name).map(Value::Text),
+            "vars" => self.context.variable(name),
             "args" => {
                 let number =
                     name.strip_prefix("arg").and_then(|number| number.parse::<usize>().ok());
                 let argument =
                     number.and_then(|number| self.template.arguments.get(number.checked_sub(1)?));
                 let Some(argument) = argument else { return Ok(Some(None)) };
-                match argument.evaluate(self.scope) {
+                match argument.evaluate_within(self.context, self.budget) {
                     Ok(value) => Some(value).filter(|value| !value.is_null()),
-                    Err(EvalError::Missing(_)) => None,
-                    Err(EvalError::Limit(what)) => return Err(Stop::Limit(what)),
-                    Err(error) => return fault(at, error.to_string()),
+                    Err(Error::Missing(_)) => None,
+                    Err(Error::Budget(exceeded)) => return Err(exceeded.into()),
+                    Err(error) => return fail(at, error.to_string()),
                 }
             }
             _ => return Ok(None),
@@ -66,13 +66,13 @@ impl<'s> Machine<'s> {
         }
         match self.value(of)? {
             Value::Json(json) if json.kind() == json::Kind::Object => {
-                self.spend(json.len() / 8)?;
+                self.budget.charge_steps(json.len() as u64 / 8)?;
                 Ok(json.get(name).map(Value::Json))
             }
             Value::Made(document) if document.root().kind() == json::Kind::Object => {
                 Ok(document.root().get(name).map(|value| Value::Json(value).into_owned()))
             }
-            _ => fault(at, format!("member `{name}` is wanted of what is no hash")),
+            _ => fail(at, format!("member `{name}` of a value that is not a hash")),
         }
     }
 
@@ -80,13 +80,14 @@ impl<'s> Machine<'s> {
         let Ok(place) = usize::try_from(place) else { return Ok(None) };
         Ok(match of {
             Value::Json(json) if json.kind() == json::Kind::Array => {
-                self.spend(place.min(json.len()) / 8)?;
+                self.budget.charge_steps(place.min(json.len()) as u64 / 8)?;
                 json.at(place).map(Value::Json)
             }
             Value::Made(document) => {
                 document.root().at(place).map(|value| Value::Json(value).into_owned())
             }
             other => {
+                self.budget.charge_scanning(place.min(built_ins::text_len(&other)))?;
                 other.text().chars().nth(place).map(|found| Value::Text(found.to_string().into()))
             }
         })
@@ -95,7 +96,7 @@ impl<'s> Machine<'s> {
     pub(super) fn whole(&mut self, of: &'s Expr) -> Step<i64> {
         match self.value(of)?.plain() {
             Value::Integer(whole) => Ok(whole),
-            _ => fault(of.at, "a whole number expected"),
+            _ => fail(of.at, "integer expected"),
         }
     }
 
@@ -111,7 +112,8 @@ impl<'s> Machine<'s> {
         builder.begin_array();
         let mut at = first;
         while at != last {
-            self.spend(0)?;
+            self.budget.charge_steps(1)?;
+            self.budget.charge_memory(24)?;
             builder.number(&at.to_string());
             at += step;
         }
@@ -128,7 +130,7 @@ impl<'s> Machine<'s> {
         to: Option<&'s Expr>,
     ) -> Step<Value<'s>> {
         let value = self.value(of)?.plain();
-        self.spend(built_ins::cost(&value))?;
+        self.charge_copy(&value)?;
         let from_at = from.at;
         let from = usize::try_from(self.whole(from)?).unwrap_or(usize::MAX);
         let to = match to {
@@ -138,7 +140,7 @@ impl<'s> Machine<'s> {
         if let Some(array) = value.json() {
             let to = to.unwrap_or(array.len());
             if from > array.len() || to > array.len() {
-                return fault(from_at, "a slice goes past the end");
+                return fail(from_at, "the slice goes past the end");
             }
             let part: Vec<_> = array
                 .elements()
@@ -152,25 +154,30 @@ impl<'s> Machine<'s> {
         let length = text.chars().count();
         let to = to.unwrap_or(length);
         if from > length || to > length {
-            return fault(from_at, "a slice goes past the end");
+            return fail(from_at, "the slice goes past the end");
         }
         let part: String = text.chars().skip(from).take(to.saturating_sub(from)).collect();
         Ok(Value::Text(part.into()))
     }
 
-    pub(super) fn turn(&self, name: &str, turn: Turn, at: usize) -> Step<Value<'s>> {
-        let Some(round) = self.turns.iter().rev().find(|round| round.name == name) else {
-            return fault(at, format!("`{name}` is no loop variable here"));
+    pub(super) fn loop_property(
+        &self,
+        name: &str,
+        property: LoopProperty,
+        at: usize,
+    ) -> Step<Value<'s>> {
+        let Some(state) = self.loops.iter().rev().find(|state| state.name == name) else {
+            return fail(at, format!("`{name}` is not a loop variable here"));
         };
         let number = |of: usize| Value::Integer(i64::try_from(of).unwrap_or(i64::MAX));
-        Ok(match turn {
-            Turn::Index => number(round.index),
-            Turn::Counter => number(round.index + 1),
-            Turn::HasNext => Value::Boolean(round.index + 1 < round.count),
-            Turn::IsFirst => Value::Boolean(round.index == 0),
-            Turn::IsLast => Value::Boolean(round.index + 1 == round.count),
-            Turn::IsOdd => Value::Boolean(round.index % 2 == 0),
-            Turn::IsEven => Value::Boolean(round.index % 2 == 1),
+        Ok(match property {
+            LoopProperty::Index => number(state.index),
+            LoopProperty::Counter => number(state.index + 1),
+            LoopProperty::HasNext => Value::Boolean(state.index + 1 < state.count),
+            LoopProperty::IsFirst => Value::Boolean(state.index == 0),
+            LoopProperty::IsLast => Value::Boolean(state.index + 1 == state.count),
+            LoopProperty::IsOdd => Value::Boolean(state.index % 2 == 0),
+            LoopProperty::IsEven => Value::Boolean(state.index % 2 == 1),
         })
     }
 }

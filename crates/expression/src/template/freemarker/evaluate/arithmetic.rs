@@ -1,7 +1,7 @@
-//! Operators with two operands, and numbers as they are printed.
+//! Binary operators, and the printed form of values.
 
-use super::super::{Operator, built_ins};
-use super::{Machine, Step, Stop, fault};
+use super::super::Operator;
+use super::{Machine, Step, fail};
 use crate::Value;
 use crate::json::{self, Builder};
 use crate::value::double_text;
@@ -23,15 +23,15 @@ impl<'s> Machine<'s> {
                     (Value::Text(one), Value::Text(other)) => one == other,
                     (Value::Boolean(one), Value::Boolean(other)) => one == other,
                     (_, _) => {
-                        return fault(
+                        return fail(
                             at,
-                            "a comparison wants two numbers, two strings or two booleans",
+                            "a comparison requires two numbers, two strings or two booleans",
                         );
                     }
                 };
                 Ok(Value::Boolean(same == (operator == Operator::Equal)))
             }
-            _ if !numbers => fault(at, "two numbers expected"),
+            _ if !numbers => fail(at, "two numbers expected"),
             Operator::Less
             | Operator::LessOrEqual
             | Operator::Greater
@@ -48,9 +48,10 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// Sequences one after the other, hashes over each other, all else as text.
+    /// Concatenates sequences, merges hashes, and joins everything else as text.
     fn add(&mut self, left: &Value<'_>, right: &Value<'_>, at: usize) -> Step<Value<'s>> {
-        self.spend(built_ins::cost(left) + built_ins::cost(right))?;
+        self.charge_copy(left)?;
+        self.charge_copy(right)?;
         if let (Some(one), Some(other)) = (left.json(), right.json()) {
             let mut builder = Builder::new();
             if one.kind() == json::Kind::Array && other.kind() == json::Kind::Array {
@@ -67,21 +68,10 @@ impl<'s> Machine<'s> {
                 }
                 return Ok(Value::Made(Box::new(builder.finish())));
             }
-            return fault(at, "a sequence and a hash can't be added");
+            return fail(at, "`+` cannot join a sequence and a hash");
         }
         let (left, right) = (printed(left), printed(right));
-        crate::budget::fits(left.len(), right.len()).map_err(|_| Stop::Limit("40 MiB of text"))?;
         Ok(Value::Text([left, right].concat().into()))
-    }
-}
-
-/// What handing out a copy costs: nothing for what stands in the message.
-pub(super) fn made_cost(value: &Value<'_>) -> usize {
-    match value {
-        Value::Made(_) | Value::Text(_) => built_ins::cost(value),
-        Value::Json(_) | Value::Integer(_) | Value::Double(_) | Value::Boolean(_) | Value::Null => {
-            0
-        }
     }
 }
 
@@ -109,10 +99,10 @@ fn arithmetic<'v>(
         }
     }
     let (Some(one), Some(other)) = (left.number(), right.number()) else {
-        return fault(at, "two numbers expected");
+        return fail(at, "two numbers expected");
     };
     if matches!(operator, Operator::Divide | Operator::Modulo) && other == 0.0 {
-        return fault(at, "division by zero");
+        return fail(at, "division by zero");
     }
     Ok(Value::Double(match operator {
         Operator::Add => one + other,
@@ -123,7 +113,7 @@ fn arithmetic<'v>(
     }))
 }
 
-/// As `${...}` prints: numbers as `?c` does, the rest as text.
+/// The form that `${...}` prints: numbers as by `?c`, everything else as text.
 pub(in super::super) fn printed(value: &Value<'_>) -> String {
     match value {
         Value::Double(number) if number.is_finite() => {

@@ -1,7 +1,7 @@
-//! The expressions of a template: operators by level, then what follows a value, then the values themselves.
+//! The expressions of a template: operators by precedence, postfix operators, and primary values.
 
 use super::super::built_ins::BuiltIn;
-use super::super::{Expr, Kind, Operator, Turn};
+use super::super::{Expr, Kind, LoopProperty, Operator};
 use super::Parser;
 use crate::Value;
 use crate::cursor::{Compiled, Cursor};
@@ -15,7 +15,7 @@ impl Parser<'_> {
         found
     }
 
-    /// Binary operators by their tightness, from `||` to `*`.
+    /// Binary operators by precedence, from `||` to `*`.
     fn level(&mut self, cursor: &mut Cursor<'_>, level: usize) -> Compiled<Expr> {
         let Some(operators) = LEVELS.get(level) else { return self.unary(cursor) };
         let mut left = self.level(cursor, level + 1)?;
@@ -34,14 +34,14 @@ impl Parser<'_> {
                 }
             };
             let Some((sign, operator)) = operators.iter().find(fits) else { return Ok(left) };
-            // A `/` before the end closes the tag itself.
+            // A `/` at the end closes the tag.
             if *sign == "/" && cursor.rest().trim() == "/" {
                 return Ok(left);
             }
             cursor.at += sign.len();
             length += 1;
             if length > 8 * crate::limits::EXPRESSION_DEPTH_MAX {
-                return Err(cursor.error("too many operators in one chain"));
+                return Err(cursor.error("too many operators in a row"));
             }
             let at = left.at;
             let right = self.level(cursor, level + 1)?;
@@ -87,7 +87,7 @@ impl Parser<'_> {
         loop {
             length += 1;
             if length > crate::limits::JSONPATH_STEPS_MAX {
-                return Err(cursor.error("too many members and built-ins in one chain"));
+                return Err(cursor.error("too many members and built-ins in a row"));
             }
             cursor.space();
             let at = cursor.at;
@@ -139,24 +139,24 @@ impl Parser<'_> {
 
     fn built_in(&mut self, cursor: &mut Cursor<'_>, left: Expr, at: usize) -> Compiled<Expr> {
         let name = self.name(cursor)?;
-        let turn = match &*name {
-            "index" => Some(Turn::Index),
-            "counter" => Some(Turn::Counter),
-            "has_next" => Some(Turn::HasNext),
-            "is_first" => Some(Turn::IsFirst),
-            "is_last" => Some(Turn::IsLast),
-            "is_odd_item" => Some(Turn::IsOdd),
-            "is_even_item" => Some(Turn::IsEven),
+        let property = match &*name {
+            "index" => Some(LoopProperty::Index),
+            "counter" => Some(LoopProperty::Counter),
+            "has_next" => Some(LoopProperty::HasNext),
+            "is_first" => Some(LoopProperty::IsFirst),
+            "is_last" => Some(LoopProperty::IsLast),
+            "is_odd_item" => Some(LoopProperty::IsOdd),
+            "is_even_item" => Some(LoopProperty::IsEven),
             _ => None,
         };
-        if let (Some(turn), Kind::Name(of)) = (turn, &*left.kind) {
+        if let (Some(property), Kind::Name(of)) = (property, &*left.kind) {
             if !self.loops.contains(of) {
-                return Err(self.error(at, format!("`{of}` is no loop variable here")));
+                return Err(self.error(at, format!("`{of}` is not a loop variable here")));
             }
-            return Ok(expr(at, Kind::Turn(of.clone(), turn)));
+            return Ok(expr(at, Kind::Loop(of.clone(), property)));
         }
         let built_in = BuiltIn::find(&name)
-            .ok_or_else(|| self.error(at, format!("built-in `?{name}` is not supported")))?;
+            .ok_or_else(|| self.error(at, format!("unsupported built-in `?{name}`")))?;
         let mut arguments = Vec::new();
         if cursor.eat("(") && !cursor.eat_spaced(")") {
             loop {
@@ -169,7 +169,7 @@ impl Parser<'_> {
         }
         if !built_in.takes(arguments.len()) {
             return Err(
-                self.error(at, format!("`?{name}` doesn't take {} arguments", arguments.len()))
+                self.error(at, format!("`?{name}` does not take {} arguments", arguments.len()))
             );
         }
         Ok(expr(at, Kind::BuiltIn(left, built_in, arguments)))
@@ -183,7 +183,7 @@ impl Parser<'_> {
             let quote = cursor.bump().unwrap_or('"');
             let text = cursor.while_true(|next| next != quote);
             if cursor.bump().is_none() {
-                return Err(self.error(at, "a string that has no end"));
+                return Err(self.error(at, "unterminated string"));
             }
             return Ok(expr(at, Kind::Literal(Value::Text(text.to_owned().into()))));
         }
@@ -213,7 +213,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `1..3` is a range and no number with two points.
+    /// A number; `1..3` is a range.
     fn number<'c>(&self, cursor: &mut Cursor<'c>) -> &'c str {
         let start = cursor.at;
         cursor.while_true(|next| next.is_ascii_digit());
@@ -227,7 +227,7 @@ impl Parser<'_> {
         cursor.source().get(start..cursor.at).unwrap_or_default()
     }
 
-    /// A string with `${...}` in it is a sum of its parts.
+    /// A string; with `${...}` inside, the sum of its parts.
     fn string(&mut self, at: usize, text: &str) -> Compiled<Expr> {
         let literal = |text: &str| expr(at, Kind::Literal(Value::Text(text.to_owned().into())));
         let mut sum = literal("");
@@ -259,7 +259,7 @@ impl Parser<'_> {
     fn variable(&mut self, cursor: &mut Cursor<'_>, at: usize) -> Compiled<Expr> {
         let name = cursor.name();
         Ok(match name {
-            "" => return Err(cursor.error("a value expected")),
+            "" => return Err(cursor.error("value expected")),
             "true" => expr(at, Kind::Literal(Value::Boolean(true))),
             "false" => expr(at, Kind::Literal(Value::Boolean(false))),
             name => {
@@ -294,7 +294,7 @@ impl Parser<'_> {
     }
 }
 
-/// Between comparison and sum, so that `1..n-1` ends where it seems to.
+/// Between comparison and sum, so that `1..n-1` is `1..(n-1)`.
 const RANGE_LEVEL: usize = 4;
 
 const LEVELS: &[&[(&str, Operator)]] = &[

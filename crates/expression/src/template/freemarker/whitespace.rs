@@ -1,6 +1,6 @@
-//! Lines that hold directives only leave nothing behind, as in FreeMarker's white-space stripping.
+//! FreeMarker's white-space stripping: a line of directives only produces no output.
 
-/// A piece of the source, before it is parsed.
+/// A lexical piece of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece<'s> {
     pub(super) at: usize,
@@ -11,14 +11,14 @@ pub(super) struct Piece<'s> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Text,
-    /// `${...}`, its inside.
+    /// The inside of `${...}`.
     Print,
-    /// `<#...>` or `</#...>`, its inside; `true` for one that closes.
+    /// The inside of `<#...>`, or with `true` of `</#...>`.
     Tag(bool),
     Comment,
 }
 
-/// Drops the white space around directives that are alone on their line. Texts come one per line.
+/// Removes the white space of lines that hold directives only. A text piece never spans lines.
 pub(super) fn strip(pieces: &mut [Piece<'_>]) {
     let mut start = 0;
     while start < pieces.len() {

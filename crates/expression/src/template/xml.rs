@@ -1,13 +1,12 @@
-//! Text and JSON as they stand in XML.
+//! Writes text and JSON as XML.
 
 use std::rc::Rc;
 
-use crate::EvalError;
-use crate::budget::fits;
 use crate::json::{Kind, Ref};
+use crate::{Budget, Error};
 
-/// Appends `text` as XML character data, or inside an attribute in either quote. Characters that XML 1.0 can't
-/// hold (section 2.2) become U+FFFD.
+/// Appends `text` as character data, or as part of an attribute in either quote. Characters that XML 1.0 does not
+/// allow (section 2.2) become U+FFFD.
 pub(super) fn push_escaped(into: &mut Vec<u8>, text: &str, attribute: bool) {
     for character in text.chars() {
         match character {
@@ -25,7 +24,7 @@ pub(super) fn push_escaped(into: &mut Vec<u8>, text: &str, attribute: bool) {
     }
 }
 
-/// Appends `character` as it is where nothing is markup; U+FFFD for what XML 1.0 can't hold.
+/// Appends `character` unescaped; U+FFFD if XML 1.0 does not allow it.
 pub(super) fn push_allowed(into: &mut Vec<u8>, character: char) {
     let allowed = match character {
         '\r' | '\n' | '\t' | ' '..='\u{fffd}' | '\u{10000}'.. => character,
@@ -34,27 +33,28 @@ pub(super) fn push_allowed(into: &mut Vec<u8>, character: char) {
     into.extend_from_slice(allowed.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// Elements share the name of the member that they come from, however many they are.
+/// What remains to be written. The elements of an array share their name.
 enum Work<'d> {
     Value(Rc<str>, Ref<'d>),
     Close(Rc<str>),
 }
 
-/// Appends an object's members, or an array's elements, as elements: a member's name names them, an array repeats
-/// its own name, elements without one are `jsonElement`. A scalar is its text.
+/// Appends the members of an object as elements of their names, an array as elements that repeat its name, and a
+/// scalar as its text. Elements of an array without a name are `jsonElement`.
 ///
 /// # Errors
-/// [`EvalError::Limit`] past `MADE_BYTES_MAX` after `start`.
-pub(super) fn push_json(into: &mut Vec<u8>, start: usize, value: Ref<'_>) -> Result<(), EvalError> {
+/// [`Error::Budget`].
+pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
     let mut work = Vec::new();
     let nameless = Rc::from("jsonElement");
     schedule(&mut work, value, &nameless);
     if work.is_empty() {
-        push_scalar(into, value);
+        push_scalar(into, value, budget)?;
     }
     while let Some(next) = work.pop() {
         let (Work::Value(name, _) | Work::Close(name)) = &next;
-        fits(into.len() - start, name.len() + 3)?;
+        budget.charge_steps(1)?;
+        budget.charge_memory(name.len() + 3)?;
         match next {
             Work::Close(name) => into.extend_from_slice(format!("</{name}>").as_bytes()),
             Work::Value(name, value) if value.kind() == Kind::Array => {
@@ -66,12 +66,12 @@ pub(super) fn push_json(into: &mut Vec<u8>, start: usize, value: Ref<'_>) -> Res
                 if value.kind() == Kind::Object {
                     schedule(&mut work, value, &nameless);
                 } else {
-                    push_scalar(into, value);
+                    push_scalar(into, value, budget)?;
                 }
             }
         }
     }
-    fits(into.len() - start, 0)
+    Ok(())
 }
 
 fn schedule<'d>(work: &mut Vec<Work<'d>>, value: Ref<'d>, name: &Rc<str>) {
@@ -81,7 +81,7 @@ fn schedule<'d>(work: &mut Vec<Work<'d>>, value: Ref<'d>, name: &Rc<str>) {
             work.extend(value.members().map(|(name, value)| Work::Value(tag(&name).into(), value)))
         }
         Kind::Array => {
-            // An array directly inside an array has no name of its own.
+            // An array inside an array takes the outer one's name.
             work.extend(value.elements().map(|element| Work::Value(Rc::clone(name), element)));
         }
         Kind::Null | Kind::Boolean | Kind::Number | Kind::String => {}
@@ -91,16 +91,26 @@ fn schedule<'d>(work: &mut Vec<Work<'d>>, value: Ref<'d>, name: &Rc<str>) {
     }
 }
 
-fn push_scalar(into: &mut Vec<u8>, value: Ref<'_>) {
+fn push_scalar(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
+    budget.charge_scanning(value.raw().len())?;
     let value = crate::Value::Json(value);
-    push_escaped(into, &value.text(), false);
+    let text = value.text();
+    budget.charge_memory(escaped_len(&text))?;
+    push_escaped(into, &text, false);
+    Ok(())
 }
 
-/// A member's name as an XML name: what can't stand in one becomes `_xHHHH_`.
+/// An upper bound of what [`push_escaped`] appends.
+pub(super) fn escaped_len(text: &str) -> usize {
+    let longer = text.bytes().filter(|byte| b"&<>\"'\n\t\r".contains(byte) || *byte < b' ').count();
+    text.len() + 5 * longer
+}
+
+/// A member name as an XML name; characters that are not allowed become `_xHHHH_`.
 fn tag(name: &str) -> String {
     let mut made = String::new();
     for next in name.chars() {
-        // A name may begin with less than it may go on with.
+        // Fewer characters are allowed at the start than after it.
         let mut with_it = [b'_'; 5];
         let length = next.encode_utf8(&mut with_it[1..]).len();
         let from = usize::from(made.is_empty());
@@ -114,7 +124,7 @@ fn tag(name: &str) -> String {
     if made.is_empty() { "_".to_owned() } else { made }
 }
 
-/// Appends JSON text with `&`, `<` and `>` as XML's references; they can stand in strings only.
+/// Appends JSON text with `&`, `<` and `>`, which occur in strings only, as XML references.
 pub(super) fn push_escaped_markup(into: &mut Vec<u8>, json: &[u8]) {
     for &byte in json {
         match byte {

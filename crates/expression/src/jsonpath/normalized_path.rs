@@ -1,25 +1,25 @@
-//! Where values stand, as normalised paths: `$['a'][0]`.
+//! Normalized paths of values: `$['a'][0]`.
 
-use super::evaluate::{Answer, Run};
+use super::evaluate::{Outcome, Run};
 use crate::Value;
 use crate::json::{Kind, Ref};
 
-/// The place of each value of `root`'s document; values that were made have none.
-pub(super) fn of<'d>(run: &mut Run<'_, 'd>, values: &[Value<'d>]) -> Answer<Vec<Value<'d>>> {
-    let mut places = Vec::new();
+/// The paths of `values` in the root's document; values made by the evaluation have none.
+pub(super) fn of<'d>(run: &mut Run<'_, 'd>, values: &[Value<'d>]) -> Outcome<Vec<Value<'d>>> {
+    let mut paths = Vec::new();
     for value in values {
         if let Value::Json(wanted) = value {
-            places.push(Value::Text(place(run, *wanted)?.into()));
+            paths.push(Value::Text(path(run, *wanted)?.into()));
         }
     }
-    Ok(places)
+    Ok(paths)
 }
 
-fn place(run: &mut Run<'_, '_>, wanted: Ref<'_>) -> Answer<String> {
-    let mut place = String::from("$");
+fn path(run: &mut Run<'_, '_>, wanted: Ref<'_>) -> Outcome<String> {
+    let mut path = String::from("$");
     let mut at = run.root;
     while !at.is_same_place(wanted) {
-        run.budget.visit(at.len() as u64)?;
+        run.budget.charge_steps(at.len() as u64)?;
         let next = match at.kind() {
             Kind::Array => {
                 let before = |(_, value): &(usize, Ref<'_>)| value.index() <= wanted.index();
@@ -36,9 +36,9 @@ fn place(run: &mut Run<'_, '_>, wanted: Ref<'_>) -> Answer<String> {
             Kind::Null | Kind::Boolean | Kind::Number | Kind::String => None,
         };
         let Some((step, value)) = next else { break };
-        place.push_str(&step);
+        path.push_str(&step);
         at = value;
     }
-    run.budget.visit_text(place.len())?;
-    Ok(place)
+    run.budget.charge_memory(path.len())?;
+    Ok(path)
 }

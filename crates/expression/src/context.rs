@@ -1,0 +1,94 @@
+//! What an expression reads from the message that it is evaluated on.
+
+use std::borrow::Cow;
+
+pub use xpath::synapse::PropertyScope;
+
+use crate::json::Ref;
+use crate::{Error, Value};
+
+/// The kind of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParameterKind {
+    /// `?name=value` of the request target.
+    Query,
+    /// `/{name}` of the route.
+    Path,
+    /// A parameter of the sequence template that is being called.
+    Function,
+}
+
+/// A message and its environment. Every part is fetched when an expression needs it: the body is read only for an
+/// expression whose [`BodyUse`] says so. The default of each method is that there is nothing.
+pub trait EvalContext {
+    /// The body as JSON; `None` if it is not JSON.
+    ///
+    /// # Errors
+    /// [`Error::Body`] if the body is declared as JSON and is malformed.
+    fn json(&self) -> Result<Option<Ref<'_>>, Error> {
+        Ok(None)
+    }
+    /// The body as text.
+    ///
+    /// # Errors
+    /// [`Error::Body`] if it is not text.
+    fn text(&self) -> Result<Cow<'_, str>, Error> {
+        Ok(self.json()?.map_or(Cow::Borrowed(""), |json| Cow::Borrowed(json.raw())))
+    }
+    /// A transport header; names compare without regard to case.
+    fn header(&self, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+    /// A property. Transport headers, query parameters and variables have methods of their own.
+    fn property(&self, _scope: PropertyScope, _name: &str) -> Option<Value<'_>> {
+        None
+    }
+    /// A variable (`vars.x`).
+    fn variable(&self, _name: &str) -> Option<Value<'_>> {
+        None
+    }
+    /// XML inside a variable: the variable itself (`x`), or a field of a connector's response (`x.payload`). Read by
+    /// `xpath('//a', 'x.payload')`.
+    fn variable_xml(&self, _name: &str) -> Option<&xml::Document> {
+        None
+    }
+    /// A parameter.
+    fn parameter(&self, _kind: ParameterKind, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+    /// A configured value (`configs.x`).
+    fn config(&self, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+    /// A registry resource, or a property of one.
+    fn registry(&self, _path: &str, _property: Option<&str>) -> Option<Cow<'_, str>> {
+        None
+    }
+    /// A secret of the vault.
+    fn secret(&self, _alias: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+    /// The body as XML; `None` if it is not XML.
+    ///
+    /// # Errors
+    /// [`Error::Body`] if the body is declared as XML and is malformed.
+    fn xml(&self) -> Result<Option<&xml::Document>, Error> {
+        Ok(None)
+    }
+    /// Milliseconds since the Unix epoch, from the host's clock.
+    fn unix_ms(&self) -> i64;
+}
+
+/// What an evaluation needs of the body; ordered, so that the need of a sequence is the maximum of its steps'.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum BodyUse {
+    /// Nothing: the body may be streamed unread.
+    #[default]
+    Untouched,
+    /// The body is read.
+    Read,
+    /// The body is replaced.
+    Rewritten,
+}

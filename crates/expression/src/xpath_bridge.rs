@@ -1,0 +1,104 @@
+//! Evaluates XPath on an [`EvalContext`] through the Synapse extensions of the xpath crate.
+
+use std::sync::LazyLock;
+
+use xpath::Budget;
+use xpath::synapse::{Message, PropertyScope, SynapseXPath};
+
+use crate::context::{BodyUse, EvalContext};
+use crate::{Error, SyntaxError, Value};
+
+/// The document of expressions that read no body.
+static EMPTY: LazyLock<xml::Document> = LazyLock::new(xml::Document::new);
+
+/// Compiles `text` with the (prefix, URI) pairs in scope.
+pub(crate) fn compile(
+    text: &str,
+    namespaces: &[(String, String)],
+) -> Result<SynapseXPath, SyntaxError> {
+    SynapseXPath::compile(text, namespaces)
+        .map_err(|error| SyntaxError::new(text, error.offset, error.message))
+}
+
+pub(crate) fn body_use(expression: &SynapseXPath) -> BodyUse {
+    if expression.reads_body() { BodyUse::Read } else { BodyUse::Untouched }
+}
+
+/// Evaluates `expression` on the body, or on `document` if there is one.
+pub(crate) fn evaluate<'c>(
+    expression: &SynapseXPath,
+    context: &'c dyn EvalContext,
+    document: Option<&'c xml::Document>,
+    budget: &Budget,
+) -> Result<xpath::Value<'c>, Error> {
+    let document = match document {
+        Some(document) => document,
+        None if expression.reads_body() => {
+            context.xml()?.ok_or_else(|| Error::Body("the body is not XML".to_owned()))?
+        }
+        None => &EMPTY,
+    };
+    let mut bridge = Bridge { context, document };
+    expression.evaluate(document.root(), &mut bridge, budget).map_err(|error| match error {
+        xpath::EvalError::Budget(exceeded) => exceeded.into(),
+        xpath::EvalError::NotANodeSet { .. }
+        | xpath::EvalError::NoVariable(_)
+        | xpath::EvalError::NoFunction(_)
+        | xpath::EvalError::Caller(_) => Error::Type(error.to_string()),
+    })
+}
+
+/// Converts a result; a node-set becomes the texts of its nodes, concatenated.
+///
+/// # Errors
+/// [`Error::Budget`] if the text does not fit what is left.
+pub(crate) fn value(found: xpath::Value<'_>, budget: &Budget) -> Result<Value<'static>, Error> {
+    Ok(match found {
+        xpath::Value::NodeSet(nodes) => Value::Text(texts(&nodes, budget)?.into()),
+        xpath::Value::String(text) => Value::Text(text.into()),
+        xpath::Value::Number(number) => {
+            let text = xpath::number_to_string(number);
+            let integer = text.parse().map(Value::Integer);
+            integer.unwrap_or(Value::Double(number))
+        }
+        xpath::Value::Boolean(truth) => Value::Boolean(truth),
+    })
+}
+
+/// Nested nodes repeat each other's text, so each copy is charged before it is made.
+fn texts(nodes: &xpath::NodeSet<'_>, budget: &Budget) -> Result<String, Error> {
+    let mut texts = String::new();
+    for item in nodes.iter() {
+        let text = item.charged_string_value(budget)?;
+        budget.charge_memory(text.len())?;
+        texts.push_str(&text);
+    }
+    Ok(texts)
+}
+
+struct Bridge<'c> {
+    context: &'c dyn EvalContext,
+    document: &'c xml::Document,
+}
+
+impl<'c> Message<'c> for Bridge<'c> {
+    fn property(&mut self, scope: PropertyScope, name: &str) -> Option<xpath::Value<'c>> {
+        let value = crate::expression::property(self.context, scope, name)?;
+        Some(match value.plain() {
+            Value::Boolean(truth) => xpath::Value::Boolean(truth),
+            Value::Integer(number) => xpath::Value::Number(number as f64),
+            Value::Double(number) => xpath::Value::Number(number),
+            other @ (Value::Json(_) | Value::Made(_) | Value::Text(_) | Value::Null) => {
+                xpath::Value::String(other.text().into_owned())
+            }
+        })
+    }
+
+    fn unix_ms(&self) -> Option<i64> {
+        Some(self.context.unix_ms())
+    }
+
+    fn document(&mut self) -> Option<&'c xml::Document> {
+        Some(self.document)
+    }
+}
