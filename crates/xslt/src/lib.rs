@@ -21,7 +21,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
-mod alphabet;
+mod collation;
 mod compile;
 mod error;
 mod exslt;

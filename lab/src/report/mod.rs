@@ -39,12 +39,12 @@ pub enum ReportError {
 }
 
 /// What was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Written {
     pub charts: usize,
     pub cases: usize,
-    /// Each chart is there as PNG too; otherwise the machine has no font to draw one with.
-    pub pngs: bool,
+    /// Why the charts are not there as PNG too, if they are not.
+    pub without_png: Option<PngError>,
 }
 
 /// Writes tables, page and pictures of `views` into `out`, which must not be there yet.
@@ -87,10 +87,12 @@ fn write_into(views: &[View], out: &Path) -> Result<Written, ReportError> {
     for chart in &charts {
         put(pictures.join(format!("{}.svg", chart.id)), chart.svg(Setting::File).as_bytes())?;
     }
-    let written = Written { charts: charts.len(), cases: views.len(), pngs: true };
+    let written = Written { charts: charts.len(), cases: views.len(), without_png: None };
     let painter = match Painter::new() {
         Ok(painter) => painter,
-        Err(PngError::Font) => return Ok(Written { pngs: false, ..written }),
+        Err(reason @ (PngError::Font | PngError::Feature)) => {
+            return Ok(Written { without_png: Some(reason), ..written });
+        }
         Err(error) => return Err(error.into()),
     };
     for chart in &charts {

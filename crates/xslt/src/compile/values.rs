@@ -4,7 +4,7 @@ use xml::{Kind, Node};
 
 use super::instruction::is_kept;
 use super::{Compiled, Compiler};
-use crate::alphabet;
+use crate::collation;
 use crate::load::{XSL, is_xsl, said};
 use crate::program::{ApplyOp, Avt, LoopOp, Op, Sort};
 
@@ -35,7 +35,7 @@ impl<'t> Compiler<'t> {
             if let Avt::Text(tag) = &lang
                 && !tag.is_empty()
             {
-                alphabet::language(tag).map_err(|why| self.refuse(sort, why))?;
+                collation::check_tag(tag).map_err(|why| self.refuse(sort, why))?;
             }
             sorts.push(Sort {
                 select,

@@ -2,12 +2,11 @@
 
 use std::cmp::Ordering;
 
-use icu_collator::preferences::CollationCaseFirst;
 use xpath::{Context, Item};
 
 use super::Ran;
 use super::machine::Machine;
-use crate::alphabet::{Alphabet, CaseFirst};
+use crate::collation::{CaseFirst, Collator};
 use crate::program::Sort;
 
 enum Key {
@@ -18,9 +17,9 @@ enum Key {
 struct Order {
     numbers: bool,
     descending: bool,
-    case: CaseFirst,
-    /// None: by code points.
-    alphabet: Option<Alphabet>,
+    case: Option<CaseFirst>,
+    /// Absent: by code points.
+    collator: Option<Collator>,
 }
 
 impl<'d> Machine<'_, 'd> {
@@ -44,8 +43,8 @@ impl<'d> Machine<'_, 'd> {
                 if let Key::Text(text) = &key {
                     self.world.made(text.len())?;
                     held = held.saturating_add(text.len());
-                    // Languages look at each letter, code points are compared many at once.
-                    let at_once = if order.alphabet.is_some() { 1 } else { 16 };
+                    // A collation reads each letter; code points are compared many at once.
+                    let at_once = if order.collator.is_some() { 1 } else { 16 };
                     self.spend_many(text.len() as u64 / at_once)?;
                 }
                 keys.push(key);
@@ -77,16 +76,16 @@ impl<'d> Machine<'_, 'd> {
         };
         let case = match self.avt(&sort.case_order)?.as_str() {
             "" => None,
-            "upper-first" => Some(CollationCaseFirst::Upper),
-            "lower-first" => Some(CollationCaseFirst::Lower),
+            "upper-first" => Some(CaseFirst::Upper),
+            "lower-first" => Some(CaseFirst::Lower),
             other => return Err(format!("xsl:sort has no case-order `{other}`").into()),
         };
         let lang = self.avt(&sort.lang)?;
-        let alphabet = match lang.as_str() {
+        let collator = match lang.as_str() {
             "" => None,
-            tag => Some(Alphabet::of(tag, case)?),
+            tag => Some(Collator::new(tag, case)?),
         };
-        Ok(Order { numbers, descending, case, alphabet })
+        Ok(Order { numbers, descending, case, collator })
     }
 
     fn key(&mut self, sort: &'d Sort, order: &Order, context: Context<'d>) -> Ran<Key> {
@@ -108,8 +107,8 @@ impl<'d> Machine<'_, 'd> {
 fn compare(one: &Key, other: &Key, order: &Order) -> Ordering {
     let ascending = match (one, other) {
         (Key::Number(one), Key::Number(other)) => numbers(*one, *other),
-        (Key::Text(one), Key::Text(other)) => match &order.alphabet {
-            Some(alphabet) => alphabet.compare(one, other),
+        (Key::Text(one), Key::Text(other)) => match &order.collator {
+            Some(collator) => collator.compare(one, other),
             None => texts(one, other, order.case),
         },
         (Key::Number(_), Key::Text(_)) | (Key::Text(_), Key::Number(_)) => Ordering::Equal,
@@ -124,14 +123,14 @@ fn numbers(one: f64, other: f64) -> Ordering {
 }
 
 /// By code points; with a case order, letters first and their case last.
-fn texts(one: &str, other: &str, case: CaseFirst) -> Ordering {
+fn texts(one: &str, other: &str, case: Option<CaseFirst>) -> Ordering {
     let folded = || {
         let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
         lower(one).cmp(&lower(other))
     };
     match case {
-        Some(CollationCaseFirst::Upper) => folded().then_with(|| one.cmp(other)),
-        Some(CollationCaseFirst::Lower) => folded().then_with(|| other.cmp(one)),
-        Some(_) | None => one.cmp(other),
+        Some(CaseFirst::Upper) => folded().then_with(|| one.cmp(other)),
+        Some(CaseFirst::Lower) => folded().then_with(|| other.cmp(one)),
+        None => one.cmp(other),
     }
 }

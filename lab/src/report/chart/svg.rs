@@ -17,6 +17,7 @@ pub enum Setting {
     /// Alone, in a file: with the style, light or dark as the reader has it.
     File,
     /// To be drawn to pixels: light.
+    #[cfg_attr(not(feature = "png"), allow(dead_code, reason = "for PNG files only"))]
     Pixels,
 }
 

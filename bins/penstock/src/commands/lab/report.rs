@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lab::report::{self, PngError, View, folder};
+use lab::report::{self, View, folder};
 
 use crate::commands::{counted, note, say};
 use crate::failure::Failure;
@@ -39,8 +39,8 @@ pub(crate) fn run(asked: &Report) -> Result<(), Failure> {
     let written = report::write(&views, &out).map_err(Failure::unable)?;
     let (cases, charts) = (counted(written.cases, "case"), counted(written.charts, "chart"));
     say(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()));
-    if !written.pngs {
-        note(&format!("penstock: {}\n", PngError::Font));
+    if let Some(reason) = written.without_png {
+        note(&format!("penstock: {reason}\n"));
     }
     Ok(())
 }
