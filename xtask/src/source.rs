@@ -176,12 +176,13 @@ fn line(name: &Ident) -> usize {
 }
 
 fn is_test(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| match &attribute.meta {
-        Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
-        _ => false,
+    attributes.iter().any(|attribute| {
+        matches!(&attribute.meta, Meta::List(list)
+            if list.path.is_ident("cfg") && list.tokens.to_string() == "test")
     })
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "syn may add kinds of items")]
 fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
