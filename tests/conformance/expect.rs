@@ -1,4 +1,4 @@
-//! `Expect: 100-continue`: the gateway responses it by itself, once the request is admitted.
+//! `Expect: 100-continue`: the gateway sends 100 itself once the request is admitted.
 
 use harness::{Gateway, Issuer, Upstream, api};
 
