@@ -357,7 +357,7 @@ mod tests {
         type Spoil = fn(&mut Found);
         let spoilt: [(Spoil, &str); 5] = [
             (|found| found.sample.errors = 1, "1 requests failed"),
-            (|found| found.counts.answered_200 = 1_009, "1 answers that aren't 200"),
+            (|found| found.counts.answered_200 = 1_009, "other than 200"),
             (|found| found.live = 9, "9 of 10 changes"),
             (|found| found.sample.requests_in_all = 1_031, "generator counted 1031"),
             (|found| found.counts.backends_us = [100, 0], "did not share"),
