@@ -1,60 +1,110 @@
 # `make run` is all that a new user needs; `make help` lists the rest.
-# What each target needs is looked for first, and named with the Debian package that brings it.
+# Each target checks for the programs it needs and names the Debian package of a missing one.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-# Seconds that `make test` spends on each fuzz target; `make fuzz` takes SECONDS_EACH.
-FUZZ_SMOKE_S ?= 5
+VERSION = $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+ARCH = $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
+
+# Where `make install` puts its files; DESTDIR goes before them, for packagers.
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+# The profile of `make deb` and `make image`.
+PROFILE ?= release
+DEB = $(TARGET_DIR)/packages/penstock_$(VERSION)_$(ARCH).deb
+IMAGE = $(TARGET_DIR)/packages/penstock-$(VERSION)-$(ARCH).oci.tar
+
+# Inputs per fuzz target in `make test`, always the same; seconds per fuzz target in `make fuzz`.
+FUZZ_RUNS ?= 20000
 SECONDS_EACH ?= 60
-# `make test INSTRUCTIONS=no` leaves the instruction counts out, for machines where valgrind can't be had.
+# Parts of `make test` that can be left out, for machines without valgrind, a browser or Maven.
 INSTRUCTIONS ?= yes
-# `make test BROWSER=no` leaves out the look at the lab's report in a browser, for machines that can't have one.
 BROWSER ?= yes
-# JMeter reads a JTL of the lab's where there is Maven, which takes it from Maven Central.
+PACKAGES ?= yes
 JMETER ?= $(if $(shell command -v mvn 2>/dev/null),yes,no)
 
-# $(call need,COMMAND,PACKAGE): stops with the package's name when the command isn't there.
+# $(call need,COMMAND,PACKAGE): fails with the package's name if the command is missing.
 need = command -v $(1) >/dev/null 2>&1 || { echo >&2 "missing: $(1). On Debian: $(2)"; exit 1; }
+# $(call unless-no,VARIABLE,COMMAND): COMMAND, or with VARIABLE=no a step that .ci/steps reports as not run.
+unless-no = $(if $(filter no,$($(1))),skip: $(1)=no,$(2))
 
-.PHONY: help run test check bench bench-peers bench-instructions fuzz build-needs test-needs bench-needs
+.PHONY: help run release install deb image test test-quick check packages-check fuzz bench bench-peers \
+	bench-instructions build-needs test-needs bench-needs
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk '/^##@ /{printf "\n%s\n", substr($$0, 5)} \
+	/^[a-z-]+:.*## /{split($$0, part, ":.*## "); printf "  make %-20s %s\n", part[1], part[2]}' $(MAKEFILE_LIST)
 
-run: build-needs ## build the release and start everything on loopback, with a sample API
+##@ Use
+
+run: build-needs ## build quickly and start everything on loopback, with a sample API
+	cargo build --profile quick --package penstock --no-default-features --features mimalloc
+	exec $(TARGET_DIR)/quick/penstock up $(ARGS)
+
+release: build-needs ## build what is shipped: target/release/penstock
 	cargo build --release --package penstock
-	exec $(TARGET_DIR)/release/penstock up
+	@ls -l $(TARGET_DIR)/release/penstock
 
-check: build-needs ## format, lints, direction rules, licences
-	cargo fmt --all -- --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	cargo xtask tidy
-	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --all-features check bans licenses sources; \
-	else echo "deny.toml was NOT checked: cargo-deny is missing (cargo install --locked cargo-deny)"; fi
+install: release ## install the release, a systemd unit and a configuration; PREFIX=/usr/local DESTDIR=
+	install -D -m 755 $(TARGET_DIR)/release/penstock $(DESTDIR)$(PREFIX)/bin/penstock
+	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/penstock/LICENSE
+	install -d -m 755 $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(SYSCONFDIR)/penstock/apis
+	sed -e 's,@BINDIR@,$(PREFIX)/bin,' -e 's,/etc/penstock,$(SYSCONFDIR)/penstock,' packaging/penstock.service \
+	> $(DESTDIR)$(PREFIX)/lib/systemd/system/penstock.service
+	[ -e $(DESTDIR)$(SYSCONFDIR)/penstock/penstock.toml ] || \
+	install -m 644 packaging/penstock.toml $(DESTDIR)$(SYSCONFDIR)/penstock/penstock.toml
 
-test: test-needs ## everything that must pass
-	# The journeys start the built program, so it is built first.
-	cargo build --package penstock
-	cargo test --workspace
-	cargo xtask fuzz --seconds $(FUZZ_SMOKE_S)
-ifeq ($(INSTRUCTIONS),yes)
-	cargo xtask instructions
-else
-	@echo "instruction counts were NOT checked: INSTRUCTIONS=$(INSTRUCTIONS)"
-endif
-ifeq ($(BROWSER),yes)
-	cargo test --package penstock-lab --test browser -- --ignored
-else
-	@echo "report.html was NOT looked at in a browser: BROWSER=$(BROWSER)"
-endif
-ifeq ($(JMETER),yes)
-	cargo test --package penstock-lab --test jmeter -- --ignored
-else
-	@echo "JMeter did NOT read a JTL: JMETER=$(JMETER) (it takes Maven: apt-get install maven)"
-endif
+deb: build-needs ## build a Debian package
+	cargo build --profile $(PROFILE) --package penstock
+	packaging/deb $(TARGET_DIR)/$(PROFILE)/penstock $(VERSION) $(DEB)
+
+image: build-needs ## build a container image as an OCI archive, from a static binary
+	RUSTFLAGS="-C target-feature=+crt-static" \
+	cargo build --profile $(PROFILE) --package penstock --target $(HOST)
+	packaging/image $(TARGET_DIR)/$(HOST)/$(PROFILE)/penstock $(VERSION) $(IMAGE)
+
+##@ Develop
+
+test: test-needs ## everything that must pass, always with the same random numbers; CI runs this
+	@.ci/steps $(check-steps) $(build-and-test-steps) \
+	  "documentation tests" "cargo test --workspace --doc" \
+	  "fuzz targets" "cargo xtask fuzz --runs $(FUZZ_RUNS)" \
+	  "instruction counts" "$(call unless-no,INSTRUCTIONS,cargo xtask instructions)" \
+	  "report in a browser" "$(call unless-no,BROWSER,cargo test --package penstock-lab --test browser -- --ignored)" \
+	  "results in JMeter" "$(call unless-no,JMETER,cargo test --package penstock-lab --test jmeter -- --ignored)" \
+	  "packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
+
+test-quick: build-needs ## between two edits: formatting and all tests but those in documentation
+	@.ci/steps "formatting" "cargo fmt --all -- --check" $(build-and-test-steps)
+
+check: build-needs ## formatting, lints, direction rules, licences
+	@.ci/steps $(check-steps)
+
+fuzz: build-needs ## random tests with fresh seeds, SECONDS_EACH=60 per fuzz target; TARGETS='jwt route'
+	cargo xtask fuzz --seconds $(SECONDS_EACH) $(TARGETS)
+
+# The static binary of a faster profile goes into both packages, so that one build checks both.
+packages-check: ## build the Debian package and the image from a quick build, and check them
+	@$(call need,readelf,apt-get install binutils)
+	make --no-print-directory image PROFILE=quick
+	packaging/deb $(TARGET_DIR)/$(HOST)/quick/penstock $(VERSION) $(DEB)
+	packaging/check $(DEB) $(IMAGE)
+
+check-steps = "formatting" "cargo fmt --all -- --check" \
+  "lints" "cargo clippy --workspace --all-targets -- -D warnings" \
+  "the build of make run" "cargo check --package penstock --no-default-features --features mimalloc" \
+  "direction rules" "cargo xtask tidy" \
+  "licences" "$(if $(shell command -v cargo-deny 2>/dev/null),cargo deny --all-features check bans licenses sources,skip: cargo-deny is missing (cargo install --locked cargo-deny))"
+
+# Journeys start the built program, so it is built first.
+build-and-test-steps = "build" "cargo build --package penstock" \
+  "tests" "cargo test --workspace --lib --bins --tests --examples"
+
+##@ Measure
 
 bench: bench-needs ## CPU per request beside nginx, HAProxy and Envoy; ARGS='--quick --cells REGEX'
 	cargo build --release --package penstock
@@ -67,22 +117,19 @@ bench-instructions: build-needs ## instruction counts of the codec and the stage
 	@$(call need,valgrind,apt-get install valgrind)
 	cargo xtask instructions $(ARGS)
 
-fuzz: build-needs ## every fuzz target for SECONDS_EACH=60 seconds; TARGETS='jwt route' for some
-	cargo xtask fuzz --seconds $(SECONDS_EACH) $(TARGETS)
-
 build-needs:
 	@$(call need,cargo,see https://rustup.rs (the version is in rust-toolchain.toml))
 	@$(call need,cc,apt-get install gcc)
-	@$(call need,c++,apt-get install g++)
 
 test-needs: build-needs
+	@$(call need,c++,apt-get install g++)
 	@$(call need,curl,apt-get install curl)
 	@$(call need,xmllint,apt-get install libxml2-utils)
 	@$(call need,xsltproc,apt-get install xsltproc)
-ifeq ($(INSTRUCTIONS),yes)
+ifneq ($(INSTRUCTIONS),no)
 	@$(call need,valgrind,apt-get install valgrind (or: make test INSTRUCTIONS=no))
 endif
-ifeq ($(BROWSER),yes)
+ifneq ($(BROWSER),no)
 	@command -v chromium-headless-shell >/dev/null 2>&1 || command -v chromium >/dev/null 2>&1 || \
 	command -v google-chrome >/dev/null 2>&1 || { echo >&2 "missing: a browser. On Debian: apt-get install \
 	chromium-headless-shell (or: make test BROWSER=no)"; exit 1; }

@@ -1,9 +1,8 @@
-//! What a request costs, beside others, in one run: the same request through Penstock and its peers, one after
-//! the other, round after round, each pinned to core 1 with the generator and the backend on core 0.
+//! CPU per request of Penstock and other proxies: the same request through each in turn, round after round, with the target
+//! pinned to core 1, and the generator and the echo backend to core 0.
 //!
-//! The figure that decides is the target's CPU time per request, as a ratio to bare nginx in the same cell; it
-//! hardly depends on what else the machine does, where requests per second and latency do. Ratios are reported,
-//! never asserted: docs/performance.md holds a run of it, with the machine.
+//! The figure to compare is CPU time per request as a ratio to bare nginx in the same cell; other load on the machine
+//! changes it little. Ratios are reported, never asserted; docs/performance.md has a run with its machine.
 
 mod cells;
 mod change;
@@ -38,10 +37,10 @@ struct Effort {
     changes: u64,
 }
 
-/// Measures every chosen cell, or the chapters named; prints tables and leaves them in `bench/` of cargo's folder.
+/// Measures every chosen cell, or the chapters named; prints tables and writes them to `bench/` in the target folder.
 ///
 /// # Errors
-/// A target that doesn't start or answers wrongly, or a generator that fails. A missed budget is no error.
+/// A target does not start or sends a wrong response, or a generator fails. A missed budget is no error.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let known =
         ["--cells", "--targets", "--seconds", "--warm-up", "--rounds", "--changes", "--profile"];
@@ -81,8 +80,9 @@ fn read_chapters(root: &Path, profile: &str, names: &[String], effort: &Effort) 
     let chosen = names
         .iter()
         .map(|name| {
-            known(name)
-                .ok_or_else(|| format!("no chapter {name}; there are engines, {}", all.join(", ")))
+            known(name).ok_or_else(|| {
+                format!("unknown chapter `{name}`; known chapters: engines, {}", all.join(", "))
+            })
         })
         .collect::<Result<Vec<_>, _>>()?;
     let ground = Ground::prepare(root, profile)?;
@@ -103,11 +103,14 @@ fn start(ground: &Ground, wanted: Option<&str>) -> Result<Vec<Running>, String> 
                 running.push(started);
             }
             None => {
-                eprintln!("bench: {} is not installed and left out (make bench-peers)", target.name)
+                eprintln!(
+                    "bench: skipping {}, which is not installed (make bench-peers)",
+                    target.name
+                )
             }
         }
     }
-    if running.is_empty() { Err("no target was chosen".to_owned()) } else { Ok(running) }
+    if running.is_empty() { Err("--targets matches no target".to_owned()) } else { Ok(running) }
 }
 
 /// One cell: rounds over all targets, then wrk as a second witness.

@@ -1,9 +1,14 @@
-//! Coverage-guided fuzzing without cargo-fuzz and without a nightly toolchain: the flags that cargo-fuzz
-//! gives rustc are all stable but the sanitizers', and memory errors need `unsafe`, which we have none of.
+//! Coverage-guided fuzzing with libFuzzer, without cargo-fuzz and on the stable toolchain: of the flags that cargo-fuzz
+//! passes to rustc only the sanitizers' need nightly, and those look for memory errors of `unsafe`, which is forbidden here.
 //!
-//! Seeds are read from fuzz/seeds/TARGET; what is learnt goes to fuzz-corpus/TARGET in cargo's folder and
-//! is taken up by the next run; inputs that fail go to fuzz-artifacts/TARGET.
+//! Without `--runs`: a time per target and a fresh seed. Starts from fuzz/seeds/TARGET and the corpus of earlier runs
+//! (fuzz-corpus/TARGET below cargo's target folder), and writes inputs that fail to fuzz-artifacts/TARGET.
+//! The property tests run too, with a fresh seed.
+//!
+//! With `--runs`: a fixed number of inputs, a fixed seed and fuzz/seeds alone, so that each run is the same.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -13,7 +18,10 @@ use crate::{Outcome, workspace};
 
 const SECONDS_DEFAULT: u64 = 60;
 
-/// Makes rustc count which edges run and show libFuzzer what is compared with what.
+/// Cases per property test with a fresh seed; `cargo test` runs 256 with a fixed one.
+const PROPERTY_CASES: u64 = 4_096;
+
+/// Coverage counters for libFuzzer, and the operands of comparisons.
 const FLAGS: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -24,20 +32,41 @@ const FLAGS: &[&str] = &[
     "--cfg=fuzzing",
 ];
 
-/// Limits that libFuzzer holds each input to; a breach is a finding.
-const LIMITS: &[&str] = &["-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=512"];
+/// An input that exceeds one of these has failed.
+const LIMITS: &[&str] = &["-rss_limit_mb=2048", "-malloc_limit_mb=512"];
+/// Longest time for one input, on the wall clock.
+const TIMEOUT_S: u64 = 10;
+/// The same with a fixed seed: a run on a busy machine must not fail for that.
+const TIMEOUT_FIXED_S: u64 = 60;
 
-/// Builds every target and runs the named ones, or all, `--seconds` each.
+#[derive(Clone, Copy)]
+enum Effort {
+    /// Seconds per target; a fresh seed.
+    Seconds(u64),
+    /// Inputs per target; a fixed seed.
+    Runs(u64),
+}
+
+/// Builds the named targets, or all, and runs them. Without names and without `--runs` the property tests run first.
 ///
 /// # Errors
-/// A target doesn't build, or an input fails: the path of that input, and how to run it again.
+/// A target does not build, or an input fails: its path, how to run it again and where to keep it.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    let options = Options::read(arguments, &["--seconds"], &[])?;
-    let seconds = options.number("--seconds", SECONDS_DEFAULT)?;
+    let options = Options::read(arguments, &["--seconds", "--runs"], &[])?;
+    let effort = match options.text("--runs") {
+        Some(_) if options.has("--seconds") => {
+            return Err("--runs and --seconds exclude each other".to_owned());
+        }
+        Some(_) => Effort::Runs(options.number("--runs", 0)?),
+        None => Effort::Seconds(options.number("--seconds", SECONDS_DEFAULT)?),
+    };
     let targets = chosen(root, &options.rest)?;
+    if options.rest.is_empty() && matches!(effort, Effort::Seconds(_)) {
+        properties(root)?;
+    }
     let built = build(root, &targets)?;
     for target in &targets {
-        fuzz(root, &built.join(target), target, seconds)?;
+        fuzz(root, &built.join(target), target, effort)?;
     }
     Ok(())
 }
@@ -49,14 +78,39 @@ fn chosen(root: &Path, named: &[String]) -> Result<Vec<String>, String> {
     let all = registered_targets(&text);
     match named.iter().find(|name| !all.contains(name)) {
         Some(unknown) => {
-            Err(format!("fuzz target {unknown} is unknown; there are {}", all.join(", ")))
+            Err(format!("unknown fuzz target `{unknown}`; known targets: {}", all.join(", ")))
         }
         None if named.is_empty() => Ok(all),
         None => Ok(named.to_vec()),
     }
 }
 
-/// Builds the targets; answers the folder of the programs. `--target` keeps the counters out of build scripts
+/// Runs the tests of every package that uses proptest, with a fresh seed and more cases.
+fn properties(root: &Path) -> Outcome {
+    let seed = RandomState::new().build_hasher().finish();
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--quiet"]);
+    for package in workspace::packages(root, &workspace::files(root))? {
+        if package.dependencies.iter().any(|(name, _)| name == "proptest") {
+            cargo.args(["--package", &format!("penstock-{}", package.name)]);
+        }
+    }
+    cargo
+        .env("PROPTEST_RNG_SEED", seed.to_string())
+        .env("PROPTEST_CASES", PROPERTY_CASES.to_string())
+        .current_dir(root);
+    println!("property tests: seed {seed}, {PROPERTY_CASES} cases each");
+    shell::run(&mut cargo).map_err(|error| {
+        format!(
+            "property tests failed: {error}\n  \
+             run again: PROPTEST_RNG_SEED={seed} PROPTEST_CASES={PROPERTY_CASES} cargo test --package PACKAGE TEST\n  \
+             keep it:   write the minimal input shown above as a test of its own, \
+             or commit the line added below crates/*/proptest-regressions"
+        )
+    })
+}
+
+/// Builds the targets and returns the folder of the programs. `--target` keeps the counters out of build scripts
 /// and procedural macros.
 fn build(root: &Path, targets: &[String]) -> Result<PathBuf, String> {
     let triple = host_triple()?;
@@ -78,60 +132,79 @@ fn build(root: &Path, targets: &[String]) -> Result<PathBuf, String> {
 }
 
 fn host_triple() -> Result<String, String> {
-    let told = shell::output(Command::new("rustc").arg("-vV"))?;
-    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
+    let version = shell::output(Command::new("rustc").arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "`rustc -vV` printed no line `host:`".to_owned())
 }
 
-fn fuzz(root: &Path, program: &Path, target: &str, seconds: u64) -> Outcome {
+fn fuzz(root: &Path, program: &Path, target: &str, effort: Effort) -> Outcome {
     let ours = workspace::target_dir(root);
-    let corpus = ours.join("fuzz-corpus").join(target);
     let artifacts = ours.join("fuzz-artifacts").join(target);
+    let corpus = match effort {
+        Effort::Seconds(_) => ours.join("fuzz-corpus").join(target),
+        Effort::Runs(_) => ours.join("fuzz-scratch").join(target),
+    };
+    if matches!(effort, Effort::Runs(_)) && corpus.exists() {
+        std::fs::remove_dir_all(&corpus)
+            .map_err(|error| format!("{}: {error}", corpus.display()))?;
+    }
     for folder in [&corpus, &artifacts] {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("{}: {error}", folder.display()))?;
     }
+    let effort = match effort {
+        Effort::Seconds(seconds) => {
+            [format!("-max_total_time={seconds}"), format!("-timeout={TIMEOUT_S}"), String::new()]
+        }
+        Effort::Runs(runs) => {
+            [format!("-runs={runs}"), format!("-timeout={TIMEOUT_FIXED_S}"), "-seed=1".to_owned()]
+        }
+    };
     let output = Command::new(program)
         .arg(&corpus)
         .arg(root.join("fuzz/seeds").join(target))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        .arg(format!("-max_total_time={seconds}"))
+        .args(effort.iter().filter(|argument| !argument.is_empty()))
         .args(LIMITS)
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
-    let told = String::from_utf8_lossy(&output.stderr);
+    let log = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        eprintln!("{told}");
-        return Err(failure(target, program, &told));
+        eprintln!("{log}");
+        return Err(failure(target, program, &log));
     }
-    println!("fuzz {target}: {}", summary(&told)?);
+    println!("fuzz {target}: {}", summary(&log)?);
     Ok(())
 }
 
-fn failure(target: &str, program: &Path, told: &str) -> String {
-    match told.split("Test unit written to ").nth(1).and_then(|rest| rest.lines().next()) {
-        Some(input) => {
-            format!("fuzz target {target} failed on {input}\nagain: {} {input}", program.display())
-        }
-        None => format!("fuzz target {target} failed without an input; see above"),
+fn failure(target: &str, program: &Path, log: &str) -> String {
+    match log.split("Test unit written to ").nth(1).and_then(|rest| rest.lines().next()) {
+        Some(input) => format!(
+            "fuzz target {target} failed\n  \
+             input:     {input}\n  \
+             run again: {} {input}\n  \
+             keep it:   cp {input} fuzz/seeds/{target}/NAME, with the fix; `make test` runs every seed",
+            program.display()
+        ),
+        None => format!("fuzz target {target} failed before its first input; its log is above"),
     }
 }
 
-/// One line from libFuzzer's log: edges covered after the seeds and at the end, and how many inputs ran.
+/// One line from libFuzzer's log: how many inputs ran, and the edges covered at the start and at the end.
 ///
 /// # Errors
-/// The log shows no counters: the program was built without instrumentation, and the run was blind.
-fn summary(told: &str) -> Result<String, String> {
+/// The log shows no coverage: the program was built without counters, and the inputs were not guided.
+fn summary(log: &str) -> Result<String, String> {
     let covered = |line: &str| line.split("cov: ").nth(1)?.split(' ').next()?.parse::<u64>().ok();
-    let first = told.lines().find(|line| line.contains("INITED")).and_then(covered).unwrap_or(0);
-    let last = told.lines().rev().find_map(covered).unwrap_or(0);
+    let first = log.lines().find(|line| line.contains("INITED")).and_then(covered).unwrap_or(0);
+    let last = log.lines().rev().find_map(covered).unwrap_or(0);
     if first == 0 || last == 0 {
-        return Err(format!("no coverage counters, so this was not guided:\n{told}"));
+        return Err(format!("the fuzz target was built without coverage counters:\n{log}"));
     }
-    let runs = told.lines().rev().find_map(|line| line.strip_prefix("Done "));
+    let runs = log.lines().rev().find_map(|line| line.strip_prefix("Done "));
     let runs = runs.and_then(|line| line.split(' ').next()).unwrap_or("?");
-    Ok(format!("{runs} inputs, {first} edges covered by corpus and seeds, {last} at the end"))
+    Ok(format!("{runs} inputs, edges covered: {first} at the start, {last} at the end"))
 }
 
 #[cfg(test)]
@@ -147,7 +220,7 @@ mod tests {
     #[test]
     fn a_log_becomes_one_line() {
         let line = summary(LOG).unwrap();
-        assert_eq!(line, "100 inputs, 12 edges covered by corpus and seeds, 21 at the end");
+        assert_eq!(line, "100 inputs, edges covered: 12 at the start, 21 at the end");
     }
 
     #[test]
@@ -156,9 +229,11 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_input_is_named_with_how_to_run_it_again() {
-        let told = "panic\nTest unit written to artifacts/crash-1\nBase64: AA==\n";
-        let why = failure("jwt", Path::new("bin/jwt"), told);
-        assert!(why.ends_with("again: bin/jwt artifacts/crash-1"), "{why}");
+    fn a_failure_names_the_input_the_command_and_where_to_keep_it() {
+        let log = "panic\nTest unit written to artifacts/crash-1\nBase64: AA==\n";
+        let message = failure("jwt", Path::new("bin/jwt"), log);
+        for part in ["bin/jwt artifacts/crash-1\n", "fuzz/seeds/jwt/"] {
+            assert!(message.contains(part), "{message}");
+        }
     }
 }

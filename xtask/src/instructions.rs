@@ -1,5 +1,5 @@
-//! What the stages cost in instructions, against the limits that `benches` states. callgrind counts, and a count
-//! doesn't vary from run to run; what a case costs once is the difference between a longer and a shorter run.
+//! Instructions per request of each stage, counted by callgrind and compared with the limits in `benches`. The cost of one
+//! iteration is the difference between a long and a short run, so start-up does not count.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,10 +10,10 @@ use crate::{Outcome, workspace};
 const SHORT: u64 = 200;
 const LONG: u64 = 1_200;
 
-/// Measures every case, or those whose name contains an argument; prints them beside their limits.
+/// Measures every case, or those whose name contains an argument, and prints each with its limit.
 ///
 /// # Errors
-/// valgrind is missing, or a case needs more than its limit.
+/// valgrind is missing, or a case exceeds its limit.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let options = Options::read(arguments, &["--profile"], &[])?;
     let program = build(root, options.text("--profile").unwrap_or("release"))?;
@@ -31,14 +31,17 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
         let each = long.saturating_sub(short) / (LONG - SHORT);
         println!("{name:<24}{each:>14}{limit:>10}");
         if each > limit {
-            over.push(format!("{name} needs {each} instructions, its limit is {limit}"));
+            over.push(format!("{name}: {each} instructions, limit {limit}"));
         }
     }
     if over.is_empty() {
         return Ok(());
     }
     let profiles = folder.display();
-    Err(format!("{}\nwhere they go: callgrind_annotate {profiles}/CASE.out", over.join("\n")))
+    Err(format!(
+        "over the limit:\n{}\nprofiles: callgrind_annotate {profiles}/CASE.out",
+        over.join("\n")
+    ))
 }
 
 fn build(root: &Path, profile: &str) -> Result<PathBuf, String> {
@@ -49,17 +52,19 @@ fn build(root: &Path, profile: &str) -> Result<PathBuf, String> {
 }
 
 fn cases(program: &Path) -> Result<Vec<(String, u64)>, String> {
-    let told = shell::output(Command::new(program).arg("list"))?;
-    told.lines()
+    let list = shell::output(Command::new(program).arg("list"))?;
+    list.lines()
         .map(|line| {
             let (name, limit) = line.split_once(' ')?;
             Some((name.to_owned(), limit.parse().ok()?))
         })
         .collect::<Option<_>>()
-        .ok_or_else(|| format!("the list of cases isn't understood:\n{told}"))
+        .ok_or_else(|| {
+            format!("`{} list` printed lines other than `NAME LIMIT`:\n{list}", program.display())
+        })
 }
 
-/// Instructions of the whole program; the profile of the last run stays for callgrind_annotate.
+/// Instructions of a whole run. The profile stays, for callgrind_annotate.
 fn count(program: &Path, folder: &Path, case: &str, times: u64) -> Result<u64, String> {
     let profile = folder.join(format!("{case}.out"));
     let mut valgrind = Command::new("valgrind");
@@ -69,10 +74,10 @@ fn count(program: &Path, folder: &Path, case: &str, times: u64) -> Result<u64, S
         .arg(program)
         .args([case, &times.to_string()]);
     shell::output(&mut valgrind)
-        .map_err(|why| format!("{why}\n(valgrind comes with `apt-get install valgrind`)"))?;
+        .map_err(|error| format!("{error}\n(on Debian: apt-get install valgrind)"))?;
     let text = std::fs::read_to_string(&profile)
         .map_err(|error| format!("{}: {error}", profile.display()))?;
-    total(&text).ok_or_else(|| format!("{} has no totals", profile.display()))
+    total(&text).ok_or_else(|| format!("{}: no line `totals:` or `summary:`", profile.display()))
 }
 
 /// The line `totals: N`, or `summary: N`, of a callgrind profile.
@@ -88,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profiles_total_is_found() {
+    fn the_total_of_a_profile_is_read() {
         assert_eq!(total("events: Ir\nsummary: 123\n\nfn=(1)\n1 2\n\ntotals: 456\n"), Some(456));
         assert_eq!(total("events: Ir\n"), None);
     }

@@ -1,7 +1,6 @@
-//! The project's own chores: `cargo xtask NAME`. Each reads the work tree and says what it found;
-//! none is needed to build or to run Penstock.
+//! The project's own tools: `cargo xtask COMMAND`. None is needed to build or run Penstock.
 //!
-//! Architecture invariant: depends on none of our crates, so that it works while they don't compile.
+//! Architecture invariant: depends on no crate of the workspace, so that it works while they do not compile.
 
 mod bench;
 mod conformance;
@@ -17,22 +16,22 @@ mod workspace;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What a chore answers: nothing, or why it failed, for a person to read.
+/// A command's result; the error is a message for the terminal.
 pub(crate) type Outcome = Result<(), String>;
 
 struct Command {
     name: &'static str,
-    what: &'static str,
+    help: &'static str,
     run: fn(root: &Path, arguments: &[String]) -> Outcome,
 }
 
 const COMMANDS: &[Command] = &[
     Command {
         name: "tidy",
-        what: "the direction rules and what else a reviewer would ask for",
+        help: "check the direction rules, generated pages and fuzz targets",
         run: tidy::run,
     },
-    Command { name: "limits", what: "write docs/limits.md from every limits.rs", run: limits::run },
+    Command { name: "limits", help: "write docs/limits.md from every limits.rs", run: limits::run },
     Command {
         name: "openapi",
         what: "write docs/openapi.md from the table of OpenAPI extensions",
@@ -40,22 +39,22 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "conformance",
-        what: "write docs/conformance.md from the engines' cases",
+        help: "write docs/conformance.md from the engines' test cases",
         run: conformance::run,
     },
     Command {
         name: "bench",
-        what: "[--quick] [--cells TEXT,..] [--targets TEXT,..] [--seconds N] [--rounds N]: CPU per request beside peers; or latency, workers, start, memory, change [--changes N], engines",
+        help: "[--quick] [--cells TEXT,..] [--targets TEXT,..] [--seconds N] [--rounds N]: measure CPU per request beside other proxies; or: latency, workers, start, memory, change [--changes N], engines",
         run: bench::run,
     },
     Command {
         name: "fuzz",
-        what: "[--seconds N] [TARGET...]: build and run the fuzz targets",
+        help: "[--seconds N | --runs N] [TARGET..]: fuzz with a fresh seed, or N inputs with a fixed one",
         run: fuzz::run,
     },
     Command {
         name: "instructions",
-        what: "[CASE..]: what the stages cost, counted by callgrind",
+        help: "[--profile NAME] [CASE..]: count instructions per stage with callgrind and check the limits",
         run: instructions::run,
     },
 ];
@@ -64,8 +63,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match dispatch(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("xtask: {why}");
+        Err(message) => {
+            eprintln!("xtask: {message}");
             ExitCode::FAILURE
         }
     }
@@ -79,6 +78,6 @@ fn dispatch(arguments: &[String]) -> Outcome {
 
 fn usage() -> String {
     let lines: Vec<String> =
-        COMMANDS.iter().map(|command| format!("  {:<14}{}", command.name, command.what)).collect();
-    format!("which chore?\n{}", lines.join("\n"))
+        COMMANDS.iter().map(|command| format!("  {:<14}{}", command.name, command.help)).collect();
+    format!("usage: cargo xtask COMMAND [ARGUMENTS]\n\nCommands:\n{}", lines.join("\n"))
 }

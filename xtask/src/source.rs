@@ -1,17 +1,21 @@
-//! Rust source as the rules of tidy read it: code without comments, texts and tests, and every path
-//! (`a::b::c`) in it with its line, `use` groups spelt out.
+//! Rust source as tidy's rules read it: every path (`a::b::c`) outside test code, with its line, and `use` groups
+//! expanded. Parsed by syn; the arguments of macros, which syn leaves unparsed, are read as tokens.
 
-/// One path as written, with the line (from 1) it begins on.
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+use syn::{Attribute, ImplItem, Item, Macro, Meta, Stmt, TraitItem, UseTree};
+
+/// One path as written, with the line (from 1) that it begins on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mention {
     pub(crate) line: usize,
     pub(crate) segments: Vec<String>,
-    /// It stands in a `use` item.
+    /// Part of a `use` item.
     pub(crate) imported: bool,
 }
 
 impl Mention {
-    /// The path begins with `pattern`, or with `*::`, ends with what follows.
+    /// The path starts with `pattern`; a pattern `*::TAIL` matches paths that end with `TAIL`.
     pub(crate) fn matches(&self, pattern: &str) -> bool {
         if let Some(tail) = pattern.strip_prefix("*::") {
             let tail: Vec<&str> = tail.split("::").collect();
@@ -33,255 +37,167 @@ impl Mention {
     }
 }
 
-/// Every path in the code of `source`; comments, texts and `#[cfg(test)]` items don't count.
-pub(crate) fn mentions(source: &str) -> Vec<Mention> {
-    let code = without_tests(&without_prose(source));
-    let tokens = tokens(&code);
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some((line, token)) = tokens.get(at) {
-        match token {
-            Token::Name(name) if name == "use" => {
-                at = use_tree(&tokens, at + 1, *line, &[], &mut found);
-            }
-            Token::Name(_) => at = plain_path(&tokens, at, &mut found),
-            Token::Mark(_) => at += 1,
-        }
+/// Every path in `source` outside `#[cfg(test)]`.
+///
+/// # Errors
+/// `source` is not Rust.
+pub(crate) fn mentions(source: &str) -> syn::Result<Vec<Mention>> {
+    let file = syn::parse_file(source)?;
+    let mut found = Paths(Vec::new());
+    if !is_test(&file.attrs) {
+        found.visit_file(&file);
     }
-    found
+    Ok(found.0)
 }
 
-#[derive(Debug)]
-enum Token {
-    Name(String),
-    /// `:` stands for `::`; a lone colon is dropped.
-    Mark(char),
-}
-
-fn tokens(code: &str) -> Vec<(usize, Token)> {
-    let mut tokens = Vec::new();
-    let mut line = 1;
-    let mut chars = code.chars().peekable();
-    while let Some(current) = chars.next() {
-        if current == '\n' {
-            line += 1;
-        } else if current.is_alphabetic() || current == '_' {
-            let mut name = String::from(current);
-            while let Some(next) = chars.next_if(|next| next.is_alphanumeric() || *next == '_') {
-                name.push(next);
-            }
-            tokens.push((line, Token::Name(name)));
-        } else if current == ':' {
-            if chars.next_if_eq(&':').is_some() {
-                tokens.push((line, Token::Mark(':')));
-            }
-        } else if !current.is_whitespace() {
-            tokens.push((line, Token::Mark(current)));
-        }
-    }
-    tokens
-}
-
-fn plain_path(tokens: &[(usize, Token)], start: usize, found: &mut Vec<Mention>) -> usize {
-    let mut segments = Vec::new();
-    let mut at = start;
-    while let Some((_, Token::Name(name))) = tokens.get(at) {
-        segments.push(name.clone());
-        let joined = matches!(tokens.get(at + 1), Some((_, Token::Mark(':'))))
-            && matches!(tokens.get(at + 2), Some((_, Token::Name(_))));
-        at += if joined { 2 } else { 1 };
-        if !joined {
-            break;
-        }
-    }
-    let line = tokens.get(start).map_or(1, |(line, _)| *line);
-    found.push(Mention { line, segments, imported: false });
-    at
-}
-
-/// Reads the tree after `use`, or one branch of it; answers where the next token is.
-fn use_tree(
-    tokens: &[(usize, Token)],
-    start: usize,
-    line: usize,
-    prefix: &[String],
-    found: &mut Vec<Mention>,
-) -> usize {
-    let mut segments = prefix.to_vec();
-    let mut line = line;
-    let mut at = start;
-    loop {
-        match tokens.get(at) {
-            Some((_, Token::Name(name))) if name == "as" => {
-                at += 1 + usize::from(at + 1 < tokens.len())
-            }
-            Some((here, Token::Name(name))) => {
-                line = *here;
-                segments.push(name.clone());
-                at += 1;
-            }
-            Some((_, Token::Mark(':' | '*'))) => at += 1,
-            Some((_, Token::Mark('{'))) => {
-                return use_group(tokens, at + 1, line, &segments, found);
-            }
-            _ => {
-                if segments.len() > prefix.len() {
-                    found.push(Mention { line, segments, imported: true });
-                }
-                return at;
+/// The lines of `source` with the keyword `unsafe`, tests and macro arguments included.
+///
+/// # Errors
+/// `source` is not Rust.
+pub(crate) fn unsafe_lines(source: &str) -> syn::Result<Vec<usize>> {
+    fn collect(tokens: TokenStream, lines: &mut Vec<usize>) {
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => collect(group.stream(), lines),
+                TokenTree::Ident(name) if name == "unsafe" => lines.push(line(&name)),
+                TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
             }
         }
     }
+    let mut lines = Vec::new();
+    collect(syn::parse_str(source)?, &mut lines);
+    Ok(lines)
 }
 
-fn use_group(
-    tokens: &[(usize, Token)],
-    start: usize,
-    line: usize,
-    prefix: &[String],
-    found: &mut Vec<Mention>,
-) -> usize {
-    let mut at = start;
-    loop {
-        at = use_tree(tokens, at, line, prefix, found);
-        match tokens.get(at) {
-            Some((_, Token::Mark(','))) => at += 1,
-            Some((_, Token::Mark('}'))) => return at + 1,
-            _ => return at,
+struct Paths(Vec<Mention>);
+
+impl Paths {
+    fn add(&mut self, path: &[&Ident], imported: bool) {
+        if let Some(first) = path.last().filter(|_| imported).or(path.first()) {
+            let segments = path.iter().map(ToString::to_string).collect();
+            self.0.push(Mention { line: line(first), segments, imported });
         }
     }
-}
 
-/// `source` with comments and the insides of texts and characters blanked; lines stay where they are.
-pub(crate) fn without_prose(source: &str) -> String {
-    let chars: Vec<char> = source.chars().collect();
-    let mut code = String::with_capacity(source.len());
-    let mut at = 0;
-    while let Some(&current) = chars.get(at) {
-        let end = match (current, chars.get(at + 1)) {
-            ('/', Some('/')) => line_end(&chars, at),
-            ('/', Some('*')) => block_comment_end(&chars, at),
-            ('r' | 'b' | 'c', _) if !follows_name(&chars, at) => raw_or_byte_end(&chars, at),
-            ('"', _) => text_end(&chars, at + 1),
-            ('\'', _) => character_end(&chars, at),
-            _ => at,
-        };
-        if end == at {
-            code.push(current);
-            at += 1;
-        } else {
-            code.extend(
-                chars.iter().take(end).skip(at).map(|c| if *c == '\n' { '\n' } else { ' ' }),
-            );
-            at = end;
-        }
-    }
-    code
-}
-
-fn follows_name(chars: &[char], at: usize) -> bool {
-    at.checked_sub(1)
-        .and_then(|before| chars.get(before))
-        .is_some_and(|before| before.is_alphanumeric() || *before == '_')
-}
-
-fn line_end(chars: &[char], at: usize) -> usize {
-    chars.iter().skip(at).position(|c| *c == '\n').map_or(chars.len(), |offset| at + offset)
-}
-
-fn block_comment_end(chars: &[char], start: usize) -> usize {
-    let mut depth = 0_usize;
-    let mut at = start;
-    while let Some(current) = chars.get(at) {
-        match (current, chars.get(at + 1)) {
-            ('/', Some('*')) => (depth, at) = (depth + 1, at + 2),
-            ('*', Some('/')) => (depth, at) = (depth.saturating_sub(1), at + 2),
-            _ => at += 1,
-        }
-        if depth == 0 {
-            return at;
-        }
-    }
-    chars.len()
-}
-
-/// The end of `r"..."`, `r#"..."#`, `b"..."`, `br#"..."#` or `b'x'` at `start`; `start` if it's a plain name.
-fn raw_or_byte_end(chars: &[char], start: usize) -> usize {
-    let mut at = start;
-    let mut raw = false;
-    while let Some(letter) = chars.get(at).filter(|c| matches!(c, 'r' | 'b' | 'c')) {
-        raw |= *letter == 'r';
-        at += 1;
-    }
-    let hashes = chars.iter().skip(at).take_while(|c| **c == '#').count();
-    match chars.get(at + hashes) {
-        Some('"') if raw => {
-            let closing: Vec<char> =
-                std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
-            let body = at + hashes + 1;
-            let rest = chars.get(body..).unwrap_or_default();
-            rest.windows(closing.len())
-                .position(|window| window == closing)
-                .map_or(chars.len(), |offset| body + offset + closing.len())
-        }
-        Some('"') if hashes == 0 => text_end(chars, at + 1),
-        Some('\'') if hashes == 0 && at == start + 1 && !raw => character_end(chars, at),
-        _ => start,
-    }
-}
-
-fn text_end(chars: &[char], body: usize) -> usize {
-    let mut at = body;
-    while let Some(current) = chars.get(at) {
-        match current {
-            '\\' => at += 2,
-            '"' => return at + 1,
-            _ => at += 1,
-        }
-    }
-    chars.len()
-}
-
-/// The end of a character at `start`, or `start` for a lifetime.
-fn character_end(chars: &[char], start: usize) -> usize {
-    match (chars.get(start + 1), chars.get(start + 2)) {
-        (Some('\\'), _) => {
-            let rest = chars.get(start + 3..).unwrap_or_default();
-            rest.iter().position(|c| *c == '\'').map_or(chars.len(), |offset| start + 4 + offset)
-        }
-        (Some(_), Some('\'')) => start + 3,
-        _ => start,
-    }
-}
-
-/// `code` with every item under `#[cfg(test)]` blanked: to its closing brace, or to its semicolon.
-fn without_tests(code: &str) -> String {
-    const MARK: &str = "#[cfg(test)]";
-    let mut left = code;
-    let mut kept = String::with_capacity(code.len());
-    while let Some(start) = left.find(MARK) {
-        let (before, item) = left.split_at(start);
-        kept.push_str(before);
-        let (tested, after) = item.split_at(item_end(item));
-        kept.extend(tested.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
-        left = after;
-    }
-    kept.push_str(left);
-    kept
-}
-
-fn item_end(item: &str) -> usize {
-    let mut depth = 0_usize;
-    for (at, current) in item.char_indices() {
-        match current {
-            '{' => depth += 1,
-            '}' if depth <= 1 => return at + 1,
-            '}' => depth -= 1,
-            ';' if depth == 0 => return at + 1,
+    fn import<'a>(&mut self, tree: &'a UseTree, path: &mut Vec<&'a Ident>) {
+        let depth = path.len();
+        match tree {
+            UseTree::Path(branch) => {
+                path.push(&branch.ident);
+                self.import(&branch.tree, path);
+            }
+            UseTree::Name(name) => path.push(&name.ident),
+            UseTree::Rename(rename) => path.push(&rename.ident),
+            UseTree::Group(group) => group.items.iter().for_each(|item| self.import(item, path)),
             _ => {}
         }
+        if matches!(tree, UseTree::Name(_) | UseTree::Rename(_) | UseTree::Glob(_)) {
+            self.add(path, true);
+        }
+        path.truncate(depth);
     }
-    item.len()
+
+    /// Paths among the arguments of a macro.
+    fn tokens(&mut self, tokens: TokenStream) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let colon =
+            |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(p)) if p.as_char() == ':');
+        let mut at = 0;
+        while let Some(token) = tokens.get(at) {
+            at += 1;
+            match token {
+                TokenTree::Group(group) => self.tokens(group.stream()),
+                TokenTree::Ident(first) => {
+                    let mut path = vec![first];
+                    while let (true, true, Some(TokenTree::Ident(next))) =
+                        (colon(at), colon(at + 1), tokens.get(at + 2))
+                    {
+                        path.push(next);
+                        at += 3;
+                    }
+                    self.add(&path, false);
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Paths {
+    fn visit_item(&mut self, item: &'a Item) {
+        if !is_test(attributes(item)) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_impl_item(&mut self, item: &'a ImplItem) {
+        let tested = matches!(item, ImplItem::Fn(function) if is_test(&function.attrs));
+        if !tested {
+            visit::visit_impl_item(self, item);
+        }
+    }
+
+    fn visit_trait_item(&mut self, item: &'a TraitItem) {
+        let tested = matches!(item, TraitItem::Fn(function) if is_test(&function.attrs));
+        if !tested {
+            visit::visit_trait_item(self, item);
+        }
+    }
+
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        let tested = match statement {
+            Stmt::Local(local) => is_test(&local.attrs),
+            Stmt::Macro(call) => is_test(&call.attrs),
+            Stmt::Item(_) | Stmt::Expr(..) => false,
+        };
+        if !tested {
+            visit::visit_stmt(self, statement);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
+        self.import(&item.tree, &mut Vec::new());
+    }
+
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        let segments: Vec<&Ident> = path.segments.iter().map(|segment| &segment.ident).collect();
+        self.add(&segments, false);
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'a Macro) {
+        self.visit_path(&call.path);
+        self.tokens(call.tokens.clone());
+    }
+}
+
+fn line(name: &Ident) -> usize {
+    name.span().start().line
+}
+
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        matches!(&attribute.meta, Meta::List(list)
+            if list.path.is_ident("cfg") && list.tokens.to_string() == "test")
+    })
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "syn may add kinds of items")]
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Macro(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
 }
 
 #[cfg(test)]
@@ -289,15 +205,18 @@ mod tests {
     use super::*;
 
     fn check(source: &str, expected: &[(usize, &str)]) {
-        let found: Vec<(usize, String)> =
-            mentions(source).iter().map(|mention| (mention.line, mention.text())).collect();
+        let found: Vec<(usize, String)> = mentions(source)
+            .unwrap()
+            .iter()
+            .map(|mention| (mention.line, mention.text()))
+            .collect();
         let found: Vec<(usize, &str)> =
             found.iter().map(|(line, text)| (*line, text.as_str())).collect();
         assert_eq!(found, expected, "{source}");
     }
 
     #[test]
-    fn use_groups_are_spelt_out() {
+    fn use_groups_are_expanded() {
         check(
             "use std::{fs,\n net::{TcpStream, self as n}};",
             &[(1, "std::fs"), (2, "std::net::TcpStream"), (2, "std::net::self")],
@@ -306,30 +225,48 @@ mod tests {
     }
 
     #[test]
-    fn comments_texts_and_characters_are_not_code() {
+    fn comments_and_literals_are_not_code() {
         check(
-            "// std::fs\n/* a /* b */ c::d */ 'x' \"e::f\" b\"g\" r#\"h\"i\"# b'\\'' j::k",
+            "// std::fs\n/* a /* b */ c::d */ fn f<'a>() { ('x', \"e::f\", b\"g\", r#\"h\"i\"#, b'\\'', j::k) }",
             &[(2, "j::k")],
         );
     }
 
     #[test]
-    fn lifetimes_are_not_characters() {
-        check("'a: b::c", &[(1, "a"), (1, "b::c")]);
+    fn arguments_of_macros_are_read() {
+        check(
+            "fn f() { select! { x = a::b(c) => vec![d::e] } }",
+            &[(1, "select"), (1, "x"), (1, "a::b"), (1, "c"), (1, "vec"), (1, "d::e")],
+        );
     }
 
     #[test]
-    fn what_stands_under_cfg_test_is_left_out() {
-        check("#[cfg(test)]\nmod t { fn f() { std::fs::read(x) } }\nlast", &[(3, "last")]);
-        check("#[cfg(test)]\nmod t;\nlast", &[(3, "last")]);
+    fn test_code_is_left_out() {
+        check("#[cfg(test)]\nmod t { fn f() { std::fs::read(x) } }\nuse last;", &[(3, "last")]);
+        check("#[cfg(test)]\nmod t;\nuse last;", &[(3, "last")]);
+        check("struct A;\nimpl A { #[cfg(test)] fn f() { b::c() } }", &[(2, "A")]);
+        check("fn f() { #[cfg(test)] let a = b::c(); }", &[]);
+        check("#![cfg(test)]\nuse a::b;", &[]);
+        check("#[cfg(not(test))]\nuse a::b;", &[(2, "a::b")]);
     }
 
     #[test]
-    fn a_pattern_matches_from_the_head_or_with_a_star_from_the_tail() {
-        let now = mentions("std::time::Instant::now").remove(0);
+    fn unsafe_is_found_in_code_alone() {
+        let source = "// unsafe\nfn f() {\n unsafe { g(\"unsafe\") }\n}\nm!(unsafe {});\n#![deny(unsafe_code)]";
+        assert_eq!(unsafe_lines(source).unwrap(), [3, 5]);
+    }
+
+    #[test]
+    fn a_pattern_matches_the_start_or_after_a_star_the_end() {
+        let now = mentions("fn f() { std::time::Instant::now() }").unwrap().remove(0);
         assert!(now.matches("std::time"));
         assert!(now.matches("*::Instant::now"));
         assert!(!now.matches("std::net"));
         assert!(!now.matches("*::SystemTime::now"));
+    }
+
+    #[test]
+    fn what_is_not_rust_is_an_error() {
+        assert!(mentions("fn f( {").is_err());
     }
 }

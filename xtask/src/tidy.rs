@@ -1,5 +1,5 @@
-//! The rules that a reviewer would otherwise have to remember. Each finding stops the build, names its
-//! file and line, and says what to write instead; advice is printed and stops nothing.
+//! Rules that a reviewer would otherwise have to remember. A finding fails the build; it names the file and line, and
+//! says what to do. Advice is printed only.
 
 mod direction;
 mod housekeeping;
@@ -12,10 +12,10 @@ use crate::{Outcome, conformance, limits, openapi};
 
 pub(crate) use housekeeping::registered_targets;
 
-/// Files longer than this, in lines, are worth a look at whether they are two.
+/// Files longer than this, in lines, get an advice to split them.
 const LONG_FILE_LINES: usize = 800;
 
-/// The work tree, read once for all rules.
+/// The work tree, shared by all rules.
 pub(crate) struct Tree {
     pub(crate) root: PathBuf,
     pub(crate) files: Vec<PathBuf>,
@@ -23,17 +23,17 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Reads what the rules look at.
+    /// Lists the files and reads the packages of the work tree.
     ///
     /// # Errors
-    /// A Cargo.toml that can't be read.
+    /// A Cargo.toml cannot be read or parsed.
     pub(crate) fn read(root: &Path) -> Result<Self, String> {
         let files = workspace::files(root);
         let packages = workspace::packages(root, &files)?;
         Ok(Self { root: root.to_path_buf(), files, packages })
     }
 
-    /// The text of `file`; empty when it isn't UTF-8 or is gone meanwhile.
+    /// The text of `file`; empty if it is not UTF-8 or was deleted meanwhile.
     pub(crate) fn text(&self, file: &Path) -> String {
         std::fs::read_to_string(self.root.join(file)).unwrap_or_default()
     }
@@ -47,7 +47,7 @@ impl Tree {
     }
 }
 
-/// One thing that must change.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) file: PathBuf,
@@ -63,26 +63,26 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A name for messages, and the rule.
+/// The name shown in messages, and the rule.
 type Rule = (&'static str, fn(&Tree) -> Vec<Finding>);
 
 const RULES: &[Rule] = &[
-    ("dependencies go one way", direction::dependencies),
-    ("pure crates stay pure", direction::bans),
-    ("no stage imports a stage", direction::stages),
+    ("direction of dependencies", direction::dependencies),
+    ("pure crates", direction::bans),
+    ("stages do not import stages", direction::stages),
     ("no unsafe code", direction::unsafe_code),
-    ("fuzz targets are registered and seeded", housekeeping::fuzz_targets),
-    ("docs/limits.md is in step", limits::drift),
-    ("docs/openapi.md is in step", openapi::drift),
-    ("docs/conformance.md is in step", conformance::drift),
-    ("the documents are there", housekeeping::documents),
-    ("no path of one machine", housekeeping::machine_paths),
+    ("fuzz targets have seeds", housekeeping::fuzz_targets),
+    ("docs/limits.md is up to date", limits::drift),
+    ("docs/openapi.md is up to date", openapi::drift),
+    ("docs/conformance.md is up to date", conformance::drift),
+    ("required documents", housekeeping::documents),
+    ("no machine-specific paths", housekeeping::machine_paths),
 ];
 
 /// Applies every rule.
 ///
 /// # Errors
-/// Findings, one per line.
+/// The findings, one per line.
 pub(crate) fn run(root: &Path, _arguments: &[String]) -> Outcome {
     let tree = Tree::read(root)?;
     for advice in long_files(&tree) {
@@ -94,14 +94,14 @@ pub(crate) fn run(root: &Path, _arguments: &[String]) -> Outcome {
             rule(&tree).into_iter().map(move |found| format!("{found} [{name}]"))
         })
         .collect();
-    if found.is_empty() { Ok(()) } else { Err(format!("tidy:\n{}", found.join("\n"))) }
+    if found.is_empty() { Ok(()) } else { Err(format!("tidy found:\n{}", found.join("\n"))) }
 }
 
 fn long_files(tree: &Tree) -> Vec<String> {
     tree.sources(Path::new(""))
         .map(|file| (file, tree.text(file).lines().count()))
         .filter(|(_, lines)| *lines > LONG_FILE_LINES)
-        .map(|(file, lines)| format!("{}: {lines} lines; is it two files?", file.display()))
+        .map(|(file, lines)| format!("{}: {lines} lines; consider splitting it", file.display()))
         .collect()
 }
 

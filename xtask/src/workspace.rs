@@ -1,18 +1,18 @@
-//! The work tree as chores see it: its root, its files, its packages and what they depend on.
+//! The work tree: its root, files and packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders that are never ours to read, where git isn't there to say so.
+/// Folders to skip where git is not available to list files.
 const SKIPPED: &[&str] = &["target", ".git", "node_modules", "peers", "corpus", "artifacts"];
 
-/// The folder that holds the workspace's Cargo.toml.
+/// The folder of the workspace's Cargo.toml.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target folder.
 pub(crate) fn target_dir(root: &Path) -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) if Path::new(&folder).is_absolute() => folder.into(),
@@ -21,7 +21,7 @@ pub(crate) fn target_dir(root: &Path) -> PathBuf {
     }
 }
 
-/// Every file that is tracked or would be, relative to `root`, sorted. Without git: every file.
+/// Every file that git tracks or would track, relative to `root`, sorted. Without git: every file.
 pub(crate) fn files(root: &Path) -> Vec<PathBuf> {
     let mut files = tracked(root).unwrap_or_else(|| {
         let mut all = Vec::new();
@@ -59,20 +59,20 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// One package of the workspace, as its Cargo.toml tells.
+/// A package of the workspace.
 #[derive(Debug, Clone)]
 pub(crate) struct Package {
-    /// Without the `penstock-` prefix: the name that others import.
+    /// Without the prefix `penstock-`: the name that others import.
     pub(crate) name: String,
     /// Folder, relative to the root.
     pub(crate) folder: PathBuf,
     /// Names of `[dependencies]`, `[dev-dependencies]` and `[build-dependencies]`, each with its line.
     pub(crate) dependencies: Vec<(String, usize)>,
-    /// `[lints] workspace = true` stands there.
+    /// Its Cargo.toml has `[lints] workspace = true`.
     pub(crate) shared_lints: bool,
 }
 
-/// Every package whose Cargo.toml is among `files`; the fuzz workspace and the root's own are left out.
+/// The packages among `files`, except the root and the fuzz workspace.
 pub(crate) fn packages(root: &Path, files: &[PathBuf]) -> Result<Vec<Package>, String> {
     files
         .iter()
@@ -88,10 +88,10 @@ fn read_package(root: &Path, manifest: &Path) -> Result<Package, String> {
     parse_package(manifest, &text)
 }
 
-/// Reads one Cargo.toml.
+/// Parses one Cargo.toml.
 ///
 /// # Errors
-/// Text that isn't TOML, or has no package name.
+/// `text` is not TOML, or has no package name.
 pub(crate) fn parse_package(manifest: &Path, text: &str) -> Result<Package, String> {
     let table: toml::Table =
         text.parse().map_err(|error| format!("{}: {error}", manifest.display()))?;
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_gives_its_dependencies_with_their_lines() {
+    fn dependencies_of_a_manifest_have_their_lines() {
         let text = "[package]\nname = \"penstock-jose\"\n[lints]\nworkspace = true\n[dependencies]\n\
                     base.workspace = true\nmodel = { path = \"../model\" }\n";
         let package = parse_package(Path::new("crates/jose/Cargo.toml"), text).unwrap();

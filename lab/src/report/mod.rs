@@ -38,12 +38,12 @@ pub enum ReportError {
 }
 
 /// What was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Written {
     pub charts: usize,
     pub cases: usize,
-    /// Whether PNGs were written; otherwise no font is installed.
-    pub pngs: bool,
+    /// Why there are no PNG files, if there are none.
+    pub without_png: Option<PngError>,
 }
 
 /// Writes tables, page and charts of `views` into `out`, which must not exist.
@@ -85,10 +85,12 @@ fn write_into(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {
     for chart in &charts {
         put(pictures.join(format!("{}.svg", chart.id)), chart.svg(Setting::File).as_bytes())?;
     }
-    let written = Written { charts: charts.len(), cases: views.len(), pngs: true };
+    let written = Written { charts: charts.len(), cases: views.len(), without_png: None };
     let painter = match Painter::new() {
         Ok(painter) => painter,
-        Err(PngError::Font) => return Ok(Written { pngs: false, ..written }),
+        Err(reason @ (PngError::Font | PngError::Feature)) => {
+            return Ok(Written { without_png: Some(reason), ..written });
+        }
         Err(error) => return Err(error.into()),
     };
     for chart in &charts {

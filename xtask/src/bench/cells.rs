@@ -50,7 +50,9 @@ pub(crate) fn chosen(wanted_texts: Option<&str>) -> Result<Vec<Cell>, String> {
     });
     let chosen: Vec<Cell> = all.filter(|cell| wanted(wanted_texts, &cell.to_string())).collect();
     if chosen.is_empty() {
-        return Err("no such cell; they are named like clear-50B-100 or tls-1KiB-1000".to_owned());
+        return Err(
+            "--cells matches no cell; names are like clear-50B-100 or tls-1KiB-1000".to_owned()
+        );
     }
     Ok(chosen)
 }

@@ -108,7 +108,7 @@ impl Run<'_> {
             pause(due.saturating_duration_since(Instant::now()));
             due += PACE;
             if self.load.has_ended() {
-                return Err(format!("the load ended after {change} of {changes} changes"));
+                return Err(format!("the load stopped after {change} of {changes} changes"));
             }
             if change % LOADED_EVERY == 0 {
                 (port, next_port) = (next_port, port);
@@ -183,7 +183,7 @@ impl Probe {
 
 /// Reads one answer whole; answers its status.
 fn read_answer(from: &mut impl BufRead) -> std::io::Result<u16> {
-    let broken = |what: &str| std::io::Error::other(format!("an answer without {what}"));
+    let broken = |what: &str| std::io::Error::other(format!("response without {what}"));
     let mut line = String::new();
     from.read_line(&mut line)?;
     let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
@@ -192,7 +192,7 @@ fn read_answer(from: &mut impl BufRead) -> std::io::Result<u16> {
     while line != "\r\n" {
         line.clear();
         if from.read_line(&mut line)? == 0 {
-            return Err(broken("an end of its head"));
+            return Err(broken("the end of its head"));
         }
         if let Some((name, value)) = line.split_once(':')
             && name.eq_ignore_ascii_case("content-length")
@@ -299,7 +299,7 @@ impl Found {
             (sample.errors > 0, format!("{} requests failed", sample.errors)),
             (
                 counts.not_200() > 0,
-                format!("the gateway counts {} answers that aren't 200", counts.not_200()),
+                format!("the gateway counted {} responses other than 200", counts.not_200()),
             ),
             (live != written, format!("{live} of {written} changes went live")),
             (
@@ -357,7 +357,7 @@ mod tests {
         type Spoil = fn(&mut Found);
         let spoilt: [(Spoil, &str); 5] = [
             (|found| found.sample.errors = 1, "1 requests failed"),
-            (|found| found.counts.answered_200 = 1_009, "1 answers that aren't 200"),
+            (|found| found.counts.answered_200 = 1_009, "other than 200"),
             (|found| found.live = 9, "9 of 10 changes"),
             (|found| found.sample.requests_in_all = 1_031, "generator counted 1031"),
             (|found| found.counts.backends_us = [100, 0], "did not share"),

@@ -44,7 +44,8 @@ fn cell(tls: bool, connections: u32) -> Cell {
 fn latency(ground: &Ground, effort: &Effort) -> Result<String, String> {
     let penstock = start_penstock(ground, "latency", &COMPARED)?;
     let nginx = TARGETS.iter().find(|target| target.name == NGINX);
-    let nginx = nginx.map_or(Ok(None), |target| target.start(ground))?.ok_or("nginx is missing")?;
+    let nginx =
+        nginx.map_or(Ok(None), |target| target.start(ground))?.ok_or("nginx is not installed")?;
     let aims = [
         ("backend alone", ground.direct()),
         (NGINX, nginx.aim(false)),
@@ -139,7 +140,7 @@ fn first_answer(port: u16, request: &str) -> Result<(), String> {
         }
         pause(Duration::from_micros(200));
     }
-    Err("there was no answer of 200 within 20 s".to_owned())
+    Err("no response with status 200 within 20 s".to_owned())
 }
 
 fn ask(port: u16, request: &str) -> std::io::Result<String> {

@@ -97,14 +97,14 @@ impl Side {
         taskset.args(["-c", TARGET_CORE]).arg(program);
         let mut child =
             taskset.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(told)?;
-        let answers = child.stdout.take().ok_or("a program without stdout")?;
+        let answers = child.stdout.take().ok_or("the child process has no stdout")?;
         Ok(Self { questions: child.stdin.take(), answers: BufReader::new(answers), child })
     }
 
     /// The number, and the witness.
     fn ask(&mut self, question: &str) -> Result<(f64, String), String> {
         let told = |error: std::io::Error| format!("{question}: {error}");
-        let questions = self.questions.as_mut().ok_or("nobody to ask")?;
+        let questions = self.questions.as_mut().ok_or("the child process has no stdin")?;
         writeln!(questions, "{question}").map_err(told)?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer).map_err(told)?;
@@ -112,7 +112,7 @@ impl Side {
             .trim_end()
             .split_once('\t')
             .and_then(|(number, witness)| Some((number.parse().ok()?, witness.to_owned())));
-        understood.ok_or_else(|| format!("{question}: no answer"))
+        understood.ok_or_else(|| format!("{question}: no result"))
     }
 }
 
@@ -151,7 +151,9 @@ impl Both {
             let (ours, our_witness) = self.ours.ask(&question)?;
             let (peer, witness) = self.peer.ask(&question)?;
             if our_witness != witness {
-                return Err(format!("{question}: we found {our_witness}, the peer {witness}"));
+                return Err(format!(
+                    "{question}: our result is {our_witness}, the peer's {witness}"
+                ));
             }
             samples.push((ours, peer));
         }

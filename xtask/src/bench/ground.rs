@@ -47,7 +47,10 @@ impl Ground {
         let built = workspace::target_dir(root);
         let penstock = built.join(profile).join("penstock");
         if !penstock.is_file() {
-            return Err(format!("{} isn't there: cargo build --release", penstock.display()));
+            return Err(format!(
+                "{} does not exist: run cargo build --release",
+                penstock.display()
+            ));
         }
         let folder = built.join("bench");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -86,7 +89,10 @@ impl Ground {
     /// The first token, for checks.
     pub(crate) fn token(&self) -> Result<String, String> {
         let text = read(&self.tokens)?;
-        text.lines().next().map(str::to_owned).ok_or_else(|| "no tokens were made".to_owned())
+        text.lines()
+            .next()
+            .map(str::to_owned)
+            .ok_or_else(|| "`penstock token sign` printed no token".to_owned())
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn run(
     let used = watch(&mut load, aim.pid, plan);
     let status = load.wait()?;
     if !status.success() {
-        return Err(format!("the generator ended with {status}:\n{}", ground::read(&log)?));
+        return Err(format!("the generator exited with {status}:\n{}", ground::read(&log)?));
     }
     let sample = match generator {
         Generator::Lab => read_lab(&ground::read(&out)?)?,
@@ -135,7 +135,7 @@ impl Steady {
         let status = self.load.wait()?;
         if !status.success() {
             let told = ground::read(&self.log)?;
-            return Err(format!("the generator ended with {status}:\n{told}"));
+            return Err(format!("the generator exited with {status}:\n{told}"));
         }
         read_lab(&ground::read(&self.out)?)
     }
@@ -209,7 +209,7 @@ fn wrk_command(
     cell: &Cell,
     plan: &Plan,
 ) -> Result<(PathBuf, Vec<String>), String> {
-    let program = installed("wrk").ok_or("wrk is missing: apt-get install wrk")?;
+    let program = installed("wrk").ok_or("wrk is not installed: apt-get install wrk")?;
     let script = ground.folder.join("wrk.lua");
     ground::write(&script, &wrk_script(ground, cell))?;
     let arguments = [
@@ -256,8 +256,8 @@ end
 }
 
 fn read_lab(json: &str) -> Result<Sample, String> {
-    let report: serde_json::Value =
-        serde_json::from_str(json).map_err(|error| format!("the generator's JSON: {error}"))?;
+    let report: serde_json::Value = serde_json::from_str(json)
+        .map_err(|error| format!("cannot parse the generator's JSON: {error}"))?;
     let number = |key: &str| {
         report
             .get(key)

@@ -60,10 +60,10 @@ impl Process {
         for port in ports {
             while TcpStream::connect(("127.0.0.1", *port)).is_err() {
                 if let Ok(Some(status)) = self.child.try_wait() {
-                    return Err(format!("{} ended at once: {status}", self.name));
+                    return Err(format!("{} exited at once: {status}", self.name));
                 }
                 if start.elapsed() > PATIENCE {
-                    return Err(format!("{} doesn't listen on port {port}", self.name));
+                    return Err(format!("{} does not listen on port {port}", self.name));
                 }
                 pause(POLL);
             }

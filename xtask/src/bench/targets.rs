@@ -199,12 +199,12 @@ impl Running {
             let answered = curl(ground, &self.url(tls), &cell, Some(&ground.token()?))?;
             let sent = ground::read(&ground.body(&cell))?;
             if answered != format!("{sent}200") {
-                return Err(format!("{} answered `{}`", self.name(), tail(&answered)));
+                return Err(format!("{} returned `{}`", self.name(), tail(&answered)));
             }
             let refused = curl(ground, &self.url(tls), &cell, None)?;
             if self.secured && !refused.ends_with("401") {
                 let told = tail(&refused);
-                return Err(format!("{} without a token answered `{told}`", self.name()));
+                return Err(format!("{} returned `{told}` without a token", self.name()));
             }
         }
         Ok(())

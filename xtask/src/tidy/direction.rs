@@ -1,12 +1,12 @@
-//! Who may know whom (ARCHITECTURE.md, direction rules), as tables.
+//! Which crate may use what (ARCHITECTURE.md, direction rules), as tables.
 
 use std::path::Path;
 
 use super::{Finding, Tree};
 use crate::source::{self, Mention};
 
-/// Each package and those of ours that it may depend on. The data plane (stages, gateway) never meets a
-/// format, nor they it: `model::Snapshot` stands between.
+/// Each package and the workspace packages that it may depend on. The data plane (stages, gateway) and the formats
+/// never depend on each other: they share `model::Snapshot`.
 #[rustfmt::skip]
 const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("base",     &[]),
@@ -29,11 +29,11 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("xtask",    &[]),
 ];
 
-/// Something that some crates must not touch.
+/// Paths that some crates must not use.
 struct Ban {
     /// Folders, relative to the root.
     within: &'static [&'static str],
-    /// Paths or files below them that may.
+    /// Folders and files below them that are exempt.
     except: &'static [&'static str],
     what: &'static [&'static str],
     instead: &'static str,
@@ -57,7 +57,7 @@ const BANS: &[Ban] = &[
         within: PURE,
         except: &[],
         what: &["tokio"],
-        instead: "this crate is pure: return what is wanted as a value and let gateway or follow await it",
+        instead: "this crate is pure: return a value that says what to do, and let gateway or follow await it",
     },
     Ban {
         within: PURE,
@@ -76,7 +76,7 @@ const BANS: &[Ban] = &[
         within: PURE,
         except: &[],
         what: &["std::fs", "std::process", "std::env", "std::thread"],
-        instead: "this crate is pure: take bytes in; follow and bins read files and the environment",
+        instead: "this crate is pure: take bytes as an argument; follow and bins read files and the environment",
     },
     Ban {
         within: &["crates/wire/"],
@@ -88,7 +88,7 @@ const BANS: &[Ban] = &[
             "crates/wire/src/h2",
         ],
         what: &["tokio", "tokio_rustls", "std::net::TcpStream", "std::net::TcpListener"],
-        instead: "the codec takes bytes and gives bytes; only wire's stream, splice, client, tls and h2 await",
+        instead: "the codec maps bytes to bytes; only wire's stream, splice, client, tls and h2 await",
     },
     Ban {
         within: &["crates/wire/", "crates/gateway/"],
@@ -98,26 +98,26 @@ const BANS: &[Ban] = &[
             "crates/gateway/src/account/access_log.rs",
         ],
         what: &["std::fs"],
-        instead: "reading a file blocks a worker: follow reads and hands it over",
+        instead: "reading a file blocks a worker: let follow read it and pass the contents on",
     },
     Ban {
         within: OURS,
         except: &["crates/base/src/clock.rs"],
         what: &["SystemTime::now", "*::SystemTime::now", "Instant::now", "*::Instant::now"],
-        instead: "take a `base::Clock` or a `base::Now`, so that a test can turn the time",
+        instead: "take a `base::Clock` or a `base::Now`, so that a test can set the time",
     },
     Ban {
         within: OURS,
         except: &["crates/base/src/entropy.rs"],
         what: &["getrandom", "rand", "fastrand"],
-        instead: "take a `base::Entropy`, so that a test knows the bytes",
+        instead: "take a `base::Entropy`, so that a test can fix the bytes",
     },
 ];
 
-/// Modules of `stages` that are stages; what one learns, the next reads as a `model` type.
+/// Modules of `stages` that are stages. They share results as `model` types only.
 const STAGES: &[&str] = &["route", "authenticate", "authorise", "throttle"];
 
-/// Dependencies among our packages, against [`MAY_DEPEND`].
+/// Checks dependencies between workspace packages against [`MAY_DEPEND`].
 pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
     let ours: Vec<&str> = tree.packages.iter().map(|package| package.name.as_str()).collect();
     let mut found = Vec::new();
@@ -134,14 +134,14 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
         };
         for (name, line) in &package.dependencies {
             let name = name.strip_prefix("penstock-").unwrap_or(name);
-            // A crate's tests may ask for a feature of their own crate.
+            // A crate may be its own dev-dependency, to enable a feature for its tests.
             let is_itself = name == package.name;
             if ours.contains(&name) && !allowed.contains(&name) && !is_itself {
                 found.push(Finding {
                     file: manifest.clone(),
                     line: *line,
                     what: format!("{} must not depend on {name}", package.name),
-                    instead: format!("it may use {}", list(allowed)),
+                    instead: format!("it may depend on {}", list(allowed)),
                 });
             }
         }
@@ -150,10 +150,10 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
 }
 
 fn list(allowed: &[&str]) -> String {
-    if allowed.is_empty() { "none of our crates".to_owned() } else { allowed.join(", ") }
+    if allowed.is_empty() { "no workspace crate".to_owned() } else { allowed.join(", ") }
 }
 
-/// Every path in the code of our crates, against [`BANS`].
+/// Checks every path in the crates' code against [`BANS`].
 pub(super) fn bans(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.sources(Path::new("")).filter(|file| !is_test(file)) {
@@ -162,7 +162,9 @@ pub(super) fn bans(tree: &Tree) -> Vec<Finding> {
         if bans.is_empty() {
             continue;
         }
-        let mentions = source::mentions(&tree.text(file));
+        let Some(mentions) = parsed(source::mentions(&tree.text(file)), file, &mut found) else {
+            continue;
+        };
         let tokio_time = mentions.iter().any(|mention| mention.matches("tokio::time::Instant"));
         for (ban, mention) in bans.iter().flat_map(|ban| mentions.iter().map(move |m| (ban, m))) {
             let tokios = tokio_time && mention.matches("Instant::now")
@@ -171,7 +173,7 @@ pub(super) fn bans(tree: &Tree) -> Vec<Finding> {
                 found.push(Finding {
                     file: file.clone(),
                     line: mention.line,
-                    what: format!("`{}` has no place here", mention.text()),
+                    what: format!("`{}` is not allowed here", mention.text()),
                     instead: ban.instead.to_owned(),
                 });
             }
@@ -181,10 +183,23 @@ pub(super) fn bans(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// A pattern of one name means a crate: it counts where something of it is named, or it is imported.
+/// A pattern of one name is a crate: it matches imports, and paths of two or more segments.
 fn touches(mention: &Mention, pattern: &str) -> bool {
     let whole = pattern.contains("::") || mention.imported || mention.segments.len() > 1;
     whole && mention.matches(pattern)
+}
+
+/// What was read from `file`; a file that is not Rust becomes a finding.
+fn parsed<T>(read: syn::Result<T>, file: &Path, found: &mut Vec<Finding>) -> Option<T> {
+    read.map_err(|error| {
+        found.push(Finding {
+            file: file.to_path_buf(),
+            line: error.span().start().line,
+            what: format!("cannot be parsed as Rust: {error}"),
+            instead: "fix the syntax".to_owned(),
+        });
+    })
+    .ok()
 }
 
 impl Ban {
@@ -194,7 +209,7 @@ impl Ban {
     }
 }
 
-/// Test code may look at clocks and files: integration tests, and modules named after tests.
+/// Test code is exempt: integration tests, benches, examples, and modules named after tests.
 fn is_test(file: &Path) -> bool {
     let folders = file.components().any(|part| {
         matches!(part.as_os_str().to_str(), Some("tests" | "benches" | "examples" | "testing"))
@@ -203,7 +218,7 @@ fn is_test(file: &Path) -> bool {
     folders || stem == "tests" || stem.ends_with("_tests") || stem == "build"
 }
 
-/// No module of `stages` that is a stage names another.
+/// No stage imports another.
 pub(super) fn stages(tree: &Tree) -> Vec<Finding> {
     let folder = Path::new("crates/stages/src");
     let mut found = Vec::new();
@@ -211,14 +226,15 @@ pub(super) fn stages(tree: &Tree) -> Vec<Finding> {
         let Some(own) = stage_of(file.strip_prefix(folder).unwrap_or(file)) else {
             continue;
         };
-        for mention in source::mentions(&tree.text(file)) {
+        let mentions = parsed(source::mentions(&tree.text(file)), file, &mut found);
+        for mention in mentions.unwrap_or_default() {
             let other = STAGES.iter().find(|stage| **stage != own && names_stage(&mention, stage));
             if let Some(other) = other {
                 found.push(Finding {
                     file: file.clone(),
                     line: mention.line,
                     what: format!("stage {own} imports stage {other}"),
-                    instead: "what one learns, the next reads as a `model` type".to_owned(),
+                    instead: "pass the result on as a `model` type".to_owned(),
                 });
             }
         }
@@ -241,8 +257,8 @@ fn names_stage(mention: &Mention, stage: &str) -> bool {
     }
 }
 
-/// `unsafe` only in a crate that ARCHITECTURE.md names on a line that says so; all others take the
-/// workspace's lints, which forbid it.
+/// `unsafe` is allowed only in a crate that a line of ARCHITECTURE.md names together with that word. All others must
+/// inherit the workspace's lints, which forbid it.
 pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     let architecture = tree.text(Path::new("ARCHITECTURE.md"));
     let named = |name: &str| {
@@ -256,17 +272,16 @@ pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
             found.push(Finding {
                 file: package.folder.join("Cargo.toml"),
                 line: 1,
-                what: format!("package {} doesn't take the workspace's lints", package.name),
-                instead: "write `[lints]` with `workspace = true`".to_owned(),
+                what: format!("package {} does not inherit the workspace's lints", package.name),
+                instead: "add `[lints]` with `workspace = true`".to_owned(),
             });
         }
         for file in tree.sources(&package.folder) {
-            let mentions = source::mentions(&tree.text(file));
-            let unsafes = mentions.iter().filter(|mention| mention.matches("unsafe"));
-            found.extend(unsafes.map(|mention| {
+            let lines = parsed(source::unsafe_lines(&tree.text(file)), file, &mut found);
+            found.extend(lines.unwrap_or_default().into_iter().map(|line| {
                 Finding {
                     file: file.clone(),
-                    line: mention.line,
+                    line,
                     what: "unsafe code".to_owned(),
                     instead:
                         "use a safe crate, or name this one with its reason in ARCHITECTURE.md"
@@ -285,7 +300,7 @@ mod tests {
     use super::*;
     use crate::workspace;
 
-    /// A work tree that holds just `files`, as a folder of its own below cargo's.
+    /// A work tree of `files` alone, in a folder of its own below cargo's target folder.
     fn tree(name: &str, files: &[(&str, &str)]) -> Tree {
         let root = workspace::target_dir(&workspace::root()).join("xtask-tests").join(name);
         for (file, text) in files {
@@ -306,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pure_crate_that_awaits_or_reads_is_found() {
+    fn io_in_a_pure_crate_is_found() {
         check(
             bans,
             "crates/jose/src/a.rs",
@@ -324,22 +339,27 @@ mod tests {
     }
 
     #[test]
-    fn clocks_are_read_in_one_place_and_tokios_own_is_exempt() {
-        check(bans, "crates/gateway/src/a.rs", "let a = std::time::Instant::now();", &[1]);
-        check(bans, "crates/gateway/src/b.rs", "use tokio::time::Instant;\nInstant::now()", &[]);
+    fn only_the_clock_module_reads_clocks_and_tokio_instants_are_exempt() {
+        check(bans, "crates/gateway/src/a.rs", "fn f() { std::time::Instant::now(); }", &[1]);
+        check(
+            bans,
+            "crates/gateway/src/b.rs",
+            "use tokio::time::Instant;\nfn f() { Instant::now() }",
+            &[],
+        );
         check(
             bans,
             "crates/gateway/src/c.rs",
-            "use std::time::SystemTime;\nSystemTime::now()",
+            "use std::time::SystemTime;\nfn f() { SystemTime::now() }",
             &[2],
         );
-        check(bans, "crates/base/src/clock.rs", "SystemTime::now()", &[]);
-        check(bans, "crates/gateway/tests/d.rs", "Instant::now()", &[]);
+        check(bans, "crates/base/src/clock.rs", "fn f() { SystemTime::now() }", &[]);
+        check(bans, "crates/gateway/tests/d.rs", "fn f() { Instant::now() }", &[]);
     }
 
     #[test]
-    fn random_numbers_come_from_one_place() {
-        check(bans, "lab/src/a.rs", "let rand = 3;\nrand::random()", &[2]);
+    fn only_the_entropy_module_draws_random_numbers() {
+        check(bans, "lab/src/a.rs", "fn f() { let rand = 3;\nrand::random() }", &[2]);
         check(bans, "crates/jose/src/b.rs", "use aws_lc_rs::rand::SystemRandom;", &[]);
     }
 
@@ -356,19 +376,19 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_is_found_and_the_shared_lints_are_required() {
+    fn unsafe_code_and_missing_shared_lints_are_found() {
         let manifest = ("crates/wire/Cargo.toml", "[package]\nname = \"penstock-wire\"\n");
         let code = ("crates/wire/src/lib.rs", "// unsafe\nfn f() { unsafe { g() } }");
         let found = unsafe_code(&tree("unsafe", &[manifest, code]));
-        let told: Vec<String> = found.iter().map(ToString::to_string).collect();
-        assert_eq!(found.len(), 2, "{told:?}");
-        assert!(told.iter().any(|line| line.starts_with("crates/wire/src/lib.rs:2: unsafe code")));
+        let places: Vec<(&str, usize)> =
+            found.iter().map(|finding| (finding.file.to_str().unwrap(), finding.line)).collect();
+        assert_eq!(places, [("crates/wire/Cargo.toml", 1), ("crates/wire/src/lib.rs", 2)]);
         let page = ("ARCHITECTURE.md", "`wire` has unsafe code, because.");
         assert_eq!(unsafe_code(&tree("unsafe-named", &[manifest, code, page])), []);
     }
 
     #[test]
-    fn a_dependency_against_the_direction_is_found_at_its_line() {
+    fn a_forbidden_dependency_is_found_at_its_line() {
         let manifest = |name: &str, rest: &str| {
             format!("[package]\nname = \"penstock-{name}\"\n[dependencies]\n{rest}")
         };
@@ -380,11 +400,9 @@ mod tests {
             ("crates/newcomer/Cargo.toml", &manifest("newcomer", "")),
         ];
         let found = dependencies(&tree("dependencies", &files));
-        let told: Vec<String> = found.iter().map(ToString::to_string).collect();
-        assert_eq!(found.len(), 2, "{told:?}");
-        assert!(
-            told[0].starts_with("crates/gateway/Cargo.toml:5: gateway must not depend on formats")
-        );
-        assert!(told[1].contains("newcomer has no row"));
+        let places: Vec<(&str, usize)> =
+            found.iter().map(|finding| (finding.file.to_str().unwrap(), finding.line)).collect();
+        assert_eq!(places, [("crates/gateway/Cargo.toml", 5), ("crates/newcomer/Cargo.toml", 1)]);
+        assert!(found[0].what.contains("formats"));
     }
 }

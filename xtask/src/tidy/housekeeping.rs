@@ -1,13 +1,13 @@
-//! What has to be there, and what must not be.
+//! Files that must exist, and text that must not.
 
 use std::path::{Path, PathBuf};
 
 use super::{Finding, Tree};
 
-/// Documents that a reader is promised.
+/// Documents that must exist.
 const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "STYLE.md", "CHANGELOG.md", "LICENSE"];
 
-/// Folders of one machine; spelt in halves, so that this file passes its own rule.
+/// Prefixes of machine-specific paths, split so that this file passes its own rule.
 const MACHINE_PATHS: &[&str] = &[
     concat!("/wo", "rk/main"),
     concat!("/wo", "rk/shared"),
@@ -16,10 +16,10 @@ const MACHINE_PATHS: &[&str] = &[
     concat!("/home/", "user"),
 ];
 
-/// Kinds of file that people write; data of others may contain anything.
+/// Extensions of files written by hand; test data from elsewhere may contain anything.
 const WRITTEN: &[&str] = &["rs", "toml", "md", "sh", "yaml", "yml", "conf", "cfg", "lua", ""];
 
-/// Every file in fuzz/fuzz_targets is a `[[bin]]` of fuzz/Cargo.toml and has seeds, and the other way round.
+/// Every file in fuzz/fuzz_targets is a `[[bin]]` of fuzz/Cargo.toml with seeds, and every `[[bin]]` has a file.
 pub(super) fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
     let manifest = PathBuf::from("fuzz/Cargo.toml");
     let registered = registered_targets(&tree.text(&manifest));
@@ -43,7 +43,7 @@ pub(super) fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
             found.push(Finding {
                 file: manifest.clone(),
                 line: 1,
-                what: format!("fuzz target {name} has no source"),
+                what: format!("fuzz target {name} has no source file"),
                 instead: format!("write fuzz/fuzz_targets/{name}.rs"),
             });
         } else if !tree.files.iter().any(|file| file.starts_with(&seeds)) {
@@ -51,14 +51,14 @@ pub(super) fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
                 file: manifest.clone(),
                 line: 1,
                 what: format!("fuzz target {name} has no seeds"),
-                instead: format!("put small valid inputs into {}", seeds.display()),
+                instead: format!("add small valid inputs to {}", seeds.display()),
             });
         }
     }
     found
 }
 
-/// Names of the `[[bin]]`s in the text of fuzz/Cargo.toml.
+/// Names of the `[[bin]]`s in fuzz/Cargo.toml, given its text.
 pub(crate) fn registered_targets(manifest: &str) -> Vec<String> {
     let table: toml::Table = manifest.parse().unwrap_or_default();
     let bins = table.get("bin").and_then(toml::Value::as_array);
@@ -68,7 +68,7 @@ pub(crate) fn registered_targets(manifest: &str) -> Vec<String> {
         .collect()
 }
 
-/// The pages that others link to exist.
+/// All of [`DOCUMENTS`] exist.
 pub(super) fn documents(tree: &Tree) -> Vec<Finding> {
     DOCUMENTS
         .iter()
@@ -82,7 +82,7 @@ pub(super) fn documents(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// No file that people write names a folder of one machine.
+/// No file written by hand contains a machine-specific path.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     let written = tree.files.iter().filter(|file| {
@@ -95,8 +95,8 @@ pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
                 found.push(Finding {
                     file: file.clone(),
                     line: index + 1,
-                    what: format!("`{path}` is a folder of one machine"),
-                    instead: "write it relative to the project".to_owned(),
+                    what: format!("`{path}` is a machine-specific path"),
+                    instead: "make it relative to the project".to_owned(),
                 });
             }
         }

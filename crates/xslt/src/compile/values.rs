@@ -38,7 +38,7 @@ impl<'t> Compiler<'t> {
             if let Avt::Text(tag) = &lang
                 && !tag.is_empty()
             {
-                collation::language(tag).map_err(|message| self.invalid(sort, message))?;
+                collation::check_tag(tag).map_err(|message| self.invalid(sort, message))?;
             }
             sorts.push(Sort {
                 select,

@@ -2,12 +2,11 @@
 
 use std::cmp::Ordering;
 
-use icu_collator::preferences::CollationCaseFirst;
 use xpath::{Context, Item};
 
 use super::RunResult;
 use super::machine::Machine;
-use crate::collation::{CaseFirst, Collation};
+use crate::collation::{CaseFirst, Collator};
 use crate::program::Sort;
 
 enum Key {
@@ -18,9 +17,9 @@ enum Key {
 struct Order {
     numbers: bool,
     descending: bool,
-    case: CaseFirst,
+    case: Option<CaseFirst>,
     /// None: by code points.
-    collation: Option<Collation>,
+    collation: Option<Collator>,
 }
 
 impl<'d> Machine<'_, 'd> {
@@ -82,8 +81,8 @@ impl<'d> Machine<'_, 'd> {
         };
         let case = match self.avt(&sort.case_order)?.as_str() {
             "" => None,
-            "upper-first" => Some(CollationCaseFirst::Upper),
-            "lower-first" => Some(CollationCaseFirst::Lower),
+            "upper-first" => Some(CaseFirst::Upper),
+            "lower-first" => Some(CaseFirst::Lower),
             other => {
                 let message =
                     format!("`case-order` must be `upper-first` or `lower-first`, not `{other}`");
@@ -93,7 +92,7 @@ impl<'d> Machine<'_, 'd> {
         let lang = self.avt(&sort.lang)?;
         let collation = match lang.as_str() {
             "" => None,
-            tag => Some(Collation::new(tag, case)?),
+            tag => Some(Collator::new(tag, case)?),
         };
         Ok(Order { numbers, descending, case, collation })
     }
@@ -134,14 +133,14 @@ fn numbers(one: f64, other: f64) -> Ordering {
 }
 
 /// By code points; with a case order, regardless of case first.
-fn texts(one: &str, other: &str, case: CaseFirst) -> Ordering {
+fn texts(one: &str, other: &str, case: Option<CaseFirst>) -> Ordering {
     let folded = || {
         let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
         lower(one).cmp(&lower(other))
     };
     match case {
-        Some(CollationCaseFirst::Upper) => folded().then_with(|| one.cmp(other)),
-        Some(CollationCaseFirst::Lower) => folded().then_with(|| other.cmp(one)),
-        Some(_) | None => one.cmp(other),
+        Some(CaseFirst::Upper) => folded().then_with(|| one.cmp(other)),
+        Some(CaseFirst::Lower) => folded().then_with(|| other.cmp(one)),
+        None => one.cmp(other),
     }
 }

@@ -17,6 +17,7 @@ pub enum Setting {
     /// In a file of its own, with styles for light and dark mode.
     File,
     /// To be rasterised, in light mode.
+    #[cfg_attr(not(feature = "png"), allow(dead_code, reason = "only PNG files use it"))]
     Pixels,
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lab::report::{self, CaseView, PngError, results};
+use lab::report::{self, CaseView, results};
 
 use crate::commands::{counted, stderr, stdout};
 use crate::failure::Failure;
@@ -38,8 +38,8 @@ pub(crate) fn run(args: &Report) -> Result<(), Failure> {
     let written = report::write(&views, &out).map_err(Failure::error)?;
     let (cases, charts) = (counted(written.cases, "case"), counted(written.charts, "chart"));
     stdout(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()));
-    if !written.pngs {
-        stderr(&format!("penstock: {}\n", PngError::Font));
+    if let Some(reason) = written.without_png {
+        stderr(&format!("penstock: {reason}\n"));
     }
     Ok(())
 }
