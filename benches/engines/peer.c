@@ -1,8 +1,8 @@
-/* libxml2 and libxslt in `cargo xtask bench engines`: asked and answering line by line as src/main.rs is.
- * Built by the chapter with `cc -O2 peer.c -lexslt -lxslt -lxml2`.
+/* libxml2 and libxslt in `cargo xtask bench engines`, with the line protocol of src/main.rs.
+ * Built with `cc -O2 peer.c -lexslt -lxslt -lxml2`.
  *
- * The parser has its defaults without the network; node sets are ordered as a program gets them that doesn't number
- * the document first; the transformation's result is serialised by the sheet's own output settings. */
+ * The parser has its default options, without network access; documents are not numbered for sorting node sets; results
+ * are serialised with the output settings of the stylesheet. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void quiet(void *unused, const char *message, ...) {
     (void)message;
 }
 
-/* The thread's own CPU time. */
+/* CPU time of this thread. */
 static double now_ns(void) {
     struct timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -1,5 +1,5 @@
 <?xml version="1.0" encoding="UTF-8"?>
-<!-- How amounts are written: imported by the sheets that need it. -->
+<!-- The format of amounts, for import. -->
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
   <xsl:decimal-format name="money" decimal-separator="." grouping-separator=","/>
   <xsl:template name="amount">

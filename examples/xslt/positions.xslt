@@ -1,5 +1,5 @@
 <?xml version="1.0" encoding="UTF-8"?>
-<!-- Orders, one by one, to positions: one for each symbol, with all its lots. docs/xslt.md runs it. -->
+<!-- Turns orders into positions: one for each symbol, with its lots. docs/xslt.md runs it. -->
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"
     xmlns:m="http://services.samples/xsd" exclude-result-prefixes="m">
   <xsl:import href="money.xslt"/>
@@ -9,7 +9,7 @@
 
   <xsl:template match="/m:buyStocks">
     <positions currency="{$currency}">
-      <!-- The first order of each symbol stands for all of them. -->
+      <!-- One position for the first order of each symbol. -->
       <xsl:apply-templates select="order[generate-id() = generate-id(key('by-symbol', symbol)[1])]">
         <xsl:sort select="symbol"/>
       </xsl:apply-templates>

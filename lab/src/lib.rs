@@ -1,30 +1,29 @@
-//! The performance lab: a black box that drives any gateway by socket, and measures it.
+//! The performance lab: measures any gateway, or any HTTP server, as a black box.
 //!
-//! Not part of a request's life: it stands at both ends of it. [`load`] is the caller, [`echo`] the
-//! backend, [`payload`] makes what travels between them, byte for byte what WSO2's own performance
-//! tests send (reference: `performance-common`), and [`raw`] keeps what other tools
-//! want to read. [`agent`] lets other hosts make a part of the load.
+//! [`load`] generates requests and [`echo`] is the backend behind the gateway; [`payload`] makes bodies
+//! identical to those of WSO2's own performance tests. [`agent`] distributes the load over several hosts, and
+//! [`recording`] writes histogram logs and JMeter result files.
 //!
-//! Reads a URL, a payload and tokens; answers a [`load::Report`] with the doubts that it has about
-//! itself. It knows no gateway, not even ours: what it measures it could measure of any other.
+//! [`suite`] runs a matrix of cases against [`target`]s and stores each as a [`result::CaseResult`]. The
+//! [`validity`] checks attach warnings to results, [`report`] renders them, [`compare`] compares two sets of
+//! them, and [`knee`] finds the highest load at which an objective is met.
 //!
-//! What was measured is a [`result::CaseResult`]. [`gates`] say whether it may be believed, [`report`]
-//! tells it, [`compare`] judges two sides of it, and [`knee`] searches where a target stops to hold.
-//!
-//! Architecture invariant: of our own crates only `base` and `wire` are imported here.
+//! Architecture invariant: of our own crates, only `base` and `wire` are imported. The lab has no knowledge
+//! of any particular gateway, including ours.
 
 pub mod agent;
 pub mod compare;
 pub mod echo;
-pub mod gates;
 pub mod gc;
 pub mod knee;
 pub mod limits;
 pub mod load;
 mod machine;
-pub mod matrix;
 pub mod payload;
-pub mod raw;
+mod random;
+pub mod recording;
 pub mod report;
 pub mod result;
+pub mod suite;
 pub mod target;
+pub mod validity;

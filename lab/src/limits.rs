@@ -1,4 +1,4 @@
-//! The limits of the lab: what it reads, holds and waits for.
+//! The limits of the lab: sizes, counts and times.
 
 pub use base::limits::{
     ACCEPT_BACKLOG, BODY_BUFFER_BYTES, CLIENT_CONNECTIONS_MAX, DOCUMENT_BYTES_MAX, DRAIN_BYTES_MAX,
@@ -9,94 +9,100 @@ pub use base::limits::{
 const KIB: u32 = 1024;
 const MIB: u32 = 1024 * KIB;
 
-/// Largest payload that the lab makes or sends, in bytes. Larger: refused at the start.
+/// Largest payload, in bytes. Larger: rejected at the start.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * MIB as usize;
-/// Largest request that the echo backend holds, in bytes. Larger: 413 and close. Source: the Netty
-/// echo service of WSO2's runs, `--max-content-length`.
+/// Largest request body accepted by the echo backend, in bytes. Larger: 413 and close. Source: the Netty echo
+/// service of WSO2's runs, `--max-content-length`.
 pub const ECHO_BODY_BYTES_MAX: usize = MIB as usize;
-/// Longest delay that the echo backend may be asked for, in milliseconds.
+/// Longest delay of the echo backend, in milliseconds. Longer: rejected at the start.
 pub const ECHO_DELAY_MS_MAX: u64 = 600_000;
-/// Most users of one load generator; each holds a connection. More: refused at the start.
+/// Most users of a load generator; each has a connection. More: rejected at the start.
 pub const LOAD_USERS_MAX: usize = 20_000;
-/// Most tokens that the load generator reads from a file. More: refused at the start.
+/// Most tokens in a file. More: rejected at the start.
 pub const LOAD_TOKENS_MAX: usize = 1_000_000;
-/// Largest file of tokens, in bytes. Larger: refused at the start.
+/// Largest token file, in bytes. Larger: rejected at the start.
 pub const LOAD_TOKEN_FILE_BYTES_MAX: u64 = 512 * MIB as u64;
-/// Longest measurement, and longest warm-up, in seconds. Longer: refused at the start.
+/// Longest measured time, and longest warm-up, in seconds. Longer: rejected at the start.
 pub const LOAD_S_MAX: u64 = 24 * 60 * 60;
-/// Longest wait for a response that may be asked for, in seconds. Source: the 600 s of WSO2's plan.
+/// Longest response timeout, in seconds. Longer: rejected at the start. Source: the 600 s of WSO2's test
+/// plan.
 pub const LOAD_TIMEOUT_S_MAX: u64 = 600;
-/// How long a user of the load generator waits after a failed connection, in milliseconds, so that a
-/// dead target is not hammered.
+/// Pause of a user after a failed connection, in milliseconds, so that a target that is down is not flooded.
 pub const LOAD_RECONNECT_MS: u64 = 100;
-/// How long requests under way are waited for after an interrupt, in milliseconds. Then they are cut.
+/// Grace period for requests in flight after an interrupt, in milliseconds. Then they are aborted.
 pub const LOAD_STOP_MS: u64 = 1_000;
-/// Open files that the load generator needs beside its connections: runtimes, signals, standard streams.
+/// Open files that the load generator needs in addition to its connections: runtimes, signals, standard
+/// streams.
 pub const LOAD_SPARE_FILES: u64 = 64;
-/// Most requests a second that the load generator's open loop may be asked for. More: refused at the start.
+/// Highest rate of an open loop, in requests per second. Higher: rejected at the start.
 pub const LOAD_RATE_MAX: u64 = 1_000_000;
-/// Longest distance between two requests of the open loop, in seconds. Longer: refused at the start.
+/// Longest interval between two requests of an open loop, in seconds. Longer: rejected at the start.
 pub const LOAD_INTERVAL_S_MAX: u64 = 60 * 60;
-/// Longest think time of a user of the load generator, in seconds. Longer: refused at the start.
+/// Longest think time, in seconds. Longer: rejected at the start.
 pub const LOAD_THINK_S_MAX: u64 = 60 * 60;
-/// How long before its first request a measurement is planned, in microseconds, so that its threads are there by then.
+/// Time between scheduling a measurement and its first request, in microseconds, so that all threads are
+/// ready.
 pub const LOAD_LEAD_US: u64 = 20_000;
-/// How often a thread of the load generator measures how late it is, in microseconds.
+/// Interval of the scheduling lag probe of a generator thread, in microseconds.
 pub const LOAD_LAG_PROBE_US: u64 = 10_000;
-/// Samples that a thread of the load generator hands to the JTL's writer at once, about 100 bytes each.
+/// Samples that a generator thread passes to the JTL writer at once, about 100 bytes each.
 pub const JTL_CHUNK_SAMPLES: usize = 1_024;
-/// Most such chunks that wait for the JTL's writer. More: the newest are lost, counted, and doubted.
+/// Most chunks of samples queued for the JTL writer. More: the newest are dropped and counted, with a
+/// warning.
 pub const JTL_CHUNKS_MAX: usize = 64;
-/// Most intervals that wait for the histogram log's writer. More: the next interval is a longer one.
+/// Most intervals queued for the histogram log writer. More: the next interval is longer.
 pub const HLOG_INTERVALS_MAX: usize = 4;
-/// Shortest secret that controllers and agents of the lab may share, in bytes. Shorter: refused at the start.
+/// Shortest secret shared by controllers and agents, in bytes. Shorter: rejected at the start.
 pub const AGENT_SECRET_BYTES_MIN: usize = 16;
-/// Longest such secret, in bytes. Longer: refused at the start.
+/// Longest secret shared by controllers and agents, in bytes. Longer: rejected at the start.
 pub const AGENT_SECRET_BYTES_MAX: usize = 4 * KIB as usize;
-/// Largest first frame from a peer that has not shown that it knows the secret, in bytes. Larger: closed.
+/// Largest first frame of an unauthenticated peer, in bytes. Larger: connection closed.
 pub const AGENT_FIRST_FRAME_BYTES_MAX: usize = KIB as usize;
-/// Largest frame between controller and agent, in bytes: a plan with its payload and tokens. Larger: refused.
+/// Largest frame between controller and agent, in bytes; a plan includes its payload and tokens. Larger:
+/// rejected.
 pub const AGENT_FRAME_BYTES_MAX: usize = 256 * MIB as usize;
-/// Most agents of one measurement. More: refused at the start.
+/// Most agents of a measurement. More: rejected at the start.
 pub const AGENTS_MAX: usize = 256;
-/// Most connections that an agent has at once; all but one are told that it is busy. More: closed.
+/// Most simultaneous connections to an agent; all but one get a busy message. More: connection closed.
 pub const AGENT_CONNECTIONS_MAX: usize = 8;
-/// How often an agent says that it is there, in milliseconds.
+/// Interval of keep-alive messages between controller and agent, in milliseconds.
 pub const AGENT_ALIVE_MS: u64 = 1_000;
-/// Longest silence between controller and agent, in milliseconds. Longer: the other one counts as lost.
+/// Longest silence between controller and agent, in milliseconds. Longer: the peer counts as lost.
 pub const AGENT_SILENCE_MS_MAX: u64 = 10_000;
-/// How often an agent's clock is asked before a measurement; the quickest answer counts.
-pub const AGENT_CLOCK_LOOKS: usize = 16;
-/// How long before the first request agents are told when it is, in milliseconds.
+/// Number of clock comparisons with an agent before a measurement; the one with the shortest round trip is
+/// used.
+pub const AGENT_CLOCK_SAMPLES: usize = 16;
+/// Lead time of the start message to agents, in milliseconds.
 pub const AGENT_LEAD_MS: u64 = 300;
-/// Least certainty about an agent's clock, in microseconds either way. Less: a doubt, since agents don't begin together.
+/// Largest uncertainty of an agent's clock offset, in microseconds. Larger: a warning, since agents do not
+/// start together.
 pub const AGENT_CLOCK_UNCERTAINTY_US_MAX: u64 = 10_000;
-/// Furthest that an agent's clock may be off, in microseconds. Further: a doubt.
+/// Largest offset of an agent's clock, in microseconds. Larger: a warning.
 pub const AGENT_CLOCK_OFFSET_US_MAX: u64 = 1_000_000;
-/// Longest text that `--expect` may ask for, in bytes.
+/// Longest text of `--expect`, in bytes. Longer: rejected at the start.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
-/// Longest name of a chart's file without its ending, in characters; a longer one is cut.
+/// Longest file name of a chart without extension, in characters. Longer: truncated.
 pub const LAB_CHART_ID_CHARS_MAX: usize = 120;
-/// Most rows of a results table that the lab reads. More: refused.
+/// Most rows of a results table. More: rejected.
 pub const LAB_TABLE_ROWS_MAX: usize = 100_000;
-/// Times that a comparison draws its repetitions again to see how far its ratio can be trusted.
+/// Bootstrap resamples per comparison.
 pub const LAB_BOOTSTRAP_DRAWS: usize = 10_000;
-/// Most measurements of one search for a target's knee. More are not made: it ends with what it knows.
+/// Most measurements of a knee search. More: the search ends with the interval found so far.
 pub const LAB_KNEE_PROBES_MAX: usize = 40;
-/// Largest histogram log that a report reads for its heat map, in bytes. Larger: the chart says so.
+/// Largest histogram log read by a report, in bytes. Larger: the chart is left out with a note.
 pub const LAB_HLOG_BYTES_MAX: u64 = 256 * MIB as u64;
-/// Most cases whose histogram stands on a report's page. Those of more cases are files beside it, which
-/// the page names.
+/// Most cases with a histogram on a report's page. More: the others are written to files, which the page
+/// lists.
 pub const LAB_HISTOGRAM_CHARTS_MAX: usize = 24;
-/// Most cases of one report whose histogram is drawn. More: the page says how many are left out.
+/// Most cases of a report with a histogram. More: the page states how many are left out.
 pub const LAB_HISTOGRAM_FILES_MAX: usize = 1_024;
-/// Largest results table that the lab reads, in bytes. Larger: refused.
+/// Largest results table, in bytes. Larger: rejected.
 pub const LAB_TABLE_BYTES_MAX: u64 = 64 * MIB as u64;
-/// Largest file of a suite or a target, in bytes. Larger: refused.
+/// Largest suite or target file, in bytes. Larger: rejected.
 pub const SUITE_BYTES_MAX: u64 = MIB as u64;
-/// How long a program that a suite started may take to end when it is asked to, in milliseconds. Longer: killed.
+/// Grace period for a process to end when asked to, in milliseconds. Longer: killed.
 pub const LAB_STOP_MS: u64 = 20_000;
-/// Most looks at the processes of one case, five per second: longer cases keep the first ones.
-pub const LAB_LOOKS_MAX: usize = 1_000_000;
-/// Longest garbage collector log that is read, in bytes. Longer: the case carries a doubt instead.
+/// Most resource samples of a case, at five per second. More: later ones are not taken.
+pub const LAB_USAGE_SAMPLES_MAX: usize = 1_000_000;
+/// Largest garbage collector log, in bytes. Larger: not read, with a warning.
 pub const GC_LOG_BYTES_MAX: u64 = 256 * MIB as u64;

@@ -1,4 +1,4 @@
-//! What the operating system says of this process: its CPUs, its files, its CPU time.
+//! Operating system figures of this process: CPUs, open files, CPU time.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeVal;
 use nix::unistd::Pid;
 
-/// How many CPUs this process may run on; one when the system does not say.
+/// The number of CPUs this process may run on; 1 if unknown.
 pub(crate) fn cpus() -> usize {
     let allowed =
         |set: CpuSet| (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).count();
     sched_getaffinity(Pid::from_raw(0)).map_or(1, allowed).max(1)
 }
 
-/// Lets the process open as many files as it is allowed to, and says how many that is.
+/// Raises the limit on open files to the hard limit and returns it.
 pub(crate) fn raise_open_files() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return 0;
@@ -35,8 +35,7 @@ pub(crate) fn thread_cpu_us() -> u64 {
     cpu_us(UsageWho::RUSAGE_THREAD)
 }
 
-/// How long the calling thread has been ready to run without a CPU to run on, in microseconds.
-/// Zero where the kernel does not count it.
+/// Time the calling thread was runnable without a CPU, in microseconds; 0 if the kernel does not report it.
 pub(crate) fn thread_waited_us() -> u64 {
     let Ok(text) = fs::read_to_string("/proc/thread-self/schedstat") else {
         return 0;

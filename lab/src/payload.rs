@@ -1,10 +1,9 @@
-//! Payloads of an exact size: the three JSON shapes of WSO2's performance tests.
+//! Payloads of an exact size, in the three JSON shapes of WSO2's performance tests.
 //!
-//! Reads a shape and a size; answers exactly that many bytes of compact JSON, the same on every
-//! machine. Characters run `0-9A-Za-z` and begin again; strings are ten characters long, and what is
-//! left at the end, if too short for a string of its own, makes the last one longer.
+//! The result is compact JSON and identical on every machine. Characters cycle through `0-9A-Za-z`; strings
+//! are ten characters long, and a remainder too short for another string extends the last one.
 //!
-//! Source: reference/scenarios.md section 1.3; its vectors are the tests below.
+//! Source: WSO2 `performance-common`, `payload-generator`; its test vectors are among the tests below.
 
 use std::str::FromStr;
 
@@ -14,10 +13,10 @@ const CHARACTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijkl
 /// Characters of one string in an array or object. Source: `--payload-min-length`, default 10.
 const STRING_CHARACTERS: usize = 10;
 
-/// How the characters are laid out in the JSON object.
+/// The layout of the JSON object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// `{"size":"50B","payload":["0123456789","ABCDEFGH"]}`: what the published runs use since 2018.
+pub enum JsonShape {
+    /// `{"size":"50B","payload":["0123456789","ABCDEFGH"]}`: used by the published runs since 2018.
     Array,
     /// `{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}`
     Simple,
@@ -25,8 +24,8 @@ pub enum Shape {
     Object,
 }
 
-impl Shape {
-    /// Every shape, as the command line names them.
+impl JsonShape {
+    /// Every shape by its command line name.
     pub const ALL: [(&str, Self); 3] =
         [("array", Self::Array), ("simple", Self::Simple), ("object", Self::Object)];
 
@@ -46,7 +45,7 @@ impl Shape {
         }
     }
 
-    /// What stands between one string and the next, the `next`th (from 2). `None`: there is only one.
+    /// The text between a string and the next one, number `next` (from 2). `None`: there is only one string.
     fn between(self, next: usize) -> Option<String> {
         match self {
             Self::Array => Some("\",\"".to_owned()),
@@ -56,7 +55,7 @@ impl Shape {
     }
 }
 
-impl FromStr for Shape {
+impl FromStr for JsonShape {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -64,25 +63,25 @@ impl FromStr for Shape {
             .iter()
             .find(|(known, _)| *known == name)
             .map(|&(_, shape)| shape)
-            .ok_or_else(|| format!("unknown shape `{name}`; write one of array, simple, object"))
+            .ok_or_else(|| format!("unknown shape `{name}`; expected array, simple or object"))
     }
 }
 
 /// Makes a payload of exactly `bytes` bytes.
 ///
 /// # Errors
-/// A sentence for the user when `bytes` is too small for the frame and one character (it names the
-/// smallest that is not), or above [`limits::PAYLOAD_BYTES_MAX`].
-pub fn make(shape: Shape, bytes: usize) -> Result<Vec<u8>, String> {
+/// `bytes` is below the minimum of the shape (the message gives the minimum), or above
+/// [`limits::PAYLOAD_BYTES_MAX`].
+pub fn make(shape: JsonShape, bytes: usize) -> Result<Vec<u8>, String> {
     if bytes > limits::PAYLOAD_BYTES_MAX {
         let most = limits::PAYLOAD_BYTES_MAX;
-        return Err(format!("a payload of {bytes} bytes is too large; at most {most}"));
+        return Err(format!("a payload of {bytes} bytes is too large; the maximum is {most}"));
     }
     let mut text = frame(shape, bytes);
     let limit = bytes.saturating_sub(shape.closing().len());
     if text.len() >= limit {
         let least = least(shape);
-        return Err(format!("{bytes} bytes are too few for this shape; at least {least}"));
+        return Err(format!("{bytes} bytes are too few for this shape; the minimum is {least}"));
     }
     let mut characters = CHARACTERS.iter().cycle();
     let mut string = 0;
@@ -105,15 +104,15 @@ pub fn make(shape: Shape, bytes: usize) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-fn frame(shape: Shape, bytes: usize) -> Vec<u8> {
+fn frame(shape: JsonShape, bytes: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes.max(64));
     text.extend_from_slice(format!("{{\"size\":\"{bytes}B\",\"payload\":").as_bytes());
     text.extend_from_slice(shape.opening().as_bytes());
     text
 }
 
-/// The smallest size that holds the frame and one character.
-fn least(shape: Shape) -> usize {
+/// The minimum size: the frame and one character.
+fn least(shape: JsonShape) -> usize {
     let fits = |&bytes: &usize| frame(shape, bytes).len() + shape.closing().len() < bytes;
     (1..100).find(fits).unwrap_or(100)
 }
@@ -124,49 +123,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_array_is_laid_out_as_wso2_does_it() {
-        check(Shape::Array, 50, r#"{"size":"50B","payload":["0123456789","ABCDEFGH"]}"#);
-        check(Shape::Array, 55, r#"{"size":"55B","payload":["0123456789","ABCDEFGHIJKLM"]}"#);
-        check(Shape::Array, 56, r#"{"size":"56B","payload":["0123456789","ABCDEFGHIJ","K"]}"#);
+    fn arrays_match_wso2s_vectors() {
+        check(JsonShape::Array, 50, r#"{"size":"50B","payload":["0123456789","ABCDEFGH"]}"#);
+        check(JsonShape::Array, 55, r#"{"size":"55B","payload":["0123456789","ABCDEFGHIJKLM"]}"#);
+        check(JsonShape::Array, 56, r#"{"size":"56B","payload":["0123456789","ABCDEFGHIJ","K"]}"#);
     }
 
     #[test]
-    fn a_simple_payload_is_one_string_whose_characters_begin_again_after_z() {
-        check(Shape::Simple, 50, r#"{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}"#);
+    fn simple_payloads_match_wso2s_vectors() {
+        check(JsonShape::Simple, 50, r#"{"size":"50B","payload":"0123456789ABCDEFGHIJKLM"}"#);
         check(
-            Shape::Simple,
+            JsonShape::Simple,
             100,
             r#"{"size":"100B","payload":"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"}"#,
         );
     }
 
     #[test]
-    fn an_object_numbers_its_members_and_lengthens_the_last() {
-        check(Shape::Object, 50, r#"{"size":"50B","payload":{"payload1":"0123456789"}}"#);
+    fn objects_match_wso2s_vectors() {
+        check(JsonShape::Object, 50, r#"{"size":"50B","payload":{"payload1":"0123456789"}}"#);
         check(
-            Shape::Object,
+            JsonShape::Object,
             64,
             r#"{"size":"64B","payload":{"payload1":"0123456789ABCDEFGHIJKLMN"}}"#,
         );
         check(
-            Shape::Object,
+            JsonShape::Object,
             65,
             r#"{"size":"65B","payload":{"payload1":"0123456789","payload2":"A"}}"#,
         );
     }
 
     #[test]
-    fn the_published_sizes_hold_the_published_number_of_items() {
+    fn published_sizes_have_the_published_number_of_items() {
         for (bytes, items) in [(50, 2), (1024, 77), (10_240, 786), (102_400, 7_875)] {
             let json: serde_json::Value =
-                serde_json::from_slice(&make(Shape::Array, bytes).unwrap()).unwrap();
+                serde_json::from_slice(&make(JsonShape::Array, bytes).unwrap()).unwrap();
             assert_eq!(json["payload"].as_array().unwrap().len(), items, "{bytes} bytes");
         }
     }
 
     #[test]
-    fn every_size_is_exact_valid_json_and_names_itself() {
-        for (name, shape) in Shape::ALL {
+    fn every_size_is_exact_and_valid_json() {
+        for (name, shape) in JsonShape::ALL {
             for bytes in (least(shape)..600).chain([999, 1_000, 1_001, 9_999, 10_000, 99_999]) {
                 let payload = make(shape, bytes).unwrap();
                 assert_eq!(payload.len(), bytes, "{name}");
@@ -178,29 +177,31 @@ mod tests {
     }
 
     #[test]
-    fn too_small_a_size_is_refused_with_the_smallest_that_works() {
-        for (shape, least) in [(Shape::Simple, 28), (Shape::Array, 30), (Shape::Object, 41)] {
+    fn sizes_below_the_minimum_are_rejected_with_the_minimum() {
+        for (shape, least) in
+            [(JsonShape::Simple, 28), (JsonShape::Array, 30), (JsonShape::Object, 41)]
+        {
             for bytes in 0..least {
-                let refusal = make(shape, bytes).unwrap_err();
-                assert!(refusal.ends_with(&format!("at least {least}")), "{bytes}: {refusal}");
+                let error = make(shape, bytes).unwrap_err();
+                assert!(error.ends_with(&format!("minimum is {least}")), "{bytes}: {error}");
             }
             assert!(make(shape, least).is_ok());
         }
     }
 
     #[test]
-    fn too_large_a_size_is_refused_before_memory_is_taken() {
-        assert!(make(Shape::Array, usize::MAX).unwrap_err().contains("too large"));
+    fn sizes_above_the_limit_are_rejected_without_allocating() {
+        assert!(make(JsonShape::Array, usize::MAX).unwrap_err().contains("too large"));
     }
 
     #[test]
-    fn a_shape_is_known_by_its_name_only() {
-        assert_eq!("object".parse(), Ok(Shape::Object));
-        assert!("Object".parse::<Shape>().unwrap_err().contains("array, simple, object"));
+    fn shapes_parse_by_exact_name() {
+        assert_eq!("object".parse(), Ok(JsonShape::Object));
+        assert!("Object".parse::<JsonShape>().unwrap_err().contains("array, simple or object"));
     }
 
     #[track_caller]
-    fn check(shape: Shape, bytes: usize, expect: &str) {
+    fn check(shape: JsonShape, bytes: usize, expect: &str) {
         assert_eq!(String::from_utf8(make(shape, bytes).unwrap()).unwrap(), expect);
     }
 }

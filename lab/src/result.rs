@@ -1,22 +1,20 @@
-//! What one case of a suite found, as `result.json` keeps it: the only thing that the parts of the lab
-//! which run and the parts which tell have in common.
+//! The result of a case, stored in `result.json`.
 //!
-//! Written by `matrix` when a case is over; read by gates, reports and comparisons, which may run
-//! years later on another machine. Keys are only ever added; [`FORMAT`] changes when one changes its
-//! meaning.
+//! Written by `suite` when a case has finished; read by validity checks, reports and comparisons, possibly
+//! years later on another machine. Keys are only added or renamed with an alias; [`FORMAT`] changes if the
+//! meaning of a key changes.
 //!
-//! Architecture invariant: figures and words only. It knows neither how they were measured nor what
-//! they are worth.
+//! Architecture invariant: data only.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// `format` of a `result.json` that this program writes and reads.
+/// Value of `format` in files written and read by this program.
 pub const FORMAT: u32 = 1;
 
-/// One case: what was asked, what came out, on what ground it stands.
+/// A case: its settings, results and environment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseResult {
     /// [`FORMAT`].
@@ -24,120 +22,121 @@ pub struct CaseResult {
     /// Name of the suite.
     pub suite: String,
     pub case: Case,
-    /// What published tables call the scenario; `None` in results of before this was kept.
+    /// The scenario's name in published tables; `None` in files written before this key existed.
     #[serde(default)]
     pub scenario_name: Option<String>,
     pub state: State,
-    /// Why it was not measured. `None` where it was.
+    /// Why the case was not measured. `None` if it was.
     pub reason: Option<String>,
-    pub shape: Shape,
-    /// What `penstock lab load --json` writes; `null` where nothing was measured.
+    pub shape: RecordedShape,
+    /// The output of `penstock lab load --json`; `null` if not measured.
     pub load: Value,
     pub target_use: Option<Use>,
     pub backend_use: Option<Use>,
-    /// Of what the target's file calls helpers: a balancer, a sidecar. `None` where there is none.
+    /// Of helper processes, such as a balancer or sidecar. `None` if there are none.
     #[serde(default)]
     pub helper_use: Option<Use>,
     pub generator_use: Option<Use>,
-    /// Processes ready to run, averaged over 1, 5 and 15 minutes, at the end of the case.
+    /// Load average over 1, 5 and 15 minutes at the end of the case.
     pub load_average: [f64; 3],
     pub gc: Option<Gc>,
     /// Requests per second of the backend alone for the same size, users and delay.
     pub calibration: Option<f64>,
-    pub ground: Ground,
+    #[serde(alias = "ground")]
+    pub environment: Environment,
     pub machine: Machine,
     pub versions: Vec<Version>,
-    /// SHA-256 of the suite, its scenarios and targets, and of the target's configuration as it was
-    /// written for this case, but for ports, folders and keys.
+    /// SHA-256 of the suite, its scenarios and targets, and the target's configuration as rendered for this
+    /// case, except for ports, folders and keys.
     pub config_sha256: String,
-    /// What the opaque tokens, and think times out of a range, were drawn from. Nothing else is left to
-    /// chance: the order of cases follows from the suite.
+    /// Seed of opaque tokens and of random think times. Nothing else is random.
     pub seed: u64,
     /// The command line that ran the suite.
     pub command: Vec<String>,
-    /// Beginning of the case, RFC 3339, UTC.
+    /// Start of the case: RFC 3339, UTC.
     pub started: String,
-    pub doubts: Vec<Doubt>,
+    #[serde(alias = "doubts")]
+    pub warnings: Vec<Warning>,
 }
 
-/// One cell of the matrix, one repetition of it.
+/// A cell of the matrix, and its repetition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// The folder below the run's, without the repetition: the same for the same cell of another run.
+    /// Case folder relative to the run's folder, without the repetition; the same in every run of the suite.
     pub id: String,
     pub target: String,
     pub scenario: String,
-    /// Connections, each with one request under way, in a closed loop.
+    /// Number of users; in an open loop, the maximum number of connections.
     pub users: u32,
     pub payload_bytes: u64,
-    /// How long the backend waits before it answers.
+    /// Delay of the backend before each response.
     pub delay_ms: u64,
-    /// Heap of a JVM target, as its command line has it: `4G`.
+    /// Heap size of a JVM target, such as `4G`.
     pub heap: Option<String>,
-    /// The setting that a sweep varies, and its value.
+    /// The swept setting and its value.
     pub sweep: Option<(String, String)>,
     /// From 1.
     pub repetition: u32,
 }
 
-/// Whether there are figures.
+/// The state of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     Measured,
-    /// The target can't do this scenario; `reason` says what it lacks.
+    /// The target does not support the scenario; `reason` says why.
     NotServed,
-    /// The case broke; `reason` says how. A resumed run tries it again.
+    /// The case failed; `reason` says why. Resuming the run repeats it.
     Failed,
 }
 
-/// How the load was put on.
+/// The load shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Shape {
-    /// Each user sends when its answer is there.
+pub enum RecordedShape {
+    /// A constant number of users.
     Closed {
-        /// Milliseconds between an answer and the user's next request, on average; zero in the
-        /// published runs.
+        /// Average pause between a response and the user's next request, in milliseconds; 0 in the published
+        /// runs.
         #[serde(default)]
         think_ms: u64,
     },
-    /// As `Closed`, with more and more users over the measured time.
+    /// As `Closed`, with the number of users increasing over the measured time.
     RampUsers { from: u64, to: u64 },
-    /// Requests begin at a constant rate, whatever the answers do.
+    /// A constant rate of requests.
     Arrivals { rate_per_s: f64 },
-    /// The rate grows evenly over the measured time.
+    /// A rate that changes linearly over the measured time.
     Ramp { from_per_s: f64, to_per_s: f64 },
 }
 
-/// What processes used while the load was measured.
+/// Resource use of processes over the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Use {
     /// Microseconds of CPU time per request.
     pub cpu_user_us: f64,
     /// Microseconds of CPU time per request.
     pub cpu_system_us: f64,
-    /// Resident memory, summed over the processes: pages that they share count in each.
+    /// Resident memory, summed over processes; pages that they share count once for each.
     pub rss_mean_bytes: u64,
     pub rss_peak_bytes: u64,
-    /// Most threads at once.
+    /// Maximum number of threads.
     pub threads: u64,
-    /// Context switches per request: the process waited for something.
+    /// Context switches per request because the process waited.
     pub voluntary_switches: f64,
-    /// Context switches per request: the kernel took the CPU away.
+    /// Context switches per request because the kernel preempted the process.
     pub involuntary_switches: f64,
 }
 
-/// What a JVM's garbage collector wrote of itself, as GCViewer sums it up (the published columns).
+/// Figures of a JVM's garbage collector, as computed by GCViewer (the published columns).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gc {
     /// `Serial`, `Parallel`, `CMS`, `G1`, `ZGC`, `Shenandoah`.
     pub collector: String,
-    /// Share of the time without a pause, 0 to 100.
+    /// Share of time without a pause, 0 to 100.
     pub throughput_percent: f64,
-    /// Largest heap that the collector held.
+    /// Largest heap.
     pub footprint_bytes: u64,
-    /// Heap in use after full collections, on average. `None` where there was none.
+    /// Average heap in use after full collections. `None` if there were none.
     pub footprint_after_full_mean_bytes: Option<f64>,
     pub footprint_after_full_sd_bytes: Option<f64>,
     pub pauses: u64,
@@ -146,86 +145,106 @@ pub struct Gc {
     pub pause_max_ms: f64,
 }
 
-/// What else went on on the machine while the load was measured.
+/// The state of the machine over the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ground {
-    /// CPU time that the hypervisor gave to others, of the time of all CPUs.
+pub struct Environment {
+    /// CPU time stolen by the hypervisor, of the time of all CPUs.
     pub steal_percent: f64,
-    /// CPU time of processes that aren't part of the measurement, of the time of all CPUs.
+    /// CPU time of processes that are not part of the measurement, of the time of all CPUs.
     pub other_cpu_percent: f64,
-    /// As `steal_percent`, of the pinned CPU that lost most. Zero where no part is pinned.
+    /// As `steal_percent`, for the pinned CPU that lost most. 0 if no part is pinned.
     #[serde(default)]
     pub pinned_steal_percent: f64,
-    /// As `other_cpu_percent`, of the time of the CPUs that lost most among those to which parts are pinned
-    /// together, less what chance may have made of it. Zero unless all parts are pinned.
+    /// As `other_cpu_percent`, for the group of pinned CPUs that lost most, minus sampling noise. 0 unless
+    /// all parts are pinned.
     #[serde(default)]
     pub pinned_other_cpu_percent: f64,
-    /// How far the wall clock moved against the monotonic one, in microseconds; negative: back.
+    /// Change of the wall clock relative to the monotonic clock, in microseconds; negative: backwards.
     pub clock_step_us: i64,
-    /// Ports of outgoing connections, in use or waiting to be free again, towards the destination that has
-    /// most of them.
+    /// Ephemeral ports in use or in TIME_WAIT towards the destination with the most.
     pub ports_in_use: u64,
-    /// Ports that outgoing connections may have.
+    /// Size of the ephemeral port range.
     pub ports_available: u64,
-    /// Open files of the process that was nearest to its limit, and how many it may have.
+    /// Open files of the process closest to its limit, and that limit.
     pub descriptors: u64,
     pub descriptors_limit: u64,
 }
 
-/// What the measurement ran on.
+/// The machine of the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     pub cpu: String,
-    /// CPUs that this process may run on.
+    /// CPUs available to this process.
     pub cores: u64,
     pub kernel: String,
     pub memory_bytes: u64,
-    /// Limits of the target, the backend and the generator, one sentence each.
+    /// Limits of target, backend and generator, one sentence each.
     pub limits: Vec<String>,
 }
 
-/// A program that took part.
+/// A program involved in the measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
     pub name: String,
     pub version: String,
 }
 
-/// One reason not to take a result at face value.
+/// A reason to distrust a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Doubt {
-    /// A stable name for programs.
-    pub gate: String,
-    /// A sentence for people.
+pub struct Warning {
+    /// Name of the check; stable, for programs.
+    #[serde(alias = "gate")]
+    pub check: String,
+    /// A message for people.
     pub message: String,
 }
 
 impl CaseResult {
-    /// A figure of `load` by its name in JSON, such as `throughput_per_s` or `p99_ms`.
+    /// A figure of `load` by its JSON key, such as `throughput_per_s` or `p99_ms`.
     #[must_use]
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.load.get(name).and_then(Value::as_f64)
     }
 
-    /// Reads a `result.json`.
+    /// Reads a `result.json`. Accepts the key names of earlier versions.
     ///
     /// # Errors
-    /// A sentence with the file's name: it can't be read, is no result, or is of another format.
+    /// A message with the file name: the file cannot be read, is invalid, or has a different format.
     pub fn read(file: &Path) -> Result<Self, String> {
-        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-        let bytes = std::fs::read(file).map_err(|error| told(&error))?;
-        let found: Self = serde_json::from_slice(&bytes).map_err(|error| told(&error))?;
+        let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        let bytes = std::fs::read(file).map_err(|error| describe(&error))?;
+        let mut found: Self = serde_json::from_slice(&bytes).map_err(|error| describe(&error))?;
+        rename_old_keys(&mut found.load);
         if found.format != FORMAT {
-            return Err(told(&format!("format {}; this program reads {FORMAT}", found.format)));
+            return Err(describe(&format!(
+                "unsupported format {}; this program reads {FORMAT}",
+                found.format
+            )));
         }
         Ok(found)
     }
 
-    /// The text of its `result.json`.
+    /// The content of its `result.json`.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // Plain structures with text keys: nothing in them can fail to be written.
+        // Serialising plain structures with string keys cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+}
+
+/// Renamed keys of `load`: old and new name. Renamed keys of [`CaseResult`] itself have serde aliases.
+const OLD_LOAD_KEYS: [(&str, &str); 3] = [
+    ("quantised", "published"),
+    ("quantised_warm_up", "published_warm_up"),
+    ("doubts", "warnings"),
+];
+
+fn rename_old_keys(load: &mut Value) {
+    let Some(members) = load.as_object_mut() else { return };
+    for (old, new) in OLD_LOAD_KEYS {
+        if let Some(value) = members.remove(old) {
+            members.insert(new.to_owned(), value);
+        }
     }
 }
 
@@ -234,7 +253,7 @@ impl CaseResult {
 pub(crate) mod tests {
     use super::*;
 
-    /// A result with every part filled.
+    /// A result with every field set.
     pub(crate) fn sample() -> CaseResult {
         CaseResult {
             format: FORMAT,
@@ -253,7 +272,7 @@ pub(crate) mod tests {
             scenario_name: Some("Passthrough".to_owned()),
             state: State::Measured,
             reason: None,
-            shape: Shape::Closed { think_ms: 0 },
+            shape: RecordedShape::Closed { think_ms: 0 },
             load: serde_json::json!({"throughput_per_s": 1234.5, "p99_ms": 3.25}),
             target_use: Some(Use { cpu_user_us: 12.5, ..Use::default() }),
             backend_use: None,
@@ -262,19 +281,22 @@ pub(crate) mod tests {
             load_average: [0.5, 0.25, 0.125],
             gc: None,
             calibration: Some(50_000.0),
-            ground: Ground { clock_step_us: -7, ..Ground::default() },
+            environment: Environment { clock_step_us: -7, ..Environment::default() },
             machine: Machine { cpu: "a CPU".to_owned(), cores: 2, ..Machine::default() },
             versions: vec![Version { name: "lab".to_owned(), version: "0.1.0".to_owned() }],
             config_sha256: "00".repeat(32),
             seed: 1,
             command: vec!["penstock".to_owned(), "lab".to_owned()],
             started: "2026-01-01T00:00:00Z".to_owned(),
-            doubts: vec![Doubt { gate: "errors".to_owned(), message: "1 of 2 failed".to_owned() }],
+            warnings: vec![Warning {
+                check: "errors".to_owned(),
+                message: "1 of 2 failed".to_owned(),
+            }],
         }
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn results_can_be_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("result.json");
         std::fs::write(&file, sample().to_json()).unwrap();
@@ -284,12 +306,28 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn another_format_is_refused_by_name() {
+    fn keys_of_older_files_are_still_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("result.json");
+        let mut new = sample();
+        new.load["published"] = serde_json::json!({"samples": 7});
+        let old = new
+            .to_json()
+            .replace("\"environment\"", "\"ground\"")
+            .replace("\"warnings\"", "\"doubts\"")
+            .replace("\"check\"", "\"gate\"")
+            .replace("\"published\"", "\"quantised\"");
+        std::fs::write(&file, old).unwrap();
+        assert_eq!(CaseResult::read(&file).unwrap(), new);
+    }
+
+    #[test]
+    fn other_formats_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("result.json");
         let text = sample().to_json().replacen("\"format\": 1", "\"format\": 2", 1);
         std::fs::write(&file, text).unwrap();
-        let refusal = CaseResult::read(&file).unwrap_err();
-        assert!(refusal.contains("result.json: format 2"), "{refusal}");
+        let error = CaseResult::read(&file).unwrap_err();
+        assert!(error.contains("unsupported format 2"), "{error}");
     }
 }

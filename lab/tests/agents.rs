@@ -1,4 +1,4 @@
-//! Controllers and agents on loopback.
+//! Controllers and agents on the loopback interface.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use penstock_lab::agent::{self, Agent, Secret};
 use penstock_lab::echo::{self, Echo};
-use penstock_lab::gates::Doubt;
 use penstock_lab::load::{LoadError, Options, Payload, Report, Shape};
 use penstock_lab::payload;
-use penstock_lab::raw::Raw;
+use penstock_lab::recording::Recordings;
+use penstock_lab::validity::Warning;
 
 #[test]
 fn two_agents_make_one_measurement() {
@@ -26,7 +26,7 @@ fn two_agents_make_one_measurement() {
         assert_eq!(report.errors_in_all, 0);
         assert_eq!(report.agents.iter().map(|agent| agent.requests).sum::<u64>(), report.requests);
         assert_eq!(report.agents.iter().map(|agent| agent.name.clone()).collect::<Vec<_>>(), names);
-        assert_eq!(report.quantised.samples, report.requests);
+        assert_eq!(report.published.samples, report.requests);
         if shape.is_open() {
             assert_eq!((report.requests, report.requests_in_all), (200, 250));
             assert_eq!(
@@ -34,7 +34,7 @@ fn two_agents_make_one_measurement() {
                 [100, 100]
             );
         }
-        // Both ran on this machine, so their clocks are one.
+        // All agents run on this machine, so their clocks agree.
         for agent in &report.agents {
             let (off, unsure) = (agent.clock_offset_us.unsigned_abs(), agent.clock_uncertainty_us);
             assert!(off <= unsure + 1_000, "{off} us off, known to within {unsure}");
@@ -50,19 +50,20 @@ fn a_stop_reaches_every_agent() {
     let stop = options.stop.clone();
     let secret = secret("the secret of these tests");
     let report = agent::run(&options, &names(&agents), &secret, &mut |_| stop.stop()).unwrap();
-    assert!(doubts(&report).contains(&"interrupted"));
+    assert!(warnings(&report).contains(&"interrupted"));
     assert_eq!(report.requests_in_all, echo.requests());
 }
 
 #[test]
-fn an_agent_that_dies_is_a_doubt_with_its_name_and_the_others_count() {
+fn a_lost_agent_is_a_warning_and_the_others_count() {
     let echo = start_echo();
     let (good, behind) = (start(false), start(false));
     let dying = dying_after_begin(behind.addr());
     let names = [good.addr().to_string(), dying.to_string()];
     let report = run(&options(&echo), &names).unwrap();
-    let lost = |doubt: &Doubt| doubt.gate == "agent-lost" && doubt.message.contains(&names[1]);
-    assert!(report.doubts().iter().any(lost), "{:?}", report.doubts());
+    let lost =
+        |warning: &Warning| warning.check == "agent-lost" && warning.message.contains(&names[1]);
+    assert!(report.warnings().iter().any(lost), "{:?}", report.warnings());
     assert_eq!(report.agents.len(), 1);
     assert!(report.requests > 0);
     let error = run(&options(&echo), &names[1..]).unwrap_err();
@@ -70,18 +71,18 @@ fn an_agent_that_dies_is_a_doubt_with_its_name_and_the_others_count() {
 }
 
 #[test]
-fn who_has_another_secret_is_not_served() {
+fn a_wrong_secret_is_not_served() {
     let echo = start_echo();
     let agent = start(false);
     let names = [agent.addr().to_string()];
     let other = secret("some other secret than that");
     let error = agent::run(&options(&echo), &names, &other, &mut |_| {}).unwrap_err();
-    assert!(error.to_string().contains("another secret"), "{error}");
+    assert!(error.to_string().contains("different secret"), "{error}");
     assert_eq!(echo.requests(), 0);
     run_when_free(&options(&echo), &names);
 }
 
-/// Measures, as soon as the agent has noticed that the one before has left.
+/// Runs a measurement as soon as the agent has noticed that the previous controller is gone.
 #[track_caller]
 fn run_when_free(options: &Options, names: &[String]) {
     let free = (0..100_000).find_map(|_| match run(options, names) {
@@ -92,31 +93,31 @@ fn run_when_free(options: &Options, names: &[String]) {
 }
 
 #[test]
-fn what_an_agent_can_not_do_is_told_before_the_load_begins() {
+fn agents_reject_invalid_plans_before_the_load_starts() {
     let echo = start_echo();
     let agent = start(false);
     let names = [agent.addr().to_string()];
-    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let unreachable = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let check = |options: &Options, names: &[String], expect: &str| {
         let error = run(options, names).unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
     };
-    check(&Options::new(format!("http://{nobody}/")), &names, "no connection to");
-    check(&options(&echo), &[nobody.to_string()], &nobody.to_string());
-    check(&options(&echo), &[], "agents: 1 to");
+    check(&Options::new(format!("http://{unreachable}/")), &names, "no connection to");
+    check(&options(&echo), &[unreachable.to_string()], &unreachable.to_string());
+    check(&options(&echo), &[], "0 agents");
     check(
         &Options { users: 1, ..options(&echo) },
         &[names[0].clone(), names[0].clone()],
         "too few",
     );
     check(&options(&echo), &[names[0].clone(), names[0].clone()], "busy");
-    let raw = Raw { jtl: Some("no-such-file.jtl".into()), hlog: None };
-    check(&Options { raw, ..options(&echo) }, &names, "raw data");
+    let recordings = Recordings { jtl: Some("no-such-file.jtl".into()), hlog: None };
+    check(&Options { recordings, ..options(&echo) }, &names, "--jtl");
     run_when_free(&options(&echo), &names);
 }
 
 #[test]
-fn an_agent_for_one_measurement_ends_after_it() {
+fn an_agent_with_once_exits_after_one_measurement() {
     let echo = start_echo();
     let agent = start(true);
     run(&options(&echo), &[agent.addr().to_string()]).unwrap();
@@ -124,23 +125,23 @@ fn an_agent_for_one_measurement_ends_after_it() {
 }
 
 #[test]
-fn strangers_are_closed_and_do_no_harm() {
+fn connections_of_strangers_are_closed() {
     let echo = start_echo();
     let agent = start(false);
     for noise in [&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &[0xff; 4_096]] {
         let mut stranger = TcpStream::connect(agent.addr()).unwrap();
         stranger.write_all(noise).unwrap();
         let closed = stranger.shutdown(std::net::Shutdown::Write);
-        let mut answer = Vec::new();
-        // A reset is a close, too.
-        let _ = stranger.read_to_end(&mut answer);
-        assert!(closed.is_err() || answer.len() <= 32, "{answer:?}");
+        let mut response = Vec::new();
+        // A reset counts as closed.
+        let _ = stranger.read_to_end(&mut response);
+        assert!(closed.is_err() || response.len() <= 32, "{response:?}");
     }
     assert!(run(&options(&echo), &[agent.addr().to_string()]).is_ok());
 }
 
 #[test]
-fn the_manifests_for_kubernetes_are_yaml_with_what_an_agent_needs() {
+fn the_kubernetes_manifests_are_valid_and_complete() {
     let text = include_str!("../kubernetes/agents.yaml");
     let mut kinds = Vec::new();
     for document in text.split("\n---\n") {
@@ -158,8 +159,8 @@ fn the_manifests_for_kubernetes_are_yaml_with_what_an_agent_needs() {
     assert!(text.contains("--token-file") && text.contains("--once"));
 }
 
-/// Stands before an agent, passes on what belongs to the preparation (an answer to the first frame,
-/// one to the plan, 16 about the clock), and breaks off at the first word about the load.
+/// A proxy to an agent that forwards the preparation (responses to the first frame, the plan and 16 clock
+/// requests) and then closes at the first message about the load.
 fn dying_after_begin(agent: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
@@ -182,7 +183,7 @@ fn dying_after_begin(agent: SocketAddr) -> SocketAddr {
     addr
 }
 
-/// The next frame: length, body, seal.
+/// Reads a frame: length, body, HMAC.
 fn frame(mut stream: &TcpStream) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     stream.read_exact(&mut bytes).unwrap();
@@ -209,8 +210,8 @@ fn names(agents: &[Agent]) -> Vec<String> {
     agents.iter().map(|agent| agent.addr().to_string()).collect()
 }
 
-fn doubts(report: &Report) -> Vec<&'static str> {
-    report.doubts().iter().map(|doubt| doubt.gate).collect()
+fn warnings(report: &Report) -> Vec<&'static str> {
+    report.warnings().iter().map(|warning| warning.check).collect()
 }
 
 fn options(echo: &Echo) -> Options {
@@ -218,7 +219,7 @@ fn options(echo: &Echo) -> Options {
         users: 6,
         warm_up: Duration::from_millis(100),
         duration: Duration::from_millis(400),
-        payload: Payload::Made { shape: payload::Shape::Array, bytes: 1_024 },
+        payload: Payload::Made { shape: payload::JsonShape::Array, bytes: 1_024 },
         ..Options::new(format!("http://{}/", echo.addr()))
     }
 }

@@ -1,8 +1,8 @@
-//! `report.html` in a real browser: on a phone, on a desk, and in the dark.
+//! `report.html` in a real browser: on a phone, on a desktop, and in dark mode.
 //!
-//! Not part of a plain `cargo test`, since it takes a browser: `make test` runs it, or says which package
-//! brings one. The page itself runs no script, so a page of the test's own holds it in frames, measures
-//! them, and writes what it found into its title.
+//! Ignored by a plain `cargo test`, since it needs a browser; `make test` runs it, or names the package that
+//! provides one. The report contains no script, so a page of the test loads it in frames, measures them, and
+//! puts the result into its title.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -11,15 +11,15 @@ mod report_support;
 use std::fs;
 use std::process::Command;
 
-use penstock_lab::report::{self, View, folder};
+use penstock_lab::report::{self, CaseView, results};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The first that is there is taken.
+/// The first one installed is used.
 const BROWSERS: &[&str] =
     &["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
-/// Measures the frames once they are there.
+/// Measures the frames when they have loaded.
 const WATCHER: &str = r#"<!doctype html><title>waiting</title><style>iframe{height:800px;border:0}</style>
 <iframe id="phone" style="width:360px;color-scheme:light" src="report/report.html"></iframe>
 <iframe id="desk" style="width:1280px;color-scheme:light" src="report/report.html"></iframe>
@@ -56,11 +56,11 @@ onload = () => {
 
 #[test]
 #[ignore = "needs a browser; `make test` runs it. On Debian: apt-get install chromium-headless-shell"]
-fn the_page_is_readable_on_a_phone_on_a_desk_and_in_the_dark() {
+fn the_page_is_readable_on_a_phone_a_desktop_and_in_dark_mode() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());
-    let views: Vec<View> =
-        folder::read(folder.path()).unwrap().into_iter().map(View::new).collect();
+    let views: Vec<CaseView> =
+        results::read(folder.path()).unwrap().into_iter().map(CaseView::new).collect();
     let charts = report::write(&views, &folder.path().join("report")).unwrap().charts;
     let seen = look(&folder);
     for frame in ["phone", "desk", "dark"] {

@@ -1,4 +1,4 @@
-//! The echo backend as a caller sees it, byte for byte (reference/scenarios.md section 2).
+//! The echo backend as seen by a client, byte for byte.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -11,7 +11,7 @@ use penstock_lab::echo::{Echo, Options};
 const MIB: usize = 1024 * 1024;
 
 #[test]
-fn the_body_comes_back_with_its_content_type_and_nothing_else() {
+fn the_body_is_echoed_with_its_content_type_only() {
     check(
         "POST /any/path?x=1 HTTP/1.1\r\nHost: e\r\nContent-Type: text/x; a=b\r\nX-Other: y\r\n\
          Content-Length: 5\r\n\r\nhello",
@@ -21,14 +21,14 @@ fn the_body_comes_back_with_its_content_type_and_nothing_else() {
 }
 
 #[test]
-fn any_method_is_answered_with_200() {
+fn any_method_gets_200() {
     for method in ["GET", "DELETE", "OPTIONS", "PATCH", "PURGE"] {
         check(&format!("{method} / HTTP/1.1\r\nHost: e\r\n\r\n"), EMPTY);
     }
 }
 
 #[test]
-fn a_chunked_body_comes_back_with_a_length() {
+fn a_chunked_body_is_echoed_with_a_length() {
     check(
         "POST / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n\
          3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\nX-Trailer: z\r\n\r\n",
@@ -37,7 +37,7 @@ fn a_chunked_body_comes_back_with_a_length() {
 }
 
 #[test]
-fn head_is_told_the_length_and_gets_no_body() {
+fn head_gets_the_length_without_a_body() {
     check(
         "HEAD / HTTP/1.1\r\nHost: e\r\nContent-Length: 5\r\n\r\nhello\
          GET / HTTP/1.1\r\nHost: e\r\n\r\n",
@@ -46,13 +46,13 @@ fn head_is_told_the_length_and_gets_no_body() {
 }
 
 #[test]
-fn http_1_0_is_kept_only_when_it_asks() {
+fn http_1_0_is_kept_alive_only_on_request() {
     check("GET / HTTP/1.0\r\n\r\n", CLOSING);
     check("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", EMPTY);
 }
 
 #[test]
-fn connection_close_is_obeyed_and_what_follows_is_not_answered() {
+fn requests_after_connection_close_are_ignored() {
     check(
         "GET / HTTP/1.1\r\nHost: e\r\nConnection: close\r\n\r\nGET / HTTP/1.1\r\nHost: e\r\n\r\n",
         CLOSING,
@@ -60,101 +60,101 @@ fn connection_close_is_obeyed_and_what_follows_is_not_answered() {
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_order() {
-    let (mut requests, mut answers) = (String::new(), String::new());
+fn pipelined_requests_get_responses_in_order() {
+    let (mut requests, mut responses) = (String::new(), String::new());
     for body in ["one", "two", "", "four"] {
         let length = body.len();
         requests += &format!("PUT / HTTP/1.1\r\nHost: e\r\nContent-Length: {length}\r\n\r\n{body}");
-        answers += &format!(
+        responses += &format!(
             "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: keep-alive\r\n\r\n{body}"
         );
     }
-    check(&requests, &answers);
+    check(&requests, &responses);
 }
 
 #[test]
-fn a_thousand_pipelined_requests_of_both_framings_all_come_back() {
+fn a_thousand_pipelined_requests_of_both_framings_are_echoed() {
     let chunked =
         "POST / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
     let length = "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 2\r\n\r\nab";
-    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive\r\n\r\nab";
-    check(&format!("{chunked}{length}").repeat(500), &answer.repeat(1_000));
+    let response = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive\r\n\r\nab";
+    check(&format!("{chunked}{length}").repeat(500), &response.repeat(1_000));
 }
 
 #[test]
-fn a_caller_that_waits_with_its_body_is_told_to_go_on() {
+fn expect_100_continue_is_supported() {
     let echo = start(0);
-    let mut caller = connect(echo.addr());
-    caller
+    let mut client = connect(echo.addr());
+    client
         .write_all(
             b"POST / HTTP/1.1\r\nHost: e\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
         )
         .unwrap();
     let mut interim = [0; 25];
-    caller.read_exact(&mut interim).unwrap();
+    client.read_exact(&mut interim).unwrap();
     assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
-    caller.write_all(b"hi").unwrap();
+    client.write_all(b"hi").unwrap();
     assert_eq!(
-        rest(caller),
+        rest(client),
         "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive\r\n\r\nhi"
     );
 }
 
 #[test]
-fn a_mebibyte_comes_back_and_one_byte_more_is_413() {
+fn a_mebibyte_is_echoed_and_one_byte_more_is_413() {
     let request = |bytes: usize| {
         format!(
             "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: {bytes}\r\n\r\n{}",
             "x".repeat(bytes)
         )
     };
-    let answer = answer_to(0, request(MIB).as_bytes());
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\ncontent-length: 1048576\r\n"));
-    assert!(answer.ends_with(&"x".repeat(MIB)));
-    let refused = "HTTP/1.1 413 body too large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    check(&format!("POST / HTTP/1.1\r\nHost: e\r\nContent-Length: {}\r\n\r\n", MIB + 1), refused);
+    let response = response_to(0, request(MIB).as_bytes());
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\ncontent-length: 1048576\r\n"));
+    assert!(response.ends_with(&"x".repeat(MIB)));
+    let rejected = "HTTP/1.1 413 body too large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    check(&format!("POST / HTTP/1.1\r\nHost: e\r\nContent-Length: {}\r\n\r\n", MIB + 1), rejected);
     let chunk = format!("{MIB:x}\r\n{}\r\n1\r\nx\r\n0\r\n\r\n", "x".repeat(MIB));
     check(
         &format!("POST / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}"),
-        refused,
+        rejected,
     );
 }
 
 #[test]
-fn a_malformed_request_is_refused_and_the_connection_closed() {
-    let answer =
-        answer_to(0, b"GET / HTTP/1.1\r\nHost : e\r\n\r\nGET / HTTP/1.1\r\nHost: e\r\n\r\n");
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+fn malformed_requests_are_rejected_and_closed() {
+    let response =
+        response_to(0, b"GET / HTTP/1.1\r\nHost : e\r\n\r\nGET / HTTP/1.1\r\nHost: e\r\n\r\n");
+    assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
+    assert_eq!(response.matches("HTTP/1.1").count(), 1, "{response}");
 }
 
 #[test]
-fn a_delayed_answer_is_the_same_answer_and_delays_nobody_else() {
+fn delays_do_not_block_other_connections() {
     let echo = start(30);
     let request = b"POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
-    let callers: Vec<_> = (0..50)
+    let clients: Vec<_> = (0..50)
         .map(|_| {
-            let mut caller = connect(echo.addr());
-            caller.write_all(request).unwrap();
-            caller
+            let mut client = connect(echo.addr());
+            client.write_all(request).unwrap();
+            client
         })
         .collect();
-    for caller in callers {
-        assert!(rest(caller).ends_with("\r\n\r\nhi"));
+    for client in clients {
+        assert!(rest(client).ends_with("\r\n\r\nhi"));
     }
     assert_eq!(echo.requests(), 50);
 }
 
 #[test]
-fn requests_are_counted_and_refusals_are_not() {
+fn only_served_requests_are_counted() {
     let echo = start(0);
-    let answer = |bytes: &[u8]| {
-        let mut caller = connect(echo.addr());
-        caller.write_all(bytes).unwrap();
-        rest(caller)
+    let response = |bytes: &[u8]| {
+        let mut client = connect(echo.addr());
+        client.write_all(bytes).unwrap();
+        rest(client)
     };
-    answer(b"GET / HTTP/1.1\r\nHost: e\r\n\r\nGET / HTTP/1.1\r\nHost: e\r\n\r\n");
-    answer(b"nonsense\r\n\r\n");
+    response(b"GET / HTTP/1.1\r\nHost: e\r\n\r\nGET / HTTP/1.1\r\nHost: e\r\n\r\n");
+    response(b"nonsense\r\n\r\n");
     assert_eq!(echo.requests(), 2);
 }
 
@@ -162,15 +162,15 @@ fn requests_are_counted_and_refusals_are_not() {
 fn several_workers_share_one_port() {
     let echo = Echo::start(Options { workers: Some(3), ..options(0) }).unwrap();
     for _ in 0..20 {
-        let mut caller = connect(echo.addr());
-        caller.write_all(b"GET / HTTP/1.1\r\nHost: e\r\n\r\n").unwrap();
-        assert_eq!(rest(caller), EMPTY);
+        let mut client = connect(echo.addr());
+        client.write_all(b"GET / HTTP/1.1\r\nHost: e\r\n\r\n").unwrap();
+        assert_eq!(rest(client), EMPTY);
     }
     assert_eq!(echo.requests(), 20);
 }
 
 #[test]
-fn a_port_that_another_has_is_not_shared_with_it() {
+fn a_port_in_use_is_not_shared() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     for workers in [1, 2] {
         let listen = taken.local_addr().unwrap();
@@ -185,20 +185,20 @@ fn a_port_that_another_has_is_not_shared_with_it() {
 }
 
 #[test]
-fn stopping_closes_connections_and_frees_the_port() {
+fn stopping_closes_connections_and_releases_the_port() {
     let echo = start(0);
     let addr = echo.addr();
-    let mut caller = connect(addr);
-    caller.write_all(b"GET / HTTP/1.1\r\nHost: e\r\n\r\n").unwrap();
-    // Answered, so it is open, and not waiting to be accepted.
-    caller.read_exact(&mut [0; EMPTY.len()]).unwrap();
+    let mut client = connect(addr);
+    client.write_all(b"GET / HTTP/1.1\r\nHost: e\r\n\r\n").unwrap();
+    // A response shows that the connection has been accepted.
+    client.read_exact(&mut [0; EMPTY.len()]).unwrap();
     echo.stop();
-    assert_eq!(rest(caller), "");
+    assert_eq!(rest(client), "");
     Echo::start(Options { listen: addr, ..options(0) }).unwrap();
 }
 
 #[test]
-fn figures_out_of_range_are_refused() {
+fn values_out_of_range_are_rejected() {
     for (workers, delay_ms) in [(Some(0), 0), (Some(100_000), 0), (Some(1), u64::MAX)] {
         let error = Echo::start(Options { workers, delay_ms, ..options(0) }).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
@@ -208,24 +208,24 @@ fn figures_out_of_range_are_refused() {
 const EMPTY: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: keep-alive\r\n\r\n";
 const CLOSING: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// `request` whole, and cut in two; then the caller's side is closed, and `answer` is all that came.
+/// Sends `request` as a whole and split in two, closes the client's side, and expects exactly `response`.
 #[track_caller]
-fn check(request: &str, answer: &str) {
-    assert_eq!(answer_to(0, request.as_bytes()), answer);
+fn check(request: &str, response: &str) {
+    assert_eq!(response_to(0, request.as_bytes()), response);
     let echo = start(0);
-    let mut caller = connect(echo.addr());
+    let mut client = connect(echo.addr());
     let (left, right) = request.as_bytes().split_at(request.len() / 2);
-    caller.write_all(left).unwrap();
-    // The cut may be refused already, and the rest no longer taken.
-    let _ = caller.write_all(right);
-    assert_eq!(rest(caller), answer);
+    client.write_all(left).unwrap();
+    // The first part may have been rejected already.
+    let _ = client.write_all(right);
+    assert_eq!(rest(client), response);
 }
 
-fn answer_to(delay_ms: u64, request: &[u8]) -> String {
+fn response_to(delay_ms: u64, request: &[u8]) -> String {
     let echo = start(delay_ms);
-    let mut caller = connect(echo.addr());
-    caller.write_all(request).unwrap();
-    rest(caller)
+    let mut client = connect(echo.addr());
+    client.write_all(request).unwrap();
+    rest(client)
 }
 
 fn start(delay_ms: u64) -> Echo {
@@ -238,18 +238,18 @@ fn options(delay_ms: u64) -> Options {
 }
 
 fn connect(addr: SocketAddr) -> TcpStream {
-    let caller = TcpStream::connect(addr).unwrap();
-    caller.set_nodelay(true).unwrap();
-    // A hang is a failure, not a wait for ever.
-    caller.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    caller
+    let client = TcpStream::connect(addr).unwrap();
+    client.set_nodelay(true).unwrap();
+    // A hanging connection fails the test instead of blocking it.
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    client
 }
 
-/// All that comes until the other side closes. Our side says first that nothing will follow.
-fn rest(mut caller: TcpStream) -> String {
-    // The other side may have closed already.
-    let _ = caller.shutdown(Shutdown::Write);
-    let mut answer = Vec::new();
-    caller.read_to_end(&mut answer).unwrap();
-    String::from_utf8(answer).unwrap()
+/// Closes the writing side and reads until the peer closes.
+fn rest(mut client: TcpStream) -> String {
+    // The peer may have closed already.
+    let _ = client.shutdown(Shutdown::Write);
+    let mut response = Vec::new();
+    client.read_to_end(&mut response).unwrap();
+    String::from_utf8(response).unwrap()
 }

@@ -1,8 +1,8 @@
-//! JMeter's own tools read a JTL of ours and find what our report says: its aggregate report (the reader
-//! of CSV files) and its dashboard (`jmeter -g`).
+//! JMeter's own tools read our JTL and report the same figures as we do: its aggregate report (the CSV
+//! reader) and its dashboard (`jmeter -g`).
 //!
-//! Not part of a plain `cargo test`, since it takes Maven and, the first time, Maven Central: `make test`
-//! runs it where there is Maven. What JMeter is asked stands in `lab/jmeter/`.
+//! Ignored by a plain `cargo test`, since it needs Maven and, the first time, Maven Central; `make test` runs
+//! it if Maven is installed. The JMeter side is in `lab/jmeter/`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -16,25 +16,26 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_lab::load::{self, Options, Report, Shape};
-use penstock_lab::raw::Raw;
+use penstock_lab::recording::Recordings;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// With so many, every percentile but the last is a whole rank, which no way to round can move.
+/// With this number, every percentile but the last has a whole rank, so rounding does not matter.
 const REQUESTS: u64 = 400;
 
 #[test]
 #[ignore = "needs Maven and Maven Central; `make test` runs it. On Debian: apt-get install maven"]
-fn jmeters_aggregate_report_and_dashboard_find_what_our_report_says() {
+fn jmeters_reports_agree_with_ours() {
     let folder = TempDir::new().unwrap();
-    // Below 256 ms nothing is quantised, so all have to say the same. On a busy machine it may take several tries.
+    // Below 256 ms there is no quantisation, so all figures must agree. Busy machines may need several
+    // attempts.
     let tries = (0..10).map(|number| {
         let jtl = folder.path().join(format!("{number}.jtl"));
         (measured(serve(), &jtl), jtl)
     });
     let mut tries = tries;
-    let (report, jtl) = tries.find(|(report, _)| report.quantised.max_ms < 256).unwrap();
-    let ours = report.quantised;
+    let (report, jtl) = tries.find(|(report, _)| report.published.max_ms < 256).unwrap();
+    let ours = report.published;
     assert_eq!((ours.samples, report.requests_in_all), (REQUESTS, REQUESTS));
     assert!(ours.errors > REQUESTS / 5, "{ours:?}");
 
@@ -74,22 +75,25 @@ fn jmeters_aggregate_report_and_dashboard_find_what_our_report_says() {
     ] {
         same(dashboard, name, expect);
     }
-    // It interpolates between a rank and the one above.
+    // JMeter interpolates between a rank and the next.
     for (name, at_least, at_most) in [
         ("pct1ResTime", ours.p90_ms, ours.p95_ms),
         ("pct2ResTime", ours.p95_ms, ours.p98_ms),
         ("pct3ResTime", ours.p99_ms, ours.max_ms),
     ] {
-        let told = number(dashboard, name);
-        assert!(told >= at_least as f64 && told <= at_most as f64, "{name}: {told}, {ours:?}");
+        let output = number(dashboard, name);
+        assert!(
+            output >= at_least as f64 && output <= at_most as f64,
+            "{name}: {output}, {ours:?}"
+        );
     }
 }
 
-/// Two decimals, as ours are. JMeter's kind of `float` for percentages has about seven digits.
+/// Two decimals. JMeter's `float` percentages have about seven digits.
 #[track_caller]
 fn same(jmeters: &Value, name: &str, expect: f64) {
-    let told = number(jmeters, name);
-    assert!((told - expect).abs() <= 0.005_001, "{name}: JMeter {told}, ours {expect}");
+    let output = number(jmeters, name);
+    assert!((output - expect).abs() <= 0.005_001, "{name}: JMeter {output}, ours {expect}");
 }
 
 #[track_caller]
@@ -99,9 +103,9 @@ fn number(of: &Value, name: &str) -> f64 {
 
 fn jmeters(jtl: &Path, folder: &Path) -> Value {
     let build = folder.join("build");
-    let answer = folder.join("answer.json");
+    let response = folder.join("response.json");
     let pom = Path::new(env!("CARGO_MANIFEST_DIR")).join("jmeter/pom.xml");
-    let words = [&build.join("home"), jtl, &folder.join("dashboard"), &answer];
+    let words = [&build.join("home"), jtl, &folder.join("dashboard"), &response];
     let words: Vec<_> = words.iter().map(|path| path.display().to_string()).collect();
     let out = Command::new("mvn")
         .args(["--quiet", "--batch-mode", "--file"])
@@ -111,9 +115,9 @@ fn jmeters(jtl: &Path, folder: &Path) -> Value {
         .arg(format!("-Dexec.args={}", words.join(" ")))
         .output()
         .expect("Maven starts: apt-get install maven");
-    let told = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success(), "{told}{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&std::fs::read(answer).expect(&told)).unwrap()
+    let output = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{output}{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&std::fs::read(response).expect(&output)).unwrap()
 }
 
 fn measured(addr: SocketAddr, jtl: &Path) -> Report {
@@ -123,13 +127,13 @@ fn measured(addr: SocketAddr, jtl: &Path) -> Report {
         warm_up: Duration::ZERO,
         duration: Duration::from_secs(1),
         expect: Some("20B".to_owned()),
-        raw: Raw { jtl: Some(jtl.to_owned()), hlog: None },
+        recordings: Recordings { jtl: Some(jtl.to_owned()), hlog: None },
         ..Options::new(format!("http://{addr}/?a=1,2"))
     };
     load::run(&options, &mut |_| {}).unwrap()
 }
 
-/// Answers well, but for every tenth request each: another status, another body, none at all.
+/// Responds correctly, except that three of ten requests get another status, another body, or no response.
 fn serve() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
@@ -137,13 +141,13 @@ fn serve() -> SocketAddr {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let turn = Arc::clone(&turn);
-            thread::spawn(move || converse(stream, &turn));
+            thread::spawn(move || serve_connection(stream, &turn));
         }
     });
     addr
 }
 
-fn converse(mut stream: TcpStream, turn: &AtomicU64) {
+fn serve_connection(mut stream: TcpStream, turn: &AtomicU64) {
     let mut head = Vec::new();
     let mut byte = [0];
     while let Ok(1) = stream.read(&mut byte) {
@@ -152,13 +156,13 @@ fn converse(mut stream: TcpStream, turn: &AtomicU64) {
             continue;
         }
         head.clear();
-        let answer: &[u8] = match turn.fetch_add(1, Ordering::Relaxed) % 10 {
+        let response: &[u8] = match turn.fetch_add(1, Ordering::Relaxed) % 10 {
             3 => b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
             5 => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno",
             7 => return,
             _ => b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{\"size\":\"20B\"}",
         };
-        if stream.write_all(answer).is_err() {
+        if stream.write_all(response).is_err() {
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! The search for a knee, on targets that have one.
+//! The knee search against targets with a known knee.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -9,18 +9,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use penstock_lab::knee::{self, By, Ended, Range, Slo};
+use penstock_lab::knee::{self, By, Range, SearchEnd, Slo};
 use penstock_lab::load::Options;
 
-/// Connections that the target serves; to one more it says 503.
+/// Number of connections that the target serves; further ones get 503.
 const PLACES: usize = 11;
 
 #[test]
-fn the_most_users_that_a_target_has_places_for_are_found() {
+fn the_maximum_number_of_users_is_found() {
     let slo = Slo::parse("errors <= 0%").unwrap();
     let range = Range { from: 1.0, to: 64.0, precision: 0.05, whole: true };
-    // The machine may be busy meanwhile, which the gates would say: here only the errors are looked at. Each
-    // level has a target of its own, since one that counts its leavers late would have fewer places.
+    // Warnings are ignored, since the machine may be busy. Each level has its own target, because a target
+    // that notices closed connections late would serve fewer.
     let measure = |level| {
         let options = Options {
             warm_up: Duration::ZERO,
@@ -28,19 +28,19 @@ fn the_most_users_that_a_target_has_places_for_are_found() {
             ..Options::new(format!("http://{}/", serve()))
         };
         knee::measure(&options, By::Users, level, &slo).map(|probe| {
-            let breaks = probe.error_percent > 0.0;
-            let became = if breaks { knee::Became::Breaks } else { knee::Became::Holds };
-            knee::Probe { became, ..probe }
+            let missed = probe.error_percent > 0.0;
+            let verdict = if missed { knee::LevelVerdict::Missed } else { knee::LevelVerdict::Met };
+            knee::Probe { verdict, ..probe }
         })
     };
     let found = knee::search(range, measure, |_| {}).unwrap();
-    assert_eq!((found.holds, found.breaks), (Some(11.0), Some(12.0)), "{found:#?}");
-    assert_eq!(found.ended, Ended::Found);
+    assert_eq!((found.met, found.missed), (Some(11.0), Some(12.0)), "{found:#?}");
+    assert_eq!(found.ended, SearchEnd::Found);
     assert!(found.probes.iter().all(|probe| probe.throughput_per_s > 0.0));
 }
 
 #[test]
-fn a_target_that_refuses_everybody_holds_nothing() {
+fn an_overloaded_target_misses_the_objective() {
     let addr = serve();
     let slo = Slo::parse("errors <= 0%").unwrap();
     let options = Options {
@@ -51,12 +51,12 @@ fn a_target_that_refuses_everybody_holds_nothing() {
     };
     let broken = knee::measure(&options, By::Users, 64.0, &slo).unwrap();
     assert!(broken.error_percent > 0.0, "{broken:?}");
-    assert_ne!(broken.became, knee::Became::Holds, "{broken:?}");
-    assert!(!broken.why.is_empty());
+    assert_ne!(broken.verdict, knee::LevelVerdict::Met, "{broken:?}");
+    assert!(!broken.reason.is_empty());
 }
 
 #[test]
-fn by_rate_the_loop_is_open() {
+fn searching_by_rate_uses_an_open_loop() {
     let addr = serve();
     let slo = Slo::parse("p99 < 10s").unwrap();
     let options = Options {
@@ -70,7 +70,7 @@ fn by_rate_the_loop_is_open() {
     assert!(probe.concurrency < 4.0, "{probe:?}");
 }
 
-/// A place is taken with a connection, and free when it ends.
+/// A connection occupies a place from its first request until it ends.
 fn serve() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
@@ -78,24 +78,24 @@ fn serve() -> SocketAddr {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let taken = Arc::clone(&taken);
-            thread::spawn(move || converse(stream, &taken));
+            thread::spawn(move || serve_connection(stream, &taken));
         }
     });
     addr
 }
 
-fn converse(mut stream: TcpStream, taken: &AtomicUsize) {
+fn serve_connection(mut stream: TcpStream, taken: &AtomicUsize) {
     let mut place = None;
     let mut buffer = [0; 4_096];
-    // The generator looks first whether anybody listens: a connection without a request takes no place.
+    // The generator's reachability check connects without a request and occupies no place.
     while let Ok(1..) = stream.read(&mut buffer) {
         let number = *place.get_or_insert_with(|| taken.fetch_add(1, Ordering::SeqCst));
-        let answer: &[u8] = if number < PLACES {
+        let response: &[u8] = if number < PLACES {
             b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
         } else {
             b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
         };
-        if stream.write_all(answer).is_err() {
+        if stream.write_all(response).is_err() {
             break;
         }
     }

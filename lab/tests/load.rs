@@ -1,4 +1,4 @@
-//! The load generator against backends that do what they should, and others.
+//! The load generator against well-behaved and misbehaving backends.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use penstock_lab::echo::{self, Echo};
 use penstock_lab::load::{self, LoadError, Options, Payload, Report, Trust};
-use penstock_lab::payload::Shape;
+use penstock_lab::payload::JsonShape;
 use tempfile::TempDir;
 use wire::tls::{CertificateSet, PemPair, ServerCertificates, generate_self_signed, server_config};
 
@@ -24,23 +24,23 @@ fn the_count_agrees_with_the_backends() {
         assert_eq!(report.requests_in_all, echo.requests() - before, "{threads} threads");
         assert!(report.requests > 0 && report.requests < report.requests_in_all);
         assert_eq!((report.errors, report.errors_in_all), (0, 0));
-        let answer_bytes = report.received_bytes / report.requests;
+        let response_bytes = report.received_bytes / report.requests;
         assert_eq!(report.received_bytes % report.requests, 0);
-        assert!(answer_bytes > 1_024 && answer_bytes < 1_200, "{answer_bytes}");
+        assert!(response_bytes > 1_024 && response_bytes < 1_200, "{response_bytes}");
     }
 }
 
 #[test]
-fn a_large_payload_is_written_and_read_whole() {
+fn a_large_payload_is_transferred_completely() {
     let echo = start_echo(None);
-    let payload = Payload::Made { shape: Shape::Array, bytes: 700_000 };
+    let payload = Payload::Made { shape: JsonShape::Array, bytes: 700_000 };
     let report = run(Options { payload, expect: Some("}".to_owned()), ..post(&echo) });
     assert_eq!(report.errors_in_all, 0);
     assert_eq!(report.requests_in_all, echo.requests());
 }
 
 #[test]
-fn a_body_without_the_text_is_an_error_of_its_own() {
+fn a_body_without_the_text_is_a_body_mismatch() {
     let echo = start_echo(None);
     let report = run(Options { expect: Some("no such text".to_owned()), ..post(&echo) });
     assert_eq!(kinds(&report), ["body-mismatch"]);
@@ -50,7 +50,7 @@ fn a_body_without_the_text_is_an_error_of_its_own() {
 }
 
 #[test]
-fn a_status_is_an_error_of_its_own() {
+fn a_status_other_than_2xx_is_an_error() {
     let backend = Backend::start(|_| b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec());
     let report = run(get(backend.addr));
     assert_eq!(kinds(&report), ["status-503"]);
@@ -60,7 +60,7 @@ fn a_status_is_an_error_of_its_own() {
 }
 
 #[test]
-fn a_close_that_was_announced_is_no_error() {
+fn an_announced_close_is_not_an_error() {
     let backend = Backend::start(|_| {
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi".to_vec()
     });
@@ -70,7 +70,7 @@ fn a_close_that_was_announced_is_no_error() {
 }
 
 #[test]
-fn a_close_before_the_answer_is_an_error_and_the_user_goes_on() {
+fn an_early_close_is_an_error_and_the_user_continues() {
     let backend = Backend::start(|_| Vec::new());
     let report = run(get(backend.addr));
     assert_eq!(kinds(&report), ["closed"]);
@@ -78,7 +78,7 @@ fn a_close_before_the_answer_is_an_error_and_the_user_goes_on() {
 }
 
 #[test]
-fn a_body_cut_short_is_an_error() {
+fn a_truncated_body_is_an_error() {
     let backend = Backend::start(|turn| {
         let close = if turn % 2 == 0 { "" } else { "Connection: close\r\n" };
         format!("HTTP/1.1 200 OK\r\n{close}Content-Length: 9\r\n\r\nshort").into_bytes()
@@ -92,7 +92,7 @@ fn a_body_cut_short_is_an_error() {
 }
 
 #[test]
-fn an_answer_that_never_comes_is_a_timeout() {
+fn a_missing_response_is_a_timeout() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let timeout = Duration::from_millis(300);
     let options = get(listener.local_addr().unwrap());
@@ -102,27 +102,27 @@ fn an_answer_that_never_comes_is_a_timeout() {
 }
 
 #[test]
-fn chunked_and_unframed_answers_are_read() {
-    for answer in [
+fn chunked_and_unframed_responses_are_supported() {
+    for response in [
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
     ] {
-        let backend = Backend::start(|_| answer.as_bytes().to_vec());
+        let backend = Backend::start(|_| response.as_bytes().to_vec());
         let report = run(Options { expect: Some("hello".to_owned()), ..get(backend.addr) });
-        assert_eq!(report.errors_in_all, 0, "{answer}");
-        assert_eq!(report.requests_in_all, backend.requests(), "{answer}");
+        assert_eq!(report.errors_in_all, 0, "{response}");
+        assert_eq!(report.requests_in_all, backend.requests(), "{response}");
     }
 }
 
 #[test]
-fn nonsense_is_a_protocol_error() {
+fn invalid_responses_are_protocol_errors() {
     let backend = Backend::start(|_| b"220 mail.example ESMTP\r\n\r\n".to_vec());
     assert_eq!(kinds(&run(get(backend.addr))), ["protocol"]);
 }
 
 #[test]
-fn nobody_listening_is_no_measurement() {
+fn an_unreachable_target_is_an_error() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
     drop(listener);
@@ -132,7 +132,7 @@ fn nobody_listening_is_no_measurement() {
 }
 
 #[test]
-fn tokens_take_turns_over_all_users() {
+fn tokens_rotate_over_all_users() {
     let seen = Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::<String, u64>::new()));
     let record = Arc::clone(&seen);
     let backend = Backend::start_with(move |request, _| {
@@ -144,7 +144,7 @@ fn tokens_take_turns_over_all_users() {
     let path = folder.path().join("tokens.csv");
     std::fs::write(&path, "alpha\r\nbeta\n\ngamma\n").unwrap();
     let report = run(Options { users: 5, tokens: Some(path), ..get(backend.addr) });
-    assert_eq!((report.errors_in_all, report.asked.tokens), (0, 3));
+    assert_eq!((report.errors_in_all, report.settings.tokens), (0, 3));
     let seen = seen.lock().unwrap();
     let counts: Vec<u64> = seen.values().copied().collect();
     assert_eq!(seen.keys().collect::<Vec<_>>(), ["alpha", "beta", "gamma"]);
@@ -152,12 +152,12 @@ fn tokens_take_turns_over_all_users() {
 }
 
 #[test]
-fn unusable_files_are_named() {
+fn invalid_files_are_named() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("tokens.csv");
     let missing = Options { tokens: Some(path.clone()), ..Options::new("http://127.0.0.1:1/") };
     assert!(load::run(&missing, &mut |_| {}).unwrap_err().to_string().contains("tokens.csv"));
-    for (text, expect) in [("\n\n", "no token"), ("good\nnot good\n", ":2: this is no token")] {
+    for (text, expect) in [("\n\n", "no tokens"), ("good\nnot good\n", ":2: invalid token")] {
         std::fs::write(&path, text).unwrap();
         let error = load::run(&missing, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
@@ -165,7 +165,7 @@ fn unusable_files_are_named() {
 }
 
 #[test]
-fn tls_is_verified_against_the_ca_unless_told_otherwise() {
+fn tls_is_verified_unless_disabled() {
     let folder = TempDir::new().unwrap();
     let (tls, ca) = server_tls(&folder);
     let echo = start_echo(Some(tls));
@@ -183,7 +183,7 @@ fn tls_is_verified_against_the_ca_unless_told_otherwise() {
 }
 
 #[test]
-fn a_stop_ends_it_early_and_says_so() {
+fn a_stop_ends_the_measurement_early() {
     let echo = start_echo(None);
     let options = Options { duration: Duration::from_secs(3_600), ..post(&echo) };
     let stop = options.stop.clone();
@@ -195,13 +195,13 @@ fn a_stop_ends_it_early_and_says_so() {
     .unwrap();
     assert!(names(&report).contains(&"interrupted"));
     assert!(report.seconds < 3_600.0 && report.requests > 0);
-    let told = progresses.first().unwrap();
-    assert!(told.requests > 0 && !told.warming_up && told.rate_per_s > 0.0);
-    assert!(told.to_string().starts_with("measuring: "));
+    let output = progresses.first().unwrap();
+    assert!(output.requests > 0 && !output.warming_up && output.rate_per_s > 0.0);
+    assert!(output.to_string().starts_with("measuring: "));
 }
 
 #[test]
-fn the_json_holds_every_key_of_the_contract() {
+fn the_json_has_every_documented_key() {
     let echo = start_echo(None);
     let report = run(post(&echo));
     let json = report.json();
@@ -214,26 +214,23 @@ fn the_json_holds_every_key_of_the_contract() {
     for key in ["errors_by_kind", "options"] {
         assert!(json[key].is_object(), "{key}");
     }
-    assert!(json["doubts"].is_array());
+    assert!(json["warnings"].is_array());
     assert_eq!(json["requests"], report.requests);
     assert_eq!(json["options"]["users"], 4);
 }
 
 #[test]
-fn the_table_prints_doubts_beside_the_result() {
+fn the_table_ends_with_warnings() {
     let echo = start_echo(None);
     let mut report = run(post(&echo));
     (report.throughput_per_s, report.latency.mean_ms) = (100.0, 30.0);
     let table = report.table();
     assert!(table.contains("throughput") && table.contains("latency p99"), "{table}");
-    assert!(
-        table.contains("DOUBT: Little's law: rate x mean latency is 3.0 users, not 4"),
-        "{table}"
-    );
+    assert!(table.contains("warning: littles-law: "), "{table}");
 }
 
 fn names(report: &Report) -> Vec<&'static str> {
-    report.doubts().iter().map(|doubt| doubt.gate).collect()
+    report.warnings().iter().map(|warning| warning.check).collect()
 }
 
 fn kinds(report: &Report) -> Vec<&str> {
@@ -245,7 +242,7 @@ fn run(options: Options) -> Report {
 }
 
 fn post(echo: &Echo) -> Options {
-    let payload = Payload::Made { shape: Shape::Array, bytes: 1_024 };
+    let payload = Payload::Made { shape: JsonShape::Array, bytes: 1_024 };
     Options { payload, ..get(echo.addr()) }
 }
 
@@ -263,7 +260,7 @@ fn start_echo(tls: Option<Arc<rustls::ServerConfig>>) -> Echo {
     Echo::start(echo::Options { listen, delay_ms: 0, tls, workers: Some(1) }).unwrap()
 }
 
-/// A certificate for localhost with its key, and the file that says it may be trusted.
+/// A certificate for localhost, and the CA file to trust it.
 fn server_tls(folder: &TempDir) -> (Arc<rustls::ServerConfig>, std::path::PathBuf) {
     let now_s = base::Clock::now(&base::SystemClock::new()).unix_s;
     let (certificate, key) = generate_self_signed(&["localhost"], now_s).unwrap();
@@ -274,8 +271,8 @@ fn server_tls(folder: &TempDir) -> (Arc<rustls::ServerConfig>, std::path::PathBu
     (server_config(Arc::new(ServerCertificates::new(set)), false), path)
 }
 
-/// A backend that answers GET requests with whatever a test wants, one thread per connection. It
-/// closes after an empty answer and after one that says `Connection: close`.
+/// A backend that responds to GET requests as the test requires, one thread per connection. Closes after an
+/// empty response and after `Connection: close`.
 struct Backend {
     addr: SocketAddr,
     requests: Arc<AtomicU64>,
@@ -284,8 +281,8 @@ struct Backend {
 type Handler = Arc<dyn Fn(&str, u64) -> Vec<u8> + Send + Sync>;
 
 impl Backend {
-    fn start(answer: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        Self::start_with(move |_, turn| answer(turn))
+    fn start(response: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self::start_with(move |_, turn| response(turn))
     }
 
     fn start_with(handler: impl Fn(&str, u64) -> Vec<u8> + Send + Sync + 'static) -> Self {
@@ -320,11 +317,11 @@ fn serve(mut stream: TcpStream, handler: &Handler, count: &AtomicU64) {
             continue;
         }
         let turn = count.fetch_add(1, Ordering::Relaxed);
-        let answer = handler(&String::from_utf8_lossy(&request), turn);
+        let response = handler(&String::from_utf8_lossy(&request), turn);
         request.clear();
-        let text = String::from_utf8_lossy(&answer);
-        if stream.write_all(&answer).is_err()
-            || answer.is_empty()
+        let text = String::from_utf8_lossy(&response);
+        if stream.write_all(&response).is_err()
+            || response.is_empty()
             || text.contains("Connection: close")
         {
             return;

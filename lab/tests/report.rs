@@ -1,4 +1,4 @@
-//! What is written of a folder of results.
+//! The reports of a results folder.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -8,11 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use penstock_lab::report::{self, Painter, PngError, ReportError, View, folder};
+use penstock_lab::report::{self, CaseView, Painter, PngError, ReportError, results};
 use tempfile::TempDir;
 
 #[test]
-fn the_page_asks_nothing_of_anybody_and_runs_nothing() {
+fn the_page_is_self_contained_and_has_no_scripts() {
     let out = written();
     let page = read(out, "report.html");
     for forbidden in ["<script", "<link", "<img", "@import", "url(", "src=", "href=\"http"] {
@@ -24,7 +24,7 @@ fn the_page_asks_nothing_of_anybody_and_runs_nothing() {
 }
 
 #[test]
-fn every_picture_has_its_words_and_its_table() {
+fn every_chart_has_a_description_and_a_table() {
     let out = written();
     let page = read(out, "report.html");
     let count = |what: &str| page.matches(what).count();
@@ -33,22 +33,22 @@ fn every_picture_has_its_words_and_its_table() {
     for part in ["role=\"img\"", "<desc ", "<details><summary>Table: ", "</svg>"] {
         assert_eq!(count(part), figures, "{part}");
     }
-    // Names come from suite files: they are text, wherever they stand.
+    // Names come from suite files and must be escaped everywhere.
     assert!(!page.contains("<b>") && page.contains("a &lt;b&gt; &amp; &quot;c&quot;"));
 }
 
 #[test]
-fn rows_with_doubts_and_cases_that_were_not_served_are_on_the_page() {
+fn warnings_and_unserved_cases_are_on_the_page() {
     let out = written();
     let page = read(out, "report.html");
-    assert!(page.contains("9 cases: 8 measured, 2 of them with doubts, 1 not served, 0 failed."));
+    assert!(page.contains("9 cases: 8 measured, 2 of them with warnings, 1 not served, 0 failed."));
     assert!(page.contains("not served: it can&#39;t transform"));
     assert!(page.contains("errors: 10 % of the requests failed"));
-    assert!(page.contains("(doubt: errors)"));
+    assert!(page.contains("(warning: errors)"));
 }
 
 #[test]
-fn published_results_stand_behind_ours_with_their_hardware() {
+fn published_results_are_drawn_behind_ours_with_their_hardware() {
     let out = written();
     let svg = read(out, "charts/throughput-by-users-passthrough-1024-0.svg");
     let (published, ours) =
@@ -59,7 +59,7 @@ fn published_results_stand_behind_ours_with_their_hardware() {
 }
 
 #[test]
-fn each_chart_is_there_as_svg_and_png() {
+fn each_chart_is_written_as_svg_and_png() {
     let out = written();
     let names = |ending: &str| -> Vec<PathBuf> {
         let files = fs::read_dir(out.join("charts")).unwrap().map(|file| file.unwrap().path());
@@ -84,7 +84,7 @@ fn each_chart_is_there_as_svg_and_png() {
 }
 
 #[test]
-fn the_heat_map_shows_when_the_slow_one_was() {
+fn the_heat_map_shows_a_slow_request() {
     let out = written();
     let page = read(out, "report.html");
     let (_, figure) = page.split_once("<figure id=\"heat-0\">").unwrap();
@@ -98,11 +98,11 @@ fn the_heat_map_shows_when_the_slow_one_was() {
 }
 
 #[test]
-fn what_is_too_much_for_the_page_is_drawn_beside_it_and_named() {
+fn charts_that_do_not_fit_the_page_are_listed() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());
-    let with_log = views(folder.path()).into_iter().find(|view| view.is_sound()).unwrap();
-    let many: Vec<View> = (0..26).map(|_| with_log.clone()).collect();
+    let with_log = views(folder.path()).into_iter().find(|view| view.is_valid()).unwrap();
+    let many: Vec<CaseView> = (0..26).map(|_| with_log.clone()).collect();
     let charts = report::charts(&many);
     let page = report::page(&many, &charts);
     for (place, is_on_page) in [(0, true), (23, true), (24, false), (25, false)] {
@@ -113,20 +113,20 @@ fn what_is_too_much_for_the_page_is_drawn_beside_it_and_named() {
             assert_eq!(page.contains(&format!("charts/{id}.svg")), !is_on_page, "{id}");
         }
     }
-    assert!(page.contains("4 pictures of single cases are not here") && page.contains("--only"));
+    assert!(page.contains("4 charts of single cases") && page.contains("--only"));
     assert!(!read(written(), "report.html").contains("Not on this page"));
 }
 
 #[test]
-fn only_some_cases_can_be_told() {
+fn cases_can_be_selected() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());
-    let all = || folder::read(folder.path()).unwrap();
-    assert_eq!(folder::chosen(all(), None).unwrap().len(), all().len());
+    let all = || results::read(folder.path()).unwrap();
+    assert_eq!(results::chosen(all(), None).unwrap().len(), all().len());
     let first = all().first().unwrap().result.case.id.clone();
-    assert_eq!(folder::chosen(all(), Some(&format!("^{first}/1$"))).unwrap().len(), 1);
-    assert!(folder::chosen(all(), Some("nowhere")).unwrap_err().contains(&first));
-    assert!(folder::chosen(all(), Some("(")).is_err());
+    assert_eq!(results::chosen(all(), Some(&format!("^{first}/1$"))).unwrap().len(), 1);
+    assert!(results::chosen(all(), Some("nowhere")).unwrap_err().contains(&first));
+    assert!(results::chosen(all(), Some("(")).is_err());
 }
 
 #[test]
@@ -139,19 +139,19 @@ fn the_same_results_give_the_same_bytes() {
 }
 
 #[test]
-fn a_report_overwrites_nothing() {
+fn reports_never_overwrite() {
     assert!(matches!(report::write(&[], written()), Err(ReportError::Exists(_))));
 }
 
 #[test]
-fn a_folder_without_results_is_told() {
+fn folders_without_results_are_rejected() {
     let folder = TempDir::new().unwrap();
-    assert!(folder::read(folder.path()).unwrap_err().contains("no result.json in it"));
+    assert!(results::read(folder.path()).unwrap_err().contains("no result.json"));
     fs::write(folder.path().join("result.json"), "{}").unwrap();
-    assert!(folder::read(folder.path()).unwrap_err().contains("result.json: missing field"));
+    assert!(results::read(folder.path()).unwrap_err().contains("result.json: missing field"));
 }
 
-/// The report, written once for all tests: drawing its pictures takes a while.
+/// The report, written once for all tests because rendering is slow.
 fn written() -> &'static Path {
     static WRITTEN: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
         let folder = TempDir::new().unwrap();
@@ -163,8 +163,8 @@ fn written() -> &'static Path {
     &WRITTEN.1
 }
 
-fn views(folder: &Path) -> Vec<View> {
-    folder::read(folder).unwrap().into_iter().map(View::new).collect()
+fn views(folder: &Path) -> Vec<CaseView> {
+    results::read(folder).unwrap().into_iter().map(CaseView::new).collect()
 }
 
 fn read(out: &Path, file: &str) -> String {

@@ -1,5 +1,5 @@
-//! Load shapes and raw data over real sockets: counts and fields. When things happen is tested where
-//! it is decided, without a clock (src/load/shape).
+//! Load shapes and recordings over real sockets: counts and fields. Timing is tested without a clock in
+//! src/load/shape.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 #![allow(clippy::cast_possible_truncation, reason = "the figures are small")]
@@ -13,18 +13,18 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use penstock_lab::echo::{self, Echo};
-use penstock_lab::load::{self, LoadError, Options, Quantised, Report, Shape, Stop, Think};
-use penstock_lab::raw::Raw;
+use penstock_lab::load::{self, LoadError, Options, PublishedStats, Report, Shape, Stop, Think};
+use penstock_lab::recording::Recordings;
 use tempfile::TempDir;
 
 #[test]
-fn an_open_loop_makes_exactly_the_requests_that_are_due() {
+fn an_open_loop_sends_exactly_the_due_requests() {
     let echo = start_echo(0);
     for threads in [1, 3] {
         let before = echo.requests();
         let shape = Shape::Arrivals { rate_per_s: 500.0 };
         let report = run(Options { threads, users: 8, shape, ..options(&echo) });
-        // 100 ms of warm-up and 400 ms measured, at 500 a second.
+        // 100 ms of warm-up and 400 ms measured, at 500 per second.
         assert_eq!((report.requests, report.requests_in_all), (200, 250));
         assert_eq!(report.requests_in_all, echo.requests() - before);
         assert_eq!(report.errors_in_all, 0);
@@ -34,7 +34,7 @@ fn an_open_loop_makes_exactly_the_requests_that_are_due() {
 }
 
 #[test]
-fn a_ramp_of_arrivals_makes_as_many_as_the_area_below_its_line() {
+fn a_ramp_of_arrivals_sends_the_integral_of_its_rate() {
     let echo = start_echo(0);
     let shape = Shape::RampArrivals { from_per_s: 100.0, to_per_s: 900.0 };
     let report = run(Options { users: 8, shape, ..options(&echo) });
@@ -43,8 +43,8 @@ fn a_ramp_of_arrivals_makes_as_many_as_the_area_below_its_line() {
 }
 
 #[test]
-fn what_finds_no_connection_is_sent_late_and_counted() {
-    // One connection and 20 ms each: 50 a second can be answered, 200 are due.
+fn requests_without_a_free_connection_are_sent_late_and_counted() {
+    // One connection and 20 ms per response: at most 50 per second, with 200 per second due.
     let echo = start_echo(20);
     let shape = Shape::Arrivals { rate_per_s: 200.0 };
     let report = run(Options { users: 1, shape, ..options(&echo) });
@@ -62,8 +62,8 @@ fn what_finds_no_connection_is_sent_late_and_counted() {
 }
 
 #[test]
-fn what_is_never_sent_is_counted_as_such() {
-    // Accepts connections and says nothing.
+fn unsent_requests_are_counted() {
+    // Accepts connections but never responds.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let report = run(Options {
         users: 2,
@@ -80,7 +80,7 @@ fn what_is_never_sent_is_counted_as_such() {
 }
 
 #[test]
-fn a_stop_counts_what_was_due_until_then() {
+fn a_stop_counts_requests_due_until_then() {
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let options = Options {
         users: 1,
@@ -92,17 +92,17 @@ fn a_stop_counts_what_was_due_until_then() {
     let stop: Stop = options.stop.clone();
     let report = load::run(&options, &mut |_| stop.stop()).unwrap();
     let due = report.seconds * 1_000.0;
-    // The one that was under way is cut.
+    // The request in flight is aborted.
     assert!((report.requests as f64 - due).abs() <= 3.0, "{} of {due}", report.requests);
     assert_eq!(report.errors_by_kind, [("unsent".to_owned(), report.requests)]);
 }
 
 #[test]
-fn users_that_think_make_fewer_requests_and_littles_law_knows_of_it() {
+fn think_time_reduces_requests_and_enters_littles_law() {
     let echo = start_echo(0);
     let shape = Shape::Closed { think: Think::Constant { us: 50_000 } };
     let report = run(Options { users: 4, shape, ..options(&echo) });
-    // Each of the four can make at most one more than 400 ms hold pauses of 50 ms.
+    // In 400 ms with pauses of 50 ms, each of the four users can make at most nine requests.
     assert!((4..=36).contains(&report.requests), "{}", report.requests);
     assert_eq!(report.requests_in_all, echo.requests());
     assert!(
@@ -116,8 +116,8 @@ fn users_join_over_the_measured_time() {
     let folder = TempDir::new().unwrap();
     let jtl = folder.path().join("results.jtl");
     let shape = Shape::RampUsers { from: 1, think: Think::None };
-    let raw = Raw { jtl: Some(jtl.clone()), ..Raw::default() };
-    let report = run(Options { users: 5, shape, raw, ..options(&echo) });
+    let recordings = Recordings { jtl: Some(jtl.clone()), ..Recordings::default() };
+    let report = run(Options { users: 5, shape, recordings, ..options(&echo) });
     let lines = read_jtl(&jtl);
     let users = |measured: bool| {
         let chosen = lines.iter().filter(|line| line.measured(&report) == measured);
@@ -127,24 +127,24 @@ fn users_join_over_the_measured_time() {
 }
 
 #[test]
-fn a_jtl_has_every_request_and_its_milliseconds_give_the_quantised_row() {
+fn a_jtl_has_every_request_and_gives_the_published_figures() {
     for (delay_ms, users, shape) in [
         (3, 6, Shape::default()),
         (3, 6, Shape::Arrivals { rate_per_s: 400.0 }),
-        // Long enough that a histogram of two digits holds four milliseconds in one count.
+        // Long enough that a bucket of the two-digit histogram spans four milliseconds.
         (600, 100, Shape::Arrivals { rate_per_s: 100.0 }),
     ] {
         let echo = start_echo(delay_ms);
         let folder = TempDir::new().unwrap();
         let jtl = folder.path().join("results.jtl");
-        let raw = Raw { jtl: Some(jtl.clone()), ..Raw::default() };
-        let report = run(Options { threads: 2, users, shape, raw, ..options(&echo) });
+        let recordings = Recordings { jtl: Some(jtl.clone()), ..Recordings::default() };
+        let report = run(Options { threads: 2, users, shape, recordings, ..options(&echo) });
         let lines = read_jtl(&jtl);
         assert_eq!(lines.len() as u64, report.requests_in_all);
         let measured: Vec<_> = lines.iter().filter(|line| line.measured(&report)).collect();
-        assert_eq!(report.quantised, recalculated(&measured));
+        assert_eq!(report.published, recalculated(&measured));
         let warm_up: Vec<_> = lines.iter().filter(|line| !line.measured(&report)).collect();
-        assert_eq!(report.quantised_warm_up, recalculated(&warm_up));
+        assert_eq!(report.published_warm_up, recalculated(&warm_up));
         for line in lines {
             assert!(line.success && line.first_byte_ms <= line.elapsed_ms, "{line:?}");
         }
@@ -160,9 +160,10 @@ fn the_histogram_log_adds_up_to_the_report() {
     ] {
         let folder = TempDir::new().unwrap();
         let hlog = folder.path().join("histogram.hlog");
-        let raw = Raw { hlog: Some(hlog.clone()), ..Raw::default() };
+        let recordings = Recordings { hlog: Some(hlog.clone()), ..Recordings::default() };
         let duration = Duration::from_millis(1_300);
-        let report = run(Options { threads: 2, users: 6, duration, shape, raw, ..options(&echo) });
+        let report =
+            run(Options { threads: 2, users: 6, duration, shape, recordings, ..options(&echo) });
         for tag in tags {
             let (intervals, sum) = read_hlog(&hlog, *tag);
             // The first second, the rest, and what ended after it.
@@ -176,22 +177,24 @@ fn the_histogram_log_adds_up_to_the_report() {
 }
 
 #[test]
-fn raw_data_never_goes_into_a_file_that_exists() {
+fn recordings_never_overwrite_files() {
     let echo = start_echo(0);
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("there");
     std::fs::write(&path, "precious").unwrap();
     let some = || Some(path.clone());
-    for raw in [Raw { hlog: some(), jtl: None }, Raw { hlog: None, jtl: some() }] {
-        let error = load::run(&Options { raw, ..options(&echo) }, &mut |_| {}).unwrap_err();
+    for recordings in
+        [Recordings { hlog: some(), jtl: None }, Recordings { hlog: None, jtl: some() }]
+    {
+        let error = load::run(&Options { recordings, ..options(&echo) }, &mut |_| {}).unwrap_err();
         assert!(matches!(error, LoadError::Usage(_)), "{error}");
-        assert!(error.to_string().contains("there exists"), "{error}");
+        assert!(error.to_string().contains("already exists"), "{error}");
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }
 
 #[test]
-fn the_json_tells_the_shape_and_both_kinds_of_time() {
+fn the_json_has_the_shape_and_both_kinds_of_time() {
     let echo = start_echo(0);
     let closed = run(options(&echo)).json();
     assert_eq!(closed["shape"]["kind"], "closed");
@@ -205,15 +208,15 @@ fn the_json_tells_the_shape_and_both_kinds_of_time() {
     {
         assert!(open[key].is_number(), "{key}: {open}");
     }
-    assert_eq!(open["quantised"]["samples"], open["requests"]);
+    assert_eq!(open["published"]["samples"], open["requests"]);
 }
 
-/// The published pipeline's row out of a JTL, by sorting and counting instead of by a histogram.
-fn recalculated(lines: &[&Line]) -> Quantised {
+/// Computes the published figures from a JTL by sorting and counting, without a histogram.
+fn recalculated(lines: &[&Line]) -> PublishedStats {
     let mut all: Vec<u64> = lines.iter().map(|line| line.elapsed_ms).collect();
     all.sort_unstable();
     let count = all.len() as f64;
-    // Two digits: below 256 each millisecond by itself, below 512 in twos, below 1,024 in fours, ...
+    // Bucket width with two digits: 1 below 256, 2 below 512, 4 below 1,024, ...
     let width = |ms: u64| (0..).map(|n| 1_u64 << n).find(|width| ms < 256 * width).unwrap();
     let rank = |tenths: usize| {
         let ms = all[(all.len() * tenths).div_ceil(1_000).max(1) - 1];
@@ -230,7 +233,7 @@ fn recalculated(lines: &[&Line]) -> Quantised {
         rounded(lines.iter().map(|line| bytes(line)).sum::<u64>() as f64 / 1_024.0 / seconds)
     };
     let (throughput_per_s, mean_ms) = (rounded(count / seconds), rounded(mean));
-    Quantised {
+    PublishedStats {
         samples: all.len() as u64,
         errors: 0,
         error_percent: 0.0,
@@ -295,7 +298,7 @@ fn read_jtl(path: &Path) -> Vec<Line> {
     lines.map(read).collect()
 }
 
-/// How many intervals have the tag, and all of them together.
+/// The number of intervals with the tag, and their sum.
 fn read_hlog(path: &Path, tag: Option<&str>) -> (usize, Histogram<u64>) {
     let text = std::fs::read_to_string(path).unwrap();
     let mut deserializer = Deserializer::new();
@@ -316,7 +319,7 @@ fn read_hlog(path: &Path, tag: Option<&str>) -> (usize, Histogram<u64>) {
 }
 
 fn names(report: &Report) -> Vec<&'static str> {
-    report.doubts().iter().map(|doubt| doubt.gate).collect()
+    report.warnings().iter().map(|warning| warning.check).collect()
 }
 
 fn run(options: Options) -> Report {

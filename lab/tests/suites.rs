@@ -1,13 +1,13 @@
-//! The suites and targets that come with the lab, and what a run does with them.
+//! The shipped suites and targets, and the validation of suite files.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use penstock_lab::matrix::suite::Suite;
-use penstock_lab::matrix::{cases, scenario};
-use penstock_lab::target::declared;
+use penstock_lab::suite::definition::Suite;
+use penstock_lab::suite::{cases, scenario};
+use penstock_lab::target::definition;
 
 fn suites() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../suites")
@@ -17,7 +17,7 @@ fn read(name: &str) -> Suite {
     Suite::read(&suites().join(format!("{name}.toml"))).unwrap()
 }
 
-/// Cases of each suite; those of the published tables where there are such.
+/// The number of cases of each suite matches its published table, if there is one.
 #[test]
 fn every_shipped_suite_has_the_cases_of_its_published_matrix() {
     let published = |name: &str| {
@@ -30,9 +30,9 @@ fn every_shipped_suite_has_the_cases_of_its_published_matrix() {
     }
     let choreo = cases::all(&read("choreo-connect"));
     assert_eq!((choreo.len(), published("choreo-connect-1cpu")), (24, 24));
-    // The published table keeps the best of the user counts.
-    assert_eq!(cases::all(&read("micro-integrator")).len(), 4 * 4 * 4);
-    assert_eq!(cases::all(&read("quick")).len(), 3 * 11 * 2);
+    // The published table keeps the best of four numbers of users.
+    assert_eq!(cases::all(&read("micro-integrator")).len(), 5 * 4 * 4);
+    assert_eq!(cases::all(&read("quick")).len(), 3 * 12 * 2);
     let mut names = HashSet::new();
     for entry in std::fs::read_dir(suites()).unwrap() {
         let path = entry.unwrap().path();
@@ -45,7 +45,7 @@ fn every_shipped_suite_has_the_cases_of_its_published_matrix() {
     assert_eq!(names.len(), 6, "{names:?}");
 }
 
-/// Users, sizes and delays of each published row are those of a case of the suite.
+/// Users, size and delay of each published row match a case of the suite.
 #[test]
 fn every_published_row_is_a_case() {
     for name in ["api-manager", "api-microgateway"] {
@@ -68,28 +68,48 @@ fn every_published_row_is_a_case() {
 }
 
 #[test]
-fn every_shipped_target_says_of_every_scenario_whether_it_serves_it() {
+fn every_shipped_target_declares_every_need() {
     let scenarios = scenario::shipped().unwrap();
     assert_eq!(
-        declared::SHIPPED.len(),
+        definition::SHIPPED.len(),
         std::fs::read_dir(suites().join("targets")).unwrap().count()
     );
-    for (name, _) in declared::SHIPPED {
-        let target = declared::find(name, &suites()).unwrap().unwrap();
+    for (name, _) in definition::SHIPPED {
+        let target = definition::find(name, &suites()).unwrap().unwrap();
         assert_eq!(target.name, *name);
         for need in scenarios.iter().flat_map(|scenario| &scenario.needs) {
-            let told = usize::from(target.can.contains(need))
+            let output = usize::from(target.can.contains(need))
                 + usize::from(target.cannot.contains_key(need));
-            assert_eq!(told, 1, "{name}: `can` or `cannot` has to name {need}, not both");
+            assert_eq!(output, 1, "{name}: `can` or `cannot` has to name {need}, not both");
         }
     }
 }
 
-/// Line 1 is the name, 2 `[matrix]`, 3 to 6 its keys, 7 `[time]`, 8 and 9 its keys.
+/// The comment `MARK` precedes exactly the scenarios that no shipped target serves.
+#[test]
+fn scenarios_that_no_target_serves_are_marked() {
+    const MARK: &str = "# Not served by any shipped target yet.\n";
+    let text = std::fs::read_to_string(suites().join("scenarios.toml")).unwrap();
+    let targets: Vec<_> = definition::SHIPPED
+        .iter()
+        .map(|(name, _)| definition::find(name, &suites()).unwrap().unwrap())
+        .collect();
+    for scenario in scenario::shipped().unwrap() {
+        let is_served = |target: &definition::Target| {
+            scenario.needs.iter().all(|need| target.can.contains(need))
+        };
+        let start = format!("[[scenario]]\nname = \"{}\"", scenario.name);
+        let marked = text.contains(&format!("{MARK}{start}"));
+        assert!(text.contains(&start), "{}", scenario.name);
+        assert_eq!(marked, !targets.iter().any(is_served), "{}", scenario.name);
+    }
+}
+
+/// Line 1: name. Line 2: `[matrix]`. Lines 3 to 6: its keys. Line 7: `[time]`. Lines 8 and 9: its keys.
 const SUITE: &str = "name = 'a'\n[matrix]\ntargets = ['penstock']\nscenarios = ['passthrough']\n\
     users = [1]\nbytes = [50]\n[time]\nwarm_up = '1s'\nmeasure = '1s'";
 
-/// `SUITE` with `change` in place of the line of the same key, or behind the last one.
+/// `SUITE` with the line of the same key replaced by `change`, or `change` appended.
 fn changed(change: &str) -> String {
     let key = change.split(' ').next().unwrap().trim_end_matches('s');
     let mut lines: Vec<&str> = SUITE.lines().collect();
@@ -100,34 +120,34 @@ fn changed(change: &str) -> String {
     lines.join("\n")
 }
 
-fn refusal(name: &Path, text: String) -> String {
-    let source = penstock_lab::matrix::Source { name: name.to_owned(), text };
+fn error(name: &Path, text: String) -> String {
+    let source = penstock_lab::suite::Source { name: name.to_owned(), text };
     match Suite::from_source(source) {
-        Ok(_) => "not refused".to_owned(),
-        Err(refusal) => refusal,
+        Ok(_) => "accepted".to_owned(),
+        Err(error) => error,
     }
 }
 
 #[test]
-fn a_bad_suite_is_refused_with_position_and_nearest_name() {
+fn invalid_suites_are_rejected_with_position_and_nearest_name() {
     for (wrong, place, help) in [
         ("targets = ['penstok']", "a.toml:3:12", "`penstock`"),
         ("targets = ['ngnix']", "a.toml:3:12", "did you mean `nginx`?"),
-        ("targets = ['nginx', 'haproxy', 'nginx']", "a.toml:3:32", "twice"),
+        ("targets = ['nginx', 'haproxy', 'nginx']", "a.toml:3:32", "duplicate"),
         ("scenarios = ['passthru']", "a.toml:4:14", "`passthrough`"),
-        ("scenarios = ['forward', 'forward']", "a.toml:4:25", "twice"),
+        ("scenarios = ['forward', 'forward']", "a.toml:4:25", "duplicate"),
         ("user = [1]", "a.toml:5:1", "`users`"),
-        ("users = [0]", "a.toml:5:10", "from 1 to"),
-        ("users = [1, 2, 1]", "a.toml:5:16", "twice"),
+        ("users = [0]", "a.toml:5:10", "expected 1 to"),
+        ("users = [1, 2, 1]", "a.toml:5:16", "duplicate"),
         ("warm_up = '1 parsec'", "a.toml:8:11", "10s"),
-        ("bytes = []", "a.toml:6:9", "one or more"),
-        ("bytes = [50, 10]", "a.toml:6:14", "at least 30"),
-        ("bytes = [0]", "a.toml:6:10", "at least 30"),
-        ("bytes = [50, 50]", "a.toml:6:14", "twice"),
+        ("bytes = []", "a.toml:6:9", "is empty"),
+        ("bytes = [50, 10]", "a.toml:6:14", "minimum is 30"),
+        ("bytes = [0]", "a.toml:6:10", "minimum is 30"),
+        ("bytes = [50, 50]", "a.toml:6:14", "duplicate"),
         ("measure = '0s'", "a.toml: error", "duration"),
         ("[load]\nthreads = 0", "a.toml: error", "threads"),
         ("[set.penstock]\nworker = 2", "a.toml:11:1", "`workers`"),
-        ("[set.penstock]\nworkers = [1]", "a.toml:11:11", "a text, a number, `true` or `false`"),
+        ("[set.penstock]\nworkers = [1]", "a.toml:11:11", "a string, a number, `true` or `false`"),
         ("[set.nginks]\nworker = 2", "a.toml:10:6", "`penstock`"),
         ("[limits.targets]\ncpus = 1", "a.toml:10:9", "`target`"),
         ("[limits.target]\ncpus = -1", "a.toml:11:8", "0.01 to"),
@@ -136,90 +156,89 @@ fn a_bad_suite_is_refused_with_position_and_nearest_name() {
         ("[limits.target]\nmemory = '0'", "a.toml:11:10", "512MiB"),
         ("[limits.target]\nmemory = '1T'", "a.toml:11:10", "GiB"),
         ("[sweep]\nsetting = 'worker'\nvalues = [1]", "a.toml:11:11", "`workers`"),
-        ("[sweep]\nsetting = 'workers'\nvalues = [1, 2, 1]", "a.toml:12:17", "twice"),
-        ("[sweep]\nsetting = 'workers'\nvalues = ['a/b', 'a b']", "a.toml:12:18", "twice"),
-        ("[sweep]\nsetting = 'workers'\nvalues = [[1]]", "a.toml:12:10", "a text, a number"),
+        ("[sweep]\nsetting = 'workers'\nvalues = [1, 2, 1]", "a.toml:12:17", "duplicate"),
+        ("[sweep]\nsetting = 'workers'\nvalues = ['a/b', 'a b']", "a.toml:12:18", "duplicate"),
+        ("[sweep]\nsetting = 'workers'\nvalues = [[1]]", "a.toml:12:10", "a string, a number"),
         ("[cores]\ntarget = 'all'", "a.toml:11:10", "2-3"),
         ("[backend]\nlisten = '10.0.0.1:80'", "a.toml:11:10", "0.0.0.0:8688"),
         ("[backend]\nlisten = '0.0.0.0:0'", "a.toml:11:10", "0.0.0.0:8688"),
     ] {
-        let told = refusal(Path::new("a.toml"), changed(wrong));
-        assert!(told.starts_with(place) && told.contains(help), "{wrong}: {told}");
+        let output = error(Path::new("a.toml"), changed(wrong));
+        assert!(output.starts_with(place) && output.contains(help), "{wrong}: {output}");
     }
-    assert_eq!(refusal(Path::new("a.toml"), SUITE.to_owned()), "not refused");
+    assert_eq!(error(Path::new("a.toml"), SUITE.to_owned()), "accepted");
     let half = "[sweep]\nsetting = 'workers'\nvalues = [0.5, 1.0]";
-    let source = penstock_lab::matrix::Source { name: "a.toml".into(), text: changed(half) };
+    let source = penstock_lab::suite::Source { name: "a.toml".into(), text: changed(half) };
     assert_eq!(Suite::from_source(source).unwrap().sweep.unwrap().values, ["0.5", "1.0"]);
 }
 
 #[test]
-fn what_would_become_a_folder_outside_or_of_something_else_is_refused() {
+fn unsafe_and_reserved_names_are_rejected() {
     let scenario = |name: &str| {
         format!(
             "[[scenario]]\nname = '{name}'\ndisplay = 'x'\nabout = 'x'\npath = '/'\n\
              needs = ['forward']\npayload = 'array'"
         )
     };
-    for name in ["../../../../escape/x", "..", ".hidden", "", "a/b", "ground", "sources"] {
-        let told = refusal(Path::new("a.toml"), changed(&scenario(name)));
-        assert!(told.starts_with("a.toml:11:8: error"), "{name}: {told}");
+    for name in ["../../../../escape/x", "..", ".hidden", "", "a/b", "fixtures", "sources"] {
+        let output = error(Path::new("a.toml"), changed(&scenario(name)));
+        assert!(output.starts_with("a.toml:11:8: error"), "{name}: {output}");
     }
-    let heap =
-        refusal(Path::new("a.toml"), SUITE.replace("[time]", "heap = ['4G', '../x']\n[time]"));
-    assert!(heap.starts_with("a.toml:7:15: error: a name is of letters"), "{heap}");
+    let heap = error(Path::new("a.toml"), SUITE.replace("[time]", "heap = ['4G', '../x']\n[time]"));
+    assert!(heap.starts_with("a.toml:7:15: error: a name consists"), "{heap}");
     let twice = format!("{}\n{}", scenario("mine"), scenario("mine"));
-    let told = refusal(Path::new("a.toml"), changed(&twice));
-    assert!(told.starts_with("a.toml:18:8: error: a second scenario"), "{told}");
+    let output = error(Path::new("a.toml"), changed(&twice));
+    assert!(output.starts_with("a.toml:18:8: error: duplicate scenario"), "{output}");
 }
 
 #[test]
-fn a_scenarios_slips_are_refused_where_they_stand() {
+fn invalid_scenarios_are_rejected_with_position() {
     for (slip, place, help) in [
         ("needs = ['fordward']", "a.toml:15:10", "did you mean `forward`?"),
-        ("tokens = { kind = 'jwt', count = 0 }", "a.toml:15:34", "1 to"),
+        ("tokens = { kind = 'jwt', count = 0 }", "a.toml:15:34", "expected 1 to"),
         ("tokens = { kind = 'jwd', count = 1 }", "a.toml:15:19", "did you mean `jwt`?"),
     ] {
         let text = format!(
             "[[scenario]]\nname = 'mine'\ndisplay = 'x'\nabout = 'x'\npath = '/'\n{slip}\n\
              payload = 'none'"
         );
-        let told = refusal(Path::new("a.toml"), changed(&text));
-        assert!(told.starts_with(place) && told.contains(help), "{slip}: {told}");
+        let output = error(Path::new("a.toml"), changed(&text));
+        assert!(output.starts_with(place) && output.contains(help), "{slip}: {output}");
     }
 }
 
 #[test]
-fn targets_are_told_apart_by_the_names_in_their_files() {
+fn target_names_must_be_unique_and_safe() {
     let folder = tempfile::tempdir().unwrap();
     let suite = folder.path().join("a.toml");
     let target = |text: &str| std::fs::write(folder.path().join("mine.toml"), text).unwrap();
-    let told = |change: &str| refusal(&suite, changed(change));
+    let output = |change: &str| error(&suite, changed(change));
     target("name = 'nginx'\nabout = ''\ncan = []\nurl = 'http://127.0.0.1:{{backend_port}}'\n");
-    let both = told("targets = ['nginx', 'mine.toml']");
-    assert!(both.contains("a.toml:3:21: error: a second target is called `nginx`"), "{both}");
+    let both = output("targets = ['nginx', 'mine.toml']");
+    assert!(both.contains("a.toml:3:21: error: duplicate target"), "{both}");
     for name in ["..", "../x", "report"] {
         target(&format!("name = '{name}'\nabout = ''\ncan = []\nurl = 'http://h/'\n"));
-        let refused = told("targets = ['mine.toml']");
-        assert!(refused.contains("mine.toml:1:8: error"), "{name}: {refused}");
+        let rejected = output("targets = ['mine.toml']");
+        assert!(rejected.contains("mine.toml:1:8: error"), "{name}: {rejected}");
     }
     target(
         "name = 'x'\nabout = ''\ncan = []\nurl = 'http://h/'\n[[process]]\nname = 'x'\n\
         command = ['x']\ncpus = -0.5\n",
     );
-    let refused = told("targets = ['mine.toml']");
-    assert!(refused.contains("mine.toml:8:8: error: -0.5 CPUs"), "{refused}");
+    let rejected = output("targets = ['mine.toml']");
+    assert!(rejected.contains("mine.toml:8:8: error: -0.5 CPUs"), "{rejected}");
 }
 
 #[test]
-fn a_delay_that_would_only_be_a_label_is_refused() {
+fn delays_without_effect_are_rejected() {
     let delays = |targets: &str, more: &str| {
         let matrix = format!("targets = [{targets}]\ndelays_ms = [0, 30]");
-        refusal(Path::new("a.toml"), changed(&matrix) + more)
+        error(Path::new("a.toml"), changed(&matrix) + more)
     };
     let remote = delays("'backend', 'remote'", "");
-    assert!(remote.starts_with("a.toml:3:23: error: `remote` says nothing"), "{remote}");
-    assert_eq!(delays("'backend', 'nginx', 'penstock'", ""), "not refused");
-    // Whoever configured the remote gateway was told where.
-    assert_eq!(delays("'remote'", "\n[backend]\nlisten = '0.0.0.0:8688'"), "not refused");
-    assert_eq!(refusal(Path::new("a.toml"), changed("targets = ['remote']")), "not refused");
+    assert!(remote.starts_with("a.toml:3:23: error: target `remote`"), "{remote}");
+    assert_eq!(delays("'backend', 'nginx', 'penstock'", ""), "accepted");
+    // With a fixed address, the remote gateway can be configured to use it.
+    assert_eq!(delays("'remote'", "\n[backend]\nlisten = '0.0.0.0:8688'"), "accepted");
+    assert_eq!(error(Path::new("a.toml"), changed("targets = ['remote']")), "accepted");
 }

@@ -111,12 +111,12 @@ impl Files {
             fetch: follow::https_fetch(Arc::clone(&client_tls)),
         };
         let (follower, snapshot) = Follower::load(settings.clone(), options).unwrap();
-        let board = follower.board();
+        let status = follower.status();
         let parts = Parts {
             certificates: follower.certificates(),
             client_tls: Arc::clone(&client_tls),
             texts: Texts {
-                diagnostics: Box::new(move || board.to_json()),
+                diagnostics: Box::new(move || status.to_json()),
                 metrics: Box::new(String::new),
             },
             build: "test",

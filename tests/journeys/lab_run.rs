@@ -1,4 +1,4 @@
-//! `penstock lab run`: real targets, cases in their folders, refusals, interruption and resumption.
+//! `penstock lab run`: real targets, result folders, rejections, interruption and resumption.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use lab::result::{CaseResult, State};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// `more` goes into `[matrix]`.
+/// `more` is added to `[matrix]`.
 fn suite(targets: &str, scenarios: &str, measure: &str, more: &str) -> String {
     format!(
         "name = 'journey'\n[matrix]\ntargets = [{targets}]\nscenarios = [{scenarios}]\nusers = [2]\n\
@@ -34,7 +34,7 @@ fn result(files: &Files, case: &str) -> CaseResult {
 }
 
 #[test]
-fn every_case_is_measured_or_told_why_not_in_a_folder_that_is_never_written_over() {
+fn every_case_is_measured_or_not_served_and_never_overwritten() {
     let files = Files::new();
     let scenarios = "'forward', 'passthrough', 'direct-proxy'";
     files.write("suite.toml", &suite("'penstock', 'backend'", scenarios, "2s", ""));
@@ -67,16 +67,16 @@ fn every_case_is_measured_or_told_why_not_in_a_folder_that_is_never_written_over
     }
 
     let (code, text) = run(&files, &[]);
-    assert!(code == Some(2) && text.contains("never written over"), "{text}");
+    assert!(code == Some(2) && text.contains("never overwritten"), "{text}");
     let (code, text) = run(&files, &["--resume"]);
-    assert!(code == Some(0) && text.contains("6 kept from before"), "{text}");
+    assert!(code == Some(0) && text.contains("6 kept from the earlier run"), "{text}");
     files.write("suite.toml", &suite("'backend'", "'forward'", "500ms", ""));
     let (code, text) = run(&files, &["--resume"]);
-    assert!(code == Some(2) && text.contains("other contents"), "{text}");
+    assert!(code == Some(2) && text.contains("different version"), "{text}");
 }
 
 #[test]
-fn an_interrupted_run_keeps_what_is_done_and_goes_on() {
+fn an_interrupted_run_can_be_resumed() {
     let files = Files::new();
     files.write("suite.toml", &suite("'backend'", "'forward'", "1s", "repetitions = 2"));
     let mut process = Process::start(files.folder(), &["lab", "run", "suite.toml", "--out", "out"]);
@@ -88,12 +88,12 @@ fn an_interrupted_run_keeps_what_is_done_and_goes_on() {
     let folder = files.path("out/forward/backend/2_users/50B/0ms_sleep");
     assert_eq!(names(&folder), ["1"]);
     let (code, text) = run(&files, &["--resume"]);
-    assert!(code == Some(0) && text.contains("1 kept from before"), "{text}");
+    assert!(code == Some(0) && text.contains("1 kept from the earlier run"), "{text}");
     assert_eq!(names(&folder), ["1", "2"]);
 }
 
 #[test]
-fn a_sweep_varies_one_setting_and_only_chooses_among_its_cases() {
+fn a_sweep_varies_one_setting_and_only_selects_cases() {
     let files = Files::new();
     let sweep = "\n[sweep]\nsetting = 'workers'\nvalues = [1, 2]\n";
     let text = suite("'penstock'", "'forward', 'access-log'", "2s", "restart = 'suite'");
@@ -106,20 +106,20 @@ fn a_sweep_varies_one_setting_and_only_chooses_among_its_cases() {
     let (one, two) = (threads("forward/penstock_workers=1"), threads("forward/penstock_workers=2"));
     assert!(one < two, "{one} and {two} threads");
     let (code, text) = run(&files, &["--resume", "--only", "nothing"]);
-    assert!(code == Some(2) && text.contains("no case is called so"), "{text}");
+    assert!(code == Some(2) && text.contains("no case matches"), "{text}");
 }
 
 #[test]
-fn a_target_that_cannot_start_is_a_failed_case_with_its_words_and_is_tried_again() {
+fn a_target_that_fails_to_start_is_a_failed_case_and_repeated() {
     let files = Files::new();
-    let target = "name = 'broken'\nabout = 'ends at once'\ncan = ['forward']\n\
+    let target = "name = 'broken'\nabout = 'exits immediately'\ncan = ['forward']\n\
         url = 'http://127.0.0.1:{{it.port}}'\n[[process]]\nname = 'it'\n\
-        command = ['sh', '-c', 'echo the disk is on fire; exit 3']\nports = ['port']\n";
+        command = ['sh', '-c', 'echo the disk is full; exit 3']\nports = ['port']\n";
     files.write("broken.toml", target);
     files.write("suite.toml", &suite("'broken.toml'", "'forward'", "300ms", ""));
     for (arguments, failed) in [(&[][..], 0), (&["--resume"][..], 1)] {
         let (code, text) = run(&files, arguments);
-        assert!(code == Some(1) && text.contains("the disk is on fire"), "{text}");
+        assert!(code == Some(1) && text.contains("the disk is full"), "{text}");
         assert_eq!(result(&files, "forward/broken").state, State::Failed);
         let folder = files.path("out/forward/broken/2_users/50B/0ms_sleep");
         let kept = names(&folder).iter().filter(|name| name.contains("failed")).count();
@@ -127,18 +127,18 @@ fn a_target_that_cannot_start_is_a_failed_case_with_its_words_and_is_tried_again
     }
 }
 
-/// A suite of 3 cases with the backend alone, a long one first when `measure` is.
+/// A suite of three cases with the backend alone.
 fn three(measure: &str, more: &str) -> String {
     suite("'backend'", "'forward'", measure, more).replace("users = [2]", "users = [2, 3, 4]")
 }
 
 #[test]
-fn a_backend_that_dies_fails_its_case_and_no_later_one() {
+fn a_crashed_backend_fails_only_its_case() {
     let files = Files::new();
     files.write("suite.toml", &three("1s", "restart = 'suite'"));
     let mut process = Process::start(files.folder(), &["lab", "run", "suite.toml", "--out", "out"]);
     let folder = "out/forward/backend/2_users/50B/0ms_sleep";
-    // The raw data is there from the moment when load is put on.
+    // The log is created when the load starts.
     until(|| files.path(&format!("{folder}/1.partial/histogram.hlog")).exists());
     let backend = children(process.id(), "echo");
     assert_eq!(backend.len(), 1, "{backend:?}");
@@ -157,18 +157,18 @@ fn a_backend_that_dies_fails_its_case_and_no_later_one() {
         assert_eq!((found.state, found.figure("errors")), (State::Measured, Some(0.0)), "{users}");
     }
     let (code, text) = run(&files, &["--resume"]);
-    assert!(code == Some(0) && text.contains("2 kept from before"), "{text}");
+    assert!(code == Some(0) && text.contains("2 kept from the earlier run"), "{text}");
 }
 
 #[test]
-fn a_folder_belongs_to_one_run_and_a_killed_one_leaves_nothing_running() {
+fn a_folder_is_locked_and_a_killed_run_leaves_no_processes() {
     let files = Files::new();
     files.write("suite.toml", &suite("'penstock'", "'forward'", "60s", ""));
     let mut process = Process::start(files.folder(), &["lab", "run", "suite.toml", "--out", "out"]);
     let partial = files.path("out/forward/penstock/2_users/50B/0ms_sleep/1.partial");
     until(|| partial.join("histogram.hlog").exists());
     let (code, text) = run(&files, &["--resume"]);
-    assert!(code == Some(2) && text.contains("another run is at work in it"), "{text}");
+    assert!(code == Some(2) && text.contains("in use by another run"), "{text}");
     assert!(partial.join("histogram.hlog").exists(), "it is still the first one's");
 
     let mut started = children(process.id(), "echo");
@@ -177,27 +177,27 @@ fn a_folder_belongs_to_one_run_and_a_killed_one_leaves_nothing_running() {
     process.signal(Signal::SIGKILL);
     process.wait();
     until(|| started.iter().all(|&pid| !lives(pid)));
-    // Nobody is at work in it any more.
+    // The lock has been released.
     files.write("suite.toml", &suite("'penstock'", "'forward'", "59s", ""));
     let (code, text) = run(&files, &["--resume"]);
-    assert!(code == Some(2) && text.contains("other contents"), "{text}");
+    assert!(code == Some(2) && text.contains("different version"), "{text}");
 }
 
 #[test]
-fn a_run_whose_terminal_is_gone_goes_on() {
+fn a_run_survives_its_terminal() {
     let files = Files::new();
     files.write("suite.toml", &three("300ms", ""));
     let mut command = Command::new(penstock());
     command.args(["lab", "run", "suite.toml", "--out", "out"]).current_dir(files.folder());
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // Whatever it prints from now on, nobody reads.
+    // From now on, nobody reads its output.
     drop((child.stderr.take(), child.stdout.take()));
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(names(&files.path("out/forward/backend")), ["2_users", "3_users", "4_users"]);
 }
 
 #[test]
-fn a_helpers_work_is_not_the_targets() {
+fn a_helpers_use_is_reported_separately() {
     let files = Files::new();
     let target = "name = 'helped'\nabout = 'a helper that is always busy'\ncan = ['forward']\n\
         url = 'http://127.0.0.1:{{backend_port}}'\n[[process]]\nname = 'busy'\nrole = 'helper'\n\
@@ -212,9 +212,9 @@ fn a_helpers_work_is_not_the_targets() {
     assert!(helper.cpu_user_us > 0.0 && helper.threads == 1, "{helper:?}");
 }
 
-/// 300 connections and a limit of 256 files, which the generator raises before it opens them.
+/// 300 connections with a soft limit of 256 files, which the generator raises first.
 #[test]
-fn a_limit_that_the_generator_raises_is_no_doubt_about_the_first_case() {
+fn a_raised_descriptor_limit_causes_no_warning() {
     let files = Files::new();
     let text = suite("'backend'", "'forward'", "1s", "");
     files.write("suite.toml", &text.replace("users = [2]", "users = [300]"));
@@ -225,15 +225,21 @@ fn a_limit_that_the_generator_raises_is_no_doubt_about_the_first_case() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let file = "out/forward/backend/300_users/50B/0ms_sleep/1/result.json";
     let found = CaseResult::read(&files.path(file)).unwrap();
-    let ground = found.ground;
-    assert!(ground.descriptors > 256 && ground.descriptors_limit > 256, "{ground:?}");
-    assert!(found.doubts.iter().all(|doubt| doubt.gate != "descriptors-exhausted"), "{found:?}");
-    // Other tests' connections may be among them: that each counts once is tested on data.
-    assert!(ground.ports_in_use >= 300, "{ground:?}");
+    let environment = found.environment;
+    assert!(
+        environment.descriptors > 256 && environment.descriptors_limit > 256,
+        "{environment:?}"
+    );
+    assert!(
+        found.warnings.iter().all(|warning| warning.check != "descriptors-exhausted"),
+        "{found:?}"
+    );
+    // May include connections of other tests; unit tests check exact counts.
+    assert!(environment.ports_in_use >= 300, "{environment:?}");
 }
 
 #[test]
-fn a_backend_that_fails_alone_is_a_doubt_and_not_silence() {
+fn a_failing_calibration_is_a_warning() {
     let files = Files::new();
     let text = suite("'backend'", "'forward'", "300ms", "delays_ms = [200]")
         .replace("[load]", "calibrate = '300ms'\n[load]\ntimeout = '20ms'");
@@ -241,13 +247,13 @@ fn a_backend_that_fails_alone_is_a_doubt_and_not_silence() {
     let (_, text) = run(&files, &[]);
     let file = "out/forward/backend/2_users/50B/200ms_sleep/1/result.json";
     let found = CaseResult::read(&files.path(file)).unwrap();
-    let told = found.doubts.iter().find(|doubt| doubt.gate == "backend-alone");
-    assert!(told.is_some_and(|doubt| doubt.message.contains("isn't known")), "{text}");
+    let warning = found.warnings.iter().find(|warning| warning.check == "backend-alone");
+    assert!(warning.is_some_and(|warning| warning.message.contains("unknown")), "{text}");
     assert_eq!(found.calibration, None);
 }
 
 #[test]
-fn a_gateway_elsewhere_finds_the_backend_where_the_suite_says() {
+fn a_remote_gateway_uses_the_configured_backend_address() {
     let files = Files::new();
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = taken.local_addr().unwrap();
@@ -257,7 +263,7 @@ fn a_gateway_elsewhere_finds_the_backend_where_the_suite_says() {
     files.write("elsewhere.toml", &target);
     let text = suite("'elsewhere.toml'", "'forward'", "2s", "delays_ms = [30]");
     files.write("suite.toml", &(text + &format!("\n[backend]\nlisten = '{address}'\n")));
-    // Somebody else listens there: that one must not be taken for the backend.
+    // Another listener must not be mistaken for the backend.
     let (code, text) = run(&files, &[]);
     assert!(code == Some(1) && text.contains(&format!("backend: {address}")), "{text}");
     drop(taken);
@@ -269,17 +275,17 @@ fn a_gateway_elsewhere_finds_the_backend_where_the_suite_says() {
     assert!(found.backend_use.is_some() && found.target_use.is_none());
 }
 
-/// Waits for what another process does, of which nobody tells.
+/// Polls until `done`.
 #[track_caller]
 fn until(mut done: impl FnMut() -> bool) {
     let clock = SystemClock::new();
     while !done() {
-        assert!(u128::from(clock.now_us()) < PATIENCE.as_micros(), "it never came");
+        assert!(u128::from(clock.now_us()) < PATIENCE.as_micros(), "timed out");
         std::thread::yield_now();
     }
 }
 
-/// Children of `parent` among whose arguments is `word`.
+/// Children of `parent` with the argument `word`.
 fn children(parent: u32, word: &str) -> Vec<Pid> {
     let everyone = fs::read_dir("/proc").unwrap().flatten();
     let pids = everyone.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -302,7 +308,7 @@ fn stat(pid: i32) -> Option<(String, String)> {
     Some((fields.next()?, fields.next()?))
 }
 
-/// What is in a folder, in order.
+/// Sorted entries of a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let mut names: Vec<String> =

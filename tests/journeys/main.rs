@@ -4,9 +4,9 @@
 mod check;
 mod engines;
 mod gateway;
+mod lab_results;
 mod lab_run;
 mod readme;
 mod streaming;
-mod telling;
 mod token;
 mod up;

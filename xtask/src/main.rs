@@ -8,6 +8,7 @@ mod conformance;
 mod fuzz;
 mod instructions;
 mod limits;
+mod openapi;
 mod shell;
 mod source;
 mod tidy;
@@ -32,6 +33,11 @@ const COMMANDS: &[Command] = &[
         run: tidy::run,
     },
     Command { name: "limits", what: "write docs/limits.md from every limits.rs", run: limits::run },
+    Command {
+        name: "openapi",
+        what: "write docs/openapi.md from the table of OpenAPI extensions",
+        run: openapi::run,
+    },
     Command {
         name: "conformance",
         what: "write docs/conformance.md from the engines' cases",

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::workspace::{self, Package};
-use crate::{Outcome, conformance, limits};
+use crate::{Outcome, conformance, limits, openapi};
 
 pub(crate) use housekeeping::registered_targets;
 
@@ -73,6 +73,7 @@ const RULES: &[Rule] = &[
     ("no unsafe code", direction::unsafe_code),
     ("fuzz targets are registered and seeded", housekeeping::fuzz_targets),
     ("docs/limits.md is in step", limits::drift),
+    ("docs/openapi.md is in step", openapi::drift),
     ("docs/conformance.md is in step", conformance::drift),
     ("the documents are there", housekeeping::documents),
     ("no path of one machine", housekeeping::machine_paths),

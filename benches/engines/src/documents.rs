@@ -1,5 +1,5 @@
-//! The SOAP documents of the published tests: an envelope with N orders on a line each (four kinds in turn), of
-//! about 1, 10 and 100 KB, and their JSON payload.
+//! The documents of the published tests: SOAP envelopes of about 1, 10 and 100 KB, with one order per line (four kinds in
+//! turn), and the JSON payload.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const ENVELOPE_BYTES: usize = 298;
 const ORDER_BYTES: usize = 98;
 
-/// By what is left to write, modulo 4.
+/// By the number of orders that are left, modulo 4.
 const ORDERS: [[&str; 4]; 4] = [
     ["IBM", "john", "140.34", "2000"],
     ["MSFT", "doe", "23.56", "8030"],

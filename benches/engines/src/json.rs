@@ -1,5 +1,4 @@
-//! JSONPath, Synapse expressions and the payload template; libxml2 has nothing to compare with, so these have
-//! budgets in nanoseconds.
+//! JSONPath, Synapse expressions and payload templates, which have limits in nanoseconds instead of a peer.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -11,9 +10,9 @@ use expression::synapse::{Mode, SynapseExpression};
 use expression::template::{Argument, MediaType, PayloadTemplate, Settings};
 use expression::{EvalError, Expression, Scope};
 
-use crate::{Answer, documents, least_ns};
+use crate::{Output, documents, least_ns};
 
-/// A body that is read when it is asked for.
+/// A body that is parsed on first use.
 struct Message<'s> {
     bytes: &'s [u8],
     json: OnceCell<Document<'s>>,
@@ -45,29 +44,29 @@ impl Scope for Message<'_> {
 }
 
 /// A path on a parsed document of 1 KiB.
-pub(crate) fn jsonpath(path: &str) -> Answer {
+pub(crate) fn jsonpath(path: &str) -> Output {
     let order = documents::order();
     let document = Document::parse(order.as_bytes())?;
     let path = Path::compile(path)?;
     let found = path.evaluate(document.root())?;
-    let witness = format!("{found:?}").len();
+    let checksum = format!("{found:?}").len();
     let ns = least_ns(|| drop(black_box(path.evaluate(black_box(document.root())))));
-    Ok(format!("{ns:.0}\t{witness}"))
+    Ok(format!("{ns:.0}\t{checksum}"))
 }
 
 /// A Synapse expression on a parsed document of 1 KiB.
-pub(crate) fn synapse(source: &str) -> Answer {
+pub(crate) fn synapse(source: &str) -> Output {
     let order = documents::order();
     let message = Message::new(order.as_bytes());
     message.json()?;
     let compiled = SynapseExpression::compile(source, Mode::Compatible)?;
-    let witness = format!("{:?}", compiled.evaluate(&message)?).len();
+    let checksum = format!("{:?}", compiled.evaluate(&message)?).len();
     let ns = least_ns(|| drop(black_box(compiled.evaluate(black_box(&message)))));
-    Ok(format!("{ns:.0}\t{witness}"))
+    Ok(format!("{ns:.0}\t{checksum}"))
 }
 
-/// The published mediation over the array payload, bytes to bytes.
-pub(crate) fn template(size: usize) -> Answer {
+/// The published mediation of the array payload, from bytes to bytes.
+pub(crate) fn template(size: usize) -> Output {
     let body = documents::array_payload(size);
     let arguments = ["json-eval($.payload)", "json-eval($.size)"]
         .map(|source| Expression::compile(source).map(Argument::new));

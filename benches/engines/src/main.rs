@@ -1,11 +1,10 @@
-//! The engines' side of `cargo xtask bench engines`; peer.c, beside this, is that of libxml2 and libxslt.
+//! The engines' side of `cargo xtask bench engines`; peer.c is that of libxml2 and libxslt.
 //!
-//! Both are asked in turn, one line on stdin each time (words between tabs), and answer on one line: the least
-//! nanoseconds of one time, and a witness of the result, so that a faster wrong answer is noticed. `documents FOLDER`
-//! writes what is measured.
+//! Both read commands from stdin, one per line with tab-separated words, and write one line each: the minimum time of one
+//! repetition in nanoseconds, and a checksum of the result, so that wrong results are noticed. `documents FOLDER` writes
+//! the documents.
 //!
-//! Architecture invariant: one thread, the system's allocator as in the peer, and no state that one question leaves
-//! for the next.
+//! Architecture invariant: one thread, the system's allocator as in the peer, and no state between commands.
 
 mod documents;
 mod json;
@@ -17,34 +16,34 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// What a question is answered with.
-type Answer = Result<String, Box<dyn std::error::Error>>;
+/// The output of a command.
+type Output = Result<String, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     if let (Some("documents"), Some(folder)) = (arguments.next().as_deref(), arguments.next()) {
         return match documents::write(std::path::Path::new(&folder)) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => told(&error.to_string()),
+            Err(error) => fail(&error.to_string()),
         };
     }
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        match answer(&line.split('\t').collect::<Vec<_>>()) {
-            Ok(answer) => println!("{answer}"),
-            Err(error) => return told(&format!("{line}: {error}")),
+        match execute(&line.split('\t').collect::<Vec<_>>()) {
+            Ok(output) => println!("{output}"),
+            Err(error) => return fail(&format!("{line}: {error}")),
         }
         _ = std::io::stdout().flush();
     }
     ExitCode::SUCCESS
 }
 
-fn told(error: &str) -> ExitCode {
+fn fail(error: &str) -> ExitCode {
     eprintln!("penstock-engines: {error}");
     ExitCode::FAILURE
 }
 
-fn answer(question: &[&str]) -> Answer {
-    match *question {
+fn execute(command: &[&str]) -> Output {
+    match *command {
         ["read", file] => markup::read(file),
         ["heap", file] => markup::heap(file),
         ["select", file, expression] => markup::select(file, expression),
@@ -52,16 +51,16 @@ fn answer(question: &[&str]) -> Answer {
         ["jsonpath", path] => json::jsonpath(path),
         ["expression", source] => json::synapse(source),
         ["template", size] => json::template(size.parse()?),
-        _ => Err("this isn't measured here".into()),
+        _ => Err("unknown command".into()),
     }
 }
 
-/// The thread's own CPU time: what runs beside it on the core doesn't count.
+/// CPU time of this thread.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// The least of many batches, in nanoseconds of one time: what else the machine does only ever adds. peer.c does the same.
+/// The minimum over many batches, in nanoseconds of one repetition, as in peer.c.
 fn least_ns(mut work: impl FnMut()) -> f64 {
     const BATCH: Duration = Duration::from_micros(500);
     const ALL: Duration = Duration::from_millis(25);

@@ -1,23 +1,23 @@
-//! XML, XPath and XSLT: the same work as in peer.c.
+//! XML, XPath and XSLT, as in peer.c.
 
 use std::hint::black_box;
 
 use xml::Document;
-use xpath::{Context, Expression, Nothing, StaticContext, Value};
-use xslt::{Params, Refuse, Stylesheet};
+use xpath::{Budget, Context, Expression, NoBindings, StaticContext, Value};
+use xslt::{NoResolver, Params, Stylesheet};
 
-use crate::{Answer, least_ns};
+use crate::{Output, least_ns};
 
-/// Bytes to a tree and the tree dropped; the witness is its number of nodes.
-pub(crate) fn read(file: &str) -> Answer {
+/// Parses and drops a tree; the checksum is its number of nodes.
+pub(crate) fn read(file: &str) -> Output {
     let bytes = std::fs::read(file)?;
     let nodes = Document::parse(&bytes)?.root().descendants().count();
     let ns = least_ns(|| drop(black_box(Document::parse(black_box(&bytes)))));
     Ok(format!("{ns:.0}\t{nodes}"))
 }
 
-/// Bytes of heap of the tree, and of the document.
-pub(crate) fn heap(file: &str) -> Answer {
+/// Heap bytes of the tree, and bytes of the document.
+pub(crate) fn heap(file: &str) -> Output {
     let bytes = std::fs::read(file)?;
     Ok(format!("{}\t{}", Document::parse(&bytes)?.heap_bytes(), bytes.len()))
 }
@@ -36,28 +36,28 @@ impl StaticContext for Prefixes {
     }
 }
 
-/// A compiled expression on a tree, from its root; the witness is the number of nodes, or the value.
-pub(crate) fn select(file: &str, expression: &str) -> Answer {
+/// Evaluates a compiled expression on a tree; the checksum is the number of nodes, or the value.
+pub(crate) fn select(file: &str, expression: &str) -> Output {
     let document = Document::parse(&std::fs::read(file)?)?;
     let expression = Expression::compile(expression, &Prefixes)?;
     let context = Context::new(document.root());
-    let witness = match expression.evaluate(context, &mut Nothing)? {
+    let checksum = match expression.evaluate(context, &mut NoBindings, &Budget::large())? {
         Value::NodeSet(nodes) => format!("{} nodes", nodes.len()),
         Value::Number(number) => xpath::number_to_string(number).into_owned(),
         Value::Boolean(boolean) => boolean.to_string(),
         Value::String(text) => text,
     };
     let ns = least_ns(|| {
-        _ = black_box(expression.evaluate(black_box(context), &mut Nothing));
+        _ = black_box(expression.evaluate(black_box(context), &mut NoBindings, &Budget::large()));
     });
-    Ok(format!("{ns:.0}\t{witness}"))
+    Ok(format!("{ns:.0}\t{checksum}"))
 }
 
-/// A compiled sheet over bytes, to bytes; the witness is how many come out, without declaration and white space: whether the
-/// encoding is said and how a sheet's `indent` is carried out is free (XSLT section 16.1).
-pub(crate) fn transform(file: &str, sheet: &str) -> Answer {
+/// Parses and transforms a document; the checksum is the size of the result without XML declaration and whitespace, which
+/// may differ (XSLT section 16.1).
+pub(crate) fn transform(file: &str, sheet: &str) -> Output {
     let bytes = std::fs::read(file)?;
-    let sheet = Stylesheet::compile(&std::fs::read(sheet)?, &Refuse)?;
+    let sheet = Stylesheet::compile(&std::fs::read(sheet)?, &NoResolver)?;
     let params = Params::new();
     let run = |bytes: &[u8]| -> Result<Vec<u8>, Box<dyn std::error::Error>> {
         let mut out = Vec::new();

@@ -199,7 +199,10 @@ pub const FILE_POLL_MS: u32 = 2_000;
 pub const FILE_POLL_SHARE: u32 = 100;
 /// Most values that the aliases of one YAML file expand to. More: a diagnostic ("billion laughs").
 pub const YAML_COPIES_MAX: usize = 100_000;
-/// Most files that the `$ref`s of one API description refer to. More: a diagnostic.
+/// Most bytes that are scanned again because a YAML file has quoted strings whose lines are not
+/// indented enough. More: a diagnostic. Each such string needs one scan of the file.
+pub const YAML_RESCAN_BYTES_MAX: u64 = 64 * MIB as u64;
+/// Most files that the `$ref`s of one API description may name. More: a diagnostic.
 pub const REF_FILES_MAX: usize = 256;
 /// Longest chain of `$ref`s to `$ref`s. Longer: a diagnostic.
 pub const REF_DEPTH_MAX: usize = 16;

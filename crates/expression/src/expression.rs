@@ -29,7 +29,7 @@ enum Language {
     Variable(Box<str>),
     JsonPath(Box<Path>),
     Synapse(Box<SynapseExpression>),
-    Xpath(Arc<xpath::synapse::SynapseExpression>),
+    Xpath(Arc<xpath::synapse::SynapseXPath>),
 }
 
 const SCOPES: &[(&str, PropertyScope)] = &[

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use xpath::synapse::{self, Message, SynapseExpression};
+use xpath::synapse::{self, Message, SynapseXPath};
 
 use crate::budget::Budget;
 use crate::scope::{BodyUse, ParameterKind, PropertyScope, Scope};
@@ -15,18 +15,18 @@ static NOTHING: LazyLock<xml::Document> = LazyLock::new(xml::Document::new);
 pub(crate) fn compile(
     text: &str,
     namespaces: &[(String, String)],
-) -> Result<SynapseExpression, CompileError> {
-    SynapseExpression::compile(text, namespaces)
+) -> Result<SynapseXPath, CompileError> {
+    SynapseXPath::compile(text, namespaces)
         .map_err(|error| CompileError::new(text, error.offset, error.message))
 }
 
-pub(crate) fn body_use(expression: &SynapseExpression) -> BodyUse {
+pub(crate) fn body_use(expression: &SynapseXPath) -> BodyUse {
     if expression.reads_body() { BodyUse::Read } else { BodyUse::Untouched }
 }
 
 /// The answer as the xpath crate has it.
 pub(crate) fn evaluate<'s>(
-    expression: &SynapseExpression,
+    expression: &SynapseXPath,
     scope: &'s dyn Scope,
 ) -> Result<xpath::Value<'s>, EvalError> {
     let document = if expression.reads_body() {
@@ -35,10 +35,9 @@ pub(crate) fn evaluate<'s>(
         &NOTHING
     };
     let mut bridge = Bridge { scope, document };
-    expression.evaluate(document.root(), &mut bridge).map_err(|error| match error {
-        xpath::EvalError::Steps(_) | xpath::EvalError::Nodes(_) | xpath::EvalError::Text(_) => {
-            EvalError::Limit("the steps, nodes or text of an XPath")
-        }
+    let budget = xpath::Budget::default();
+    expression.evaluate(document.root(), &mut bridge, &budget).map_err(|error| match error {
+        xpath::EvalError::Budget(_) => EvalError::Limit("the steps, nodes or text of an XPath"),
         xpath::EvalError::NotANodeSet { .. }
         | xpath::EvalError::NoVariable(_)
         | xpath::EvalError::NoFunction(_)
@@ -92,22 +91,22 @@ struct Bridge<'s> {
 }
 
 impl<'s> Message<'s> for Bridge<'s> {
-    fn property(&mut self, scope: synapse::Scope, name: &str) -> Option<xpath::Value<'s>> {
+    fn property(&mut self, scope: synapse::PropertyScope, name: &str) -> Option<xpath::Value<'s>> {
         let of = |scope| self.scope.property(scope, name);
         let found = match scope {
-            synapse::Scope::Synapse => of(PropertyScope::Synapse),
-            synapse::Scope::Transport => self.scope.header(name).map(Value::Text),
-            synapse::Scope::Axis2 => of(PropertyScope::Axis2),
-            synapse::Scope::Axis2Client => of(PropertyScope::Axis2Client),
-            synapse::Scope::Operation => of(PropertyScope::Operation),
-            synapse::Scope::Url => {
+            synapse::PropertyScope::Synapse => of(PropertyScope::Synapse),
+            synapse::PropertyScope::Transport => self.scope.header(name).map(Value::Text),
+            synapse::PropertyScope::Axis2 => of(PropertyScope::Axis2),
+            synapse::PropertyScope::Axis2Client => of(PropertyScope::Axis2Client),
+            synapse::PropertyScope::Operation => of(PropertyScope::Operation),
+            synapse::PropertyScope::Url => {
                 self.scope.parameter(ParameterKind::Query, name).map(Value::Text)
             }
-            synapse::Scope::Function => of(PropertyScope::Function),
-            synapse::Scope::System => of(PropertyScope::System),
-            synapse::Scope::Environment => of(PropertyScope::Environment),
-            synapse::Scope::Variable => self.scope.variable(name),
-            synapse::Scope::Registry => of(PropertyScope::Registry),
+            synapse::PropertyScope::Function => of(PropertyScope::Function),
+            synapse::PropertyScope::System => of(PropertyScope::System),
+            synapse::PropertyScope::Environment => of(PropertyScope::Environment),
+            synapse::PropertyScope::Variable => self.scope.variable(name),
+            synapse::PropertyScope::Registry => of(PropertyScope::Registry),
         };
         found.map(|value| match value.plain() {
             Value::Boolean(truth) => xpath::Value::Boolean(truth),

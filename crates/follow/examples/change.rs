@@ -1,4 +1,4 @@
-//! How long a changed API takes from its rename to the callback, with many others loaded.
+//! Measures the time from the rename of a changed API to the callback, with many others loaded.
 //!
 //! `cargo run --release -p penstock-follow --example change -- 5000 200`: APIs, changes.
 
@@ -27,8 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (follower, snapshot) = Follower::load(settings, options)?;
     println!("{} APIs loaded in {} ms", snapshot.apis.len(), clock.now().mono_us / 1_000);
-    let (tell, told) = mpsc::channel();
-    let publish = Box::new(move |change| drop(tell.send(change)));
+    let (sender, changes_seen) = mpsc::channel();
+    let publish = Box::new(move |change| drop(sender.send(change)));
     let handle = follower.watch(publish)?;
     let mut waits_us = Vec::new();
     for change in 0..changes {
@@ -37,9 +37,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(&beside, api(change % apis, 10_000 + change))?;
         let start_us = clock.now().mono_us;
         fs::rename(&beside, &file)?;
-        match told.recv_timeout(Duration::from_secs(10))? {
+        match changes_seen.recv_timeout(Duration::from_secs(10))? {
             Change::Snapshot(_) => waits_us.push(clock.now().mono_us - start_us),
-            Change::Settings(_) => return Err("nobody changed the settings".into()),
+            Change::Settings(_) => return Err("unexpected change of settings".into()),
         }
     }
     handle.stop();
@@ -60,7 +60,7 @@ fn write_files(folder: &Path, apis: usize) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Ten operations each, as in DESIGN.md section 6.
+/// Ten operations each.
 fn api(number: usize, port: usize) -> String {
     let mut text = format!(
         "openapi: 3.0.1\ninfo: {{title: Api {number}, version: '1'}}\nx-wso2-basePath: /api{number}/1\n\

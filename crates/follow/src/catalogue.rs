@@ -1,9 +1,10 @@
-//! Which API of which file is served: the rules of DESIGN.md section 2.3, without a file in sight.
+//! Decides which API of which file is served, without access to files.
 //!
-//! Every known file has at most one API that serves and at most one newer version that waits because
-//! another file serves a path that it claims. A broken version changes nothing but the diagnostics.
+//! Each file has at most one API that is served, and at most one newer version that waits because
+//! another file serves a path that it claims. An invalid version changes only the diagnostics.
 //!
-//! Architecture invariant: no two served APIs claim the same host and path, whatever order files come in.
+//! Architecture invariant: no two served APIs claim the same host and path, in whatever order the
+//! files come.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,36 +13,36 @@ use std::sync::Arc;
 use formats::openapi::Outcome;
 use model::{Api, ApiState, Diagnostic, LoadedApi, Severity, Transports};
 
-/// What became of a file.
+/// What was found when a file was looked at.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// It was read: well or badly.
+    /// It was read, and its content is valid or not.
     Read(Box<Outcome>),
-    /// It isn't there at this moment. It serves on, but makes room for whoever claims its path: a
-    /// rename shows as one file missing and another one new.
+    /// It is gone at the moment. Its API is still served, unless another file claims its path: a
+    /// rename looks like one missing file and one new file.
     Missing,
-    /// It stays away.
+    /// It is gone for good.
     Removed,
 }
 
-/// What a batch of changes did.
+/// The effects of a batch of changes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Applied {
-    /// Whether [`Catalogue::apis`] answers something new.
+    /// Whether [`Catalogue::apis`] returns something new.
     pub(crate) changed: bool,
-    /// Files whose version now serves, or which are gone for good.
-    pub(crate) taken: Vec<PathBuf>,
-    /// Files whose newest version was refused.
-    pub(crate) refused: Vec<PathBuf>,
-    /// Files whose diagnostics may differ from before.
+    /// Files whose newest version is now served, or which are gone for good.
+    pub(crate) loaded: Vec<PathBuf>,
+    /// Files whose newest version was rejected.
+    pub(crate) rejected: Vec<PathBuf>,
+    /// Files whose diagnostics may have changed.
     pub(crate) touched: BTreeSet<PathBuf>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     files: BTreeMap<Arc<Path>, Entry>,
-    /// Which file serves at a host and path.
-    holders: HashMap<Claim, Arc<Path>>,
+    /// The file that serves a host and path.
+    owners: HashMap<Claim, Arc<Path>>,
     /// Files with a `candidate`.
     waiting: BTreeSet<Arc<Path>>,
     /// Files with a `placeholder`.
@@ -55,28 +56,28 @@ type Claim = (String, String);
 #[derive(Debug, Default)]
 struct Entry {
     serving: Option<Arc<Api>>,
-    /// Read well, and not served (yet): another file holds one of its claims.
+    /// Valid, but not served yet: another file owns one of its claims.
     candidate: Option<Arc<Api>>,
-    /// Stands for a file that never loaded.
+    /// Represents a file that was never valid.
     placeholder: Option<Arc<Api>>,
-    findings: Vec<Diagnostic>,
-    /// Which of two newcomers came first.
+    diagnostics: Vec<Diagnostic>,
+    /// Decides which of two new files comes first.
     arrived: u64,
     missing: bool,
 }
 
 impl Catalogue {
-    /// Takes a batch of changes: all or none of an exchange of paths between files is seen.
+    /// Applies a batch of changes, so that two files can exchange their paths.
     pub(crate) fn apply(&mut self, changes: Vec<(PathBuf, Found)>) -> Applied {
         let mut applied = Applied::default();
-        let mut news = Vec::new();
+        let mut read = Vec::new();
         for (file, found) in changes {
             let key: Arc<Path> = Arc::from(file);
             applied.touched.insert(key.to_path_buf());
             match found {
                 Found::Read(outcome) => {
-                    self.note(&key, outcome, &mut applied);
-                    news.push(key);
+                    self.record(&key, outcome, &mut applied);
+                    read.push(key);
                 }
                 Found::Missing => {
                     if let Some(entry) = self.files.get_mut(&key) {
@@ -86,42 +87,42 @@ impl Catalogue {
                 Found::Removed => self.remove(&key, &mut applied),
             }
         }
-        // Someone waits for a path that another one's loss, or move, sets free: hence again and again.
-        while self.admit(&mut applied) {}
-        let refused = news.into_iter().filter(|key| self.is_refused(key));
-        applied.refused = refused.map(|key| key.to_path_buf()).collect();
+        // A promotion may free a path that another file waits for.
+        while self.promote(&mut applied) {}
+        let rejected = read.into_iter().filter(|key| self.is_rejected(key));
+        applied.rejected = rejected.map(|key| key.to_path_buf()).collect();
         applied.touched.extend(self.waiting.iter().map(|key| key.to_path_buf()));
         applied
     }
 
-    /// What is to be served, in the order of file names.
+    /// The APIs to serve, ordered by file name.
     pub(crate) fn apis(&self) -> Vec<LoadedApi> {
         let serving = self.files.values().filter_map(|entry| entry.serving.as_ref());
         let mut apis: Vec<LoadedApi> = serving
             .map(|api| LoadedApi { api: Arc::clone(api), state: ApiState::Serving })
             .collect();
-        let mut taken = HashSet::new();
+        let mut claimed = HashSet::new();
         for key in &self.unloaded {
             let Some(api) = self.files.get(key).and_then(|entry| entry.placeholder.as_ref()) else {
                 continue;
             };
             let claims = claims(api);
-            if claims.iter().any(|claim| self.holders.contains_key(claim) || taken.contains(claim))
+            if claims.iter().any(|claim| self.owners.contains_key(claim) || claimed.contains(claim))
             {
                 continue;
             }
-            taken.extend(claims);
+            claimed.extend(claims);
             apis.push(LoadedApi { api: Arc::clone(api), state: ApiState::Unloaded });
         }
         apis
     }
 
-    /// Everything that is wrong with a file, a contested path included.
+    /// The diagnostics of a file, a path claimed by another one included.
     pub(crate) fn diagnostics(&self, file: &Path) -> Vec<Diagnostic> {
         let Some(entry) = self.files.get(file) else { return Vec::new() };
-        let mut findings = entry.findings.clone();
-        findings.extend(entry.candidate.as_ref().and_then(|api| self.contested(file, api)));
-        findings
+        let mut diagnostics = entry.diagnostics.clone();
+        diagnostics.extend(entry.candidate.as_ref().and_then(|api| self.contested(file, api)));
+        diagnostics
     }
 
     /// Every known file.
@@ -138,19 +139,19 @@ impl Catalogue {
         self.files.contains_key(file)
     }
 
-    fn note(&mut self, key: &Arc<Path>, outcome: Box<Outcome>, applied: &mut Applied) {
+    fn record(&mut self, key: &Arc<Path>, outcome: Box<Outcome>, applied: &mut Applied) {
         let Outcome { api, diagnostics, base_path, hosts } = *outcome;
         let entry = self.files.entry(Arc::clone(key)).or_insert_with(|| {
             self.arrivals += 1;
             Entry { arrived: self.arrivals, ..Entry::default() }
         });
-        entry.findings = diagnostics;
+        entry.diagnostics = diagnostics;
         entry.missing = false;
         entry.candidate = None;
         self.waiting.remove(key);
         match api {
             Some(api) if entry.serving.as_deref() == Some(&api) => {
-                // The same in other words: nobody needs to compile it again.
+                // Nothing to compile again.
             }
             Some(api) => {
                 entry.candidate = Some(Arc::new(api));
@@ -181,126 +182,126 @@ impl Catalogue {
         if let Some(api) = entry.serving {
             self.release(key, &api);
             applied.changed = true;
-            applied.taken.push(key.to_path_buf());
+            applied.loaded.push(key.to_path_buf());
         }
         applied.touched.insert(key.to_path_buf());
     }
 
-    /// Lets in as many waiting files as fit together. Answers whether there was one.
-    fn admit(&mut self, applied: &mut Applied) -> bool {
-        let mut hopefuls: Vec<Arc<Path>> = self.waiting.iter().cloned().collect();
-        hopefuls.sort_by_key(|key| self.files.get(key).map_or(0, |entry| entry.arrived));
+    /// Serves as many waiting files as possible. Returns whether there was one.
+    fn promote(&mut self, applied: &mut Applied) -> bool {
+        let mut candidates: Vec<Arc<Path>> = self.waiting.iter().cloned().collect();
+        candidates.sort_by_key(|key| self.files.get(key).map_or(0, |entry| entry.arrived));
         loop {
-            let losers = self.losers(&hopefuls);
-            if losers.is_empty() {
+            let blocked = self.blocked(&candidates);
+            if blocked.is_empty() {
                 break;
             }
-            // A loser keeps what it serves, which may be what another hopeful counted on.
-            hopefuls.retain(|key| !losers.contains(key));
+            // A blocked file keeps its old claims, which may block another candidate.
+            candidates.retain(|key| !blocked.contains(key));
         }
-        for key in &hopefuls {
+        for key in &candidates {
             if let Some(old) = self.files.get(key).and_then(|entry| entry.serving.clone()) {
                 self.release(key, &old);
             }
         }
-        for key in &hopefuls {
-            self.seat(key, applied);
+        for key in &candidates {
+            self.serve(key, applied);
         }
-        !hopefuls.is_empty()
+        !candidates.is_empty()
     }
 
-    /// Who of `hopefuls` could not be served if all the others were.
-    fn losers(&self, hopefuls: &[Arc<Path>]) -> HashSet<Arc<Path>> {
-        let hoping: HashSet<&Arc<Path>> = hopefuls.iter().collect();
+    /// The `candidates` that could not be served if all others were.
+    fn blocked(&self, candidates: &[Arc<Path>]) -> HashSet<Arc<Path>> {
+        let all: HashSet<&Arc<Path>> = candidates.iter().collect();
         let mut wanted: HashMap<Claim, &Arc<Path>> = HashMap::new();
-        let mut losers = HashSet::new();
-        for key in hopefuls {
+        let mut blocked = HashSet::new();
+        for key in candidates {
             let Some(api) = self.files.get(key).and_then(|entry| entry.candidate.as_ref()) else {
                 continue;
             };
             for claim in claims(api) {
-                let holder = self.holders.get(&claim);
-                if holder.is_some_and(|holder| self.stays(holder) && !hoping.contains(holder)) {
-                    losers.insert(Arc::clone(key));
+                let owner = self.owners.get(&claim);
+                if owner.is_some_and(|owner| self.is_present(owner) && !all.contains(owner)) {
+                    blocked.insert(Arc::clone(key));
                     continue;
                 }
                 match wanted.get(&claim) {
                     None => drop(wanted.insert(claim, key)),
-                    Some(rival) if holder == Some(key) => {
-                        losers.insert(Arc::clone(rival));
+                    Some(other) if owner == Some(key) => {
+                        blocked.insert(Arc::clone(other));
                         wanted.insert(claim, key);
                     }
-                    Some(_) => drop(losers.insert(Arc::clone(key))),
+                    Some(_) => drop(blocked.insert(Arc::clone(key))),
                 }
             }
         }
-        losers
+        blocked
     }
 
-    fn stays(&self, holder: &Arc<Path>) -> bool {
-        self.files.get(holder).is_some_and(|entry| !entry.missing)
+    fn is_present(&self, owner: &Arc<Path>) -> bool {
+        self.files.get(owner).is_some_and(|entry| !entry.missing)
     }
 
-    /// Makes the waiting version of `key` the one that serves.
-    fn seat(&mut self, key: &Arc<Path>, applied: &mut Applied) {
+    /// Serves the waiting version of `key`.
+    fn serve(&mut self, key: &Arc<Path>, applied: &mut Applied) {
         self.waiting.remove(key);
         let Some(entry) = self.files.get_mut(key) else { return };
         let Some(api) = entry.candidate.take() else { return };
         entry.serving = Some(Arc::clone(&api));
         for claim in claims(&api) {
-            let before = self.holders.insert(claim, Arc::clone(key));
-            if let Some(leaver) = before.filter(|before| before != key) {
-                self.remove(&leaver, applied);
+            let before = self.owners.insert(claim, Arc::clone(key));
+            if let Some(former) = before.filter(|before| before != key) {
+                self.remove(&former, applied);
             }
         }
         applied.changed = true;
-        applied.taken.push(key.to_path_buf());
+        applied.loaded.push(key.to_path_buf());
         applied.touched.insert(key.to_path_buf());
     }
 
     fn release(&mut self, key: &Arc<Path>, api: &Api) {
         for claim in claims(api) {
-            if self.holders.get(&claim) == Some(key) {
-                self.holders.remove(&claim);
+            if self.owners.get(&claim) == Some(key) {
+                self.owners.remove(&claim);
             }
         }
     }
 
-    fn is_refused(&self, key: &Arc<Path>) -> bool {
-        let broken = |entry: &Entry| {
-            entry.findings.iter().any(|finding| finding.severity == Severity::Error)
+    fn is_rejected(&self, key: &Arc<Path>) -> bool {
+        let invalid = |entry: &Entry| {
+            entry.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
         };
-        self.waiting.contains(key) || self.files.get(key).is_some_and(broken)
+        self.waiting.contains(key) || self.files.get(key).is_some_and(invalid)
     }
 
     fn contested(&self, file: &Path, api: &Api) -> Option<Diagnostic> {
         let claims = claims(api);
         let held = claims.iter().find_map(|claim| {
-            let holder = self.holders.get(claim).filter(|holder| ***holder != *file)?;
-            Some((claim, holder))
+            let owner = self.owners.get(claim).filter(|owner| ***owner != *file)?;
+            Some((claim, owner))
         });
-        let ((host, path), holder) = held?;
+        let ((host, path), owner) = held?;
         let at = if host.is_empty() { String::new() } else { format!(" of host `{host}`") };
         Some(Diagnostic {
             severity: Severity::Error,
             file: file.to_owned(),
             place: None,
             message: format!(
-                "claims the path `{}`{at}, which {} serves already",
+                "the path `{}`{at} is already served by {}",
                 if path.is_empty() { "/" } else { path },
-                holder.display()
+                owner.display()
             ),
             help: Some(
-                "give one of the two another x-wso2-basePath, or remove one; this version is taken \
-                 as soon as the path is free"
+                "change the x-wso2-basePath of one of the two files, or remove one; this version is \
+                 loaded as soon as the path is free"
                     .to_owned(),
             ),
         })
     }
 }
 
-/// Every host and path at which the API wants to answer. A wildcard host and a host that fits it are
-/// two claims: the more exact one answers.
+/// Every host and path that the API claims. A wildcard host and a host that it matches are
+/// different claims: the exact one takes precedence.
 fn claims(api: &Api) -> Vec<Claim> {
     let paths = [Some(&api.base_path), api.default_path.as_ref()];
     let paths = paths.into_iter().flatten();
@@ -310,7 +311,7 @@ fn claims(api: &Api) -> Vec<Claim> {
     paths.flat_map(|path| api.hosts.iter().map(move |host| (host.clone(), path.clone()))).collect()
 }
 
-/// What is known of a file that never loaded.
+/// What is known of a file that was never valid.
 fn unloaded_api(file: &Path, base_path: String, hosts: Vec<String>) -> Api {
     Api {
         name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),

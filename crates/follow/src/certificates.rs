@@ -1,4 +1,4 @@
-//! The https listener's certificates: from files, or made here and kept in the data folder.
+//! The certificates of the https listener: from files, or generated and kept in the data folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use model::{CertificateFiles, Diagnostic, Severity, TlsSettings};
 use wire::tls::{CertificateSet, Lapse, generate_self_signed};
 
 use crate::documents::read_up_to;
-use crate::keep::{keep_private, keep_public};
+use crate::write::{write_private, write_public};
 
-/// A PEM file may hold a chain and comments, and is still small.
+/// Enough for a chain with comments.
 const PEM_BYTES_MAX: u64 = 1 << 20;
-/// Whom a generated certificate speaks for.
+/// The hosts of a generated certificate.
 const GENERATED_HOSTS: &[&str] = &["localhost", "127.0.0.1", "::1"];
 
-/// Reads every pair, makes the default one where none is configured, and answers warnings with it.
+/// Reads every pair, and generates the default one if none is configured. Returns warnings as well.
 ///
 /// # Errors
-/// What is wrong, by file. Then nothing is to be changed.
+/// The first problem. The certificates in use are to be kept then.
 pub(crate) fn load(
     settings: &TlsSettings,
     data: &Path,
@@ -28,7 +28,7 @@ pub(crate) fn load(
         Some(files) => (pem(&files.cert)?, pem(&files.key)?, files.cert.clone()),
         None => {
             let files = generated(data);
-            let (cert, key) = kept_or_made(&files, now)?;
+            let (cert, key) = load_or_generate(&files, now)?;
             (cert, key, files.cert)
         }
     };
@@ -37,24 +37,24 @@ pub(crate) fn load(
         sni.push((pair.hosts.clone(), pem(&pair.files.cert)?, pem(&pair.files.key)?));
     }
     let set = CertificateSet::load(Some((&cert, &key)), sni)
-        .map_err(|error| finding(&shown, Severity::Error, error.to_string()))?;
+        .map_err(|error| diagnostic(&shown, Severity::Error, error.to_string()))?;
     let lapses = set.lapses(now.unix_s);
     let warnings = lapses.into_iter().map(|(pair, lapse)| {
         let when = match lapse {
             Lapse::NotYet { .. } => "is not valid yet",
             Lapse::Expired { .. } => "has expired",
         };
-        finding(&shown, Severity::Warning, format!("the certificate of `{pair}` {when}"))
+        diagnostic(&shown, Severity::Warning, format!("the certificate of `{pair}` {when}"))
     });
     let warnings = warnings.collect();
     Ok((set, warnings))
 }
 
-/// What is wrong with the pairs that are configured. Makes none.
+/// The diagnostics of the configured pairs. Generates none.
 pub(crate) fn check(settings: &TlsSettings, now: Now) -> Vec<Diagnostic> {
     let mut settings = settings.clone();
     if settings.default.is_none() {
-        // Any pair may stand for the generated one.
+        // Any pair will do in place of the generated one.
         let Some(pair) = settings.sni.first() else { return Vec::new() };
         settings.default = Some(pair.files.clone());
     }
@@ -75,42 +75,44 @@ fn generated(data: &Path) -> CertificateFiles {
     CertificateFiles { cert: data.join("tls.crt"), key: data.join("tls.key") }
 }
 
-/// The pair of an earlier start, so that clients who trust it go on doing so; a new one when there is
-/// none or its time is over.
-fn kept_or_made(files: &CertificateFiles, now: Now) -> Result<(Vec<u8>, Vec<u8>), Diagnostic> {
+/// The pair of an earlier start, so that clients can keep trusting it; a new one if there is none
+/// or it has expired.
+fn load_or_generate(files: &CertificateFiles, now: Now) -> Result<(Vec<u8>, Vec<u8>), Diagnostic> {
     if files.cert.exists() && files.key.exists() {
         let (cert, key) = (pem(&files.cert)?, pem(&files.key)?);
         let kept = CertificateSet::load(Some((&cert, &key)), Vec::new());
         let lapsed = kept.as_ref().is_ok_and(|set| !set.lapses(now.unix_s).is_empty());
         if !lapsed {
-            // A broken one is told by the caller: it may be an operator's.
+            // An invalid one is not replaced, since it may be an operator's: `load` reports it.
             return Ok((cert, key));
         }
     }
-    let told = |file: &Path, problem: String| finding(file, Severity::Error, problem);
+    let error = |file: &Path, problem: String| diagnostic(file, Severity::Error, problem);
     let (cert, key) = generate_self_signed(GENERATED_HOSTS, now.unix_s)
-        .map_err(|error| told(&files.cert, error.to_string()))?;
-    let unkept = |file: &Path, error: std::io::Error| {
-        told(file, format!("the generated certificate cannot be kept: {error}"))
+        .map_err(|cause| error(&files.cert, cause.to_string()))?;
+    let not_written = |file: &Path, cause: std::io::Error| {
+        error(file, format!("cannot write the generated certificate: {cause}"))
     };
     if let Some(data) = files.key.parent() {
-        fs::create_dir_all(data).map_err(|error| unkept(data, error))?;
+        fs::create_dir_all(data).map_err(|cause| not_written(data, cause))?;
     }
-    keep_private(&files.key, key.as_bytes()).map_err(|error| unkept(&files.key, error))?;
-    keep_public(&files.cert, cert.as_bytes()).map_err(|error| unkept(&files.cert, error))?;
-    tracing::info!(cert = %files.cert.display(), "made a certificate for localhost");
+    write_private(&files.key, key.as_bytes()).map_err(|cause| not_written(&files.key, cause))?;
+    write_public(&files.cert, cert.as_bytes()).map_err(|cause| not_written(&files.cert, cause))?;
+    tracing::info!(cert = %files.cert.display(), "generated a certificate for localhost");
     Ok((cert.into_bytes(), key.into_bytes()))
 }
 
 fn pem(file: &Path) -> Result<Vec<u8>, Diagnostic> {
     let read = read_up_to(file, PEM_BYTES_MAX);
-    read.map(|(bytes, _)| bytes).map_err(|problem| finding(file, Severity::Error, problem))
+    read.map(|(bytes, _)| bytes).map_err(|problem| diagnostic(file, Severity::Error, problem))
 }
 
-fn finding(file: &Path, severity: Severity, message: String) -> Diagnostic {
+fn diagnostic(file: &Path, severity: Severity, message: String) -> Diagnostic {
     let help = match severity {
-        Severity::Error => Some("while it runs, the gateway goes on with the former certificates"),
-        Severity::Warning => Some("replace the files: they are read again at once"),
+        Severity::Error => {
+            Some("correct the files; until then a running gateway uses the previous certificates")
+        }
+        Severity::Warning => Some("replace the files; they are reloaded immediately"),
     };
     Diagnostic {
         severity,
@@ -141,11 +143,11 @@ mod tests {
         };
         let first = read(NOW_S);
         assert_eq!(first, read(NOW_S + 3_600), "kept");
-        assert_ne!(first, read(NOW_S + YEAR_S), "its time is over");
+        assert_ne!(first, read(NOW_S + YEAR_S), "expired");
     }
 
     #[test]
-    fn a_pair_that_does_not_belong_together_is_refused() {
+    fn a_key_of_another_certificate_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let made = |name: &str| {
             let (cert, key) = generate_self_signed(&["localhost"], NOW_S).unwrap();
@@ -160,9 +162,9 @@ mod tests {
         let (one, two) = (made("one"), made("two"));
         let mixed = CertificateFiles { cert: one.cert, key: two.key };
         let settings = TlsSettings { default: Some(mixed), sni: Vec::new() };
-        let refused = load(&settings, folder.path(), Now { unix_s: NOW_S, mono_us: 0 });
-        let refused = refused.err().unwrap();
-        assert_eq!(refused.message, "key and certificate of `default` do not belong together");
+        let rejected = load(&settings, folder.path(), Now { unix_s: NOW_S, mono_us: 0 });
+        let rejected = rejected.err().unwrap();
+        assert!(rejected.message.contains("`default`"), "{rejected}");
     }
 
     #[test]
@@ -170,9 +172,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        let refused = load(&TlsSettings::default(), &file.join("data"), Now::default());
-        let refused = refused.err().unwrap();
-        assert_eq!(refused.file, file.join("data"));
-        assert!(refused.message.starts_with("the generated certificate cannot be kept: "));
+        let rejected = load(&TlsSettings::default(), &file.join("data"), Now::default());
+        let rejected = rejected.err().unwrap();
+        assert_eq!(rejected.file, file.join("data"));
+        assert!(rejected.message.contains("cannot write"), "{rejected}");
     }
 }

@@ -1,4 +1,4 @@
-//! `penstock.toml` from disk, and what a change of it means.
+//! Reads `penstock.toml`, and finds changes that need a restart.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use model::{Diagnostic, KeySource, Settings, Severity};
 use crate::documents::{read_bounded, read_keys};
 use crate::{certificates, issuers};
 
-/// The configuration cannot be used.
+/// The configuration is not valid.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigurationError {
@@ -19,10 +19,10 @@ pub struct ConfigurationError {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads and checks the configuration file. With the settings come warnings.
+/// Reads and checks the configuration file. Returns the settings and warnings.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All errors in it.
 pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
     let whole = |message: String| ConfigurationError {
         diagnostics: vec![Diagnostic {
@@ -34,7 +34,7 @@ pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), Configu
         }],
     };
     let bytes = read_bounded(file).map_err(whole)?;
-    let text = String::from_utf8(bytes).map_err(|_| whole("is not UTF-8".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|_| whole("the file is not UTF-8".to_owned()))?;
     let env = |name: &str| std::env::var(name).ok();
     let secret = |file: &Path| fs::read(file);
     let (settings, diagnostics) = declarative::read(file, &text, &env, &secret);
@@ -44,7 +44,7 @@ pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), Configu
     }
 }
 
-/// What is wrong with the keys and certificates that the settings name: what a start would find.
+/// The diagnostics of the keys and certificates that the settings refer to.
 #[must_use]
 pub fn check_settings(settings: &Settings, now: Now) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -55,7 +55,9 @@ pub fn check_settings(settings: &Settings, now: Now) -> Vec<Diagnostic> {
             KeySource::JwksUrl(_) => continue,
         };
         let problem = text.map(|text| issuers::problem(issuer, &text)).unwrap_or_else(Some);
-        found.extend(problem.map(|told| issuers::finding(&issuer.name, &issuer.keys, &told)));
+        found.extend(
+            problem.map(|problem| issuers::diagnostic(&issuer.name, &issuer.keys, &problem)),
+        );
     }
     if settings.gateway.https.is_some() {
         found.extend(certificates::check(&settings.tls, now));
@@ -63,7 +65,7 @@ pub fn check_settings(settings: &Settings, now: Now) -> Vec<Diagnostic> {
     found
 }
 
-/// What the settings say for every API.
+/// The settings that apply to every API.
 #[must_use]
 pub fn defaults(settings: &Settings) -> Defaults {
     Defaults {
@@ -72,7 +74,7 @@ pub fn defaults(settings: &Settings) -> Defaults {
     }
 }
 
-/// The real parent folders of the roots, so that a root that is swapped or appears later is seen.
+/// The parent folders of the roots, which are watched for roots that are replaced or created later.
 pub(crate) fn parents(roots: &[PathBuf]) -> Vec<PathBuf> {
     let parents = roots.iter().filter_map(|root| root.parent());
     parents
@@ -81,7 +83,7 @@ pub(crate) fn parents(roots: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Keys whose change takes effect only with a restart.
+/// The changed keys that take effect only with a restart.
 pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'static str> {
     let (old, new) = (&before.gateway, &after.gateway);
     let changes = [

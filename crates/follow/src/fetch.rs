@@ -1,5 +1,5 @@
-//! Fetches a JWKS by https. Each fetch is a short-lived thread: there are few issuers, fetches are
-//! minutes apart, and none may hold up the follower.
+//! Fetches key sets by https. Each fetch has a short-lived thread: there are few issuers, fetches
+//! are minutes apart, and none may delay the follower.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -10,45 +10,45 @@ use model::KeySource;
 use wire::client;
 use wire::tls::ClientTls;
 
-/// Gets the bytes behind an URL, or says why not. Blocks; has its own limits of time and size.
+/// Fetches a URL. Blocks, within its own limits of time and size.
 pub type Fetch = Arc<dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync>;
 
-/// What a fetch brought.
+/// The result of a fetch.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) name: String,
     pub(crate) source: KeySource,
-    pub(crate) answer: Result<Vec<u8>, String>,
+    pub(crate) result: Result<Vec<u8>, String>,
 }
 
-/// By `wire::client`, trusting whom `tls` trusts.
+/// Fetches with `wire::client`; `tls` has the trusted CAs.
 #[must_use]
 pub fn https_fetch(tls: Arc<ClientTls>) -> Fetch {
     Arc::new(move |url| get(url, &tls))
 }
 
-/// Starts fetching; the answer goes to `tell`, whatever happens.
+/// Starts a fetch. The result is sent to `sender` in every case.
 pub(crate) fn start<M: Send + 'static>(
     fetch: &Fetch,
     name: String,
     source: KeySource,
-    tell: Sender<M>,
+    sender: Sender<M>,
     wrap: fn(Fetched) -> M,
 ) {
     let KeySource::JwksUrl(url) = source.clone() else { return };
     let fetch = Arc::clone(fetch);
     let (for_thread, on_failure) =
-        ((name.clone(), source.clone(), tell.clone()), (name, source, tell));
+        ((name.clone(), source.clone(), sender.clone()), (name, source, sender));
     let spawned = thread::Builder::new().name("jwks".to_owned()).spawn(move || {
-        let (name, source, tell) = for_thread;
-        let answer = fetch(&url).and_then(bounded);
-        // Nobody listens any more: the follower has stopped.
-        drop(tell.send(wrap(Fetched { name, source, answer })));
+        let (name, source, sender) = for_thread;
+        let result = fetch(&url).and_then(bounded);
+        // Fails if the follower has stopped.
+        drop(sender.send(wrap(Fetched { name, source, result })));
     });
     if let Err(error) = spawned {
-        let (name, source, tell) = on_failure;
-        let answer = Err(format!("no thread to fetch with: {error}"));
-        drop(tell.send(wrap(Fetched { name, source, answer })));
+        let (name, source, sender) = on_failure;
+        let result = Err(format!("cannot start a thread: {error}"));
+        drop(sender.send(wrap(Fetched { name, source, result })));
     }
 }
 
@@ -63,13 +63,13 @@ fn get(url: &str, tls: &ClientTls) -> Result<Vec<u8>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| format!("no runtime to fetch with: {error}"))?;
+        .map_err(|error| format!("cannot start a runtime: {error}"))?;
     let bounds =
         client::Limits { bytes_max: limits::JWKS_BYTES_MAX, total_ms: limits::JWKS_FETCH_MS_MAX };
     let fetched = runtime.block_on(client::get(url, Some(tls), bounds));
     let fetched = fetched.map_err(|error| error.to_string())?;
     match fetched.status {
         200 => Ok(fetched.body),
-        status => Err(format!("answered {status}")),
+        status => Err(format!("the server responded with status {status}")),
     }
 }

@@ -1,4 +1,4 @@
-//! The follower's thread: sees, waits until changes rest, reads, and tells.
+//! The follower's thread: receives events, waits until changes are complete, reads, and publishes.
 
 mod apis;
 mod others;
@@ -16,49 +16,49 @@ use base::{Clock, limits};
 use model::{Diagnostic, Settings, Snapshot};
 use wire::tls::ServerCertificates;
 
-use crate::board::{Board, Posted};
 use crate::catalogue::Catalogue;
 use crate::configuration::ConfigurationError;
+use crate::debounce::{ChangeKind, Debounce};
 use crate::fetch::{self, Fetch, Fetched};
 use crate::issuers::Issuers;
-use crate::settle::{Settle, Sign};
+use crate::status::{Posted, Status};
 use crate::tracked::Tracked;
-use crate::watcher::{Sighting, Watcher};
+use crate::watcher::{FileEvent, Watcher};
 
-/// What to do from now on.
+/// What has changed.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Serve this.
+    /// APIs or issuers.
     Snapshot(Arc<Snapshot>),
-    /// Keep to these limits, and read the authorities of backends again. What needs a restart is as
-    /// it was, and has been told in the log.
+    /// Settings, or files of trusted CAs. Values that need a restart are the previous ones; the log
+    /// names them.
     Settings(Arc<Settings>),
 }
 
-/// Called on the follower's thread, one change after the other.
+/// Called on the follower's thread for each change.
 pub type Publish = Box<dyn FnMut(Change) + Send>;
 
 /// Called with the name of an issuer.
 pub type OnUnknownKid = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What the follower needs besides the settings.
+/// What the follower needs in addition to the settings.
 pub struct Options {
-    /// Where the settings came from: it is followed as well.
+    /// The file of the settings, which is watched, too.
     pub configuration: Option<PathBuf>,
     pub clock: Arc<dyn Clock + Send + Sync>,
     pub fetch: Fetch,
 }
 
-/// Everything that is followed, as it was last read.
+/// Everything that is watched, as it was last read.
 pub struct Follower {
-    /// In force.
+    /// In effect.
     settings: Settings,
-    /// As last read: differs from what is in force where a restart is needed.
+    /// As last read, including changes that need a restart.
     wanted: Settings,
     configuration: Option<PathBuf>,
     clock: Arc<dyn Clock + Send + Sync>,
     fetch: Fetch,
-    board: Arc<Board>,
+    status: Arc<Status>,
     certificates: Arc<ServerCertificates>,
     catalogue: Catalogue,
     issuers: Issuers,
@@ -66,71 +66,71 @@ pub struct Follower {
     revision: u64,
     tracked: Tracked,
     watcher: Option<Watcher>,
-    settle: Settle,
-    /// Hash of each description's text: the same text is not parsed again.
+    debounce: Debounce,
+    /// Hash of each description, which is not parsed again if it is the same.
     texts: HashMap<PathBuf, u64>,
     hashing: RandomState,
-    /// Hashes of texts that were bad at first sight.
-    suspects: HashMap<PathBuf, u64>,
-    /// Which descriptions refer to a file.
+    /// Hashes of descriptions that were invalid when first read.
+    first_failures: HashMap<PathBuf, u64>,
+    /// The descriptions that refer to a file.
     referrers: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
-    /// Which files a description refers to.
+    /// The files that a description refers to.
     references: HashMap<PathBuf, Vec<PathBuf>>,
-    /// Real folders of descriptions, with the names under which they were walked.
+    /// Canonical folders of descriptions, with the paths under which they were walked.
     folders: HashMap<PathBuf, PathBuf>,
-    /// Real parent folders plus names of what is configured to be walked.
+    /// The configured files and folders, with canonical parents.
     roots: BTreeSet<PathBuf>,
     /// Roots that could not be walked.
-    unwalked: BTreeSet<PathBuf>,
-    /// Files that vanished, and when they are given up.
+    failed_roots: BTreeSet<PathBuf>,
+    /// Files that are missing, and when they count as removed.
     missing: BTreeMap<PathBuf, u64>,
     poll_us: u64,
-    /// Issuers for which someone asked to fetch early: each tells us once.
-    asked: Arc<Mutex<BTreeSet<String>>>,
-    inbox: Receiver<Message>,
-    outbox: Sender<Message>,
+    /// Issuers for which an early fetch was requested.
+    requested: Arc<Mutex<BTreeSet<String>>>,
+    receiver: Receiver<Message>,
+    sender: Sender<Message>,
 }
 
-/// Ends the follower's thread when it is dropped.
+/// Stops the follower's thread when dropped.
 pub struct Handle {
-    outbox: Sender<Message>,
+    sender: Sender<Message>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 enum Message {
-    Seen(Sighting),
+    File(FileEvent),
     Fetched(Fetched),
     UnknownKid(String),
     Reload,
     Stop,
 }
 
-/// What a round of looking found to be done.
+/// What is to be done in one round.
 #[derive(Debug, Default)]
 struct Work {
     /// Descriptions to read.
     apis: BTreeSet<PathBuf>,
-    /// Parse them even if their text is the same: something else has changed.
-    anew: BTreeSet<PathBuf>,
+    /// Parse these even if they are the same: a file that they refer to has changed.
+    force: BTreeSet<PathBuf>,
     walk: Option<Walk>,
     issuers: bool,
     certificates: bool,
     settings: bool,
-    /// Tell the settings even if they read the same: a file that they name has changed.
-    retell: bool,
-    /// The catalogue has changed already.
-    tell: bool,
+    /// Publish the settings even if they are the same: a file that they refer to has changed.
+    republish: bool,
+    /// The catalogue has changed already, so publish a snapshot.
+    changed: bool,
 }
 
-/// Why folders are walked.
+/// Why the folders are walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Walk {
-    /// It is time: what differs may be half written, and waits.
+    /// Periodically: a changed file may be incomplete, so it is read later.
     Poll,
-    /// A folder or link changed, or events were lost: what differs is read now.
-    Moved,
-    /// Asked for: everything is read.
+    /// A folder or link changed, or events were lost: changed files are read now.
+    Folders,
+    /// On request: everything is read.
     Reload,
 }
 
@@ -138,49 +138,49 @@ impl Follower {
     /// Reads everything once. Waits for the first key sets at most `limits::JWKS_START_MS_MAX`.
     ///
     /// # Errors
-    /// Only what makes the https listener useless: its certificates. Whatever else is wrong stands on
-    /// the board, and is followed.
+    /// The certificates of the https listener are not usable. All other problems are diagnostics in
+    /// the status.
     pub fn load(
         settings: Settings,
         options: Options,
     ) -> Result<(Self, Arc<Snapshot>), ConfigurationError> {
         let Options { configuration, clock, fetch } = options;
         let now = clock.now();
-        let board = Arc::new(Board::default());
-        // Looked at before they are read: what changes from here on differs.
+        let status = Arc::new(Status::default());
+        // Before they are read, so that later changes are noticed.
         let mut tracked = Tracked::default();
-        for file in others::singles(configuration.as_deref(), &settings) {
+        for file in others::single_files(configuration.as_deref(), &settings) {
             tracked.look(&file);
         }
-        let certificates = others::first_certificates(&settings, &board, now)?;
-        let (outbox, inbox) = mpsc::channel();
+        let certificates = others::first_certificates(&settings, &status, now)?;
+        let (sender, receiver) = mpsc::channel();
         let mut follower = Self {
             wanted: settings.clone(),
             settings,
             configuration,
             clock,
             fetch,
-            board,
+            status,
             certificates,
             catalogue: Catalogue::default(),
             issuers: Issuers::default(),
             revision: 0,
             tracked,
             watcher: None,
-            settle: Settle::default(),
+            debounce: Debounce::default(),
             texts: HashMap::new(),
             hashing: RandomState::new(),
-            suspects: HashMap::new(),
+            first_failures: HashMap::new(),
             referrers: BTreeMap::new(),
             references: HashMap::new(),
             folders: HashMap::new(),
             roots: BTreeSet::new(),
-            unwalked: BTreeSet::new(),
+            failed_roots: BTreeSet::new(),
             missing: BTreeMap::new(),
             poll_us: now.mono_us,
-            asked: Arc::default(),
-            inbox,
-            outbox,
+            requested: Arc::default(),
+            receiver,
+            sender,
         };
         follower.configure_issuers();
         follower.fetch_due();
@@ -192,119 +192,120 @@ impl Follower {
         Ok((follower, snapshot))
     }
 
-    /// For the https listener; replaced when the files change.
+    /// The certificates of the https listener, replaced when the files change.
     #[must_use]
     pub fn certificates(&self) -> Arc<ServerCertificates> {
         Arc::clone(&self.certificates)
     }
 
-    /// What is wrong now.
+    /// The current diagnostics.
     #[must_use]
-    pub fn board(&self) -> Arc<Board> {
-        Arc::clone(&self.board)
+    pub fn status(&self) -> Arc<Status> {
+        Arc::clone(&self.status)
     }
 
-    /// To be called with an issuer's name when a token names a key that it doesn't have. Cheap: one
-    /// caller in `limits::JWKS_UNKNOWN_KID_S_MIN` seconds wakes the follower.
+    /// To be called with an issuer's name when a token names a key that the issuer does not have.
+    /// Cheap: it wakes the follower at most once in `limits::JWKS_UNKNOWN_KID_S_MIN` seconds.
     #[must_use]
     pub fn on_unknown_kid(&self) -> OnUnknownKid {
-        let (asked, outbox) = (Arc::clone(&self.asked), self.outbox.clone());
+        let (requested, sender) = (Arc::clone(&self.requested), self.sender.clone());
         Arc::new(move |issuer| {
-            let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
-            if !asked.contains(issuer) {
-                asked.insert(issuer.to_owned());
-                drop(outbox.send(Message::UnknownKid(issuer.to_owned())));
+            let mut requested = requested.lock().unwrap_or_else(PoisonError::into_inner);
+            if !requested.contains(issuer) {
+                requested.insert(issuer.to_owned());
+                drop(sender.send(Message::UnknownKid(issuer.to_owned())));
             }
         })
     }
 
-    /// Follows from now on, on a thread of its own. Changes since [`Follower::load`] are not missed.
+    /// Watches from now on, on a thread of its own. Changes since [`Follower::load`] are not
+    /// missed.
     ///
     /// # Errors
-    /// The system has no thread to give.
+    /// The thread cannot be started.
     pub fn watch(mut self, mut publish: Publish) -> io::Result<Handle> {
-        let outbox = self.outbox.clone();
-        let sightings = self.outbox.clone();
-        self.watcher = Some(Watcher::new(move |sighting| {
-            drop(sightings.send(Message::Seen(sighting)));
+        let sender = self.sender.clone();
+        let events = self.sender.clone();
+        self.watcher = Some(Watcher::new(move |event| {
+            drop(events.send(Message::File(event)));
         }));
         let thread = thread::Builder::new()
             .name("follow".to_owned())
             .spawn(move || self.run(&mut publish))?;
-        Ok(Handle { outbox, thread: Some(thread) })
+        Ok(Handle { sender, thread: Some(thread) })
     }
 
     fn run(mut self, publish: &mut Publish) {
-        self.watch_singles();
-        // Whatever changed between the first reading and the watch.
-        let since = Work { walk: Some(Walk::Moved), settings: true, ..Work::default() };
-        self.work(since, publish);
+        self.watch_single_files();
+        // Changes between loading and watching.
+        let since = Work { walk: Some(Walk::Folders), settings: true, ..Work::default() };
+        self.perform(since, publish);
         loop {
             let mut work = Work::default();
             let now_us = self.clock.now().mono_us;
             let wait_us = self.next_us().saturating_sub(now_us);
-            match self.inbox.recv_timeout(Duration::from_micros(wait_us)) {
+            match self.receiver.recv_timeout(Duration::from_micros(wait_us)) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(message) => self.take(message, &mut work, publish),
+                Ok(message) => self.handle(message, &mut work, publish),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            self.gather(&mut work);
-            self.work(work, publish);
+            self.collect_due(&mut work);
+            self.perform(work, publish);
             self.fetch_due();
         }
     }
 
-    fn take(&mut self, message: Message, work: &mut Work, publish: &mut Publish) {
+    fn handle(&mut self, message: Message, work: &mut Work, publish: &mut Publish) {
         let now_us = self.clock.now().mono_us;
         match message {
-            Message::Seen(Sighting::At(path, sign)) => self.settle.note(path, sign, now_us),
-            Message::Seen(Sighting::Folder(folder)) => {
+            Message::File(FileEvent::Path(path, sign)) => self.debounce.note(path, sign, now_us),
+            Message::File(FileEvent::Folder(folder)) => {
                 if let Some(watcher) = &mut self.watcher {
                     watcher.forget(&folder);
                 }
-                self.settle.note(folder, Sign::Finished, now_us);
+                self.debounce.note(folder, ChangeKind::Complete, now_us);
             }
-            Message::Seen(Sighting::Lost) => work.walk = Some(Walk::Moved),
+            Message::File(FileEvent::Rescan) => work.walk = Some(Walk::Folders),
             Message::Fetched(fetched) => {
                 if self.fetched(fetched) {
-                    self.tell(publish);
+                    self.publish(publish);
                 }
             }
             Message::UnknownKid(issuer) => self.issuers.unknown_kid(&issuer, now_us),
             Message::Reload => {
-                tracing::info!("reading everything again");
-                self.issuers.hurry(now_us);
+                tracing::info!("reloading everything");
+                self.issuers.refresh_all(now_us);
                 *work = Work {
                     walk: Some(Walk::Reload),
                     issuers: true,
                     certificates: true,
                     settings: true,
-                    retell: true,
+                    republish: true,
                     ..Work::default()
                 };
             }
-            // Taken by the caller.
+            // Handled by the caller.
             Message::Stop => {}
         }
     }
 
-    /// Adds what has come to rest, or is due by itself.
-    fn gather(&mut self, work: &mut Work) {
+    /// Adds changes that are complete, and what is due periodically.
+    fn collect_due(&mut self, work: &mut Work) {
         let now_us = self.clock.now().mono_us;
-        for location in self.settle.take_due(now_us) {
-            self.meant(&location, work);
+        for location in self.debounce.pop_due(now_us) {
+            self.on_event(&location, work);
         }
         let due = self.missing.extract_if(.., |_, at_us| *at_us <= now_us);
         let due: Vec<PathBuf> = due.map(|(file, _)| file).collect();
-        self.give_up(due, work);
+        self.remove_missing(due, work);
         if self.poll_us <= now_us {
             work.walk = work.walk.max(Some(Walk::Poll));
         }
     }
 
-    fn work(&mut self, mut work: Work, publish: &mut Publish) {
-        let mut changed = work.tell;
-        if work.settings || work.retell {
+    fn perform(&mut self, mut work: Work, publish: &mut Publish) {
+        let mut changed = work.changed;
+        if work.settings || work.republish {
             changed |= self.reread_settings(&mut work, publish);
         }
         if let Some(walk) = work.walk {
@@ -320,12 +321,12 @@ impl Follower {
             changed |= self.reread_apis(work);
         }
         if changed {
-            self.tell(publish);
+            self.publish(publish);
         }
     }
 
-    fn tell(&mut self, publish: &mut Publish) {
-        self.board.count_success(self.clock.now().unix_s);
+    fn publish(&mut self, publish: &mut Publish) {
+        self.status.count_success(self.clock.now().unix_s);
         let snapshot = self.snapshot();
         publish(Change::Snapshot(snapshot));
     }
@@ -336,22 +337,22 @@ impl Follower {
         Arc::new(Snapshot { revision: self.revision, apis, issuers })
     }
 
-    /// Starts the fetches whose time has come.
+    /// Starts the fetches that are due.
     fn fetch_due(&mut self) {
-        for (name, source) in self.issuers.take_due(self.clock.now().mono_us) {
-            fetch::start(&self.fetch, name, source, self.outbox.clone(), Message::Fetched);
+        for (name, source) in self.issuers.pop_due(self.clock.now().mono_us) {
+            fetch::start(&self.fetch, name, source, self.sender.clone(), Message::Fetched);
         }
     }
 
     fn next_us(&self) -> u64 {
         let missing = self.missing.values().min().copied();
-        let times = [self.settle.next_us(), missing, self.issuers.next_us()];
+        let times = [self.debounce.next_us(), missing, self.issuers.next_us()];
         times.into_iter().flatten().min().unwrap_or(u64::MAX).min(self.poll_us)
     }
 
-    /// Shows and logs what is wrong under `key`, once.
+    /// Sets the diagnostics of `key`, and logs them if they are new.
     fn post(&self, key: &std::path::Path, diagnostics: Vec<Diagnostic>) {
-        if self.board.post(key, diagnostics.clone()) == Posted::New {
+        if self.status.post(key, diagnostics.clone()) == Posted::Changed {
             log(&diagnostics);
         }
     }
@@ -367,14 +368,14 @@ fn log(diagnostics: &[Diagnostic]) {
 }
 
 impl Handle {
-    /// Reads everything again: SIGHUP.
+    /// Reloads everything, as on SIGHUP.
     pub fn reload(&self) {
-        drop(self.outbox.send(Message::Reload));
+        drop(self.sender.send(Message::Reload));
     }
 
-    /// Ends the thread and waits for it.
+    /// Stops the thread and waits for it.
     pub fn stop(mut self) {
-        drop(self.outbox.send(Message::Stop));
+        drop(self.sender.send(Message::Stop));
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
@@ -383,11 +384,11 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        drop(self.outbox.send(Message::Stop));
+        drop(self.sender.send(Message::Stop));
     }
 }
 
-/// How long a walk may keep away the next one.
+/// The time from the end of a walk to the next one.
 fn poll_wait_us(walk_us: u64) -> u64 {
     let least_us = 1_000 * u64::from(limits::FILE_POLL_MS);
     least_us.max(walk_us.saturating_mul(limits::FILE_POLL_SHARE.into()))

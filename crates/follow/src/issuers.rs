@@ -1,7 +1,7 @@
-//! Whose tokens are accepted, with which keys, and when to ask for keys again.
+//! The issuers with their keys, and when to fetch keys again.
 //!
-//! Architecture invariant: no file, no socket, no clock: bytes and times are arguments. Keys that were
-//! good stay until better ones come.
+//! Architecture invariant: no files, sockets or clock: bytes and times are arguments. Valid keys
+//! stay in use until other valid ones replace them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,86 +14,86 @@ const SECOND_US: u64 = 1_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Issuers {
-    list: Vec<Known>,
-    /// The last one given to any issuer.
+    list: Vec<Entry>,
+    /// The highest one of any issuer.
     revision: u64,
 }
 
 #[derive(Debug)]
-struct Known {
+struct Entry {
     settings: IssuerSettings,
     current: Arc<Issuer>,
-    /// What the current keys were read from.
+    /// The source of the current keys.
     text: Option<Vec<u8>>,
     fetching: Fetching,
 }
 
-/// When the keys of an URL are fetched. Times in microseconds.
+/// When the keys of a URL are fetched. Times in microseconds.
 #[derive(Debug, Default)]
 struct Fetching {
-    /// None: under way, or not fetched at all.
+    /// `None`: in progress, or never fetched.
     due_us: Option<u64>,
-    under_way: bool,
+    in_progress: bool,
     failures: u32,
-    /// When an unknown `kid` last made us fetch.
+    /// The last fetch because of an unknown `kid`.
     early_us: Option<u64>,
 }
 
-/// What new keys came to.
+/// What became of new keys.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) enum Offered {
-    Taken,
-    /// The same as before, or of an issuer that is no more.
+pub(crate) enum Offer {
+    Loaded,
+    /// The same as before, or of an issuer that is no longer configured.
     #[default]
     Unchanged,
-    /// The former keys stay.
-    Refused(String),
+    /// The previous keys stay in use.
+    Rejected(String),
 }
 
 impl Issuers {
-    /// Follows the configuration. Keys of an issuer whose source stays are kept.
+    /// Applies the configuration. The keys of an issuer are kept if their source is the same.
     pub(crate) fn configure(&mut self, settings: &[IssuerSettings], now_us: u64) {
         let mut before = std::mem::take(&mut self.list);
         for wanted in settings {
-            let same = before.iter().position(|known| known.settings.name == wanted.name);
-            let known = match same.map(|index| before.swap_remove(index)) {
-                Some(known) if known.settings == *wanted => known,
-                Some(known) if known.settings.keys == wanted.keys => {
-                    let keys = known.text.as_deref().and_then(|text| keys(wanted, text).ok());
-                    self.known(wanted, keys.unwrap_or_default(), known.text, known.fetching)
+            let same = before.iter().position(|entry| entry.settings.name == wanted.name);
+            let entry = match same.map(|index| before.swap_remove(index)) {
+                Some(entry) if entry.settings == *wanted => entry,
+                Some(entry) if entry.settings.keys == wanted.keys => {
+                    let keys = entry.text.as_deref().and_then(|text| keys(wanted, text).ok());
+                    self.entry(wanted, keys.unwrap_or_default(), entry.text, entry.fetching)
                 }
                 Some(_) | None => {
-                    self.known(wanted, KeySet::default(), None, Fetching::from(wanted, now_us))
+                    self.entry(wanted, KeySet::default(), None, Fetching::from(wanted, now_us))
                 }
             };
-            self.list.push(known);
+            self.list.push(entry);
         }
     }
 
-    /// Offers what the source of `name` gave just now: `source` guards against an answer to an older
+    /// Offers new keys for the issuer `name`. `source` detects results that belong to an older
     /// configuration.
-    pub(crate) fn offer(&mut self, name: &str, source: &KeySource, text: Vec<u8>) -> Offered {
-        let Some(index) = self.position(name, source) else { return Offered::Unchanged };
-        let Some(known) = self.list.get_mut(index) else { return Offered::Unchanged };
-        if known.text.as_deref() == Some(&text) {
-            return Offered::Unchanged;
+    pub(crate) fn offer(&mut self, name: &str, source: &KeySource, text: Vec<u8>) -> Offer {
+        let Some(index) = self.position(name, source) else { return Offer::Unchanged };
+        let Some(entry) = self.list.get_mut(index) else { return Offer::Unchanged };
+        if entry.text.as_deref() == Some(&text) {
+            return Offer::Unchanged;
         }
-        let keys = match keys(&known.settings, &text) {
+        let keys = match keys(&entry.settings, &text) {
             Ok(keys) => keys,
-            Err(problem) => return Offered::Refused(problem),
+            Err(problem) => return Offer::Rejected(problem),
         };
         self.revision += 1;
-        known.current = Arc::new(issuer(&known.settings, keys, self.revision));
-        known.text = Some(text);
-        Offered::Taken
+        entry.current = Arc::new(issuer(&entry.settings, keys, self.revision));
+        entry.text = Some(text);
+        Offer::Loaded
     }
 
-    /// A fetch has ended at `now_us`: says when the next one is.
-    pub(crate) fn fetched(&mut self, name: &str, source: &KeySource, good: bool, now_us: u64) {
+    /// Schedules the next fetch after one that ended at `now_us`.
+    pub(crate) fn fetched(&mut self, name: &str, source: &KeySource, succeeded: bool, now_us: u64) {
         let Some(index) = self.position(name, source) else { return };
-        let Some(Known { fetching, .. }) = self.list.get_mut(index) else { return };
-        fetching.under_way = false;
-        fetching.failures = if good { 0 } else { fetching.failures.saturating_add(1) };
+        let Some(Entry { fetching, .. }) = self.list.get_mut(index) else { return };
+        fetching.in_progress = false;
+        fetching.failures = if succeeded { 0 } else { fetching.failures.saturating_add(1) };
         let doubled = fetching.failures.saturating_sub(1).min(16);
         let wait_s = match fetching.failures {
             0 => limits::JWKS_REFRESH_S,
@@ -102,13 +102,13 @@ impl Issuers {
         fetching.due_us = Some(now_us.saturating_add(wait_s * SECOND_US));
     }
 
-    /// A token named a key that the issuer doesn't have: fetches early, but not too often, and not
-    /// while fetching fails anyway.
+    /// Schedules an early fetch because a token named an unknown key; not too often, and not while
+    /// fetches fail.
     pub(crate) fn unknown_kid(&mut self, name: &str, now_us: u64) {
-        let Some(known) = self.list.iter_mut().find(|known| known.settings.name == name) else {
+        let Some(entry) = self.list.iter_mut().find(|entry| entry.settings.name == name) else {
             return;
         };
-        let fetching = &mut known.fetching;
+        let fetching = &mut entry.fetching;
         let pause_us = limits::JWKS_UNKNOWN_KID_S_MIN * SECOND_US;
         let earliest_us = fetching.early_us.map_or(now_us, |early_us| early_us + pause_us);
         let at_us = earliest_us.max(now_us);
@@ -118,54 +118,54 @@ impl Issuers {
         }
     }
 
-    /// Fetches everything now.
-    pub(crate) fn hurry(&mut self, now_us: u64) {
-        for known in &mut self.list {
-            known.fetching.due_us = known.fetching.due_us.map(|_| now_us);
+    /// Schedules all fetches for now.
+    pub(crate) fn refresh_all(&mut self, now_us: u64) {
+        for entry in &mut self.list {
+            entry.fetching.due_us = entry.fetching.due_us.map(|_| now_us);
         }
     }
 
-    /// Names and sources to fetch at `now_us`. They count as under way from here on.
-    pub(crate) fn take_due(&mut self, now_us: u64) -> Vec<(String, KeySource)> {
-        let due = self.list.iter_mut().filter_map(|known| {
-            known.fetching.due_us.take_if(|due_us| *due_us <= now_us)?;
-            known.fetching.under_way = true;
-            Some((known.settings.name.clone(), known.settings.keys.clone()))
+    /// Names and sources to fetch at `now_us`. From then on these fetches are in progress.
+    pub(crate) fn pop_due(&mut self, now_us: u64) -> Vec<(String, KeySource)> {
+        let due = self.list.iter_mut().filter_map(|entry| {
+            entry.fetching.due_us.take_if(|due_us| *due_us <= now_us)?;
+            entry.fetching.in_progress = true;
+            Some((entry.settings.name.clone(), entry.settings.keys.clone()))
         });
         due.collect()
     }
 
-    /// Whether an answer is still to come.
+    /// Whether a fetch is in progress.
     pub(crate) fn is_fetching(&self) -> bool {
-        self.list.iter().any(|known| known.fetching.under_way)
+        self.list.iter().any(|entry| entry.fetching.in_progress)
     }
 
-    /// When [`Issuers::take_due`] has something next.
+    /// The time of the next fetch.
     pub(crate) fn next_us(&self) -> Option<u64> {
-        self.list.iter().filter_map(|known| known.fetching.due_us).min()
+        self.list.iter().filter_map(|entry| entry.fetching.due_us).min()
     }
 
     /// In the order of the configuration.
     pub(crate) fn current(&self) -> Vec<Arc<Issuer>> {
-        self.list.iter().map(|known| Arc::clone(&known.current)).collect()
+        self.list.iter().map(|entry| Arc::clone(&entry.current)).collect()
     }
 
-    /// Names, sources and files of the issuers whose keys stand in files.
+    /// Names, sources and files of the issuers whose keys are in files.
     pub(crate) fn files(&self) -> Vec<(String, KeySource, PathBuf)> {
-        let files = self.list.iter().filter_map(|known| match &known.settings.keys {
+        let files = self.list.iter().filter_map(|entry| match &entry.settings.keys {
             source @ (KeySource::JwksFile(file) | KeySource::Pem(file)) => {
-                Some((known.settings.name.clone(), source.clone(), file.clone()))
+                Some((entry.settings.name.clone(), source.clone(), file.clone()))
             }
             KeySource::JwksUrl(_) | KeySource::Secret(_) => None,
         });
         files.collect()
     }
 
-    /// Names, sources and values of the issuers with a shared secret.
+    /// Names, sources and secrets of the issuers with a shared secret.
     pub(crate) fn secrets(&self) -> Vec<(String, KeySource, Vec<u8>)> {
-        let secrets = self.list.iter().filter_map(|known| match &known.settings.keys {
+        let secrets = self.list.iter().filter_map(|entry| match &entry.settings.keys {
             source @ KeySource::Secret(secret) => {
-                Some((known.settings.name.clone(), source.clone(), secret.clone()))
+                Some((entry.settings.name.clone(), source.clone(), secret.clone()))
             }
             KeySource::JwksFile(_) | KeySource::Pem(_) | KeySource::JwksUrl(_) => None,
         });
@@ -173,20 +173,20 @@ impl Issuers {
     }
 
     fn position(&self, name: &str, source: &KeySource) -> Option<usize> {
-        let meant = |known: &Known| known.settings.name == name && known.settings.keys == *source;
+        let meant = |entry: &Entry| entry.settings.name == name && entry.settings.keys == *source;
         self.list.iter().position(meant)
     }
 
-    fn known(
+    fn entry(
         &mut self,
         settings: &IssuerSettings,
         keys: KeySet,
         text: Option<Vec<u8>>,
         fetching: Fetching,
-    ) -> Known {
+    ) -> Entry {
         self.revision += 1;
         let current = Arc::new(issuer(settings, keys, self.revision));
-        Known { settings: settings.clone(), current, text, fetching }
+        Entry { settings: settings.clone(), current, text, fetching }
     }
 }
 
@@ -200,20 +200,20 @@ impl Fetching {
     }
 }
 
-/// What stands on the board and in the log when keys cannot be had.
-pub(crate) fn finding(name: &str, source: &KeySource, problem: &str) -> Diagnostic {
+/// The diagnostic for keys that cannot be read.
+pub(crate) fn diagnostic(name: &str, source: &KeySource, problem: &str) -> Diagnostic {
     Diagnostic {
         severity: Severity::Error,
         file: place(name, source),
         place: None,
         message: format!("keys of issuer `{name}`: {problem}"),
         help: Some(
-            "the last good keys stay in use; without any, its tokens are refused".to_owned(),
+            "the last valid keys stay in use; without any, its tokens are rejected".to_owned(),
         ),
     }
 }
 
-/// Under what the problems of an issuer's keys are listed.
+/// The file of the diagnostic.
 pub(crate) fn place(name: &str, source: &KeySource) -> PathBuf {
     match source {
         KeySource::JwksFile(file) | KeySource::Pem(file) => file.clone(),
@@ -234,13 +234,13 @@ fn issuer(settings: &IssuerSettings, keys: KeySet, revision: u64) -> Issuer {
     }
 }
 
-/// What is wrong with `text` as the keys of an issuer.
+/// Why `text` cannot be the keys of an issuer.
 pub(crate) fn problem(settings: &IssuerSettings, text: &[u8]) -> Option<String> {
     keys(settings, text).err()
 }
 
-/// The keys in `text` that this issuer may use: a shared secret never verifies by the public keys'
-/// algorithms, nor the other way round.
+/// The keys in `text` that this issuer may use: a shared secret is never used with asymmetric
+/// algorithms, nor a public key with symmetric ones.
 fn keys(settings: &IssuerSettings, text: &[u8]) -> Result<KeySet, String> {
     let (read, symmetric) = match &settings.keys {
         KeySource::JwksFile(_) | KeySource::JwksUrl(_) => (KeySet::from_jwks(text), false),
@@ -254,7 +254,7 @@ fn keys(settings: &IssuerSettings, text: &[u8]) -> Result<KeySet, String> {
     let allowed: Vec<Algorithm> = wanted.iter().copied().filter(of_kind).collect();
     let keys = keys.restrict(&allowed);
     if keys.is_empty() {
-        return Err("no key that its algorithms can use".to_owned());
+        return Err("no key matches its algorithms".to_owned());
     }
     Ok(keys)
 }

@@ -1,32 +1,32 @@
-//! Follows files and key sets, and tells what the gateway shall serve from now on.
+//! Watches files and key sets, and publishes what the gateway serves.
 //!
-//! Place in the flow: files | JWKS --> `formats` --> `model::Snapshot` --> **follow** --> whoever is
-//! told. It reads the API descriptions, `penstock.toml`, keys and certificates, watches them, and
-//! calls back with each new [`Change`]. A broken change keeps the last good version serving; what is
-//! wrong with it stands on the [`Board`].
+//! Place in the flow: files, JWKS --> `formats` --> **follow** --> `model::Snapshot` --> gateway.
+//! It reads API descriptions, `penstock.toml`, keys and certificates, watches them, and calls back
+//! with each [`Change`]. After an invalid change the last valid version keeps serving, and
+//! [`Status`] has the diagnostics.
 //!
-//! Decisions are made in [`catalogue`], [`settle`] and [`issuers`], which know neither files nor
-//! clocks; [`follower`] does what they say.
+//! Decisions are made in [`catalogue`], [`debounce`] and [`issuers`], which use neither files nor
+//! clocks; [`follower`] carries them out.
 //!
-//! Architecture invariant: never imports the gateway, and nothing here waits on a request's path.
+//! Architecture invariant: never imports the gateway, and nothing here runs while a request waits.
 
-mod board;
 mod catalogue;
 mod certificates;
 mod configuration;
+mod debounce;
 mod documents;
 mod fetch;
 mod follower;
 mod issuers;
-mod keep;
-mod settle;
+mod status;
 mod tracked;
 mod walk;
 mod watcher;
+mod write;
 
-pub use board::{Board, Reloads};
 pub use configuration::{ConfigurationError, check_settings, defaults, read_settings};
 pub use documents::{Checked, check};
 pub use fetch::{Fetch, https_fetch};
 pub use follower::{Change, Follower, Handle, OnUnknownKid, Options, Publish};
-pub use keep::{keep_private, keep_public};
+pub use status::{Reloads, Status};
+pub use write::{write_private, write_public};

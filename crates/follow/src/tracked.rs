@@ -1,42 +1,42 @@
-//! Which of our files an event is about. One file may be reached by several names: its own, and that
-//! of what it links to.
+//! Finds the watched files that an event is about. A file has two locations if it is a link: its
+//! own and that of its target.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::walk::{self, Stamp};
+use crate::walk::{self, Version};
 
-/// Files whose content matters, by the name under which they are read.
+/// The watched files, by the path under which they are read.
 #[derive(Debug, Default)]
 pub(crate) struct Tracked {
     files: BTreeMap<PathBuf, Seen>,
-    /// Real folder plus name, of the file and of what it links to.
+    /// By path with canonical folder, of the file and of its target.
     locations: HashMap<PathBuf, BTreeSet<PathBuf>>,
-    /// Real names of folders, as of the last walk: thousands of files share a few.
+    /// Canonical paths of folders since the last walk, because thousands of files share a few.
     real: HashMap<PathBuf, Option<PathBuf>>,
 }
 
 #[derive(Debug)]
 struct Seen {
-    stamp: Option<Stamp>,
+    version: Option<Version>,
     locations: Vec<PathBuf>,
 }
 
 impl Tracked {
-    /// Folders may have been moved or linked anew since they were last looked at.
+    /// Forgets canonical folders, which may have changed.
     pub(crate) fn forget_folders(&mut self) {
         self.real.clear();
     }
 
-    /// Looks where `file` is now, so that later events about it are known. Answers the real folders
-    /// to be watched for it.
+    /// Records the current locations of `file`, for later events. Returns the canonical folders to
+    /// watch.
     pub(crate) fn look(&mut self, file: &Path) -> Vec<PathBuf> {
-        self.look_with(file, walk::stamp(file))
+        self.look_with(file, walk::version(file))
     }
 
-    /// The same with a stamp taken already.
-    pub(crate) fn look_with(&mut self, file: &Path, stamp: Option<Stamp>) -> Vec<PathBuf> {
+    /// The same with a known version.
+    pub(crate) fn look_with(&mut self, file: &Path, version: Option<Version>) -> Vec<PathBuf> {
         let locations = self.find(file);
         let known = self.files.get(file).map(|seen| &seen.locations) == Some(&locations);
         if !known {
@@ -47,11 +47,11 @@ impl Tracked {
         }
         let folders = locations.iter().filter_map(|location| location.parent()).map(Path::to_owned);
         let folders = folders.collect();
-        self.files.insert(file.to_owned(), Seen { stamp, locations });
+        self.files.insert(file.to_owned(), Seen { version, locations });
         folders
     }
 
-    /// The real folders to be watched for `file`. What was seen of it stays.
+    /// The canonical folders to watch for `file`. Its recorded version does not change.
     pub(crate) fn folders(&mut self, file: &Path) -> Vec<PathBuf> {
         let locations = self.find(file);
         locations.iter().filter_map(|location| location.parent()).map(Path::to_owned).collect()
@@ -72,24 +72,24 @@ impl Tracked {
         }
     }
 
-    /// Our files at a real folder plus name.
+    /// The watched files at a location.
     pub(crate) fn at(&self, location: &Path) -> Vec<PathBuf> {
         self.locations.get(location).into_iter().flatten().cloned().collect()
     }
 
-    /// Whether `stamp` is not the one that was last seen.
-    pub(crate) fn differs(&self, file: &Path, stamp: Option<&Stamp>) -> bool {
-        self.files.get(file).is_none_or(|seen| seen.stamp.as_ref() != stamp)
+    /// Whether `version` differs from the recorded one.
+    pub(crate) fn differs(&self, file: &Path, version: Option<&Version>) -> bool {
+        self.files.get(file).is_none_or(|seen| seen.version.as_ref() != version)
     }
 
-    /// The real folder of `file` with its name, and the same of what it finally links to.
+    /// The locations of `file` and of the target if it is a link.
     fn find(&mut self, file: &Path) -> Vec<PathBuf> {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let real =
             self.real.entry(folder.to_owned()).or_insert_with(|| fs::canonicalize(folder).ok());
         let own = real.as_ref().zip(file.file_name()).map(|(folder, name)| folder.join(name));
-        // Most files are no links, which one `lstat` tells.
+        // Most files are not links, which takes one `lstat` to find out.
         let link = |own: &PathBuf| fs::symlink_metadata(own).is_ok_and(|found| found.is_symlink());
         let target =
             own.as_ref().filter(|own| link(own)).and_then(|own| fs::canonicalize(own).ok());

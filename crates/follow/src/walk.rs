@@ -1,4 +1,4 @@
-//! Finds the API descriptions below folders. Nothing is read here but folders and file times.
+//! Finds API descriptions in folders. Files are not read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -9,30 +9,29 @@ use std::path::{Path, PathBuf};
 use base::limits;
 use model::{Diagnostic, Severity};
 
-/// What tells one version of a file from the next without reading it.
+/// Metadata that identify the version of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct Version {
     device: u64,
     inode: u64,
     bytes: u64,
     modified: (i64, i64),
-    /// Catches a writer that sets the times back.
+    /// Detects writers that reset the modification time.
     changed: (i64, i64),
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
-    pub(crate) files: BTreeMap<PathBuf, Stamp>,
+    pub(crate) files: BTreeMap<PathBuf, Version>,
     /// Folders that were listed.
     pub(crate) folders: Vec<PathBuf>,
-    /// By the folder or file that is meant.
     pub(crate) problems: Vec<Diagnostic>,
 }
 
-/// Lists the descriptions below `roots`, files and folders. `enter` is called with each folder before
-/// it is listed, so that a watch set there misses nothing. Symlinks are followed, and every real
-/// folder is entered once, however many links lead to it.
+/// Lists the descriptions in `roots`, files and folders. `enter` is called with each folder before
+/// it is listed, so that a watch set there misses nothing. Symbolic links are followed; each folder
+/// is entered once, however many links lead to it.
 pub(crate) fn walk(roots: &[PathBuf], enter: &mut dyn FnMut(&Path)) -> Walked {
     let mut walked = Walked::default();
     let mut entered = HashSet::new();
@@ -42,40 +41,41 @@ pub(crate) fn walk(roots: &[PathBuf], enter: &mut dyn FnMut(&Path)) -> Walked {
                 list(root, 0, &mut entered, &mut walked, enter);
             }
             Ok(metadata) if metadata.is_file() => {
-                walked.files.insert(root.clone(), Stamp::of(&metadata));
+                walked.files.insert(root.clone(), Version::of(&metadata));
             }
-            Ok(_) => walked.problems.push(problem(root, "is neither a file nor a folder", "")),
+            Ok(_) => walked.problems.push(problem(root, "neither a file nor a folder", "")),
             Err(error) => walked.problems.push(problem(
                 root,
                 &format!("cannot be read: {error}"),
-                "`apis` in [gateway] names the files and folders of API descriptions",
+                "correct the path or its permissions",
             )),
         }
     }
     walked
 }
 
-/// The stamp of the regular file behind `path`; none when there isn't one.
-pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
-    fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| Stamp::of(&metadata))
+/// The version of the regular file at `path`; `None` if there is none.
+pub(crate) fn version(path: &Path) -> Option<Version> {
+    fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| Version::of(&metadata))
 }
 
-/// The real folder that `path` lies in, plus its name: how events name it.
+/// `path` with its folder made canonical, as in events.
 pub(crate) fn location(path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?;
     Some(folder.join(path.file_name()?))
 }
 
-/// Whether a file of this name is taken for an API description.
+/// Whether a file of this name is an API description.
 pub(crate) fn is_description(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     let known = [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending));
-    // Hidden files are Kubernetes' own folders and editors' temporaries; `#a.yaml#` is Emacs'.
+    // Hidden files belong to Kubernetes or are temporary files of editors; `#a.yaml#` is one of
+    // Emacs.
     known && !name.starts_with(['.', '#'])
 }
 
-impl Stamp {
+impl Version {
     pub(crate) fn of(metadata: &fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -99,7 +99,7 @@ fn list(
         return;
     }
     if depth > limits::FOLDER_DEPTH_MAX {
-        walked.problems.push(problem(folder, "is nested too deeply and is not read", ""));
+        walked.problems.push(problem(folder, "nested too deeply, not read", "move it up"));
         return;
     }
     enter(folder);
@@ -117,16 +117,20 @@ fn list(
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        // Gone meanwhile, or a link to nowhere: the same as not there.
+        // Removed meanwhile, or a dangling link.
         let Ok(metadata) = fs::metadata(&path) else { continue };
         if metadata.is_dir() {
             folders.push(path);
         } else if metadata.is_file() && is_description(&path) {
             if walked.files.len() >= limits::API_FILES_MAX {
-                walked.problems.push(problem(&path, "is one file too many and is not read", ""));
+                walked.problems.push(problem(
+                    &path,
+                    "too many API descriptions, not read",
+                    "remove some",
+                ));
                 return;
             }
-            walked.files.insert(path, Stamp::of(&metadata));
+            walked.files.insert(path, Version::of(&metadata));
         }
     }
     folders.sort();
@@ -154,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_descriptions_are_taken() {
+    fn descriptions_are_recognised_by_their_names() {
         for name in ["a.yaml", "a.yml", "a.json", "a b.json"] {
             assert!(is_description(Path::new(name)), "{name}");
         }
@@ -165,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_walked_once_through_links_and_loops() {
+    fn each_folder_is_walked_once_despite_links_and_loops() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::create_dir_all(root.join("apis/deep/.hidden")).unwrap();
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_named() {
+    fn a_missing_folder_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let walked = walk(&[folder.path().join("apis")], &mut |_| {});
         let problem = walked.problems.first().unwrap();
@@ -202,10 +206,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.yaml");
         fs::write(&file, "one").unwrap();
-        let before = stamp(&file);
+        let before = version(&file);
         fs::write(folder.path().join("b"), "two").unwrap();
         fs::rename(folder.path().join("b"), &file).unwrap();
-        assert_ne!(before, stamp(&file));
-        assert_eq!(stamp(folder.path()), None);
+        assert_ne!(before, version(&file));
+        assert_eq!(version(folder.path()), None);
     }
 }

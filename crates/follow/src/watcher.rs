@@ -1,4 +1,4 @@
-//! inotify by the `notify` crate: folders in, [`Sign`]s out.
+//! Watches folders with the `notify` crate (inotify).
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,46 +8,46 @@ use std::path::{Path, PathBuf};
 use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RemoveKind, RenameMode};
 use notify::{Event, EventKind, RecursiveMode, Watcher as _};
 
-use crate::settle::Sign;
+use crate::debounce::ChangeKind;
 use crate::walk;
 
-/// What the system saw.
+/// An event of the file system.
 #[derive(Debug)]
-pub(crate) enum Sighting {
-    /// Something about one path.
-    At(PathBuf, Sign),
-    /// A folder came or went, at this path.
+pub(crate) enum FileEvent {
+    /// A path changed.
+    Path(PathBuf, ChangeKind),
+    /// A folder appeared or disappeared.
     Folder(PathBuf),
-    /// Events were lost: look at everything.
-    Lost,
+    /// Events were lost, so everything must be checked.
+    Rescan,
 }
 
-/// Watches real folders, each under one name only: inotify knows a folder by one.
+/// Watches folders, each under its canonical path: inotify has one watch per folder.
 pub(crate) struct Watcher {
     notify: Option<notify::RecommendedWatcher>,
-    /// With device and inode: a folder made anew needs a new watch.
+    /// With device and inode: a folder that was recreated needs a new watch.
     folders: HashMap<PathBuf, (u64, u64)>,
 }
 
 impl Watcher {
-    /// `tell` is called on a thread of the watcher's own.
-    pub(crate) fn new(mut tell: impl FnMut(Sighting) + Send + 'static) -> Self {
+    /// `send` is called on the watcher's thread.
+    pub(crate) fn new(mut send: impl FnMut(FileEvent) + Send + 'static) -> Self {
         let handler = move |event: notify::Result<Event>| match event {
-            Ok(event) => sightings(&event, &mut tell),
+            Ok(event) => events(&event, &mut send),
             Err(error) => {
-                tracing::warn!(%error, "watching files failed; looking at all of them");
-                tell(Sighting::Lost);
+                tracing::warn!(%error, "watching files failed; checking all of them");
+                send(FileEvent::Rescan);
             }
         };
         let notify = notify::recommended_watcher(handler)
             .inspect_err(|error| {
-                tracing::warn!(%error, "files cannot be watched; changes are found by polling");
+                tracing::warn!(%error, "cannot watch files; changes are found by polling");
             })
             .ok();
         Self { notify, folders: HashMap::new() }
     }
 
-    /// Watches a folder by its real name. Where that fails, polling finds the changes.
+    /// Watches a folder. If that fails, polling finds the changes.
     pub(crate) fn watch(&mut self, folder: &Path) {
         let Some(notify) = &mut self.notify else { return };
         let Ok(folder) = fs::canonicalize(folder) else { return };
@@ -60,62 +60,63 @@ impl Watcher {
             Ok(()) => drop(self.folders.insert(folder, identity)),
             Err(error) => tracing::warn!(
                 folder = %folder.display(), %error,
-                "folder cannot be watched; its changes are found by polling (fs.inotify.max_user_watches?)"
+                "cannot watch folder; its changes are found by polling (check fs.inotify.max_user_watches)"
             ),
         }
     }
 
-    /// A folder was removed or renamed: its watch is no good any more.
+    /// A folder was removed or renamed, so its watch is void.
     pub(crate) fn forget(&mut self, folder: &Path) {
         self.folders.remove(folder);
     }
 }
 
-fn sightings(event: &Event, tell: &mut impl FnMut(Sighting)) {
+fn events(event: &Event, send: &mut impl FnMut(FileEvent)) {
     if event.need_rescan() {
-        return tell(Sighting::Lost);
+        return send(FileEvent::Rescan);
     }
-    let Some(sign) = sign(&event.kind) else { return };
+    let Some(class) = class(&event.kind) else { return };
     for path in &event.paths {
-        match sign {
-            Noticed::Folder => tell(Sighting::Folder(path.clone())),
-            // A log beside our files is written to all the time; its close is news enough.
-            Noticed::File(Sign::Writing) if !walk::is_description(path) => {}
-            Noticed::File(sign) => tell(Sighting::At(path.clone(), sign)),
-            // A link, hard or symbolic, is whole at once; a new file gets its bytes later.
-            Noticed::Created => {
-                let whole = fs::symlink_metadata(path)
+        match class {
+            EventClass::Folder => send(FileEvent::Folder(path.clone())),
+            // Other files in the folder, such as logs, may be written all the time; closing them is
+            // enough.
+            EventClass::File(ChangeKind::Writing) if !walk::is_description(path) => {}
+            EventClass::File(kind) => send(FileEvent::Path(path.clone(), kind)),
+            // A hard or symbolic link is complete at once; a new file is written later.
+            EventClass::Created => {
+                let complete = fs::symlink_metadata(path)
                     .is_ok_and(|metadata| metadata.is_symlink() || metadata.nlink() > 1);
-                let sign = if whole { Sign::Finished } else { Sign::Writing };
-                tell(Sighting::At(path.clone(), sign));
+                let kind = if complete { ChangeKind::Complete } else { ChangeKind::Writing };
+                send(FileEvent::Path(path.clone(), kind));
             }
         }
     }
 }
 
-enum Noticed {
-    File(Sign),
+enum EventClass {
+    File(ChangeKind),
     Created,
     Folder,
 }
 
-/// None: of no interest, such as our own reading.
-fn sign(kind: &EventKind) -> Option<Noticed> {
+/// `None`: irrelevant, such as our own reading.
+fn class(kind: &EventKind) -> Option<EventClass> {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
-            Some(Noticed::File(Sign::Finished))
+            Some(EventClass::File(ChangeKind::Complete))
         }
         EventKind::Access(_) => None,
-        EventKind::Create(CreateKind::Folder) => Some(Noticed::Folder),
-        EventKind::Create(_) => Some(Noticed::Created),
-        // From and To have been told already.
+        EventKind::Create(CreateKind::Folder) => Some(EventClass::Folder),
+        EventKind::Create(_) => Some(EventClass::Created),
+        // Reported as From and To already.
         EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => None,
-        EventKind::Modify(ModifyKind::Name(_)) => Some(Noticed::File(Sign::Finished)),
-        EventKind::Modify(ModifyKind::Metadata(_)) => Some(Noticed::File(Sign::Touched)),
-        EventKind::Modify(_) => Some(Noticed::File(Sign::Writing)),
-        EventKind::Remove(RemoveKind::Folder) => Some(Noticed::Folder),
+        EventKind::Modify(ModifyKind::Name(_)) => Some(EventClass::File(ChangeKind::Complete)),
+        EventKind::Modify(ModifyKind::Metadata(_)) => Some(EventClass::File(ChangeKind::Metadata)),
+        EventKind::Modify(_) => Some(EventClass::File(ChangeKind::Writing)),
+        EventKind::Remove(RemoveKind::Folder) => Some(EventClass::Folder),
         EventKind::Remove(_) | EventKind::Any | EventKind::Other => {
-            Some(Noticed::File(Sign::Finished))
+            Some(EventClass::File(ChangeKind::Complete))
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Real folders, real notifications: what is served after files change. Each wait is for the change
-//! that is to come; what must not change is checked once a later change, the fence, has come.
+//! What is served after files change, with real folders and notifications. Each test waits for an
+//! expected change. That something does not change is checked after a later change, called the
+//! fence.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
 
@@ -20,9 +21,11 @@ use model::{
     AccessLog, AdminSettings, ApiState, FaultStatus, GatewaySettings, IssuerSettings, KeySource,
     LogFormat, LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
 };
-use penstock_follow::{Board, Change, Fetch, Follower, Handle, OnUnknownKid, Options, https_fetch};
+use penstock_follow::{
+    Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status, https_fetch,
+};
 
-/// Longest wait for a change, far above what any machine needs.
+/// Longest wait for a change, far longer than any machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -51,11 +54,11 @@ fn a_file_written_in_pieces_is_read_when_it_is_closed() {
     file.write_all(second.as_bytes()).unwrap();
     drop(file);
     scene.until("/b");
-    assert_eq!(scene.board.reloads().failed, 0, "no half of it was read");
+    assert_eq!(scene.status.reloads().failed, 0, "no part of it was read");
 }
 
 #[test]
-fn an_editor_that_moves_the_old_file_away_first_leaves_no_gap() {
+fn an_editor_that_moves_the_old_file_away_first_causes_no_interruption() {
     let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
     fs::rename(scene.path("apis/a.yaml"), scene.path("apis/a.yaml~")).unwrap();
     fs::write(scene.path("apis/a.yaml"), api("/b")).unwrap();
@@ -111,14 +114,14 @@ fn the_target_of_a_link_is_followed_outside_the_folder() {
 }
 
 #[test]
-fn a_removed_file_takes_its_api_away() {
+fn the_api_of_a_removed_file_is_not_served() {
     let mut scene = Scene::new(&[("apis/a.yaml", "/a"), ("apis/b.yaml", "/b")]);
     fs::remove_file(scene.path("apis/a.yaml")).unwrap();
     scene.until("/b");
 }
 
 #[test]
-fn a_renamed_file_serves_on() {
+fn a_renamed_file_is_still_served() {
     let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
     fs::rename(scene.path("apis/a.yaml"), scene.path("apis/z.yaml")).unwrap();
     scene.until_that(|snapshot| {
@@ -128,7 +131,7 @@ fn a_renamed_file_serves_on() {
 }
 
 #[test]
-fn a_new_folder_is_followed_with_what_is_in_it() {
+fn a_new_folder_is_watched_with_its_content() {
     let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
     fs::create_dir_all(scene.path("apis/deep/er")).unwrap();
     fs::write(scene.path("apis/deep/er/b.yaml"), api("/b")).unwrap();
@@ -138,14 +141,14 @@ fn a_new_folder_is_followed_with_what_is_in_it() {
 }
 
 #[test]
-fn a_configured_folder_that_goes_away_is_an_accident_and_serves_on() {
+fn the_apis_of_a_missing_configured_folder_are_still_served() {
     let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
     fs::rename(scene.path("apis"), scene.path("gone")).unwrap();
-    scene.until_board("apis: error: cannot be read: No such file");
+    scene.until_diagnostic("apis: error: cannot be read: No such file");
     fs::rename(scene.path("gone"), scene.path("apis")).unwrap();
     scene.replace("apis/b.yaml", &api("/b"));
     scene.until("/a /b");
-    assert_eq!(scene.board.to_json(), "[]");
+    assert_eq!(scene.status.to_json(), "[]");
     assert!(!scene.history.iter().any(String::is_empty));
 }
 
@@ -161,30 +164,30 @@ fn a_single_file_can_be_configured() {
 }
 
 #[test]
-fn a_broken_change_keeps_the_last_good_version_until_it_is_repaired() {
+fn an_invalid_change_keeps_the_last_valid_version_until_it_is_corrected() {
     let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
     scene.replace("apis/a.yaml", "openapi: 3.0.1\npaths: [");
-    scene.until_board("apis/a.yaml");
+    scene.until_diagnostic("apis/a.yaml");
     scene.replace("apis/fence.yaml", &api("/fence"));
     scene.until("/a /fence");
-    assert_eq!(scene.board.reloads().failed, 1);
+    assert_eq!(scene.status.reloads().failed, 1);
     scene.replace("apis/a.yaml", &api("/b"));
     scene.until("/b /fence");
-    assert_eq!(scene.board.to_json(), "[]");
+    assert_eq!(scene.status.to_json(), "[]");
 }
 
 #[test]
-fn of_two_files_that_claim_one_path_the_serving_one_stays_and_the_other_waits() {
+fn of_two_files_that_claim_one_path_the_served_one_stays_and_the_other_waits() {
     let mut scene = Scene::new(&[("apis/z.yaml", "/a")]);
     scene.replace("apis/a.yaml", &api("/a"));
-    scene.until_board("which");
-    assert!(scene.board.to_json().contains("z.yaml serves already"));
+    scene.until_diagnostic("already served by");
+    assert!(scene.status.to_json().contains("z.yaml"));
     fs::remove_file(scene.path("apis/z.yaml")).unwrap();
     scene.until_that(|snapshot| {
         snapshot.apis.iter().any(|loaded| loaded.api.source.ends_with("a.yaml"))
     });
     assert_eq!(scene.served(), "/a");
-    scene.until_board_is_clear();
+    scene.until_no_diagnostics();
 }
 
 #[test]
@@ -199,20 +202,20 @@ fn only_the_changed_part_is_new() {
 }
 
 #[test]
-fn a_change_of_a_referred_file_reads_its_referrers_again() {
+fn a_change_of_a_file_rereads_the_descriptions_that_refer_to_it() {
     let mut scene = Scene::unstarted();
     fs::create_dir(scene.path("apis/parts")).unwrap();
     fs::write(scene.path("apis/parts/pets"), path_item("get")).unwrap();
     let text = api("/a").replace("/*:\n    get: {}", "/pets:\n    $ref: parts/pets");
     fs::write(scene.path("apis/a.yaml"), text).unwrap();
     scene.start();
-    assert_eq!(scene.methods(), "GET", "{}", scene.board.to_json());
+    assert_eq!(scene.methods(), "GET", "{}", scene.status.to_json());
     scene.replace("apis/parts/pets", &path_item("post"));
     scene.until_that(|snapshot| methods(snapshot) == "POST");
 }
 
 #[test]
-fn reload_finds_what_no_event_tells() {
+fn a_reload_finds_changes_without_events() {
     let mut scene = Scene::with_a_far_link();
     scene.swap_far_link();
     scene.handle.as_ref().unwrap().reload();
@@ -220,7 +223,7 @@ fn reload_finds_what_no_event_tells() {
 }
 
 #[test]
-fn polling_finds_what_no_event_tells() {
+fn polling_finds_changes_without_events() {
     let mut scene = Scene::with_a_far_link();
     scene.swap_far_link();
     scene.clock.advance(u64::from(limits::FILE_POLL_MS).div_ceil(1_000));
@@ -228,7 +231,7 @@ fn polling_finds_what_no_event_tells() {
 }
 
 #[test]
-fn a_changed_configuration_tells_limits_and_issuers_and_keeps_listeners() {
+fn a_changed_configuration_changes_limits_and_issuers_but_not_listeners() {
     let mut scene = Scene::configured("drain_s = 5", "");
     assert_eq!(scene.snapshot.issuers.len(), 0);
     fs::write(scene.path("jwks.json"), jwks(0)).unwrap();
@@ -237,28 +240,28 @@ fn a_changed_configuration_tells_limits_and_issuers_and_keeps_listeners() {
         "[[issuer]]\nname = \"main\"\niss = \"i\"\njwks = \"jwks.json\"\n",
     );
     scene.until_that(|snapshot| snapshot.issuers.iter().any(|issuer| issuer.keys.len() == 1));
-    let told = scene.told.pop().unwrap();
-    assert_eq!(told.gateway.drain_s, 6);
+    let published = scene.published.pop().unwrap();
+    assert_eq!(published.gateway.drain_s, 6);
     let listener = Some(SocketAddr::from(([127, 0, 0, 1], 1)));
     scene.replace("penstock.toml", "[gateway]\nhttp = \"127.0.0.1:2\"\napis = [\"apis/\"]\n");
     scene.until_that(|snapshot| snapshot.issuers.is_empty());
-    assert_eq!(scene.told.pop().unwrap().gateway.http, listener);
+    assert_eq!(scene.published.pop().unwrap().gateway.http, listener);
 }
 
 #[test]
-fn a_broken_configuration_changes_nothing_and_is_shown() {
+fn an_invalid_configuration_changes_nothing_and_is_reported() {
     let mut scene = Scene::configured("", "");
     scene.configure("drain = 5", "");
-    scene.until_board("penstock.toml:3:1: error: the key `drain` is unknown");
+    scene.until_diagnostic("penstock.toml:3:1: error: unknown key `drain`");
     scene.replace("apis/fence.yaml", &api("/fence"));
     scene.until("/fence");
-    assert_eq!(scene.told, []);
+    assert_eq!(scene.published, []);
     scene.configure("", "");
-    scene.until_board_is_clear();
+    scene.until_no_diagnostics();
 }
 
 #[test]
-fn a_folder_that_the_configuration_adds_is_followed_and_one_that_it_drops_is_not_served() {
+fn a_folder_added_to_the_configuration_is_watched_and_a_removed_one_is_not_served() {
     let mut scene = Scene::configured("", "");
     scene.replace("apis/a.yaml", &api("/a"));
     scene.until("/a");
@@ -271,7 +274,7 @@ fn a_folder_that_the_configuration_adds_is_followed_and_one_that_it_drops_is_not
 }
 
 #[test]
-fn a_rotated_jwks_file_brings_new_keys() {
+fn a_rotated_jwks_file_is_reloaded() {
     let mut scene = Scene::unstarted();
     fs::write(scene.path("jwks.json"), jwks(0)).unwrap();
     scene.settings.issuers = vec![issuer(KeySource::JwksFile(scene.path("jwks.json")))];
@@ -284,13 +287,13 @@ fn a_rotated_jwks_file_brings_new_keys() {
 }
 
 #[test]
-fn a_broken_jwks_file_leaves_the_former_keys() {
+fn an_invalid_jwks_file_leaves_the_previous_keys() {
     let mut scene = Scene::unstarted();
     fs::write(scene.path("jwks.json"), jwks(0)).unwrap();
     scene.settings.issuers = vec![issuer(KeySource::JwksFile(scene.path("jwks.json")))];
     scene.start();
     scene.replace("jwks.json", "{}");
-    scene.until_board("keys of issuer `main`: ");
+    scene.until_diagnostic("keys of issuer `main`: ");
     scene.replace("apis/fence.yaml", &api("/fence"));
     scene.until("/fence");
     assert!(scene.snapshot.issuers[0].keys.has_kid("key-0"));
@@ -319,29 +322,29 @@ fn an_unknown_kid_fetches_the_jwks_early_but_not_twice_in_thirty_seconds() {
 }
 
 #[test]
-fn a_jwks_that_cannot_be_had_leaves_no_keys_and_the_start_goes_on() {
+fn the_start_continues_without_keys_if_a_jwks_cannot_be_fetched() {
     let mut scene = Scene::unstarted();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     scene.settings.issuers = vec![issuer(KeySource::JwksUrl(format!("http://{closed}/jwks")))];
     scene.start();
     assert!(scene.snapshot.issuers[0].keys.is_empty());
-    assert!(scene.board.to_json().contains("no connection to"), "{}", scene.board.to_json());
+    assert!(scene.status.to_json().contains("no connection to"), "{}", scene.status.to_json());
 }
 
 #[test]
-fn a_huge_jwks_is_refused() {
+fn a_huge_jwks_is_rejected() {
     let huge = format!("{{\"keys\":[],\"pad\":\"{}\"}}", "x".repeat(limits::JWKS_BYTES_MAX));
     let server = Server::start(huge);
     let mut scene = Scene::unstarted();
     scene.settings.issuers = vec![issuer(KeySource::JwksUrl(server.url()))];
     scene.start();
     assert!(scene.snapshot.issuers[0].keys.is_empty());
-    let told = format!("more than {} bytes", limits::JWKS_BYTES_MAX);
-    assert!(scene.board.to_json().contains(&told), "{}", scene.board.to_json());
+    let published = format!("more than {} bytes", limits::JWKS_BYTES_MAX);
+    assert!(scene.status.to_json().contains(&published), "{}", scene.status.to_json());
 }
 
 #[test]
-fn new_certificates_are_taken_and_a_broken_pair_is_not() {
+fn new_certificates_are_loaded_and_an_invalid_pair_is_not() {
     let mut scene = Scene::unstarted();
     let names = (scene.path("tls.crt"), scene.path("tls.key"));
     let write = |scene: &Scene| {
@@ -354,32 +357,32 @@ fn new_certificates_are_taken_and_a_broken_pair_is_not() {
     scene.settings.tls.default = Some(files);
     scene.settings.gateway.https = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     scene.start();
-    let count = scene.board.reloads().succeeded;
+    let count = scene.status.reloads().succeeded;
     scene.replace("tls.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
-    scene.until_board("of `default`");
+    scene.until_diagnostic("of `default`");
     write(&scene);
-    scene.until_board_is_clear();
-    assert!(scene.board.reloads().succeeded > count);
+    scene.until_no_diagnostics();
+    assert!(scene.status.reloads().succeeded > count);
 }
 
-// --- the scene ------------------------------------------------------------------------------------
+// --- scene ------------------------------------------------------------------------------------
 
 struct Scene {
     folder: tempfile::TempDir,
     settings: Settings,
-    clock: Turned,
+    clock: MovableClock,
     snapshot: Arc<Snapshot>,
     changes: Receiver<Change>,
     handle: Option<Handle>,
-    board: Arc<Board>,
+    status: Arc<Status>,
     unknown_kid: Option<OnUnknownKid>,
-    /// What was served, from the start.
+    /// The base paths served, since the start.
     history: Vec<String>,
-    told: Vec<Arc<Settings>>,
+    published: Vec<Arc<Settings>>,
 }
 
 impl Scene {
-    /// Follows a folder with these files and their base paths.
+    /// Watches a folder with files of these base paths.
     fn new(files: &[(&str, &str)]) -> Self {
         let mut scene = Self::unstarted();
         for (file, base_path) in files {
@@ -395,14 +398,14 @@ impl Scene {
         Self {
             settings: settings(folder.path()),
             folder,
-            clock: Turned::default(),
+            clock: MovableClock::default(),
             snapshot: Arc::default(),
             changes: mpsc::channel().1,
             handle: None,
-            board: Arc::default(),
+            status: Arc::default(),
             unknown_kid: None,
             history: Vec::new(),
-            told: Vec::new(),
+            published: Vec::new(),
         }
     }
 
@@ -415,10 +418,10 @@ impl Scene {
         let clock = Arc::new(self.clock.clone());
         let options = Options { configuration, clock, fetch: fetch() };
         let (follower, snapshot) = Follower::load(self.settings.clone(), options).unwrap();
-        self.board = follower.board();
+        self.status = follower.status();
         self.unknown_kid = Some(follower.on_unknown_kid());
-        let (tell, changes) = mpsc::channel();
-        let publish = Box::new(move |change| drop(tell.send(change)));
+        let (sender, changes) = mpsc::channel();
+        let publish = Box::new(move |change| drop(sender.send(change)));
         self.handle = Some(follower.watch(publish).unwrap());
         self.changes = changes;
         self.snapshot = snapshot;
@@ -438,7 +441,7 @@ impl Scene {
         self.replace("penstock.toml", &format!("{head}\n{gateway}\napis = [\"apis/\"]\n{rest}"));
     }
 
-    /// A description behind two links, of which the second is in a folder that nobody watches.
+    /// A description behind two links, of which the second is in a folder that is not watched.
     fn with_a_far_link() -> Self {
         let mut scene = Self::unstarted();
         for folder in ["hop", "one", "two"] {
@@ -461,7 +464,7 @@ impl Scene {
         self.folder.path().join(file)
     }
 
-    /// As careful editors write: beside it, then renamed.
+    /// Writes another file and renames it.
     fn replace(&self, file: &str, text: &str) {
         let beside = self.path(file).with_extension("new");
         fs::write(&beside, text).unwrap();
@@ -485,26 +488,26 @@ impl Scene {
     fn until_that(&mut self, is: impl Fn(&Snapshot) -> bool) {
         while !is(&self.snapshot) {
             let Ok(change) = self.changes.recv_timeout(PATIENCE) else {
-                panic!("no change; served {:?}; {}", self.history, self.board.to_json());
+                panic!("no change; served {:?}; {}", self.history, self.status.to_json());
             };
             match change {
                 Change::Snapshot(snapshot) => {
                     self.snapshot = snapshot;
                     self.history.push(served(&self.snapshot));
                 }
-                Change::Settings(settings) => self.told.push(settings),
+                Change::Settings(settings) => self.published.push(settings),
             }
         }
     }
 
-    /// Diagnostics have no channel of their own.
+    /// Polls, because diagnostics are not published.
     #[track_caller]
-    fn until_board(&self, text: &str) {
+    fn until_diagnostic(&self, text: &str) {
         self.until_shown(|shown| shown.contains(text));
     }
 
     #[track_caller]
-    fn until_board_is_clear(&self) {
+    fn until_no_diagnostics(&self) {
         self.until_shown(str::is_empty);
     }
 
@@ -512,33 +515,33 @@ impl Scene {
     fn until_shown(&self, is: impl Fn(&str) -> bool) {
         let clock = SystemClock::new();
         loop {
-            let findings = self.board.diagnostics();
-            let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
+            let diagnostics = self.status.diagnostics();
+            let shown: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
             let shown = shown.join("\n");
             if is(&shown) {
                 return;
             }
             let waited_us = u128::from(clock.now().mono_us);
-            assert!(waited_us < PATIENCE.as_micros(), "the board shows `{shown}`");
+            assert!(waited_us < PATIENCE.as_micros(), "the status shows `{shown}`");
             thread::yield_now();
         }
     }
 }
 
-/// The machine's clock, turned forward at will.
+/// The system clock, which tests can move forward.
 #[derive(Clone, Default)]
-struct Turned {
+struct MovableClock {
     clock: SystemClock,
     ahead_s: Arc<AtomicU64>,
 }
 
-impl Turned {
+impl MovableClock {
     fn advance(&self, seconds: u64) {
         self.ahead_s.fetch_add(seconds, Ordering::SeqCst);
     }
 }
 
-impl Clock for Turned {
+impl Clock for MovableClock {
     fn now(&self) -> Now {
         let ahead_s = self.ahead_s.load(Ordering::SeqCst);
         let now = self.clock.now();
@@ -546,7 +549,7 @@ impl Clock for Turned {
     }
 }
 
-/// Answers every request with its body.
+/// Responds to every request with `body`.
 struct Server {
     address: SocketAddr,
     body: Arc<Mutex<String>>,
@@ -559,14 +562,14 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let body = Arc::new(Mutex::new(body));
         let requests = Arc::new(AtomicU64::new(0));
-        let (answer, count) = (Arc::clone(&body), Arc::clone(&requests));
+        let (body_now, count) = (Arc::clone(&body), Arc::clone(&requests));
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let mut head = [0; 4096];
                 let _ = stream.read(&mut head).unwrap();
                 count.fetch_add(1, Ordering::SeqCst);
-                let body = answer.lock().unwrap().clone();
+                let body = body_now.lock().unwrap().clone();
                 let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
                 // The client hangs up on a body that is too large.
                 drop(stream.write_all(format!("{head}{body}").as_bytes()));

@@ -1,4 +1,4 @@
-//! How long one description takes to read, and what it comes to: `read_openapi FILE`.
+//! Prints how long it takes to read a description, and its diagnostics: `read_openapi FILE`.
 //! Figures in docs/performance.md come from here, with `/usr/bin/time -v` for the memory.
 
 use std::time::Instant;

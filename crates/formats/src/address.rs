@@ -1,4 +1,4 @@
-//! Endpoint URLs, base paths and host names, as texts of a file.
+//! Parses endpoint URLs, base paths and host names.
 
 use std::net::Ipv6Addr;
 
@@ -6,14 +6,14 @@ use model::{Endpoint, Scheme};
 
 use crate::report::shorten;
 
-/// What is wrong, and what to write instead.
+/// Message and help.
 pub(crate) type Wrong = (String, String);
 
 fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, Wrong> {
     Err((message.into(), help.into()))
 }
 
-/// Whether `text` names a scheme or an authority: the URL of something, not a path.
+/// Whether `text` has a scheme or an authority: a URL, not a path.
 pub(crate) fn is_absolute(text: &str) -> bool {
     text.starts_with("//") || scheme_of(text).is_some()
 }
@@ -27,19 +27,19 @@ pub(crate) fn scheme_of(text: &str) -> Option<&str> {
     (starts && goes_on).then_some(scheme)
 }
 
-/// An endpoint: http or https, a host, perhaps a port and a path, and nothing else.
+/// An endpoint: http or https, a host, optionally a port and a path.
 pub(crate) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
     let shown = shorten(text);
     if let Some(inside) = text.strip_prefix("etcd(") {
         let key = shorten(inside.trim_end_matches(')'));
         return wrong(
-            format!("endpoints from etcd (`{key}`) are not served yet"),
-            "write the URL itself",
+            format!("endpoints in etcd (`{key}`) are not supported yet"),
+            "write the URL of the endpoint",
         );
     }
     let Some((scheme, rest)) = text.split_once("://") else {
         return wrong(
-            format!("`{shown}` is no URL"),
+            format!("`{shown}` is not a URL"),
             "write http://host:port/path or https://host/path",
         );
     };
@@ -48,7 +48,7 @@ pub(crate) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
         "https" => Scheme::Https,
         other => {
             let other = shorten(other);
-            return wrong(format!("the scheme `{other}` is not served"), "use http or https");
+            return wrong(format!("unsupported scheme `{other}`"), "use http or https");
         }
     };
     let (authority, path) = match rest.find(['/', '?', '#']) {
@@ -59,12 +59,15 @@ pub(crate) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
         return wrong(format!("`{shown}` has a query or a fragment"), "end the URL after its path");
     }
     if authority.contains('@') {
-        return wrong("the URL holds a user or a password", "remove what stands before the `@`");
+        return wrong(
+            "the URL contains a user name or password",
+            "remove everything up to the `@`",
+        );
     }
     let (host, port) = host_and_port(authority)?;
-    let (own_port, bracketed) = (own_port(scheme), bracket(&host));
-    let port = port.unwrap_or(own_port);
-    let authority = if port == own_port { bracketed } else { format!("{bracketed}:{port}") };
+    let (default_port, bracketed) = (default_port(scheme), bracket(&host));
+    let port = port.unwrap_or(default_port);
+    let authority = if port == default_port { bracketed } else { format!("{bracketed}:{port}") };
     Ok(Endpoint { scheme, host, port, path: path_prefix(path)?, authority })
 }
 
@@ -72,15 +75,15 @@ pub(crate) fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
 pub(crate) fn url_host(text: &str) -> Result<String, Wrong> {
     if text.contains('#') || !text.bytes().all(|b| b.is_ascii_graphic()) {
         return wrong(
-            format!("`{}` is no URL to fetch from", shorten(text)),
-            "write it without blanks and `#`",
+            format!("`{}` is not a valid URL", shorten(text)),
+            "write it without spaces and without `#`",
         );
     }
     let before_query = text.split_once('?').map_or(text, |(before, _)| before);
     endpoint(before_query).map(|endpoint| endpoint.host)
 }
 
-fn own_port(scheme: Scheme) -> u16 {
+fn default_port(scheme: Scheme) -> u16 {
     match scheme {
         Scheme::Http => 80,
         Scheme::Https => 443,
@@ -95,18 +98,18 @@ fn host_and_port(authority: &str) -> Result<(String, Option<u16>), Wrong> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(inside) => {
             let Some((address, after)) = inside.split_once(']') else {
-                return wrong("a `[` without `]` in the URL", "write an IPv6 address as [::1]");
+                return wrong("the URL has a `[` without `]`", "write an IPv6 address as [::1]");
             };
             let Ok(address) = address.parse::<Ipv6Addr>() else {
                 return wrong(
-                    format!("`{}` is no IPv6 address", shorten(address)),
-                    "correct it, without a zone",
+                    format!("`{}` is not an IPv6 address", shorten(address)),
+                    "write it without a zone, such as [2001:db8::1]",
                 );
             };
             let port = match after.strip_prefix(':') {
                 Some(port) => Some(port),
                 None if after.is_empty() => None,
-                None => return wrong("something stands behind the `]`", "write [::1]:port"),
+                None => return wrong("unexpected text after the `]`", "write [::1]:port"),
             };
             (address.to_string(), port)
         }
@@ -124,7 +127,7 @@ fn port(text: &str) -> Result<u16, Wrong> {
     match text.parse::<u16>() {
         Ok(port) if digits && port > 0 => Ok(port),
         Ok(_) | Err(_) => {
-            wrong(format!("`{}` is no port", shorten(text)), "write a number from 1 to 65535")
+            wrong(format!("`{}` is not a port", shorten(text)), "write a number from 1 to 65535")
         }
     }
 }
@@ -135,7 +138,7 @@ pub(crate) fn host_name(text: &str) -> Result<String, Wrong> {
     const NAME_MAX: usize = 253;
     const LABEL_MAX: usize = 63;
     if text.is_empty() {
-        return wrong("the host is missing", "write http://host:port/path or https://host/path");
+        return wrong("the URL has no host", "write http://host:port/path or https://host/path");
     }
     if !text.is_ascii() {
         return wrong(
@@ -151,7 +154,7 @@ pub(crate) fn host_name(text: &str) -> Result<String, Wrong> {
     };
     if name.len() > NAME_MAX || !name.split('.').all(is_label) {
         return wrong(
-            format!("`{}` is no host name", shorten(text)),
+            format!("`{}` is not a host name", shorten(text)),
             "use letters, digits, `-` and dots",
         );
     }
@@ -162,7 +165,7 @@ pub(crate) fn host_name(text: &str) -> Result<String, Wrong> {
 pub(crate) fn host_pattern(text: &str) -> Result<String, Wrong> {
     if text.contains([':', '/']) {
         return wrong(
-            format!("`{}` is more than a host name", shorten(text)),
+            format!("`{}` is not just a host name", shorten(text)),
             "write it without scheme and port",
         );
     }
@@ -172,8 +175,8 @@ pub(crate) fn host_pattern(text: &str) -> Result<String, Wrong> {
     }
 }
 
-/// A prefix of paths: empty, or `/a/b` without slash at the end. It is compared and forwarded byte
-/// for byte, so it must stand as it goes over the wire.
+/// A path prefix: empty, or `/a/b` without a slash at the end. It is compared and forwarded byte
+/// for byte, so it must be written as it is sent.
 pub(crate) fn path_prefix(text: &str) -> Result<String, Wrong> {
     let path = text.trim_end_matches('/');
     if path.is_empty() {
@@ -193,16 +196,16 @@ pub(crate) fn path_prefix(text: &str) -> Result<String, Wrong> {
 
 fn segment_is_plain(segment: &str) -> Result<(), Wrong> {
     if segment.is_empty() {
-        return wrong("an empty segment (`//`) in the path", "write one slash");
+        return wrong("the path has an empty segment (`//`)", "remove one of the slashes");
     }
     if segment.contains(['{', '}', '*']) {
-        let help = "write it out: a prefix has no parameters and no wildcard";
-        return wrong(format!("`{}` is no plain segment", shorten(segment)), help);
+        let help = "parameters and wildcards are allowed only under `paths`";
+        return wrong(format!("`{}` is not a literal segment", shorten(segment)), help);
     }
     literal(segment)
 }
 
-/// Text of a path that stands for itself, without braces and slashes.
+/// Checks the literal text of a path segment.
 pub(crate) fn literal(text: &str) -> Result<(), Wrong> {
     let mut bytes = text.as_bytes();
     while let [first, rest @ ..] = bytes {
@@ -210,17 +213,21 @@ pub(crate) fn literal(text: &str) -> Result<(), Wrong> {
         if *first == b'%' {
             bytes = escape(text, rest)?;
         } else if !is_path_character(*first) {
-            let help = "percent-encode it as UTF-8 (a blank is %20)";
-            return wrong(format!("`{}` holds a character that no path has", shorten(text)), help);
+            let help = "percent-encode it as UTF-8 (a space is %20)";
+            return wrong(
+                format!("`{}` has a character that is not allowed in paths", shorten(text)),
+                help,
+            );
         }
     }
     if is_dot_segment(text) {
-        return wrong("a `.` or `..` segment in the path", "write the path without it");
+        return wrong("the path has a `.` or `..` segment", "write the path without it");
     }
     Ok(())
 }
 
-/// Dot segments, escaped ones included: the gateway resolves them before routing.
+/// Dot segments, escaped ones included: the gateway resolves them before routing, so they would
+/// never match.
 fn is_dot_segment(text: &str) -> bool {
     let plain = text.to_ascii_lowercase().replace("%2e", ".");
     plain == "." || plain == ".."
@@ -228,16 +235,16 @@ fn is_dot_segment(text: &str) -> bool {
 
 fn escape<'b>(text: &str, after: &'b [u8]) -> Result<&'b [u8], Wrong> {
     match after {
-        [b'0', b'0', ..] => wrong("`%00` in the path", "remove it: such requests are refused"),
+        [b'0', b'0', ..] => wrong("the path has a `%00`", "remove it: such requests are rejected"),
         [high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => Ok(rest),
         _ => wrong(
-            format!("`{}` holds a `%` that is no escape", shorten(text)),
+            format!("`{}` has an invalid percent escape", shorten(text)),
             "write %25 for a percent sign",
         ),
     }
 }
 
-/// `pchar` without the escape (RFC 3986 section 3.3).
+/// `pchar` without escapes. Source: RFC 3986 section 3.3.
 fn is_path_character(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte)
 }
@@ -247,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_is_taken_apart() {
+    fn an_endpoint_is_parsed() {
         check("http://127.0.0.1:8688", "Http 127.0.0.1 8688 `` 127.0.0.1:8688");
         check("https://API.Example.org/v2/", "Https api.example.org 443 `/v2` api.example.org");
         check("http://localhost:80/a%20b", "Http localhost 80 `/a%20b` localhost");
@@ -260,47 +267,45 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_endpoint_says_why() {
-        check("api.example.org", "`api.example.org` is no URL");
-        check("ftp://example.org", "the scheme `ftp` is not served");
-        check("ws://example.org", "the scheme `ws` is not served");
-        check("http://", "the host is missing");
-        check("http:///path", "the host is missing");
-        check("http://user:secret@example.org", "the URL holds a user or a password");
-        check("http://example.org/?a=b", "`http://example.org/?a=b` has a query or a fragment");
-        check("http://example.org#x", "`http://example.org#x` has a query or a fragment");
-        check("http://example.org:0", "`0` is no port");
-        check("http://example.org:", "`` is no port");
-        check("http://example.org:+80", "`+80` is no port");
-        check("http://example.org:65536", "`65536` is no port");
-        check("http://[::1", "a `[` without `]` in the URL");
-        check("http://[::1]x", "something stands behind the `]`");
-        check("http://[fe80::1%25eth0]", "`fe80::1%25eth0` is no IPv6 address");
-        check("http://b\u{fc}cher.example", "`b\u{fc}cher.example` is not ASCII");
-        check("http://a b", "`a b` is no host name");
-        check("http://a..b", "`a..b` is no host name");
-        check("http://x/a/../b", "a `.` or `..` segment in the path");
-        check("http://x/a/%2E%2e/b", "a `.` or `..` segment in the path");
-        check("http://x/{id}", "`{id}` is no plain segment");
-        check("http://x/a//b", "an empty segment (`//`) in the path");
-        check("http://x/%zz", "`%zz` holds a `%` that is no escape");
-        check("http://x/%00", "`%00` in the path");
-        check("http://x/a\\b", "`a\\b` holds a character that no path has");
-        check(
-            "etcd(pets, http://localhost)",
-            "endpoints from etcd (`pets, http://localhost`) are not served yet",
-        );
+    fn an_invalid_endpoint_is_rejected() {
+        reject("api.example.org", "not a URL");
+        reject("ftp://example.org", "scheme `ftp`");
+        reject("ws://example.org", "scheme `ws`");
+        reject("http://", "no host");
+        reject("http:///path", "no host");
+        reject("http://user:secret@example.org", "password");
+        reject("http://example.org/?a=b", "query");
+        reject("http://example.org#x", "query");
+        reject("http://example.org:0", "`0` is not a port");
+        reject("http://example.org:", "`` is not a port");
+        reject("http://example.org:+80", "`+80`");
+        reject("http://example.org:65536", "`65536`");
+        reject("http://[::1", "without `]`");
+        reject("http://[::1]x", "after the `]`");
+        reject("http://[fe80::1%25eth0]", "IPv6");
+        reject("http://b\u{fc}cher.example", "ASCII");
+        reject("http://a b", "host name");
+        reject("http://a..b", "host name");
+        reject("http://x/a/../b", "`..`");
+        reject("http://x/a/%2E%2e/b", "`..`");
+        reject("http://x/{id}", "`{id}`");
+        reject("http://x/a//b", "`//`");
+        reject("http://x/%zz", "escape");
+        reject("http://x/%00", "`%00`");
+        reject("http://x/a\\b", "not allowed");
+        reject("etcd(pets, http://localhost)", "etcd");
+    }
+
+    #[track_caller]
+    fn reject(url: &str, phrase: &str) {
+        let (message, help) = endpoint(url).expect_err("it is rejected");
+        assert!(message.contains(phrase) && !help.is_empty(), "{message}");
     }
 
     #[track_caller]
     fn check(url: &str, expect: &str) {
-        let told = match endpoint(url) {
-            Ok(e) => format!("{:?} {} {} `{}` {}", e.scheme, e.host, e.port, e.path, e.authority),
-            Err((message, help)) => {
-                assert!(!help.is_empty(), "{message}");
-                message
-            }
-        };
-        assert_eq!(told, expect);
+        let e = endpoint(url).expect("it is accepted");
+        let shown = format!("{:?} {} {} `{}` {}", e.scheme, e.host, e.port, e.path, e.authority);
+        assert_eq!(shown, expect);
     }
 }

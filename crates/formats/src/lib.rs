@@ -1,11 +1,12 @@
-//! Files into the model: text in, `model` types out, with every problem of every file at once, each
-//! with file:line:column and what to write instead.
+//! Parses configuration files and API descriptions into `model` types, and reports every problem of
+//! a file at once, with file:line:column and what to write instead.
 //!
-//! Place in the flow: `follow` reads files and hands their bytes here; what comes out becomes part of
-//! a `model::Snapshot`. The gateway never sees a format, and a format never sees the gateway.
+//! Place in the flow: `follow` reads the files and passes their bytes to this crate; the result
+//! becomes part of a `model::Snapshot`. The gateway knows no format, and a format does not know the
+//! gateway.
 //!
-//! Architecture invariant: pure. No sockets, no clock, no files: what another file holds (a `$ref`, a
-//! secret) is asked of a function that the caller passes in, after the path was checked here.
+//! Architecture invariant: pure. No sockets, no clock, no files: another file (a `$ref`, a secret)
+//! is read by a function that the calling crate passes in, after its path was checked here.
 
 mod address;
 mod overlap;

@@ -1,4 +1,4 @@
-//! What must hold for every input, whoever wrote it: run by the fuzz targets and by tests.
+//! Properties that hold for every input, run by the fuzz targets and by tests.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::address;
 use crate::declarative;
 use crate::openapi::{self, Defaults, Outcome};
 
-/// Reads `data` as a description, as JSON and as YAML, each of its `$ref`s leading to `data` again.
+/// Reads `data` as a description in JSON and in YAML. Each of its `$ref`s leads to `data` again.
 ///
 /// # Panics
 /// When a property does not hold.
@@ -26,7 +26,7 @@ pub fn openapi(data: &[u8]) {
     for name in ["api.json", "api.yaml"] {
         let file = Path::new(name);
         let outcome = openapi::read(file, data, &refs, &defaults);
-        holds(&outcome);
+        check_outcome(&outcome);
         assert_eq!(outcome, openapi::read(file, data, &refs, &defaults), "reading twice differs");
         let closed = Defaults { issuers_configured: false, ..defaults.clone() };
         let without_issuer = openapi::read(file, data, &refs, &closed);
@@ -36,17 +36,17 @@ pub fn openapi(data: &[u8]) {
     }
 }
 
-fn holds(outcome: &Outcome) {
+fn check_outcome(outcome: &Outcome) {
     bounded(&outcome.diagnostics, outcome.api.is_some());
     let Some(api) = &outcome.api else { return };
     assert_eq!(outcome.base_path.as_ref(), Some(&api.base_path));
     assert_eq!(outcome.hosts, api.hosts);
     assert!(is_prefix(&api.base_path), "{:?}", api.base_path);
     assert!(api.default_path.iter().all(|path| is_prefix(path)));
-    assert!(!api.operations.is_empty() && (api.transports.http || api.transports.https));
+    assert!(api.transports.http || api.transports.https);
     let sets = api.operations.iter().flat_map(|op| [op.production, op.sandbox]);
     for index in sets.chain([api.production, api.sandbox]).flatten() {
-        assert!(index < api.upstreams.len(), "an index leads nowhere");
+        assert!(index < api.upstreams.len(), "the index {index} is out of range");
     }
     for operation in &api.operations {
         let template = &operation.template;
@@ -56,14 +56,14 @@ fn holds(outcome: &Outcome) {
         assert!(reachable.iter().any(Option::is_some), "{template:?} has no endpoint");
     }
     endpoints_read_back(api);
-    assert!(crate::claims_overlap(api, api).is_some(), "an API does not collide with itself");
+    assert!(crate::claims_overlap(api, api).is_some(), "an API does not overlap itself");
 }
 
 fn is_prefix(path: &str) -> bool {
     path.is_empty() || (path.starts_with('/') && !path.ends_with('/') && !path.contains("//"))
 }
 
-/// What is written from an endpoint reads as the same endpoint.
+/// An endpoint that is printed and parsed again is the same.
 fn endpoints_read_back(api: &Api) {
     for upstream in &api.upstreams {
         assert!(!upstream.endpoints.is_empty() && upstream.response_head_ms > 0);
@@ -79,7 +79,7 @@ fn endpoints_read_back(api: &Api) {
     }
 }
 
-/// Reads `data` as penstock.toml, with an environment and files that hold it all.
+/// Reads `data` as penstock.toml. Every environment variable and file exists.
 ///
 /// # Panics
 /// When a property does not hold.
@@ -104,10 +104,11 @@ pub fn settings(data: &[u8]) {
     assert!(!format!("{settings:?}").contains(&secret), "a secret is printed");
 }
 
-/// There is a result exactly if there is no error; findings are limited and have a message.
-fn bounded(diagnostics: &[Diagnostic], there: bool) {
+/// There is a result if and only if there is no error; diagnostics are limited in number and have a
+/// message.
+fn bounded(diagnostics: &[Diagnostic], accepted: bool) {
     let errors = diagnostics.iter().any(|d| d.severity == Severity::Error);
-    assert_eq!(there, !errors, "{diagnostics:?}");
+    assert_eq!(accepted, !errors, "{diagnostics:?}");
     assert!(diagnostics.len() <= limits::DIAGNOSTICS_MAX);
     for diagnostic in diagnostics {
         assert!(!diagnostic.message.is_empty());
@@ -126,9 +127,9 @@ mod tests {
     const TOML: &str = "[gateway]\nhttp = \"127.0.0.1:0\"\ntrusted_proxies = [\"10.0.0.0/8\"]\n[[issuer]]\n\
         name = \"a\"\niss = \"b\"\nalgorithms = [\"HS256\"]\nsecret = { env = \"S\" }\n";
 
-    /// Each text as it is, cut off at every place, and with each byte replaced.
+    /// Each file as it is, truncated at every byte, and with each byte replaced.
     #[test]
-    fn the_properties_hold_for_broken_variants_of_good_files() {
+    fn the_properties_hold_for_broken_variants_of_valid_files() {
         for (text, property) in [(API, openapi as fn(&[u8])), (TOML, settings)] {
             let bytes = text.as_bytes();
             property(bytes);
@@ -136,8 +137,8 @@ mod tests {
                 property(bytes.get(..at).unwrap_or_default());
                 for byte in [b' ', b'{', 0xff] {
                     let mut changed = bytes.to_vec();
-                    if let Some(place) = changed.get_mut(at) {
-                        *place = byte;
+                    if let Some(old) = changed.get_mut(at) {
+                        *old = byte;
                     }
                     property(&changed);
                 }

@@ -1,4 +1,4 @@
-//! Collects the findings about one file, and the files that it refers to.
+//! Collects the diagnostics of one file and of the files that it refers to.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,21 @@ use base::names::nearest;
 pub(crate) use base::names::one_of;
 use model::{Diagnostic, Place, Severity};
 
-/// The findings so far. At most `limits::DIAGNOSTICS_MAX` are kept; the rest is counted.
+/// The diagnostics so far. At most `limits::DIAGNOSTICS_MAX` are kept; the rest is counted.
 #[derive(Debug)]
 pub(crate) struct Report {
     file: PathBuf,
-    findings: Vec<Diagnostic>,
+    diagnostics: Vec<Diagnostic>,
     errors: usize,
     left_out: usize,
 }
 
 impl Report {
     pub(crate) fn new(file: &Path) -> Self {
-        Self { file: file.to_owned(), findings: Vec::new(), errors: 0, left_out: 0 }
+        Self { file: file.to_owned(), diagnostics: Vec::new(), errors: 0, left_out: 0 }
     }
 
-    /// The file that findings are about from now on; answers the one before, for going back.
+    /// Sets the file of the diagnostics to come. Returns the previous one.
     pub(crate) fn enter(&mut self, file: PathBuf) -> PathBuf {
         std::mem::replace(&mut self.file, file)
     }
@@ -34,7 +34,7 @@ impl Report {
         self.errors > 0
     }
 
-    /// The file is refused. `help` says what to write instead.
+    /// The file is rejected. `help`: what to write instead.
     pub(crate) fn error(
         &mut self,
         place: impl Into<Option<Place>>,
@@ -44,7 +44,7 @@ impl Report {
         self.add(Severity::Error, place.into(), message.into(), help.into());
     }
 
-    /// The file is served; this part has no effect.
+    /// The file is accepted.
     pub(crate) fn warning(
         &mut self,
         place: impl Into<Option<Place>>,
@@ -58,36 +58,42 @@ impl Report {
         if severity == Severity::Error {
             self.errors = self.errors.saturating_add(1);
         }
-        if self.findings.len() >= limits::DIAGNOSTICS_MAX.saturating_sub(1) {
+        if self.diagnostics.len() >= limits::DIAGNOSTICS_MAX.saturating_sub(1) {
             self.left_out = self.left_out.saturating_add(1);
             return;
         }
         let help = Some(help).filter(|text| !text.is_empty());
-        self.findings.push(Diagnostic { severity, file: self.file.clone(), place, message, help });
+        self.diagnostics.push(Diagnostic {
+            severity,
+            file: self.file.clone(),
+            place,
+            message,
+            help,
+        });
     }
 
-    /// The findings in the order of the file, `main` before the files that it refers to.
+    /// The diagnostics in the order of the file, `main` before the files that it refers to.
     pub(crate) fn finish(mut self, main: &Path) -> Vec<Diagnostic> {
-        self.findings.sort_by(|a, b| {
+        self.diagnostics.sort_by(|a, b| {
             let key = |d: &Diagnostic| (d.file != main, d.place);
             key(a).cmp(&key(b)).then_with(|| (&a.file, &a.message).cmp(&(&b.file, &b.message)))
         });
-        self.findings.dedup(); // One place may be read for two purposes.
+        self.diagnostics.dedup(); // One value may be read for two purposes.
         if self.left_out > 0 {
             let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning };
-            self.findings.push(Diagnostic {
+            self.diagnostics.push(Diagnostic {
                 severity,
                 file: main.to_owned(),
                 place: None,
-                message: format!("{} more findings are not listed", self.left_out),
+                message: format!("{} more diagnostics are not shown", self.left_out),
                 help: None,
             });
         }
-        self.findings
+        self.diagnostics
     }
 }
 
-/// "did you mean `x`?" or, without a near name, `otherwise`.
+/// "did you mean `x`?", or `otherwise` if no name is similar.
 pub(crate) fn suggest<'n>(
     written: &str,
     valid: impl IntoIterator<Item = &'n str>,
@@ -96,7 +102,7 @@ pub(crate) fn suggest<'n>(
     nearest(written, valid).map_or_else(otherwise, |name| format!("did you mean `{name}`?"))
 }
 
-/// A text of a file, shortened so that a message stays readable.
+/// A string of the file, shortened and without control characters, for a message.
 pub(crate) fn shorten(text: &str) -> String {
     const CHARS_MAX: usize = 120;
     let printable = |c: char| if c.is_control() { ' ' } else { c };
@@ -107,12 +113,34 @@ pub(crate) fn shorten(text: &str) -> String {
     out
 }
 
+/// For tests: compares lines with `expect`, which are separated by `; `. A diagnostic (`3:7: error:
+/// message`) needs the same position and severity, and a message that contains the expected phrase;
+/// any other line must be equal.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn assert_lines(lines: &[String], expect: &str) {
+    let parts = |line: &str| {
+        let severity = ["error: ", "warning: "].into_iter().find(|one| line.contains(one))?;
+        let (place, message) = line.split_once(severity)?;
+        Some((place.to_owned(), severity, message.to_owned()))
+    };
+    let matches = |line: &String, expect: &&str| match (parts(line), parts(expect)) {
+        (Some((place, severity, message)), Some((at, wanted, phrase))) => {
+            (place, severity) == (at, wanted) && message.contains(&phrase)
+        }
+        (_, _) => line == expect,
+    };
+    let expected: Vec<&str> = expect.split("; ").filter(|line| !line.is_empty()).collect();
+    let all = lines.iter().zip(&expected).all(|(line, expect)| matches(line, expect));
+    assert!(all && lines.len() == expected.len(), "found: {lines:#?}\nexpected: {expected:#?}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn findings_beyond_the_limit_are_counted_not_listed() {
+    fn diagnostics_beyond_the_limit_are_counted() {
         let file = Path::new("a.yaml");
         let mut report = Report::new(file);
         for n in 0..limits::DIAGNOSTICS_MAX + 5 {
@@ -120,9 +148,10 @@ mod tests {
         }
         report.error(None, "e", "");
         assert!(report.has_errors());
-        let findings = report.finish(file);
-        assert_eq!(findings.len(), limits::DIAGNOSTICS_MAX);
-        let last = findings.last().map(ToString::to_string);
-        assert_eq!(last.as_deref(), Some("a.yaml: error: 7 more findings are not listed"));
+        let diagnostics = report.finish(file);
+        assert_eq!(diagnostics.len(), limits::DIAGNOSTICS_MAX);
+        let last = diagnostics.last().expect("there are some");
+        assert_eq!((last.severity, last.place), (Severity::Error, None));
+        assert!(last.message.starts_with("7 more"), "{last}");
     }
 }

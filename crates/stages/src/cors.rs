@@ -93,8 +93,24 @@ fn allow_origin<'a>(cors: &Cors, origin: &'a [u8]) -> Option<AllowOrigin<'a>> {
     if is_any(&cors.allow_origins) {
         return Some(AllowOrigin::Any);
     }
-    let listed = |one: &String| one.as_bytes().eq_ignore_ascii_case(origin);
+    let listed = |one: &String| is_match(one.as_bytes(), origin);
     cors.allow_origins.iter().any(listed).then_some(AllowOrigin::Origin(origin))
+}
+
+/// Whether `origin` is `listed`, or below it where the listed host starts with `*.`.
+fn is_match(listed: &[u8], origin: &[u8]) -> bool {
+    let Some(wildcard) = listed.windows(5).position(|part| part == b"://*.") else {
+        return listed.eq_ignore_ascii_case(origin);
+    };
+    // `https://` and `.example.org`; in between only what a host name consists of.
+    let scheme = listed.get(..wildcard.saturating_add(3)).unwrap_or_default();
+    let host = listed.get(wildcard.saturating_add(4)..).unwrap_or_default();
+    let Some((start, rest)) = origin.split_at_checked(scheme.len()) else { return false };
+    let Some(labels) = rest.len().checked_sub(host.len()) else { return false };
+    let Some((labels, end)) = rest.split_at_checked(labels) else { return false };
+    let of_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    let is_below = !labels.is_empty() && labels.iter().all(of_host);
+    is_below && start.eq_ignore_ascii_case(scheme) && end.eq_ignore_ascii_case(host)
 }
 
 /// With `*` no browser would accept them (Fetch, section 3.3.5), and an echoed origin in its stead
@@ -218,6 +234,25 @@ mod tests {
              Access-Control-Expose-Headers: X-Request-Id, ETag|",
         );
         assert!(varies(&rules));
+    }
+
+    #[test]
+    fn a_wildcard_stands_for_the_labels_of_a_host_and_nothing_else() {
+        let rules = cors(&["https://*.example.org:8443"], &[], &[], true);
+        for (origin, allowed) in [
+            ("https://a.example.org:8443", true),
+            ("https://a.b.EXAMPLE.org:8443", true),
+            ("https://example.org:8443", false),
+            ("https://.example.org:8443", false),
+            ("https://aexample.org:8443", false),
+            ("https://a.example.org", false),
+            ("http://a.example.org:8443", false),
+            ("https://evil.test/a.example.org:8443", false),
+            ("https://evil.test:80.example.org:8443", false),
+            ("https://", false),
+        ] {
+            assert_eq!(simple(&rules, origin.as_bytes()).is_some(), allowed, "{origin}");
+        }
     }
 
     #[test]

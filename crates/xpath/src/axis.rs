@@ -1,4 +1,4 @@
-//! The thirteen axes as data: XPath 1.0 section 2.2.
+//! The thirteen axes: XPath 1.0 section 2.2.
 
 use xml::Kind;
 
@@ -16,7 +16,7 @@ pub(crate) enum Axis {
     Parent,
     Preceding,
     PrecedingSibling,
-    Itself,
+    SelfNode,
 }
 
 const NAMES: &[(&str, Axis)] = &[
@@ -32,7 +32,7 @@ const NAMES: &[(&str, Axis)] = &[
     ("parent", Axis::Parent),
     ("preceding", Axis::Preceding),
     ("preceding-sibling", Axis::PrecedingSibling),
-    ("self", Axis::Itself),
+    ("self", Axis::SelfNode),
 ];
 
 impl Axis {
@@ -44,7 +44,7 @@ impl Axis {
         NAMES.iter().find(|(_, axis)| *axis == self).map_or("", |(name, _)| name)
     }
 
-    /// The kind of node that names and `*` stand for: section 2.3.
+    /// The principal node type, which names and `*` select: section 2.3.
     pub(crate) fn principal(self) -> Kind {
         match self {
             Self::Attribute => Kind::Attribute,
@@ -59,7 +59,7 @@ impl Axis {
             | Self::Parent
             | Self::Preceding
             | Self::PrecedingSibling
-            | Self::Itself => Kind::Element,
+            | Self::SelfNode => Kind::Element,
         }
     }
 }

@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::item::{Item, NodeSet};
+use crate::budget::Budget;
+use crate::evaluate::Outcome;
+use crate::item::NodeSet;
 use crate::number::string_to_number;
 use crate::plan::Comparison;
 use crate::value::Value;
 
 impl Comparison {
-    /// The same with its sides exchanged.
-    pub(crate) fn turned(self) -> Self {
+    /// The same comparison with its operands exchanged.
+    pub(crate) fn reversed(self) -> Self {
         match self {
             Self::Equal | Self::NotEqual => self,
             Self::Less => Self::Greater,
@@ -37,7 +39,7 @@ pub(crate) fn compare_numbers(comparison: Comparison, left: f64, right: f64) -> 
     }
 }
 
-/// Equality of text; all other comparisons are of its numbers.
+/// Only equality compares strings as they are; the other comparisons convert them to numbers.
 pub(crate) fn compare_strings(comparison: Comparison, left: &str, right: &str) -> bool {
     match comparison {
         Comparison::Equal => left == right,
@@ -51,13 +53,19 @@ pub(crate) fn compare_strings(comparison: Comparison, left: &str, right: &str) -
     }
 }
 
-/// Two values of any types.
-pub(crate) fn compare_values(comparison: Comparison, left: &Value<'_>, right: &Value<'_>) -> bool {
+/// Compares two values of any types.
+pub(crate) fn compare_values(
+    comparison: Comparison,
+    left: &Value<'_>,
+    right: &Value<'_>,
+    budget: &Budget,
+) -> Outcome<bool> {
     match (left, right) {
-        (Value::NodeSet(left), Value::NodeSet(right)) => compare_sets(comparison, left, right),
-        (Value::NodeSet(nodes), other) => compare_with_set(comparison, nodes, other),
-        (other, Value::NodeSet(nodes)) => compare_with_set(comparison.turned(), nodes, other),
-        _ => compare_scalars(comparison, left, right),
+        (Value::NodeSet(nodes), other) => compare_with_set(comparison, nodes, other, budget),
+        (other, Value::NodeSet(nodes)) => {
+            compare_with_set(comparison.reversed(), nodes, other, budget)
+        }
+        _ => Ok(compare_scalars(comparison, left, right)),
     }
 }
 
@@ -74,57 +82,106 @@ fn compare_scalars(comparison: Comparison, left: &Value<'_>, right: &Value<'_>) 
     }
 }
 
-fn compare_with_set(comparison: Comparison, nodes: &NodeSet<'_>, other: &Value<'_>) -> bool {
-    let mut all = nodes.iter().map(Item::string_value);
-    match other {
-        Value::Boolean(_) => compare_scalars(comparison, &Value::Boolean(!nodes.is_empty()), other),
-        Value::Number(number) => {
-            all.any(|text| compare_numbers(comparison, string_to_number(&text), *number))
+fn compare_with_set(
+    comparison: Comparison,
+    nodes: &NodeSet<'_>,
+    other: &Value<'_>,
+    budget: &Budget,
+) -> Outcome<bool> {
+    let holds: &dyn Fn(&str) -> bool = match other {
+        Value::NodeSet(other) => return compare_sets(comparison, nodes, other, budget),
+        Value::Boolean(_) => {
+            let any = Value::Boolean(!nodes.is_empty());
+            return Ok(compare_scalars(comparison, &any, other));
         }
-        Value::String(other) => all.any(|text| compare_strings(comparison, &text, other)),
-        Value::NodeSet(other) => compare_sets(comparison, nodes, other),
+        Value::Number(number) => {
+            &|text| compare_numbers(comparison, string_to_number(text), *number)
+        }
+        Value::String(other) => &|text| compare_strings(comparison, text, other),
+    };
+    for item in nodes {
+        let text = item.charged_string_value(budget)?;
+        budget.charge_steps(1)?;
+        budget.charge_reading(text.len())?;
+        if holds(&text) {
+            return Ok(true);
+        }
     }
+    Ok(false)
 }
 
-/// Whether any pair compares so, without looking at all pairs.
-fn compare_sets(comparison: Comparison, left: &NodeSet<'_>, right: &NodeSet<'_>) -> bool {
+/// Whether the comparison holds for any pair, in time proportional to the sum of both sizes.
+fn compare_sets(
+    comparison: Comparison,
+    left: &NodeSet<'_>,
+    right: &NodeSet<'_>,
+    budget: &Budget,
+) -> Outcome<bool> {
     match comparison {
-        Comparison::Equal => share_a_value(left, right),
-        Comparison::NotEqual => differ_somewhere(left, right),
+        Comparison::Equal => share_a_value(left, right, budget),
+        Comparison::NotEqual => any_pair_differs(left, right, budget),
         Comparison::Less | Comparison::LessOrEqual => {
-            compare_numbers(comparison, least(left), greatest(right))
+            let right = extreme(right, f64::max, budget)?;
+            Ok(compare_numbers(comparison, extreme(left, f64::min, budget)?, right))
         }
         Comparison::Greater | Comparison::GreaterOrEqual => {
-            compare_numbers(comparison, greatest(left), least(right))
+            let right = extreme(right, f64::min, budget)?;
+            Ok(compare_numbers(comparison, extreme(left, f64::max, budget)?, right))
         }
     }
 }
 
-fn share_a_value(left: &NodeSet<'_>, right: &NodeSet<'_>) -> bool {
+fn share_a_value(left: &NodeSet<'_>, right: &NodeSet<'_>, budget: &Budget) -> Outcome<bool> {
+    /// What an entry of the hash set takes at most.
+    const ENTRY_BYTES: usize = 4 * size_of::<Cow<'_, str>>();
     let (few, many) = if left.len() <= right.len() { (left, right) } else { (right, left) };
-    if let (1, Some(only)) = (few.len(), few.first()) {
-        let only = only.string_value();
-        return many.iter().any(|item| item.string_value() == only);
+    if few.is_empty() {
+        return Ok(false);
     }
-    let known: HashSet<Cow<'_, str>> = few.iter().map(Item::string_value).collect();
-    !known.is_empty() && many.iter().any(|item| known.contains(&item.string_value()))
+    budget.charge_steps((few.len() + many.len()) as u64)?;
+    if let (1, Some(only)) = (few.len(), few.first()) {
+        let only = only.charged_string_value(budget)?;
+        for item in many {
+            if item.charged_string_value(budget)? == only {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
+    budget.charge_memory(few.len().saturating_mul(ENTRY_BYTES))?;
+    let mut known = HashSet::with_capacity(few.len());
+    for item in few {
+        known.insert(item.charged_string_value(budget)?);
+    }
+    for item in many {
+        if known.contains(&item.charged_string_value(budget)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
-/// Some pair differs unless one side is empty or all nodes of both have one value.
-fn differ_somewhere(left: &NodeSet<'_>, right: &NodeSet<'_>) -> bool {
-    let (Some(one), false) = (left.first(), right.is_empty()) else { return false };
-    let one = one.string_value();
-    left.iter().chain(right.iter()).any(|item| item.string_value() != one)
+/// No pair differs if one side is empty or all nodes of both sides have the same value.
+fn any_pair_differs(left: &NodeSet<'_>, right: &NodeSet<'_>, budget: &Budget) -> Outcome<bool> {
+    let (Some(first), false) = (left.first(), right.is_empty()) else { return Ok(false) };
+    let first = first.charged_string_value(budget)?;
+    for item in left.iter().skip(1).chain(right) {
+        budget.charge_steps(1)?;
+        if item.charged_string_value(budget)? != first {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
-fn least(nodes: &NodeSet<'_>) -> f64 {
-    numbers(nodes).fold(f64::NAN, f64::min)
-}
-
-fn greatest(nodes: &NodeSet<'_>) -> f64 {
-    numbers(nodes).fold(f64::NAN, f64::max)
-}
-
-fn numbers<'s>(nodes: &'s NodeSet<'_>) -> impl Iterator<Item = f64> + 's {
-    nodes.iter().map(|item| string_to_number(&item.string_value()))
+/// The least or greatest of the nodes' numbers; NaN if none of them is a number.
+fn extreme(nodes: &NodeSet<'_>, pick: fn(f64, f64) -> f64, budget: &Budget) -> Outcome<f64> {
+    let mut found = f64::NAN;
+    for item in nodes {
+        budget.charge_steps(1)?;
+        let text = item.charged_string_value(budget)?;
+        budget.charge_reading(text.len())?;
+        found = pick(found, string_to_number(&text));
+    }
+    Ok(found)
 }

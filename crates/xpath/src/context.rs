@@ -1,92 +1,120 @@
-//! The door for callers: what they know when an expression is compiled, and what they give when it is
-//! evaluated.
+//! What the host provides: names when an expression is compiled, values when it is evaluated.
 
-use crate::limits;
-
+use crate::budget::Budget;
 use crate::error::EvalError;
 use crate::item::Item;
 use crate::name::ExpandedName;
 use crate::value::Value;
 
-/// A variable, by a number of the caller's choice.
+/// A variable, by a number that the host chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VariableId(pub u32);
 
-/// An extension function, by a number of the caller's choice.
+/// An extension function, by a number that the host chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub u32);
 
-/// What is known when an expression is compiled: XPath 1.0 section 1, "the context". The defaults know
-/// nothing.
+/// The namespaces, variables and functions that an expression may name when it is compiled: the static part
+/// of the context of XPath 1.0, section 1. By default there are none.
+///
+/// ```
+/// use xpath::{
+///     Budget, Context, Environment, EvalError, ExpandedName, Expression, FunctionId, StaticContext, Value,
+/// };
+///
+/// /// Adds the function `upper-case()`.
+/// struct UpperCase;
+///
+/// impl StaticContext for UpperCase {
+///     fn function(&self, name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
+///         (name.namespace.is_empty() && name.local == "upper-case" && arguments == 1)
+///             .then_some(FunctionId(0))
+///     }
+/// }
+///
+/// impl<'d> Environment<'d> for UpperCase {
+///     fn call(
+///         &mut self,
+///         _: FunctionId,
+///         _: &Context<'d>,
+///         arguments: Vec<Value<'d>>,
+///         budget: &Budget,
+///     ) -> Result<Value<'d>, EvalError> {
+///         let text = match arguments.first() {
+///             Some(value) => value.charged_string(budget)?,
+///             None => "".into(),
+///         };
+///         budget.charge_scanning(text.len())?;
+///         // A character's upper case may take three times its bytes.
+///         budget.charge_memory(text.len() * 3)?;
+///         Ok(Value::String(text.to_uppercase()))
+///     }
+/// }
+///
+/// let document = xml::Document::parse(b"<symbol>ibm</symbol>")?;
+/// let expression = Expression::compile("upper-case(/symbol)", &UpperCase)?;
+/// let context = Context::new(document.root());
+/// let text = expression.evaluate_string(context, &mut UpperCase, &Budget::default())?;
+/// assert_eq!(text, "IBM");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait StaticContext {
-    /// The namespace that a prefix is bound to. `xml` needs none; unbound: the expression is refused.
+    /// The namespace that a prefix is bound to; if none, the expression is rejected. `xml` is always bound.
     fn namespace(&self, prefix: &str) -> Option<String> {
         let _ = prefix;
         None
     }
 
-    /// None: the expression is refused.
+    /// The number of a variable; if none, the expression is rejected.
     fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
         let _ = name;
         None
     }
 
-    /// Extension functions; the core library's need none. None: the expression is refused.
+    /// The number of an extension function that takes so many arguments; if none, the expression is
+    /// rejected. The functions of the core library are always there.
     fn function(&self, name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
         let _ = (name, arguments);
         None
     }
 }
 
-/// Knows no namespaces, variables or functions; gives none either.
+/// No namespaces, no variables, no extension functions.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nothing;
+pub struct NoBindings;
 
-impl StaticContext for Nothing {}
+impl StaticContext for NoBindings {}
 
-impl<'d> Environment<'d> for Nothing {}
+impl<'d> Environment<'d> for NoBindings {}
 
-/// What is given when an expression is evaluated.
+/// The values of variables and the extension functions, when an expression is evaluated.
 pub trait Environment<'d> {
-    /// The value of a variable.
+    /// The value of a variable. Charges `budget` for the copy of a large one, as [`Value::copy`] does.
     ///
     /// # Errors
-    /// [`EvalError::NoVariable`] unless the caller knows it.
-    fn variable(&mut self, id: VariableId) -> Result<Value<'d>, EvalError> {
+    /// [`EvalError::NoVariable`] by default.
+    fn variable(&mut self, id: VariableId, budget: &Budget) -> Result<Value<'d>, EvalError> {
+        let _ = budget;
         Err(EvalError::NoVariable(id.0))
     }
 
-    /// Calls an extension function.
+    /// Calls an extension function, which charges its work and what it makes to `budget`.
     ///
     /// # Errors
-    /// [`EvalError::NoFunction`] unless the caller knows it.
+    /// [`EvalError::NoFunction`] by default.
     fn call(
         &mut self,
         id: FunctionId,
         context: &Context<'d>,
         arguments: Vec<Value<'d>>,
+        budget: &Budget,
     ) -> Result<Value<'d>, EvalError> {
-        let _ = (context, arguments);
+        let _ = (context, arguments, budget);
         Err(EvalError::NoFunction(id.0))
-    }
-
-    /// How many steps one evaluation may take; about one per node that it looks at.
-    fn steps_left(&self) -> u64 {
-        limits::XPATH_STEPS_MAX
-    }
-
-    /// The budget that [`Environment::steps_left`] is the rest of, for the error past it.
-    fn steps_max(&self) -> u64 {
-        self.steps_left()
-    }
-
-    /// Told after each evaluation how many steps it took, so that many can share one budget.
-    fn steps_taken(&mut self, steps: u64) {
-        let _ = steps;
     }
 }
 
-/// Where an expression is evaluated: the context node, its position (from 1) and the context's size.
+/// The context node, its position (from 1) and the size of the context.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'d> {
     pub item: Item<'d>,
@@ -95,7 +123,7 @@ pub struct Context<'d> {
 }
 
 impl<'d> Context<'d> {
-    /// The first of one.
+    /// The node alone: position 1 of 1.
     #[must_use]
     pub fn new(item: impl Into<Item<'d>>) -> Self {
         Self { item: item.into(), position: 1, size: 1 }

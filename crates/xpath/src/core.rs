@@ -1,19 +1,18 @@
-//! The core function library at work: XPath 1.0 section 4.
+//! The functions of the core library: XPath 1.0 section 4.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::limits;
 use xml::XML_NAMESPACE;
 
+use crate::budget::Budget;
 use crate::context::Context;
-use crate::error::EvalError;
 use crate::evaluate::{Outcome, Run};
 use crate::functions::Core;
-use crate::item::{Item, NodeSet};
-use crate::number::{is_space, round, string_to_number};
+use crate::item::{Item, NodeSet, append};
+use crate::number::{is_space, round};
 use crate::plan::{Expr, Type};
-use crate::sink::{Count, Sum};
+use crate::sink::{Count, Nodes, Sum};
 use crate::value::Value;
 
 impl<'d> Run<'_, 'd> {
@@ -30,13 +29,13 @@ impl<'d> Run<'_, 'd> {
             (Core::StartsWith, [text, start]) => {
                 let text = self.string(text, context)?;
                 let start = self.string(start, context)?;
-                self.spend_bytes(start.len().min(text.len()))?;
+                self.budget.charge_reading(start.len().min(text.len()))?;
                 Ok(text.starts_with(&*start))
             }
             (Core::Contains, [text, part]) => {
                 let text = self.string(text, context)?;
                 let part = self.string(part, context)?;
-                self.spend_letters(&text)?;
+                self.budget.charge_scanning(text.len())?;
                 Ok(text.contains(&*part))
             }
             (Core::Lang, [wanted]) => {
@@ -62,18 +61,20 @@ impl<'d> Run<'_, 'd> {
                 Ok(count.nodes as f64)
             }
             (Core::Sum, [nodes]) => {
-                let mut sum = Sum { total: 0.0, steps: 0, steps_max: self.left() };
+                let mut sum = Sum::default();
                 self.feed(nodes, context, &mut sum)?;
-                self.spend(sum.steps)?;
                 Ok(sum.total)
             }
             (Core::StringLength, _) => {
                 let text = self.string_or_context(arguments, context)?;
-                self.spend_bytes(text.len())?;
+                self.budget.charge_reading(text.len())?;
                 Ok(text.chars().count() as f64)
             }
             (Core::Number, [value]) => self.number(value, context),
-            (Core::Number, _) => Ok(string_to_number(&self.text_of(Some(context.item))?)),
+            (Core::Number, _) => {
+                let text = self.text_of(Some(context.item))?;
+                self.parsed(&text)
+            }
             (Core::Floor, [value]) => Ok(self.number(value, context)?.floor()),
             (Core::Ceiling, [value]) => Ok(self.number(value, context)?.ceil()),
             (Core::Round, [value]) => Ok(round(self.number(value, context)?)),
@@ -92,42 +93,44 @@ impl<'d> Run<'_, 'd> {
     {
         match (core, arguments) {
             (Core::String, _) => self.string_or_context(arguments, context),
-            (Core::LocalName, _) => {
-                let item = self.first_or_context(arguments, context)?;
-                Ok(Cow::Borrowed(item.map_or("", Item::local_name)))
-            }
-            (Core::NamespaceUri, _) => {
-                let item = self.first_or_context(arguments, context)?;
-                Ok(Cow::Borrowed(item.map_or("", Item::namespace_uri)))
-            }
-            (Core::Name, _) => {
-                let item = self.first_or_context(arguments, context)?;
-                Ok(item.map_or(Cow::Borrowed(""), Item::qualified_name))
+            (Core::LocalName | Core::NamespaceUri | Core::Name, _) => {
+                let Some(item) = self.first_or_context(arguments, context)? else {
+                    return Ok(Cow::Borrowed(""));
+                };
+                self.charge(item.scope_cost())?;
+                let name = if core == Core::LocalName {
+                    Cow::Borrowed(item.local_name())
+                } else if core == Core::NamespaceUri {
+                    Cow::Borrowed(item.namespace_uri())
+                } else {
+                    item.qualified_name()
+                };
+                self.budget.charge_reading(name.len())?;
+                if let Cow::Owned(name) = &name {
+                    self.budget.charge_memory(name.len())?;
+                }
+                Ok(name)
             }
             (Core::Concat, all) => {
                 let mut text = String::new();
                 for one in all {
                     let part = self.string(one, context)?;
-                    let len = text.len() + part.len();
-                    if len > limits::XPATH_TEXT_BYTES_MAX {
-                        return Err(EvalError::Text(limits::XPATH_TEXT_BYTES_MAX));
-                    }
-                    text.push_str(&part);
+                    self.budget.charge_reading(part.len())?;
+                    append(&mut text, &part, self.budget)?;
                 }
-                self.spend_bytes(text.len())?;
                 Ok(Cow::Owned(text))
             }
             (Core::SubstringBefore, [text, part]) => {
                 let text = self.string(text, context)?;
                 let part = self.string(part, context)?;
-                self.spend_letters(&text)?;
+                self.budget.charge_scanning(text.len())?;
                 let end = text.find(&*part).unwrap_or(0);
                 Ok(cut(text, 0, end))
             }
             (Core::SubstringAfter, [text, part]) => {
                 let text = self.string(text, context)?;
                 let part = self.string(part, context)?;
-                self.spend_letters(&text)?;
+                self.budget.charge_scanning(text.len())?;
                 let start = text.find(&*part).map_or(text.len(), |at| at + part.len());
                 let end = text.len();
                 Ok(cut(text, start, end))
@@ -139,23 +142,25 @@ impl<'d> Run<'_, 'd> {
                     [len, ..] => start + round(self.number(len, context)?),
                     [] => f64::INFINITY,
                 };
-                self.spend_letters(&text)?;
+                self.budget.charge_scanning(text.len())?;
                 let (from, to) = substring(&text, start, end);
                 Ok(cut(text, from, to))
             }
             (Core::NormalizeSpace, _) => {
                 let text = self.string_or_context(arguments, context)?;
-                self.spend_letters(&text)?;
-                Ok(normalize_space(text))
+                self.budget.charge_scanning(text.len())?;
+                normalize_space(text, self.budget)
             }
             (Core::Translate, [text, from, to]) => {
                 let text = self.string(text, context)?;
                 let from = self.string(from, context)?;
                 let to = self.string(to, context)?;
-                // Each letter is looked up.
+                // Each character is looked up.
                 for part in [&text, &text, &text, &text, &from, &to] {
-                    self.spend_letters(part)?;
+                    self.budget.charge_scanning(part.len())?;
                 }
+                let widest = to.chars().map(char::len_utf8).max().unwrap_or(1);
+                self.budget.charge_memory(text.len().saturating_mul(widest))?;
                 Ok(Cow::Owned(translate(&text, &from, &to)))
             }
             _ => Ok(Cow::Borrowed("")),
@@ -187,11 +192,11 @@ impl<'d> Run<'_, 'd> {
         }
     }
 
-    /// `lang()`: the nearest `xml:lang` is the wanted language or a kind of it, whatever the case.
+    /// `lang()`: whether the nearest `xml:lang` is the language or a sublanguage of it, in any letter case.
     fn lang(&mut self, wanted: &str, item: Item<'d>) -> Outcome<bool> {
         let mut next = Some(item.holder());
         while let Some(node) = next {
-            self.spend(1)?;
+            self.charge(1 + node.attributes().count() as u64)?;
             if let Some(found) = node.attribute(XML_NAMESPACE, "lang") {
                 let (found, wanted) = (found.as_bytes(), wanted.as_bytes());
                 let start = found.get(..wanted.len());
@@ -203,10 +208,10 @@ impl<'d> Run<'_, 'd> {
         Ok(false)
     }
 
-    /// `id()`: the elements whose ids stand in the text, or in the text of each node: section 4.1.
+    /// `id()`: the elements whose IDs are in the text, or in the text of any of the nodes: section 4.1.
     pub(crate) fn id(&mut self, arguments: &[Expr], context: Context<'d>) -> Outcome<NodeSet<'d>> {
         let Some(argument) = arguments.first() else { return Ok(NodeSet::new()) };
-        let mut found = Vec::new();
+        let mut found = Nodes::default();
         if matches!(argument.value_type(), Type::NodeSet | Type::Unknown) {
             match self.value(argument, context)? {
                 Value::NodeSet(nodes) => {
@@ -223,20 +228,18 @@ impl<'d> Run<'_, 'd> {
             let text = self.string(argument, context)?;
             self.find_ids(&text, context, &mut found)?;
         }
-        self.sort(&mut found)?;
-        Ok(NodeSet::from_ordered(found))
+        self.sort(&mut found.items)?;
+        Ok(NodeSet::from_ordered(found.items))
     }
 
-    fn find_ids(
-        &mut self,
-        text: &str,
-        context: Context<'d>,
-        found: &mut Vec<Item<'d>>,
-    ) -> Outcome<()> {
+    fn find_ids(&mut self, text: &str, context: Context<'d>, found: &mut Nodes<'d>) -> Outcome<()> {
+        self.budget.charge_scanning(text.len())?;
         let document = context.item.holder().document();
         for id in text.split(is_space).filter(|id| !id.is_empty()) {
-            self.spend(1)?;
-            found.extend(document.element_by_id(id).map(Item::from));
+            self.charge(1)?;
+            if let Some(element) = document.element_by_id(id) {
+                found.push(element.into(), self.budget)?;
+            }
         }
         Ok(())
     }
@@ -253,8 +256,8 @@ fn cut(text: Cow<'_, str>, from: usize, to: usize) -> Cow<'_, str> {
     }
 }
 
-/// The bytes of the characters whose positions, from 1, are at least `start` and below `end`; NaN is
-/// neither.
+/// The byte range of the characters whose positions, from 1, are at least `start` and below `end`. It is
+/// empty if either is NaN.
 fn substring(text: &str, start: f64, end: f64) -> (usize, usize) {
     let mut from = None;
     let mut to = text.len();
@@ -274,16 +277,17 @@ fn substring(text: &str, start: f64, end: f64) -> (usize, usize) {
     from.map_or((0, 0), |from| (from, to))
 }
 
-fn normalize_space(text: Cow<'_, str>) -> Cow<'_, str> {
-    let mut tidy = true;
+fn normalize_space<'t>(text: Cow<'t, str>, budget: &Budget) -> Outcome<Cow<'t, str>> {
+    let mut is_normal = true;
     let mut before = b' ';
     for byte in text.bytes() {
-        tidy &= !matches!(byte, b'\t' | b'\n' | b'\r') && (byte != b' ' || before != b' ');
+        is_normal &= !matches!(byte, b'\t' | b'\n' | b'\r') && (byte != b' ' || before != b' ');
         before = byte;
     }
-    if text.is_empty() || (tidy && before != b' ') {
-        return text;
+    if text.is_empty() || (is_normal && before != b' ') {
+        return Ok(text);
     }
+    budget.charge_memory(text.len())?;
     let mut out = String::with_capacity(text.len());
     for word in text.split(is_space).filter(|word| !word.is_empty()) {
         if !out.is_empty() {
@@ -291,7 +295,7 @@ fn normalize_space(text: Cow<'_, str>) -> Cow<'_, str> {
         }
         out.push_str(word);
     }
-    Cow::Owned(out)
+    Ok(Cow::Owned(out))
 }
 
 fn translate(text: &str, from: &str, to: &str) -> String {

@@ -1,24 +1,26 @@
-//! Downward paths: those that need no walk with bookkeeping are answered here, the rest by `scan.rs`.
+//! Evaluates simple downward paths; `scan.rs` evaluates the others.
 //!
-//! One step, or two of which the first is `//`, look at each node once and for all; outer elements of which there
-//! is one are passed through.
+//! Simple are one step, and two steps of which the first is preceded by `//`. Leading steps that match a single
+//! child are descended first.
 
 use xml::{Node, NodeFilter};
 
+use crate::budget::Budget;
 use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
 use crate::item::Item;
 use crate::plan::{COUNTERS_MAX, Predicate, Scan, ScanStep, Test};
-use crate::sink::Sink;
+use crate::sink::{Nodes, Sink, Taken};
 use crate::test::{Below, Ready};
 
-/// For how many nodes a list of all below begins.
+/// The nodes that a list of descendants has room for at first.
 const NODES_AT_FIRST: usize = 16;
 
 type Counts = [u32; COUNTERS_MAX];
 
 impl<'d> Run<'_, 'd> {
-    /// Gives the sink what the scan finds below `start`, in document order; false when it has enough.
+    /// Passes the nodes that the scan finds from `start` to the sink, in document order; false if it needs no
+    /// more.
     pub(crate) fn scan(
         &mut self,
         scan: &Scan,
@@ -29,18 +31,18 @@ impl<'d> Run<'_, 'd> {
         let deep = scan.deep >> from;
         match scan.steps.get(from..).unwrap_or(&[]) {
             [] => Ok(true),
-            [step] if deep == 0 || (!scan.attribute && stands_alone(step, start)) => {
+            [step] if deep == 0 || (!scan.attribute && is_simple(step, start)) => {
                 self.one_step(scan, step, start, sink)
             }
-            [first, second] if deep == 1 && !sink.any_order() && stands_alone(first, start) => {
+            [first, second] if deep == 1 && !sink.any_order() && is_simple(first, start) => {
                 self.two_steps(first, second, scan.attribute, start, sink)
             }
             _ => self.walk_down(scan, from, start, sink),
         }
     }
 
-    /// Goes down as long as each step has one child to go to, as a document's outer elements have; none when a step
-    /// has nowhere to go. The node that is left, and the step that comes next.
+    /// Follows the leading steps that match a single child, as those to the outer elements of a document do. Returns
+    /// the node and the next step; none if a step matches nothing.
     fn descend(&mut self, scan: &Scan, mut start: Node<'d>) -> Outcome<Option<(Node<'d>, usize)>> {
         let before_last = scan.steps.len().saturating_sub(1);
         for (index, step) in scan.steps.iter().take(before_last).enumerate() {
@@ -52,7 +54,7 @@ impl<'d> Run<'_, 'd> {
             let Some(name) = name.id(document) else { return Ok(None) };
             let mut children = start.filtered_children(NodeFilter::name(document, name));
             let (first, second) = (children.next(), children.next());
-            self.spend(children.take_visited().saturating_add(1))?;
+            self.charge(children.take_visited().saturating_add(1))?;
             match (first, second) {
                 (None, _) => return Ok(None),
                 (Some(only), None) => start = only,
@@ -81,15 +83,17 @@ impl<'d> Run<'_, 'd> {
         }
         match sink.list() {
             Some(list) => {
-                list.reserve(NODES_AT_FIRST);
-                self.descendants(step, ready, start, |_, node| Ok(push(list, node)))
+                list.reserve(NODES_AT_FIRST, self.budget)?;
+                self.descendants(step, ready, start, |run, node| Ok(push(list, node, run.budget)?))
             }
-            None => self.descendants(step, ready, start, |_, node| Ok(sink.take(node.into()))),
+            None => self.descendants(step, ready, start, |run, node| {
+                Ok(sink.take(node.into(), run.budget)?)
+            }),
         }
     }
 
-    /// `//one/two` for those who want all nodes: of each of the one the other, and in order only if nodes of the
-    /// first step stood in one another.
+    /// `//one/two` for a sink that needs all nodes in order: the second step from each node of the first. The nodes
+    /// have to be sorted only if those of the first step contain one another.
     fn two_steps(
         &mut self,
         first: &ScanStep,
@@ -103,20 +107,21 @@ impl<'d> Run<'_, 'd> {
         if one.is_never() || two.is_never() {
             return Ok(true);
         }
-        let mut found = Vec::with_capacity(NODES_AT_FIRST);
+        let mut found = Nodes::default();
         let below = Below::new(two, document);
+        let budget = self.budget;
         self.descendants(first, one, start, |run, node| {
             if attribute {
                 run.attributes(second, two, node, &mut found)
             } else {
-                run.each_child(second, two, below, node, |node| push(&mut found, node))
+                run.each_child(second, two, below, node, |node| push(&mut found, node, budget))
             }
         })?;
-        self.sort(&mut found)?;
-        Ok(sink.take_all(found))
+        self.sort(&mut found.items)?;
+        Ok(sink.take_all(found.items, self.budget)?)
     }
 
-    /// `//test`: all nodes below that pass, until `visit` has enough. Positions are counted by parent on the way.
+    /// `//test`: the descendants that pass, until `visit` returns false. Positions are counted per parent.
     fn descendants(
         &mut self,
         step: &ScanStep,
@@ -127,9 +132,9 @@ impl<'d> Run<'_, 'd> {
         let below = Below::new(test, start.document());
         let is_plain = step.predicates.iter().all(Predicate::is_plain);
         let mut parents = Parents::default();
-        let mut all = start.filtered_descendants(below.sought);
+        let mut all = start.filtered_descendants(below.filter);
         while let Some(node) = all.next() {
-            self.spend(all.take_visited())?;
+            self.charge(all.take_visited())?;
             if !below.passes(node) {
                 continue;
             }
@@ -145,11 +150,11 @@ impl<'d> Run<'_, 'd> {
                 return Ok(false);
             }
         }
-        self.spend(all.take_visited())?;
+        self.charge(all.take_visited())?;
         Ok(true)
     }
 
-    /// `test` alone: the children.
+    /// `test`: the children that pass.
     pub(crate) fn children(
         &mut self,
         step: &ScanStep,
@@ -157,14 +162,18 @@ impl<'d> Run<'_, 'd> {
         start: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
-        let below = Below::new(test, start.document());
+        let (below, budget) = (Below::new(test, start.document()), self.budget);
         match sink.list() {
-            Some(list) => self.each_child(step, test, below, start, |node| push(list, node)),
-            None => self.each_child(step, test, below, start, |node| sink.take(node.into())),
+            Some(list) => {
+                self.each_child(step, test, below, start, |node| push(list, node, budget))
+            }
+            None => {
+                self.each_child(step, test, below, start, |node| sink.take(node.into(), budget))
+            }
         }
     }
 
-    /// `test` from each of many, made ready once for each document.
+    /// `test` from each of several nodes; the test is resolved once per document.
     pub(crate) fn children_of_all(
         &mut self,
         step: &ScanStep,
@@ -172,8 +181,9 @@ impl<'d> Run<'_, 'd> {
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
         if let Some(list) = sink.list() {
-            list.reserve(items.len());
+            list.reserve(items.len(), self.budget)?;
         }
+        let budget = self.budget;
         let mut known = None;
         for node in items.iter().filter_map(|item| item.node()) {
             let document = node.document();
@@ -186,8 +196,12 @@ impl<'d> Run<'_, 'd> {
             };
             known = Some((document.serial(), test, below));
             let wants = match sink.list() {
-                Some(list) => self.each_child(step, test, below, node, |node| push(list, node)),
-                None => self.each_child(step, test, below, node, |node| sink.take(node.into())),
+                Some(list) => {
+                    self.each_child(step, test, below, node, |node| push(list, node, budget))
+                }
+                None => {
+                    self.each_child(step, test, below, node, |node| sink.take(node.into(), budget))
+                }
             }?;
             if !wants {
                 return Ok(false);
@@ -196,7 +210,7 @@ impl<'d> Run<'_, 'd> {
         Ok(true)
     }
 
-    /// The children that pass, until `visit` has enough.
+    /// The children that pass, until `visit` returns false.
     #[inline]
     fn each_child(
         &mut self,
@@ -204,31 +218,47 @@ impl<'d> Run<'_, 'd> {
         test: Ready<'_>,
         below: Below<'_>,
         start: Node<'d>,
-        mut visit: impl FnMut(Node<'d>) -> bool,
+        mut visit: impl FnMut(Node<'d>) -> Taken,
     ) -> Outcome<bool> {
-        let mut all = start.filtered_children(below.sought);
-        let mut passing = all.by_ref().filter(|node| below.passes(*node));
+        let mut all = start.filtered_children(below.filter);
+        // Plain loops: adapters over the children aren't inlined.
         if let Some(wanted) = step.exactly {
-            let node = passing.nth(wanted.saturating_sub(1) as usize);
-            self.spend(all.take_visited().saturating_add(1))?;
-            return Ok(node.is_none_or(visit));
+            let mut left = wanted;
+            let mut found = None;
+            for node in all.by_ref() {
+                left -= u32::from(below.passes(node));
+                if left == 0 {
+                    found = Some(node);
+                    break;
+                }
+            }
+            self.charge(all.take_visited().saturating_add(1))?;
+            return Ok(found.map_or(Ok(true), visit)?);
         }
         if step.predicates.is_empty() {
-            let wants = passing.all(visit);
-            self.spend(all.take_visited().saturating_add(1))?;
+            let mut wants = true;
+            for node in all.by_ref() {
+                if below.passes(node) {
+                    wants = visit(node)?;
+                    if !wants {
+                        break;
+                    }
+                }
+            }
+            self.charge(all.take_visited().saturating_add(1))?;
             return Ok(wants);
         }
         let mut counts = Counts::default();
         while let Some(node) = all.next() {
-            self.spend(all.take_visited())?;
-            if step.is_spent(&counts) {
+            self.charge(all.take_visited())?;
+            if step.is_over(&counts) {
                 return Ok(true);
             }
-            if below.passes(node) && self.fits(test, step, node, &mut counts)? && !visit(node) {
+            if below.passes(node) && self.fits(test, step, node, &mut counts)? && !visit(node)? {
                 return Ok(false);
             }
         }
-        self.spend(all.take_visited().saturating_add(1))?;
+        self.charge(all.take_visited().saturating_add(1))?;
         Ok(true)
     }
 
@@ -242,31 +272,31 @@ impl<'d> Run<'_, 'd> {
     }
 }
 
-/// Without a call through the sink, which is most of what a node costs.
+/// Avoids the virtual call of the sink, which is most of the cost of a node.
 #[inline]
-fn push<'d>(list: &mut Vec<Item<'d>>, node: Node<'d>) -> bool {
-    list.take(node.into())
+fn push<'d>(list: &mut Nodes<'d>, node: Node<'d>, budget: &Budget) -> Taken {
+    list.push(node.into(), budget)
 }
 
-/// Whether the step's nodes can be found without the walk: their predicates ask for no position, or the nodes are
-/// found in the order in which positions are counted.
-fn stands_alone(step: &ScanStep, start: Node<'_>) -> bool {
+/// Whether the step can be evaluated here: its predicates need no position, or descendants are visited in the
+/// order in which positions are counted.
+fn is_simple(step: &ScanStep, start: Node<'_>) -> bool {
     start.document().is_in_order() || step.predicates.iter().all(Predicate::is_plain)
 }
 
-/// The counts of the parents whose children may still come, an ancestor below its descendants. For documents whose
-/// nodes are ordered at once.
+/// The counts of the parents of which children may follow, ancestors first. For documents whose nodes are numbered
+/// in document order.
 #[derive(Default)]
 struct Parents<'d> {
     open: Vec<(Node<'d>, Counts)>,
 }
 
 impl<'d> Parents<'d> {
-    /// Those of the parent of `node`; nodes are asked for in document order.
+    /// The counts of the parent of `node`. Call it in document order.
     fn counts_of(&mut self, node: Node<'d>) -> Option<&mut Counts> {
         let parent = node.parent()?;
         while let Some((last, _)) = self.open.last() {
-            // What begins behind the parent, or beside it, has been left.
+            // A node after the parent, or a sibling of it, gets no more children.
             let is_left = last.document_order(parent).is_gt()
                 || (*last != parent && last.parent() == parent.parent());
             if !is_left {

@@ -1,9 +1,13 @@
-//! What can go wrong when an expression is compiled, and when it is evaluated.
+//! The errors of compiling and evaluating expressions.
 
-/// The expression was refused. `offset` counts bytes from its start.
+use crate::budget::BudgetExceeded;
+
+/// The text of an expression or a pattern was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {offset} of the expression: {message}")]
+#[non_exhaustive]
 pub struct CompileError {
+    /// Where, in bytes from the start of the text.
     pub offset: usize,
     pub message: String,
 }
@@ -14,24 +18,20 @@ impl CompileError {
     }
 }
 
-/// The evaluation has no result.
+/// An evaluation failed. Hosts are expected to handle every case, so the enum is exhaustive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
-    #[error(
-        "the evaluation was stopped after {0} steps; narrow the path, `//` first of all, or give it more"
-    )]
-    Steps(u64),
-    #[error("a node-set grew past {0} nodes; narrow the path")]
-    Nodes(usize),
-    #[error("`concat` would make a text of more than {0} bytes")]
-    Text(usize),
-    #[error("{what} has to be a node-set, and is a {found}")]
+    #[error(transparent)]
+    Budget(#[from] BudgetExceeded),
+    #[error("{what} must be a node-set, not a {found}")]
     NotANodeSet { what: &'static str, found: &'static str },
-    #[error("variable number {0} has no value here")]
+    /// The environment has no variable with this number.
+    #[error("variable number {0} has no value")]
     NoVariable(u32),
-    #[error("function number {0} can't be called here")]
+    /// The environment has no function with this number.
+    #[error("function number {0} cannot be called")]
     NoFunction(u32),
-    /// What the caller's variables and functions have to say.
+    /// An error of the environment's variables and functions.
     #[error("{0}")]
     Caller(String),
 }

@@ -1,15 +1,16 @@
-//! Running a plan: one function per type that is asked for, so that a path in a condition stops at its
-//! first node and a text is borrowed where it stands.
+//! Evaluates plans: one function per result type, so that a path in a condition stops at its first node and
+//! text is borrowed from the document.
 
 use std::borrow::Cow;
 
+use crate::budget::Budget;
 use crate::compare::{compare_numbers, compare_strings, compare_values};
 use crate::context::{Context, Environment};
 use crate::error::EvalError;
 use crate::item::{Item, NodeSet};
 use crate::number::{number_to_string, string_to_number};
 use crate::plan::{Arithmetic, Comparison, Expr, Type};
-use crate::sink::{Exists, First, Holds, Operand, Sink};
+use crate::sink::{Exists, First, Holds, Nodes, Operand, Sink, Taken};
 use crate::value::{Value, is_true};
 
 pub(crate) type Outcome<T> = Result<T, EvalError>;
@@ -17,76 +18,45 @@ pub(crate) type Outcome<T> = Result<T, EvalError>;
 /// One evaluation.
 pub(crate) struct Run<'a, 'd> {
     pub(crate) environment: &'a mut dyn Environment<'d>,
-    budget: u64,
-    left: u64,
+    pub(crate) budget: &'a Budget,
 }
 
 impl<'a, 'd> Run<'a, 'd> {
-    pub(crate) fn new(environment: &'a mut dyn Environment<'d>) -> Self {
-        let budget = environment.steps_left();
-        Self { environment, budget, left: budget }
-    }
-
-    /// Tells the environment what was used.
-    pub(crate) fn finish(self) {
-        self.environment.steps_taken(self.budget - self.left);
+    pub(crate) fn new(environment: &'a mut dyn Environment<'d>, budget: &'a Budget) -> Self {
+        Self { environment, budget }
     }
 
     #[inline]
-    pub(crate) fn spend(&mut self, steps: u64) -> Outcome<()> {
-        match self.left.checked_sub(steps) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => {
-                self.left = 0;
-                Err(EvalError::Steps(self.environment.steps_max()))
-            }
-        }
-    }
-
-    /// Work on text: a step per 64 bytes.
-    pub(crate) fn spend_bytes(&mut self, bytes: usize) -> Outcome<()> {
-        self.spend(u64::try_from(bytes / 64).unwrap_or(u64::MAX))
-    }
-
-    /// Work on text letter by letter: a step per 4 bytes.
-    pub(crate) fn spend_letters(&mut self, text: &str) -> Outcome<()> {
-        self.spend(u64::try_from(text.len() / 4).unwrap_or(u64::MAX))
-    }
-
-    pub(crate) fn left(&self) -> u64 {
-        self.left
+    pub(crate) fn charge(&self, steps: u64) -> Outcome<()> {
+        Ok(self.budget.charge_steps(steps)?)
     }
 
     pub(crate) fn value(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Value<'d>> {
         match expr {
             Expr::Variable(id) => {
-                let value = self.environment.variable(*id)?;
-                self.spend(1 + copied(&value))?;
-                Ok(value)
+                self.charge(1)?;
+                self.environment.variable(*id, self.budget)
             }
             Expr::Extension(id, arguments) => {
-                self.spend(1)?;
+                self.charge(1)?;
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
                     values.push(self.value(argument, context)?);
                 }
-                self.environment.call(*id, &context, values)
+                self.environment.call(*id, &context, values, self.budget)
             }
             Expr::Path(_) | Expr::Union(_) => self.nodes(expr, context).map(Value::NodeSet),
-            Expr::Literal(text) => Ok(Value::String(text.to_string())),
+            Expr::Literal(text) => self.owned(Cow::Borrowed(text)).map(Value::String),
             Expr::Number(_) | Expr::Arithmetic(..) | Expr::Negate(..) => {
                 self.number(expr, context).map(Value::Number)
             }
             Expr::Or(_) | Expr::And(_) | Expr::Compare(..) => {
                 self.boolean(expr, context).map(Value::Boolean)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::String => {
                     let text = self.core_string(*core, arguments, context)?;
-                    Ok(Value::String(text.into_owned()))
+                    self.owned(text).map(Value::String)
                 }
                 Type::Number => self.core_number(*core, arguments, context).map(Value::Number),
                 Type::Boolean => self.core_boolean(*core, arguments, context).map(Value::Boolean),
@@ -121,7 +91,7 @@ impl<'a, 'd> Run<'a, 'd> {
             Expr::Number(_) | Expr::Arithmetic(..) | Expr::Negate(..) => {
                 self.number(expr, context).map(is_true)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::Boolean => self.core_boolean(*core, arguments, context),
                 Type::Number => self.core_number(*core, arguments, context).map(is_true),
                 Type::String => {
@@ -154,22 +124,50 @@ impl<'a, 'd> Run<'a, 'd> {
                 Ok(if *negative { -number } else { number })
             }
             Expr::Path(_) | Expr::Union(_) => {
-                self.string(expr, context).map(|text| string_to_number(&text))
+                let text = self.string(expr, context)?;
+                self.parsed(&text)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::Number => self.core_number(*core, arguments, context),
                 Type::Boolean => {
                     let value = self.core_boolean(*core, arguments, context)?;
                     Ok(f64::from(u8::from(value)))
                 }
                 Type::String | Type::NodeSet | Type::Unknown => {
-                    self.string(expr, context).map(|text| string_to_number(&text))
+                    let text = self.string(expr, context)?;
+                    self.parsed(&text)
                 }
             },
             Expr::Variable(_) | Expr::Extension(..) => {
-                self.value(expr, context).map(|value| value.number())
+                let value = self.value(expr, context)?;
+                self.number_of(&value)
             }
         }
+    }
+
+    fn number_of(&self, value: &Value<'d>) -> Outcome<f64> {
+        match value {
+            Value::NodeSet(nodes) => {
+                let text = self.text_of(nodes.first())?;
+                self.parsed(&text)
+            }
+            Value::String(text) => self.parsed(text),
+            Value::Number(_) | Value::Boolean(_) => Ok(value.number()),
+        }
+    }
+
+    pub(crate) fn parsed(&self, text: &str) -> Outcome<f64> {
+        self.budget.charge_reading(text.len())?;
+        Ok(string_to_number(text))
+    }
+
+    /// Text of the document or the expression is copied; the copy is charged.
+    fn owned(&self, text: Cow<'_, str>) -> Outcome<String> {
+        if let Cow::Borrowed(text) = text {
+            self.budget.charge_reading(text.len())?;
+            self.budget.charge_memory(text.len())?;
+        }
+        Ok(text.into_owned())
     }
 
     pub(crate) fn string<'e>(
@@ -192,7 +190,7 @@ impl<'a, 'd> Run<'a, 'd> {
                 let first = self.first(expr, context)?;
                 self.text_of(first)
             }
-            Expr::Core(core, arguments) => match core.answers() {
+            Expr::Core(core, arguments) => match core.return_type() {
                 Type::String => self.core_string(*core, arguments, context),
                 Type::Number => self.core_number(*core, arguments, context).map(number_to_string),
                 Type::Boolean => self.core_boolean(*core, arguments, context).map(truth),
@@ -210,35 +208,32 @@ impl<'a, 'd> Run<'a, 'd> {
         }
     }
 
-    pub(crate) fn text_of(&mut self, item: Option<Item<'d>>) -> Outcome<Cow<'d, str>> {
+    pub(crate) fn text_of(&self, item: Option<Item<'d>>) -> Outcome<Cow<'d, str>> {
         let Some(item) = item else { return Ok(Cow::Borrowed("")) };
-        let (text, steps) = item.weighed_text();
-        self.spend(steps)?;
-        Ok(text)
+        Ok(item.charged_string_value(self.budget)?)
     }
 
     pub(crate) fn nodes(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<NodeSet<'d>> {
         match expr {
             Expr::Path(path) => {
-                let mut items = Vec::new();
-                self.path(path, context, &mut items)?;
-                self.check_size(items.len())?;
-                Ok(NodeSet::from_ordered(items))
+                let mut nodes = Nodes::default();
+                self.path(path, context, &mut nodes)?;
+                Ok(NodeSet::from_ordered(nodes.items))
             }
             Expr::Union(all) => {
-                let mut items = Vec::new();
+                let mut nodes = Nodes::default();
                 for one in all {
-                    items.extend(self.nodes(one, context)?);
-                    self.check_size(items.len())?;
+                    nodes.take_all(self.nodes(one, context)?.into_items(), self.budget)?;
                 }
+                let mut items = nodes.items;
                 self.sort(&mut items)?;
                 Ok(NodeSet::from_ordered(items))
             }
-            Expr::Core(core, arguments) if core.answers() == Type::NodeSet => {
+            Expr::Core(core, arguments) if core.return_type() == Type::NodeSet => {
                 self.id(arguments, context)
             }
             Expr::Variable(_) | Expr::Extension(..) => {
-                self.value(expr, context)?.into_nodes("the value")
+                self.value(expr, context)?.into_nodes("the operand of a path or a union")
             }
             Expr::Number(_)
             | Expr::Literal(_)
@@ -247,12 +242,26 @@ impl<'a, 'd> Run<'a, 'd> {
             | Expr::Compare(..)
             | Expr::Arithmetic(..)
             | Expr::Negate(..)
-            | Expr::Core(..) => self.value(expr, context)?.into_nodes("the value"),
+            | Expr::Core(..) => {
+                self.value(expr, context)?.into_nodes("the operand of a path or a union")
+            }
         }
     }
 
     /// The first node in document order.
     pub(crate) fn first(&mut self, expr: &Expr, context: Context<'d>) -> Outcome<Option<Item<'d>>> {
+        if let Expr::Union(all) = expr {
+            let mut first: Option<Item<'d>> = None;
+            for one in all {
+                let item = self.first(one, context)?;
+                let is_before =
+                    |first: Item<'d>| item.is_some_and(|i| i.document_order(first).is_lt());
+                if first.is_none_or(is_before) {
+                    first = item;
+                }
+            }
+            return Ok(first);
+        }
         let mut first = First::default();
         self.feed(expr, context, &mut first)?;
         Ok(first.item)
@@ -264,7 +273,7 @@ impl<'a, 'd> Run<'a, 'd> {
         Ok(exists.found)
     }
 
-    /// Gives the nodes to the sink until it has enough.
+    /// Passes the nodes to the sink until it needs no more.
     pub(crate) fn feed(
         &mut self,
         expr: &Expr,
@@ -287,7 +296,7 @@ impl<'a, 'd> Run<'a, 'd> {
         let nodes = self.nodes(expr, context)?;
         sink.begin(true);
         for item in nodes {
-            if !sink.take(item) {
+            if !sink.take(item, self.budget)? {
                 break;
             }
         }
@@ -306,7 +315,7 @@ impl<'a, 'd> Run<'a, 'd> {
                 self.compare_nodes(comparison, left, right, context)
             }
             (Type::String | Type::Number, Type::NodeSet) => {
-                self.compare_nodes(comparison.turned(), right, left, context)
+                self.compare_nodes(comparison.reversed(), right, left, context)
             }
             (Type::Number, Type::Number | Type::String) | (Type::String, Type::Number) => {
                 let left = self.number(left, context)?;
@@ -317,20 +326,16 @@ impl<'a, 'd> Run<'a, 'd> {
                 let right = self.string(right, context)?;
                 Ok(compare_strings(comparison, &left, &right))
             }
+            (Type::Boolean, Type::NodeSet) | (Type::NodeSet, Type::Boolean) => {
+                let left = Value::Boolean(self.boolean(left, context)?);
+                let right = Value::Boolean(self.boolean(right, context)?);
+                compare_values(comparison, &left, &right, self.budget)
+            }
             _ => {
                 let left = self.value(left, context)?;
                 let right = self.value(right, context)?;
-                self.spend_on(&left)?;
-                self.spend_on(&right)?;
-                Ok(compare_values(comparison, &left, &right))
+                compare_values(comparison, &left, &right, self.budget)
             }
-        }
-    }
-
-    fn spend_on(&mut self, value: &Value<'d>) -> Outcome<()> {
-        match value {
-            Value::NodeSet(nodes) => self.spend(nodes.len() as u64),
-            Value::String(_) | Value::Number(_) | Value::Boolean(_) => Ok(()),
         }
     }
 
@@ -347,14 +352,13 @@ impl<'a, 'd> Run<'a, 'd> {
                 Operand::Number(self.number(other, context)?)
             }
         };
-        let mut holds = Holds { comparison, operand, found: false, steps: 0, steps_max: self.left };
+        let mut holds = Holds { comparison, operand, found: false };
         self.feed(nodes, context, &mut holds)?;
-        self.spend(holds.steps)?;
         Ok(holds.found)
     }
 }
 
-/// Passes on from one member of a union: in order within it, not among all.
+/// Passes on the nodes of one operand of a union, which are in order among themselves only.
 struct Unsorted<'s, 'd> {
     sink: &'s mut dyn Sink<'d>,
     wants: bool,
@@ -369,9 +373,9 @@ impl<'d> Sink<'d> for Unsorted<'_, 'd> {
         self.sink.begin(false);
     }
 
-    fn take(&mut self, item: Item<'d>) -> bool {
-        self.wants = self.sink.take(item);
-        self.wants
+    fn take(&mut self, item: Item<'d>, budget: &Budget) -> Taken {
+        self.wants = self.sink.take(item, budget)?;
+        Ok(self.wants)
     }
 }
 
@@ -387,14 +391,5 @@ fn calculate(operator: Arithmetic, left: f64, right: f64) -> f64 {
         Arithmetic::Multiply => left * right,
         Arithmetic::Divide => left / right,
         Arithmetic::Modulo => left % right,
-    }
-}
-
-/// What a copy of it takes, in steps.
-fn copied(value: &Value<'_>) -> u64 {
-    match value {
-        Value::NodeSet(nodes) => nodes.len() as u64 / 4,
-        Value::String(text) => text.len() as u64 / 64,
-        Value::Number(_) | Value::Boolean(_) => 0,
     }
 }

@@ -1,20 +1,23 @@
-//! An expression, compiled once and evaluated often.
+//! Compiled expressions.
 
 use std::borrow::Cow;
 
+use crate::budget::Budget;
 use crate::context::{Context, Environment, FunctionId, StaticContext, VariableId};
 use crate::error::{CompileError, EvalError};
-use crate::evaluate::{Outcome, Run};
+use crate::evaluate::Run;
 use crate::item::{Item, NodeSet};
 use crate::parser;
 use crate::plan::{Expr, Path, Start, Type};
 use crate::value::Value;
 
-/// A compiled expression. It knows nothing of any document and may be shared between threads.
+/// A compiled expression. It isn't tied to a document, and threads can share it.
 #[derive(Debug)]
 pub struct Expression {
     text: Box<str>,
     plan: Expr,
+    /// See [`Expr::cost`].
+    cost: u64,
 }
 
 impl std::fmt::Display for Expression {
@@ -27,36 +30,38 @@ impl Expression {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// With the place: what isn't XPath 1.0, names that `names` doesn't know, what is longer or deeper
-    /// than `XPATH_BYTES_MAX` and `XPATH_DEPTH_MAX`, and what can't be a node-set where only one will do.
+    /// [`CompileError`]: text that isn't XPath 1.0, names that `names` doesn't know, expressions that
+    /// exceed [`limits`](crate::limits), and operands that can't be node-sets where one is required.
     pub fn compile(text: &str, names: &dyn StaticContext) -> Result<Self, CompileError> {
-        Ok(Self { text: text.into(), plan: parser::expression(text, names)? })
+        let plan = parser::expression(text, names)?;
+        Ok(Self { text: text.into(), cost: plan.cost(), plan })
     }
 
-    fn run<'d, T>(
-        environment: &mut dyn Environment<'d>,
-        work: impl FnOnce(&mut Run<'_, 'd>) -> Outcome<T>,
-    ) -> Outcome<T> {
-        let mut run = Run::new(environment);
-        let outcome = work(&mut run);
-        run.finish();
-        outcome
+    fn run<'a, 'd>(
+        &self,
+        environment: &'a mut dyn Environment<'d>,
+        budget: &'a Budget,
+    ) -> Result<Run<'a, 'd>, EvalError> {
+        budget.charge_steps(self.cost.saturating_add(1))?;
+        Ok(Run::new(environment, budget))
     }
 
-    /// The value, whatever its type. A node-set is complete, and in document order.
+    /// The value, of whatever type.
     ///
     /// # Errors
-    /// [`EvalError`]: the limits of an evaluation, and what the environment reports.
+    /// [`EvalError`]: an exceeded budget, a value that must be a node-set and isn't, and the errors of the
+    /// environment.
     pub fn evaluate<'d>(
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<Value<'d>, EvalError> {
-        Self::run(environment, |run| run.value(&self.plan, context))
+        self.run(environment, budget)?.value(&self.plan, context)
     }
 
-    /// As `string()` makes it; of a path, the text of its first node, and no further node is looked for.
-    /// Borrowed from the document or the expression where it stands there in one piece.
+    /// The value as `string()` converts it. Of a path only the first node is looked for. Text that is in one
+    /// piece in the document or the expression is borrowed.
     ///
     /// # Errors
     /// As [`Expression::evaluate`].
@@ -64,11 +69,12 @@ impl Expression {
         &'e self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<Cow<'e, str>, EvalError> {
-        Self::run(environment, |run| run.string(&self.plan, context))
+        self.run(environment, budget)?.string(&self.plan, context)
     }
 
-    /// As `boolean()` makes it; stops as soon as the answer is known.
+    /// The value as `boolean()` converts it. Evaluation ends as soon as the result is known.
     ///
     /// # Errors
     /// As [`Expression::evaluate`].
@@ -76,11 +82,12 @@ impl Expression {
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<bool, EvalError> {
-        Self::run(environment, |run| run.boolean(&self.plan, context))
+        self.run(environment, budget)?.boolean(&self.plan, context)
     }
 
-    /// As `number()` makes it.
+    /// The value as `number()` converts it.
     ///
     /// # Errors
     /// As [`Expression::evaluate`].
@@ -88,41 +95,44 @@ impl Expression {
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<f64, EvalError> {
-        Self::run(environment, |run| run.number(&self.plan, context))
+        self.run(environment, budget)?.number(&self.plan, context)
     }
 
-    /// The first node in document order.
+    /// The first node of a node-set in document order.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`]; [`EvalError::NotANodeSet`] when the value is none.
+    /// As [`Expression::evaluate`]; [`EvalError::NotANodeSet`].
     pub fn evaluate_first<'d>(
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<Option<Item<'d>>, EvalError> {
-        Self::run(environment, |run| run.first(&self.plan, context))
+        self.run(environment, budget)?.first(&self.plan, context)
     }
 
     /// All nodes, in document order.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`]; [`EvalError::NotANodeSet`] when the value is none.
+    /// As [`Expression::evaluate`]; [`EvalError::NotANodeSet`].
     pub fn select<'d>(
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<NodeSet<'d>, EvalError> {
-        Self::run(environment, |run| run.nodes(&self.plan, context))
+        self.run(environment, budget)?.nodes(&self.plan, context)
     }
 
-    /// What the value's type will be.
+    /// The type of the value.
     #[must_use]
     pub fn value_type(&self) -> Type {
         self.plan.value_type()
     }
 
-    /// The variables that it reads, each as often as it stands there.
+    /// The variables that the expression reads, in order and with repetitions.
     #[must_use]
     pub fn variables(&self) -> Vec<VariableId> {
         let mut found = Vec::new();
@@ -134,7 +144,7 @@ impl Expression {
         found
     }
 
-    /// The extension functions that it calls, each as often as it stands there.
+    /// The extension functions that the expression calls, in order and with repetitions.
     #[must_use]
     pub fn functions(&self) -> Vec<FunctionId> {
         let mut found = Vec::new();
@@ -146,8 +156,8 @@ impl Expression {
         found
     }
 
-    /// Whether it looks at the context node or its document. Where it doesn't, only its variables and
-    /// functions can.
+    /// Whether the expression itself reads the context node or its document. Its variables and functions
+    /// may read them even if it doesn't.
     #[must_use]
     pub fn reads_context(&self) -> bool {
         let mut reads = false;

@@ -1,4 +1,4 @@
-//! The core function library as a table: XPath 1.0 section 4.
+//! The table of the core function library: XPath 1.0 section 4.
 
 use crate::plan::Type;
 
@@ -33,19 +33,19 @@ pub(crate) enum Core {
     Round,
 }
 
-/// As many arguments as the caller likes.
+/// Any number of arguments.
 const ANY: usize = usize::MAX;
 
 struct Row {
     name: &'static str,
     core: Core,
-    least: usize,
+    fewest: usize,
     most: usize,
-    answers: Type,
+    returns: Type,
 }
 
-const fn row(name: &'static str, core: Core, least: usize, most: usize, answers: Type) -> Row {
-    Row { name, core, least, most, answers }
+const fn row(name: &'static str, core: Core, fewest: usize, most: usize, returns: Type) -> Row {
+    Row { name, core, fewest, most, returns }
 }
 
 #[rustfmt::skip]
@@ -84,33 +84,33 @@ const TABLE: &[Row] = &[
 ];
 
 impl Core {
-    /// The function of that name, or what is wrong with the number of arguments.
+    /// The function of that name, or an error message for the number of arguments.
     pub(crate) fn named(name: &str, arguments: usize) -> Option<Result<Self, String>> {
         let row = TABLE.iter().find(|row| row.name == name)?;
-        if (row.least..=row.most).contains(&arguments) {
+        if (row.fewest..=row.most).contains(&arguments) {
             return Some(Ok(row.core));
         }
-        let wants = match (row.least, row.most) {
-            (least, ANY) => format!("at least {least} arguments"),
+        let expected = match (row.fewest, row.most) {
+            (fewest, ANY) => format!("at least {fewest} arguments"),
             (1, 1) => "1 argument".to_owned(),
-            (least, most) if least == most => format!("{least} arguments"),
-            (least, most) => format!("{least} to {most} arguments"),
+            (fewest, most) if fewest == most => format!("{fewest} arguments"),
+            (fewest, most) => format!("{fewest} to {most} arguments"),
         };
-        Some(Err(format!("{name}() takes {wants}, not {arguments}")))
+        Some(Err(format!("`{name}()` takes {expected}, not {arguments}")))
     }
 
-    pub(crate) fn answers(self) -> Type {
-        TABLE.get(self as usize).map_or(Type::Unknown, |row| row.answers)
+    pub(crate) fn return_type(self) -> Type {
+        TABLE.get(self as usize).map_or(Type::Unknown, |row| row.returns)
     }
 }
 
-/// The names of the core functions, in the recommendation's order.
-pub fn core_functions() -> impl Iterator<Item = &'static str> {
+/// The names of the functions of the core library, in the order of the recommendation.
+pub fn core_function_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|row| row.name)
 }
 
 impl Core {
-    /// Whether it looks at the context node with so many arguments.
+    /// Whether it reads the context node if it has so many arguments.
     pub(crate) fn reads_context(self, arguments: usize) -> bool {
         match self {
             Self::Id | Self::Lang => true,
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_holds_all_27_functions_in_their_own_order() {
+    fn the_table_has_all_27_functions_in_the_order_of_the_enum() {
         assert_eq!(TABLE.len(), 27);
         for (index, row) in TABLE.iter().enumerate() {
             assert_eq!(row.core as usize, index, "{}", row.name);

@@ -1,15 +1,17 @@
-//! Nodes as XPath sees them: those of the tree, and namespace nodes, which only XPath has.
+//! Nodes of the XPath data model, namespace nodes included, and sets of them.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use xml::{Kind, Node};
+use xml::{Kind, Node, NodeFilter};
 
-/// A node of the tree or a namespace node, which is an element and a number.
+use crate::budget::{Budget, BudgetExceeded};
+
+/// A node of the tree, or a namespace node of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Item<'d> {
     node: Node<'d>,
-    /// 0: the node itself. Else one more than the place among the element's namespaces in scope.
+    /// 0: the node itself. Otherwise 1 + the index among the element's namespaces in scope.
     namespace: u32,
 }
 
@@ -20,18 +22,18 @@ impl<'d> From<Node<'d>> for Item<'d> {
 }
 
 impl<'d> Item<'d> {
-    pub(crate) fn namespace_node(element: Node<'d>, place: u32) -> Self {
-        Self { node: element, namespace: place.saturating_add(1) }
+    pub(crate) fn namespace_node(element: Node<'d>, index: u32) -> Self {
+        Self { node: element, namespace: index.saturating_add(1) }
     }
 
-    /// The node of the tree; none for a namespace node.
+    /// The node of the tree; none if it is a namespace node.
     #[inline]
     #[must_use]
     pub fn node(self) -> Option<Node<'d>> {
         (self.namespace == 0).then_some(self.node)
     }
 
-    /// The node itself, or the element that a namespace node belongs to.
+    /// The node itself, or the element of a namespace node.
     #[must_use]
     pub fn holder(self) -> Node<'d> {
         self.node
@@ -42,11 +44,11 @@ impl<'d> Item<'d> {
         if self.namespace == 0 { self.node.kind() } else { Kind::Namespace }
     }
 
-    /// Of a namespace node: the prefix and the URI.
+    /// The prefix and the URI of a namespace node.
     #[must_use]
     pub fn binding(self) -> Option<(&'d str, &'d str)> {
-        let place = usize::try_from(self.namespace.checked_sub(1)?).ok()?;
-        self.node.namespaces_in_scope().nth(place)
+        let index = usize::try_from(self.namespace.checked_sub(1)?).ok()?;
+        self.node.namespaces_in_scope().nth(index)
     }
 
     #[inline]
@@ -59,7 +61,7 @@ impl<'d> Item<'d> {
         }
     }
 
-    /// Section 5: what `string()` makes of the node.
+    /// The string-value: section 5. Not charged to a budget.
     #[must_use]
     pub fn string_value(self) -> Cow<'d, str> {
         match self.binding() {
@@ -68,42 +70,65 @@ impl<'d> Item<'d> {
         }
     }
 
-    /// The string-value, and what it took in steps: the nodes that were looked at, and one per 64 bytes.
-    pub(crate) fn weighed_text(self) -> (Cow<'d, str>, u64) {
-        let node = match self.node() {
-            Some(node) if node.is_element() || node.kind() == Kind::Root => node,
-            Some(_) | None => return weighed(self.string_value(), 0),
+    /// The string-value, with the nodes and the text charged before they are read. Text that is in one
+    /// piece in the document is borrowed.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`].
+    pub fn charged_string_value(self, budget: &Budget) -> Result<Cow<'d, str>, BudgetExceeded> {
+        let Some(node) = self.node() else {
+            budget.charge_steps(self.scope_cost())?;
+            let uri = self.binding().map_or("", |(_, uri)| uri);
+            budget.charge_reading(uri.len())?;
+            return Ok(Cow::Borrowed(uri));
         };
-        if let Some(text) = node.sole_text() {
-            return weighed(Cow::Borrowed(text), 0);
+        if !node.is_element() && node.kind() != Kind::Root {
+            let text = node.text();
+            budget.charge_reading(text.len())?;
+            return Ok(Cow::Borrowed(text));
         }
-        let (mut nodes, mut all) = (0, Cow::Borrowed(""));
-        for inside in node.descendants() {
-            nodes += 1;
-            if inside.kind() == Kind::Text {
-                if all.is_empty() {
-                    all = Cow::Borrowed(inside.text());
-                } else {
-                    all.to_mut().push_str(inside.text());
-                }
+        if let Some(text) = node.sole_text() {
+            budget.charge_reading(text.len())?;
+            return Ok(Cow::Borrowed(text));
+        }
+        let mut all = Cow::Borrowed("");
+        let mut texts = node.filtered_descendants(NodeFilter::kind(Kind::Text));
+        while let Some(inside) = texts.next() {
+            let text = inside.text();
+            budget.charge_steps(texts.take_visited())?;
+            budget.charge_reading(text.len())?;
+            if all.is_empty() {
+                all = Cow::Borrowed(text);
+            } else {
+                append(all.to_mut(), text, budget)?;
             }
         }
-        weighed(all, nodes)
+        budget.charge_steps(texts.take_visited())?;
+        Ok(all)
     }
 
-    /// The local part of the expanded name; empty for nodes without one.
+    /// The steps that finding the prefix and the URI of a namespace node may take; 0 for other nodes.
+    pub(crate) fn scope_cost(self) -> u64 {
+        const BINDINGS_PER_STEP: u64 = 8;
+        if self.namespace == 0 {
+            return 0;
+        }
+        self.node.namespaces_in_scope().count() as u64 / BINDINGS_PER_STEP
+    }
+
+    /// The local part of the expanded name; empty for a node without a name.
     #[must_use]
     pub fn local_name(self) -> &'d str {
         self.binding().map_or_else(|| self.node.local_name(), |(prefix, _)| prefix)
     }
 
-    /// The namespace of the expanded name; empty for none.
+    /// The namespace of the expanded name; empty if there is none.
     #[must_use]
     pub fn namespace_uri(self) -> &'d str {
         if self.namespace == 0 { self.node.namespace() } else { "" }
     }
 
-    /// The name as it is written, with its prefix.
+    /// The name with its prefix.
     #[must_use]
     pub fn qualified_name(self) -> Cow<'d, str> {
         let local = self.local_name();
@@ -115,8 +140,8 @@ impl<'d> Item<'d> {
         }
     }
 
-    /// Section 5: a node before its namespace nodes, these before its attributes, these before its
-    /// children.
+    /// Document order: a node comes before its namespace nodes, these before its attributes, and these
+    /// before its children: section 5.
     #[inline]
     #[must_use]
     pub fn document_order(self, other: Self) -> Ordering {
@@ -140,7 +165,7 @@ impl<'d> Item<'d> {
     }
 }
 
-/// Nodes without duplicates, in document order.
+/// Nodes in document order, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeSet<'d> {
     items: Vec<Item<'d>>,
@@ -152,7 +177,7 @@ impl<'d> NodeSet<'d> {
         Self::default()
     }
 
-    /// Takes the nodes in any order, with duplicates.
+    /// Sorts the nodes and removes duplicates.
     #[must_use]
     pub fn from_unordered(mut items: Vec<Item<'d>>) -> Self {
         put_in_order(&mut items);
@@ -233,27 +258,21 @@ impl<'s, 'd> IntoIterator for &'s NodeSet<'d> {
     }
 }
 
-/// Document order without duplicates. What is in order already, or just the wrong way round, costs one
-/// look.
+/// Whether each node comes before the next one in document order.
+pub(crate) fn is_in_order(items: &[Item<'_>]) -> bool {
+    items.is_sorted_by(|one, other| one.document_order(*other) == Ordering::Less)
+}
+
+/// Sorts by document order and removes duplicates, in linear time if the nodes consist of a few runs that
+/// are sorted one way or the other.
 pub(crate) fn put_in_order(items: &mut Vec<Item<'_>>) {
-    let goes = |wanted: Ordering| {
-        move |pair: &[Item<'_>]| match pair {
-            [one, other] => one.document_order(*other) == wanted,
-            _ => true,
-        }
-    };
-    if items.windows(2).all(goes(Ordering::Less)) {
-        return;
-    }
-    if items.windows(2).all(goes(Ordering::Greater)) {
-        items.reverse();
-        return;
-    }
     items.sort_by(|one, other| one.document_order(*other));
     items.dedup();
 }
 
-fn weighed(text: Cow<'_, str>, nodes: u64) -> (Cow<'_, str>, u64) {
-    let steps = nodes + text.len() as u64 / 64;
-    (text, steps)
+/// Appends text; the memory for it is charged first.
+pub(crate) fn append(all: &mut String, text: &str, budget: &Budget) -> Result<(), BudgetExceeded> {
+    budget.charge_memory(text.len())?;
+    all.push_str(text);
+    Ok(())
 }

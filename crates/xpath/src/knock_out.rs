@@ -1,20 +1,21 @@
-//! Taking one feature of the recommendations out, to see which cases notice: docs/conformance.md.
+//! Disables one feature of the recommendations at a time, to find the test cases that cover it:
+//! docs/conformance.md.
 //!
-//! Wherever an engine recognises something it asks [`is_out`] by the name that the inventories of the cases
-//! have. What was taken out makes nothing: a step selects no node, and an operator or a function answers the
-//! empty node-set, so that a case notices only if it depends on what the feature does.
+//! The engines call [`is_out`] with the name of each feature that they meet. A disabled feature has no effect:
+//! a step selects no node, and an operator or a function returns the empty node-set. So a case fails only if it
+//! depends on the feature.
 //!
-//! Architecture invariant: without the cargo feature `knock-out`, which only tests have, the answer is a
-//! constant, and nothing of this is in the program.
+//! Architecture invariant: without the Cargo feature `knock-out`, which only tests enable, `is_out` is
+//! constant, and nothing of this is compiled in.
 
 use crate::axis::Axis;
 use crate::lexer::Operator;
 use crate::plan::{Expr, Path, Segment, Start, Step, Test};
 
 #[cfg(feature = "knock-out")]
-pub use taking::{is_out, without};
+pub use disabled::{is_out, without};
 
-/// Whether the feature of that name, which is given in parts, was taken out.
+/// Whether the feature is disabled. Its name is passed in parts.
 #[cfg(not(feature = "knock-out"))]
 #[inline(always)]
 pub(crate) const fn is_out(_: &[&str]) -> bool {
@@ -22,54 +23,54 @@ pub(crate) const fn is_out(_: &[&str]) -> bool {
 }
 
 #[cfg(feature = "knock-out")]
-mod taking {
+mod disabled {
     use std::cell::RefCell;
     use std::collections::BTreeSet;
 
-    struct Taken {
+    struct Disabled {
         feature: String,
-        asked: BTreeSet<String>,
+        met: BTreeSet<String>,
     }
 
     thread_local! {
-        static TAKEN: RefCell<Option<Taken>> = const { RefCell::new(None) };
+        static DISABLED: RefCell<Option<Disabled>> = const { RefCell::new(None) };
     }
 
-    /// Whether the feature of that name, which is given in parts, was taken out on this thread.
+    /// Whether the feature is disabled on this thread. Its name is passed in parts.
     #[must_use]
     pub fn is_out(name: &[&str]) -> bool {
-        TAKEN.with_borrow_mut(|taken| {
-            let Some(taken) = taken else { return false };
+        DISABLED.with_borrow_mut(|disabled| {
+            let Some(disabled) = disabled else { return false };
             let name = name.concat();
-            let out = name == taken.feature;
-            taken.asked.insert(name);
+            let out = name == disabled.feature;
+            disabled.met.insert(name);
             out
         })
     }
 
-    /// What `work` answers without the feature, and the names of all features that were asked for.
+    /// The result of `work` with the feature disabled, and the names of all features that it met.
     pub fn without<T>(feature: &str, work: impl FnOnce() -> T) -> (T, BTreeSet<String>) {
-        let taken = Taken { feature: feature.to_owned(), asked: BTreeSet::new() };
-        TAKEN.set(Some(taken));
-        let answer = work();
-        (answer, TAKEN.take().map(|taken| taken.asked).unwrap_or_default())
+        let disabled = Disabled { feature: feature.to_owned(), met: BTreeSet::new() };
+        DISABLED.set(Some(disabled));
+        let result = work();
+        (result, DISABLED.take().map(|disabled| disabled.met).unwrap_or_default())
     }
 }
 
-/// Selects nothing, and is an empty string, NaN and false.
-pub(crate) fn nothing() -> Expr {
-    let step = Step { axis: Axis::Itself, test: no_node(), predicates: Vec::new() };
+/// An expression whose value is the empty node-set.
+pub(crate) fn empty_node_set() -> Expr {
+    let step = Step { axis: Axis::SelfNode, test: no_node(), predicates: Vec::new() };
     Expr::Path(Box::new(Path { start: Start::Context, segments: vec![Segment::Step(step)] }))
 }
 
-/// No name can have this namespace.
+/// A test that no node passes: no name has this namespace.
 pub(crate) fn no_node() -> Test {
     Test::Namespace("\0".into())
 }
 
 impl Expr {
     pub(crate) fn unless_out(self, feature: &[&str]) -> Self {
-        if is_out(feature) { nothing() } else { self }
+        if is_out(feature) { empty_node_set() } else { self }
     }
 }
 
@@ -96,7 +97,7 @@ impl Test {
 }
 
 impl Operator {
-    pub(crate) const fn spelled(self) -> &'static str {
+    pub(crate) const fn symbol(self) -> &'static str {
         match self {
             Self::And => "and",
             Self::Or => "or",

@@ -1,12 +1,12 @@
-//! An expression's text as tokens: XPath 1.0 section 3.7, with its rules for `*` and for names.
+//! Splits the text of an expression into tokens: XPath 1.0 section 3.7, with its rules for `*` and names.
 
 use crate::axis::Axis;
 use crate::error::CompileError;
 use crate::number::is_space;
 
-/// A name as written: prefix (empty for none) and local part.
+/// A qualified name: prefix (empty for none) and local part.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Written<'t> {
+pub(crate) struct RawName<'t> {
     pub(crate) prefix: &'t str,
     pub(crate) local: &'t str,
 }
@@ -52,19 +52,19 @@ pub(crate) enum Token<'t> {
     Operator(Operator),
     Number(f64),
     Literal(&'t str),
-    Variable(Written<'t>),
+    Variable(RawName<'t>),
     /// `*`
     AnyName,
     /// `prefix:*`
     AnyOf(&'t str),
-    Name(Written<'t>),
-    Function(Written<'t>),
+    Name(RawName<'t>),
+    Function(RawName<'t>),
     NodeType(NodeType),
-    /// The axis with its `::`.
+    /// An axis and its `::`.
     Axis(Axis),
 }
 
-/// The tokens with their places.
+/// The tokens and their offsets.
 pub(crate) fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, CompileError> {
     let mut lexer = Lexer { text, at: 0 };
     let mut found: Vec<(Token<'_>, usize)> = Vec::new();
@@ -161,8 +161,8 @@ impl<'t> Lexer<'t> {
             b'$' => return self.variable(),
             b'*' => {
                 self.at += 1;
-                let times = Token::Operator(Operator::Multiply);
-                return Ok(if operand_before { times } else { Token::AnyName });
+                let multiply = Token::Operator(Operator::Multiply);
+                return Ok(if operand_before { multiply } else { Token::AnyName });
             }
             _ => {}
         }
@@ -191,7 +191,7 @@ impl<'t> Lexer<'t> {
 
     fn literal(&mut self, quote: char) -> Result<Token<'t>, CompileError> {
         let Some((text, _)) = self.rest().get(1..).and_then(|inner| inner.split_once(quote)) else {
-            return self.fail(format!("the literal has no closing {quote}"));
+            return self.fail(format!("unterminated string literal: add a closing {quote}"));
         };
         self.at += text.len() + 2;
         Ok(Token::Literal(text))
@@ -199,11 +199,11 @@ impl<'t> Lexer<'t> {
 
     fn variable(&mut self) -> Result<Token<'t>, CompileError> {
         self.at += 1;
-        let written = self.qname()?;
-        if written.local == "*" {
-            return self.fail("a variable needs a whole name");
+        let name = self.qname()?;
+        if name.local == "*" {
+            return self.fail("`$` must be followed by the name of a variable");
         }
-        Ok(Token::Variable(written))
+        Ok(Token::Variable(name))
     }
 
     fn operator_name(&mut self) -> Result<Token<'t>, CompileError> {
@@ -214,8 +214,7 @@ impl<'t> Lexer<'t> {
             "mod" => Operator::Mod,
             "div" => Operator::Div,
             other => {
-                let message =
-                    format!("`{other}` stands where an operator has to: and, or, mod, div");
+                let message = format!("expected an operator, found `{other}`");
                 return Err(CompileError::new(start, message));
             }
         };
@@ -230,53 +229,52 @@ impl<'t> Lexer<'t> {
         let name = rest.get(..len).unwrap_or("");
         if !xml::is_ncname(name) {
             let shown: String = rest.chars().take(12).collect();
-            return self
-                .fail(format!("`{shown}` can't begin here: a name or an operand is missing"));
+            return self.fail(format!("expected a name or an operand, found `{shown}`"));
         }
         self.at += len;
         Ok(name)
     }
 
     /// A qualified name, or `prefix:*` with `*` as the local part.
-    fn qname(&mut self) -> Result<Written<'t>, CompileError> {
+    fn qname(&mut self) -> Result<RawName<'t>, CompileError> {
         let first = self.ncname()?;
         if !self.rest().starts_with(':') || self.rest().starts_with("::") {
-            return Ok(Written { prefix: "", local: first });
+            return Ok(RawName { prefix: "", local: first });
         }
         self.at += 1;
         if self.eat("*") {
-            return Ok(Written { prefix: first, local: "*" });
+            return Ok(RawName { prefix: first, local: "*" });
         }
-        Ok(Written { prefix: first, local: self.ncname()? })
+        Ok(RawName { prefix: first, local: self.ncname()? })
     }
 
     fn name(&mut self) -> Result<Token<'t>, CompileError> {
         let start = self.at;
-        let written = self.qname()?;
-        if written.local == "*" {
-            return Ok(Token::AnyOf(written.prefix));
+        let name = self.qname()?;
+        if name.local == "*" {
+            return Ok(Token::AnyOf(name.prefix));
         }
         let end = self.at;
         self.skip_space();
         if self.rest().starts_with('(') {
-            return Ok(node_type(written).map_or(Token::Function(written), Token::NodeType));
+            return Ok(node_type(name).map_or(Token::Function(name), Token::NodeType));
         }
-        if written.prefix.is_empty() && self.eat("::") {
-            return match Axis::named(written.local) {
+        if name.prefix.is_empty() && self.eat("::") {
+            return match Axis::named(name.local) {
                 Some(axis) => Ok(Token::Axis(axis)),
                 None => {
-                    let message = format!("there is no axis `{}`", written.local);
+                    let message = format!("unknown axis `{}`", name.local);
                     Err(CompileError::new(start, message))
                 }
             };
         }
         self.at = end;
-        Ok(Token::Name(written))
+        Ok(Token::Name(name))
     }
 }
 
-fn node_type(written: Written<'_>) -> Option<NodeType> {
-    match (written.prefix, written.local) {
+fn node_type(name: RawName<'_>) -> Option<NodeType> {
+    match (name.prefix, name.local) {
         ("", "node") => Some(NodeType::Node),
         ("", "text") => Some(NodeType::Text),
         ("", "comment") => Some(NodeType::Comment),

@@ -1,30 +1,38 @@
-//! XPath 1.0: an expression's text in, values and nodes of an [`xml::Document`] out.
+//! XPath 1.0 on documents of the `xml` crate.
 //!
-//! The second of the engines: stands on `xml`, and xslt, Synapse's expressions and the mediators stand
-//! on it. Reads the text of an expression once ([`Expression::compile`]), then trees, as often as one
-//! likes; answers node-sets in document order, strings, numbers and booleans as the recommendation
-//! defines them. Variables, extension functions and namespaces are the caller's ([`StaticContext`],
-//! [`Environment`]); [`synapse`] comes in by that door.
+//! An [`Expression`] is compiled once and evaluated any number of times; its value is a node-set in document
+//! order, a string, a number or a boolean. [`Pattern`]s are the match patterns of XSLT 1.0. The host provides
+//! namespaces, variables and extension functions ([`StaticContext`], [`Environment`]), and limits the cost of
+//! each evaluation by a [`Budget`]. [`synapse`] adds the variables and functions of WSO2's Synapse.
 //!
 //! ```
-//! use xpath::{Context, Expression, Nothing};
+//! use xpath::{Budget, Context, Expression, NoBindings};
 //!
 //! let document = xml::Document::parse(b"<orders><order><symbol>IBM</symbol></order></orders>")?;
-//! let symbol = Expression::compile("//order[1]/symbol", &Nothing)?;
-//! assert_eq!(symbol.evaluate_string(Context::new(document.root()), &mut Nothing)?, "IBM");
+//! let symbol = Expression::compile("//order[1]/symbol", &NoBindings)?;
+//! let budget = Budget::default();
+//! assert_eq!(symbol.evaluate_string(Context::new(document.root()), &mut NoBindings, &budget)?, "IBM");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Architecture invariant: an evaluation is bounded in steps, in nodes and in depth
-//! (`crate::limits::XPATH_*`), and never recurses on the depth of a document.
+//! Architecture invariant: an evaluation is bounded in steps and memory by its budget, and in depth by
+//! [`limits`]; it never recurses on the depth of a document. No input, neither of expressions nor of documents,
+//! makes it panic.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod axis;
+mod budget;
 mod compare;
 mod context;
 mod core;
+pub mod dates;
 mod down;
+pub mod encoding;
 mod error;
 mod evaluate;
 mod expression;
@@ -51,10 +59,11 @@ mod test;
 mod value;
 mod walk;
 
-pub use context::{Context, Environment, FunctionId, Nothing, StaticContext, VariableId};
+pub use budget::{Budget, BudgetExceeded};
+pub use context::{Context, Environment, FunctionId, NoBindings, StaticContext, VariableId};
 pub use error::{CompileError, EvalError};
 pub use expression::Expression;
-pub use functions::core_functions;
+pub use functions::core_function_names;
 pub use item::{Item, NodeSet};
 pub use name::ExpandedName;
 pub use number::{number_to_string, round, string_to_number};

@@ -3,15 +3,20 @@
 const KIB: u32 = 1024;
 const MIB: u32 = 1024 * KIB;
 
-/// Longest XPath expression, in bytes. Longer: refused at load.
+/// Longest expression or pattern, in bytes. Longer: rejected when it is compiled.
 pub const XPATH_BYTES_MAX: usize = 64 * KIB as usize;
-/// Deepest nesting of parentheses, predicates and arguments in an XPath expression, and most
-/// comparisons chained without them. Deeper: refused at load. Proven against a 2 MiB stack by a test.
+/// Deepest nesting of parentheses, predicates and arguments in an expression, and most comparisons in a row.
+/// Deeper: rejected when it is compiled. A test evaluates this depth on a 2 MiB stack.
 pub const XPATH_DEPTH_MAX: usize = 64;
-/// Most steps of one evaluation of an XPath expression, about one per node that it looks at and per 4 to
-/// 64 bytes of text, unless the caller says otherwise. More: the evaluation fails. About a second's work.
-pub const XPATH_STEPS_MAX: u64 = 100_000_000;
-/// Most nodes in one node-set, 24 bytes each. More: the evaluation fails.
-pub const XPATH_NODES_MAX: usize = 4_000_000;
-/// Longest text that `concat` makes in an XPath expression, in bytes. Longer: the evaluation fails.
-pub const XPATH_TEXT_BYTES_MAX: usize = 64 * MIB as usize;
+
+/// Default steps of one evaluation: about one per node visited and per 4 to 64 bytes of text. More: the
+/// evaluation fails. A step takes 5 to 80 ns, usually about 20, so this is some 40 ms of a worker thread.
+pub const BUDGET_STEPS: u64 = 2_000_000;
+/// Default bytes of text, node-sets and trees that one evaluation may make. More: the evaluation fails. Six
+/// times the largest message body that a gateway usually holds (10 MiB).
+pub const BUDGET_BYTES: u64 = 64 * MIB as u64;
+/// Steps of one evaluation in a process of its own, such as a command-line tool. More: the evaluation fails.
+/// About four seconds.
+pub const BUDGET_LARGE_STEPS: u64 = 200_000_000;
+/// Bytes that one evaluation in a process of its own may make. More: the evaluation fails.
+pub const BUDGET_LARGE_BYTES: u64 = 1024 * MIB as u64;

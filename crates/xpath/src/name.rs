@@ -1,10 +1,10 @@
-//! Expanded names, and what they are called in the document at hand.
+//! Expanded names, and their numbers in documents.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xml::{Document, NameId};
 
-/// A name without its prefix: the namespace (empty for none) and the local part.
+/// An expanded name: a namespace (empty for none) and a local part.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ExpandedName {
     pub namespace: String,
@@ -28,9 +28,9 @@ impl std::fmt::Display for ExpandedName {
     }
 }
 
-/// The name of a name test. Remembers the number that the last document knew it by: the document's
-/// serial above, the number below, 0 for nothing yet. Names of a document are never forgotten, so what
-/// is remembered stays true; a race between threads costs a look-up and nothing else.
+/// The name of a name test. It caches its number in the document that was last asked: the document's serial
+/// number in the high half, the number in the low half, 0 for none. Documents never drop names, so a cached
+/// number stays valid; a race between threads costs one more look-up.
 #[derive(Debug)]
 pub(crate) struct Name {
     pub(crate) expanded: ExpandedName,
@@ -42,7 +42,7 @@ impl Name {
         Self { expanded, known: AtomicU64::new(0) }
     }
 
-    /// The document's number for the name; none when no node of it has that name.
+    /// The document's number for the name; none if the document doesn't have it.
     pub(crate) fn id(&self, document: &Document) -> Option<NameId> {
         let serial = u64::from(document.serial());
         let known = self.known.load(Ordering::Relaxed);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_found_anew_in_each_document() {
+    fn a_name_is_looked_up_again_in_another_document() {
         let one = Document::parse(b"<a><b/></a>").unwrap();
         let other = Document::parse(b"<b/>").unwrap();
         let name = Name::new(ExpandedName::new("", "b"));

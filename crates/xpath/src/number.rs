@@ -1,14 +1,14 @@
-//! Numbers as text and text as numbers: XPath 1.0 sections 4.2 and 4.4.
+//! Conversions between numbers and strings: XPath 1.0 sections 4.2 and 4.4.
 
 use std::borrow::Cow;
 
-/// White space of the recommendation: production 39, which is XML's.
+/// White space as production 39 defines it: that of XML.
 pub(crate) fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
-/// `string(number)`: the fewest digits that tell the number from all others, never an exponent;
-/// `NaN`, `Infinity`, and `0` for the negative zero too. Source: XPath 1.0 section 4.2.
+/// Converts as `string()` does: the fewest digits that identify the number, without an exponent; `NaN`,
+/// `Infinity`, and `0` for negative zero too. Source: XPath 1.0 section 4.2.
 #[must_use]
 pub fn number_to_string(number: f64) -> Cow<'static, str> {
     if number.is_nan() {
@@ -22,8 +22,8 @@ pub fn number_to_string(number: f64) -> Cow<'static, str> {
     }
 }
 
-/// `number(string)`: white space around an optional minus and a decimal number, correctly rounded;
-/// anything else is NaN. Source: XPath 1.0 section 4.4.
+/// Converts as `number()` does: a decimal number with an optional minus sign and white space around it,
+/// correctly rounded; anything else is NaN. Source: XPath 1.0 section 4.4.
 #[must_use]
 pub fn string_to_number(text: &str) -> f64 {
     let text = text.trim_matches(is_space);
@@ -39,7 +39,7 @@ pub fn string_to_number(text: &str) -> f64 {
     if figures { text.parse().unwrap_or(f64::NAN) } else { f64::NAN }
 }
 
-/// `round()`: the nearest integer, halves towards positive infinity; the sign of a zero is kept.
+/// Rounds as `round()` does: to the nearest integer, halves towards positive infinity; zero keeps its sign.
 /// Source: XPath 1.0 section 4.4.
 #[must_use]
 pub fn round(number: f64) -> f64 {

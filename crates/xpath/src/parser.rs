@@ -1,8 +1,8 @@
-//! Tokens to a plan: XPath 1.0 section 3, from the loosest binding operator to the tightest. Names,
-//! variables and functions are resolved on the way.
+//! Compiles tokens to a plan, and resolves names, variables and functions: XPath 1.0 section 3.
 //!
-//! Here are the operators, below are paths and primary expressions. It recurses on parentheses, predicates
-//! and arguments, at most `XPATH_DEPTH_MAX` deep; chains of operators are lists.
+//! This module parses operators, from the loosest to the tightest; its submodules parse paths and primary
+//! expressions. It recurses on parentheses, predicates and arguments, at most `XPATH_DEPTH_MAX` deep; chains
+//! of operators are parsed by loops.
 
 mod path;
 mod primary;
@@ -11,7 +11,7 @@ use crate::limits;
 
 use crate::context::StaticContext;
 use crate::error::CompileError;
-use crate::knock_out::{is_out, nothing};
+use crate::knock_out::{empty_node_set, is_out};
 use crate::lexer::{Operator, Token, tokens};
 use crate::plan::{Arithmetic, Comparison, Expr, Type};
 
@@ -22,10 +22,10 @@ pub(crate) struct Parser<'t> {
     next: usize,
     end: usize,
     depth: usize,
-    /// Comparisons that follow another at once.
+    /// Comparisons chained to another one without parentheses.
     chained: usize,
     names: &'t dyn StaticContext,
-    /// Whether downward steps become scans.
+    /// Whether downward steps are combined into scans.
     scans: bool,
 }
 
@@ -53,9 +53,9 @@ const PRODUCTS: &[(Operator, Arithmetic)] = &[
     (Operator::Mod, Arithmetic::Modulo),
 ];
 
-/// The same as it is written, without scans: what the reference evaluator of the properties walks.
+/// As [`expression`], with each step on its own: for the reference evaluator of the property tests.
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) fn as_written(text: &str, names: &dyn StaticContext) -> Parsed<Expr> {
+pub(crate) fn without_scans(text: &str, names: &dyn StaticContext) -> Parsed<Expr> {
     let mut parser = Parser::new(text, names)?;
     parser.scans = false;
     let expr = parser.expr()?;
@@ -67,7 +67,8 @@ impl<'t> Parser<'t> {
     pub(crate) fn new(text: &'t str, names: &'t dyn StaticContext) -> Parsed<Self> {
         if text.len() > limits::XPATH_BYTES_MAX {
             let most = limits::XPATH_BYTES_MAX;
-            let message = format!("it is {} bytes long, {most} are allowed", text.len());
+            let message =
+                format!("expression too long: {} bytes, at most {most} are allowed", text.len());
             return Err(CompileError::new(most, message));
         }
         Ok(Self {
@@ -82,7 +83,11 @@ impl<'t> Parser<'t> {
     }
 
     pub(crate) fn finish(&self) -> Parsed<()> {
-        if self.peek().is_some() { self.fail("an operator is missing before this") } else { Ok(()) }
+        if self.peek().is_some() {
+            self.fail("expected an operator or the end of the expression")
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn peek(&self) -> Option<Token<'t>> {
@@ -117,18 +122,18 @@ impl<'t> Parser<'t> {
         self.depth += 1;
         if self.depth > limits::XPATH_DEPTH_MAX {
             let most = limits::XPATH_DEPTH_MAX;
-            return self.fail(format!("it is nested more than {most} deep"));
+            return self.fail(format!("expression nested more than {most} deep"));
         }
         Ok(())
     }
 
-    /// Comparisons nest to the left: `a = b = c` is `(a = b) = c`, so all but a chain's first count.
+    /// Counts comparisons: they nest to the left, `a = b = c` being `(a = b) = c`.
     fn link(&mut self, links: &mut usize) -> Parsed<()> {
         self.chained += usize::from(*links > 0);
         *links += 1;
         if self.chained > limits::XPATH_DEPTH_MAX {
             let most = limits::XPATH_DEPTH_MAX;
-            return self.fail(format!("it chains more than {most} comparisons"));
+            return self.fail(format!("more than {most} comparisons in a row"));
         }
         Ok(())
     }
@@ -177,7 +182,7 @@ impl<'t> Parser<'t> {
         if all.len() == 1 {
             return Ok(only(all, make));
         }
-        Ok(only(all, make).unless_out(&["operator ", operator.spelled()]))
+        Ok(only(all, make).unless_out(&["operator ", operator.symbol()]))
     }
 
     fn compared(
@@ -190,7 +195,7 @@ impl<'t> Parser<'t> {
         while let Some((operator, comparison)) = self.one_of(table) {
             self.link(&mut links)?;
             left = Expr::Compare(comparison, Box::new((left, operand(self)?)))
-                .unless_out(&["operator ", operator.spelled()]);
+                .unless_out(&["operator ", operator.symbol()]);
         }
         Ok(left)
     }
@@ -202,15 +207,15 @@ impl<'t> Parser<'t> {
     ) -> Parsed<Expr> {
         let first = operand(self)?;
         let mut rest = Vec::new();
-        let mut is_whole = true;
+        let mut is_complete = true;
         while let Some((operator, meaning)) = self.one_of(table) {
             rest.push((meaning, operand(self)?));
-            is_whole &= !is_out(&["operator ", operator.spelled()]);
+            is_complete &= !is_out(&["operator ", operator.symbol()]);
         }
-        Ok(if is_whole { chain(first, rest) } else { nothing() })
+        Ok(if is_complete { chain(first, rest) } else { empty_node_set() })
     }
 
-    /// Takes the next token if it is an operator of the table.
+    /// Consumes the next token if it is an operator of the table.
     fn one_of<T: Copy>(&mut self, table: &[(Operator, T)]) -> Option<(Operator, T)> {
         let found = table.iter().find(|(operator, _)| {
             self.peek().is_some_and(|token| token == Token::Operator(*operator))
@@ -243,13 +248,13 @@ impl<'t> Parser<'t> {
             return Ok(only(all, Expr::Union));
         }
         for one in &all {
-            node_set(one, place, "what `|` unites")?;
+            node_set(one, place, "an operand of `|`")?;
         }
         Ok(only(all, Expr::Union).unless_out(&["operator |"]))
     }
 
     fn expect(&mut self, token: Token<'static>, shown: &str) -> Parsed<()> {
-        if self.eat(token) { Ok(()) } else { self.fail(format!("{shown} is missing")) }
+        if self.eat(token) { Ok(()) } else { self.fail(format!("expected {shown}")) }
     }
 }
 
@@ -267,12 +272,12 @@ fn chain(first: Expr, rest: Vec<(Arithmetic, Expr)>) -> Expr {
     if rest.is_empty() { first } else { Expr::Arithmetic(Box::new(first), rest) }
 }
 
-/// Refuses what can't be a node-set: section 3.3, "nothing becomes a node-set".
+/// Rejects an expression that can't be a node-set: section 3.3.
 fn node_set(expr: &Expr, place: usize, what: &str) -> Parsed<()> {
     match expr.value_type() {
         Type::NodeSet | Type::Unknown => Ok(()),
         Type::String | Type::Number | Type::Boolean => {
-            Err(CompileError::new(place, format!("{what} has to be a node-set")))
+            Err(CompileError::new(place, format!("{what} must be a node-set")))
         }
     }
 }

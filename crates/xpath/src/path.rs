@@ -1,32 +1,31 @@
-//! Paths: a start, then segment after segment, each over a set in document order without duplicates.
+//! Evaluates paths segment by segment, each from a node-set in document order.
 //!
-//! Between segments duplicates go, so the cost of a path is the number of its steps times the size of
-//! the document at most squared, whatever tricks it plays; the last segment feeds its sink directly
-//! where order allows, or where the sink doesn't mind.
+//! Duplicates are removed between segments, so that the cost of a path is at most its number of steps times
+//! the square of the document's size. The last segment passes its nodes directly to the sink if they come in
+//! document order, or if the sink accepts any order.
 
-use crate::limits;
 use xml::Kind;
 
 use crate::axis::Axis;
+use crate::budget::Budget;
 use crate::context::Context;
-use crate::error::EvalError;
 use crate::evaluate::{Outcome, Run};
-use crate::item::{Item, put_in_order};
+use crate::item::{Item, is_in_order, put_in_order};
 use crate::plan::{Path, Predicate, Segment, Start, Step, Test, Type};
-use crate::sink::Sink;
+use crate::sink::{Nodes, Sink, Taken};
 use crate::value::Value;
 use crate::walk::Walk;
 
-/// What is known of a set's nodes among each other.
+/// How the nodes of a set are related.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Single,
-    /// None is below another.
+    /// None is a descendant of another.
     Flat,
     Any,
 }
 
-/// The nodes that a segment starts from.
+/// The nodes from which a segment starts.
 enum Set<'d> {
     One(Item<'d>),
     Many(Vec<Item<'d>>),
@@ -45,21 +44,22 @@ impl<'d> Set<'d> {
     }
 }
 
-/// Whether a segment's nodes come in order and once from a set of that shape, and what shape they have.
-fn passes(segment: &Segment, from: Shape) -> (bool, Shape) {
+/// Whether the nodes of a segment come in document order and without duplicates from a set of this shape,
+/// and the shape of their set.
+fn order_and_shape(segment: &Segment, from: Shape) -> (bool, Shape) {
     let single = from == Shape::Single;
     let apart = from != Shape::Any;
-    let below = if apart { Shape::Flat } else { Shape::Any };
+    let inside = if apart { Shape::Flat } else { Shape::Any };
     let beside = if single { Shape::Flat } else { Shape::Any };
     match segment {
         Segment::Scan(scan) => {
             let attributes_only = scan.deep == 0 && scan.attribute && scan.steps.len() == 1;
-            (apart || attributes_only, if scan.deep == 0 { below } else { Shape::Any })
+            (apart || attributes_only, if scan.deep == 0 { inside } else { Shape::Any })
         }
         Segment::Step(step) => match step.axis {
-            Axis::Itself => (true, from),
+            Axis::SelfNode => (true, from),
             Axis::Attribute | Axis::Namespace => (true, Shape::Flat),
-            Axis::Child => (apart, below),
+            Axis::Child => (apart, inside),
             Axis::Descendant | Axis::DescendantOrSelf => (apart, Shape::Any),
             Axis::FollowingSibling => (single, beside),
             Axis::PrecedingSibling => (false, beside),
@@ -70,7 +70,7 @@ fn passes(segment: &Segment, from: Shape) -> (bool, Shape) {
 }
 
 impl<'d> Run<'_, 'd> {
-    /// Gives the path's nodes to the sink; false when it has enough.
+    /// Passes the nodes of the path to the sink; false if it needs no more.
     pub(crate) fn path(
         &mut self,
         path: &Path,
@@ -89,19 +89,18 @@ impl<'d> Run<'_, 'd> {
         let mut shape = set.shape(Shape::Any);
         let Some((last, before)) = path.segments.split_last() else {
             sink.begin(true);
-            return Ok(give(set.items(), sink));
+            return self.pass_on(set.items(), sink);
         };
         for segment in before {
-            let (sorted, next) = passes(segment, shape);
+            let (sorted, next) = order_and_shape(segment, shape);
             let mut items = self.all_from(segment, set)?;
-            self.check_size(items.len())?;
             if !sorted {
                 self.sort(&mut items)?;
             }
             set = Set::Many(items);
             shape = set.shape(next);
         }
-        let (sorted, _) = passes(last, shape);
+        let (sorted, _) = order_and_shape(last, shape);
         if sorted || sink.any_order() {
             sink.begin(sorted);
             return self.segment(last, set.items(), sink);
@@ -109,10 +108,10 @@ impl<'d> Run<'_, 'd> {
         let mut items = self.all_from(last, set)?;
         self.sort(&mut items)?;
         sink.begin(true);
-        Ok(sink.take_all(items))
+        Ok(sink.take_all(items, self.budget)?)
     }
 
-    /// All nodes of a segment, in whatever order and number they come.
+    /// All nodes of a segment, unsorted and with duplicates.
     fn all_from(&mut self, segment: &Segment, set: Set<'d>) -> Outcome<Vec<Item<'d>>> {
         match (segment, set) {
             (Segment::Step(step), Set::Many(items))
@@ -121,24 +120,28 @@ impl<'d> Run<'_, 'd> {
                 self.parents_of_all(&step.test, items)
             }
             (segment, set) => {
-                let mut items = Vec::new();
-                self.segment(segment, set.items(), &mut items)?;
-                Ok(items)
+                let mut nodes = Nodes::default();
+                self.segment(segment, set.items(), &mut nodes)?;
+                Ok(nodes.items)
             }
         }
     }
 
-    /// Of children that follow one another the parent once, in the place where they were.
+    /// The parents; siblings next to each other add theirs once.
     fn parents_of_all(&mut self, test: &Test, items: Vec<Item<'d>>) -> Outcome<Vec<Item<'d>>> {
-        self.spend(items.len() as u64)?;
+        self.charge(items.len() as u64)?;
         let mut last = None;
-        let once = |item: Item<'d>| {
+        let new_parent = |item: Item<'d>| {
             let parent = item.parent()?.holder();
             let is_new = last.replace(parent) != Some(parent);
             let passes = is_new && test.ready(parent.document()).passes(parent, Kind::Element);
             passes.then(|| parent.into())
         };
-        Ok(items.into_iter().filter_map(once).collect())
+        let mut nodes = Nodes::default();
+        for parent in items.into_iter().filter_map(new_parent) {
+            nodes.push(parent, self.budget)?;
+        }
+        Ok(nodes.items)
     }
 
     fn segment(
@@ -155,15 +158,15 @@ impl<'d> Run<'_, 'd> {
         let whole_subtrees = items.len() > 1 && takes_whole_subtrees(segment);
         let mut covered: Option<Item<'d>> = None;
         for item in items {
-            self.spend(1)?;
-            let below = |last| item.document_order(last).is_le() && is_child(*item);
-            if covered.is_some_and(below) {
+            self.charge(1)?;
+            let is_covered = |last| item.document_order(last).is_le() && is_child(*item);
+            if covered.is_some_and(is_covered) {
                 continue;
             }
             let wants = if whole_subtrees {
-                let mut noting = Noting { sink, last: *item };
-                let wants = self.segment_from(segment, *item, &mut noting)?;
-                covered = Some(noting.last);
+                let mut last_seen = LastSeen { sink, last: *item };
+                let wants = self.segment_from(segment, *item, &mut last_seen)?;
+                covered = Some(last_seen.last);
                 wants
             } else {
                 self.segment_from(segment, *item, sink)?
@@ -188,7 +191,7 @@ impl<'d> Run<'_, 'd> {
         }
     }
 
-    /// One step from one node, in the axis's order.
+    /// One step from one node, in the order of the axis.
     pub(crate) fn step(
         &mut self,
         step: &Step,
@@ -203,14 +206,14 @@ impl<'d> Run<'_, 'd> {
         if !sized && predicates.len() <= COUNTS {
             return self.walk(*axis, test, predicates, from, sink);
         }
-        let mut items = Vec::new();
-        self.walk(*axis, test, &[], from, &mut items)?;
-        self.check_size(items.len())?;
+        let mut nodes = Nodes::default();
+        self.walk(*axis, test, &[], from, &mut nodes)?;
+        let mut items = nodes.items;
         self.filter(&mut items, predicates)?;
-        Ok(give(&items, sink))
+        self.pass_on(&items, sink)
     }
 
-    /// `child::test[last()]`, from the end.
+    /// `child::test[last()]`, searched from the end.
     fn last_child(
         &mut self,
         test: &Test,
@@ -221,16 +224,16 @@ impl<'d> Run<'_, 'd> {
         let ready = test.ready(node.document());
         let mut next = node.last_child();
         while let Some(child) = next {
-            self.spend(1)?;
+            self.charge(1)?;
             if ready.passes(child, Kind::Element) {
-                return Ok(sink.take(child.into()));
+                return Ok(sink.take(child.into(), self.budget)?);
             }
             next = child.previous_sibling();
         }
         Ok(true)
     }
 
-    /// Along an axis, with the predicates that don't ask for the size.
+    /// Walks along an axis and applies predicates that don't need the size.
     fn walk(
         &mut self,
         axis: Axis,
@@ -245,8 +248,12 @@ impl<'d> Run<'_, 'd> {
         }
         let principal = axis.principal();
         let mut counts = [0usize; COUNTS];
-        for item in Walk::new(axis, from) {
-            self.spend(1)?;
+        let mut walk = Walk::new(axis, from);
+        if let Walk::Namespaces { count, .. } = &walk {
+            self.charge(u64::from(*count))?;
+        }
+        while let Some(item) = walk.next() {
+            self.charge(1 + walk.passed())?;
             let passes = match item.node() {
                 Some(node) => ready.passes(node, principal),
                 None => passes_namespace(test, principal, item),
@@ -256,21 +263,22 @@ impl<'d> Run<'_, 'd> {
             }
             match self.count(predicates, &mut counts, item)? {
                 Verdict::Fails => {}
-                Verdict::FailsForAll => return Ok(true),
+                Verdict::FailsWithAllLater => return Ok(true),
                 Verdict::Passes => {
-                    if !sink.take(item) {
+                    if !sink.take(item, self.budget)? {
                         return Ok(false);
                     }
-                    if is_spent(predicates, &counts) {
+                    if is_over(predicates, &counts) {
                         return Ok(true);
                     }
                 }
             }
         }
+        self.charge(walk.passed())?;
         Ok(true)
     }
 
-    /// Judges a node by predicates that count those that came before it.
+    /// Applies predicates to a node; `counts` has the nodes that each of them has seen.
     pub(crate) fn count(
         &mut self,
         predicates: &[Predicate],
@@ -283,7 +291,7 @@ impl<'d> Run<'_, 'd> {
                 // Counts are far below 2^53.
                 let position = *count as f64;
                 if position > *wanted {
-                    return Ok(Verdict::FailsForAll);
+                    return Ok(Verdict::FailsWithAllLater);
                 }
                 if position < *wanted {
                     return Ok(Verdict::Fails);
@@ -301,21 +309,28 @@ impl<'d> Run<'_, 'd> {
         match predicate {
             Predicate::At(number) => Ok(at(*number)),
             Predicate::Last => Ok(context.position == context.size),
-            Predicate::Plain(expr) => self.boolean(expr, context),
-            Predicate::Positional(expr) | Predicate::Sized(expr) => match expr.value_type() {
-                Type::Number => self.number(expr, context).map(at),
-                Type::Unknown => Ok(match self.value(expr, context)? {
-                    Value::Number(number) => at(number),
-                    other @ (Value::NodeSet(_) | Value::String(_) | Value::Boolean(_)) => {
-                        other.boolean()
-                    }
-                }),
-                Type::NodeSet | Type::String | Type::Boolean => self.boolean(expr, context),
-            },
+            Predicate::Plain(condition) => {
+                self.charge(condition.cost)?;
+                self.boolean(&condition.expr, context)
+            }
+            Predicate::Positional(condition) | Predicate::Sized(condition) => {
+                self.charge(condition.cost)?;
+                let expr = &condition.expr;
+                match expr.value_type() {
+                    Type::Number => self.number(expr, context).map(at),
+                    Type::Unknown => Ok(match self.value(expr, context)? {
+                        Value::Number(number) => at(number),
+                        other @ (Value::NodeSet(_) | Value::String(_) | Value::Boolean(_)) => {
+                            other.boolean()
+                        }
+                    }),
+                    Type::NodeSet | Type::String | Type::Boolean => self.boolean(expr, context),
+                }
+            }
         }
     }
 
-    /// Keeps what passes the predicates, one after the other: section 2.4.
+    /// Applies the predicates one after the other: section 2.4.
     pub(crate) fn filter(
         &mut self,
         items: &mut Vec<Item<'d>>,
@@ -323,50 +338,59 @@ impl<'d> Run<'_, 'd> {
     ) -> Outcome<()> {
         for predicate in predicates {
             let size = items.len();
-            let mut kept = Vec::new();
+            let mut kept = Nodes::default();
             for (index, item) in items.iter().enumerate() {
-                self.spend(1)?;
+                self.charge(1)?;
                 if self.holds(predicate, Context { item: *item, position: index + 1, size })? {
-                    kept.push(*item);
+                    kept.push(*item, self.budget)?;
                 }
             }
-            *items = kept;
+            *items = kept.items;
         }
         Ok(())
     }
 
-    pub(crate) fn sort(&mut self, items: &mut Vec<Item<'d>>) -> Outcome<()> {
-        self.check_size(items.len())?;
-        self.spend(items.len() as u64)?;
-        put_in_order(items);
-        Ok(())
+    fn pass_on(&self, items: &[Item<'d>], sink: &mut dyn Sink<'d>) -> Outcome<bool> {
+        for item in items {
+            if !sink.take(*item, self.budget)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
-    pub(crate) fn check_size(&self, len: usize) -> Outcome<()> {
-        let most = limits::XPATH_NODES_MAX;
-        if len > most { Err(EvalError::Nodes(most)) } else { Ok(()) }
+    pub(crate) fn sort(&mut self, items: &mut Vec<Item<'d>>) -> Outcome<()> {
+        const COMPARISONS_PER_STEP: u64 = 8;
+        let len = items.len() as u64;
+        self.charge(len)?;
+        if !is_in_order(items) {
+            let comparisons = len.saturating_mul(u64::from(len.ilog2()));
+            self.charge(comparisons / COMPARISONS_PER_STEP)?;
+            put_in_order(items);
+        }
+        Ok(())
     }
 }
 
-/// Most predicates that are counted on the way; steps with more keep their nodes first.
+/// Most predicates of a step that are applied while walking; with more, its nodes are collected first.
 const COUNTS: usize = 4;
 
-/// Attributes and namespace nodes are on nobody's descendant axis, but on their own.
+/// Attributes and namespace nodes are on no descendant axis.
 fn is_child(item: Item<'_>) -> bool {
     !matches!(item.kind(), Kind::Attribute | Kind::Namespace)
 }
 
-/// What predicates say of a node.
+/// The result of applying predicates to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Passes,
     Fails,
-    /// And of all that come after it on this axis.
-    FailsForAll,
+    /// All later nodes of the axis fail too.
+    FailsWithAllLater,
 }
 
-/// Whether the only position that one of the predicates lets through has been.
-fn is_spent(predicates: &[Predicate], counts: &[usize]) -> bool {
+/// Whether the only position that one of the predicates accepts has passed.
+fn is_over(predicates: &[Predicate], counts: &[usize]) -> bool {
     predicates.iter().zip(counts).any(|(predicate, count)| match predicate {
         Predicate::At(wanted) => *count as f64 >= *wanted,
         Predicate::Last | Predicate::Plain(_) | Predicate::Positional(_) | Predicate::Sized(_) => {
@@ -383,7 +407,8 @@ fn passes_namespace(test: &Test, principal: Kind, item: Item<'_>) -> bool {
     }
 }
 
-/// Whether a node below another gives nothing that the other didn't: then it is passed over.
+/// Whether a segment finds from a node all that it finds from the node's descendants, so that these can be
+/// skipped.
 fn takes_whole_subtrees(segment: &Segment) -> bool {
     match segment {
         Segment::Scan(scan) => match scan.steps.as_slice() {
@@ -397,23 +422,19 @@ fn takes_whole_subtrees(segment: &Segment) -> bool {
     }
 }
 
-/// Passes on, and notes the last node.
-struct Noting<'s, 'd> {
+/// Passes on nodes and remembers the last one.
+struct LastSeen<'s, 'd> {
     sink: &'s mut dyn Sink<'d>,
     last: Item<'d>,
 }
 
-impl<'d> Sink<'d> for Noting<'_, 'd> {
+impl<'d> Sink<'d> for LastSeen<'_, 'd> {
     fn any_order(&self) -> bool {
         self.sink.any_order()
     }
 
-    fn take(&mut self, item: Item<'d>) -> bool {
+    fn take(&mut self, item: Item<'d>, budget: &Budget) -> Taken {
         self.last = item;
-        self.sink.take(item)
+        self.sink.take(item, budget)
     }
-}
-
-fn give<'d>(items: &[Item<'d>], sink: &mut dyn Sink<'d>) -> bool {
-    items.iter().all(|item| sink.take(*item))
 }

@@ -1,12 +1,13 @@
 //! Match patterns: XSLT 1.0 section 5.2, with the default priorities of section 5.5.
 //!
-//! A pattern is matched from its right end: the node against the last step, its parent against the one
-//! before, and so on. Where `//` stands, what is to the left of it may sit higher up; the lowest place
-//! that fits is as good as any, so a match looks at each ancestor once per step at most.
+//! A pattern is matched from right to left: the node against the last step, its parent against the step before,
+//! and so on. What is left of `//` may match any ancestor; it is enough to try the nearest that matches, so a
+//! match visits each ancestor at most once per step.
 
 use xml::{Kind, Node};
 
 use crate::axis::Axis;
+use crate::budget::Budget;
 use crate::context::{Context, Environment, StaticContext};
 use crate::error::{CompileError, EvalError};
 use crate::evaluate::{Outcome, Run};
@@ -17,9 +18,19 @@ use crate::lexer::{Operator, Token};
 use crate::name::ExpandedName;
 use crate::parser::Parser;
 use crate::plan::{Expr, Predicate, Step, Test};
-use crate::sink::Sink;
+use crate::sink::{Sink, Taken};
 
-/// A compiled pattern: alternatives between `|`.
+/// A compiled pattern: one or more alternatives separated by `|`.
+///
+/// ```
+/// use xpath::{Budget, NoBindings, Pattern};
+///
+/// let document = xml::Document::parse(b"<orders><order/></orders>")?;
+/// let pattern = Pattern::compile("orders/order | @id", &NoBindings)?;
+/// let order = document.element().and_then(|orders| orders.first_child()).ok_or("no order")?;
+/// assert!(pattern.matches(order, &mut NoBindings, &Budget::default())?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Pattern {
     text: Box<str>,
@@ -30,29 +41,29 @@ pub struct Pattern {
 #[derive(Debug)]
 pub struct Alternative {
     anchor: Anchor,
-    /// Whether `//` stands before each, from left to right.
+    /// From left to right; true if `//` precedes the step.
     steps: Vec<(bool, Step)>,
     priority: f64,
     matched: Matched,
 }
 
-/// What an alternative can match at all, for tables that are asked before it is.
+/// The nodes that an alternative can match, for look-up tables.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Matched {
     Root,
     Element(ExpandedName),
-    /// Any element, or any of one namespace.
+    /// Any element, or any element of one namespace
     AnyElement,
     Attribute(ExpandedName),
-    /// Any attribute, or any of one namespace.
+    /// Any attribute, or any attribute of one namespace
     AnyAttribute,
     Text,
     Comment,
-    /// With that target, or with any.
+    /// With this target, or with any
     Instruction(Option<String>),
-    /// `node()`: elements, text, comments and processing instructions.
+    /// `node()`: elements, text, comments and processing instructions
     AnyChild,
-    /// `id()` and `key()`.
+    /// `id()` and `key()`
     Anything,
 }
 
@@ -60,7 +71,7 @@ pub enum Matched {
 enum Anchor {
     Anywhere,
     Root,
-    /// `id()` or `key()`: the nodes that it answers.
+    /// The nodes that `id()` or `key()` returns
     Nodes(Expr),
 }
 
@@ -71,11 +82,13 @@ impl std::fmt::Display for Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern. `key()` has to be known to `names` as a function of two arguments; its call
-    /// answers the node-set that a node has to be in.
+    /// Compiles a pattern. For patterns with `key()`, `names` must have it as a function with two arguments
+    /// that returns a node-set. A function that patterns may not call, such as `current()`, can be rejected
+    /// by `names`, which is asked for every function of the pattern.
     ///
     /// # Errors
-    /// With the place: what isn't a pattern, and as `Expression::compile`.
+    /// [`CompileError`]: text that isn't a pattern, and the errors of
+    /// [`Expression::compile`](crate::Expression::compile).
     pub fn compile(text: &str, names: &dyn StaticContext) -> Result<Self, CompileError> {
         let mut parser = Parser::new(text, names)?;
         let mut alternatives = vec![parser.alternative()?];
@@ -91,7 +104,7 @@ impl Pattern {
         &self.alternatives
     }
 
-    /// Gives the alternatives away: XSLT takes each for a rule of its own.
+    /// The alternatives, each of which is a rule of its own in XSLT.
     #[must_use]
     pub fn into_alternatives(self) -> Vec<Alternative> {
         self.alternatives
@@ -105,10 +118,11 @@ impl Pattern {
         &self,
         item: impl Into<Item<'d>>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<bool, EvalError> {
         let item = item.into();
         for alternative in &self.alternatives {
-            if alternative.matches(item, environment)? {
+            if alternative.matches(item, environment, budget)? {
                 return Ok(true);
             }
         }
@@ -189,7 +203,8 @@ impl Parser<'_> {
         if allowed {
             return Ok(call);
         }
-        let message = "a pattern may only begin with id('...') or key('...', '...')";
+        let message =
+            "the only functions at the start of a pattern are `id('...')` and `key('...', '...')`";
         Err(CompileError::new(place, message))
     }
 
@@ -204,7 +219,7 @@ impl Parser<'_> {
                 Axis::Child
             }
             Some(Token::Axis(_) | Token::Dot | Token::DoubleDot) => {
-                return self.fail("a pattern has child and attribute steps only");
+                return self.fail("a pattern may use only the child and attribute axes");
             }
             Some(_) | None => Axis::Child,
         };
@@ -224,7 +239,7 @@ impl Alternative {
         Self { anchor, steps, priority, matched }
     }
 
-    /// Matches nothing if such patterns were taken out.
+    /// An alternative that matches nothing, if such patterns are disabled.
     fn unless_out(self, part: &str) -> Self {
         if is_out(&["pattern ", part]) {
             let nowhere = Step { axis: Axis::Child, test: no_node(), predicates: Vec::new() };
@@ -234,7 +249,7 @@ impl Alternative {
         }
     }
 
-    /// The priority of a rule that gives none: XSLT 1.0 section 5.5.
+    /// The default priority: XSLT 1.0 section 5.5.
     #[must_use]
     pub fn priority(&self) -> f64 {
         self.priority
@@ -245,7 +260,7 @@ impl Alternative {
         &self.matched
     }
 
-    /// Whether all that there is to check is in [`Alternative::matched`], whose names are whole.
+    /// Whether a node matches exactly if it has the name in [`Alternative::matched`].
     #[must_use]
     pub fn is_plain_name(&self) -> bool {
         matches!(self.matched, Matched::Element(_) | Matched::Attribute(_)) && self.priority == 0.0
@@ -254,16 +269,14 @@ impl Alternative {
     /// Whether the node matches.
     ///
     /// # Errors
-    /// Those of the predicates, and of `key()`.
+    /// The errors of predicates and of `key()`.
     pub fn matches<'d>(
         &self,
         item: Item<'d>,
         environment: &mut dyn Environment<'d>,
+        budget: &Budget,
     ) -> Result<bool, EvalError> {
-        let mut run = Run::new(environment);
-        let outcome = run.matches(self, item);
-        run.finish();
-        outcome
+        Run::new(environment, budget).matches(self, item)
     }
 }
 
@@ -293,31 +306,31 @@ fn matched(step: &Step) -> Matched {
     }
 }
 
-/// Is this node among those that come?
-struct Seek<'d> {
+/// Whether a node is among those of an expression.
+struct Contains<'d> {
     wanted: Item<'d>,
     found: bool,
 }
 
-impl<'d> Sink<'d> for Seek<'d> {
+impl<'d> Sink<'d> for Contains<'d> {
     fn any_order(&self) -> bool {
         true
     }
 
-    fn take(&mut self, item: Item<'d>) -> bool {
+    fn take(&mut self, item: Item<'d>, _: &Budget) -> Taken {
         self.found = item == self.wanted;
-        !self.found
+        Ok(!self.found)
     }
 }
 
 impl<'d> Run<'_, 'd> {
     fn matches(&mut self, pattern: &Alternative, item: Item<'d>) -> Outcome<bool> {
-        // The node that the next step to the left has to match, and where it may match instead.
+        // The node for the next step to the left, and the ancestor to try next if it doesn't match.
         let mut node = Some(item);
         let mut left = pattern.steps.len();
         let mut higher: Option<(usize, Item<'d>)> = None;
         loop {
-            self.spend(1)?;
+            self.charge(1)?;
             let step = left.checked_sub(1).and_then(|index| pattern.steps.get(index));
             let fits = match (node, step) {
                 (Some(node), Some((_, step))) => self.fits_pattern(step, node)?,
@@ -341,7 +354,8 @@ impl<'d> Run<'_, 'd> {
         }
     }
 
-    /// `at` is the parent of what matched the leftmost step, or the node itself where there are no steps.
+    /// Whether the start of the pattern matches `at`: the parent of the node that matched the leftmost step, or
+    /// the node itself if there are no steps.
     fn anchored(&mut self, pattern: &Alternative, at: Option<Item<'d>>) -> Outcome<bool> {
         match (&pattern.anchor, at) {
             (Anchor::Anywhere, _) => Ok(true),
@@ -349,9 +363,9 @@ impl<'d> Run<'_, 'd> {
             (Anchor::Root, Some(at)) => Ok(at.kind() == Kind::Root),
             (Anchor::Nodes(expr), Some(at)) => {
                 let context = Context::new(at);
-                let mut seek = Seek { wanted: at, found: false };
-                self.feed(expr, context, &mut seek)?;
-                Ok(seek.found)
+                let mut contains = Contains { wanted: at, found: false };
+                self.feed(expr, context, &mut contains)?;
+                Ok(contains.found)
             }
         }
     }
@@ -372,9 +386,9 @@ impl<'d> Run<'_, 'd> {
             }
             _ => {
                 let Some(parent) = item.parent() else { return Ok(false) };
-                let mut seek = Seek { wanted: item, found: false };
-                self.step(step, parent, &mut seek)?;
-                Ok(seek.found)
+                let mut contains = Contains { wanted: item, found: false };
+                self.step(step, parent, &mut contains)?;
+                Ok(contains.found)
             }
         }
     }
@@ -388,19 +402,22 @@ impl<'d> Run<'_, 'd> {
         Ok(true)
     }
 
-    /// Counts back, as far as it takes to know.
+    /// Counts preceding siblings until the result is known.
     fn is_nth(&mut self, step: &Step, node: Node<'d>, wanted: f64) -> Outcome<bool> {
         let mut position = 1.0;
         if step.axis == Axis::Attribute {
             let before = node.parent().into_iter().flat_map(Node::attributes);
-            for _ in before.take_while(|one| *one != node).filter(|one| passes(step, *one)) {
-                position += 1.0;
+            for attribute in before.take_while(|one| *one != node) {
+                self.charge(1)?;
+                if passes(step, attribute) {
+                    position += 1.0;
+                }
             }
             return Ok(position == wanted);
         }
         let mut next = node.previous_sibling();
         while let (Some(sibling), true) = (next, position <= wanted) {
-            self.spend(1)?;
+            self.charge(1)?;
             if passes(step, sibling) {
                 position += 1.0;
             }
@@ -411,12 +428,18 @@ impl<'d> Run<'_, 'd> {
 
     fn is_last_sibling(&mut self, step: &Step, node: Node<'d>) -> Outcome<bool> {
         if step.axis == Axis::Attribute {
-            let all = node.parent().into_iter().flat_map(Node::attributes);
-            return Ok(all.filter(|one| passes(step, *one)).last() == Some(node));
+            let mut last = None;
+            for attribute in node.parent().into_iter().flat_map(Node::attributes) {
+                self.charge(1)?;
+                if passes(step, attribute) {
+                    last = Some(attribute);
+                }
+            }
+            return Ok(last == Some(node));
         }
         let mut next = node.next_sibling();
         while let Some(sibling) = next {
-            self.spend(1)?;
+            self.charge(1)?;
             if passes(step, sibling) {
                 return Ok(false);
             }
@@ -426,7 +449,8 @@ impl<'d> Run<'_, 'd> {
     }
 }
 
-/// Kind and name alone. Names are compared as text: one comparison is cheaper than a look-up.
+/// Whether the node passes the test of the step. Names are compared as text, which is cheaper than resolving the
+/// test for a single node.
 fn passes(step: &Step, node: Node<'_>) -> bool {
     let principal = step.axis.principal();
     let kind = node.kind();

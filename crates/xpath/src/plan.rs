@@ -1,19 +1,19 @@
-//! What an expression is compiled to: a typed tree in which every name, variable and function is
-//! resolved, and every path is cut into segments that are fit to run.
+//! Compiled expressions: typed trees in which names, variables and functions are resolved and paths are
+//! divided into segments.
 
 use crate::axis::Axis;
 use crate::context::{FunctionId, VariableId};
 use crate::functions::Core;
 use crate::name::Name;
 
-/// What is known of a value before it is there.
+/// The type of a value, as far as it is known at compile time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
     NodeSet,
     String,
     Number,
     Boolean,
-    /// A variable's or an extension function's: known when it is evaluated.
+    /// That of a variable or an extension function: known when it is evaluated.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Expr {
     And(Vec<Self>),
     Compare(Comparison, Box<(Self, Self)>),
     Arithmetic(Box<Self>, Vec<(Arithmetic, Self)>),
-    /// With the count of signs; an even one still makes a number.
+    /// The operand and whether the number of signs is odd. With an even number, it is still converted.
     Negate(Box<Self>, bool),
     Union(Vec<Self>),
     Path(Box<Path>),
@@ -72,6 +72,21 @@ pub(crate) enum Segment {
     Step(Step),
 }
 
+impl Segment {
+    /// Its size, in the unit of [`Expr::cost`].
+    fn parts(&self) -> u64 {
+        let of_test = |test: &Test| match test {
+            Test::Name(name) => 1 + name.expanded.local.len() as u64 / 8,
+            Test::Namespace(uri) => 1 + uri.len() as u64 / 8,
+            Test::Node | Test::Principal | Test::Text | Test::Comment | Test::Instruction(_) => 1,
+        };
+        match self {
+            Self::Scan(scan) => scan.steps.iter().map(|step| of_test(&step.test)).sum(),
+            Self::Step(step) => of_test(&step.test),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) axis: Axis,
@@ -79,18 +94,18 @@ pub(crate) struct Step {
     pub(crate) predicates: Vec<Predicate>,
 }
 
-/// Steps that only go down, done in one walk over the tree: see `scan.rs`.
+/// Downward steps that are evaluated in one walk over the tree: see `scan.rs`.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) steps: Vec<ScanStep>,
-    /// Bit i: step i looks at all depths (`//` stands before it).
+    /// Bit i: step i is preceded by `//`.
     pub(crate) deep: u32,
-    /// The last step is along the attribute axis.
+    /// Whether the last step is along the attribute axis.
     pub(crate) attribute: bool,
 }
 
 impl Scan {
-    /// Its step, if it is one to the children.
+    /// Its only step, if that is along the child axis.
     pub(crate) fn sole_child_step(&self) -> Option<&ScanStep> {
         match self.steps.as_slice() {
             [step] if self.deep == 0 && !self.attribute => Some(step),
@@ -102,9 +117,9 @@ impl Scan {
 #[derive(Debug)]
 pub(crate) struct ScanStep {
     pub(crate) test: Test,
-    /// Where its counted predicates' counts begin among the scan's.
+    /// The index of its first counter among those of the scan.
     pub(crate) first_counter: usize,
-    /// The position that its only predicate asks for.
+    /// The position that its only predicate selects.
     pub(crate) exactly: Option<u32>,
     pub(crate) predicates: Vec<Predicate>,
 }
@@ -115,7 +130,7 @@ pub(crate) enum Test {
     Node,
     /// `*`
     Principal,
-    /// `prefix:*`, with the namespace
+    /// `prefix:*`
     Namespace(Box<str>),
     Name(Name),
     Text,
@@ -123,19 +138,33 @@ pub(crate) enum Test {
     Instruction(Option<Box<str>>),
 }
 
-/// A predicate by what it needs to know.
+/// A predicate, by what it needs to be evaluated.
 #[derive(Debug)]
 pub(crate) enum Predicate {
     /// `[3]`, `[position() = 3]`
     At(f64),
     /// `[last()]`, `[position() = last()]`
     Last,
-    /// Never a number, and asks neither position nor size.
-    Plain(Expr),
-    /// May be a number or ask the position, but not the size.
-    Positional(Expr),
-    /// Asks the size.
-    Sized(Expr),
+    /// Never a number; needs neither position nor size.
+    Plain(Condition),
+    /// May be a number or need the position, but not the size.
+    Positional(Condition),
+    /// Needs the size.
+    Sized(Condition),
+}
+
+/// The expression of a predicate.
+#[derive(Debug)]
+pub(crate) struct Condition {
+    pub(crate) expr: Expr,
+    /// The steps that one evaluation is charged, in addition to those of the nodes that it looks at.
+    pub(crate) cost: u64,
+}
+
+impl Condition {
+    fn new(expr: Expr) -> Self {
+        Self { cost: expr.cost(), expr }
+    }
 }
 
 impl Predicate {
@@ -150,13 +179,17 @@ impl Predicate {
             return Self::Last;
         }
         if expr.asks(Core::Last) {
-            return Self::Sized(expr);
+            return Self::Sized(Condition::new(expr));
         }
         let number = matches!(expr.value_type(), Type::Number | Type::Unknown);
-        if number || expr.asks(Core::Position) { Self::Positional(expr) } else { Self::Plain(expr) }
+        if number || expr.asks(Core::Position) {
+            Self::Positional(Condition::new(expr))
+        } else {
+            Self::Plain(Condition::new(expr))
+        }
     }
 
-    /// Whether it needs to know how many nodes came before.
+    /// Whether it needs the position.
     pub(crate) fn counts(&self) -> bool {
         matches!(self, Self::At(_) | Self::Positional(_))
     }
@@ -193,13 +226,13 @@ impl Expr {
                 }
                 Start::Filter(..) | Start::Context | Start::Root => Type::NodeSet,
             },
-            Self::Core(core, _) => core.answers(),
+            Self::Core(core, _) => core.return_type(),
             Self::Variable(_) | Self::Extension(..) => Type::Unknown,
         }
     }
 
-    /// Calls `seen` for this expression and all inside it; `inner` tells whether those with a context
-    /// of their own, which predicates are, are looked into.
+    /// Calls `seen` for this expression and all its operands; with `inner` also for those that have a context
+    /// of their own, which are predicates.
     pub(crate) fn visit<'e>(&'e self, inner: bool, seen: &mut dyn FnMut(&'e Self)) {
         seen(self);
         match self {
@@ -221,6 +254,30 @@ impl Expr {
             Self::Negate(one, _) => one.visit(inner, seen),
             Self::Path(path) => path.visit(inner, seen),
         }
+    }
+
+    /// The steps that one evaluation is charged for its operators, literals and names, without its
+    /// predicates.
+    pub(crate) fn cost(&self) -> u64 {
+        const PARTS_PER_STEP: u64 = 8;
+        let mut parts = 0_u64;
+        self.visit(false, &mut |expr| {
+            parts = parts.saturating_add(match expr {
+                Self::Literal(text) => 1 + text.len() as u64 / 8,
+                Self::Path(path) => path.segments.iter().map(Segment::parts).sum(),
+                Self::Number(_)
+                | Self::Variable(_)
+                | Self::Or(_)
+                | Self::And(_)
+                | Self::Compare(..)
+                | Self::Arithmetic(..)
+                | Self::Negate(..)
+                | Self::Union(_)
+                | Self::Core(..)
+                | Self::Extension(..) => 1,
+            });
+        });
+        parts / PARTS_PER_STEP
     }
 
     fn asks(&self, what: Core) -> bool {
@@ -259,41 +316,41 @@ fn visit_predicates<'e>(predicates: &'e [Predicate], inner: bool, seen: &mut dyn
     for predicate in predicates {
         match predicate {
             Predicate::At(_) | Predicate::Last => {}
-            Predicate::Plain(expr) | Predicate::Positional(expr) | Predicate::Sized(expr) => {
-                expr.visit(inner, seen);
-            }
+            Predicate::Plain(condition)
+            | Predicate::Positional(condition)
+            | Predicate::Sized(condition) => condition.expr.visit(inner, seen),
         }
     }
 }
 
-/// Most steps of one scan: their states have to fit in a word.
+/// Most steps of one scan: they are bits of a word.
 const SCAN_STEPS_MAX: usize = 30;
-/// Most positions that one scan counts; paths with more are cut.
+/// Most positions that one scan counts; a path with more is divided.
 pub(crate) const COUNTERS_MAX: usize = 2;
 
-/// Cuts a path's steps into segments: runs of downward steps become scans.
+/// Divides the steps of a path into segments: consecutive downward steps become a scan.
 pub(crate) fn segments(steps: Vec<Step>) -> Vec<Segment> {
-    let mut cut = Cutter { done: Vec::new(), scan: None, counters: 0, slashes: false };
+    let mut builder = SegmentBuilder { done: Vec::new(), scan: None, counters: 0, slashes: false };
     for step in steps {
-        cut.add(step);
+        builder.add(step);
     }
-    cut.close();
-    cut.done
+    builder.close();
+    builder.done
 }
 
-struct Cutter {
+struct SegmentBuilder {
     done: Vec<Segment>,
     scan: Option<Scan>,
     counters: usize,
-    /// A `//` is waiting for the step that it stands before.
+    /// A `//` precedes the next step.
     slashes: bool,
 }
 
-impl Cutter {
+impl SegmentBuilder {
     fn add(&mut self, step: Step) {
         let bare = step.predicates.is_empty() && matches!(step.test, Test::Node);
         match step.axis {
-            Axis::Itself if bare => {}
+            Axis::SelfNode if bare => {}
             Axis::DescendantOrSelf if bare => self.slashes = true,
             Axis::Child | Axis::Attribute if scannable(&step) => self.down(step, false),
             Axis::Descendant if step.predicates.iter().all(Predicate::is_plain) => {
@@ -303,7 +360,7 @@ impl Cutter {
             | Axis::Attribute
             | Axis::Descendant
             | Axis::DescendantOrSelf
-            | Axis::Itself
+            | Axis::SelfNode
             | Axis::Ancestor
             | Axis::AncestorOrSelf
             | Axis::Following
@@ -358,19 +415,24 @@ impl Cutter {
     }
 }
 
-/// A whole position; others, which no node has, are left to the general way.
+/// The position that is the only predicate. Positions that no node has are left to the general case.
 fn exactly(predicates: &[Predicate]) -> Option<u32> {
     match predicates {
-        [Predicate::At(wanted)] => (1..=POSITIONS_AT_ONCE).find(|n| f64::from(*n) == *wanted),
+        [Predicate::At(wanted)] if (1.0..=POSITION_MAX).contains(wanted) => {
+            #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
+            #[expect(clippy::cast_sign_loss, reason = "it is in range")]
+            let position = *wanted as u32;
+            (f64::from(position) == *wanted).then_some(position)
+        }
         _ => None,
     }
 }
 
-/// The positions that are counted the short way.
-const POSITIONS_AT_ONCE: u32 = 1_000;
+/// The largest position with a fast path.
+const POSITION_MAX: f64 = 1_000.0;
 
-/// Whether a walk knows each predicate's answer when it meets the node: sizes it doesn't know, but
-/// whether a node is the last of its test among its siblings it can see.
+/// Whether a scan can decide each predicate when it visits a node: it doesn't know sizes, but can find out
+/// whether a node is the last one of its siblings that passes the test.
 fn scannable(step: &Step) -> bool {
     let known = |(index, predicate): (usize, &Predicate)| match predicate {
         Predicate::At(_) | Predicate::Plain(_) | Predicate::Positional(_) => true,

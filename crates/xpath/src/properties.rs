@@ -1,15 +1,15 @@
-//! What must hold for any expression on any document: driven by the fuzz target and by this crate's
-//! own tests.
+//! Properties of any expression on any document, checked by the fuzz target and by unit tests.
 
 mod generate;
 mod reference;
 
 use xml::Document;
 
-use crate::context::{Context, Environment, Nothing, StaticContext};
+use crate::budget::Budget;
+use crate::context::{Context, NoBindings, StaticContext};
 use crate::evaluate::Run;
 use crate::parser;
-use crate::properties::generate::Dice;
+use crate::properties::generate::Choices;
 use crate::properties::reference::Reference;
 use crate::value::Value;
 use crate::{EvalError, Expression, Pattern};
@@ -22,25 +22,21 @@ impl StaticContext for Prefixes {
     }
 }
 
-/// Few steps, so that no input takes long.
-struct Frugal;
-
-impl Environment<'_> for Frugal {
-    fn steps_left(&self) -> u64 {
-        200_000
-    }
+/// A small budget, so that no input takes long.
+fn small() -> Budget {
+    Budget::new(200_000, 1_000_000)
 }
 
-/// A document and an expression made of the input: the engine agrees with the reference, and each way
-/// of asking with the others. Then the input as it is: whatever the text, it is refused or evaluated
-/// within its budget.
+/// Generates a document and an expression from the input. The engine must agree with the reference evaluator,
+/// and its ways of evaluation with one another. Then it compiles the input itself, which must be rejected or
+/// evaluated within the budget.
 ///
 /// # Panics
-/// When the property is broken.
+/// If the property doesn't hold.
 pub fn agreement(input: &[u8]) {
-    let mut dice = Dice::of_bytes(input);
-    let expression = generate::expression(&mut dice);
-    check(&generate::document(&mut dice), &expression);
+    let mut choices = Choices::of_bytes(input);
+    let expression = generate::expression(&mut choices);
+    check(&generate::document(&mut choices), &expression);
     if let Ok(text) = std::str::from_utf8(input) {
         any_text(text);
     }
@@ -51,14 +47,14 @@ fn any_text(text: &str) {
     let document = document.expect("it is well-formed");
     let context = Context::new(document.root());
     if let Ok(expression) = Expression::compile(text, &Prefixes)
-        && let Err(error) = expression.evaluate(context, &mut Frugal)
+        && let Err(error) = expression.evaluate(context, &mut NoBindings, &small())
     {
-        assert!(matches!(error, EvalError::Steps(_)), "{error}");
+        assert!(matches!(error, EvalError::Budget(_)), "{error}");
     }
     if let Ok(pattern) = Pattern::compile(text, &Prefixes) {
         for node in document.root().descendants() {
-            if let Err(error) = pattern.matches(node, &mut Frugal) {
-                assert!(matches!(error, EvalError::Steps(_)), "{error}");
+            if let Err(error) = pattern.matches(node, &mut NoBindings, &small()) {
+                assert!(matches!(error, EvalError::Budget(_)), "{error}");
             }
         }
     }
@@ -66,7 +62,7 @@ fn any_text(text: &str) {
 
 fn check(text: &str, expression: &str) {
     check_on(
-        &Document::parse(text.as_bytes()).expect("what is generated is well-formed"),
+        &Document::parse(text.as_bytes()).expect("generated documents are well-formed"),
         expression,
     );
 }
@@ -74,18 +70,26 @@ fn check(text: &str, expression: &str) {
 fn check_on(document: &Document, expression: &str) {
     let text = document.root().string_value();
     let context = Context::new(document.root());
-    let written = parser::as_written(expression, &Prefixes).expect("what is generated is XPath");
+    let written =
+        parser::without_scans(expression, &Prefixes).expect("generated expressions are valid");
     let expected = Reference::new(document).value(&written, context);
-    let compiled = Expression::compile(expression, &Prefixes).expect("what is generated is XPath");
-    let found = compiled.evaluate(context, &mut Nothing).expect("it is small");
+    let compiled =
+        Expression::compile(expression, &Prefixes).expect("generated expressions are valid");
+    let found =
+        compiled.evaluate(context, &mut NoBindings, &Budget::large()).expect("within the budget");
     assert!(same(&found, &expected), "{text}\n{expression}\n{found:?}\n{expected:?}");
-    let mut nothing = Nothing;
-    let mut run = Run::new(&mut nothing);
-    let plain = run.value(&written, context).expect("it is small");
+    let mut bindings = NoBindings;
+    let budget = Budget::large();
+    let mut run = Run::new(&mut bindings, &budget);
+    let plain = run.value(&written, context).expect("within the budget");
     assert!(same(&plain, &expected), "{text}\n{expression}\n{plain:?}\n{expected:?}");
-    let string = compiled.evaluate_string(context, &mut Nothing).expect("it is small");
+    let string = compiled
+        .evaluate_string(context, &mut NoBindings, &Budget::large())
+        .expect("within the budget");
     assert_eq!(string, expected.string(), "{text}\n{expression}");
-    let truth = compiled.evaluate_boolean(context, &mut Nothing).expect("it is small");
+    let truth = compiled
+        .evaluate_boolean(context, &mut NoBindings, &Budget::large())
+        .expect("within the budget");
     assert_eq!(truth, expected.boolean(), "{text}\n{expression}");
 }
 
@@ -107,51 +111,52 @@ mod tests {
     #[test]
     fn the_engine_agrees_with_the_reference() {
         for seed in 1..30 {
-            let mut dice = Dice::seeded(seed);
-            let document = generate::document(&mut dice);
+            let mut choices = Choices::seeded(seed);
+            let document = generate::document(&mut choices);
             for _ in 0..12 {
-                check(&document, &generate::expression(&mut dice));
+                check(&document, &generate::expression(&mut choices));
             }
         }
     }
 
     #[test]
-    fn it_agrees_on_edited_documents_too() {
+    fn the_engine_agrees_with_the_reference_on_edited_documents() {
         for seed in 1..20 {
-            let mut dice = Dice::seeded(seed);
-            let mut document = Document::parse(generate::document(&mut dice).as_bytes()).unwrap();
+            let mut choices = Choices::seeded(seed);
+            let mut document =
+                Document::parse(generate::document(&mut choices).as_bytes()).unwrap();
             for _ in 0..6 {
-                shuffle(&mut dice, &mut document);
+                shuffle(&mut choices, &mut document);
             }
             for _ in 0..12 {
-                check_on(&document, &generate::expression(&mut dice));
+                check_on(&document, &generate::expression(&mut choices));
             }
         }
     }
 
     /// Moves one node to before another.
-    fn shuffle(dice: &mut Dice, document: &mut Document) {
+    fn shuffle(choices: &mut Choices, document: &mut Document) {
         let all: Vec<xml::NodeId> = document.root().descendants().skip(1).map(Node::id).collect();
         if all.is_empty() {
             return;
         }
-        let (one, other) = (all[dice.roll(all.len())], all[dice.roll(all.len())]);
-        // Refused where it would put a node inside itself.
+        let (one, other) = (all[choices.below(all.len())], all[choices.below(all.len())]);
+        // Fails if it would move a node into itself.
         let _ = document.insert_before(other, one);
     }
 
     #[test]
-    fn any_bytes_keep_the_property() {
-        let mut dice = Dice::seeded(7);
+    fn random_bytes_keep_the_property() {
+        let mut choices = Choices::seeded(7);
         for _ in 0..150 {
             let bytes: Vec<u8> =
-                (0..dice.roll(60)).map(|_| u8::try_from(dice.roll(256)).unwrap()).collect();
+                (0..choices.below(60)).map(|_| u8::try_from(choices.below(256)).unwrap()).collect();
             agreement(&bytes);
         }
     }
 
     #[test]
-    fn any_text_is_refused_or_evaluated() {
+    fn any_text_is_rejected_or_evaluated() {
         for text in ["", "//", "a[", "1 div", "//*[//*[//*]]", "((((1))))", "@", "é", "\u{0}"] {
             agreement(text.as_bytes());
         }

@@ -1,9 +1,9 @@
-//! Downward paths in one walk: `/a/b`, `//order[1]/symbol`, `a//b/@c`.
+//! Evaluates downward paths such as `/a/b`, `//order[1]/symbol` and `a//b/@c` in one walk over the tree.
 //!
-//! Each node on the walk has a set of steps that its children may match, a bit each. A child that
-//! matches step i has bit i + 1 for its own children; a step after `//` keeps its bit all the way down.
-//! So every node is met once, in document order, however many ways lead to it, and the walk goes only
-//! where a step may match. Positions are counted per parent, as `//order[1]` means.
+//! Each node of the walk has a bit set of the steps that its children may match. A child that matches step i
+//! sets bit i + 1 for its own children; a step after `//` keeps its bit for all descendants. So each node is
+//! visited at most once, in document order, and only where a step may match. Positions are counted per
+//! parent, as `//order[1]` requires.
 
 use xml::{Kind, Node};
 
@@ -13,10 +13,10 @@ use crate::plan::{COUNTERS_MAX, Predicate, Scan, ScanStep};
 use crate::sink::Sink;
 use crate::test::Ready;
 
-/// Steps and depth that need no allocation.
+/// Most steps, and most levels, that are kept without an allocation.
 const INLINE: usize = 6;
 
-/// An element on the way down.
+/// An element whose children are being visited.
 #[derive(Clone, Copy)]
 struct Frame<'d> {
     next: Option<Node<'d>>,
@@ -26,57 +26,57 @@ struct Frame<'d> {
 
 const IDLE: Frame<'static> = Frame { next: None, bits: 0, counts: [0; COUNTERS_MAX] };
 
-/// A stack whose first frames lie in place.
+/// A stack whose first frames are stored inline.
 struct Frames<'d> {
-    near: [Frame<'d>; INLINE],
-    far: Vec<Frame<'d>>,
+    inline: [Frame<'d>; INLINE],
+    heap: Vec<Frame<'d>>,
     len: usize,
 }
 
 impl<'d> Frames<'d> {
     fn push(&mut self, frame: Frame<'d>) {
-        match self.near.get_mut(self.len) {
+        match self.inline.get_mut(self.len) {
             Some(place) => *place = frame,
-            None => self.far.push(frame),
+            None => self.heap.push(frame),
         }
         self.len += 1;
     }
 
     fn pop(&mut self) -> Option<Frame<'d>> {
         self.len = self.len.checked_sub(1)?;
-        self.near.get(self.len).copied().or_else(|| self.far.pop())
+        self.inline.get(self.len).copied().or_else(|| self.heap.pop())
     }
 }
 
-/// The tests of a scan for one document.
+/// The tests of a scan, resolved for one document.
 enum Tests<'p> {
-    Near([Ready<'p>; INLINE]),
-    Far(Vec<Ready<'p>>),
+    Inline([Ready<'p>; INLINE]),
+    Heap(Vec<Ready<'p>>),
 }
 
 impl<'p> Tests<'p> {
-    /// None when some step can't match anything in this document.
+    /// None if a step matches nothing in this document.
     fn of(scan: &'p Scan, node: Node<'_>) -> Option<Self> {
         let document = node.document();
-        let mut near = [Ready::Never; INLINE];
-        let mut far = Vec::new();
+        let mut inline = [Ready::Never; INLINE];
+        let mut heap = Vec::new();
         for (index, step) in scan.steps.iter().enumerate() {
             let ready = step.test.ready(document);
             if ready.is_never() {
                 return None;
             }
-            match near.get_mut(index) {
+            match inline.get_mut(index) {
                 Some(place) if scan.steps.len() <= INLINE => *place = ready,
-                Some(_) | None => far.push(ready),
+                Some(_) | None => heap.push(ready),
             }
         }
-        Some(if far.is_empty() { Self::Near(near) } else { Self::Far(far) })
+        Some(if heap.is_empty() { Self::Inline(inline) } else { Self::Heap(heap) })
     }
 
     fn all(&self) -> &[Ready<'p>] {
         match self {
-            Self::Near(near) => near,
-            Self::Far(far) => far,
+            Self::Inline(inline) => inline,
+            Self::Heap(heap) => heap,
         }
     }
 }
@@ -86,26 +86,33 @@ fn test_of<'p>(tests: &[Ready<'p>], index: usize) -> Ready<'p> {
     tests.get(index).copied().unwrap_or(Ready::Never)
 }
 
-/// A scan at work on one document.
+/// A scan of one document.
 struct Scanning<'p> {
     scan: &'p Scan,
     tests: &'p [Ready<'p>],
     last: usize,
-    /// The bit of a last step along the attribute axis.
+    /// The bit of the last step if it is along the attribute axis.
     attribute_bit: u32,
-    /// The bits of the steps whose tests pass nothing but elements.
+    /// The bits of the steps that match elements only.
     element_bits: u32,
-    /// The bit of the last step if it looks at children alone: then nothing comes below them.
+    /// The bit of the last step if it is along the child axis, so that the walk ends there.
     closing_bit: u32,
+    charge_per_node: u64,
 }
 
 impl Scanning<'_> {
-    /// The node, or the first of its later siblings, that a step of `bits` may match by its kind.
-    fn fit<'d>(&self, bits: u32, mut node: Option<Node<'d>>, looked: &mut u64) -> Option<Node<'d>> {
-        *looked += 1;
+    /// The node or the first of its following siblings that a step of `bits` may match by its type.
+    #[inline]
+    fn candidate<'d>(
+        &self,
+        bits: u32,
+        mut node: Option<Node<'d>>,
+        visited: &mut u64,
+    ) -> Option<Node<'d>> {
+        *visited += 1;
         if bits & !self.element_bits == 0 {
             while let Some(other) = node.filter(|node| !node.is_element()) {
-                *looked += 1;
+                *visited += 1;
                 node = other.next_sibling();
             }
         }
@@ -113,11 +120,13 @@ impl Scanning<'_> {
     }
 }
 
-/// After how many nodes a walk accounts for them.
-const SPEND_AT: u64 = 256;
+/// The nodes after which a walk charges them.
+const NODES_PER_CHARGE: u64 = 256;
+/// The steps of a path that a node is tested against for the price of one.
+const STEPS_PER_CHARGE: u64 = 8;
 
 impl<'d> Run<'_, 'd> {
-    /// All steps at once, from the step `from` on.
+    /// Evaluates all steps from the step `from` on.
     pub(crate) fn walk_down(
         &mut self,
         scan: &Scan,
@@ -126,6 +135,8 @@ impl<'d> Run<'_, 'd> {
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
         let Some(last) = scan.steps.len().checked_sub(1) else { return Ok(true) };
+        let charge_per_node = 1 + scan.steps.len() as u64 / STEPS_PER_CHARGE;
+        self.charge(charge_per_node)?;
         let Some(tests) = Tests::of(scan, start) else { return Ok(true) };
         let tests = tests.all();
         let attribute_bit = if scan.attribute { 1 << last } else { 0 };
@@ -135,7 +146,15 @@ impl<'d> Run<'_, 'd> {
         let element_bits = (0..=last).fold(0, principal);
         let closing_bit = (1 << last) & !attribute_bit & !scan.deep;
         let closing_bit = if closing_bit == 0 { u32::MAX } else { closing_bit };
-        let scanning = Scanning { scan, tests, last, attribute_bit, element_bits, closing_bit };
+        let scanning = Scanning {
+            scan,
+            tests,
+            last,
+            attribute_bit,
+            element_bits,
+            closing_bit,
+            charge_per_node,
+        };
         self.scan_steps(&scanning, 1 << from, start, sink)
     }
 
@@ -146,12 +165,12 @@ impl<'d> Run<'_, 'd> {
         start: Node<'d>,
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
-        let mut frames = Frames { near: [IDLE; INLINE], far: Vec::new(), len: 0 };
+        let mut frames = Frames { inline: [IDLE; INLINE], heap: Vec::new(), len: 0 };
         let mut frame = IDLE;
         if !self.enter(scanning, start, bits, &mut frame, sink)? {
             return Ok(false);
         }
-        let mut looked = 0u64;
+        let mut visited = 0u64;
         loop {
             let Some(node) = frame.next else {
                 match frames.pop() {
@@ -160,9 +179,9 @@ impl<'d> Run<'_, 'd> {
                 }
                 continue;
             };
-            frame.next = scanning.fit(frame.bits, node.next_sibling(), &mut looked);
-            let (found, below) = self.meet(scanning, node, &mut frame)?;
-            if found && !sink.take(node.into()) {
+            frame.next = scanning.candidate(frame.bits, node.next_sibling(), &mut visited);
+            let (found, below) = self.match_steps(scanning, node, &mut frame)?;
+            if found && !sink.take(node.into(), self.budget)? {
                 return Ok(false);
             }
             if below == scanning.closing_bit {
@@ -177,28 +196,28 @@ impl<'d> Run<'_, 'd> {
                 if !self.enter(scanning, node, below, &mut frame, sink)? {
                     return Ok(false);
                 }
-                let first = scanning.fit(below, frame.next, &mut looked);
+                let first = scanning.candidate(below, frame.next, &mut visited);
                 if frame.bits == 0 || first.is_none() {
                     frame = above;
                 } else {
-                    // A frame that has nothing left is not come back to.
+                    // A frame without further children isn't needed again.
                     if above.next.is_some() {
                         frames.push(above);
                     }
                     frame.next = first;
                 }
             }
-            if looked > SPEND_AT {
-                self.spend(std::mem::take(&mut looked))?;
+            if visited > NODES_PER_CHARGE {
+                self.charge(std::mem::take(&mut visited) * scanning.charge_per_node)?;
             }
         }
-        self.spend(looked)?;
+        self.charge(visited * scanning.charge_per_node)?;
         Ok(true)
     }
 
-    /// Which of the frame's steps the node matches: whether the last one, and what its children may.
+    /// Whether the node matches the last step, and the steps that its children may match.
     #[inline]
-    fn meet(
+    fn match_steps(
         &mut self,
         scanning: &Scanning<'_>,
         node: Node<'d>,
@@ -227,7 +246,7 @@ impl<'d> Run<'_, 'd> {
         Ok((found, below))
     }
 
-    /// Whether a node that passes the step's test passes its predicates, `counts` being those of its parent.
+    /// Whether a node that passes the step's test passes its predicates; `counts` are those of its parent.
     pub(crate) fn fits(
         &mut self,
         test: Ready<'_>,
@@ -239,7 +258,7 @@ impl<'d> Run<'_, 'd> {
             *count += 1;
             return Ok(*count == wanted);
         }
-        if step.is_spent(counts) {
+        if step.is_over(counts) {
             return Ok(false);
         }
         let mut slot = step.first_counter;
@@ -268,12 +287,12 @@ impl<'d> Run<'_, 'd> {
         Ok(true)
     }
 
-    /// Whether no later sibling passes the test. A sibling is looked at for one node only, the last
-    /// before it that passed, so all of them together cost one look at each.
+    /// Whether no following sibling passes the test. The search ends at the next one that does, so that all
+    /// searches among the children of a node visit each of them once.
     fn is_last(&mut self, test: Ready<'_>, node: Node<'d>) -> Outcome<bool> {
         let mut next = node.next_sibling();
         while let Some(sibling) = next {
-            self.spend(1)?;
+            self.charge(1)?;
             if test.passes(sibling, Kind::Element) {
                 return Ok(false);
             }
@@ -282,8 +301,9 @@ impl<'d> Run<'_, 'd> {
         Ok(true)
     }
 
-    /// Gives the attributes of `node` when they are asked for, and makes `frame` that of its children, or
-    /// one without bits if they can't match anything.
+    /// Passes the attributes of `node` to the sink if the steps select them, and sets `frame` to visit its
+    /// children, or none if no step can match them.
+    #[inline]
     fn enter(
         &mut self,
         scanning: &Scanning<'_>,
@@ -302,6 +322,7 @@ impl<'d> Run<'_, 'd> {
         Ok(true)
     }
 
+    #[inline]
     fn attributes_of(
         &mut self,
         scanning: &Scanning<'_>,
@@ -320,10 +341,10 @@ impl<'d> Run<'_, 'd> {
         sink: &mut dyn Sink<'d>,
     ) -> Outcome<bool> {
         for attribute in node.attributes() {
-            self.spend(1)?;
+            self.charge(1)?;
             if test.passes(attribute, Kind::Attribute)
                 && self.all_hold(step, attribute)?
-                && !sink.take(attribute.into())
+                && !sink.take(attribute.into(), self.budget)?
             {
                 return Ok(false);
             }
@@ -333,8 +354,8 @@ impl<'d> Run<'_, 'd> {
 }
 
 impl ScanStep {
-    /// Whether the only position that one of its predicates lets through has been.
-    pub(crate) fn is_spent(&self, counts: &[u32; COUNTERS_MAX]) -> bool {
+    /// Whether the only position that one of its predicates accepts has passed.
+    pub(crate) fn is_over(&self, counts: &[u32; COUNTERS_MAX]) -> bool {
         let counted = self.predicates.iter().filter(|predicate| predicate.counts());
         let mut counted = counted.zip(counts.iter().skip(self.first_counter));
         counted.any(|(predicate, count)| match predicate {

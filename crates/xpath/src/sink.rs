@@ -1,39 +1,47 @@
-//! Where a path's nodes go: each sink says after each node whether it wants more.
+//! Sinks consume the nodes of a path, and end the search when they need no more.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::limits;
-
+use crate::budget::{Budget, BudgetExceeded};
 use crate::compare::{compare_numbers, compare_strings};
 use crate::item::Item;
 use crate::number::string_to_number;
 use crate::plan::Comparison;
 
-/// Takes nodes. `sorted` is told first: whether they come in document order without duplicates.
+/// Whether more nodes are needed.
+pub(crate) type Taken = Result<bool, BudgetExceeded>;
+
+/// A consumer of nodes.
 pub(crate) trait Sink<'d> {
-    /// Whether nodes in any order, some twice, will do. Then nothing is sorted for it.
+    /// Whether it accepts nodes in any order and with duplicates. Then they aren't sorted.
     fn any_order(&self) -> bool;
 
+    /// Called before the first node: whether the nodes are in document order, without duplicates.
     fn begin(&mut self, sorted: bool) {
         let _ = sorted;
     }
 
-    /// Takes one node; false: the answer is known.
-    fn take(&mut self, item: Item<'d>) -> bool;
+    /// Takes one node; false: no more are needed.
+    fn take(&mut self, item: Item<'d>, budget: &Budget) -> Taken;
 
-    /// The list that all nodes go to, if that is all that is done with them.
-    fn list(&mut self) -> Option<&mut Vec<Item<'d>>> {
+    /// The list to which the sink adds all nodes, if it does nothing else.
+    fn list(&mut self) -> Option<&mut Nodes<'d>> {
         None
     }
 
-    /// As [`Sink::take`] with each.
-    fn take_all(&mut self, items: Vec<Item<'d>>) -> bool {
-        items.into_iter().all(|item| self.take(item))
+    /// Takes nodes that are in document order, without duplicates.
+    fn take_all(&mut self, items: Vec<Item<'d>>, budget: &Budget) -> Taken {
+        for item in items {
+            if !self.take(item, budget)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
-/// Is there one?
+/// Whether there is a node.
 #[derive(Default)]
 pub(crate) struct Exists {
     pub(crate) found: bool,
@@ -44,13 +52,13 @@ impl<'d> Sink<'d> for Exists {
         true
     }
 
-    fn take(&mut self, _: Item<'d>) -> bool {
+    fn take(&mut self, _: Item<'d>, _: &Budget) -> Taken {
         self.found = true;
-        false
+        Ok(false)
     }
 }
 
-/// The first in document order.
+/// The first node in document order.
 #[derive(Default)]
 pub(crate) struct First<'d> {
     pub(crate) item: Option<Item<'d>>,
@@ -66,41 +74,71 @@ impl<'d> Sink<'d> for First<'d> {
         self.sorted = sorted;
     }
 
-    fn take(&mut self, item: Item<'d>) -> bool {
+    fn take(&mut self, item: Item<'d>, _: &Budget) -> Taken {
         if self.item.is_none_or(|first| item.document_order(first) == Ordering::Less) {
             self.item = Some(item);
         }
-        !self.sorted
+        Ok(!self.sorted)
     }
 }
 
-impl<'d> Sink<'d> for Vec<Item<'d>> {
+/// Collects all nodes. The memory of the list is charged as it grows.
+#[derive(Default)]
+pub(crate) struct Nodes<'d> {
+    pub(crate) items: Vec<Item<'d>>,
+}
+
+/// The nodes that a list has room for when it first grows.
+const NODES_AT_FIRST: usize = 4;
+
+impl<'d> Nodes<'d> {
+    #[inline]
+    pub(crate) fn push(&mut self, item: Item<'d>, budget: &Budget) -> Taken {
+        if self.items.len() == self.items.capacity() {
+            self.reserve(self.items.len().max(NODES_AT_FIRST), budget)?;
+        }
+        self.items.push(item);
+        Ok(true)
+    }
+
+    /// Makes room for `more` nodes.
+    #[cold]
+    pub(crate) fn reserve(&mut self, more: usize, budget: &Budget) -> Result<(), BudgetExceeded> {
+        let room = self.items.capacity() - self.items.len();
+        if let Some(new @ 1..) = more.checked_sub(room) {
+            budget.charge_memory(new.saturating_mul(size_of::<Item<'_>>()))?;
+            self.items.reserve_exact(more);
+        }
+        Ok(())
+    }
+}
+
+impl<'d> Sink<'d> for Nodes<'d> {
     fn any_order(&self) -> bool {
         false
     }
 
-    /// Stops one past the most that is allowed: then whoever collected says so.
     #[inline]
-    fn take(&mut self, item: Item<'d>) -> bool {
-        self.push(item);
-        self.len() <= limits::XPATH_NODES_MAX
+    fn take(&mut self, item: Item<'d>, budget: &Budget) -> Taken {
+        self.push(item, budget)
     }
 
     fn list(&mut self) -> Option<&mut Self> {
         Some(self)
     }
 
-    fn take_all(&mut self, items: Self) -> bool {
-        if self.is_empty() {
-            *self = items
+    fn take_all(&mut self, items: Vec<Item<'d>>, budget: &Budget) -> Taken {
+        if self.items.is_empty() {
+            self.items = items;
         } else {
-            self.extend(items)
+            self.reserve(items.len(), budget)?;
+            self.items.extend(items);
         }
-        self.len() <= limits::XPATH_NODES_MAX
+        Ok(true)
     }
 }
 
-/// How many?
+/// The number of nodes.
 #[derive(Default)]
 pub(crate) struct Count {
     pub(crate) nodes: usize,
@@ -111,24 +149,21 @@ impl<'d> Sink<'d> for Count {
         false
     }
 
-    fn take(&mut self, _: Item<'d>) -> bool {
+    fn take(&mut self, _: Item<'d>, _: &Budget) -> Taken {
         self.nodes += 1;
-        true
+        Ok(true)
     }
 
-    fn take_all(&mut self, items: Vec<Item<'d>>) -> bool {
+    fn take_all(&mut self, items: Vec<Item<'d>>, _: &Budget) -> Taken {
         self.nodes += items.len();
-        true
+        Ok(true)
     }
 }
 
-/// The sum of their numbers: section 4.4.
+/// The sum of the nodes' numbers: section 4.4.
 #[derive(Default)]
 pub(crate) struct Sum {
     pub(crate) total: f64,
-    /// As in [`Holds`].
-    pub(crate) steps: u64,
-    pub(crate) steps_max: u64,
 }
 
 impl<'d> Sink<'d> for Sum {
@@ -136,29 +171,25 @@ impl<'d> Sink<'d> for Sum {
         false
     }
 
-    fn take(&mut self, item: Item<'d>) -> bool {
-        let (text, steps) = item.weighed_text();
-        self.steps = self.steps.saturating_add(steps);
+    fn take(&mut self, item: Item<'d>, budget: &Budget) -> Taken {
+        let text = item.charged_string_value(budget)?;
+        budget.charge_reading(text.len())?;
         self.total += string_to_number(&text);
-        !self.total.is_nan() && self.steps <= self.steps_max
+        Ok(!self.total.is_nan())
     }
 }
 
-/// What nodes are compared with.
+/// The operand that nodes are compared with.
 pub(crate) enum Operand<'a> {
     Text(Cow<'a, str>),
     Number(f64),
 }
 
-/// Does the comparison hold of any? Section 3.4.
+/// Whether a comparison holds for any node: section 3.4.
 pub(crate) struct Holds<'a> {
     pub(crate) comparison: Comparison,
     pub(crate) operand: Operand<'a>,
     pub(crate) found: bool,
-    /// What the texts took: work that the caller accounts for.
-    pub(crate) steps: u64,
-    /// Past so many it stops.
-    pub(crate) steps_max: u64,
 }
 
 impl<'d> Sink<'d> for Holds<'_> {
@@ -166,15 +197,15 @@ impl<'d> Sink<'d> for Holds<'_> {
         true
     }
 
-    fn take(&mut self, item: Item<'d>) -> bool {
-        let (text, steps) = item.weighed_text();
-        self.steps = self.steps.saturating_add(steps);
+    fn take(&mut self, item: Item<'d>, budget: &Budget) -> Taken {
+        let text = item.charged_string_value(budget)?;
         self.found = match &self.operand {
             Operand::Text(operand) => compare_strings(self.comparison, &text, operand),
             Operand::Number(operand) => {
+                budget.charge_reading(text.len())?;
                 compare_numbers(self.comparison, string_to_number(&text), *operand)
             }
         };
-        !self.found && self.steps <= self.steps_max
+        Ok(!self.found)
     }
 }

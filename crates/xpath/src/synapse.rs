@@ -1,36 +1,37 @@
-//! XPath as WSO2's Synapse extends it: `$ctx:name` and its kin, `$body`, `get-property()`, and the
-//! encoders. Built on the public API alone: the first of the extensions, and the pattern for others.
+//! XPath with the extensions of WSO2's Synapse: the variables `$ctx:name`, `$trp:name`, `$body` and so on,
+//! and the functions `get-property()`, `base64Encode()`, `base64Decode()` and `url-encode()`.
 //!
-//! A prefix that the caller binds to a namespace wins over a variable's scope of the same name. What
-//! isn't set is the empty string. Source: WSO2 Micro Integrator's manual, "XPath extension functions"
-//! and "synapse XPath variables".
+//! It uses the public API alone, so it is also an example of how to extend XPath. A prefix that is bound to
+//! a namespace takes precedence over a scope of the same name. A property that isn't set is the empty
+//! string. Source: the manual of WSO2 Micro Integrator, "XPath extension functions" and "Synapse XPath
+//! variables".
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use xml::{Document, Node};
 
+use crate::dates::{self, Dialect};
+use crate::encoding;
 use crate::{
-    CompileError, Context, Environment, EvalError, ExpandedName, FunctionId, NodeSet,
+    Budget, CompileError, Context, Environment, EvalError, ExpandedName, FunctionId, NodeSet,
     StaticContext, Value, VariableId,
 };
 
-/// Where a property lives.
+/// The scope of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Scope {
-    /// `$ctx:`, and `get-property('name')`
+pub enum PropertyScope {
+    /// `$ctx:name` and `get-property('name')`
     Synapse,
     /// `$trp:`: transport headers
     Transport,
     /// `$axis2:`
     Axis2,
-    /// Of the call to the backend.
+    /// `axis2-client`: of the request to the endpoint
     Axis2Client,
     /// `$operation:`
     Operation,
-    /// `$url:`: parameters of the query
+    /// `$url:`: query parameters
     Url,
     /// `$func:`: parameters of a sequence template
     Function,
@@ -38,35 +39,35 @@ pub enum Scope {
     System,
     /// Environment variables
     Environment,
-    /// `$var:`: variables of MI 4.4 and later
+    /// `$var:`: variables of Micro Integrator 4.4 and later
     Variable,
     Registry,
 }
 
-/// Prefixes of variables, and names of scopes in `get-property('scope', 'name')`.
+/// Prefixes of variables, and names in `get-property('scope', 'name')`.
 #[rustfmt::skip]
-const SCOPES: &[(Scope, &[&str], &[&str])] = &[
-    (Scope::Synapse,     &["ctx"],       &["default", "synapse"]),
-    (Scope::Transport,   &["trp"],       &["transport"]),
-    (Scope::Axis2,       &["axis2"],     &["axis2"]),
-    (Scope::Axis2Client, &[],            &["axis2-client"]),
-    (Scope::Operation,   &["operation"], &["operation"]),
-    (Scope::Url,         &["url"],       &["url"]),
-    (Scope::Function,    &["func"],      &["func"]),
-    (Scope::System,      &["sys"],       &["system"]),
-    (Scope::Environment, &[],            &["env"]),
-    (Scope::Variable,    &["var"],       &[]),
-    (Scope::Registry,    &[],            &["registry"]),
+const SCOPES: &[(PropertyScope, &[&str], &[&str])] = &[
+    (PropertyScope::Synapse,     &["ctx"],       &["default", "synapse"]),
+    (PropertyScope::Transport,   &["trp"],       &["transport"]),
+    (PropertyScope::Axis2,       &["axis2"],     &["axis2"]),
+    (PropertyScope::Axis2Client, &[],            &["axis2-client"]),
+    (PropertyScope::Operation,   &["operation"], &["operation"]),
+    (PropertyScope::Url,         &["url"],       &["url"]),
+    (PropertyScope::Function,    &["func"],      &["func"]),
+    (PropertyScope::System,      &["sys"],       &["system"]),
+    (PropertyScope::Environment, &[],            &["env"]),
+    (PropertyScope::Variable,    &["var"],       &[]),
+    (PropertyScope::Registry,    &[],            &["registry"]),
 ];
 
-impl Scope {
-    /// By the prefix of a variable, as in `$trp:Accept`.
+impl PropertyScope {
+    /// The scope of a variable's prefix, such as `trp` in `$trp:Accept`.
     #[must_use]
     pub fn of_prefix(prefix: &str) -> Option<Self> {
         SCOPES.iter().find(|(_, prefixes, _)| prefixes.contains(&prefix)).map(|(scope, ..)| *scope)
     }
 
-    /// By its name in `get-property()` and in the property mediator.
+    /// The scope that `get-property()` and the property mediator call `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         SCOPES.iter().find(|(.., names)| names.contains(&name)).map(|(scope, ..)| *scope)
@@ -75,11 +76,16 @@ impl Scope {
 
 /// The message that an expression is evaluated on.
 pub trait Message<'d> {
-    /// A property; none when it isn't set.
-    fn property(&mut self, scope: Scope, name: &str) -> Option<Value<'d>>;
+    /// A property; none if it isn't set. A property that holds XML is a node-set.
+    fn property(&mut self, scope: PropertyScope, name: &str) -> Option<Value<'d>>;
 
-    /// The body as a tree: a SOAP envelope, or anything else.
+    /// The body: a SOAP envelope, or any other document.
     fn document(&mut self) -> Option<&'d Document>;
+
+    /// The current time in milliseconds since the Unix epoch, for `SYSTEM_TIME` and `SYSTEM_DATE`.
+    fn unix_ms(&self) -> Option<i64> {
+        None
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +97,7 @@ enum Part {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Variable {
-    Property(Scope, String),
+    Property(PropertyScope, String),
     Part(Part),
 }
 
@@ -103,21 +109,45 @@ enum Function {
     UrlEncode,
 }
 
-/// Name, function, least and most arguments. [`FunctionId`] is the place here.
+/// Name, function, fewest and most arguments. A [`FunctionId`] is an index of this table.
 #[rustfmt::skip]
 const FUNCTIONS: &[(&str, Function, usize, usize)] = &[
-    ("get-property", Function::GetProperty,  1, 2),
+    ("get-property", Function::GetProperty,  1, 3),
     ("base64Encode", Function::Base64Encode, 1, 2),
     ("base64Decode", Function::Base64Decode, 1, 2),
     ("url-encode",   Function::UrlEncode,    1, 2),
 ];
 
-/// The namespaces that stand for scopes while an expression is compiled: no URI contains a blank.
+/// The namespace of a scope's prefix while an expression is compiled. URIs contain no spaces.
 const RESERVED: &str = "synapse scope ";
 
-/// A Synapse XPath expression, compiled once.
+/// A compiled XPath expression with the extensions of Synapse.
+///
+/// ```
+/// use xpath::synapse::{Message, PropertyScope, SynapseXPath};
+/// use xpath::{Budget, Value};
+///
+/// struct Request(xml::Document);
+///
+/// impl<'d> Message<'d> for &'d Request {
+///     fn property(&mut self, scope: PropertyScope, name: &str) -> Option<Value<'d>> {
+///         let limit = scope == PropertyScope::Synapse && name == "limit";
+///         limit.then_some(Value::Number(3.0))
+///     }
+///
+///     fn document(&mut self) -> Option<&'d xml::Document> {
+///         Some(&self.0)
+///     }
+/// }
+///
+/// let request = Request(xml::Document::parse(b"<order><quantity>5</quantity></order>")?);
+/// let expression = SynapseXPath::compile("$body/order/quantity > $ctx:limit", &[])?;
+/// let value = expression.evaluate(request.0.root(), &mut &request, &Budget::default())?;
+/// assert_eq!(value, Value::Boolean(true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
-pub struct SynapseExpression {
+pub struct SynapseXPath {
     expression: crate::Expression,
     variables: Vec<Variable>,
 }
@@ -130,14 +160,14 @@ struct Names<'n> {
 impl StaticContext for Names<'_> {
     fn namespace(&self, prefix: &str) -> Option<String> {
         let bound = self.namespaces.iter().find(|(known, _)| known == prefix);
-        let scope = || Scope::of_prefix(prefix).map(|_| [RESERVED, prefix].concat());
+        let scope = || PropertyScope::of_prefix(prefix).map(|_| [RESERVED, prefix].concat());
         bound.map(|(_, uri)| uri.clone()).or_else(scope)
     }
 
     fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
         let variable = match (name.namespace.strip_prefix(RESERVED), name.local.as_str()) {
             (Some(prefix), local) => {
-                Variable::Property(Scope::of_prefix(prefix)?, local.to_owned())
+                Variable::Property(PropertyScope::of_prefix(prefix)?, local.to_owned())
             }
             (None, "body") if name.namespace.is_empty() => Variable::Part(Part::Body),
             (None, "header") if name.namespace.is_empty() => Variable::Part(Part::Header),
@@ -163,7 +193,7 @@ impl StaticContext for Names<'_> {
     }
 }
 
-impl SynapseExpression {
+impl SynapseXPath {
     /// Compiles an expression with the (prefix, URI) pairs in scope.
     ///
     /// # Errors
@@ -174,28 +204,29 @@ impl SynapseExpression {
         Ok(Self { expression, variables: names.variables.into_inner() })
     }
 
-    /// Whether the message's body has to be read for it. Properties don't need it.
+    /// Whether the expression reads the message's body. Properties don't need it.
     #[must_use]
     pub fn reads_body(&self) -> bool {
         let part = |variable: &Variable| matches!(variable, Variable::Part(_));
         self.expression.reads_context() || self.variables.iter().any(part)
     }
 
-    /// The properties that its variables name; those of `get-property()` are known when it runs.
-    pub fn properties(&self) -> impl Iterator<Item = (Scope, &str)> {
+    /// The properties that its variables name. The arguments of `get-property()` are known only when it is
+    /// evaluated.
+    pub fn properties(&self) -> impl Iterator<Item = (PropertyScope, &str)> {
         self.variables.iter().filter_map(|variable| match variable {
             Variable::Property(scope, name) => Some((*scope, name.as_str())),
             Variable::Part(_) => None,
         })
     }
 
-    /// The expression itself, to be evaluated with [`SynapseExpression::environment`].
+    /// The expression, to be evaluated with [`SynapseXPath::environment`].
     #[must_use]
     pub fn expression(&self) -> &crate::Expression {
         &self.expression
     }
 
-    /// The variables and functions, on that message.
+    /// The variables and functions, with the values of `message`.
     pub fn environment<'s, 'd>(
         &'s self,
         message: &'s mut dyn Message<'d>,
@@ -206,17 +237,18 @@ impl SynapseExpression {
         Bound { variables: &self.variables, message }
     }
 
-    /// Evaluates it at `node`, or at the root of the message's document.
+    /// Evaluates the expression with `node` as the context node.
     ///
     /// # Errors
-    /// As [`crate::Expression::evaluate`], and for a character set or a scope that isn't known.
+    /// As [`crate::Expression::evaluate`]; unknown scopes and character sets.
     pub fn evaluate<'d>(
         &self,
         node: Node<'d>,
         message: &mut dyn Message<'d>,
+        budget: &Budget,
     ) -> Result<Value<'d>, EvalError> {
         let mut bound = Bound { variables: &self.variables, message };
-        self.expression.evaluate(Context::new(node), &mut bound)
+        self.expression.evaluate(Context::new(node), &mut bound, budget)
     }
 }
 
@@ -226,7 +258,7 @@ struct Bound<'s, 'd> {
 }
 
 impl<'d> Environment<'d> for Bound<'_, 'd> {
-    fn variable(&mut self, id: VariableId) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, id: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
         match self.variables.get(id.0 as usize) {
             Some(Variable::Property(scope, name)) => Ok(self.property(*scope, name)),
             Some(Variable::Part(part)) => {
@@ -242,43 +274,94 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
         id: FunctionId,
         _: &Context<'d>,
         arguments: Vec<Value<'d>>,
+        budget: &Budget,
     ) -> Result<Value<'d>, EvalError> {
         let Some((_, function, ..)) = FUNCTIONS.get(id.0 as usize) else {
             return Err(EvalError::NoFunction(id.0));
         };
-        let first = arguments.first().map_or(Cow::Borrowed(""), Value::string);
-        let second = arguments.get(1).map(Value::string);
-        let charset = second.as_deref().unwrap_or("UTF-8");
-        match (function, &second) {
-            (Function::GetProperty, None) => Ok(self.property(Scope::Synapse, &first)),
-            (Function::GetProperty, Some(name)) => match Scope::named(&first) {
-                Some(scope) => Ok(self.property(scope, name)),
-                None => Err(EvalError::Caller(format!("get-property() knows no scope `{first}`"))),
-            },
-            (Function::Base64Encode, _) => {
-                Ok(Value::String(STANDARD.encode(encode(&first, charset)?)))
-            }
-            (Function::Base64Decode, _) => {
-                let bytes = STANDARD.decode(first.trim()).map_err(|error| {
-                    EvalError::Caller(format!("base64Decode() can't read its argument: {error}"))
-                })?;
-                decode(bytes, charset).map(Value::String)
-            }
-            (Function::UrlEncode, _) => Ok(Value::String(url_encode(&encode(&first, charset)?))),
+        let texts = arguments
+            .iter()
+            .map(|value| value.charged_string(budget))
+            .collect::<Result<Vec<_>, _>>()?;
+        if *function == Function::GetProperty {
+            return self.get_property(&texts, budget);
         }
+        let text = texts.first().map_or("", AsRef::as_ref);
+        let charset = texts.get(1).map_or("UTF-8", AsRef::as_ref);
+        budget.charge_scanning(text.len())?;
+        budget.charge_memory(text.len().saturating_mul(ENCODED_BYTES_PER_BYTE))?;
+        let converted = match function {
+            Function::Base64Decode => {
+                let Some(bytes) = encoding::base64_decode(text.trim()) else {
+                    return fail("the argument of base64Decode() is not base64");
+                };
+                decode(bytes, charset)?
+            }
+            Function::Base64Encode => encoding::base64_encode(&encode(text, charset)?),
+            Function::UrlEncode | Function::GetProperty => {
+                encoding::form_encode(&encode(text, charset)?)
+            }
+        };
+        Ok(Value::String(converted))
     }
 }
 
+/// URL encoding makes three bytes of one; a character of ISO-8859-1 becomes up to two.
+const ENCODED_BYTES_PER_BYTE: usize = 3;
+
+/// The date format of `SYSTEM_DATE` without an argument: that of Java's locale `en_US`.
+const DEFAULT_DATE_FORMAT: &str = "M/d/yy, h:mm a";
+
+fn fail<T>(message: impl Into<String>) -> Result<T, EvalError> {
+    Err(EvalError::Caller(message.into()))
+}
+
 impl<'d> Bound<'_, 'd> {
-    fn property(&mut self, scope: Scope, name: &str) -> Value<'d> {
+    fn property(&mut self, scope: PropertyScope, name: &str) -> Value<'d> {
         self.message.property(scope, name).unwrap_or_else(|| Value::String(String::new()))
+    }
+
+    /// `get-property(name)`, `get-property(scope, name)`, and with a date format after the name
+    /// `SYSTEM_DATE`.
+    fn get_property(
+        &mut self,
+        arguments: &[Cow<'_, str>],
+        budget: &Budget,
+    ) -> Result<Value<'d>, EvalError> {
+        let (scope, name, format) = match arguments {
+            [name] => (PropertyScope::Synapse, name, None),
+            [name, format] if name == "SYSTEM_DATE" => (PropertyScope::Synapse, name, Some(format)),
+            [scope, name, rest @ ..] => match PropertyScope::named(scope) {
+                Some(scope) => (scope, name, rest.first()),
+                None => {
+                    return fail(format!("unknown property scope `{scope}` in get-property()"));
+                }
+            },
+            [] => return Ok(Value::String(String::new())),
+        };
+        let now = match (&**name, scope) {
+            ("SYSTEM_DATE" | "SYSTEM_TIME", PropertyScope::Synapse) => self.message.unix_ms(),
+            _ => None,
+        };
+        match now {
+            Some(now) if name == "SYSTEM_TIME" => Ok(Value::String(now.to_string())),
+            Some(now) => {
+                let format = format.map_or(DEFAULT_DATE_FORMAT, AsRef::as_ref);
+                match dates::format(now, format, Dialect::SimpleDateFormat, budget) {
+                    Ok(text) => Ok(Value::String(text)),
+                    Err(dates::DateError::Budget(error)) => Err(error.into()),
+                    Err(error) => fail(format!("get-property('SYSTEM_DATE'): {error}")),
+                }
+            }
+            None => Ok(self.property(scope, name)),
+        }
     }
 }
 
 const ENVELOPES: [&str; 2] =
     ["http://schemas.xmlsoap.org/soap/envelope/", "http://www.w3.org/2003/05/soap-envelope"];
 
-/// A message that is no SOAP envelope is taken for a body without one: `$body/*` is its first element.
+/// A document that isn't a SOAP envelope is a body without one: `$body/*` is its document element.
 fn find(part: Part, document: &Document) -> Option<Node<'_>> {
     let top = document.element()?;
     if top.local_name() != "Envelope" || !ENVELOPES.contains(&top.namespace()) {
@@ -295,7 +378,7 @@ fn find(part: Part, document: &Document) -> Option<Node<'_>> {
 }
 
 fn unknown(charset: &str) -> EvalError {
-    EvalError::Caller(format!("the character set `{charset}` isn't known; use UTF-8"))
+    EvalError::Caller(format!("unknown character set `{charset}`; use UTF-8"))
 }
 
 fn encode<'t>(text: &'t str, charset: &str) -> Result<Cow<'t, [u8]>, EvalError> {
@@ -319,20 +402,4 @@ fn decode(bytes: Vec<u8>, charset: &str) -> Result<String, EvalError> {
         "ISO-8859-1" | "LATIN1" => Ok(bytes.into_iter().map(char::from).collect()),
         _ => Err(unknown(charset)),
     }
-}
-
-/// As `java.net.URLEncoder` does: a blank is `+`, letters, digits and `.-*_` stay.
-fn url_encode(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let mut out = String::with_capacity(bytes.len());
-    let digit = |value: u8| DIGITS.get(usize::from(value)).map_or('0', |digit| char::from(*digit));
-    for &byte in bytes {
-        match byte {
-            b' ' => out.push('+'),
-            b'.' | b'-' | b'*' | b'_' => out.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
-            _ => out.extend(['%', digit(byte >> 4), digit(byte & 15)]),
-        }
-    }
-    out
 }

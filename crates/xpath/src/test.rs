@@ -1,19 +1,18 @@
-//! Node tests made ready for one document: XPath 1.0 section 2.3.
+//! Node tests, resolved for one document: XPath 1.0 section 2.3.
 
 use xml::{Document, Kind, NameId, Node, NodeFilter};
 
 use crate::item::Item;
 use crate::plan::Test;
 
-/// A test in which the name is the document's number for it.
+/// A test whose name is resolved to the document's number for it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ready<'a> {
-    /// No node of this document can pass.
+    /// No node of the document passes.
     Never,
     Node,
     Principal,
     Namespace(&'a str),
-    /// With the document's number of the name.
     Name(NameId),
     Text,
     Comment,
@@ -33,7 +32,7 @@ impl Test {
         }
     }
 
-    /// On a namespace node, whose principal type is its own.
+    /// Whether a namespace node passes on the namespace axis.
     pub(crate) fn passes_namespace(&self, item: Item<'_>) -> bool {
         match self {
             Self::Node | Self::Principal => true,
@@ -46,7 +45,7 @@ impl Test {
 }
 
 impl Ready<'_> {
-    /// Of a node of the tree; `principal` is the axis's principal node type.
+    /// Whether a node of the tree passes; `principal` is the principal node type of the axis.
     #[inline]
     pub(crate) fn passes(self, node: Node<'_>, principal: Kind) -> bool {
         match self {
@@ -64,7 +63,7 @@ impl Ready<'_> {
         }
     }
 
-    /// Whether only nodes of the principal kind can pass, so that others needn't be looked at.
+    /// Whether only nodes of the principal type can pass.
     pub(crate) fn is_principal(self) -> bool {
         matches!(self, Self::Never | Self::Name(_) | Self::Principal | Self::Namespace(_))
     }
@@ -74,16 +73,16 @@ impl Ready<'_> {
     }
 }
 
-/// A test along the child and descendant axes: what the tree finds by itself, and what is left to ask.
+/// A test for the child and descendant axes: a filter that the tree applies, and the rest of the test.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Below<'a> {
-    pub(crate) sought: NodeFilter,
-    left: Option<Ready<'a>>,
+    pub(crate) filter: NodeFilter,
+    rest: Option<Ready<'a>>,
 }
 
 impl<'a> Below<'a> {
     pub(crate) fn new(test: Ready<'a>, document: &Document) -> Self {
-        let (sought, left) = match test {
+        let (filter, rest) = match test {
             Ready::Node => (NodeFilter::any(), None),
             Ready::Principal => (NodeFilter::kind(Kind::Element), None),
             Ready::Name(name) => (NodeFilter::name(document, name), None),
@@ -96,12 +95,12 @@ impl<'a> Below<'a> {
             Ready::Namespace(_) => (NodeFilter::kind(Kind::Element), Some(test)),
             Ready::Never => (NodeFilter::kind(Kind::Namespace), None),
         };
-        Self { sought, left }
+        Self { filter, rest }
     }
 
-    /// Whether a node that was found passes the test.
+    /// Whether a node that passed the filter passes the test.
     #[inline]
     pub(crate) fn passes(&self, node: Node<'_>) -> bool {
-        self.left.is_none_or(|test| test.passes(node, Kind::Element))
+        self.rest.is_none_or(|test| test.passes(node, Kind::Element))
     }
 }

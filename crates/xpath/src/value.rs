@@ -1,12 +1,14 @@
-//! The four types and how each becomes the others: XPath 1.0 sections 1, 4.2, 4.3 and 4.4.
+//! The four types of values and their conversions: XPath 1.0 sections 1, 4.2, 4.3 and 4.4.
 
 use std::borrow::Cow;
 
+use crate::budget::{Budget, BudgetExceeded};
 use crate::error::EvalError;
 use crate::item::{Item, NodeSet};
 use crate::number::{number_to_string, string_to_number};
 use crate::plan::Type;
 
+/// The value of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'d> {
     NodeSet(NodeSet<'d>),
@@ -16,7 +18,7 @@ pub enum Value<'d> {
 }
 
 impl<'d> Value<'d> {
-    /// Section 4.2, `string()`.
+    /// Converts as `string()` does: section 4.2. Reads the text of a node without a charge.
     #[must_use]
     pub fn string(&self) -> Cow<'_, str> {
         match self {
@@ -35,7 +37,21 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Section 4.4, `number()`.
+    /// As [`Value::string`], with the text of nodes charged before it is read.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`].
+    pub fn charged_string(&self, budget: &Budget) -> Result<Cow<'_, str>, BudgetExceeded> {
+        match self {
+            Self::NodeSet(nodes) => match nodes.first() {
+                Some(first) => first.charged_string_value(budget),
+                None => Ok(Cow::Borrowed("")),
+            },
+            Self::String(_) | Self::Number(_) | Self::Boolean(_) => Ok(self.string()),
+        }
+    }
+
+    /// Converts as `number()` does: section 4.4. Reads the text of a node without a charge.
     #[must_use]
     pub fn number(&self) -> f64 {
         match self {
@@ -46,7 +62,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Section 4.3, `boolean()`.
+    /// Converts as `boolean()` does: section 4.3.
     #[must_use]
     pub fn boolean(&self) -> bool {
         match self {
@@ -55,6 +71,21 @@ impl<'d> Value<'d> {
             Self::Number(number) => is_true(*number),
             Self::Boolean(value) => *value,
         }
+    }
+
+    /// A copy, whose memory is charged before it is made.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`].
+    pub fn copy(&self, budget: &Budget) -> Result<Self, BudgetExceeded> {
+        let bytes = match self {
+            Self::NodeSet(nodes) => size_of_val(nodes.items()),
+            Self::String(text) => text.len(),
+            Self::Number(_) | Self::Boolean(_) => 0,
+        };
+        budget.charge_reading(bytes)?;
+        budget.charge_memory(bytes)?;
+        Ok(self.clone())
     }
 
     #[must_use]
@@ -67,10 +98,11 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// The nodes.
+    /// The nodes of a node-set.
     ///
     /// # Errors
-    /// [`EvalError::NotANodeSet`] of any other type: nothing becomes a node-set. `what` names the value.
+    /// [`EvalError::NotANodeSet`] for the other types, none of which converts to a node-set. `what` names
+    /// the value in the message.
     pub fn into_nodes(self, what: &'static str) -> Result<NodeSet<'d>, EvalError> {
         let found = match self {
             Self::NodeSet(nodes) => return Ok(nodes),

@@ -1,4 +1,4 @@
-//! The nodes of an axis, one after the other, in the axis's own order: XPath 1.0 section 2.2.
+//! Iterates over the nodes of an axis in the order of the axis: XPath 1.0 section 2.2.
 
 use xml::{Ancestors, Attributes, Children, Descendants, Kind, Node};
 
@@ -10,20 +10,20 @@ pub(crate) enum Walk<'d> {
     Children(Children<'d>),
     Descendants(Option<Node<'d>>, Descendants<'d>),
     Ancestors(Option<Item<'d>>, Option<Item<'d>>, Ancestors<'d>),
-    Onward(Option<Node<'d>>),
-    Back(Option<Node<'d>>),
-    Following(Option<Node<'d>>),
-    Preceding { at: Node<'d>, above: Option<Node<'d>> },
+    Forward(Option<Node<'d>>),
+    Backward(Option<Node<'d>>),
+    Following { next: Option<Node<'d>>, passed: u64 },
+    Preceding { at: Node<'d>, above: Option<Node<'d>>, passed: u64 },
     Attributes(Attributes<'d>),
-    Namespaces { element: Node<'d>, place: u32, count: u32 },
-    Nothing,
+    Namespaces { element: Node<'d>, index: u32, count: u32 },
+    Empty,
 }
 
 impl<'d> Walk<'d> {
     pub(crate) fn new(axis: Axis, item: Item<'d>) -> Self {
         let Some(node) = item.node() else { return Self::of_namespace_node(axis, item) };
         match axis {
-            Axis::Itself => Self::One(Some(item)),
+            Axis::SelfNode => Self::One(Some(item)),
             Axis::Parent => Self::One(item.parent()),
             Axis::Child => Self::Children(node.children()),
             Axis::Attribute => Self::Attributes(node.attributes()),
@@ -31,40 +31,61 @@ impl<'d> Walk<'d> {
             Axis::DescendantOrSelf => Self::Descendants(Some(node), node.descendants()),
             Axis::Ancestor => Self::Ancestors(None, None, node.ancestors()),
             Axis::AncestorOrSelf => Self::Ancestors(None, Some(item), node.ancestors()),
-            Axis::FollowingSibling => Self::Onward(node.next_sibling()),
-            Axis::PrecedingSibling => Self::Back(node.previous_sibling()),
-            Axis::Following => Self::Following(first_following(node)),
+            Axis::FollowingSibling => Self::Forward(node.next_sibling()),
+            Axis::PrecedingSibling => Self::Backward(node.previous_sibling()),
+            Axis::Following => Self::following(|passed| first_following(node, passed)),
             Axis::Preceding => {
                 let at = if node.kind() == Kind::Attribute { node.parent() } else { Some(node) };
-                at.map_or(Self::Nothing, |at| Self::Preceding { at, above: at.parent() })
+                at.map_or(Self::Empty, |at| Self::Preceding { at, above: at.parent(), passed: 0 })
             }
             Axis::Namespace => {
                 let count = if node.is_element() { node.namespaces_in_scope().count() } else { 0 };
                 let count = u32::try_from(count).unwrap_or(u32::MAX);
-                Self::Namespaces { element: node, place: 0, count }
+                Self::Namespaces { element: node, index: 0, count }
             }
         }
     }
 
-    /// A namespace node has a parent and nothing below; what follows and precedes it is seen from its
-    /// place between the element and the element's first child.
+    fn following(start: impl FnOnce(&mut u64) -> Option<Node<'d>>) -> Self {
+        let mut passed = 0;
+        Self::Following { next: start(&mut passed), passed }
+    }
+
+    /// The nodes that were passed on the way to the last one, since this was last asked.
+    pub(crate) fn passed(&mut self) -> u64 {
+        match self {
+            Self::Following { passed, .. } | Self::Preceding { passed, .. } => {
+                std::mem::take(passed)
+            }
+            Self::One(_)
+            | Self::Children(_)
+            | Self::Descendants(..)
+            | Self::Ancestors(..)
+            | Self::Forward(_)
+            | Self::Backward(_)
+            | Self::Attributes(_)
+            | Self::Namespaces { .. }
+            | Self::Empty => 0,
+        }
+    }
+
+    /// A namespace node has a parent and no descendants. In document order it is between its element and the
+    /// first child of the element.
     fn of_namespace_node(axis: Axis, item: Item<'d>) -> Self {
         let element = item.holder();
         match axis {
-            Axis::Itself | Axis::DescendantOrSelf => Self::One(Some(item)),
+            Axis::SelfNode | Axis::DescendantOrSelf => Self::One(Some(item)),
             Axis::Parent => Self::One(item.parent()),
             Axis::Ancestor => Self::Ancestors(None, item.parent(), element.ancestors()),
             Axis::AncestorOrSelf => Self::Ancestors(Some(item), item.parent(), element.ancestors()),
-            Axis::Following => {
-                Self::Following(element.first_child().or_else(|| next_outside(element)))
-            }
-            Axis::Preceding => Self::Preceding { at: element, above: element.parent() },
+            Axis::Following => Self::following(|passed| inside_or_after(element, passed)),
+            Axis::Preceding => Self::Preceding { at: element, above: element.parent(), passed: 0 },
             Axis::Child
             | Axis::Attribute
             | Axis::Descendant
             | Axis::FollowingSibling
             | Axis::PrecedingSibling
-            | Axis::Namespace => Self::Nothing,
+            | Axis::Namespace => Self::Empty,
         }
     }
 }
@@ -80,62 +101,74 @@ impl<'d> Iterator for Walk<'d> {
             Self::Ancestors(first, second, above) => {
                 first.take().or_else(|| second.take()).or_else(|| above.next().map(Item::from))
             }
-            Self::Onward(next) => {
+            Self::Forward(next) => {
                 let node = (*next)?;
                 *next = node.next_sibling();
                 Some(node.into())
             }
-            Self::Back(next) => {
+            Self::Backward(next) => {
                 let node = (*next)?;
                 *next = node.previous_sibling();
                 Some(node.into())
             }
-            Self::Following(next) => {
+            Self::Following { next, passed } => {
                 let node = (*next)?;
-                *next = node.first_child().or_else(|| next_outside(node));
+                *next = inside_or_after(node, passed);
                 Some(node.into())
             }
-            Self::Preceding { at, above } => preceding(at, above).map(Item::from),
+            Self::Preceding { at, above, passed } => preceding(at, above, passed).map(Item::from),
             Self::Attributes(attributes) => attributes.next().map(Item::from),
-            Self::Namespaces { element, place, count } => {
-                let this = (*place < *count).then_some(*place)?;
-                *place += 1;
+            Self::Namespaces { element, index, count } => {
+                let this = (*index < *count).then_some(*index)?;
+                *index += 1;
                 Some(Item::namespace_node(*element, this))
             }
-            Self::Nothing => None,
+            Self::Empty => None,
         }
     }
 }
 
-/// The first node after all that is below `node`; an attribute has its element's children after it.
-fn first_following(node: Node<'_>) -> Option<Node<'_>> {
+/// The first node after the descendants of `node`. The children of its element follow an attribute.
+fn first_following<'d>(node: Node<'d>, passed: &mut u64) -> Option<Node<'d>> {
     if node.kind() == Kind::Attribute {
-        let element = node.parent()?;
-        return element.first_child().or_else(|| next_outside(element));
+        inside_or_after(node.parent()?, passed)
+    } else {
+        after(node, passed)
     }
-    next_outside(node)
+}
+
+/// The next node in document order.
+fn inside_or_after<'d>(node: Node<'d>, passed: &mut u64) -> Option<Node<'d>> {
+    node.first_child().or_else(|| after(node, passed))
 }
 
 /// The next sibling of the node, or of its nearest ancestor that has one.
-fn next_outside(mut node: Node<'_>) -> Option<Node<'_>> {
+fn after<'d>(mut node: Node<'d>, passed: &mut u64) -> Option<Node<'d>> {
     loop {
         if let Some(next) = node.next_sibling() {
             return Some(next);
         }
+        *passed += 1;
         node = node.parent()?;
     }
 }
 
-/// One step back in document order; `above` is the nearest ancestor that is still to be left out.
-fn preceding<'d>(at: &mut Node<'d>, above: &mut Option<Node<'d>>) -> Option<Node<'d>> {
+/// The previous node in document order that isn't an ancestor; `above` is the nearest ancestor to skip.
+fn preceding<'d>(
+    at: &mut Node<'d>,
+    above: &mut Option<Node<'d>>,
+    passed: &mut u64,
+) -> Option<Node<'d>> {
     loop {
         if let Some(mut before) = at.previous_sibling() {
             while let Some(last) = before.last_child() {
+                *passed += 1;
                 before = last;
             }
             *at = before;
             return Some(before);
         }
+        *passed += 1;
         *at = at.parent()?;
         if Some(*at) != *above {
             return Some(*at);

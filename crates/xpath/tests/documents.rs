@@ -1,15 +1,15 @@
-//! Node-sets of several documents: their names are numbered differently, and their nodes are in the documents' order.
+//! Node-sets with nodes of several documents, which number names differently.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use xml::Document;
 use xpath::{
-    Context, Environment, EvalError, ExpandedName, Expression, NodeSet, StaticContext, Value,
-    VariableId,
+    Budget, Context, Environment, EvalError, ExpandedName, Expression, NodeSet, StaticContext,
+    Value, VariableId,
 };
 
 const FIRST: &[u8] = b"<list><order id='1'><symbol>IBM</symbol></order><order id='2'/></list>";
-/// Its names come in another order, so that the numbers of the first document mean other names here.
+/// Its names appear in another order, so that the numbers of the first document stand for other names.
 const SECOND: &[u8] =
     b"<symbol><id/><order id='3'/><list><order id='4'><symbol>SUN</symbol></order></list></symbol>";
 
@@ -22,13 +22,13 @@ impl StaticContext for Both<'_> {
 }
 
 impl<'d> Environment<'d> for Both<'d> {
-    fn variable(&mut self, _: VariableId) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, _: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
         Ok(Value::NodeSet(self.0.clone()))
     }
 }
 
 #[test]
-fn each_document_is_asked_by_its_own_numbers_and_answers_come_document_by_document() {
+fn names_are_resolved_for_each_document_and_nodes_are_ordered_by_document() {
     for (expression, expected) in [
         ("$both//order/@id", "1 2 3 4"),
         ("$both//order[1]/@id", "1 3 4"),
@@ -47,14 +47,14 @@ fn each_document_is_asked_by_its_own_numbers_and_answers_come_document_by_docume
     }
 }
 
-/// Evaluates with `$both`, the roots of both documents, the later one given first; values between spaces.
+/// `$both` has the roots of both documents. The string-values of the result are separated by spaces.
 #[track_caller]
 fn check(expression: &str, expected: &str) {
     let (first, second) = (Document::parse(FIRST).unwrap(), Document::parse(SECOND).unwrap());
     let roots = vec![second.root().into(), first.root().into()];
     let mut both = Both(NodeSet::from_unordered(roots));
     let compiled = Expression::compile(expression, &both).unwrap();
-    let found = compiled.evaluate(Context::new(first.root()), &mut both).unwrap();
+    let found = compiled.evaluate(Context::new(first.root()), &mut both, &Budget::large()).unwrap();
     let found = match &found {
         Value::NodeSet(nodes) => {
             nodes.iter().map(|item| item.string_value()).collect::<Vec<_>>().join(" ")

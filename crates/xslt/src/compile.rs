@@ -1,118 +1,191 @@
-//! From sheets to a program: the declarations of all sheets first, then the code of each.
+//! Compiles stylesheet modules to a program: first the declarations of all modules, then their templates.
 
 mod declare;
 mod instruction;
 mod literal;
+mod markup;
 mod names;
 mod number;
 mod output;
-mod stamps;
 mod tables;
 mod values;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
-use xml::{Document, Node};
-use xpath::{ExpandedName, VariableId};
+use xml::Node;
+use xpath::ExpandedName;
 
-use crate::error::{CompileError, Place};
-use crate::load::{Loader, Resolver, Top, is_xsl, said};
+use crate::error::{Error, ErrorKind, LoadError, Module, Place};
+use crate::load::{Loader, Resolver, TopLevel, attribute, is_xsl};
 use crate::pool::Pool;
 use crate::program::{
-    Block, GLOBAL, Global, Key, Op, OutputSpec, Program, Rule, Scope, Spaces, Symbols, Template,
+    Block, Global, Key, Op, OutputSpec, Program, Rule, Scope, Spaces, Symbols, Template,
 };
 use crate::rules::Modes;
 
-type Compiled<T = ()> = Result<T, CompileError>;
+type Compiled<T = ()> = Result<T, LoadError>;
 
 pub(crate) struct Compiler<'t> {
     ops: Vec<Op>,
     places: Vec<Place>,
-    /// Of the element under way.
+    /// Of the element that is being compiled.
     place: Place,
-    uri: String,
+    /// The number of its module.
+    module: usize,
     templates: Vec<Template>,
     rules: Vec<Rule>,
     modes: HashMap<ExpandedName, u32>,
     params: HashMap<ExpandedName, u32>,
     globals: Vec<Global>,
+    /// Number and precedence.
     global_names: HashMap<ExpandedName, (u32, u32)>,
     named: HashMap<ExpandedName, (usize, u32)>,
-    sets: Vec<Block>,
+    sets: Vec<AttributeSet<'t>>,
     set_names: HashMap<ExpandedName, usize>,
     keys: Vec<Key>,
-    key_names: Vec<ExpandedName>,
     formats: HashMap<ExpandedName, (Symbols, u32)>,
     spaces: Spaces,
     output: OutputSpec,
-    said: output::Said,
+    output_declarations: output::Declarations,
     aliases: HashMap<String, (String, String)>,
-    /// Local variables in scope, and their slots.
-    scope: Vec<(ExpandedName, u32)>,
+    locals: Locals,
     slots: u32,
     depth: usize,
-    tops: Vec<Top<'t>>,
-    roots: Vec<(Node<'t>, String)>,
-    /// Names that selections ask for.
-    asked: RefCell<Vec<ExpandedName>>,
-    scopes: RefCell<Vec<Scope>>,
-    missing: RefCell<Vec<ExpandedName>>,
+    top_level: Vec<TopLevel<'t>>,
+    roots: Vec<(Node<'t>, usize)>,
+    /// Names that shortcuts select.
+    selected: RefCell<Interner<ExpandedName>>,
+    scopes: RefCell<Interner<Scope>>,
+    unknown_functions: RefCell<Interner<ExpandedName>>,
+    /// Global variables that have been referenced since this was last cleared.
+    referenced: RefCell<Vec<u32>>,
 }
 
-pub(crate) fn compile(
-    main: &Document,
-    pool: &Pool,
-    resolver: &dyn Resolver,
-) -> Result<Program, CompileError> {
-    let mut loader = Loader::new(pool, resolver);
-    loader.sheet(main, "")?;
-    let mut compiler = Compiler {
-        ops: vec![Op::Halt],
-        places: vec![Place::default()],
-        place: Place::default(),
-        uri: String::new(),
-        templates: Vec::new(),
-        rules: Vec::new(),
-        modes: HashMap::from([(ExpandedName::default(), 0)]),
-        params: HashMap::new(),
-        globals: Vec::new(),
-        global_names: HashMap::new(),
-        named: HashMap::new(),
-        sets: Vec::new(),
-        set_names: HashMap::new(),
-        keys: Vec::new(),
-        key_names: Vec::new(),
-        formats: HashMap::new(),
-        spaces: Spaces::default(),
-        output: OutputSpec::default(),
-        said: output::Said::default(),
-        aliases: HashMap::new(),
-        scope: Vec::new(),
-        slots: 0,
-        depth: 0,
-        tops: loader.tops,
-        roots: loader.roots,
-        asked: RefCell::default(),
-        scopes: RefCell::default(),
-        missing: RefCell::default(),
-    };
-    compiler.declare_all()?;
-    compiler.code_all()?;
-    Ok(compiler.finish())
+/// The declarations of one name, in ascending precedence.
+#[derive(Debug, Default)]
+struct AttributeSet<'t> {
+    declarations: Vec<TopLevel<'t>>,
+    block: Block,
+    /// The sets that it uses.
+    uses: Vec<u32>,
+}
+
+/// Local variables in scope.
+#[derive(Debug, Default)]
+struct Locals {
+    slots: HashMap<ExpandedName, u32>,
+    names: Vec<ExpandedName>,
+}
+
+impl Locals {
+    /// False: the name is in scope already.
+    fn add(&mut self, name: ExpandedName, slot: u32) -> bool {
+        if self.slots.contains_key(&name) {
+            return false;
+        }
+        self.slots.insert(name.clone(), slot);
+        self.names.push(name);
+        true
+    }
+
+    fn truncate(&mut self, len: usize) {
+        for name in self.names.drain(len.min(self.names.len())..) {
+            self.slots.remove(&name);
+        }
+    }
+}
+
+/// Numbers equal values alike.
+#[derive(Debug)]
+struct Interner<T> {
+    numbers: HashMap<T, u32>,
+    values: Vec<T>,
+}
+
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
+        Self { numbers: HashMap::new(), values: Vec::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Interner<T> {
+    fn number(&mut self, value: T) -> u32 {
+        if let Some(number) = self.numbers.get(&value) {
+            return *number;
+        }
+        let number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
+        self.values.push(value.clone());
+        self.numbers.insert(value, number);
+        number
+    }
+}
+
+pub(crate) fn compile(bytes: &[u8], resolver: &dyn Resolver) -> Result<Program, Error> {
+    let pool = Pool::default();
+    let mut loader = Loader::new(&pool, resolver);
+    let loaded = loader.main(bytes);
+    let modules = std::mem::take(&mut loader.modules);
+    let program = loaded.and_then(|()| Compiler::new(loader).program());
+    let mut program = program.map_err(|error| {
+        error.located(modules.iter().map(|module| (module.document, module.uri.as_str())))
+    })?;
+    let uris: Vec<String> = modules.into_iter().map(|module| module.uri).collect();
+    let modules = pool.into_documents().zip(uris);
+    program.modules = modules.map(|(document, uri)| Module { document, uri }).collect();
+    Ok(program)
 }
 
 impl<'t> Compiler<'t> {
-    fn code_all(&mut self) -> Compiled {
-        let tops = std::mem::take(&mut self.tops);
+    fn new(loader: Loader<'t>) -> Self {
+        Self {
+            ops: vec![Op::Halt],
+            places: vec![Place::default()],
+            place: Place::default(),
+            module: 0,
+            templates: Vec::new(),
+            rules: Vec::new(),
+            modes: HashMap::from([(ExpandedName::default(), 0)]),
+            params: HashMap::new(),
+            globals: Vec::new(),
+            global_names: HashMap::new(),
+            named: HashMap::new(),
+            sets: Vec::new(),
+            set_names: HashMap::new(),
+            keys: Vec::new(),
+            formats: HashMap::new(),
+            spaces: Spaces::default(),
+            output: OutputSpec::default(),
+            output_declarations: output::Declarations::default(),
+            aliases: HashMap::new(),
+            locals: Locals::default(),
+            slots: 0,
+            depth: 0,
+            top_level: loader.top_level,
+            roots: loader.roots,
+            selected: RefCell::default(),
+            scopes: RefCell::default(),
+            unknown_functions: RefCell::default(),
+            referenced: RefCell::default(),
+        }
+    }
+
+    fn program(mut self) -> Compiled<Program> {
+        self.declare_all()?;
+        self.compile_all()?;
+        Ok(self.finish())
+    }
+
+    fn compile_all(&mut self) -> Compiled {
+        let top_level = std::mem::take(&mut self.top_level);
         let mut templates = 0usize;
-        let mut globals: HashMap<u32, &Top<'t>> = HashMap::new();
-        for top in &tops {
-            self.enter(top.node, &top.uri);
+        let mut globals: HashMap<u32, &TopLevel<'t>> = HashMap::new();
+        for top in &top_level {
+            self.enter(top.node, top.module);
             let node = top.node;
             if !is_top_level(node) {
-                // A simplified stylesheet: section 2.3.
                 self.simplified(templates, node, top)?;
                 templates = templates.saturating_add(1);
             } else if is_xsl(node, "template") {
@@ -133,23 +206,23 @@ impl<'t> Compiler<'t> {
         for index in 0..self.globals.len() {
             let number = u32::try_from(index).unwrap_or(u32::MAX);
             if let Some(top) = globals.get(&number) {
-                self.enter(top.node, &top.uri);
+                self.enter(top.node, top.module);
                 self.global(index, top.node)?;
             }
         }
-        self.attribute_sets(&tops)
+        self.reject_circular_globals(&globals)?;
+        self.attribute_sets()
     }
 
-    fn enter(&mut self, node: Node<'t>, uri: &str) {
-        if self.uri != uri {
-            uri.clone_into(&mut self.uri);
-        }
-        self.place = crate::load::place(node, uri);
-        self.scope.clear();
+    fn enter(&mut self, node: Node<'t>, module: usize) {
+        self.module = module;
+        self.place = Place::of(node);
+        self.locals.truncate(0);
         self.slots = 0;
     }
 
-    fn simplified(&mut self, index: usize, node: Node<'t>, top: &Top<'t>) -> Compiled {
+    /// A literal result element as stylesheet: section 2.3.
+    fn simplified(&mut self, index: usize, node: Node<'t>, top: &TopLevel<'t>) -> Compiled {
         let start = self.ops.len();
         self.literal(node)?;
         self.emit(Op::Return);
@@ -157,14 +230,14 @@ impl<'t> Compiler<'t> {
         self.rule(node, "/", (None, 0), index, top)
     }
 
-    fn finish_template(&mut self, index: usize, start: usize, top: &Top<'t>) {
+    fn finish_template(&mut self, index: usize, start: usize, top: &TopLevel<'t>) {
         let block = Block { start, slots: self.slots as usize };
         if let Some(template) = self.templates.get_mut(index) {
-            *template = Template { block, imports: (top.low, top.precedence) };
+            *template = Template { block, imports: (top.imports_from, top.precedence) };
         }
     }
 
-    fn template(&mut self, index: usize, node: Node<'t>, top: &Top<'t>) -> Compiled {
+    fn template(&mut self, index: usize, node: Node<'t>, top: &TopLevel<'t>) -> Compiled {
         self.check_attributes(node)?;
         let start = self.ops.len();
         self.head_params(node)?;
@@ -175,23 +248,23 @@ impl<'t> Compiler<'t> {
             Some(mode) => self.mode(mode),
             None => 0,
         };
-        let priority = match said(node, "priority") {
+        let priority = match attribute(node, "priority") {
             Some(text) => {
                 let number = xpath::string_to_number(text);
                 if number.is_nan() {
-                    return Err(self.refuse(node, "`priority` has to be a number"));
+                    return Err(self.invalid(node, "`priority` must be a number"));
                 }
                 Some(number)
             }
             None => None,
         };
-        match said(node, "match") {
+        match attribute(node, "match") {
             Some(pattern) => self.rule(node, pattern, (priority, mode), index, top),
-            None if said(node, "name").is_none() => {
-                Err(self.refuse(node, "a template needs `match` or `name`"))
+            None if attribute(node, "name").is_none() => {
+                Err(self.invalid(node, "`xsl:template` requires `match` or `name`"))
             }
-            None if said(node, "mode").is_some() || priority.is_some() => {
-                Err(self.refuse(node, "`mode` and `priority` need `match`"))
+            None if attribute(node, "mode").is_some() => {
+                Err(self.invalid(node, "`mode` requires `match`"))
             }
             None => Ok(()),
         }
@@ -202,20 +275,20 @@ impl<'t> Compiler<'t> {
         *self.modes.entry(name).or_insert(next)
     }
 
-    /// A rule for each alternative of a pattern.
+    /// Adds a rule for each alternative of a pattern.
     fn rule(
         &mut self,
         node: Node<'t>,
         pattern: &str,
         (priority, mode): (Option<f64>, u32),
         template: usize,
-        top: &Top<'t>,
+        top: &TopLevel<'t>,
     ) -> Compiled {
-        self.scope.clear();
-        let pattern = self.pattern(node, pattern)?;
+        self.locals.truncate(0);
+        let pattern = self.pattern(node, "match", pattern)?;
         for pattern in pattern.into_alternatives() {
             use xpath::Matched;
-            let plain = match pattern.matched() {
+            let always = match pattern.matched() {
                 Matched::Root => true,
                 Matched::Element(_) | Matched::Attribute(_) => pattern.is_plain_name(),
                 Matched::AnyElement
@@ -228,7 +301,7 @@ impl<'t> Compiler<'t> {
             };
             self.rules.push(Rule {
                 priority: priority.unwrap_or(pattern.priority()),
-                always: plain,
+                always,
                 pattern,
                 template,
                 mode,
@@ -248,13 +321,12 @@ impl<'t> Compiler<'t> {
     fn global(&mut self, index: usize, node: Node<'t>) -> Compiled {
         let start = self.ops.len();
         self.slots = 1;
+        self.referenced.borrow_mut().clear();
         self.bind(node, 0)?;
         self.emit(Op::Return);
-        let reads = self.ops.get(start..).unwrap_or(&[]).iter().filter_map(|op| {
-            if let Op::Set(_, value) = op { Some(value.variables()) } else { None }
-        });
-        let needs = reads.flatten().filter(|VariableId(id)| id & GLOBAL != 0);
-        let needs = needs.map(|VariableId(id)| id & !GLOBAL).collect();
+        let mut needs = self.referenced.take();
+        needs.sort_unstable();
+        needs.dedup();
         let block = Block { start, slots: self.slots as usize };
         if let Some(global) = self.globals.get_mut(index) {
             global.block = block;
@@ -263,69 +335,121 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
-    fn attribute_sets(&mut self, tops: &[Top<'t>]) -> Compiled {
-        let mut names: Vec<(ExpandedName, usize)> =
-            self.set_names.iter().map(|(name, index)| (name.clone(), *index)).collect();
-        names.sort_by_key(|(_, index)| *index);
-        for (name, index) in names {
+    /// Section 11.4: circular definitions are an error, whether they are used or not.
+    fn reject_circular_globals(&self, declared: &HashMap<u32, &TopLevel<'t>>) -> Compiled {
+        let needs = |index: u32| self.globals.get(index as usize).map_or(&[][..], |g| &g.needs);
+        let Some(at) = find_cycle(self.globals.len(), needs) else { return Ok(()) };
+        let name = self.globals.get(at as usize).map(|global| global.name.to_string());
+        let message = format!("the variable `{}` depends on itself", name.unwrap_or_default());
+        let place = declared.get(&at).map_or(self.place, |top| Place::of(top.node));
+        Err(LoadError::at(place, ErrorKind::Invalid, message))
+    }
+
+    fn attribute_sets(&mut self) -> Compiled {
+        for index in 0..self.sets.len() {
             let start = self.ops.len();
             let mut slots = 0;
-            // Precedence ascends along `tops`: what comes later replaces what came before.
-            for top in tops.iter().filter(|top| is_xsl(top.node, "attribute-set")) {
-                self.enter(top.node, &top.uri);
-                if self.expanded(top.node, "name")? != name {
-                    continue;
-                }
+            let declarations = match self.sets.get_mut(index) {
+                Some(set) => std::mem::take(&mut set.declarations),
+                None => Vec::new(),
+            };
+            let mut uses = Vec::new();
+            // Later declarations override attributes of earlier ones.
+            for top in &declarations {
+                self.enter(top.node, top.module);
                 self.slots = slots;
-                self.use_sets(top.node, false)?;
+                uses.extend(self.use_sets(top.node, false)?);
                 for child in top.node.children().filter(|child| child.is_element()) {
                     if !is_xsl(child, "attribute") {
-                        return Err(
-                            self.refuse(child, "an attribute set holds `xsl:attribute` only")
-                        );
+                        let message = "`xsl:attribute-set` may contain `xsl:attribute` only";
+                        return Err(self.invalid(child, message));
                     }
                     self.instruction(child)?;
                 }
                 slots = self.slots;
             }
             self.emit(Op::Return);
-            if let Some(block) = self.sets.get_mut(index) {
-                *block = Block { start, slots: slots as usize };
+            if let Some(set) = self.sets.get_mut(index) {
+                set.block = Block { start, slots: slots as usize };
+                (set.declarations, set.uses) = (declarations, uses);
             }
         }
-        Ok(())
+        let uses = |index: u32| self.sets.get(index as usize).map_or(&[][..], |set| &set.uses);
+        let Some(at) = find_cycle(self.sets.len(), uses) else { return Ok(()) };
+        let declared = self.sets.get(at as usize).and_then(|set| set.declarations.first());
+        let place = declared.map_or(self.place, |top| Place::of(top.node));
+        Err(LoadError::at(place, ErrorKind::Invalid, "the attribute set uses itself"))
     }
 
     fn finish(mut self) -> Program {
-        self.stamp_all();
-        let modes = Modes::new(&self.rules, self.modes.len());
+        self.prebuild_markup();
+        let (rules, modes) = Modes::new(self.rules, self.modes.len());
         Program {
             ops: self.ops,
             places: self.places,
+            modules: Vec::new(),
             templates: self.templates,
-            rules: self.rules,
+            rules,
             modes,
             globals: self.globals,
-            sets: self.sets,
+            sets: self.sets.into_iter().map(|set| set.block).collect(),
             keys: self.keys,
             formats: self.formats.into_iter().map(|(name, (symbols, _))| (name, symbols)).collect(),
             spaces: self.spaces,
             output: Arc::new(self.output),
-            names: self.asked.into_inner(),
-            scopes: self.scopes.into_inner(),
-            missing: self.missing.into_inner(),
-            limits: crate::Limits::default(),
+            names: self.selected.into_inner().values,
+            scopes: self.scopes.into_inner().values,
+            unknown_functions: self.unknown_functions.into_inner().values,
         }
     }
 }
 
-/// Whether the element stands in an `xsl:stylesheet`; the one of a simplified sheet doesn't.
+/// A member of a cycle in a graph of `len` nodes, if there is one. Looks at each edge once.
+fn find_cycle<'g>(len: usize, edges: impl Fn(u32) -> &'g [u32]) -> Option<u32> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        Open,
+        Done,
+    }
+    let mut marks = vec![Mark::New; len];
+    for start in 0..u32::try_from(len).unwrap_or(u32::MAX) {
+        let mut stack = vec![(start, 0usize)];
+        while let Some((node, next)) = stack.last_mut() {
+            let at = *node;
+            let mark = marks.get_mut(at as usize)?;
+            if *next == 0 {
+                match *mark {
+                    Mark::Open => return Some(at),
+                    Mark::Done => {
+                        stack.pop();
+                        continue;
+                    }
+                    Mark::New => *mark = Mark::Open,
+                }
+            }
+            match edges(at).get(*next) {
+                Some(to) => {
+                    *next = next.saturating_add(1);
+                    stack.push((*to, 0));
+                }
+                None => {
+                    *mark = Mark::Done;
+                    stack.pop();
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Whether the element is a child of `xsl:stylesheet`; the root of a simplified stylesheet is not.
 fn is_top_level(node: Node<'_>) -> bool {
     let parent = node.parent();
     parent.is_some_and(|parent| is_xsl(parent, "stylesheet") || is_xsl(parent, "transform"))
 }
 
-/// `xsl:NAME` and `xsl:NAME/@ATTRIBUTE`, all of them.
+/// `xsl:NAME` and `xsl:NAME/@ATTRIBUTE` for all elements.
 #[cfg(feature = "knock-out")]
 pub(crate) fn element_features() -> Vec<String> {
     let mut all = Vec::new();
@@ -338,5 +462,21 @@ pub(crate) fn element_features() -> Vec<String> {
 
 /// `element-available()`: section 15.
 pub(crate) fn is_instruction(local: &str) -> bool {
-    tables::find(local).is_some_and(|row| row.stands == tables::Stands::Body)
+    tables::find(local).is_some_and(|row| row.placement == tables::Placement::Body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_cycle;
+
+    #[test]
+    fn cycles_are_found_and_shared_nodes_are_not_cycles() {
+        let find = |graph: &[&[u32]]| find_cycle(graph.len(), |node| graph[node as usize]);
+        assert_eq!(find(&[&[1, 2], &[3], &[3], &[]]), None);
+        assert_eq!(find(&[&[1], &[2], &[1]]), Some(1));
+        assert_eq!(find(&[&[], &[1]]), Some(1));
+        let chain: Vec<Vec<u32>> =
+            (0..50_000).map(|n| vec![n + 1, n + 1]).chain([vec![]]).collect();
+        assert_eq!(find_cycle(chain.len(), |node| &chain[node as usize]), None);
+    }
 }

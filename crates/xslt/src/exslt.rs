@@ -1,8 +1,7 @@
-//! The modules of EXSLT: common is in `functions`, the others are here, a file each. Left out are those that
-//! need what this crate doesn't have: `math:random` (no entropy), and `dyn:evaluate` (nothing is compiled in
-//! a run).
+//! The modules of EXSLT, a file each; common is in `functions`. Not supported are `math:random`, which needs entropy,
+//! and `dyn:evaluate`, which compiles at run time.
 
-mod call;
+mod arguments;
 mod dates;
 mod math;
 mod regular;
@@ -11,26 +10,26 @@ mod strings;
 
 use xpath::{EvalError, ExpandedName, FunctionId, Value};
 
-pub(crate) use call::{Call, Host};
+pub(crate) use arguments::{Arguments, Host};
 pub(crate) use regular::Patterns;
 
-type Answer<T> = Result<T, EvalError>;
+type Evaluated<T> = Result<T, EvalError>;
 
 /// A function of a module.
 pub(crate) struct Row {
     name: &'static str,
-    least: usize,
-    most: usize,
-    pub(crate) run: for<'d> fn(&mut Call<'_, 'd>) -> Answer<Value<'d>>,
+    arguments_min: usize,
+    arguments_max: usize,
+    pub(crate) run: for<'d> fn(&mut Arguments<'_, 'd>) -> Evaluated<Value<'d>>,
 }
 
 const fn row(
     name: &'static str,
-    least: usize,
-    most: usize,
-    run: for<'d> fn(&mut Call<'_, 'd>) -> Answer<Value<'d>>,
+    arguments_min: usize,
+    arguments_max: usize,
+    run: for<'d> fn(&mut Arguments<'_, 'd>) -> Evaluated<Value<'d>>,
 ) -> Row {
-    Row { name, least, most, run }
+    Row { name, arguments_min, arguments_max, run }
 }
 
 const MODULES: &[(&str, &[Row])] = &[
@@ -41,15 +40,15 @@ const MODULES: &[(&str, &[Row])] = &[
     ("http://exslt.org/strings", strings::ROWS),
 ];
 
-/// Numbers of functions from here on are of EXSLT: module and row, a byte each.
+/// EXSLT functions are numbered from here on: module and row, a byte each.
 const FIRST: u32 = 1 << 16;
 
 pub(crate) fn find(name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
     let module = MODULES.iter().position(|(namespace, _)| *namespace == name.namespace)?;
     let (_, rows) = MODULES.get(module)?;
-    let row = rows
-        .iter()
-        .position(|row| row.name == name.local && (row.least..=row.most).contains(&arguments))?;
+    let row = rows.iter().position(|row| {
+        row.name == name.local && (row.arguments_min..=row.arguments_max).contains(&arguments)
+    })?;
     let id = u32::try_from(module.checked_mul(256)?.checked_add(row)?).ok()?;
     Some(FunctionId(FIRST.checked_add(id)?))
 }
@@ -66,7 +65,7 @@ pub(crate) fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     MODULES.iter().flat_map(|(module, rows)| rows.iter().map(move |row| (*module, row.name)))
 }
 
-/// Whether there is such a function, with any arguments.
+/// Whether the function exists, with any number of arguments.
 pub(crate) fn exists(namespace: &str, local: &str) -> bool {
     let module = MODULES.iter().find(|(known, _)| *known == namespace);
     module.is_some_and(|(_, rows)| rows.iter().any(|row| row.name == local))

@@ -2,7 +2,7 @@
 
 use crate::program::Symbols;
 
-/// One side of the `;` in a pattern.
+/// One half of a pattern.
 #[derive(Debug, Default)]
 struct Picture {
     prefix: String,
@@ -16,7 +16,7 @@ struct Picture {
 }
 
 /// # Errors
-/// A sentence about what is wrong with the pattern.
+/// The message: what is wrong with the pattern.
 pub(crate) fn format(number: f64, pattern: &str, symbols: &Symbols) -> Result<String, String> {
     if number.is_nan() {
         return Ok(symbols.nan.clone());
@@ -41,7 +41,7 @@ pub(crate) fn format(number: f64, pattern: &str, symbols: &Symbols) -> Result<St
     Ok([picture.prefix, digits, picture.suffix].concat())
 }
 
-/// What stands before and behind the separator; one between quotes is none.
+/// The parts before and after the separator, quoted ones excepted.
 fn halves<'p>(pattern: &'p str, symbols: &Symbols) -> (&'p str, Option<&'p str>) {
     let mut quoted = false;
     for (at, c) in pattern.char_indices() {
@@ -71,7 +71,7 @@ fn parse(pattern: &str, symbols: &Symbols) -> Result<Picture, String> {
             || c == symbols.grouping;
         if active && !quoted {
             if after {
-                return Err(format!("the pattern `{pattern}` has digits behind its suffix"));
+                return Err(format!("the pattern `{pattern}` has digits after its suffix"));
             }
             in_number = true;
             any |= c == symbols.digit || c == symbols.zero;
@@ -81,14 +81,18 @@ fn parse(pattern: &str, symbols: &Symbols) -> Result<Picture, String> {
                 fraction = true;
             } else if c == symbols.grouping {
                 if fraction {
-                    return Err(format!("the pattern `{pattern}` groups the fraction"));
+                    return Err(format!(
+                        "the pattern `{pattern}` has a grouping separator in its fraction"
+                    ));
                 }
                 grouped = Some(0);
             } else if fraction {
                 picture.fractions_most = picture.fractions_most.saturating_add(1);
                 if c == symbols.zero {
                     if picture.fractions_least.saturating_add(1) != picture.fractions_most {
-                        return Err(format!("the pattern `{pattern}` has a zero behind a digit"));
+                        return Err(format!(
+                            "the pattern `{pattern}` has a zero after an optional digit"
+                        ));
                     }
                     picture.fractions_least = picture.fractions_most;
                 }
@@ -98,7 +102,9 @@ fn parse(pattern: &str, symbols: &Symbols) -> Result<Picture, String> {
                 if c == symbols.zero {
                     picture.integers_least = picture.integers_least.saturating_add(1);
                 } else if picture.integers_least > 0 {
-                    return Err(format!("the pattern `{pattern}` has a digit behind a zero"));
+                    return Err(format!(
+                        "the pattern `{pattern}` has an optional digit after a zero"
+                    ));
                 }
             }
             continue;
@@ -115,7 +121,7 @@ fn parse(pattern: &str, symbols: &Symbols) -> Result<Picture, String> {
         return Err(format!("the pattern `{pattern}` has no digits"));
     }
     picture.group = grouped.unwrap_or(0);
-    // Without any zero in the pattern, the last digit in front of the point stands for one.
+    // Without a zero in the pattern, the last digit before the point counts as one.
     if picture.integers_least == 0 && picture.fractions_least == 0 {
         if has_integers || picture.fractions_most == 0 {
             picture.integers_least = 1;
@@ -154,7 +160,7 @@ fn digits(number: f64, picture: &Picture, symbols: &Symbols) -> String {
     out
 }
 
-/// Halves go to the even neighbour, as DecimalFormat has it; the number's own digits decide.
+/// Rounds half to even, as DecimalFormat does, based on the shortest decimal representation.
 fn rounded(number: f64, fractions: usize) -> String {
     let shortest = number.to_string();
     let (integer, fraction) = shortest.split_once('.').unwrap_or((&shortest, ""));

@@ -1,4 +1,4 @@
-//! The output method `html`: section 16.2. Elements without a namespace are written as HTML, others as XML.
+//! The output method html: section 16.2. Elements without namespace are written as HTML, others as XML.
 
 mod names;
 
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use xml::{Encoding, QNameRef, Sink, WriteError, is_ncname, is_text};
 
-use names::Nature;
+use names::ElementClass;
 pub(crate) use names::is_html_version;
 
-/// What `xsl:output` says for HTML.
+/// The attributes of `xsl:output` for HTML.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HtmlOptions {
     pub(crate) encoding: Encoding,
@@ -19,31 +19,31 @@ pub(crate) struct HtmlOptions {
     pub(crate) system: Option<String>,
 }
 
-/// Makes HTML of pieces.
+/// Writes HTML.
 #[derive(Debug)]
 pub(crate) struct HtmlWriter {
     options: Arc<HtmlOptions>,
     out: String,
     open: Vec<Open>,
-    /// The names of what is open, as written.
+    /// The names of the open elements, as written.
     names: String,
-    /// Prefixes in scope, the nearest last.
+    /// Prefixes in scope, innermost last.
     bindings: Vec<(String, String)>,
-    /// The start tag that isn't written yet, because its attributes may still come.
+    /// The start tag to be written once its attributes are complete.
     pending: Option<Tag>,
     doctype_due: bool,
-    /// What was written last ended a block, so that a line may break here.
+    /// A line may break here, after a block.
     after_block: bool,
-    /// Numbers the prefixes that are made up.
-    made: u32,
+    /// Numbers generated prefixes.
+    generated: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Open {
     name: usize,
     bindings: usize,
-    nature: Nature,
-    /// White space counts, here and below.
+    class: ElementClass,
+    /// Whitespace is significant in this element.
     keeps_space: bool,
 }
 
@@ -63,7 +63,7 @@ struct Attribute {
     value: String,
 }
 
-type Wrote = Result<(), WriteError>;
+type Written = Result<(), WriteError>;
 
 impl HtmlWriter {
     pub(crate) fn new(options: Arc<HtmlOptions>) -> Self {
@@ -77,7 +77,7 @@ impl HtmlWriter {
             pending: None,
             doctype_due,
             after_block: false,
-            made: 0,
+            generated: 0,
         }
     }
 
@@ -91,24 +91,24 @@ impl HtmlWriter {
         Ok(self.out)
     }
 
-    pub(crate) fn raw(&mut self, text: &str) -> Wrote {
-        self.check_exact(text)?;
+    pub(crate) fn raw(&mut self, text: &str) -> Written {
+        self.check_literal(text)?;
         self.before_content()?;
         self.after_block = false;
         self.out.push_str(text);
         Ok(())
     }
 
-    fn has(&self, c: char) -> bool {
-        crate::output::has(self.options.encoding, c)
+    fn can_encode(&self, c: char) -> bool {
+        crate::output::can_encode(self.options.encoding, c)
     }
 
-    /// Text that has to come out as it is.
-    fn check_exact(&self, text: &str) -> Wrote {
+    /// Checks text that is written without character references.
+    fn check_literal(&self, text: &str) -> Written {
         if !is_text(text) {
             return Err(WriteError::BadText);
         }
-        match text.chars().find(|c| !self.has(*c)) {
+        match text.chars().find(|c| !self.can_encode(*c)) {
             Some(c) => Err(WriteError::NotInEncoding(c, self.options.encoding.name())),
             None => Ok(()),
         }
@@ -125,17 +125,17 @@ impl HtmlWriter {
         }
     }
 
-    fn before_content(&mut self) -> Wrote {
+    fn before_content(&mut self) -> Written {
         match self.pending.take() {
             Some(tag) => self.begin(tag, false),
             None => Ok(()),
         }
     }
 
-    /// Writes a start tag; of an empty one that is XML, the end too.
-    fn begin(&mut self, mut tag: Tag, empty: bool) -> Wrote {
+    /// Writes a start tag, or the empty-element tag of a foreign element.
+    fn begin(&mut self, mut tag: Tag, empty: bool) -> Written {
         let Some(mut open) = self.open.last().copied() else { return Err(WriteError::NothingOpen) };
-        if open.nature == Nature::Void && self.is_second_meta(&tag) {
+        if open.class == ElementClass::Void && self.is_second_meta(&tag) {
             return Ok(());
         }
         self.bind(&mut tag, open.bindings);
@@ -152,9 +152,9 @@ impl HtmlWriter {
         for attribute in &tag.attributes {
             self.attribute_of(&tag, attribute);
         }
-        self.out.push_str(if empty && open.nature == Nature::Foreign { "/>" } else { ">" });
-        self.after_block = open.nature.is_block();
-        if open.nature == Nature::Head {
+        self.out.push_str(if empty && open.class == ElementClass::Foreign { "/>" } else { ">" });
+        self.after_block = open.class.is_block();
+        if open.class == ElementClass::Head {
             self.meta();
         }
         Ok(())
@@ -170,19 +170,19 @@ impl HtmlWriter {
         self.after_block = true;
     }
 
-    /// The sheet's own word about type and encoding gives way to the one that was written.
+    /// Whether this is a `meta` element that repeats the generated one.
     fn is_second_meta(&self, tag: &Tag) -> bool {
         let above = self.open.len().checked_sub(2).and_then(|at| self.open.get(at));
-        let says = |attribute: &Attribute| {
+        let is_content_type = |attribute: &Attribute| {
             attribute.local.eq_ignore_ascii_case("http-equiv")
                 && attribute.value.eq_ignore_ascii_case("content-type")
         };
-        above.is_some_and(|open| open.nature == Nature::Head)
+        above.is_some_and(|open| open.class == ElementClass::Head)
             && tag.local.eq_ignore_ascii_case("meta")
-            && tag.attributes.iter().any(says)
+            && tag.attributes.iter().any(is_content_type)
     }
 
-    /// Sees to it that prefixes mean what the names need.
+    /// Binds the prefixes that the names need.
     fn bind(&mut self, tag: &mut Tag, mark: usize) {
         tag.prefix = self.prefix_for(&tag.prefix, &tag.namespace, true, mark);
         for attribute in &mut tag.attributes {
@@ -208,8 +208,8 @@ impl HtmlWriter {
             return wanted.to_owned();
         }
         loop {
-            let prefix = format!("ns{}", self.made);
-            self.made = self.made.wrapping_add(1);
+            let prefix = format!("ns{}", self.generated);
+            self.generated = self.generated.wrapping_add(1);
             if self.bound(&prefix).is_none() {
                 self.bindings.push((prefix.clone(), uri.to_owned()));
                 return prefix;
@@ -266,7 +266,7 @@ impl HtmlWriter {
         self.out.push('"');
     }
 
-    /// An attribute's value. In HTML `<` may stand in it, and so may `&` in front of `{`.
+    /// An attribute's value. In HTML, `<` and the `&` of `&{` are not escaped.
     fn value(&mut self, text: &str, html: bool) {
         let mut rest = text.chars().peekable();
         while let Some(c) = rest.next() {
@@ -276,7 +276,7 @@ impl HtmlWriter {
                 '"' => self.out.push_str("&quot;"),
                 '<' if !html => self.out.push_str("&lt;"),
                 '\n' | '\t' | '\r' if !html => self.reference(c),
-                c if !self.has(c) => self.reference(c),
+                c if !self.can_encode(c) => self.reference(c),
                 c => self.out.push(c),
             }
         }
@@ -290,23 +290,23 @@ impl HtmlWriter {
 impl Sink for HtmlWriter {
     type Error = WriteError;
 
-    fn start_element(&mut self, name: QNameRef<'_>) -> Wrote {
+    fn start_element(&mut self, name: QNameRef<'_>) -> Written {
         if !is_ncname(name.local) || !(name.prefix.is_empty() || is_ncname(name.prefix)) {
             return Err(WriteError::BadName(name.local.to_owned()));
         }
-        self.check_exact(name.local)?;
-        self.check_exact(name.prefix)?;
+        self.check_literal(name.local)?;
+        self.check_literal(name.prefix)?;
         self.before_content()?;
-        let nature = Nature::of(name.namespace, name.local);
-        if nature.is_block() {
+        let class = ElementClass::of(name.namespace, name.local);
+        if class.is_block() {
             self.break_line();
         }
         let above = self.keeps_space();
         self.open.push(Open {
             name: self.names.len(),
             bindings: self.bindings.len(),
-            nature,
-            keeps_space: above || names::keeps_space(nature, name.local),
+            class,
+            keeps_space: above || names::keeps_space(class, name.local),
         });
         self.pending = Some(Tag {
             prefix: name.prefix.to_owned(),
@@ -317,14 +317,14 @@ impl Sink for HtmlWriter {
         Ok(())
     }
 
-    fn namespace(&mut self, prefix: &str, uri: &str) -> Wrote {
+    fn namespace(&mut self, prefix: &str, uri: &str) -> Written {
         let bad = || WriteError::BadDeclaration(prefix.to_owned());
         let Some(tag) = &self.pending else { return Err(WriteError::NotInStartTag) };
         if prefix == "xml" || prefix == "xmlns" || (uri.is_empty() && !prefix.is_empty()) {
             return Err(bad());
         }
         if prefix.is_empty() && tag.prefix.is_empty() && uri != tag.namespace {
-            // The element itself is in no namespace, or another: its name decides.
+            // The element's name requires another binding.
             return Err(bad());
         }
         let mark = self.open.last().map_or(0, |open| open.bindings);
@@ -333,22 +333,22 @@ impl Sink for HtmlWriter {
             Some((at, _)) if at >= mark => Err(bad()),
             None if uri.is_empty() => Ok(()),
             Some(_) | None => {
-                self.check_exact(prefix)?;
+                self.check_literal(prefix)?;
                 self.bindings.push((prefix.to_owned(), uri.to_owned()));
                 Ok(())
             }
         }
     }
 
-    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Wrote {
+    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Written {
         if !is_text(value) {
             return Err(WriteError::BadText);
         }
         if !is_ncname(name.local) {
             return Err(WriteError::BadName(name.local.to_owned()));
         }
-        self.check_exact(name.local)?;
-        self.check_exact(name.prefix)?;
+        self.check_literal(name.local)?;
+        self.check_literal(name.prefix)?;
         let Some(tag) = &mut self.pending else { return Err(WriteError::NotInStartTag) };
         let known = tag.attributes.iter_mut().find(|attribute| {
             attribute.local == name.local && attribute.namespace == name.namespace
@@ -366,7 +366,7 @@ impl Sink for HtmlWriter {
         Ok(())
     }
 
-    fn text(&mut self, text: &str) -> Wrote {
+    fn text(&mut self, text: &str) -> Written {
         if text.is_empty() {
             return Ok(());
         }
@@ -375,8 +375,8 @@ impl Sink for HtmlWriter {
         }
         self.before_content()?;
         self.after_block = false;
-        if self.open.last().is_some_and(|open| open.nature == Nature::Raw) {
-            self.check_exact(text)?;
+        if self.open.last().is_some_and(|open| open.class == ElementClass::Raw) {
+            self.check_literal(text)?;
             self.out.push_str(text);
             return Ok(());
         }
@@ -385,38 +385,38 @@ impl Sink for HtmlWriter {
                 '&' => self.out.push_str("&amp;"),
                 '<' => self.out.push_str("&lt;"),
                 '>' => self.out.push_str("&gt;"),
-                c if !self.has(c) => self.reference(c),
+                c if !self.can_encode(c) => self.reference(c),
                 c => self.out.push(c),
             }
         }
         Ok(())
     }
 
-    fn comment(&mut self, text: &str) -> Wrote {
+    fn comment(&mut self, text: &str) -> Written {
         if text.contains("--") || text.ends_with('-') {
             return Err(WriteError::BadText);
         }
-        self.check_exact(text)?;
+        self.check_literal(text)?;
         self.before_content()?;
         self.out.extend(["<!--", text, "-->"]);
         Ok(())
     }
 
-    fn processing_instruction(&mut self, target: &str, data: &str) -> Wrote {
+    fn processing_instruction(&mut self, target: &str, data: &str) -> Written {
         if !is_ncname(target) || target.eq_ignore_ascii_case("xml") {
             return Err(WriteError::BadName(target.to_owned()));
         }
         if data.contains('>') {
             return Err(WriteError::BadText);
         }
-        self.check_exact(target)?;
-        self.check_exact(data)?;
+        self.check_literal(target)?;
+        self.check_literal(data)?;
         self.before_content()?;
         self.out.extend(["<?", target, if data.is_empty() { "" } else { " " }, data, ">"]);
         Ok(())
     }
 
-    fn end_element(&mut self) -> Wrote {
+    fn end_element(&mut self) -> Written {
         let Some(open) = self.open.last().copied() else { return Err(WriteError::NothingOpen) };
         let pending = self.pending.take();
         let empty = pending.is_some();
@@ -424,18 +424,18 @@ impl Sink for HtmlWriter {
             self.begin(tag, true)?;
         }
         let open = self.open.pop().unwrap_or(open);
-        let nature = open.nature;
-        let done = nature == Nature::Void || (empty && nature == Nature::Foreign);
+        let class = open.class;
+        let done = class == ElementClass::Void || (empty && class == ElementClass::Foreign);
         if !done {
             let breaks = self.after_block && !open.keeps_space;
-            if nature.is_block() && breaks && (!empty || nature == Nature::Head) {
+            if class.is_block() && breaks && (!empty || class == ElementClass::Head) {
                 self.break_line();
             }
             self.out.extend(["</", self.names.get(open.name..).unwrap_or(""), ">"]);
         }
         self.names.truncate(open.name);
         self.bindings.truncate(open.bindings);
-        self.after_block = nature.is_block();
+        self.after_block = class.is_block();
         Ok(())
     }
 }

@@ -1,18 +1,18 @@
-//! Taking one feature of the recommendations out: see `xpath::knock_out`.
+//! Disables single features of the recommendations in tests: see `xpath::knock_out`.
 //!
-//! Architecture invariant: as there, a release has nothing of this in it.
+//! Architecture invariant: a release build contains none of this.
 
 #[cfg(feature = "knock-out")]
 pub(crate) use xpath::knock_out::is_out;
 
-/// Whether the feature of that name, which is given in parts, was taken out.
+/// Whether a feature, whose name is given in parts, is disabled.
 #[cfg(not(feature = "knock-out"))]
 #[inline(always)]
 pub(crate) const fn is_out(_: &[&str]) -> bool {
     false
 }
 
-/// The names of all elements with their attributes, and of all functions: what the inventory has to have.
+/// The names of all elements, attributes and functions, which the inventory must list.
 #[cfg(feature = "knock-out")]
 pub fn recognised() -> Vec<String> {
     let mut all = crate::compile::element_features();

@@ -1,28 +1,18 @@
-//! XSLT 1.0: a sheet's bytes in, a program; with it, an [`xml::Document`] in, bytes out.
+#![doc = include_str!("../README.md")]
+//! ## Architecture
 //!
-//! The third of the engines: stands on `xml` and `xpath`; mediators transform messages with it. A
-//! [`Stylesheet`] is compiled once, at load, and may then be used by many threads at once. Its output goes
-//! straight to bytes; only result-tree fragments become trees. What isn't supported is refused at load.
+//! The third of the engines, after `xml` and `xpath`. A [`Stylesheet`] is compiled once and can be shared by threads.
+//! Output is written straight to bytes; only result tree fragments become trees.
 //!
-//! ```
-//! let sheet = br#"<order xsl:version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"
-//!     ><xsl:value-of select="/orders/symbol"/></order>"#;
-//! let sheet = xslt::Stylesheet::compile(sheet, &xslt::Refuse)?;
-//! let source = xml::Document::parse(b"<orders><symbol>IBM</symbol></orders>")?;
-//! let mut out = Vec::new();
-//! sheet.transform(&source, &xslt::Params::new(), &mut out)?;
-//! assert!(out.ends_with(b"<order>IBM</order>"));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! Architecture invariant: nothing is read but what a [`Resolver`] gives, and the one that is there by
-//! default gives nothing. A run is bounded in steps, depth and bytes (`crate::limits::XSLT_*`) and doesn't
-//! recurse, neither on the depth of a document nor on that of a sheet's calls.
+//! Architecture invariant: nothing is read but what a [`Resolver`] provides, and the default one provides nothing. All
+//! work and memory of a transformation is charged to one [`Budget`]. Recursion depends neither on the depth of a
+//! document nor on that of template calls.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
-mod alphabet;
+mod collation;
 mod compile;
+mod deferred;
 mod error;
 mod exslt;
 mod format;
@@ -35,6 +25,7 @@ mod knock_out;
 pub mod limits;
 mod load;
 mod numbering;
+mod options;
 mod output;
 mod pool;
 mod program;
@@ -43,90 +34,70 @@ pub mod properties;
 mod rules;
 mod run;
 mod space;
-mod undecided;
 
-pub use error::{CompileError, TransformError};
-pub use load::{Refuse, Resolved, Resolver};
-pub use run::{Limits, Params};
+pub use error::{Error, ErrorKind};
+pub use load::{NoResolver, Resolver, Resource};
+pub use options::{Options, Params};
+pub use xpath::{Budget, BudgetExceeded};
 
-use knock_out::is_out;
-use pool::Pool;
 use program::Program;
 
 /// A compiled stylesheet.
 #[derive(Debug)]
 pub struct Stylesheet {
     program: Program,
-    /// The main sheet, which `document('')` reads.
-    main: xml::Document,
 }
 
 impl Stylesheet {
-    /// Compiles a sheet; `resolver` gives what it includes and imports.
+    /// Compiles a stylesheet. `resolver` provides what it includes and imports, and the external parameter entities of
+    /// its document type.
     ///
     /// # Errors
-    /// With the place: what isn't well-formed, what XSLT 1.0 doesn't allow, and what isn't supported.
-    pub fn compile(bytes: &[u8], resolver: &dyn Resolver) -> Result<Self, CompileError> {
-        let main = load::parse(bytes, None).map_err(|error| CompileError {
-            line: error.line,
-            column: error.column,
-            uri: String::new(),
-            message: error.kind.to_string(),
-        })?;
-        let program = compile::compile(&main, &Pool::default(), resolver)?;
-        Ok(Self { program, main })
+    /// The stylesheet is not well-formed, not valid XSLT 1.0, uses something unsupported, or exceeds a limit.
+    pub fn compile(bytes: &[u8], resolver: &dyn Resolver) -> Result<Self, Error> {
+        compile::compile(bytes, resolver).map(|program| Self { program })
     }
 
-    /// The same sheet with other limits for each run than [`limits`](crate::limits) has.
-    #[must_use]
-    pub fn limited(mut self, limits: Limits) -> Self {
-        self.program.limits = limits;
-        self
-    }
-
-    /// The parameters of the sheet, as [`Params`] names them, in the order of the sheet.
+    /// The names of the parameters that the stylesheet declares, as [`Params`] takes them.
     pub fn params(&self) -> impl Iterator<Item = String> {
         let params = self.program.globals.iter().filter(|global| global.is_param);
-        params.map(|global| match global.name.namespace.as_str() {
-            "" => global.name.local.clone(),
-            namespace => format!("{{{namespace}}}{}", global.name.local),
-        })
+        params.map(|global| options::param_name(&global.name))
     }
 
-    /// Transforms a document; `document()` is refused. `out` is appended to, and only when all went well.
-    ///
-    /// # Errors
-    /// With the place of the instruction: limits, what an expression or the resolver reports, names and
-    /// text that XML can't say, `xsl:message` with `terminate`.
-    pub fn transform(
-        &self,
-        source: &xml::Document,
-        params: &Params,
-        out: &mut Vec<u8>,
-    ) -> Result<(), TransformError> {
-        self.transform_with(source, params, &Refuse, out)
-    }
-
-    /// The media type of what it makes: `media-type` of `xsl:output`, or what the method has by default. A
-    /// sheet without a method is taken for XML here, though its results may turn out to be HTML.
+    /// The media type of the result: `media-type` of `xsl:output`, or the default of the output method. Without a
+    /// method it is that of XML, although a result whose document element is `html` is written as HTML.
     #[must_use]
     pub fn media_type(&self) -> &str {
         self.program.output.media_type()
     }
 
-    /// As [`Stylesheet::transform`]; `document()` and messages go to `resolver`.
+    /// Transforms a document with the default [`Budget`], and without access to other documents. The result is
+    /// appended to `out`; after an error nothing is appended.
+    ///
+    /// # Errors
+    /// [`Error`], with the place of the instruction that failed.
+    pub fn transform(
+        &self,
+        source: &xml::Document,
+        params: &Params,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let options = Options::new().params(params);
+        self.transform_with(source, &options, &Budget::default(), out)
+    }
+
+    /// Transforms a document. Everything that the transformation does is charged to `budget`.
     ///
     /// # Errors
     /// As [`Stylesheet::transform`].
     pub fn transform_with(
         &self,
         source: &xml::Document,
-        params: &Params,
-        resolver: &dyn Resolver,
+        options: &Options<'_>,
+        budget: &Budget,
         out: &mut Vec<u8>,
-    ) -> Result<(), TransformError> {
-        let pool = Pool::default();
-        let bytes = run::transform(&self.program, &self.main, source, params, resolver, &pool)?;
+    ) -> Result<(), Error> {
+        let bytes = run::transform(&self.program, source, options, budget)?;
         if out.is_empty() {
             *out = bytes;
         } else {

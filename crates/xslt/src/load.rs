@@ -1,66 +1,71 @@
-//! The sheets of a stylesheet: the main one and what it includes and imports, in the order of section 2.6.
+//! Loads the modules of a stylesheet: the main one, and what it includes and imports (section 2.6).
 
 use crate::limits;
-use xml::{Doctype, Document, Kind, Node, Options, XmlError};
+use xml::{
+    Doctype, Document, EntityText, ExternalEntity, Kind, Node, Options, XmlError, XmlErrorKind,
+};
 
-use crate::error::{CompileError, Place};
-use crate::is_out;
+use crate::error::{ErrorKind, LoadError, LoadPlace, Module, Place};
+use crate::knock_out::is_out;
 use crate::pool::Pool;
 
 pub(crate) const XSL: &str = "http://www.w3.org/1999/XSL/Transform";
 
-/// Gives the sheets and documents that a sheet asks for, and takes its messages. What isn't overridden
-/// refuses: nothing is read unless the caller provides it.
+/// Provides the stylesheets and documents that a stylesheet refers to, and receives its messages. By default nothing
+/// is read and messages are dropped.
 pub trait Resolver {
-    /// The bytes that `href` names, and the URI by which they are known from then on. `base` is the URI of
-    /// the sheet or document that the reference stands in; it is empty for the main one.
+    /// Reads the resource that the URI reference `href` names. `base` is the URI of the stylesheet or document that
+    /// contains the reference; it is empty for the main stylesheet and for a source without base URI.
     ///
     /// # Errors
-    /// A sentence for the user: the sheet, or the run, fails with it.
-    fn read(&self, href: &str, base: &str) -> Result<Resolved, String> {
+    /// A message for the user; it becomes the message of an [`Error`](crate::Error) of kind
+    /// [`Resource`](ErrorKind::Resource).
+    fn read(&self, href: &str, base: &str) -> Result<Resource, String> {
         let _ = base;
-        Err(format!("`{href}` isn't read: no other document is available here"))
+        Err(format!("`{href}` cannot be read: access to other documents is disabled"))
     }
 
-    /// What `xsl:message` says.
+    /// Receives the text of an `xsl:message`.
     fn message(&self, text: &str) {
         let _ = text;
     }
 }
 
-/// What a [`Resolver`] answers.
+/// What a [`Resolver`] returns: the bytes, and the URI that references in them are relative to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct Resource {
     pub bytes: Vec<u8>,
     pub uri: String,
 }
 
-/// The resolver that refuses everything and forgets messages.
+/// Reads nothing and drops messages.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Refuse;
+pub struct NoResolver;
 
-impl Resolver for Refuse {}
+impl Resolver for NoResolver {}
 
-/// An element at the top of a sheet.
-#[derive(Debug, Clone)]
-pub(crate) struct Top<'t> {
+/// A child element of an `xsl:stylesheet`, or the root of a simplified stylesheet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TopLevel<'t> {
     pub(crate) node: Node<'t>,
-    pub(crate) uri: String,
+    /// The number of its module.
+    pub(crate) module: usize,
     pub(crate) precedence: u32,
-    /// Sheets imported by this one have precedences from here on.
-    pub(crate) low: u32,
+    /// The modules that its own one imports have precedences from this one up.
+    pub(crate) imports_from: u32,
 }
 
 pub(crate) struct Loader<'t> {
-    pub(crate) pool: &'t Pool,
-    pub(crate) resolver: &'t dyn Resolver,
-    pub(crate) tops: Vec<Top<'t>>,
-    /// Each sheet's outermost element, and the sheet's URI.
-    pub(crate) roots: Vec<(Node<'t>, String)>,
-    /// The sheets that wait for the one being read.
+    pool: &'t Pool,
+    resolver: &'t dyn Resolver,
+    pub(crate) top_level: Vec<TopLevel<'t>>,
+    /// The outermost `xsl:stylesheet` elements, with the numbers of their modules.
+    pub(crate) roots: Vec<(Node<'t>, usize)>,
+    /// In the order of the pool.
+    pub(crate) modules: Vec<Module<&'t Document>>,
+    /// URIs of the modules that are being loaded, outermost first.
     chain: Vec<String>,
-    next: u32,
-    sheets: usize,
+    next_precedence: u32,
 }
 
 pub(crate) fn is_xsl(node: Node<'_>, local: &str) -> bool {
@@ -70,31 +75,38 @@ pub(crate) fn is_xsl(node: Node<'_>, local: &str) -> bool {
         && !is_out(&["xsl:", local])
 }
 
-/// Whether a test took this element of XSLT out.
+/// Whether a test has disabled this element of XSLT.
 pub(crate) fn is_out_element(node: Node<'_>) -> bool {
     node.namespace() == XSL && is_out(&["xsl:", node.local_name()])
 }
 
-/// What an attribute of XSLT's says, on an element of XSLT or on a literal one: all are read through here.
-pub(crate) fn said<'t>(node: Node<'t>, attribute: &str) -> Option<&'t str> {
+/// The value of an XSLT attribute: unprefixed on XSLT elements, in the XSLT namespace on others.
+pub(crate) fn attribute<'t>(node: Node<'t>, name: &str) -> Option<&'t str> {
     let (namespace, feature) = if node.namespace() == XSL {
-        ("", ["xsl:", node.local_name(), "/@", attribute])
+        ("", ["xsl:", node.local_name(), "/@", name])
     } else {
-        (XSL, ["literal element", "", "/@xsl:", attribute])
+        (XSL, ["literal element", "", "/@xsl:", name])
     };
-    if is_out(&feature) { None } else { node.attribute(namespace, attribute) }
+    if is_out(&feature) { None } else { node.attribute(namespace, name) }
 }
 
-pub(crate) fn place(node: Node<'_>, uri: &str) -> Place {
-    let position = node.position();
-    Place { line: position.line, column: position.column, uri: uri.to_owned() }
-}
-
-/// Reads a sheet, or what `document()` names, with the internal subset of its document type, in which sheets
-/// declare `nbsp` and its like. External subsets and entities are never read.
-pub(crate) fn parse(bytes: &[u8], base_uri: Option<String>) -> Result<Document, XmlError> {
+/// Parses a stylesheet, or a document that `document()` names. The internal subset of its document type is read, and
+/// the external parameter entities that it refers to, through the resolver; external subsets are skipped.
+pub(crate) fn parse(
+    bytes: &[u8],
+    uri: &str,
+    resolver: &dyn Resolver,
+) -> Result<Document, XmlError> {
+    let base_uri = Some(uri.to_owned());
     let options = Options { doctype: Doctype::Read, base_uri, ..Options::default() };
-    Document::parse_with(bytes, &options)
+    let entities = |entity: &ExternalEntity<'_>| {
+        if entity.name.is_none() {
+            return Ok(None);
+        }
+        let read = resolver.read(entity.system_id, entity.base_uri.unwrap_or(""))?;
+        Ok(Some(EntityText::new(read.bytes, read.uri)))
+    };
+    Document::parse_with_entities(bytes, &options, &entities)
 }
 
 impl<'t> Loader<'t> {
@@ -102,83 +114,135 @@ impl<'t> Loader<'t> {
         Self {
             pool,
             resolver,
-            tops: Vec::new(),
+            top_level: Vec::new(),
             roots: Vec::new(),
+            modules: Vec::new(),
             chain: Vec::new(),
-            next: 0,
-            sheets: 0,
+            next_precedence: 0,
         }
     }
 
-    /// Reads a sheet with all that it imports; these come first and have the lower precedences.
-    pub(crate) fn sheet(&mut self, document: &'t Document, uri: &str) -> Result<(), CompileError> {
-        let low = self.next;
+    /// Loads the main stylesheet and everything that it includes and imports.
+    pub(crate) fn main(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
+        let module = self.module(bytes, String::new())?;
+        self.import(module)
+    }
+
+    /// Loads a module with everything that it imports, which comes first and has the lower precedence.
+    fn import(&mut self, module: usize) -> Result<(), LoadError> {
+        let imports_from = self.next_precedence;
         let mut own = Vec::new();
-        self.gather(document, uri, &mut own)?;
-        let precedence = self.next;
-        self.next = self.next.saturating_add(1);
-        let finished = own.into_iter().map(|top| Top { precedence, low, ..top });
-        self.tops.extend(finished);
+        self.collect(module, &mut own)?;
+        let precedence = self.next_precedence;
+        self.next_precedence = self.next_precedence.saturating_add(1);
+        let ranked = own.into_iter().map(|(node, module)| TopLevel {
+            node,
+            module,
+            precedence,
+            imports_from,
+        });
+        self.top_level.extend(ranked);
         Ok(())
     }
 
-    fn gather(
+    fn module(&mut self, bytes: &[u8], uri: String) -> Result<usize, LoadError> {
+        let document = parse(bytes, &uri, self.resolver).map_err(|error| LoadError {
+            kind: if matches!(error.kind, XmlErrorKind::EntityRejected { .. }) {
+                ErrorKind::Resource
+            } else {
+                ErrorKind::Invalid
+            },
+            place: LoadPlace::Text { line: error.line, column: error.column, uri: uri.clone() },
+            message: error.kind.to_string(),
+        })?;
+        let full =
+            || LoadError::at(Place::default(), ErrorKind::Limit, "too many stylesheet modules");
+        let document = self.pool.add(document).ok_or_else(full)?;
+        self.modules.push(Module { document, uri });
+        Ok(self.modules.len().saturating_sub(1))
+    }
+
+    fn read(&mut self, node: Node<'t>, base: &str) -> Result<usize, LoadError> {
+        let href = attribute(node, "href").ok_or_else(|| {
+            let message = format!("`xsl:{}` requires `href`", node.local_name());
+            LoadError::at(Place::of(node), ErrorKind::Invalid, message)
+        })?;
+        let failed = |message| LoadError::at(Place::of(node), ErrorKind::Resource, message);
+        let found = self.resolver.read(href, base).map_err(failed)?;
+        self.module(&found.bytes, found.uri)
+    }
+
+    /// The top-level elements of a module and of those that it includes, in order.
+    fn collect(
         &mut self,
-        document: &'t Document,
-        uri: &str,
-        own: &mut Vec<Top<'t>>,
-    ) -> Result<(), CompileError> {
-        self.sheets = self.sheets.saturating_add(1);
-        let Some(root) = document.element() else {
-            return Err(Place::default().refuse("the sheet is empty"));
+        module: usize,
+        own: &mut Vec<(Node<'t>, usize)>,
+    ) -> Result<(), LoadError> {
+        let Some(Module { document, uri }) = self.modules.get(module) else { return Ok(()) };
+        let (document, uri) = (*document, uri.clone());
+        let invalid = |node: Node<'_>, message: &str| {
+            Err(LoadError::at(Place::of(node), ErrorKind::Invalid, message))
         };
-        let refuse = |node: Node<'_>, message: String| place(node, uri).refuse(message);
-        if self.sheets > limits::XSLT_SHEETS_MAX {
-            let most = limits::XSLT_SHEETS_MAX;
-            return Err(refuse(root, format!("more than {most} sheets are included and imported")));
-        }
-        if self.chain.iter().any(|known| known == uri) {
-            return Err(refuse(root, "the sheet includes or imports itself".to_owned()));
-        }
-        if self.chain.len() >= limits::XSLT_SHEETS_DEPTH_MAX {
-            return Err(refuse(
-                root,
-                "sheets include and import one another too deeply".to_owned(),
-            ));
-        }
+        let Some(root) = document.element() else { return invalid(document.root(), "no element") };
+        self.check_limits(root, &uri)?;
         if !is_xsl(root, "stylesheet") && !is_xsl(root, "transform") {
-            own.push(Top { node: root, uri: uri.to_owned(), precedence: 0, low: 0 });
+            own.push((root, module));
             return Ok(());
         }
         if root.attribute("", "version").is_none() {
-            return Err(refuse(root, "`version` is missing; write version=\"1.0\"".to_owned()));
+            return invalid(root, "`version` is missing; write version=\"1.0\"");
         }
-        self.roots.push((root, uri.to_owned()));
-        self.chain.push(uri.to_owned());
+        self.roots.push((root, module));
+        self.chain.push(uri.clone());
+        let mut may_import = true;
         for node in root.children() {
-            let include = is_xsl(node, "include");
-            if include || is_xsl(node, "import") {
-                let href = said(node, "href");
-                let href = href.ok_or_else(|| refuse(node, "`href` is missing".to_owned()))?;
-                let found = self.resolver.read(href, uri).map_err(|why| refuse(node, why))?;
-                let other = parse(&found.bytes, None).map_err(|error| {
-                    Place { line: error.line, column: error.column, uri: found.uri.clone() }
-                        .refuse(error.kind.to_string())
-                })?;
-                let full = || refuse(node, "too many sheets".to_owned());
-                let other = self.pool.add(other).ok_or_else(full)?;
-                if include {
-                    self.gather(other, &found.uri, own)?;
-                } else {
-                    self.sheet(other, &found.uri)?;
+            match node.kind() {
+                Kind::Element if is_xsl(node, "import") && !may_import => {
+                    return invalid(node, "`xsl:import` must come before all other elements");
                 }
-            } else if node.kind() == Kind::Element {
-                own.push(Top { node, uri: uri.to_owned(), precedence: 0, low: 0 });
-            } else if node.kind() == Kind::Text && !node.text().trim().is_empty() {
-                return Err(refuse(node, "text at the top of a sheet has no meaning".to_owned()));
+                Kind::Element if is_xsl(node, "import") => {
+                    let imported = self.read(node, &uri)?;
+                    self.import(imported)?;
+                }
+                Kind::Element if is_xsl(node, "include") => {
+                    may_import = false;
+                    let included = self.read(node, &uri)?;
+                    self.collect(included, own)?;
+                }
+                Kind::Element => {
+                    may_import = false;
+                    own.push((node, module));
+                }
+                Kind::Text if !node.text().trim().is_empty() => {
+                    return invalid(node, "text is not allowed at the top level of a stylesheet");
+                }
+                Kind::Text
+                | Kind::Root
+                | Kind::Comment
+                | Kind::ProcessingInstruction
+                | Kind::Attribute
+                | Kind::Namespace => {}
             }
         }
         self.chain.pop();
         Ok(())
+    }
+
+    fn check_limits(&self, root: Node<'_>, uri: &str) -> Result<(), LoadError> {
+        let (kind, message) = if self.modules.len() > limits::XSLT_SHEETS_MAX {
+            let max = limits::XSLT_SHEETS_MAX;
+            (ErrorKind::Limit, format!("more than {max} stylesheets are included and imported"))
+        } else if self.chain.iter().any(|known| known == uri) {
+            (ErrorKind::Invalid, "the stylesheet includes or imports itself".to_owned())
+        } else if self.chain.len() >= limits::XSLT_SHEETS_DEPTH_MAX {
+            let max = limits::XSLT_SHEETS_DEPTH_MAX;
+            (
+                ErrorKind::Limit,
+                format!("stylesheets include and import one another more than {max} deep"),
+            )
+        } else {
+            return Ok(());
+        };
+        Err(LoadError::at(Place::of(root), kind, message))
     }
 }

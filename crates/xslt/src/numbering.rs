@@ -1,29 +1,28 @@
-//! Numbers as `xsl:number` spells them: section 7.7.1.
+//! Formats the numbers of `xsl:number`: section 7.7.1.
 
 mod sequence;
 
 use sequence::Sequence;
-pub(crate) use sequence::{LetterValue, knows_letters_of};
+pub(crate) use sequence::{LetterValue, is_supported_language};
 
-/// How a list of numbers is to look.
+/// The format of a list of numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style<'s> {
     pub(crate) picture: &'s str,
     pub(crate) letters: LetterValue,
-    /// Separator, and how many digits stand between two; the recommendation wants both or none.
+    /// Separator and group size; the recommendation requires both or none.
     pub(crate) grouping: Option<(&'s str, usize)>,
 }
 
-/// What is numbered.
+/// A number to format.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Number {
     Count(u64),
-    /// Of `value`: rounded, at least 1, not infinite.
+    /// From `value`: rounded, at least 1, finite.
     Rounded(f64),
 }
 
-/// The parts of a picture: what stands in front, each format token with what separates it from the one
-/// before, and what stands at the end.
+/// The parts of a format: prefix, tokens with the separator before each, and suffix.
 #[derive(Debug, Default, PartialEq)]
 struct Picture<'s> {
     prefix: &'s str,
@@ -31,7 +30,7 @@ struct Picture<'s> {
     suffix: &'s str,
 }
 
-/// Of no numbers nothing is made: the recommendation leaves open what, and libxslt does the same.
+/// An empty list is formatted as an empty string: the recommendation leaves this open, and libxslt does the same.
 pub(crate) fn format(numbers: &[Number], style: Style<'_>) -> String {
     if numbers.is_empty() {
         return String::new();
@@ -48,7 +47,7 @@ pub(crate) fn format(numbers: &[Number], style: Style<'_>) -> String {
         if at > 0 {
             out.push_str(if separator.is_empty() { DEFAULT_SEPARATOR } else { separator });
         }
-        spell(*number, token, style, &mut out);
+        push(*number, token, style, &mut out);
     }
     out.push_str(picture.suffix);
     out
@@ -80,14 +79,14 @@ fn parts(text: &str) -> Picture<'_> {
     picture
 }
 
-fn spell(number: Number, token: &str, style: Style<'_>, out: &mut String) {
+fn push(number: Number, token: &str, style: Style<'_>, out: &mut String) {
     let sequence = Sequence::of(token, style.letters);
     let count = match number {
         Number::Count(count) => Some(count),
         Number::Rounded(value) => whole(value),
     };
     if let (Some(sequence), Some(count)) = (sequence, count)
-        && sequence.spell(count, out)
+        && sequence.push(count, out)
     {
         return;
     }
@@ -112,7 +111,7 @@ fn spell(number: Number, token: &str, style: Style<'_>, out: &mut String) {
     }
 }
 
-/// Numbers that a `u64` can say.
+/// As an integer, if it fits.
 fn whole(value: f64) -> Option<u64> {
     let digits = format!("{value:.0}");
     digits.parse().ok()
@@ -125,12 +124,12 @@ mod tests {
     #[track_caller]
     fn check(picture: &str, numbers: &[u64], expected: &str) {
         let numbers: Vec<Number> = numbers.iter().map(|n| Number::Count(*n)).collect();
-        let style = Style { picture, letters: LetterValue::Unsaid, grouping: None };
+        let style = Style { picture, letters: LetterValue::Unspecified, grouping: None };
         assert_eq!(format(&numbers, style), expected, "{picture}");
     }
 
     #[test]
-    fn each_kind_of_token_has_its_sequence() {
+    fn each_token_selects_its_sequence() {
         check("1", &[7], "7");
         check("001", &[7], "007");
         check("a", &[26], "z");
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn separators_come_from_the_picture_and_the_last_token_serves_the_rest() {
+    fn separators_come_from_the_format_and_the_last_token_is_repeated() {
         check("1.1", &[1, 2, 3], "1.2.3");
         check("1-a", &[1, 2, 3], "1-b-c");
         check("(1)", &[1, 2], "(1.2)");
@@ -156,8 +155,11 @@ mod tests {
 
     #[test]
     fn groups_and_huge_numbers() {
-        let style =
-            |picture| Style { picture, letters: LetterValue::Unsaid, grouping: Some((",", 3)) };
+        let style = |picture| Style {
+            picture,
+            letters: LetterValue::Unspecified,
+            grouping: Some((",", 3)),
+        };
         assert_eq!(format(&[Number::Count(1_234_567)], style("1")), "1,234,567");
         assert_eq!(format(&[Number::Count(12)], style("0001")), "0,012");
         let huge = format(&[Number::Rounded(1e300)], style("i"));

@@ -1,33 +1,33 @@
-//! Where a run puts what it makes: bytes, a fragment, or text that becomes a value.
+//! Where a run writes to: bytes, a result tree fragment, or text that becomes a value.
 
 use xml::{Builder, Encoding, Kind, Node, QNameRef, Sink, WriteError, Writer, copy_subtree};
 use xpath::Item;
 
+use crate::deferred::Deferred;
 use crate::html::HtmlWriter;
-use crate::run::{Failure, Ran};
-use crate::undecided::Undecided;
+use crate::run::{RunError, RunResult};
 
 pub(crate) enum Output {
     Writer(Box<Writer>),
     Html(Box<HtmlWriter>),
-    /// Of no method yet: the first element or text decides.
-    Undecided(Box<Undecided>),
+    /// The first element or text decides about the method.
+    Deferred(Box<Deferred>),
     Tree(Box<Builder>),
-    /// Of a text that is collected: elements can't stand in it.
+    /// Text of an attribute, comment or processing instruction; elements are errors.
     Text(String),
-    /// Of the output method `text`: of elements, only the text in them counts.
+    /// The output method text: of elements, only their text is written.
     Plain(String, Encoding),
 }
 
 const ELEMENT_IN_TEXT: &str =
-    "elements can't stand in attributes, comments and processing instructions";
+    "elements are not allowed in attributes, comments and processing instructions";
 
-fn say(error: &impl ToString) -> Failure {
+fn failed(error: impl ToString) -> RunError {
     error.to_string().into()
 }
 
 /// Whether a character can be written in an encoding without a character reference.
-pub(crate) fn has(encoding: Encoding, c: char) -> bool {
+pub(crate) fn can_encode(encoding: Encoding, c: char) -> bool {
     match encoding {
         Encoding::Utf8 | Encoding::Utf16 => true,
         Encoding::UsAscii => c.is_ascii(),
@@ -35,33 +35,33 @@ pub(crate) fn has(encoding: Encoding, c: char) -> bool {
     }
 }
 
-/// Text of the method `text` is checked here, while it is known which operation makes it.
-fn push_plain(out: &mut String, encoding: Encoding, text: &str) -> Ran {
+/// Checks the encoding while the operation that writes the text is known.
+fn push_plain(out: &mut String, encoding: Encoding, text: &str) -> RunResult {
     let unicode = matches!(encoding, Encoding::Utf8 | Encoding::Utf16);
-    if !unicode && let Some(c) = text.chars().find(|c| !has(encoding, *c)) {
-        return Err(cant_say(c, encoding));
+    if !unicode && let Some(c) = text.chars().find(|c| !can_encode(encoding, *c)) {
+        return Err(unencodable(c, encoding));
     }
     out.push_str(text);
     Ok(())
 }
 
-pub(crate) fn cant_say(c: char, encoding: Encoding) -> Failure {
-    format!("`{c}` can't be said in {}", encoding.name()).into()
+pub(crate) fn unencodable(c: char, encoding: Encoding) -> RunError {
+    format!("`{c}` cannot be encoded in {}", encoding.name()).into()
 }
 
 impl Output {
-    pub(crate) fn text(&mut self, text: &str) -> Ran {
+    pub(crate) fn text(&mut self, text: &str) -> RunResult {
         match self {
-            Self::Writer(writer) => writer.text(text).map_err(|e| say(&e)),
-            Self::Html(writer) => writer.text(text).map_err(|e| say(&e)),
-            Self::Undecided(wait) => {
-                if wait.takes_text(text) {
+            Self::Writer(writer) => writer.text(text).map_err(failed),
+            Self::Html(writer) => writer.text(text).map_err(failed),
+            Self::Deferred(deferred) => {
+                if deferred.accepts_text(text) {
                     Ok(())
                 } else {
-                    self.decided(false)?.text(text)
+                    self.resolve_method(false)?.text(text)
                 }
             }
-            Self::Tree(builder) => builder.text(text).map_err(|e| say(&e)),
+            Self::Tree(builder) => builder.text(text).map_err(failed),
             Self::Text(out) => {
                 out.push_str(text);
                 Ok(())
@@ -70,130 +70,126 @@ impl Output {
         }
     }
 
-    /// Text with `disable-output-escaping`; in a fragment it is text: section 16.4.
-    pub(crate) fn raw(&mut self, text: &str) -> Ran {
+    /// Text with `disable-output-escaping`, which has no effect in a fragment: section 16.4.
+    pub(crate) fn raw(&mut self, text: &str) -> RunResult {
         match self {
             _ if text.is_empty() => Ok(()),
-            Self::Writer(writer) => writer.raw(text).map_err(|e| say(&e)),
-            Self::Html(writer) => writer.raw(text).map_err(|e| say(&e)),
-            Self::Undecided(_) => self.decided(false)?.raw(text),
+            Self::Writer(writer) => writer.raw(text).map_err(failed),
+            Self::Html(writer) => writer.raw(text).map_err(failed),
+            Self::Deferred(_) => self.resolve_method(false)?.raw(text),
             Self::Tree(_) | Self::Text(_) | Self::Plain(..) => self.text(text),
         }
     }
 
-    pub(crate) fn start(&mut self, name: QNameRef<'_>) -> Ran {
+    pub(crate) fn start(&mut self, name: QNameRef<'_>) -> RunResult {
         match self {
-            Self::Writer(writer) => writer.start_element(name).map_err(|e| say(&e)),
-            Self::Html(writer) => writer.start_element(name).map_err(|e| say(&e)),
-            Self::Undecided(_) => self.decided(is_html(name))?.start(name),
-            Self::Tree(builder) => builder.start_element(name).map_err(|e| say(&e)),
+            Self::Writer(writer) => writer.start_element(name).map_err(failed),
+            Self::Html(writer) => writer.start_element(name).map_err(failed),
+            Self::Deferred(_) => self.resolve_method(is_html(name))?.start(name),
+            Self::Tree(builder) => builder.start_element(name).map_err(failed),
             Self::Text(_) => Err(ELEMENT_IN_TEXT.into()),
             Self::Plain(..) => Ok(()),
         }
     }
 
     /// Starts an element with the name of a node.
-    pub(crate) fn start_like(&mut self, node: Node<'_>) -> Ran {
+    pub(crate) fn start_like(&mut self, node: Node<'_>) -> RunResult {
         match self {
-            Self::Writer(writer) => writer.start_like(node).map_err(|e| say(&e)),
-            Self::Html(_)
-            | Self::Undecided(_)
-            | Self::Tree(_)
-            | Self::Text(_)
-            | Self::Plain(..) => self.start(node.qname_ref()),
+            Self::Writer(writer) => writer.start_like(node).map_err(failed),
+            Self::Html(_) | Self::Deferred(_) | Self::Tree(_) | Self::Text(_) | Self::Plain(..) => {
+                self.start(node.qname_ref())
+            }
         }
     }
 
-    /// How many elements are open; told for what is written only.
+    /// How many elements are open; known for XML output only.
     pub(crate) fn depth(&self) -> Option<usize> {
         match self {
             Self::Writer(writer) => Some(writer.depth()),
-            Self::Html(_)
-            | Self::Undecided(_)
-            | Self::Tree(_)
-            | Self::Text(_)
-            | Self::Plain(..) => None,
+            Self::Html(_) | Self::Deferred(_) | Self::Tree(_) | Self::Text(_) | Self::Plain(..) => {
+                None
+            }
         }
     }
 
-    pub(crate) fn end(&mut self) -> Ran {
+    pub(crate) fn end(&mut self) -> RunResult {
         match self {
-            Self::Writer(writer) => writer.end_element().map_err(|e| say(&e)),
-            Self::Html(writer) => writer.end_element().map_err(|e| say(&e)),
-            Self::Tree(builder) => builder.end_element().map_err(|e| say(&e)),
-            Self::Text(_) | Self::Plain(..) | Self::Undecided(_) => Ok(()),
+            Self::Writer(writer) => writer.end_element().map_err(failed),
+            Self::Html(writer) => writer.end_element().map_err(failed),
+            Self::Tree(builder) => builder.end_element().map_err(failed),
+            Self::Text(_) | Self::Plain(..) | Self::Deferred(_) => Ok(()),
         }
     }
 
-    /// A declaration that the element has otherwise already is left out: section 7.3.
-    pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) -> Ran {
+    /// A declaration that conflicts with another one of the element is omitted: section 7.3.
+    pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) -> RunResult {
         match self {
             Self::Writer(writer) => match writer.namespace(prefix, uri) {
                 Err(WriteError::BadDeclaration(_) | WriteError::NotInStartTag) => Ok(()),
-                other => other.map_err(|e| say(&e)),
+                other => other.map_err(failed),
             },
             Self::Html(writer) => match writer.namespace(prefix, uri) {
                 Err(WriteError::BadDeclaration(_) | WriteError::NotInStartTag) => Ok(()),
-                other => other.map_err(|e| say(&e)),
+                other => other.map_err(failed),
             },
             Self::Tree(builder) => match builder.namespace(prefix, uri) {
                 Err(xml::EditError::WrongKind(_) | xml::EditError::BadName) => Ok(()),
-                other => other.map_err(|e| say(&e)),
+                other => other.map_err(failed),
             },
-            Self::Text(_) | Self::Plain(..) | Self::Undecided(_) => Ok(()),
+            Self::Text(_) | Self::Plain(..) | Self::Deferred(_) => Ok(()),
         }
     }
 
-    /// An attribute that comes too late is left out, the recovery of section 7.1.3.
-    pub(crate) fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Ran {
+    /// An attribute after the start tag is omitted, the recovery of section 7.1.3.
+    pub(crate) fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> RunResult {
         match self {
             Self::Writer(writer) => match writer.attribute(name, value) {
                 Err(WriteError::NotInStartTag) => Ok(()),
-                other => other.map_err(|e| say(&e)),
+                other => other.map_err(failed),
             },
             Self::Html(writer) => match writer.attribute(name, value) {
                 Err(WriteError::NotInStartTag) => Ok(()),
-                other => other.map_err(|e| say(&e)),
+                other => other.map_err(failed),
             },
             Self::Tree(builder) => match builder.attribute(name, value) {
                 Err(xml::EditError::WrongKind(_)) => Ok(()),
-                other => other.map_err(|e| say(&e)),
+                other => other.map_err(failed),
             },
             Self::Text(_) => Err(ELEMENT_IN_TEXT.into()),
-            Self::Plain(..) | Self::Undecided(_) => Ok(()),
+            Self::Plain(..) | Self::Deferred(_) => Ok(()),
         }
     }
 
-    pub(crate) fn comment(&mut self, text: &str) -> Ran {
+    pub(crate) fn comment(&mut self, text: &str) -> RunResult {
         match self {
-            Self::Writer(writer) => writer.comment(text).map_err(|e| say(&e)),
-            Self::Html(writer) => writer.comment(text).map_err(|e| say(&e)),
-            Self::Undecided(wait) => {
-                wait.comment(text);
+            Self::Writer(writer) => writer.comment(text).map_err(failed),
+            Self::Html(writer) => writer.comment(text).map_err(failed),
+            Self::Deferred(deferred) => {
+                deferred.comment(text);
                 Ok(())
             }
-            Self::Tree(builder) => builder.comment(text).map_err(|e| say(&e)),
+            Self::Tree(builder) => builder.comment(text).map_err(failed),
             Self::Text(_) => Err(ELEMENT_IN_TEXT.into()),
             Self::Plain(..) => Ok(()),
         }
     }
 
-    pub(crate) fn instruction(&mut self, target: &str, data: &str) -> Ran {
+    pub(crate) fn instruction(&mut self, target: &str, data: &str) -> RunResult {
         match self {
-            Self::Writer(out) => out.processing_instruction(target, data).map_err(|e| say(&e)),
-            Self::Html(out) => out.processing_instruction(target, data).map_err(|e| say(&e)),
-            Self::Undecided(wait) => {
-                wait.instruction(target, data);
+            Self::Writer(out) => out.processing_instruction(target, data).map_err(failed),
+            Self::Html(out) => out.processing_instruction(target, data).map_err(failed),
+            Self::Deferred(deferred) => {
+                deferred.instruction(target, data);
                 Ok(())
             }
-            Self::Tree(out) => out.processing_instruction(target, data).map_err(|e| say(&e)),
+            Self::Tree(out) => out.processing_instruction(target, data).map_err(failed),
             Self::Text(_) => Err(ELEMENT_IN_TEXT.into()),
             Self::Plain(..) => Ok(()),
         }
     }
 
-    /// A copy of a node and all below it: section 11.3.
-    pub(crate) fn copy(&mut self, item: Item<'_>) -> Ran {
+    /// Copies a node and its descendants: section 11.3.
+    pub(crate) fn copy(&mut self, item: Item<'_>) -> RunResult {
         let Some(node) = item.node() else {
             return item.binding().map_or(Ok(()), |(prefix, uri)| self.namespace(prefix, uri));
         };
@@ -206,12 +202,12 @@ impl Output {
         }
     }
 
-    fn copy_tree(&mut self, node: Node<'_>) -> Ran {
+    fn copy_tree(&mut self, node: Node<'_>) -> RunResult {
         match self {
-            Self::Undecided(_) if node.kind() == Kind::Root => {
+            Self::Deferred(_) if node.kind() == Kind::Root => {
                 node.children().try_for_each(|child| self.copy(child.into()))
             }
-            Self::Undecided(_) => self.decided(is_html(node.qname_ref()))?.copy_tree(node),
+            Self::Deferred(_) => self.resolve_method(is_html(node.qname_ref()))?.copy_tree(node),
             Self::Writer(writer) => copy_into(node, &mut **writer),
             Self::Html(writer) => copy_into(node, &mut **writer),
             Self::Tree(builder) => copy_into(node, &mut **builder),
@@ -226,29 +222,26 @@ impl Output {
         }
     }
 
-    /// Becomes a writer of HTML or of XML, if it was undecided.
-    pub(crate) fn decided(&mut self, html: bool) -> Ran<&mut Self> {
-        if let Self::Undecided(wait) = self {
-            *self = std::mem::take(&mut **wait).decide(html)?;
+    /// Chooses the method if it was deferred.
+    pub(crate) fn resolve_method(&mut self, html: bool) -> RunResult<&mut Self> {
+        if let Self::Deferred(deferred) = self {
+            *self = std::mem::take(&mut **deferred).into_output(html)?;
         }
         Ok(self)
     }
 }
 
-fn copy_into<S: Sink>(node: Node<'_>, sink: &mut S) -> Ran
+fn copy_into<S: Sink>(node: Node<'_>, sink: &mut S) -> RunResult
 where
     S::Error: ToString,
 {
     if node.kind() == Kind::Root {
-        return node
-            .children()
-            .try_for_each(|child| copy_subtree(child, sink))
-            .map_err(|e| say(&e));
+        return node.children().try_for_each(|child| copy_subtree(child, sink)).map_err(failed);
     }
-    copy_subtree(node, sink).map_err(|e| say(&e))
+    copy_subtree(node, sink).map_err(failed)
 }
 
-/// Section 16: the document element whose result is HTML when the sheet says nothing else.
+/// Whether a document element makes HTML the default method: section 16.
 fn is_html(name: QNameRef<'_>) -> bool {
     name.namespace.is_empty() && name.local.eq_ignore_ascii_case("html")
 }

@@ -1,33 +1,39 @@
-//! Documents that are made while others are looked at: a list that grows and never moves what it holds.
+//! A growing list of documents that never moves its elements, so that they can be borrowed while it grows.
 
 use std::cell::{Cell, OnceCell};
 
 use xml::Document;
 
-/// Room for the first documents; each further piece has twice as many.
+/// Capacity of the first chunk; each further one has twice that of the one before.
 const FIRST: usize = 8;
 
 #[derive(Default)]
 pub(crate) struct Pool {
-    pieces: [OnceCell<Vec<OnceCell<Document>>>; 24],
+    chunks: [OnceCell<Vec<OnceCell<Document>>>; 24],
     len: Cell<usize>,
 }
 
 impl Pool {
-    /// None: it is full, after some hundred million.
+    /// None when it is full, after some hundred million documents.
     pub(crate) fn add(&self, document: Document) -> Option<&Document> {
         let mut at = self.len.get();
-        let mut room = FIRST;
-        for piece in &self.pieces {
-            if at < room {
-                let cells = piece.get_or_init(|| (0..room).map(|_| OnceCell::new()).collect());
+        let mut capacity = FIRST;
+        for chunk in &self.chunks {
+            if at < capacity {
+                let cells = chunk.get_or_init(|| (0..capacity).map(|_| OnceCell::new()).collect());
                 self.len.set(self.len.get().saturating_add(1));
                 return cells.get(at).map(|cell| cell.get_or_init(|| document));
             }
-            at = at.saturating_sub(room);
-            room = room.saturating_mul(2);
+            at = at.saturating_sub(capacity);
+            capacity = capacity.saturating_mul(2);
         }
         None
+    }
+
+    /// The documents in the order in which they were added.
+    pub(crate) fn into_documents(self) -> impl Iterator<Item = Document> {
+        let chunks = self.chunks.into_iter().filter_map(OnceCell::into_inner);
+        chunks.flatten().filter_map(OnceCell::into_inner)
     }
 }
 
@@ -36,11 +42,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_stays_while_more_is_added() {
+    fn documents_stay_in_place_and_in_order_while_more_are_added() {
         let pool = Pool::default();
         let all: Vec<&Document> = (0..100).filter_map(|_| pool.add(Document::new())).collect();
-        assert_eq!(all.len(), 100);
-        let distinct: std::collections::HashSet<_> = all.iter().map(|d| d.root().id()).collect();
-        assert_eq!(distinct.len(), 100);
+        let serials: Vec<u32> = all.iter().map(|document| document.serial()).collect();
+        assert_eq!(serials.len(), 100);
+        let kept: Vec<u32> = pool.into_documents().map(|document| document.serial()).collect();
+        assert_eq!(kept, serials);
     }
 }

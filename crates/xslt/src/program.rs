@@ -1,25 +1,27 @@
-//! What a sheet is compiled to: one list of operations with jumps, and tables beside it.
+//! A compiled stylesheet: one list of operations with jumps, and tables.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xml::WriterOptions;
+use xml::{Document, WriterOptions};
 use xpath::{Alternative, ExpandedName, Expression, Pattern};
 
-use crate::error::Place;
+use crate::error::{Module, Place};
 use crate::html::HtmlOptions;
 use crate::rules::Modes;
 
-/// Marks the number of a variable as one of the whole sheet.
+/// Marks the number of a variable as that of a global one.
 pub(crate) const GLOBAL: u32 = 1 << 31;
-/// The address where a run ends.
+/// The address at which a run ends.
 pub(crate) const HALT: usize = 0;
 
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) ops: Vec<Op>,
-    /// Where each operation stands in the sheets.
+    /// The place of each operation.
     pub(crate) places: Vec<Place>,
+    /// The main module is the first.
+    pub(crate) modules: Vec<Module<Document>>,
     pub(crate) templates: Vec<Template>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) modes: Modes,
@@ -28,40 +30,39 @@ pub(crate) struct Program {
     pub(crate) keys: Vec<Key>,
     pub(crate) formats: HashMap<ExpandedName, Symbols>,
     pub(crate) spaces: Spaces,
-    /// Places that functions stand in, and the names of those that aren't known.
+    /// Static contexts of function calls.
     pub(crate) scopes: Vec<Scope>,
-    pub(crate) missing: Vec<ExpandedName>,
+    pub(crate) unknown_functions: Vec<ExpandedName>,
     pub(crate) output: Arc<OutputSpec>,
-    /// Names that selections ask for; [`Quick`] has their places.
+    /// Names that shortcuts select.
     pub(crate) names: Vec<ExpandedName>,
-    pub(crate) limits: crate::Limits,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Method {
-    /// XML, or HTML when the document element says so.
+    /// HTML if the document element is `html`, otherwise XML.
     #[default]
-    Unsaid,
+    Unspecified,
     Xml,
     Html,
     Text,
 }
 
-/// What all `xsl:output` together say: section 16.
+/// The combined `xsl:output` declarations: section 16.
 #[derive(Debug, Default)]
 pub(crate) struct OutputSpec {
     pub(crate) method: Method,
-    /// For XML; the encoding is also that of the other methods.
+    /// Of the method xml; the encoding applies to all methods.
     pub(crate) writer: WriterOptions,
     pub(crate) html: Arc<HtmlOptions>,
     pub(crate) media_type: Option<String>,
 }
 
 impl OutputSpec {
-    /// Section 16: `media-type`, or what its method has by default.
+    /// Section 16: `media-type`, or the default of the method.
     pub(crate) fn media_type(&self) -> &str {
         let default = match self.method {
-            Method::Unsaid | Method::Xml => "text/xml",
+            Method::Unspecified | Method::Xml => "text/xml",
             Method::Html => "text/html",
             Method::Text => "text/plain",
         };
@@ -69,7 +70,7 @@ impl OutputSpec {
     }
 }
 
-/// Code with room for variables.
+/// A range of operations, with slots for its variables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Block {
     pub(crate) start: usize,
@@ -79,7 +80,7 @@ pub(crate) struct Block {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Template {
     pub(crate) block: Block,
-    /// The import precedences that `apply-imports` looks at: from, and below.
+    /// The range of import precedences for `apply-imports`: from, and below.
     pub(crate) imports: (u32, u32),
 }
 
@@ -90,17 +91,17 @@ pub(crate) struct Rule {
     pub(crate) mode: u32,
     pub(crate) precedence: u32,
     pub(crate) priority: f64,
-    /// Kind and name are all there is to check.
+    /// Kind and name decide; the pattern need not be tested.
     pub(crate) always: bool,
 }
 
-/// A variable or parameter of the whole sheet; its value is what its block leaves in slot 0.
+/// A global variable or parameter; its block leaves the value in slot 0.
 #[derive(Debug)]
 pub(crate) struct Global {
     pub(crate) name: ExpandedName,
     pub(crate) block: Block,
     pub(crate) is_param: bool,
-    /// Others that it reads itself.
+    /// The globals that its definition refers to.
     pub(crate) needs: Vec<u32>,
 }
 
@@ -111,11 +112,11 @@ pub(crate) struct Key {
     pub(crate) value: Expression,
 }
 
-/// What names and references in strings mean: the prefixes in scope, and the sheet.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// The static context of a function call: the prefixes in scope, and the module.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Scope {
     pub(crate) bindings: Vec<(String, String)>,
-    pub(crate) uri: String,
+    pub(crate) module: usize,
 }
 
 /// `xsl:decimal-format`: section 12.3.
@@ -150,43 +151,62 @@ impl Default for Symbols {
     }
 }
 
-/// Which elements of a source lose text that is white space: section 3.4.
+/// In which source elements whitespace-only text is stripped: section 3.4.
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
-    /// The best first.
-    pub(crate) tests: Vec<SpaceTest>,
+    names: HashMap<ExpandedName, SpaceRule>,
+    namespaces: HashMap<String, SpaceRule>,
+    any: Option<SpaceRule>,
+    strips_any: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct SpaceTest {
-    /// None: any.
-    pub(crate) namespace: Option<String>,
-    pub(crate) local: Option<String>,
-    pub(crate) strip: bool,
-    pub(crate) precedence: u32,
+pub(crate) enum SpaceTest {
+    Name(ExpandedName),
+    Namespace(String),
+    Any,
 }
 
-impl SpaceTest {
-    pub(crate) fn priority(&self) -> u8 {
-        match (&self.namespace, &self.local) {
-            (_, Some(_)) => 2,
-            (Some(_), None) => 1,
-            (None, None) => 0,
-        }
-    }
+#[derive(Debug, Clone, Copy)]
+struct SpaceRule {
+    strip: bool,
+    precedence: u32,
 }
 
 impl Spaces {
+    /// Tests are added in ascending precedence: a later one replaces an equal earlier one.
+    pub(crate) fn add(&mut self, test: SpaceTest, strip: bool, precedence: u32) {
+        let rule = SpaceRule { strip, precedence };
+        self.strips_any |= strip;
+        match test {
+            SpaceTest::Name(name) => drop(self.names.insert(name, rule)),
+            SpaceTest::Namespace(namespace) => drop(self.namespaces.insert(namespace, rule)),
+            SpaceTest::Any => self.any = Some(rule),
+        }
+    }
+
+    /// False: nothing is ever stripped.
+    pub(crate) fn strips_any(&self) -> bool {
+        self.strips_any
+    }
+
+    /// The test of the highest precedence decides, and among those the most specific one.
     pub(crate) fn strips(&self, namespace: &str, local: &str) -> bool {
-        let fits = |test: &&SpaceTest| {
-            test.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
-                && test.local.as_deref().is_none_or(|wanted| wanted == local)
+        let name = if self.names.is_empty() {
+            None
+        } else {
+            self.names.get(&ExpandedName::new(namespace, local))
         };
-        self.tests.iter().find(fits).is_some_and(|test| test.strip)
+        let found = [name, self.namespaces.get(namespace), self.any.as_ref()];
+        let best = found
+            .into_iter()
+            .flatten()
+            .reduce(|best, next| if next.precedence > best.precedence { next } else { best });
+        best.is_some_and(|rule| rule.strip)
     }
 }
 
-/// A name for the result.
+/// The name of a result node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Name {
     pub(crate) prefix: String,
@@ -200,20 +220,19 @@ impl Name {
     }
 }
 
-/// An expression, and what it is when it is one of the common short ones.
+/// An expression, with a shortcut for common ones.
 #[derive(Debug)]
 pub(crate) struct Select {
     pub(crate) expression: Expression,
-    pub(crate) quick: Quick,
+    pub(crate) shortcut: Shortcut,
 }
 
-/// Expressions that need no machine of XPath's. Numbers are places in [`Program::names`].
+/// Expressions that are evaluated without XPath. Numbers are indices of [`Program::names`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quick {
-    /// None of them.
-    No,
+pub(crate) enum Shortcut {
+    None,
     /// `.`
-    Itself,
+    Context,
     /// `name`
     Child(u32),
     /// `@name`
@@ -234,11 +253,11 @@ pub(crate) enum Avt {
     Parts(Vec<Self>),
 }
 
-/// The name of what `xsl:element` and `xsl:attribute` make.
+/// The name of an `xsl:element` or `xsl:attribute`.
 #[derive(Debug)]
 pub(crate) enum ResultName {
     Fixed(Name),
-    Made {
+    Computed {
         name: Avt,
         namespace: Option<Avt>,
         /// Prefixes in scope; the empty one only for elements.
@@ -252,14 +271,14 @@ pub(crate) struct Literal {
     pub(crate) namespaces: Vec<(String, String)>,
 }
 
-/// A run of operations that make complete elements, the first of which is `literal`.
+/// Prebuilt markup of a run of operations that writes complete elements; the first operation is `literal`.
 #[derive(Debug)]
-pub(crate) struct StampOp {
+pub(crate) struct MarkupOp {
     pub(crate) literal: Literal,
-    pub(crate) stamp: xml::PreparedMarkup,
-    /// The operations that fill its holes, in order.
+    pub(crate) markup: xml::PreparedMarkup,
+    /// The operations that provide the values in it, in order.
     pub(crate) holes: Vec<usize>,
-    /// Behind the run.
+    /// The address after the run.
     pub(crate) end: usize,
 }
 
@@ -269,7 +288,7 @@ pub(crate) struct Sort {
     pub(crate) data_type: Avt,
     pub(crate) order: Avt,
     pub(crate) case_order: Avt,
-    /// Empty: the order of code points.
+    /// Empty: code point order.
     pub(crate) lang: Avt,
 }
 
@@ -286,7 +305,7 @@ pub(crate) struct ApplyOp {
 pub(crate) struct LoopOp {
     pub(crate) select: Select,
     pub(crate) sorts: Vec<Sort>,
-    /// Where it goes on when there is nothing to do.
+    /// The address after the loop.
     pub(crate) end: usize,
 }
 
@@ -309,10 +328,10 @@ pub(crate) struct NumberOp {
     pub(crate) letter_value: Option<Avt>,
     pub(crate) separator: Option<Avt>,
     pub(crate) size: Option<Avt>,
-    /// The count of a node stays what it is for the whole run.
-    pub(crate) remembers: bool,
-    /// By which the counts of this instruction are told from those of others.
-    pub(crate) number: usize,
+    /// The count of a node is the same during the whole run, so it is cached.
+    pub(crate) is_cached: bool,
+    /// Identifies the instruction in the cache.
+    pub(crate) id: usize,
 }
 
 #[derive(Debug)]
@@ -329,17 +348,16 @@ pub(crate) enum Op {
     },
     CopyOf(Expression),
     Number(Box<NumberOp>),
-    /// Ends the copy at once, at that address, where the node has no content.
+    /// Jumps to the address after the node was copied, if it has no content.
     Copy(usize),
     EndCopy,
     Literal(Box<Literal>),
-    /// Elements that are spelt already. Where they can't be written so, its literal element is done, and
-    /// what comes after it.
-    Stamp(Box<StampOp>),
+    /// Prebuilt elements. If they cannot be written as prebuilt, the literal element is started and the run follows.
+    Markup(Box<MarkupOp>),
     Attribute(Box<(Name, Avt)>),
     Element(Box<ResultName>),
     EndElement,
-    /// Text is collected up to one of the following.
+    /// Collects text up to one of the following.
     Collect,
     EndAttribute(Box<ResultName>),
     EndComment,
@@ -347,13 +365,13 @@ pub(crate) enum Op {
     EndMessage {
         terminate: bool,
     },
-    /// A result-tree fragment is built up to one of the following.
+    /// Builds a result tree fragment up to one of the following.
     Build,
     EndBuild(u32),
     EndBuildPass(u32),
     Set(u32, Expression),
     SetText(u32, String),
-    /// When a value was passed under that name, it is put into the slot and the default jumped over.
+    /// If a value was passed under that name, puts it into the slot and jumps over the default.
     Param {
         name: u32,
         slot: u32,
@@ -378,13 +396,13 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// The address that it may go on at, other than the next.
+    /// The address that it may continue at, other than the next.
     pub(crate) fn target(&self) -> Option<usize> {
         match self {
             Self::Jump(to) | Self::JumpUnless(_, to) | Self::Copy(to) => Some(*to),
             Self::Param { end, .. } => Some(*end),
             Self::ForEach(each) => Some(each.end),
-            Self::Stamp(stamp) => Some(stamp.end),
+            Self::Markup(markup) => Some(markup.end),
             Self::Halt
             | Self::Return
             | Self::Text(_)

@@ -1,23 +1,24 @@
-//! What must hold for any sheet and any document: driven by the fuzz targets and by this crate's own tests.
+//! Properties that hold for any stylesheet and document, for fuzz targets and tests.
 
 #[allow(dead_code, reason = "the seeds are for tests/generated.rs")]
 mod generate;
 
 use xml::Document;
 
-use crate::properties::generate::{Dice, FOOT, HEAD, Size};
-use crate::{Limits, Params, Refuse, Stylesheet};
+use crate::properties::generate::{FOOT, Generator, HEAD, Size};
+use crate::{Budget, NoResolver, Options, Stylesheet};
 
-/// Steps of a run, so that no input takes long.
+/// The budget of a run, so that no input takes long.
 const STEPS: u64 = 20_000;
+const BYTES: u64 = 64 << 20;
 
-/// Any bytes are compiled or refused, with a place in them; and the same way again.
+/// Any bytes are compiled or rejected, with a place in them, and the same way again.
 ///
 /// # Panics
 /// When the property is broken.
-pub fn compiled_or_refused(input: &[u8]) {
-    let first = Stylesheet::compile(input, &Refuse);
-    let again = Stylesheet::compile(input, &Refuse);
+pub fn compiled_or_rejected(input: &[u8]) {
+    let first = Stylesheet::compile(input, &NoResolver);
+    let again = Stylesheet::compile(input, &NoResolver);
     match (first, again) {
         (Ok(_), Ok(_)) => {}
         (Err(first), Err(again)) => {
@@ -31,8 +32,8 @@ pub fn compiled_or_refused(input: &[u8]) {
     }
 }
 
-/// The input as a sheet and a document with a zero byte between, and as dice for both: runs end within
-/// their steps, say the same twice, and what they write is well-formed unless the sheet escapes nothing.
+/// Runs the input as a stylesheet and a document, separated by a zero byte, and as choices for generating both: runs
+/// end within their budget, give the same result twice, and write well-formed XML unless escaping is disabled.
 ///
 /// # Panics
 /// When the property is broken.
@@ -47,35 +48,38 @@ pub fn runs(input: &[u8]) {
         } else {
             [HEAD, sheet_text, FOOT].concat()
         };
-        if let Ok(sheet) = Stylesheet::compile(text.as_bytes(), &Refuse) {
+        if let Ok(sheet) = Stylesheet::compile(text.as_bytes(), &NoResolver) {
             let plain = !text.contains("disable-output-escaping") && !text.contains("method");
-            run(sheet, &document, plain && !text.contains("encoding"));
+            run(&sheet, &document, plain && !text.contains("encoding"));
         }
     }
-    let mut dice = Dice::of_bytes(input);
-    let sheet = [HEAD, &generate::sheet(&mut dice, Size::Large), FOOT].concat();
-    let document = generate::document(&mut dice);
-    let sheet = Stylesheet::compile(sheet.as_bytes(), &Refuse).expect("what is generated is XSLT");
-    let document = Document::parse(document.as_bytes()).expect("what is generated is XML");
-    run(sheet, &document, true);
+    let mut generator = Generator::from_bytes(input);
+    let sheet = [HEAD, &generate::sheet(&mut generator, Size::Large), FOOT].concat();
+    let document = generate::document(&mut generator);
+    let sheet =
+        Stylesheet::compile(sheet.as_bytes(), &NoResolver).expect("generated sheets are valid");
+    let document =
+        Document::parse(document.as_bytes()).expect("generated documents are well-formed");
+    run(&sheet, &document, true);
 }
 
-fn run(sheet: Stylesheet, document: &Document, is_xml: bool) {
-    let sheet = sheet.limited(Limits { steps: STEPS, ..Limits::default() });
-    let params = Params::new().now_ms(0);
+fn run(sheet: &Stylesheet, document: &Document, is_xml: bool) {
+    let options = Options::new().now_ms(0);
+    let run = |out: &mut Vec<u8>| {
+        sheet.transform_with(document, &options, &Budget::new(STEPS, BYTES), out)
+    };
     let (mut first, mut again) = (Vec::new(), Vec::new());
-    let outcome = sheet.transform(document, &params, &mut first);
-    assert_eq!(sheet.transform(document, &params, &mut again), outcome);
+    let outcome = run(&mut first);
+    assert_eq!(run(&mut again), outcome);
     assert_eq!(first, again);
     if outcome.is_ok() && is_xml {
-        reads_back(&first);
+        check_round_trip(&first);
     }
 }
 
-/// A result is what may stand inside an element, behind its declaration; read and written again it stays
-/// as it is.
-fn reads_back(bytes: &[u8]) {
-    let text = std::str::from_utf8(bytes).expect("UTF-8 was asked for");
+/// A result is well-formed content of an element, which is unchanged after it was parsed and written.
+fn check_round_trip(bytes: &[u8]) {
+    let text = std::str::from_utf8(bytes).expect("the encoding is UTF-8");
     let inside = match text.strip_prefix("<?xml ") {
         Some(rest) => rest.split_once("?>\n").map_or("", |(_, inside)| inside),
         None => text,
@@ -86,14 +90,14 @@ fn reads_back(bytes: &[u8]) {
     let wrapped = ["<w>", inside, "</w>"].concat();
     let read = match Document::parse(wrapped.as_bytes()) {
         Ok(read) => read,
-        // One more element around it may be one too many.
+        // The enclosing element may exceed a limit.
         Err(xml::XmlError { kind: xml::XmlErrorKind::Limit { .. }, .. }) => return,
         Err(error) => panic!("{error}: {text}"),
     };
     let options = xml::WriterOptions { declaration: false, ..xml::WriterOptions::default() };
-    let written = read.write(options.clone()).expect("what was read can be written");
-    let again = Document::parse(&written).expect("what was written can be read");
-    let rewritten = again.write(options).expect("what was read can be written");
+    let written = read.write(options.clone()).expect("parsed documents can be written");
+    let again = Document::parse(&written).expect("written documents can be parsed");
+    let rewritten = again.write(options).expect("parsed documents can be written");
     assert_eq!(written, rewritten);
 }
 
@@ -102,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_properties_hold_for_what_the_dice_make() {
+    fn the_properties_hold_for_generated_sheets() {
         for seed in 0..400u32 {
             let bytes: Vec<u8> = (0..200u32)
                 .map(|at| {
@@ -111,7 +115,7 @@ mod tests {
                 })
                 .collect();
             runs(&bytes);
-            compiled_or_refused(&bytes);
+            compiled_or_rejected(&bytes);
         }
     }
 
@@ -123,7 +127,7 @@ mod tests {
             "<xsl:template match='/'>a<b/>&amp;</xsl:template>\0<a/>",
         ] {
             runs(text.as_bytes());
-            compiled_or_refused(text.as_bytes());
+            compiled_or_rejected(text.as_bytes());
         }
     }
 }

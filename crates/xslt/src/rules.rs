@@ -1,4 +1,4 @@
-//! Which rules can match a node at all: by mode, kind and name, best first.
+//! Finds the rules that can match a node, by mode, kind and name, best first.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -8,133 +8,204 @@ use xpath::{ExpandedName, Matched};
 
 use crate::program::Rule;
 
-/// Rules that are worth trying, best first.
-pub(crate) type List = Vec<u32>;
+/// Indices of rules, ascending: rules are numbered by rank, best first.
+type List = Vec<u32>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Modes {
     tables: Vec<Table>,
 }
 
-#[derive(Debug, Default)]
+/// The rules of one mode. Each is in one list, but for those that match several kinds of node.
+#[derive(Debug)]
 struct Table {
-    /// Every list of the table; 0 to 5 are those below.
-    lists: Vec<List>,
-    /// By namespace within local name.
+    /// Those that do not depend on a name, by [`Class`].
+    general: [List; CLASSES],
+    /// Those for one name.
+    named: Vec<List>,
+    /// Indices of `named`, by namespace within local name.
     elements: HashMap<String, Vec<(String, u32)>>,
     attributes: HashMap<String, Vec<(String, u32)>>,
 }
 
-/// Places of lists that every table has.
-const OTHER_ELEMENTS: u32 = 0;
-const OTHER_ATTRIBUTES: u32 = 1;
-const TEXTS: u32 = 2;
-const COMMENTS: u32 = 3;
-const INSTRUCTIONS: u32 = 4;
-const ROOT: u32 = 5;
-const FIXED: usize = 6;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Element,
+    Attribute,
+    Text,
+    Comment,
+    Instruction,
+    Root,
+}
+
+const CLASSES: usize = 6;
+/// The children of a node.
+const CHILDREN: [Class; 4] = [Class::Element, Class::Text, Class::Comment, Class::Instruction];
+
+/// Names the rules for a node: it depends on the node's kind and name only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Candidates {
+    class: Class,
+    /// [`NO_NAME`]: no rules for this name.
+    named: u32,
+}
+
+const NO_NAME: u32 = u32::MAX;
 
 impl Modes {
-    /// `rules` come in the order of the sheets; among equals the last is the best: section 5.5.
-    pub(crate) fn new(rules: &[Rule], modes: usize) -> Self {
-        let mut ranked: Vec<(usize, &Rule)> = rules.iter().enumerate().collect();
-        ranked.sort_by(|(i, one), (j, other)| {
+    /// Sorts rules, which come in declaration order, by rank: section 5.5. Of equals the last one is the best.
+    pub(crate) fn new(mut rules: Vec<Rule>, modes: usize) -> (Vec<Rule>, Self) {
+        rules.reverse();
+        rules.sort_by(|one, other| {
             let precedence = other.precedence.cmp(&one.precedence);
             let priority = || other.priority.partial_cmp(&one.priority).unwrap_or(Ordering::Equal);
-            precedence.then_with(priority).then_with(|| j.cmp(i))
+            precedence.then_with(priority)
         });
-        let table = |mode: usize| {
-            let mine = ranked.iter().filter(|(_, rule)| rule.mode as usize == mode);
-            Table::new(&mine.copied().collect::<Vec<_>>())
-        };
-        Self { tables: (0..modes).map(table).collect() }
+        let mut tables: Vec<Table> = (0..modes).map(|_| Table::new()).collect();
+        for (number, rule) in (0..).zip(&rules) {
+            if let Some(table) = tables.get_mut(rule.mode as usize) {
+                table.add(number, rule.pattern.matched());
+            }
+        }
+        (rules, Self { tables })
     }
 
-    /// The number of the list for a node; it depends on the node's kind and name only.
-    pub(crate) fn list_of(&self, mode: u32, node: Node<'_>) -> Option<u32> {
+    /// How many modes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.tables.len()
+    }
+
+    pub(crate) fn candidates(&self, mode: u32, node: Node<'_>) -> Option<Candidates> {
         let table = self.tables.get(mode as usize)?;
-        let named = |names: &HashMap<String, Vec<(String, u32)>>, other: u32| {
+        let named = |class: Class, names: &HashMap<String, Vec<(String, u32)>>| {
             let found = names.get(node.local_name());
             let same = |(uri, _): &&(String, u32)| uri == node.namespace();
-            found.and_then(|all| all.iter().find(same)).map_or(other, |(_, list)| *list)
+            let list = found.and_then(|all| all.iter().find(same)).map(|(_, list)| *list);
+            Candidates { class, named: list.unwrap_or(NO_NAME) }
         };
+        let unnamed = |class: Class| Candidates { class, named: NO_NAME };
         match node.kind() {
-            Kind::Root => Some(ROOT),
-            Kind::Element => Some(named(&table.elements, OTHER_ELEMENTS)),
-            Kind::Attribute => Some(named(&table.attributes, OTHER_ATTRIBUTES)),
-            Kind::Text => Some(TEXTS),
-            Kind::Comment => Some(COMMENTS),
-            Kind::ProcessingInstruction => Some(INSTRUCTIONS),
+            Kind::Root => Some(unnamed(Class::Root)),
+            Kind::Element => Some(named(Class::Element, &table.elements)),
+            Kind::Attribute => Some(named(Class::Attribute, &table.attributes)),
+            Kind::Text => Some(unnamed(Class::Text)),
+            Kind::Comment => Some(unnamed(Class::Comment)),
+            Kind::ProcessingInstruction => Some(unnamed(Class::Instruction)),
             Kind::Namespace => None,
         }
     }
 
-    pub(crate) fn list(&self, mode: u32, list: u32) -> &[u32] {
+    /// The indices of the rules to try, best first.
+    pub(crate) fn rules(&self, mode: u32, candidates: Candidates) -> impl Iterator<Item = u32> {
         let table = self.tables.get(mode as usize);
-        table.and_then(|table| table.lists.get(list as usize)).map_or(&[], Vec::as_slice)
+        let general = table.and_then(|table| table.general.get(candidates.class as usize));
+        let named = table.and_then(|table| table.named.get(candidates.named as usize));
+        merge(named.map_or(&[], Vec::as_slice), general.map_or(&[], Vec::as_slice))
     }
+}
+
+/// Merges two ascending lists.
+fn merge<'l>(mut one: &'l [u32], mut other: &'l [u32]) -> impl Iterator<Item = u32> + 'l {
+    std::iter::from_fn(move || {
+        let from = match (one.first(), other.first()) {
+            (Some(first), Some(second)) if second < first => &mut other,
+            (Some(_), _) => &mut one,
+            (None, _) => &mut other,
+        };
+        let (first, rest) = from.split_first()?;
+        *from = rest;
+        Some(*first)
+    })
 }
 
 impl Table {
-    fn new(ranked: &[(usize, &Rule)]) -> Self {
-        let pick = |fits: &dyn Fn(&Matched) -> bool| -> List {
-            let fitting = ranked.iter().filter(|(_, rule)| fits(rule.pattern.matched()));
-            fitting.filter_map(|(index, _)| u32::try_from(*index).ok()).collect()
+    fn new() -> Self {
+        Self {
+            general: [const { Vec::new() }; CLASSES],
+            named: Vec::new(),
+            elements: HashMap::new(),
+            attributes: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, number: u32, matched: &Matched) {
+        let classes: &[Class] = match matched {
+            Matched::Element(name) => {
+                return add_named(&mut self.named, &mut self.elements, name, number);
+            }
+            Matched::Attribute(name) => {
+                return add_named(&mut self.named, &mut self.attributes, name, number);
+            }
+            Matched::Root => &[Class::Root],
+            Matched::AnyElement => &[Class::Element],
+            Matched::AnyAttribute => &[Class::Attribute],
+            Matched::Text => &[Class::Text],
+            Matched::Comment => &[Class::Comment],
+            Matched::Instruction(_) => &[Class::Instruction],
+            Matched::AnyChild => &CHILDREN,
+            Matched::Anything => {
+                self.add_to(number, &CHILDREN);
+                &[Class::Attribute, Class::Root]
+            }
         };
-        let mut table = Self::default();
-        let child = |m: &Matched| matches!(m, Matched::AnyChild | Matched::Anything);
-        table.lists = vec![
-            pick(&|m| child(m) || matches!(m, Matched::AnyElement)),
-            pick(&|m| matches!(m, Matched::AnyAttribute | Matched::Anything)),
-            pick(&|m| child(m) || matches!(m, Matched::Text)),
-            pick(&|m| child(m) || matches!(m, Matched::Comment)),
-            pick(&|m| child(m) || matches!(m, Matched::Instruction(_))),
-            pick(&|m| matches!(m, Matched::Root | Matched::Anything)),
-        ];
-        debug_assert_eq!(table.lists.len(), FIXED);
-        for (_, rule) in ranked {
-            match rule.pattern.matched() {
-                Matched::Element(name) => {
-                    let list = pick(&|m| {
-                        child(m)
-                            || matches!(m, Matched::AnyElement)
-                            || matches!(m, Matched::Element(other) if other == name)
-                    });
-                    add(&mut table.lists, &mut table.elements, name, list);
-                }
-                Matched::Attribute(name) => {
-                    let list = pick(&|m| {
-                        matches!(m, Matched::AnyAttribute | Matched::Anything)
-                            || matches!(m, Matched::Attribute(other) if other == name)
-                    });
-                    add(&mut table.lists, &mut table.attributes, name, list);
-                }
-                Matched::Root
-                | Matched::AnyElement
-                | Matched::AnyAttribute
-                | Matched::Text
-                | Matched::Comment
-                | Matched::Instruction(_)
-                | Matched::AnyChild
-                | Matched::Anything => {}
+        self.add_to(number, classes);
+    }
+
+    fn add_to(&mut self, number: u32, classes: &[Class]) {
+        for class in classes {
+            if let Some(list) = self.general.get_mut(*class as usize) {
+                list.push(number);
             }
         }
-        table
     }
 }
 
-fn add(
+fn add_named(
     lists: &mut Vec<List>,
     names: &mut HashMap<String, Vec<(String, u32)>>,
     name: &ExpandedName,
-    list: List,
+    number: u32,
 ) {
     let known = names.entry(name.local.clone()).or_default();
-    if known.iter().any(|(uri, _)| *uri == name.namespace) {
-        return;
+    let found = known.iter().find(|(uri, _)| *uri == name.namespace).map(|(_, list)| *list);
+    let index = found.unwrap_or_else(|| {
+        let next = u32::try_from(lists.len()).unwrap_or(NO_NAME);
+        known.push((name.namespace.clone(), next));
+        lists.push(Vec::new());
+        next
+    });
+    if let Some(list) = lists.get_mut(index as usize) {
+        list.push(number);
     }
-    if let Ok(number) = u32::try_from(lists.len()) {
-        known.push((name.namespace.clone(), number));
-        lists.push(list);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_a_name_are_merged_with_the_general_ones() {
+        let all = |one: &[u32], other: &[u32]| merge(one, other).collect::<Vec<_>>();
+        assert_eq!(all(&[1, 4], &[0, 2, 9]), [0, 1, 2, 4, 9]);
+        assert_eq!(all(&[], &[3]), [3]);
+        assert_eq!(all(&[3], &[]), [3]);
+    }
+
+    #[test]
+    fn tables_grow_with_the_rules_and_not_with_names_times_general_rules() {
+        let size = |count: usize| {
+            let templates: String = (0..count)
+                .map(|at| format!("<xsl:template match='n{at}|*[@a{at}]' mode='m{}'/>", at % 7))
+                .collect();
+            let text = format!(
+                "<xsl:stylesheet version='1.0' xmlns:xsl='http://www.w3.org/1999/XSL/Transform'>{templates}</xsl:stylesheet>"
+            );
+            let sheet = crate::Stylesheet::compile(text.as_bytes(), &crate::NoResolver).unwrap();
+            let lists = sheet.program.modes.tables.iter();
+            let len = |list: &List| list.len();
+            lists.map(|t| t.general.iter().chain(&t.named).map(len).sum::<usize>()).sum::<usize>()
+        };
+        assert_eq!(size(100), 200);
+        assert_eq!(size(1_000), 2_000);
     }
 }

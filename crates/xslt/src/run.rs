@@ -1,280 +1,234 @@
-//! Running a program: a loop over its operations, with a stack of its own for templates and loops.
+//! Runs a program: a loop over its operations, with an explicit stack for templates and loops.
 
-mod call;
+mod construct;
 mod environment;
 mod host;
 mod machine;
-mod make;
 mod number;
 mod select;
 mod sort;
+mod templates;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::limits;
 use xml::{Document, Node};
-use xpath::{Context, ExpandedName, Item, Value};
+use xpath::{Budget, BudgetExceeded, Context, EvalError, Item, Value};
 
-use crate::error::{Place, TransformError};
+use crate::error::{Error, ErrorKind, Place};
 use crate::load::Resolver;
-use crate::output::{Output, cant_say};
+use crate::options::{Options, Params};
+use crate::output::{Output, unencodable};
 use crate::pool::Pool;
-use crate::program::Program;
+use crate::program::{Global, Program};
+use crate::rules::Candidates;
+pub(crate) use environment::text_of;
 use machine::Machine;
-use select::Asked;
+use select::SourceName;
 
-/// Values for the parameters of a sheet, by name: `local` or `{namespace}local`.
-#[derive(Debug, Clone, Default)]
-pub struct Params {
-    values: BTreeMap<ExpandedName, Param>,
-    now_ms: Option<i64>,
-}
-
-#[derive(Debug, Clone)]
-enum Param {
-    String(String),
-    Number(f64),
-    Boolean(bool),
-}
-
-impl Params {
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    #[must_use]
-    pub fn string(self, name: &str, value: &str) -> Self {
-        self.with(name, Param::String(value.to_owned()))
-    }
-
-    #[must_use]
-    pub fn number(self, name: &str, value: f64) -> Self {
-        self.with(name, Param::Number(value))
-    }
-
-    #[must_use]
-    pub fn boolean(self, name: &str, value: bool) -> Self {
-        self.with(name, Param::Boolean(value))
-    }
-
-    /// The time, in milliseconds since the Unix epoch, that EXSLT's `date:date-time()` and its like tell in
-    /// UTC. Without it a run that asks for the time fails: there is no clock here.
-    #[must_use]
-    pub fn now_ms(mut self, now_ms: i64) -> Self {
-        self.now_ms = Some(now_ms);
-        self
-    }
-
-    fn with(mut self, name: &str, value: Param) -> Self {
-        let split = name.strip_prefix('{').and_then(|rest| rest.split_once('}'));
-        let (namespace, local) = split.unwrap_or(("", name));
-        self.values.insert(ExpandedName::new(namespace, local), value);
-        self
-    }
-
-    fn value<'d>(&self, name: &ExpandedName) -> Option<Value<'d>> {
-        Some(match self.values.get(name)? {
-            Param::String(text) => Value::String(text.clone()),
-            Param::Number(number) => Value::Number(*number),
-            Param::Boolean(value) => Value::Boolean(*value),
-        })
-    }
-}
-
-/// How much one run may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Operations, and steps of expressions: about one for each node that is looked at.
-    pub steps: u64,
-    /// Bytes of output, of fragments and of values of variables.
-    pub made_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { steps: limits::XSLT_STEPS_MAX, made_bytes: limits::XSLT_MADE_BYTES_MAX }
-    }
-}
-
-/// What went wrong, and the operation at which it did once that is known.
-pub(crate) struct Failure {
+/// An error of a run, and the operation that caused it once that is known.
+#[derive(Debug)]
+pub(crate) struct RunError {
+    kind: ErrorKind,
     message: String,
     place: Option<Place>,
-    /// The operation that is to blame, where it isn't the one that was being done.
+    /// Set if it is not the operation that was being executed.
     op: Option<usize>,
 }
 
-pub(crate) type Ran<T = ()> = Result<T, Failure>;
+pub(crate) type RunResult<T = ()> = Result<T, RunError>;
 
-impl Failure {
-    /// The operation `op` is to blame, not the one that is being done.
-    pub(crate) fn made_by(self, op: Option<usize>) -> Self {
+impl RunError {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), place: None, op: None }
+    }
+
+    /// Blames the operation `op` instead of the one that is being executed.
+    pub(crate) fn caused_by(self, op: Option<usize>) -> Self {
         Self { op, ..self }
     }
 
-    /// With its place: that of the operation to blame, or else of `doing`.
-    fn placed(mut self, program: &Program, doing: Option<usize>) -> Self {
-        let op = self.op.or(doing);
-        self.place = self.place.or_else(|| program.places.get(op?).cloned());
+    /// Adds the place of the operation that caused it, which is `current` unless another one is known.
+    fn located(mut self, program: &Program, current: Option<usize>) -> Self {
+        let op = self.op.or(current);
+        self.place = self.place.or_else(|| program.places.get(op?).copied());
         self
     }
+
+    fn into_error(self, program: &Program) -> Error {
+        let modules = program.modules.iter().map(|module| (&module.document, module.uri.as_str()));
+        let (line, column, uri) = self.place.unwrap_or_default().locate(modules);
+        Error { kind: self.kind, line, column, uri, message: self.message }
+    }
 }
 
-impl From<String> for Failure {
+impl From<String> for RunError {
     fn from(message: String) -> Self {
-        Self { message, place: None, op: None }
+        Self::new(ErrorKind::Transform, message)
     }
 }
 
-impl From<&str> for Failure {
+impl From<&str> for RunError {
     fn from(message: &str) -> Self {
-        message.to_owned().into()
+        Self::new(ErrorKind::Transform, message)
     }
 }
 
-impl From<xml::WriteError> for Failure {
+impl From<xml::WriteError> for RunError {
     fn from(error: xml::WriteError) -> Self {
         error.to_string().into()
     }
 }
 
-impl From<xpath::EvalError> for Failure {
-    fn from(error: xpath::EvalError) -> Self {
+impl From<BudgetExceeded> for RunError {
+    fn from(error: BudgetExceeded) -> Self {
+        Self::new(ErrorKind::Limit, error.to_string())
+    }
+}
+
+impl From<EvalError> for RunError {
+    fn from(error: EvalError) -> Self {
+        if let EvalError::Budget(exceeded) = error {
+            return exceeded.into();
+        }
         error.to_string().into()
     }
 }
 
-/// A value of the whole sheet.
+/// The value of a global variable.
 #[derive(Debug, Clone)]
-enum Known<'d> {
-    Not,
-    /// It is being found out.
-    Soon,
-    Value(Value<'d>),
+enum GlobalValue<'d> {
+    Unknown,
+    /// It is being evaluated.
+    Pending,
+    Known(Value<'d>),
 }
 
-/// Nodes by the values of a key, for one document.
-type Index<'d> = Rc<HashMap<String, Vec<Item<'d>>>>;
+/// The nodes of one document by the values of a key, in document order.
+type KeyIndex<'d> = Rc<HashMap<String, Vec<Item<'d>>>>;
 
-/// What lasts as long as a run.
-pub(crate) struct World<'d> {
+/// The state that all machines of a run share.
+pub(crate) struct State<'d> {
     program: &'d Program,
-    main: &'d Document,
     source: Node<'d>,
     pool: &'d Pool,
     resolver: &'d dyn Resolver,
-    globals: Vec<Known<'d>>,
+    globals: Vec<GlobalValue<'d>>,
+    /// Globals that are being evaluated inside one another.
     globals_depth: usize,
-    keys: HashMap<(ExpandedName, Node<'d>), Index<'d>>,
-    /// Keys whose nodes are being looked for.
+    /// By the number of the first key of that name.
+    keys: HashMap<(usize, Node<'d>), KeyIndex<'d>>,
+    /// Keys that are being indexed inside one another.
     keys_depth: usize,
     documents: HashMap<String, &'d Document>,
+    /// Serials of result tree fragments that have not been passed to `exsl:node-set()`.
+    fragments: HashSet<u32>,
     ids: HashMap<Item<'d>, usize>,
-    /// What `xsl:number` counted, by instruction and node.
+    /// Counts of `xsl:number`, by instruction and node.
     counts: HashMap<(usize, Item<'d>), u64>,
-    /// The list of rules for each name of the source, by mode; [`UNASKED`] until it was looked up.
-    lists: Vec<Vec<u32>>,
-    /// The program's names in the source.
-    names: Vec<Asked>,
-    steps: u64,
-    made: usize,
+    /// The rules for each name of the source, by mode, where they were looked up before.
+    candidates: Vec<Vec<Option<Candidates>>>,
+    /// The names in [`Program::names`] as names of the source.
+    names: Vec<SourceName>,
+    budget: &'d Budget,
     now_ms: Option<i64>,
     patterns: crate::exslt::Patterns,
+    /// The cause of an [`EvalError::Caller`] that is on its way up.
+    raised: Option<RunError>,
 }
 
-const UNASKED: u32 = u32::MAX;
-
-impl<'d> World<'d> {
-    /// Counts what was made, in bytes.
-    fn made(&mut self, bytes: usize) -> Ran {
-        self.made = self.made.saturating_add(bytes);
-        let most = self.program.limits.made_bytes;
-        if self.made > most {
-            return Err(format!("the run was stopped when it had made {most} bytes").into());
-        }
-        Ok(())
+impl<'d> State<'d> {
+    fn charge_steps(&self, steps: usize) -> Result<(), BudgetExceeded> {
+        self.budget.charge_steps(steps as u64)
     }
 
-    fn keep(&self, document: Document) -> Ran<&'d Document> {
-        self.pool.add(document).ok_or_else(|| "too many documents".into())
+    fn charge_memory(&self, bytes: usize) -> Result<(), BudgetExceeded> {
+        self.budget.charge_memory(bytes)
+    }
+
+    fn keep(&self, document: Document) -> RunResult<&'d Document> {
+        let full = || RunError::new(ErrorKind::Limit, "too many documents");
+        self.pool.add(document).ok_or_else(full)
+    }
+
+    /// Keeps the cause of an error while it passes through XPath.
+    fn raise(&mut self, error: RunError) -> EvalError {
+        let passing = EvalError::Caller(error.message.clone());
+        self.raised = Some(error);
+        passing
     }
 }
 
 pub(crate) fn transform(
     program: &Program,
-    main: &Document,
     source: &Document,
-    params: &Params,
-    resolver: &dyn Resolver,
-    pool: &Pool,
-) -> Result<Vec<u8>, TransformError> {
-    run(program, main, source, params, resolver, pool).map_err(|failure| {
-        let Place { line, column, uri } = failure.place.unwrap_or_default();
-        TransformError { line, column, uri, message: failure.message }
-    })
+    options: &Options<'_>,
+    budget: &Budget,
+) -> Result<Vec<u8>, Error> {
+    if let Some(params) = options.params {
+        params.check(program)?;
+    }
+    let pool = Pool::default();
+    run(program, source, options, budget, &pool).map_err(|error| error.into_error(program))
 }
 
 fn run<'d>(
     program: &'d Program,
-    main: &'d Document,
     source: &'d Document,
-    params: &Params,
-    resolver: &'d dyn Resolver,
+    options: &Options<'d>,
+    budget: &'d Budget,
     pool: &'d Pool,
-) -> Ran<Vec<u8>> {
-    let source = if program.spaces.tests.iter().any(|test| test.strip) {
-        let copy = crate::space::stripped(source, &program.spaces);
-        pool.add(copy).ok_or("too many documents")?
+) -> RunResult<Vec<u8>> {
+    let source = if program.spaces.strips_any() {
+        pool.add(crate::space::stripped(source, &program.spaces, budget)?).unwrap_or(source)
     } else {
         source
     };
-    let given = |global: &crate::program::Global| {
-        let value = if global.is_param { params.value(&global.name) } else { None };
-        value.map_or(Known::Not, Known::Value)
+    let value = |global: &Global| {
+        let param = options.params.filter(|_| global.is_param);
+        let value = param.and_then(|params: &Params| params.value(&global.name));
+        value.map_or(GlobalValue::Unknown, GlobalValue::Known)
     };
-    let mut world = World {
+    let mut state = State {
         program,
-        main,
         source: source.root(),
         pool,
-        resolver,
-        globals: program.globals.iter().map(given).collect(),
+        resolver: options.resolver,
+        globals: program.globals.iter().map(value).collect(),
         globals_depth: 0,
         keys: HashMap::new(),
         keys_depth: 0,
         documents: HashMap::new(),
+        fragments: HashSet::new(),
         ids: HashMap::new(),
         counts: HashMap::new(),
-        lists: Vec::new(),
-        names: vec![Asked::NotYet; program.names.len()],
-        steps: program.limits.steps,
-        made: 0,
-        now_ms: params.now_ms,
+        candidates: Vec::new(),
+        names: vec![SourceName::Unknown; program.names.len()],
+        budget,
+        now_ms: options.now_ms,
         patterns: crate::exslt::Patterns::default(),
+        raised: None,
     };
-    let output = crate::undecided::output(&program.output)?;
-    let mut machine = Machine::new(&mut world, Context::new(source.root()), output);
+    let output = crate::deferred::output(&program.output)?;
+    let mut machine = Machine::new(&mut state, Context::new(source.root()), output);
     machine.start_at_root()?;
     let mut output = machine.into_output();
-    output.decided(false).map_err(|failure| failure.placed(program, None))?;
+    output.resolve_method(false).map_err(|error| error.located(program, None))?;
     match output {
         Output::Html(writer) => {
             let text = writer.finish()?;
-            encoded(text, program.output.writer.encoding)
+            encode(text, program.output.writer.encoding)
         }
         Output::Writer(writer) => Ok(writer.finish()?),
-        Output::Plain(text, encoding) => encoded(text, encoding),
-        Output::Tree(_) | Output::Text(_) | Output::Undecided(_) => {
-            Err("the output isn't complete".into())
+        Output::Plain(text, encoding) => encode(text, encoding),
+        Output::Tree(_) | Output::Text(_) | Output::Deferred(_) => {
+            Err("internal error: the output is incomplete".into())
         }
     }
 }
 
-/// Text that was checked when it was made, in its encoding.
-fn encoded(text: String, encoding: xml::Encoding) -> Ran<Vec<u8>> {
-    let cant = |c: char| cant_say(c, encoding);
+fn encode(text: String, encoding: xml::Encoding) -> RunResult<Vec<u8>> {
+    let failed = |c: char| unencodable(c, encoding);
     match encoding {
         xml::Encoding::Utf8 => Ok(text.into_bytes()),
         xml::Encoding::Utf16 => {
@@ -282,11 +236,11 @@ fn encoded(text: String, encoding: xml::Encoding) -> Ran<Vec<u8>> {
             Ok(marked.flat_map(u16::to_le_bytes).collect())
         }
         xml::Encoding::UsAscii => match text.chars().find(|c| !c.is_ascii()) {
-            Some(c) => Err(cant(c)),
+            Some(c) => Err(failed(c)),
             None => Ok(text.into_bytes()),
         },
         xml::Encoding::Iso8859_1 => {
-            text.chars().map(|c| u8::try_from(u32::from(c)).map_err(|_| cant(c))).collect()
+            text.chars().map(|c| u8::try_from(u32::from(c)).map_err(|_| failed(c))).collect()
         }
     }
 }

@@ -1,27 +1,27 @@
-//! A run allocates for the sheet and the depth of the document, not for its nodes.
+//! The number of allocations of a run does not depend on the number of nodes.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use xslt::{Params, Refuse, Stylesheet};
+use xslt::{NoResolver, Params, Stylesheet};
 
 const REVERSE: &str = include_str!("data/reverse.xslt");
-/// Most for a run of the published sheet over a small document.
-const RUN: u64 = 30;
-/// What grows with the document, a doubling each: the list of a loop's nodes, and the output.
+/// Most allocations of the published stylesheet with a small document.
+const RUN_MAX: u64 = 30;
+/// The output and the node list of a loop grow with the document, by doubling.
 const ARRAYS: u64 = 2;
 const DOUBLINGS: u64 = 10;
 
 #[test]
 fn more_orders_take_no_more_allocations_than_the_growth_of_two_arrays() {
     let (few, many) = (allocations(10), allocations(1_000));
-    assert!(few <= RUN, "{few} allocations over a small document");
+    assert!(few <= RUN_MAX, "{few} allocations over a small document");
     let growth = ARRAYS * DOUBLINGS;
     assert!(many <= few + growth, "{many} allocations over a large document, {few} over a small");
 }
 
-/// Of the published sheet's run over so many orders.
+/// Of the published stylesheet.
 fn allocations(orders: usize) -> u64 {
-    let sheet = Stylesheet::compile(REVERSE.as_bytes(), &Refuse).unwrap();
+    let sheet = Stylesheet::compile(REVERSE.as_bytes(), &NoResolver).unwrap();
     let order = "<order><symbol>IBM</symbol><buyerID>john</buyerID><price>1</price><volume>2</volume></order>\n";
     let text = format!(
         "<m:buyStocks xmlns:m='http://services.samples/xsd'>{}</m:buyStocks>",

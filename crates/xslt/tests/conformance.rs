@@ -1,5 +1,5 @@
-//! The inventory of the recommendation and of EXSLT, `data/*features.cases`: each case comes out as it says, no longer
-//! when the engine has its feature taken out, and the same from xsltproc. docs/conformance.md is the inventory for readers.
+//! The inventory of XSLT 1.0 and EXSLT, `data/*features.cases`: each case has its expected result, has a different one when
+//! its feature is disabled, and agrees with xsltproc. docs/conformance.md is generated from it.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -11,11 +11,11 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use xpath::knock_out::without;
-use xslt::{Params, Resolved, Resolver, Stylesheet};
+use xslt::{Budget, Options, Resolver, Resource, Stylesheet};
 
 const INVENTORIES: &[&str] =
     &[include_str!("data/features.cases"), include_str!("data/exslt-features.cases")];
-/// Of what is XPath's there are cases there.
+/// The inventory of XPath.
 const XPATH: &str = include_str!("../../xpath/tests/data/features.cases");
 
 const DIFFERENCES: &str = include_str!("data/differences.cases");
@@ -24,7 +24,7 @@ const GENERATED: &str = include_str!("data/generated.cases");
 const PREFIXES: &str = "xmlns:date='http://exslt.org/dates-and-times' xmlns:exsl='http://exslt.org/common' \
     xmlns:math='http://exslt.org/math' xmlns:re='http://exslt.org/regular-expressions' \
     xmlns:set='http://exslt.org/sets' xmlns:str='http://exslt.org/strings'";
-/// What a document that holds its own sheet names it by, which is for those who look for it there: section 2.7.
+/// Attributes for stylesheets that are embedded in documents, which have no effect here: section 2.7.
 const OF_EMBEDDED_SHEETS: &[&str] = &["xsl:stylesheet/@id", "xsl:transform/@id"];
 const DIFFERS: &str = "(libxslt differs)";
 
@@ -44,7 +44,7 @@ impl Case {
         self.head.split_once(' ').unwrap().1
     }
 
-    /// A sheet, `--- source`, `--- expected`, and what else there is.
+    /// A stylesheet, `--- source`, `--- expected`, and other files.
     fn of_sheet(head: &'static str, text: &'static str) -> Self {
         let mut parts = text.split("\n--- ");
         let mut next = || parts.next().unwrap_or_else(|| panic!("{head}: three parts"));
@@ -63,7 +63,7 @@ impl Case {
         case
     }
 
-    /// `expression | answer`
+    /// `expression | result`
     fn of_expression(head: &'static str, line: &'static str, source: &'static str) -> Self {
         let (expression, answer) = line.rsplit_once(" | ").unwrap();
         let (expected, differs) = match answer.strip_suffix(DIFFERS) {
@@ -79,25 +79,26 @@ impl Case {
     }
 
     fn result(&self) -> String {
-        let given = Given { case: self, said: Mutex::default() };
-        let mut result = self.run(&given).unwrap_or_else(|()| "!".to_owned());
-        for said in given.said.lock().unwrap().iter() {
-            result += &format!("\nmessage: {said}");
+        let files = Files { case: self, messages: Mutex::default() };
+        let mut result = self.run(&files).unwrap_or_else(|()| "!".to_owned());
+        for message in files.messages.lock().unwrap().iter() {
+            result += &format!("\nmessage: {message}");
         }
         result
     }
 
-    fn run(&self, given: &Given<'_>) -> Result<String, ()> {
-        let sheet = Stylesheet::compile(self.sheet.as_bytes(), given).map_err(drop)?;
+    fn run(&self, files: &Files<'_>) -> Result<String, ()> {
+        let sheet = Stylesheet::compile(self.sheet.as_bytes(), files).map_err(drop)?;
         let options = xml::Options { doctype: xml::Doctype::Read, ..xml::Options::default() };
         let source = xml::Document::parse_with(self.source.as_bytes(), &options).unwrap();
         let mut out = Vec::new();
-        let params = Params::new().now_ms(1_000_000_000_000);
-        sheet.transform_with(&source, &params, given, &mut out).map_err(drop)?;
+        let options = Options::new().resolver(files).now_ms(1_000_000_000_000);
+        let budget = Budget::default();
+        sheet.transform_with(&source, &options, &budget, &mut out).map_err(drop)?;
         Ok(self.shown(&String::from_utf8(out).unwrap()))
     }
 
-    /// The declaration matters where the sheet speaks of it.
+    /// The XML declaration is only compared if the stylesheet controls it.
     fn shown(&self, result: &str) -> String {
         if self.sheet.contains("omit-xml-declaration") {
             return result.trim_end_matches('\n').to_owned();
@@ -105,7 +106,7 @@ impl Case {
         cases::bare(result)
     }
 
-    /// What xsltproc makes, as `result` shows it.
+    /// The result of xsltproc, in the same form.
     fn result_of_xsltproc(&self) -> String {
         let folder = tempfile::tempdir().unwrap();
         let write =
@@ -120,31 +121,31 @@ impl Case {
         let run = run.expect("xsltproc is missing: install the Debian package xsltproc");
         let made = self.shown(&String::from_utf8(run.stdout).unwrap());
         let mut result = if run.status.success() { made } else { "!".to_owned() };
-        let said = String::from_utf8(run.stderr).unwrap();
+        let messages = String::from_utf8(run.stderr).unwrap();
         let is_message = |line: &&str| !line.starts_with("no result for ");
         let wanted = self.expected.contains("\nmessage: ");
-        for line in said.lines().filter(|_| wanted).filter(is_message) {
+        for line in messages.lines().filter(|_| wanted).filter(is_message) {
             result += &format!("\nmessage: {line}");
         }
         result
     }
 }
 
-/// The files of a case, and what its sheet says.
-struct Given<'c> {
+/// The files of a case, and its messages.
+struct Files<'c> {
     case: &'c Case,
-    said: Mutex<Vec<String>>,
+    messages: Mutex<Vec<String>>,
 }
 
-impl Resolver for Given<'_> {
-    fn read(&self, href: &str, _: &str) -> Result<Resolved, String> {
+impl Resolver for Files<'_> {
+    fn read(&self, href: &str, _: &str) -> Result<Resource, String> {
         let found = self.case.files.iter().find(|(name, _)| *name == href);
         let (name, text) = found.ok_or("no such file")?;
-        Ok(Resolved { bytes: text.clone().into_bytes(), uri: (*name).to_owned() })
+        Ok(Resource { bytes: text.clone().into_bytes(), uri: (*name).to_owned() })
     }
 
     fn message(&self, text: &str) {
-        self.said.lock().unwrap().push(text.to_owned());
+        self.messages.lock().unwrap().push(text.to_owned());
     }
 }
 
@@ -171,7 +172,7 @@ fn inventory() -> Vec<Case> {
 }
 
 #[test]
-fn each_case_fails_when_its_feature_is_taken_out_and_only_then() {
+fn each_case_fails_only_when_its_feature_is_disabled() {
     let mut wrong = String::new();
     for case in inventory() {
         let with = case.result();
@@ -187,7 +188,7 @@ fn each_case_fails_when_its_feature_is_taken_out_and_only_then() {
 }
 
 #[test]
-fn the_inventory_has_all_that_the_engine_recognises() {
+fn the_inventory_is_complete() {
     let heads = |text: &'static str| text.lines().filter_map(|line| line.strip_prefix("== "));
     let all = inventory();
     let listed: BTreeSet<&str> = all.iter().map(Case::feature).collect();
@@ -207,10 +208,10 @@ fn the_inventory_has_all_that_the_engine_recognises() {
     assert!(unrecognised.is_empty(), "{unrecognised:?}");
 }
 
-/// Counted in the recommendation: appendix B without the two `id`, section 7.1.1's attributes of literal elements,
+/// As counted in the recommendation: appendix B without the two `id`, section 7.1.1's attributes of literal elements,
 /// sections 12 and 15.
 #[test]
-fn the_inventory_is_as_long_as_the_recommendation() {
+fn the_inventory_has_the_length_of_the_recommendation() {
     let all = inventory();
     let listed: BTreeSet<&str> = all.iter().map(Case::feature).collect();
     let count = |wanted: fn(&str) -> bool| listed.iter().filter(|name| wanted(name)).count();
@@ -221,7 +222,7 @@ fn the_inventory_is_as_long_as_the_recommendation() {
 }
 
 #[test]
-fn xsltproc_makes_the_same_of_the_inventory() {
+fn xsltproc_agrees_with_the_inventory() {
     let mut wrong = String::new();
     for case in inventory() {
         let theirs = case.result_of_xsltproc();
@@ -233,7 +234,7 @@ fn xsltproc_makes_the_same_of_the_inventory() {
 }
 
 #[test]
-fn what_xsltproc_does_otherwise_is_told_by_section_and_shown_by_cases() {
+fn every_difference_from_xsltproc_is_explained_and_has_a_case() {
     let section = |head: &str| match head.split_once(' ').unwrap().0 {
         module if module.starts_with(char::is_alphabetic) => "EXSLT".to_owned(),
         number => number.to_owned(),
@@ -245,7 +246,7 @@ fn what_xsltproc_does_otherwise_is_told_by_section_and_shown_by_cases() {
     let generated = GENERATED.lines().filter_map(|line| line.strip_prefix("libxslt: "));
     shown.extend(generated.map(section));
     let lines = DIFFERENCES.lines().filter(|line| !line.starts_with('#'));
-    let told: BTreeSet<String> =
+    let explained: BTreeSet<String> =
         lines.map(|line| line.split_once(" | ").unwrap().0.to_owned()).collect();
-    assert_eq!(shown, told);
+    assert_eq!(shown, explained);
 }

@@ -1,12 +1,12 @@
-//! The wire between a controller and an agent: frames with a length in front and a seal behind.
+//! The wire format between controller and agent: length-prefixed frames, each followed by an HMAC.
 //!
-//! A connection begins with 32 random bytes from each side. Both make a key of them and the shared
-//! secret; every frame is sealed with it, with its direction and its number. So whoever doesn't know
-//! the secret can neither speak, nor change, repeat or reorder what is said. What is said isn't
-//! hidden: over a network that others listen to, use a tunnel.
+//! Both sides send 32 random bytes and derive a session key from them and the shared secret. Every frame is
+//! authenticated with it, including its direction and sequence number, so a peer without the secret can
+//! neither send, change, replay nor reorder frames. Frames are not encrypted: use a tunnel on untrusted
+//! networks.
 //!
-//! Architecture invariant: nothing of a peer's is read as JSON before its seal is right, and nothing
-//! is longer than its limit.
+//! Architecture invariant: nothing is parsed as JSON before its HMAC is verified, and every length is
+//! limited.
 
 use std::io::{self, Read, Write};
 
@@ -19,9 +19,9 @@ use serde::de::DeserializeOwned;
 
 const NONCE_BYTES: usize = 32;
 const SEAL_BYTES: usize = 32;
-const PURPOSE: &[u8] = b"penstock lab agent 1";
+const PURPOSE: &[u8] = b"penstock lab agent 2";
 
-/// What controller and agents have in common.
+/// The secret shared by controllers and agents.
 #[derive(Clone)]
 pub struct Secret(Vec<u8>);
 
@@ -29,13 +29,13 @@ impl Secret {
     /// `text` is trimmed.
     ///
     /// # Errors
-    /// A sentence, when it is too short to keep anybody out, or too long.
+    /// The secret is too short or too long.
     pub fn new(text: &[u8]) -> Result<Self, String> {
         let text = text.trim_ascii();
         let (least, most) = (limits::AGENT_SECRET_BYTES_MIN, limits::AGENT_SECRET_BYTES_MAX);
         if !(least..=most).contains(&text.len()) {
             return Err(format!(
-                "a secret of {least} to {most} bytes is needed, not {}",
+                "the secret must have {least} to {most} bytes, not {}",
                 text.len()
             ));
         }
@@ -43,29 +43,29 @@ impl Secret {
     }
 }
 
-/// Which end of the connection this is.
+/// The two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Controller,
     Agent,
 }
 
-/// Seals what one end says, and checks what the other one does.
-pub(super) struct Seals {
+/// Signs outgoing frames and verifies incoming ones.
+pub(super) struct Session {
     key: hmac::Key,
     side: Side,
 }
 
-/// Exchanges the random bytes. No one is trusted yet: that comes with the first frame.
+/// Exchanges random bytes and derives the session key. The peer is authenticated by its first frame.
 ///
 /// # Errors
-/// The connection's.
-pub(super) fn greet(
+/// The connection failed.
+pub(super) fn handshake(
     stream: &mut (impl Read + Write),
     side: Side,
     secret: &Secret,
     entropy: &dyn Entropy,
-) -> io::Result<Seals> {
+) -> io::Result<Session> {
     let mut ours = [0; NONCE_BYTES];
     entropy.fill(&mut ours);
     stream.write_all(&ours)?;
@@ -78,75 +78,75 @@ pub(super) fn greet(
     };
     let shared = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
     let session = hmac::sign(&shared, &[PURPOSE, &controller, &agent].concat());
-    Ok(Seals { key: hmac::Key::new(hmac::HMAC_SHA256, session.as_ref()), side })
+    Ok(Session { key: hmac::Key::new(hmac::HMAC_SHA256, session.as_ref()), side })
 }
 
-impl Seals {
-    pub(super) fn writer<W: Write>(&self, out: W) -> Writer<W> {
-        Writer { out, key: self.key.clone(), side: self.side, number: 0 }
+impl Session {
+    pub(super) fn writer<W: Write>(&self, out: W) -> FrameWriter<W> {
+        FrameWriter { out, key: self.key.clone(), side: self.side, number: 0 }
     }
 
-    pub(super) fn reader<R: Read>(&self, input: R) -> Reader<R> {
+    pub(super) fn reader<R: Read>(&self, input: R) -> FrameReader<R> {
         let side = match self.side {
             Side::Controller => Side::Agent,
             Side::Agent => Side::Controller,
         };
-        Reader { input, key: self.key.clone(), side, number: 0 }
+        FrameReader { input, key: self.key.clone(), side, number: 0 }
     }
 }
 
-/// Says frames.
-pub(super) struct Writer<W> {
+/// Writes frames.
+pub(super) struct FrameWriter<W> {
     out: W,
     key: hmac::Key,
     side: Side,
     number: u64,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> FrameWriter<W> {
     /// # Errors
-    /// The connection's, or `InvalidInput` for a message beyond [`limits::AGENT_FRAME_BYTES_MAX`].
-    pub(super) fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
+    /// The connection failed; `InvalidInput` for a message longer than [`limits::AGENT_FRAME_BYTES_MAX`].
+    pub(super) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let body = serde_json::to_vec(message)?;
         let length =
             u32::try_from(body.len()).ok().filter(|_| body.len() <= limits::AGENT_FRAME_BYTES_MAX);
         let length = length.ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{} bytes are too many for an agent", body.len()),
+                format!("a message of {} bytes is too long for an agent", body.len()),
             )
         })?;
         let seal = sign(&self.key, self.side, self.number, &body);
         self.number += 1;
-        // In one piece: three would be three packets.
+        // One write, so that the frame is not split over several packets.
         self.out.write_all(&[&length.to_be_bytes()[..], &body, seal.as_ref()].concat())?;
         self.out.flush()
     }
 }
 
-/// Hears frames.
-pub(super) struct Reader<R> {
+/// Reads frames.
+pub(super) struct FrameReader<R> {
     input: R,
     key: hmac::Key,
     side: Side,
     number: u64,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> FrameReader<R> {
     /// # Errors
-    /// The connection's; `PermissionDenied` for a wrong seal; `InvalidData` for what is too long or
-    /// no such message. The connection is of no more use then.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+    /// The connection failed; `PermissionDenied` for a wrong HMAC; `InvalidData` for a frame that is too long
+    /// or invalid. The connection cannot be used afterwards.
+    pub(super) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let mut length = [0; 4];
         self.input.read_exact(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;
-        // Until it has shown that it knows the secret, a peer gets no memory.
+        // A peer that is not authenticated yet may only send a small frame.
         let most = match self.number {
             0 => limits::AGENT_FIRST_FRAME_BYTES_MAX,
             _ => limits::AGENT_FRAME_BYTES_MAX,
         };
         if length > most {
-            return Err(invalid(format!("a frame of {length} bytes, at most {most} are read")));
+            return Err(invalid(format!("frame of {length} bytes exceeds the limit of {most}")));
         }
         let mut body = vec![0; length];
         self.input.read_exact(&mut body)?;
@@ -154,7 +154,7 @@ impl<R: Read> Reader<R> {
         self.input.read_exact(&mut seal)?;
         let sealed = sealed(self.side, self.number, &body);
         if hmac::verify(&self.key, &sealed, &seal).is_err() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another secret"));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "wrong secret"));
         }
         self.number += 1;
         serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))
@@ -183,57 +183,57 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_heard_in_order() {
+    fn frames_are_received_in_order() {
         let mut wire = Vec::new();
-        let mut writer = seals(Side::Controller, b"a secret of sixteen").writer(&mut wire);
-        writer.say(&"one").unwrap();
-        writer.say(&vec![2; 5_000]).unwrap();
-        let mut reader = seals(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
-        assert_eq!(reader.hear::<String>().unwrap(), "one");
-        assert_eq!(reader.hear::<Vec<u32>>().unwrap().len(), 5_000);
-        assert_eq!(reader.hear::<String>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let mut writer = session(Side::Controller, b"a secret of sixteen").writer(&mut wire);
+        writer.send(&"one").unwrap();
+        writer.send(&vec![2; 5_000]).unwrap();
+        let mut reader = session(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
+        assert_eq!(reader.receive::<String>().unwrap(), "one");
+        assert_eq!(reader.receive::<Vec<u32>>().unwrap().len(), 5_000);
+        assert_eq!(reader.receive::<String>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
-    fn another_secret_a_changed_byte_a_repeat_and_an_echo_are_refused() {
+    fn wrong_secrets_changed_bytes_replays_and_reflections_are_rejected() {
         let mut wire = Vec::new();
-        seals(Side::Controller, b"a secret of sixteen").writer(&mut wire).say(&"one").unwrap();
-        let refused = |side, secret, wire: &[u8], skip| {
-            let mut reader = seals(side, secret).reader(wire);
+        session(Side::Controller, b"a secret of sixteen").writer(&mut wire).send(&"one").unwrap();
+        let check_rejected = |side, secret, wire: &[u8], skip| {
+            let mut reader = session(side, secret).reader(wire);
             for _ in 0..skip {
-                reader.hear::<String>().unwrap();
+                reader.receive::<String>().unwrap();
             }
             assert_eq!(
-                reader.hear::<String>().unwrap_err().kind(),
+                reader.receive::<String>().unwrap_err().kind(),
                 io::ErrorKind::PermissionDenied
             );
         };
-        refused(Side::Agent, b"another secret of it", &wire, 0);
-        refused(Side::Controller, b"a secret of sixteen", &wire, 0);
-        refused(Side::Agent, b"a secret of sixteen", &[&wire[..], &wire[..]].concat(), 1);
+        check_rejected(Side::Agent, b"wrong secret of it", &wire, 0);
+        check_rejected(Side::Controller, b"a secret of sixteen", &wire, 0);
+        check_rejected(Side::Agent, b"a secret of sixteen", &[&wire[..], &wire[..]].concat(), 1);
         for at in 4..wire.len() {
             let mut changed = wire.clone();
             changed[at] ^= 1;
-            refused(Side::Agent, b"a secret of sixteen", &changed, 0);
+            check_rejected(Side::Agent, b"a secret of sixteen", &changed, 0);
         }
     }
 
     #[test]
-    fn no_stranger_gets_memory() {
+    fn unauthenticated_peers_cannot_send_large_frames() {
         let wire = u32::try_from(limits::AGENT_FIRST_FRAME_BYTES_MAX + 1).unwrap().to_be_bytes();
-        let mut reader = seals(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
-        assert_eq!(reader.hear::<String>().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let mut reader = session(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
+        assert_eq!(reader.receive::<String>().unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
-    fn a_secret_is_trimmed_and_not_short() {
+    fn secrets_are_trimmed_and_have_a_minimum_length() {
         assert!(Secret::new(b"  sixteen bytes !!\n").is_ok());
         assert!(Secret::new(b"  fifteen bytes !\n").is_err());
         assert!(Secret::new(&vec![b'x'; limits::AGENT_SECRET_BYTES_MAX + 1]).is_err());
     }
 
-    /// One end of a greeting whose random bytes are all zero.
-    fn seals(side: Side, secret: &[u8]) -> Seals {
+    /// One end of a session whose random bytes are all zero.
+    fn session(side: Side, secret: &[u8]) -> Session {
         struct Zero;
         impl Entropy for Zero {
             fn fill(&self, bytes: &mut [u8]) {
@@ -255,6 +255,6 @@ mod tests {
                 Ok(())
             }
         }
-        greet(&mut Peer, side, &Secret::new(secret).unwrap(), &Zero).unwrap()
+        handshake(&mut Peer, side, &Secret::new(secret).unwrap(), &Zero).unwrap()
     }
 }

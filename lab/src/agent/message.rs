@@ -1,6 +1,6 @@
-//! What controller and agent say to each other, as JSON.
+//! The messages between controller and agent, as JSON.
 //!
-//! Architecture invariant: a tally comes out of a message as it went in, to the last count.
+//! Architecture invariant: a tally is transferred without loss.
 
 use std::io;
 use std::time::Duration;
@@ -11,51 +11,51 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-use crate::load::quantised::Milliseconds;
+use crate::load::published_stats::Milliseconds;
 use crate::load::report::Generator;
-use crate::load::report::{Found, Progress};
+use crate::load::report::{Collected, Progress};
 use crate::load::response::Outcome;
 use crate::load::shape::{Part, Shape};
 use crate::load::statistics::{Measured, Open, Tally, Times, WarmUp};
-use crate::load::{Authorities, Materials, Options};
+use crate::load::{Authorities, Inputs, Options};
 
-/// From the controller.
+/// Messages from the controller.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Ask {
-    /// What time is it?
+pub(super) enum FromController {
+    /// Requests the agent's time.
     Clock,
-    /// Get ready for this.
-    Prepare(Box<PlanText>),
-    /// Begin then, on the clock that `Ready` told.
+    /// Prepares a measurement.
+    Prepare(Box<PlanMessage>),
+    /// Starts the measurement at this time of the agent's clock.
     Begin { at_us: u64 },
-    /// I am still there.
+    /// Keep-alive.
     Alive,
-    /// End the measured time now.
+    /// Ends the measured time now.
     Stop,
 }
 
-/// From the agent.
+/// Messages from the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Answer {
-    /// On the measurement's clock once there is one; on the Unix clock always. Microseconds.
+pub(super) enum FromAgent {
+    /// Microseconds on the measurement's clock (once there is one) and in Unix time.
     Clock {
         mono_us: u64,
         unix_us: u64,
     },
     Ready,
-    /// It can't be done, and why.
-    Refused(String),
+    /// The request was rejected, with the reason.
+    Rejected(String),
     Alive,
     Progress(Progress),
-    Found(Box<FoundText>),
+    Collected(Box<CollectedMessage>),
 }
 
-/// A measurement for one agent.
+/// An agent's share of a measurement.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PlanText {
+pub(super) struct PlanMessage {
     url: String,
     users: usize,
     duration_us: u64,
@@ -74,8 +74,8 @@ pub(super) struct PlanText {
     authorities: Authorities,
 }
 
-impl PlanText {
-    pub(super) fn new(options: &Options, materials: &Materials, part: Part) -> Self {
+impl PlanMessage {
+    pub(super) fn new(options: &Options, inputs: &Inputs, part: Part) -> Self {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Self {
             url: options.url.clone(),
@@ -90,21 +90,23 @@ impl PlanText {
             shape: options.shape,
             seed: options.seed,
             part,
-            payload: materials.payload.as_ref().map(|bytes| BASE64.encode(bytes)),
-            tokens: materials.tokens.clone(),
-            authorities: materials.authorities.clone(),
+            payload: inputs.payload.as_ref().map(|bytes| BASE64.encode(bytes)),
+            tokens: inputs.tokens.clone(),
+            authorities: inputs.authorities.clone(),
         }
     }
 
     /// # Errors
-    /// A sentence, when the payload or the part makes no sense.
-    pub(super) fn read(self) -> Result<(Options, Materials, Part), String> {
+    /// The payload or the share is invalid.
+    pub(super) fn read(self) -> Result<(Options, Inputs, Part), String> {
         let payload = self.payload.map(|text| BASE64.decode(text)).transpose();
         let payload = payload.map_err(|error| format!("payload: {error}"))?;
         if self.part.index >= self.part.of || self.users < self.part.of.saturating_mul(self.threads)
         {
             let (users, of, threads) = (self.users, self.part.of, self.threads);
-            return Err(format!("{users} users are too few for {of} agents of {threads} threads"));
+            return Err(format!(
+                "{users} users are too few for {of} agents with {threads} threads each"
+            ));
         }
         let options = Options {
             users: self.users,
@@ -119,15 +121,15 @@ impl PlanText {
             seed: self.seed,
             ..Options::new(self.url)
         };
-        let materials = Materials { payload, tokens: self.tokens, authorities: self.authorities };
-        Ok((options, materials, self.part))
+        let inputs = Inputs { payload, tokens: self.tokens, authorities: self.authorities };
+        Ok((options, inputs, self.part))
     }
 }
 
-/// What an agent found.
+/// An agent's results.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FoundText {
+pub(super) struct CollectedMessage {
     all: u64,
     all_errors: u64,
     requests: u64,
@@ -135,13 +137,13 @@ pub(super) struct FoundText {
     errors_by_kind: Vec<(Outcome, u64)>,
     received_bytes: u64,
     sent_bytes: u64,
-    latencies: TimesText,
-    /// Service, late, and how many found no connection.
-    open: Option<(TimesText, TimesText, u64)>,
-    milliseconds: MillisecondsText,
+    latencies: TimesMessage,
+    /// Service times, lateness, and number of queued requests.
+    open: Option<(TimesMessage, TimesMessage, u64)>,
+    milliseconds: MillisecondsMessage,
     /// Errors, bytes received and sent, milliseconds.
-    warm_up: (u64, u64, u64, MillisecondsText),
-    lag: TimesText,
+    warm_up: (u64, u64, u64, MillisecondsMessage),
+    lag: TimesMessage,
     measured_us: u64,
     measured_from_ms: u64,
     interrupted: bool,
@@ -150,10 +152,10 @@ pub(super) struct FoundText {
     generator: Generator,
 }
 
-/// Histograms are V2 with DEFLATE, in base64; sums are decimal, since they may not fit a JSON number.
+/// Histograms are V2 with DEFLATE in base64; sums are decimal strings, since they may exceed a JSON number.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TimesText {
+struct TimesMessage {
     histogram_us: String,
     sum_us: String,
     sum_of_squares_us: String,
@@ -163,7 +165,7 @@ struct TimesText {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MillisecondsText {
+struct MillisecondsMessage {
     histogram_ms: String,
     min_ms: u64,
     max_ms: u64,
@@ -171,15 +173,15 @@ struct MillisecondsText {
     last_ms: u64,
 }
 
-impl FoundText {
+impl CollectedMessage {
     /// # Errors
-    /// The serialiser's.
-    pub(super) fn new(found: &Found) -> io::Result<Self> {
+    /// The histogram serialiser failed.
+    pub(super) fn new(found: &Collected) -> io::Result<Self> {
         let (tally, measured) = (&found.tally, &found.tally.measured);
         let open = measured.open.as_ref().map(|open| {
             Ok::<_, io::Error>((
-                TimesText::new(&open.service)?,
-                TimesText::new(&open.late)?,
+                TimesMessage::new(&open.service)?,
+                TimesMessage::new(&open.late)?,
                 open.queued,
             ))
         });
@@ -195,14 +197,14 @@ impl FoundText {
                 .collect(),
             received_bytes: measured.received_bytes,
             sent_bytes: measured.sent_bytes,
-            latencies: TimesText::new(&measured.latencies)?,
+            latencies: TimesMessage::new(&measured.latencies)?,
             open: open.transpose()?,
-            milliseconds: MillisecondsText::new(&measured.milliseconds)?,
+            milliseconds: MillisecondsMessage::new(&measured.milliseconds)?,
             warm_up: {
                 let WarmUp { errors, received_bytes, sent_bytes, milliseconds } = &tally.warm_up;
-                (*errors, *received_bytes, *sent_bytes, MillisecondsText::new(milliseconds)?)
+                (*errors, *received_bytes, *sent_bytes, MillisecondsMessage::new(milliseconds)?)
             },
-            lag: TimesText::new(&tally.lag)?,
+            lag: TimesMessage::new(&tally.lag)?,
             measured_us: found.measured_us,
             measured_from_ms: found.measured_from_ms,
             interrupted: found.interrupted,
@@ -212,11 +214,11 @@ impl FoundText {
         })
     }
 
-    /// `offset_us`: what the agent's Unix clock says more than ours. Its times are told on ours.
+    /// `offset_us`: the agent's Unix time minus ours; times are converted to ours.
     ///
     /// # Errors
-    /// `InvalidData` for what no agent of this version says.
-    pub(super) fn read(self, offset_us: i64) -> io::Result<Found> {
+    /// `InvalidData`: not a message of this version.
+    pub(super) fn read(self, offset_us: i64) -> io::Result<Collected> {
         let mut tally = Tally::new(self.open.is_some(), false);
         tally.all = self.all;
         tally.all_errors = self.all_errors;
@@ -238,7 +240,7 @@ impl FoundText {
             milliseconds: self.milliseconds.read(offset_ms)?,
             open: open.transpose()?,
         };
-        Ok(Found {
+        Ok(Collected {
             tally,
             measured_us: self.measured_us,
             measured_from_ms: self
@@ -248,12 +250,12 @@ impl FoundText {
             cpu_us: self.cpu_us,
             finished: self.finished,
             generator: self.generator,
-            raw_problems: Vec::new(),
+            recording_problems: Vec::new(),
         })
     }
 }
 
-impl TimesText {
+impl TimesMessage {
     fn new(times: &Times) -> io::Result<Self> {
         Ok(Self {
             histogram_us: encode(&times.histogram_us)?,
@@ -275,7 +277,7 @@ impl TimesText {
     }
 }
 
-impl MillisecondsText {
+impl MillisecondsMessage {
     fn new(times: &Milliseconds) -> io::Result<Self> {
         Ok(Self {
             histogram_ms: encode(&times.histogram_ms)?,
@@ -305,7 +307,7 @@ fn encode(histogram: &Histogram<u64>) -> io::Result<String> {
     Ok(BASE64.encode(bytes))
 }
 
-/// Adds what `text` holds to `into`, so that the bounds are ours and not the peer's.
+/// Adds the histogram in `text` to `into`, so that its bounds are ours and not the peer's.
 fn decode(text: &str, into: &mut Histogram<u64>) -> io::Result<()> {
     let bytes = BASE64.decode(text).map_err(io::Error::other)?;
     let histogram =
@@ -320,12 +322,12 @@ mod tests {
     use crate::load::statistics::{Detail, Sample, Traffic};
 
     #[test]
-    fn nothing_is_lost_on_the_way() {
+    fn results_are_transferred_without_loss() {
         for open in [false, true] {
             let found = found(open, 0);
             let there = through(&found, 0);
             assert!(facts(&there.tally) == facts(&found.tally));
-            let rest = |found: &Found| {
+            let rest = |found: &Collected| {
                 (
                     found.measured_us,
                     found.measured_from_ms,
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn two_parts_merge_to_the_whole() {
+    fn merging_two_parts_gives_the_whole() {
         let mut merged = found(true, 0).tally;
         merged.merge(&through(&found(true, 1), 0).tally);
         let mut whole = found(true, 0).tally;
@@ -348,31 +350,31 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_on_the_controllers_clock() {
+    fn times_are_converted_to_the_controllers_clock() {
         let (ours, theirs) = (found(false, 0), through(&found(false, 0), 5_000_999));
         assert_eq!(theirs.measured_from_ms, ours.measured_from_ms - 5_000);
-        let first_ms = |found: &Found| found.tally.measured.milliseconds.first_ms;
+        let first_ms = |found: &Collected| found.tally.measured.milliseconds.first_ms;
         assert_eq!(first_ms(&theirs), first_ms(&ours) - 5_000);
     }
 
     #[test]
-    fn a_plan_with_fewer_users_than_threads_is_refused() {
+    fn plans_with_fewer_users_than_threads_are_rejected() {
         let options = Options { users: 3, threads: 2, ..Options::new("http://localhost/") };
-        let materials = Materials {
+        let inputs = Inputs {
             payload: Some(vec![0, 255]),
             tokens: vec![],
             authorities: Authorities::System,
         };
-        let plan = |of| PlanText::new(&options, &materials, Part { index: 0, of });
+        let plan = |of| PlanMessage::new(&options, &inputs, Part { index: 0, of });
         let (_, read, part) = plan(1).read().unwrap();
-        assert_eq!((read, part), (materials.clone(), Part { index: 0, of: 1 }));
+        assert_eq!((read, part), (inputs.clone(), Part { index: 0, of: 1 }));
         assert!(plan(2).read().unwrap_err().contains("too few"));
     }
 
-    /// Recorded values with their counts, and the sums beside them, of each histogram.
+    /// For each histogram, the recorded values with their counts, and the sums.
     type Facts = Vec<(Vec<(u64, u64)>, Vec<u128>)>;
 
-    /// Everything that is counted; of a histogram every count.
+    /// Everything that is counted.
     fn facts(tally: &Tally) -> Facts {
         let recorded = |histogram: &Histogram<u64>| {
             let buckets = histogram.iter_recorded();
@@ -410,12 +412,12 @@ mod tests {
         facts
     }
 
-    fn through(found: &Found, offset_us: i64) -> Found {
-        let text = serde_json::to_string(&FoundText::new(found).unwrap()).unwrap();
-        serde_json::from_str::<FoundText>(&text).unwrap().read(offset_us).unwrap()
+    fn through(found: &Collected, offset_us: i64) -> Collected {
+        let text = serde_json::to_string(&CollectedMessage::new(found).unwrap()).unwrap();
+        serde_json::from_str::<CollectedMessage>(&text).unwrap().read(offset_us).unwrap()
     }
 
-    fn found(open: bool, salt: u64) -> Found {
+    fn found(open: bool, salt: u64) -> Collected {
         let mut tally = Tally::new(open, false);
         for number in 0..5_000_u64 {
             let outcome = match number % 100 {
@@ -436,7 +438,7 @@ mod tests {
             tally.record(number > 100, &sample, 1_700_000_000_000_000);
             tally.lag.record(number % 50);
         }
-        Found {
+        Collected {
             tally,
             measured_us: 5_000_000,
             measured_from_ms: 1_700_000_000_100,
@@ -444,7 +446,7 @@ mod tests {
             cpu_us: 77,
             finished: 4_900,
             generator: Generator { busy: 0.25, waited: 0.5 },
-            raw_problems: Vec::new(),
+            recording_problems: Vec::new(),
         }
     }
 }

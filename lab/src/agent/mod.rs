@@ -1,21 +1,21 @@
-//! Load from more than one host: an [`Agent`] waits on each, a controller ([`run`]) gives each its part
-//! of one measurement and merges what they found.
+//! Distributed load: a controller ([`run`]) gives each [`Agent`] its share of a measurement and merges the
+//! results.
 //!
-//! Not part of a request's life. The controller sends the plan, compares each agent's clock with its
-//! own, and tells all of them when to begin. Users, arrivals and tokens are dealt out as they are to
-//! threads: agent 2 of 3 has every third of each. Histograms are merged count by count.
+//! The controller sends the plan, compares each agent's clock with its own, and starts all agents at the same
+//! time. Users, arrivals and tokens are divided as among threads: agent 2 of 3 has every third of each.
+//! Histograms are merged without loss.
 //!
-//! - An agent serves who knows the shared secret, one measurement at a time. It reads no file that a
-//!   plan names: contents come with it.
-//! - An agent that is lost on the way is a doubt with its name; its requests are missing.
+//! - An agent serves controllers that know the shared secret, one measurement at a time. It reads no file
+//!   named in a plan: contents are part of the plan.
+//! - A lost agent is reported as a warning; its requests are missing.
 //!
-//! Architecture invariant: every frame, wait and count between the two has its limit.
+//! Architecture invariant: every frame, wait and count between controller and agent is limited.
 
-mod control;
+mod controller;
 mod frame;
 mod message;
-mod serve;
+mod server;
 
-pub use control::run;
+pub use controller::run;
 pub use frame::Secret;
-pub use serve::Agent;
+pub use server::Agent;

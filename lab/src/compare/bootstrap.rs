@@ -1,17 +1,18 @@
-//! How far a ratio can be trusted: a bootstrap over repetitions.
+//! Confidence intervals of ratios: a bootstrap over repetitions.
 //!
-//! Repetitions are drawn again with replacement many times, and the spread of the ratios that this gives
-//! is the interval. Few repetitions look more alike than they are, so it is stretched by what Student's
-//! distribution asks of so few, as Hesterberg proposes ("What Teachers Should Know About the Bootstrap",
-//! 2015, section 4.1, the expanded percentile interval, here on the logarithm of the ratio).
+//! Repetitions are resampled with replacement, and the interval is taken from the distribution of the
+//! resulting ratios. For few repetitions the percentile interval is too narrow, so it is expanded by a factor
+//! from Student's distribution (Hesterberg, "What Teachers Should Know About the Bootstrap", 2015, section
+//! 4.1, the expanded percentile interval; here on the logarithm of the ratio).
 //!
-//! Architecture invariant: the same figures and the same seed give the same interval, on any machine.
+//! Architecture invariant: the same figures and seed give the same interval on any machine.
 
 use crate::limits;
+use crate::random::{SplitMix64, below};
 
 use super::student;
 
-/// How sure the interval is to hold the true ratio.
+/// Confidence level of the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
     Percent90,
@@ -25,27 +26,27 @@ pub struct Ratio {
     pub low: f64,
     pub ratio: f64,
     pub high: f64,
-    /// How often chance alone makes a difference as large as this one, by Student's test on the logarithms,
-    /// 0 to 1.
+    /// The p-value: probability of a difference at least this large by chance, by Student's t-test on the
+    /// logarithms.
     pub chance: f64,
 }
 
 /// The repetitions of one case on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Samples {
-    /// A and B took turns: each pair shares its hour.
+    /// A and B ran interleaved: each pair was measured under the same conditions.
     Pairs(Vec<(f64, f64)>),
     Apart(Vec<f64>, Vec<f64>),
 }
 
-/// B over A: the ratio of their geometric means. `None` with fewer than two repetitions on a side, or a
-/// figure that isn't above zero.
+/// B over A: the ratio of geometric means. `None` with fewer than two repetitions on a side, or a figure that
+/// is not positive.
 #[must_use]
 pub fn ratio(samples: &Samples, confidence: Confidence, seed: u64) -> Option<Ratio> {
     let logs = Logs::of(samples)?;
-    let mut draws = Draws(seed);
+    let mut numbers = SplitMix64(seed);
     let mut found: Vec<f64> =
-        (0..limits::LAB_BOOTSTRAP_DRAWS).map(|_| logs.again(&mut draws)).collect();
+        (0..limits::LAB_BOOTSTRAP_DRAWS).map(|_| logs.resampled(&mut numbers)).collect();
     found.sort_by(f64::total_cmp);
     let tail = confidence.tail();
     let at = |share: f64| {
@@ -64,7 +65,7 @@ pub fn ratio(samples: &Samples, confidence: Confidence, seed: u64) -> Option<Rat
 }
 
 impl Ratio {
-    /// The smallest effect that could have been told from chance, as a share of A: half the interval.
+    /// The smallest detectable effect as a share of A: half the interval.
     #[must_use]
     pub fn smallest_effect(&self) -> f64 {
         (self.high / self.low).sqrt() - 1.0
@@ -81,13 +82,13 @@ impl Logs {
         let good = |value: f64| value.is_finite() && value > 0.0;
         match samples {
             Samples::Pairs(pairs) => {
-                let sound = pairs.len() > 1 && pairs.iter().all(|&(a, b)| good(a) && good(b));
-                sound.then(|| Self::Pairs(pairs.iter().map(|(a, b)| (b / a).ln()).collect()))
+                let valid = pairs.len() > 1 && pairs.iter().all(|&(a, b)| good(a) && good(b));
+                valid.then(|| Self::Pairs(pairs.iter().map(|(a, b)| (b / a).ln()).collect()))
             }
             Samples::Apart(a, b) => {
-                let sound = |side: &[f64]| side.len() > 1 && side.iter().all(|&value| good(value));
+                let valid = |side: &[f64]| side.len() > 1 && side.iter().all(|&value| good(value));
                 let logs = |side: &[f64]| side.iter().map(|value| value.ln()).collect();
-                (sound(a) && sound(b)).then(|| Self::Apart(logs(a), logs(b)))
+                (valid(a) && valid(b)).then(|| Self::Apart(logs(a), logs(b)))
             }
         }
     }
@@ -99,12 +100,12 @@ impl Logs {
         }
     }
 
-    fn again(&self, draws: &mut Draws) -> f64 {
+    fn resampled(&self, numbers: &mut SplitMix64) -> f64 {
         match self {
-            Self::Pairs(logs) => draws.mean(logs),
+            Self::Pairs(logs) => resampled_mean(logs, numbers),
             Self::Apart(a, b) => {
-                let a = draws.mean(a);
-                draws.mean(b) - a
+                let a = resampled_mean(a, numbers);
+                resampled_mean(b, numbers) - a
             }
         }
     }
@@ -117,12 +118,12 @@ impl Logs {
         };
         match self.middle() {
             0.0 => 1.0,
-            // Without any deviation every difference is one.
+            // Without variance, any difference is significant.
             middle => student::beyond(middle / error, self.freedom()),
         }
     }
 
-    /// Degrees of freedom; of two sides the smaller's, which errs on the careful side.
+    /// Degrees of freedom; for unpaired samples those of the smaller side, which is conservative.
     fn freedom(&self) -> usize {
         match self {
             Self::Pairs(logs) => logs.len() - 1,
@@ -135,7 +136,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Deviation of the mean of so many values.
+/// Standard error of the mean.
 fn error_of_mean(values: &[f64]) -> f64 {
     let (mean, count) = (mean(values), values.len() as f64);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -144,13 +145,13 @@ fn error_of_mean(values: &[f64]) -> f64 {
 
 impl Confidence {
     /// # Errors
-    /// A sentence for the user, for anything but 90, 95 and 99.
+    /// A message for the user, for anything but 90, 95 and 99.
     pub fn of_percent(percent: u32) -> Result<Self, String> {
         match percent {
             90 => Ok(Self::Percent90),
             95 => Ok(Self::Percent95),
             99 => Ok(Self::Percent99),
-            _ => Err(format!("confidence: 90, 95 or 99, not {percent}")),
+            _ => Err(format!("confidence_percent is {percent}; expected 90, 95 or 99")),
         }
     }
 
@@ -163,7 +164,7 @@ impl Confidence {
         }
     }
 
-    /// What lies beyond the interval on each side.
+    /// The probability beyond the interval on each side.
     fn tail(self) -> f64 {
         (100 - self.percent()) as f64 / 200.0
     }
@@ -179,30 +180,14 @@ impl Confidence {
     }
 }
 
-/// Numbers as if by chance, the same for the same seed. Source: Steele, Lea and Flood, "Fast Splittable
-/// Pseudorandom Number Generators", 2014 (SplitMix64).
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// The mean of as many values as there are, each drawn from all of them.
-    fn mean(&mut self, values: &[f64]) -> f64 {
-        let count = values.len() as u128;
-        let sum: f64 = (0..values.len())
-            .filter_map(|_| {
-                let place = (u128::from(self.next()) * count) >> 64;
-                usize::try_from(place).ok().and_then(|place| values.get(place))
-            })
-            .sum();
-        sum / values.len() as f64
-    }
+/// The mean of a sample with replacement, of the same size.
+fn resampled_mean(values: &[f64], numbers: &mut SplitMix64) -> f64 {
+    let count = values.len() as u128;
+    let drawn = (0..values.len()).filter_map(|_| {
+        let index = usize::try_from(below(numbers.next(), count)).ok()?;
+        values.get(index)
+    });
+    drawn.sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]
@@ -220,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_see_what_drift_hides_from_sides_apart() {
+    fn pairing_removes_drift() {
         let pairs = vec![(100.0, 103.0), (120.0, 123.5), (140.0, 144.4), (160.0, 164.6)];
         let apart = Samples::Apart(
             pairs.iter().map(|pair| pair.0).collect(),
@@ -233,11 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn intervals_hold_the_true_ratio_about_as_often_as_they_say() {
-        let mut draws = Draws(7);
-        // Sums of twelve uniform numbers: normal enough, with a deviation of 5 % of the mean.
+    fn interval_coverage_matches_the_confidence_level() {
+        let mut numbers = SplitMix64(7);
+        // The sum of twelve uniform numbers is close to normal; standard deviation 5 % of the mean.
         let mut noisy = |mean: f64| {
-            let sum: f64 = (0..12).map(|_| draws.next() as f64 / u64::MAX as f64).sum();
+            let sum: f64 = (0..12).map(|_| numbers.next() as f64 / u64::MAX as f64).sum();
             mean * (1.0 + 0.05 * (sum - 6.0))
         };
         for count in [3, 5] {
@@ -253,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_or_senseless_figures_give_no_ratio() {
+    fn too_few_or_invalid_figures_give_no_ratio() {
         let none = |samples| assert_eq!(ratio(&samples, Confidence::Percent95, 1), None);
         none(Samples::Pairs(vec![(1.0, 1.0)]));
         none(Samples::Apart(vec![1.0], vec![1.0, 2.0]));

@@ -1,16 +1,15 @@
-//! Two sides, case by case: faster, slower, the same, or not to be told.
+//! Compares two sets of results case by case: faster, slower, same, or inconclusive.
 //!
-//! Reads results of both sides; answers a [`Comparison`] per case and metric with the ratio B over A, its
-//! interval, and the smallest effect that so many repetitions could have told from chance. A row with a
-//! doubt doesn't enter: its case has fewer repetitions, or can't be told. Where A and B took turns,
-//! repetitions are compared in pairs; where they did not, that is told, since what drifted meanwhile is
-//! in the ratio.
+//! Returns a [`Comparison`] per case and metric with the ratio B/A, its confidence interval, and the smallest
+//! effect that this number of repetitions can detect. Results with warnings are excluded. If A and B ran
+//! interleaved, repetitions are compared in pairs; otherwise the comparison says so, since the ratio then
+//! includes any drift.
 //!
-//! Of many comparisons some differ by chance. Faster and slower are therefore said only of differences that
-//! stand among all of them (Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979); the
-//! others can't be told.
+//! With many comparisons, some differ by chance. Faster and slower are therefore reported only for
+//! differences that are significant after correction for multiple comparisons (Holm, "A Simple Sequentially
+//! Rejective Multiple Test Procedure", 1979).
 //!
-//! Architecture invariant: no verdict from a doubted row, and none from a single repetition.
+//! Architecture invariant: no verdict from a result with warnings, and none from a single repetition.
 
 mod bootstrap;
 mod student;
@@ -22,22 +21,22 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use bootstrap::{Confidence, Ratio, Samples, ratio};
 pub use thresholds::{CaseThreshold, Metric, Thresholds, WITHIN_PERCENT};
 
-use crate::report::View;
-use crate::report::folder::natural;
+use crate::report::CaseView;
+use crate::report::results::natural;
 
-/// What a case comes to.
+/// The verdict on a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// B is better, and chance does not explain it.
+    /// B is significantly better.
     Faster,
-    /// B is worse, and chance does not explain it.
+    /// B is significantly worse.
     Slower,
-    /// The whole interval lies within the bound.
+    /// The whole interval is within the bound.
     Same,
-    /// The interval holds both.
-    CannotTell,
-    /// There is nothing to compare: missing, doubted, or measured once.
-    Broken,
+    /// The interval is too wide, or the difference is not significant.
+    Inconclusive,
+    /// Missing, excluded, or measured only once on one side.
+    NotComparable,
 }
 
 /// One case and metric.
@@ -46,46 +45,50 @@ pub struct Comparison {
     pub case: String,
     pub metric: Metric,
     pub verdict: Verdict,
-    /// B over A; `None` where broken.
+    /// B over A; `None` if not comparable.
     pub ratio: Option<Ratio>,
-    /// The bound for "the same", as a share.
+    /// The bound for "same", as a fraction.
     pub within: f64,
-    /// Repetitions that entered, of A and B.
+    /// Repetitions used, of A and B.
     pub repetitions: (usize, usize),
-    /// Rows that had a doubt and did not enter, of A and B.
-    pub doubted: (usize, usize),
-    /// A and B took turns.
+    /// Results excluded because of warnings, of A and B.
+    pub excluded: (usize, usize),
+    /// Whether A and B ran interleaved.
     pub interleaved: bool,
-    /// Why it is broken, or which doubts kept rows out.
+    /// Why the case is not comparable, and the warnings of excluded results.
     pub note: String,
 }
 
-/// How all cases come out together, for CI.
+/// The verdict on all cases, for CI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing got worse, and everything could be told.
-    Fine,
-    /// At least one case got worse.
+pub enum OverallVerdict {
+    /// No regression, and every case has a verdict.
+    Passed,
+    /// At least one case is slower.
     Regression,
-    /// Nothing is known to have got worse, but at least one case could not be told.
-    Unknown,
+    /// No regression found, but at least one case has no verdict.
+    Inconclusive,
 }
 
-/// One side: its results, and the target of them that is meant, where the sides are two targets.
+/// One side of a comparison: results, and optionally the target to select.
 pub struct Side<'a> {
-    pub views: &'a [View],
+    pub views: &'a [CaseView],
     pub target: Option<&'a str>,
 }
 
-/// Compares every case that either side has.
+/// Compares every case of either side.
 ///
 /// # Errors
-/// A sentence where thresholds are out of range, or neither side has a case.
-pub fn compare(a: &Side<'_>, b: &Side<'_>, told: &Thresholds) -> Result<Vec<Comparison>, String> {
-    told.check()?;
-    let confidence = told.confidence()?;
+/// A threshold is out of range, or neither side has a case.
+pub fn compare(
+    a: &Side<'_>,
+    b: &Side<'_>,
+    thresholds: &Thresholds,
+) -> Result<Vec<Comparison>, String> {
+    thresholds.check()?;
+    let confidence = thresholds.confidence()?;
     let by_target = a.target.is_some() && b.target.is_some();
-    let mut cases: BTreeMap<String, [Vec<&View>; 2]> = BTreeMap::new();
+    let mut cases: BTreeMap<String, [Vec<&CaseView>; 2]> = BTreeMap::new();
     for (index, side) in [a, b].into_iter().enumerate() {
         for view in side.of_target() {
             let found = cases.entry(key(view, !by_target)).or_default();
@@ -93,54 +96,59 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, told: &Thresholds) -> Result<Vec<Comp
         }
     }
     if cases.is_empty() {
-        return Err("neither side has a case of that target".to_owned());
+        return Err("no case matches on either side".to_owned());
     }
     let mut cases: Vec<_> = cases.into_iter().collect();
     cases.sort_by_cached_key(|(case, _)| natural(case));
     let mut found = Vec::new();
     for (case, [a, b]) in &cases {
-        for &metric in &told.metrics {
-            found.push(judge(case, metric, (a, b), (told.within(case), confidence, told.seed)));
+        for &metric in &thresholds.metrics {
+            found.push(judge(
+                case,
+                metric,
+                (a, b),
+                (thresholds.within(case), confidence, thresholds.seed),
+            ));
         }
     }
-    hold_against_chance(&mut found, f64::from(100 - confidence.percent()) / 100.0);
+    correct_for_multiplicity(&mut found, f64::from(100 - confidence.percent()) / 100.0);
     Ok(found)
 }
 
-/// Takes back what chance alone would make among so many comparisons: the least likely difference is held
-/// against `alpha` over their number, the next against `alpha` over one less, until one doesn't stand.
-fn hold_against_chance(found: &mut [Comparison], alpha: f64) {
+/// Applies the Holm correction: the smallest p-value is compared with `alpha` divided by the number of
+/// comparisons, the next with `alpha` divided by one less, until one is not significant.
+fn correct_for_multiplicity(found: &mut [Comparison], alpha: f64) {
     let chance = |one: &Comparison| one.ratio.map(|ratio| ratio.chance);
     let mut order: Vec<&mut Comparison> =
         found.iter_mut().filter(|one| one.ratio.is_some()).collect();
     order.sort_by(|one, other| chance(one).partial_cmp(&chance(other)).unwrap_or(Ordering::Equal));
-    let (all, mut stands) = (order.len(), true);
+    let (all, mut significant) = (order.len(), true);
     for (index, one) in order.into_iter().enumerate() {
         let left = (all - index) as f64;
-        stands = stands && chance(one).is_some_and(|chance| chance <= alpha / left);
-        if !stands && matches!(one.verdict, Verdict::Faster | Verdict::Slower) {
-            one.verdict = Verdict::CannotTell;
-            let told = format!("chance alone makes such a difference among {all} comparisons");
-            one.note = if one.note.is_empty() { told } else { format!("{told}; {}", one.note) };
+        significant = significant && chance(one).is_some_and(|chance| chance <= alpha / left);
+        if !significant && matches!(one.verdict, Verdict::Faster | Verdict::Slower) {
+            one.verdict = Verdict::Inconclusive;
+            let reason = format!("not significant among {all} comparisons");
+            one.note = if one.note.is_empty() { reason } else { format!("{reason}; {}", one.note) };
         }
     }
 }
 
-/// All cases together.
+/// The verdict on all cases.
 #[must_use]
-pub fn outcome(found: &[Comparison]) -> Outcome {
+pub fn outcome(found: &[Comparison]) -> OverallVerdict {
     let any = |wanted: &[Verdict]| found.iter().any(|one| wanted.contains(&one.verdict));
     if any(&[Verdict::Slower]) {
-        Outcome::Regression
-    } else if any(&[Verdict::CannotTell, Verdict::Broken]) {
-        Outcome::Unknown
+        OverallVerdict::Regression
+    } else if any(&[Verdict::Inconclusive, Verdict::NotComparable]) {
+        OverallVerdict::Inconclusive
     } else {
-        Outcome::Fine
+        OverallVerdict::Passed
     }
 }
 
 impl<'a> Side<'a> {
-    fn of_target(&self) -> impl Iterator<Item = &'a View> {
+    fn of_target(&self) -> impl Iterator<Item = &'a CaseView> {
         let target = self.target.map(str::to_owned);
         self.views.iter().filter(move |view| {
             let is =
@@ -150,8 +158,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a case is called, with its target unless the sides are two of them.
-fn key(view: &View, with_target: bool) -> String {
+/// The case's name; includes the target, unless two targets are compared.
+fn key(view: &CaseView, with_target: bool) -> String {
     let case = &view.result().case;
     let mut parts = vec![case.scenario.clone()];
     parts.extend(with_target.then(|| view.target()));
@@ -165,14 +173,14 @@ fn key(view: &View, with_target: bool) -> String {
 fn judge(
     case: &str,
     metric: Metric,
-    (a, b): (&[&View], &[&View]),
+    (a, b): (&[&CaseView], &[&CaseView]),
     (within, confidence, seed): (f64, Confidence, u64),
 ) -> Comparison {
-    let (sound_a, sound_b) = (entering(a, metric), entering(b, metric));
-    let interleaved = took_turns(a, b);
+    let (sound_a, sound_b) = (valid_entries(a, metric), valid_entries(b, metric));
+    let interleaved = ran_interleaved(a, b);
     let samples = if interleaved { pairs(&sound_a, &sound_b) } else { apart(&sound_a, &sound_b) };
     let ratio = ratio(&samples, confidence, seed);
-    let verdict = ratio.map_or(Verdict::Broken, |ratio| verdict(ratio, metric, within));
+    let verdict = ratio.map_or(Verdict::NotComparable, |ratio| verdict(ratio, metric, within));
     Comparison {
         case: case.to_owned(),
         metric,
@@ -180,13 +188,13 @@ fn judge(
         ratio,
         within,
         repetitions: (sound_a.len(), sound_b.len()),
-        doubted: (doubted(a), doubted(b)),
+        excluded: (excluded(a), excluded(b)),
         interleaved,
         note: note((a, sound_a.len()), (b, sound_b.len())),
     }
 }
 
-/// In the metric's own direction: a latency that grew is slower.
+/// For latencies, higher is slower.
 fn verdict(ratio: Ratio, metric: Metric, within: f64) -> Verdict {
     let Ratio { low, high, .. } = ratio;
     if low >= 1.0 - within && high <= 1.0 + within {
@@ -197,7 +205,7 @@ fn verdict(ratio: Ratio, metric: Metric, within: f64) -> Verdict {
         (_, true) if metric.more_is_better() => Verdict::Slower,
         (true, _) => Verdict::Slower,
         (_, true) => Verdict::Faster,
-        (false, false) => Verdict::CannotTell,
+        (false, false) => Verdict::Inconclusive,
     }
 }
 
@@ -207,10 +215,10 @@ struct Entry {
     figure: f64,
 }
 
-fn entering(views: &[&View], metric: Metric) -> Vec<Entry> {
+fn valid_entries(views: &[&CaseView], metric: Metric) -> Vec<Entry> {
     views
         .iter()
-        .filter(|view| view.is_sound())
+        .filter(|view| view.is_valid())
         .filter_map(|view| {
             let figure = match metric {
                 Metric::Throughput => view.exact("throughput_per_s"),
@@ -224,20 +232,21 @@ fn entering(views: &[&View], metric: Metric) -> Vec<Entry> {
         .collect()
 }
 
-/// Whether each repetition of A had the same of B beside it in time, with no other of theirs between, as far as
-/// both sides have it; doubted ones too. RFC 3339 in UTC sorts as text.
-fn took_turns(a: &[&View], b: &[&View]) -> bool {
-    let number = |view: &View| view.result().case.repetition;
-    let numbers = |side: &[&View]| side.iter().map(|view| number(view)).collect::<BTreeSet<_>>();
-    // Twice the same number: settings of a sweep, or several runs, that nothing pairs.
+/// Whether repetitions of A and B alternate in time, with the same number next to each other, as far as both
+/// have them; includes excluded ones. RFC 3339 times in UTC sort as text.
+fn ran_interleaved(a: &[&CaseView], b: &[&CaseView]) -> bool {
+    let number = |view: &CaseView| view.result().case.repetition;
+    let numbers =
+        |side: &[&CaseView]| side.iter().map(|view| number(view)).collect::<BTreeSet<_>>();
+    // Duplicate numbers (a sweep's settings, or several runs) cannot be paired.
     if numbers(a).len() != a.len() || numbers(b).len() != b.len() {
         return false;
     }
     let both: BTreeSet<u32> = numbers(a).intersection(&numbers(b)).copied().collect();
-    let side = |views: &[&View], is_b: bool| {
+    let side = |views: &[&CaseView], is_b: bool| {
         let shared = views.iter().filter(|view| both.contains(&number(view)));
-        let told = shared.map(|view| (view.result().started.clone(), number(view), is_b));
-        told.collect::<Vec<_>>()
+        let keys = shared.map(|view| (view.result().started.clone(), number(view), is_b));
+        keys.collect::<Vec<_>>()
     };
     let mut turns = side(a, false);
     turns.extend(side(b, true));
@@ -262,22 +271,22 @@ fn apart(a: &[Entry], b: &[Entry]) -> Samples {
     Samples::Apart(figures(a), figures(b))
 }
 
-fn doubted(views: &[&View]) -> usize {
-    views.iter().filter(|view| !view.is_sound()).count()
+fn excluded(views: &[&CaseView]) -> usize {
+    views.iter().filter(|view| !view.is_valid()).count()
 }
 
-fn note((a, entered_a): (&[&View], usize), (b, entered_b): (&[&View], usize)) -> String {
+fn note((a, used_a): (&[&CaseView], usize), (b, used_b): (&[&CaseView], usize)) -> String {
     let mut notes = Vec::new();
-    for (name, views, entered) in [("A", a, entered_a), ("B", b, entered_b)] {
+    for (name, views, used) in [("A", a, used_a), ("B", b, used_b)] {
         if views.is_empty() {
             notes.push(format!("{name} has no such case"));
-        } else if entered < 2 {
-            notes.push(format!("{name} has {entered} usable of {} repetitions", views.len()));
+        } else if used < 2 {
+            notes.push(format!("{name} has {used} valid repetitions of {}", views.len()));
         }
-        let kept_out = views.iter().filter(|view| !view.is_sound());
+        let excluded = views.iter().filter(|view| !view.is_valid());
         notes.extend(
-            kept_out.map(|view| {
-                format!("{name} #{}: {}", view.result().case.repetition, view.beside())
+            excluded.map(|view| {
+                format!("{name} #{}: {}", view.result().case.repetition, view.remarks())
             }),
         );
     }
@@ -290,75 +299,86 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::report::folder::Found;
+    use crate::report::results::StoredResult;
     use crate::result::CaseResult;
     use crate::result::tests::sample;
 
     const STEADY: &[f64] = &[1_000.0, 1_004.0, 998.0, 1_001.0];
 
     #[test]
-    fn verdicts_follow_the_interval_and_the_bound() {
-        check(STEADY, &[1_200.0, 1_198.0, 1_203.0, 1_205.0], Verdict::Faster, Outcome::Fine);
-        check(STEADY, &[900.0, 905.0, 898.0, 902.0], Verdict::Slower, Outcome::Regression);
-        check(STEADY, &[1_002.0, 999.0, 1_000.0, 1_003.0], Verdict::Same, Outcome::Fine);
-        check(STEADY, &[700.0, 1_400.0, 900.0, 1_100.0], Verdict::CannotTell, Outcome::Unknown);
-        check(STEADY, &[1_000.0], Verdict::Broken, Outcome::Unknown);
-        check(STEADY, &[], Verdict::Broken, Outcome::Unknown);
+    fn verdicts_depend_on_interval_and_bound() {
+        check(
+            STEADY,
+            &[1_200.0, 1_198.0, 1_203.0, 1_205.0],
+            Verdict::Faster,
+            OverallVerdict::Passed,
+        );
+        check(STEADY, &[900.0, 905.0, 898.0, 902.0], Verdict::Slower, OverallVerdict::Regression);
+        check(STEADY, &[1_002.0, 999.0, 1_000.0, 1_003.0], Verdict::Same, OverallVerdict::Passed);
+        check(
+            STEADY,
+            &[700.0, 1_400.0, 900.0, 1_100.0],
+            Verdict::Inconclusive,
+            OverallVerdict::Inconclusive,
+        );
+        check(STEADY, &[1_000.0], Verdict::NotComparable, OverallVerdict::Inconclusive);
+        check(STEADY, &[], Verdict::NotComparable, OverallVerdict::Inconclusive);
     }
 
     #[test]
-    fn a_latency_that_grew_is_slower() {
-        let told = Thresholds { metrics: vec![Metric::Mean, Metric::Cpu], ..Thresholds::default() };
+    fn higher_latency_is_slower() {
+        let thresholds =
+            Thresholds { metrics: vec![Metric::Mean, Metric::Cpu], ..Thresholds::default() };
         let (a, b) = (side("a", STEADY, 0), side("b", &[900.0, 905.0, 898.0, 902.0], 0));
-        let found = compare(&all(&a), &all(&b), &told);
+        let found = compare(&all(&a), &all(&b), &thresholds);
         let verdicts: Vec<Verdict> = found.unwrap().iter().map(|one| one.verdict).collect();
-        // The mean of a closed loop grows as its rate falls; the CPU time is the same in all.
+        // In a closed loop, the mean grows as the rate falls; CPU time is the same in all.
         assert_eq!(verdicts, [Verdict::Slower, Verdict::Same]);
     }
 
     #[test]
-    fn rows_with_doubts_do_not_enter_and_are_named() {
+    fn results_with_warnings_are_excluded_and_listed() {
         let mut b = side("b", &[900.0, 905.0, 898.0, 902.0], 0);
         for view in &mut b[..3] {
             view.found.result.load["errors"] = json!(500);
-            *view = View::new(view.found.clone());
+            *view = CaseView::new(view.found.clone());
         }
         let one = compare(&all(&side("a", STEADY, 0)), &all(&b), &Thresholds::default()).unwrap();
-        assert_eq!((one[0].verdict, one[0].doubted), (Verdict::Broken, (0, 3)));
-        assert!(one[0].note.contains("B has 1 usable of 4 repetitions; B #1: errors: "));
+        assert_eq!((one[0].verdict, one[0].excluded), (Verdict::NotComparable, (0, 3)));
+        assert!(one[0].note.contains("B has 1 valid repetitions of 4; B #1: errors: "));
     }
 
     #[test]
-    fn sides_that_took_turns_are_compared_in_pairs() {
+    fn interleaved_sides_are_compared_in_pairs() {
         let of = |offset| {
             let (a, b) = (side("a", STEADY, 0), side("b", STEADY, offset));
             compare(&all(&a), &all(&b), &Thresholds::default()).unwrap()[0].interleaved
         };
         assert!(of(1));
         assert!(!of(100));
-        // A A B A B A B B: they overlap, but did not take turns.
+        // A A B A B A B B: overlapping, but not interleaved.
         assert!(!of(3));
     }
 
     #[test]
-    fn a_doubted_repetition_takes_its_pair_out_and_no_other() {
-        // Everything drifts by a fifth from one repetition to the next; B is 3 % faster.
+    fn an_excluded_repetition_removes_only_its_pair() {
+        // Everything drifts by 20 % between repetitions; B is 3 % faster.
         let a: Vec<f64> = (0..5).map(|n| 1_000.0 * 1.2_f64.powi(n)).collect();
         let b: Vec<f64> =
             a.iter().zip([1.031, 1.029, 1.5, 1.030, 1.0305]).map(|(a, by)| a * by).collect();
         let mut b = side("b", &b, 1);
         b[2].found.result.load["errors"] = json!(5_000);
-        b[2] = View::new(b[2].found.clone());
+        b[2] = CaseView::new(b[2].found.clone());
         let one = compare(&all(&side("a", &a, 0)), &all(&b), &Thresholds::default()).unwrap();
         let ratio = one[0].ratio.unwrap();
-        assert!(one[0].interleaved && one[0].doubted == (0, 1), "{one:?}");
+        assert!(one[0].interleaved && one[0].excluded == (0, 1), "{one:?}");
         assert!(ratio.low > 1.025 && ratio.high < 1.035, "{ratio:?}");
     }
 
     #[test]
-    fn among_many_comparisons_a_small_difference_is_chance_and_a_large_one_is_not() {
+    fn among_many_comparisons_only_large_differences_are_significant() {
         let slower = &[990.0, 1_001.0, 988.0, 993.0, 986.0];
-        let told = Thresholds { within_percent: 0.1, ..Thresholds::default() };
+        let thresholds = Thresholds { within_percent: 0.1, ..Thresholds::default() };
         let of = |others: u32, b: &[f64]| {
             let (mut one, mut other) =
                 (side("a", &[1_000.0, 1_004.0, 998.0, 1_001.0, 1_003.0], 0), side("b", b, 100));
@@ -369,15 +389,15 @@ mod tests {
                     sides.extend(same);
                 }
             }
-            outcome(&compare(&all(&one), &all(&other), &told).unwrap())
+            outcome(&compare(&all(&one), &all(&other), &thresholds).unwrap())
         };
-        assert_eq!(of(0, slower), Outcome::Regression);
-        assert_eq!(of(143, slower), Outcome::Unknown);
-        assert_eq!(of(143, &[700.0, 703.0, 698.0, 702.0, 701.0]), Outcome::Regression);
+        assert_eq!(of(0, slower), OverallVerdict::Regression);
+        assert_eq!(of(143, slower), OverallVerdict::Inconclusive);
+        assert_eq!(of(143, &[700.0, 703.0, 698.0, 702.0, 701.0]), OverallVerdict::Regression);
     }
 
     #[test]
-    fn two_targets_of_one_run_are_two_sides() {
+    fn two_targets_of_one_run_can_be_compared() {
         let mut views = side("nginx", STEADY, 0);
         views.extend(side("penstock", &[1_200.0, 1_198.0, 1_203.0, 1_205.0], 1));
         for view in &mut views {
@@ -391,18 +411,18 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(a: &[f64], b: &[f64], verdict: Verdict, expect: Outcome) {
+    fn check(a: &[f64], b: &[f64], verdict: Verdict, expect: OverallVerdict) {
         let (a, b) = (side("a", a, 0), side("b", b, 100));
         let found = compare(&all(&a), &all(&b), &Thresholds::default()).unwrap();
         assert_eq!((found[0].verdict, outcome(&found)), (verdict, expect), "{found:?}");
     }
 
-    fn all(views: &[View]) -> Side<'_> {
+    fn all(views: &[CaseView]) -> Side<'_> {
         Side { views, target: None }
     }
 
-    /// A run of ten users with these rates; it begins `offset_s` seconds into the hour, and repeats every two.
-    fn side(suite: &str, rates: &[f64], offset_s: usize) -> Vec<View> {
+    /// Results of ten users with these rates, starting `offset_s` seconds into the hour, two seconds apart.
+    fn side(suite: &str, rates: &[f64], offset_s: usize) -> Vec<CaseView> {
         let result = |(index, rate): (usize, &f64)| {
             let mean_ms = 10_000.0 / rate;
             let second = offset_s + 2 * index;
@@ -415,7 +435,7 @@ mod tests {
             let started = format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60);
             let suite = suite.to_owned();
             let result = CaseResult { case, load, started, suite, ..sample() };
-            View::new(Found { file: "result.json".into(), result })
+            CaseView::new(StoredResult { file: "result.json".into(), result })
         };
         rates.iter().enumerate().map(result).collect()
     }

@@ -1,11 +1,11 @@
-//! Student's distribution: how often chance alone makes a difference that looks like this one.
+//! Student's t-distribution.
 //!
-//! Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4: for a whole number
-//! of degrees of freedom the probability is a finite sum of powers of a cosine.
+//! Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4: for whole degrees
+//! of freedom, the probability is a finite sum of powers of a cosine.
 
 use std::f64::consts::FRAC_2_PI;
 
-/// The share of differences at least `t` deviations from zero, on either side, 0 to 1; `freedom` is from 1.
+/// Two-sided tail probability of `t`; `freedom` is at least 1.
 pub(super) fn beyond(t: f64, freedom: usize) -> f64 {
     let angle = (t.abs() / (freedom as f64).sqrt()).atan();
     let (sine, cosine) = angle.sin_cos();
@@ -17,7 +17,7 @@ pub(super) fn beyond(t: f64, freedom: usize) -> f64 {
     (1.0 - within).clamp(0.0, 1.0)
 }
 
-/// The `t` that this share lies beyond.
+/// The `t` with this two-sided tail probability.
 pub(super) fn quantile(share: f64, freedom: usize) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while beyond(high, freedom) > share && high < 1e9 {
@@ -56,7 +56,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_distribution_is_the_one_in_printed_tables() {
+    fn the_distribution_matches_printed_tables() {
         for (freedom, quantiles) in TABLE {
             for (share, t) in [0.10, 0.05, 0.01].into_iter().zip(quantiles) {
                 let found = quantile(share, *freedom);
@@ -64,12 +64,12 @@ mod tests {
                 assert!((beyond(*t, *freedom) - share).abs() < 0.000_1, "{freedom} {t}");
             }
         }
-        // With many degrees of freedom it is the normal distribution.
+        // With many degrees of freedom it approaches the normal distribution.
         assert!((quantile(0.05, 10_000) - 1.960).abs() < 0.001);
     }
 
     #[test]
-    fn the_ends_are_no_trouble() {
+    fn extreme_values_are_handled() {
         assert_eq!((beyond(0.0, 1), beyond(0.0, 6)), (1.0, 1.0));
         assert!(beyond(f64::INFINITY, 3) < 1e-12 && beyond(-50.0, 4) < 1e-5);
     }

@@ -1,4 +1,4 @@
-//! What counts as the same, and what to compare with: a TOML file that CI keeps.
+//! Baseline, metrics and bounds of a comparison: a TOML file, usually kept for CI.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,23 @@ use serde::Deserialize;
 
 use super::bootstrap::Confidence;
 
-/// How far two figures may differ and still be called the same, unless told otherwise, in percent.
+/// Default bound for "same", in percent.
 pub const WITHIN_PERCENT: f64 = 3.0;
 
-/// The file: every key may be left out.
+/// The file; every key is optional.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thresholds {
-    /// Folder of results that A is, unless the command line says. Relative to the file.
+    /// Folder A, unless given on the command line. Relative to the file.
     pub baseline: Option<PathBuf>,
-    /// What is compared.
+    /// The metrics to compare.
     pub metrics: Vec<Metric>,
-    /// Interval within which both are the same.
+    /// Bound for "same", in percent.
     pub within_percent: f64,
     /// 90, 95 or 99.
     pub confidence_percent: u32,
     pub seed: u64,
-    /// Other bounds for some cases; the first that fits counts.
+    /// Bounds for particular cases; the first match applies.
     #[serde(rename = "case")]
     pub cases: Vec<CaseThreshold>,
 }
@@ -31,12 +31,12 @@ pub struct Thresholds {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseThreshold {
-    /// Text that the case's name holds, such as `10240B`.
+    /// Part of the case's name, such as `10240B`.
     pub contains: String,
     pub within_percent: f64,
 }
 
-/// A figure that is compared.
+/// A metric to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
@@ -63,7 +63,7 @@ impl Default for Thresholds {
 
 impl Thresholds {
     /// # Errors
-    /// What is wrong, with line and column.
+    /// A message with line and column.
     pub fn parse(text: &str) -> Result<Self, String> {
         let found: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         found.check()?;
@@ -71,22 +71,24 @@ impl Thresholds {
     }
 
     /// # Errors
-    /// A sentence for the first figure out of its range.
+    /// A message for the first value out of range.
     pub fn check(&self) -> Result<(), String> {
         Confidence::of_percent(self.confidence_percent)?;
         let all = self.cases.iter().map(|case| case.within_percent);
         for percent in all.chain([self.within_percent]) {
             if !(percent > 0.0 && percent < 100.0) {
-                return Err(format!("within_percent: above 0 and below 100, not {percent}"));
+                return Err(format!(
+                    "within_percent is {percent}; expected a value above 0 and below 100"
+                ));
             }
         }
         if self.metrics.is_empty() {
-            return Err("metrics: at least one".to_owned());
+            return Err("`metrics` is empty; name at least one".to_owned());
         }
         Ok(())
     }
 
-    /// The bound for a case, as a share.
+    /// The bound for a case, as a fraction.
     #[must_use]
     pub fn within(&self, case: &str) -> f64 {
         let of_case = self.cases.iter().find(|one| case.contains(&one.contains));
@@ -94,7 +96,7 @@ impl Thresholds {
     }
 
     /// # Errors
-    /// A sentence, as from [`Self::check`].
+    /// As [`Self::check`].
     pub fn confidence(&self) -> Result<Confidence, String> {
         Confidence::of_percent(self.confidence_percent)
     }
@@ -112,7 +114,7 @@ impl Metric {
         }
     }
 
-    /// Whether more of it is better.
+    /// Whether higher is better.
     #[must_use]
     pub fn more_is_better(self) -> bool {
         match self {
@@ -128,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_sets_what_it_names() {
+    fn keys_override_defaults() {
         let found = Thresholds::parse(
             "baseline = \"results/main\"\nmetrics = [\"throughput\", \"cpu\"]\nwithin_percent = 2.0\n\
              [[case]]\ncontains = \"10240B\"\nwithin_percent = 5.0\n",
@@ -140,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_place() {
+    fn invalid_files_are_rejected_with_position() {
         for (text, expect) in [
             ("within = 2\n", "line 1, column 1"),
             ("metrics = [\"speed\"]", "unknown variant `speed`"),
-            ("metrics = []", "metrics: at least one"),
-            ("within_percent = 0.0", "within_percent: above 0"),
-            ("confidence_percent = 94", "confidence: 90, 95 or 99, not 94"),
+            ("metrics = []", "`metrics` is empty; name at least one"),
+            ("within_percent = 0.0", "within_percent is 0"),
+            ("confidence_percent = 94", "confidence_percent is 94"),
         ] {
-            let refusal = Thresholds::parse(text).unwrap_err();
-            assert!(refusal.contains(expect), "{refusal}");
+            let error = Thresholds::parse(text).unwrap_err();
+            assert!(error.contains(expect), "{error}");
         }
     }
 }

@@ -1,15 +1,12 @@
-//! The echo backend: what a gateway under measurement forwards to.
+//! The echo backend, which a gateway under test forwards to.
 //!
-//! Not part of a request's life: it stands where the upstream is. It answers every request, whatever
-//! its method and path, with 200 and the request's own body, as the Netty echo service of WSO2's
-//! runs does (reference/scenarios.md section 2), and cheaply enough never to be what is measured:
-//! in the ordinary case one read and one write per request, no allocation, and a runtime per core.
+//! It responds to every request, whatever its method and path, with 200 and the request's own body, like the
+//! Netty echo service of WSO2's performance tests. It is fast enough not to affect the measurement: in the
+//! common case one read and one write per request, no allocation, and a runtime per core.
 //!
-//! It waits for its callers as long as they like: whether an idle connection is closed should be the
-//! decision of the gateway that is measured.
+//! Idle connections are never closed: that decision belongs to the gateway under test.
 //!
-//! Architecture invariant: what it answers depends on the request alone; it keeps nothing but a
-//! count of requests.
+//! Architecture invariant: a response depends only on its request; the only state is a count of requests.
 
 mod serve;
 
@@ -30,43 +27,49 @@ use wire::tls;
 use crate::machine;
 use serve::Connection;
 
-/// How to listen and answer.
+/// Options of the echo backend.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Wait before each answer, in milliseconds, without holding up other connections. At most
+    /// Delay before each response, in milliseconds; does not block other connections. At most
     /// [`limits::ECHO_DELAY_MS_MAX`].
     pub delay_ms: u64,
-    /// HTTP/1.1 over TLS instead of clear. Its ALPN must not offer `h2`.
+    /// Serves HTTP/1.1 over TLS. Its ALPN must not offer `h2`.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// Threads; default: the CPUs allowed.
+    /// Number of threads; default: the number of available CPUs.
     pub workers: Option<usize>,
 }
 
-/// A running echo backend on threads of its own. Stopped or dropped, it closes its connections.
+/// A running echo backend with its own threads. Closes its connections on drop.
 #[derive(Debug)]
 pub struct Echo {
     addr: SocketAddr,
     counts: Vec<Arc<AtomicU64>>,
-    /// Dropping it tells the workers to end.
+    /// Dropping it stops the workers.
     running: Option<watch::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Echo {
-    /// Listens, and returns once connections are accepted.
+    /// Starts listening; returns when connections are accepted.
     ///
     /// # Errors
-    /// `InvalidInput` for a delay or a number of workers out of range; else the system's, when the
-    /// address is taken or threads cannot be started.
+    /// `InvalidInput`: delay or number of workers out of range. Otherwise the address is in use, or a thread
+    /// cannot be started.
     pub fn start(options: Options) -> io::Result<Self> {
         let workers = options.workers.unwrap_or_else(machine::cpus);
         if workers == 0 || workers > limits::WORKERS_MAX {
-            return Err(invalid(format!("workers: 1 to {}", limits::WORKERS_MAX)));
+            return Err(invalid(format!(
+                "the number of workers must be 1 to {}",
+                limits::WORKERS_MAX
+            )));
         }
         if options.delay_ms > limits::ECHO_DELAY_MS_MAX {
-            return Err(invalid(format!("delay: at most {} ms", limits::ECHO_DELAY_MS_MAX)));
+            return Err(invalid(format!(
+                "the delay must be at most {} ms",
+                limits::ECHO_DELAY_MS_MAX
+            )));
         }
         machine::raise_open_files();
         let listeners = listen(options.listen, workers)?;
@@ -87,13 +90,13 @@ impl Echo {
         Ok(echo)
     }
 
-    /// Where it listens, with the port that was picked.
+    /// The address it listens on, with the actual port.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Requests answered with 200 so far. One is counted before its answer is written.
+    /// Requests served with 200 so far; counted before the response is written.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
@@ -109,13 +112,13 @@ impl Drop for Echo {
     fn drop(&mut self) {
         self.running.take();
         for thread in self.threads.drain(..) {
-            // A worker that panicked has already said so on stderr.
+            // A panic has been printed to stderr already.
             let _ = thread.join();
         }
     }
 }
 
-/// What one thread knows.
+/// The context of one thread.
 struct Worker {
     delay: Duration,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -135,7 +138,7 @@ impl Worker {
             runtime.block_on(async {
                 tokio::select! {
                     () = Arc::new(self).accept(listener) => {}
-                    // An error: the sender is gone, which is how it is told to end.
+                    // An error means that the sender was dropped.
                     _ = stopped.changed() => {}
                 }
             });
@@ -146,19 +149,19 @@ impl Worker {
         loop {
             match listener.accept().await {
                 Ok((tcp, _)) => {
-                    // Arc: one count for the thread's own handle, one per open connection.
+                    // The reference count is one for the thread plus one per open connection.
                     if Arc::strong_count(&self) <= limits::CLIENT_CONNECTIONS_MAX {
                         tokio::spawn(Arc::clone(&self).serve(tcp));
                     }
                 }
-                // Out of files, most likely: connections that end will free some.
+                // Most likely out of file descriptors; connections that end will free some.
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
             }
         }
     }
 
     async fn serve(self: Arc<Self>, tcp: TcpStream) {
-        // Without it answers are only slower.
+        // Failure only affects latency.
         let _ = tcp.set_nodelay(true);
         let stream = match &self.tls {
             None => Stream::Clear(tcp),
@@ -171,18 +174,18 @@ impl Worker {
                 }
             }
         };
-        // A caller that breaks off, or that was refused, is nobody's error here.
+        // Connection errors are the client's business.
         let _ = Connection::new(stream, self.delay, &self.count).run().await;
     }
 }
 
-/// How long a worker that can't accept waits before it tries again.
+/// Delay before retrying after `accept` failed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(20);
 
-/// One listener per worker, on the same port; the kernel spreads connections over them.
+/// One listener per worker on the same port; the kernel distributes connections.
 fn listen(addr: SocketAddr, workers: usize) -> io::Result<Vec<std::net::TcpListener>> {
     if workers > 1 && addr.port() != 0 {
-        // SO_REUSEPORT would share a port that another process has; it must be refused instead.
+        // SO_REUSEPORT would silently share a port with another process.
         drop(bind(addr, false)?);
     }
     let first = bind(addr, workers > 1)?;
@@ -205,7 +208,7 @@ fn bind(addr: SocketAddr, share: bool) -> io::Result<std::net::TcpListener> {
 }
 
 fn local_addr(listener: Option<&std::net::TcpListener>) -> io::Result<SocketAddr> {
-    listener.ok_or_else(|| invalid("no worker".to_owned()))?.local_addr()
+    listener.ok_or_else(|| invalid("no workers".to_owned()))?.local_addr()
 }
 
 fn invalid(problem: String) -> io::Error {

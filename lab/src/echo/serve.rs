@@ -1,4 +1,4 @@
-//! One connection of the echo backend: requests in, their bodies back, one after the other.
+//! A connection of the echo backend: responds to each request with its own body.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::http1::{BodyFraming, ChunkedDecoder, Known, Parsed, Piece, Refusal, RequestHead, Side};
 use wire::stream::Stream;
 
-/// Room for the first read; a body that is longer makes it grow to its size, once.
+/// Initial size of the read buffer; it grows for longer bodies.
 const INPUT_BYTES: usize = 8 * 1024;
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -21,16 +21,16 @@ pub(super) struct Connection<'a> {
     delay: Duration,
     count: &'a AtomicU64,
     head: RequestHead,
-    /// What was read; the part before `done` is answered.
+    /// Bytes read; those before `done` belong to finished requests.
     input: Vec<u8>,
     done: usize,
-    /// The body of a chunked request, without its framing.
+    /// The decoded body of a chunked request.
     unchunked: Vec<u8>,
-    /// The answer's head.
+    /// The response head.
     output: Vec<u8>,
 }
 
-/// Where the body of the current request is.
+/// The location of the current request's body.
 enum Body {
     Input(Range<usize>),
     Unchunked,
@@ -38,9 +38,9 @@ enum Body {
 
 /// Why a connection ends.
 pub(super) enum End {
-    /// The caller closed it, or asked for it.
-    Asked,
-    Refused(Refusal),
+    /// The client closed it, or asked for it.
+    Closed,
+    Rejected(Refusal),
     Broken(io::Error),
 }
 
@@ -52,7 +52,7 @@ impl From<io::Error> for End {
 
 impl From<Refusal> for End {
     fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+        Self::Rejected(refusal)
     }
 }
 
@@ -70,13 +70,13 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Answers until the caller leaves. What was wrong is answered before it is left.
+    /// Serves requests until the client leaves. Invalid requests get an error response.
     pub(super) async fn run(mut self) -> io::Result<()> {
         loop {
             match self.exchange().await {
                 Ok(()) => {}
-                Err(End::Asked) => return self.stream.shutdown().await,
-                Err(End::Refused(refusal)) => return self.refuse(refusal).await,
+                Err(End::Closed) => return self.stream.shutdown().await,
+                Err(End::Rejected(refusal)) => return self.reject(refusal).await,
                 Err(End::Broken(error)) => return Err(error),
             }
         }
@@ -92,9 +92,9 @@ impl<'a> Connection<'a> {
         if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;
         }
-        self.answer(&body).await?;
+        self.respond(&body).await?;
         if !self.head.keep_alive() {
-            return Err(End::Asked);
+            return Err(End::Closed);
         }
         match body {
             Body::Input(range) => self.done = self.done.max(range.end),
@@ -107,7 +107,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Afterwards `done` is the head's end, and the head's offsets count from the head's start.
+    /// On return, `done` is the end of the head, and the head's offsets are relative to its start.
     async fn read_head(&mut self) -> Result<(), End> {
         loop {
             let unread = self.input.get(self.done..).unwrap_or_default();
@@ -120,7 +120,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// The answer's head but for its length, while the request's is at hand.
+    /// Writes the response head except for its length, while the request head is in the buffer.
     fn compose_head(&mut self, start: usize) {
         let request = self.input.get(start..).unwrap_or_default();
         self.output.clear();
@@ -176,7 +176,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// For a caller that waits with its body until it is told to go on.
+    /// Sends 100 Continue if the client expects it.
     async fn allow_body(&mut self) -> Result<(), End> {
         if self.head.expects_continue() {
             self.stream.write_all(CONTINUE).await?;
@@ -187,17 +187,17 @@ impl<'a> Connection<'a> {
 
     /// Reads once, with room for at least `room` bytes.
     async fn read_more(&mut self, room: usize) -> Result<(), End> {
-        // However long requests follow each other, the buffer holds one of them.
+        // Drops finished requests, so the buffer holds one request at a time.
         self.input.drain(..self.done);
         self.done = 0;
         self.input.reserve(room);
         match self.stream.read_buf(&mut self.input).await? {
-            0 => Err(End::Asked),
+            0 => Err(End::Closed),
             _ => Ok(()),
         }
     }
 
-    async fn answer(&mut self, body: &Body) -> Result<(), End> {
+    async fn respond(&mut self, body: &Body) -> Result<(), End> {
         let body = match body {
             Body::Input(range) => self.input.get(range.clone()).unwrap_or_default(),
             Body::Unchunked => &self.unchunked,
@@ -215,18 +215,18 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Answers with the refusal's status, then lets the caller read it: closing while it still sends
-    /// would reset the connection and lose the answer.
-    async fn refuse(&mut self, refusal: Refusal) -> io::Result<()> {
+    /// Responds with an error status and then drains the connection: closing it while the client is still
+    /// sending would reset it, and the response would be lost.
+    async fn reject(&mut self, refusal: Refusal) -> io::Result<()> {
         let status = refusal.status;
-        let answer = format!(
+        let response = format!(
             "HTTP/1.1 {status} {}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
             refusal.reason
         );
-        self.stream.write_all(answer.as_bytes()).await?;
+        self.stream.write_all(response.as_bytes()).await?;
         self.stream.shutdown().await?;
         let wait = Duration::from_millis(u64::from(limits::DRAIN_MS_MAX));
-        // Out of time is as good as drained.
+        // Running out of time is as good as having drained everything.
         let _ = tokio::time::timeout(wait, self.drain()).await;
         Ok(())
     }
@@ -247,7 +247,7 @@ impl<'a> Connection<'a> {
 
 const TOO_LARGE: Refusal = Refusal::new(413, "body too large");
 
-/// Writes both in one system call where the socket takes them.
+/// Writes both with one system call if possible.
 async fn write_both(stream: &mut Stream, head: &[u8], body: &[u8]) -> io::Result<()> {
     let mut written = 0;
     while written < head.len() + body.len() {
@@ -261,7 +261,7 @@ async fn write_both(stream: &mut Stream, head: &[u8], body: &[u8]) -> io::Result
         }
         written += count;
     }
-    // Nothing to do in clear; over TLS the last record may still wait.
+    // Needed over TLS, where the last record may still be buffered.
     stream.flush().await
 }
 

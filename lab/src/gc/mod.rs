@@ -1,19 +1,18 @@
 //! Garbage collector logs of JVM targets, for the GC columns of the published tables.
 //!
-//! Reads a log in the form of JDK 9 and later ([`unified`]: `-Xlog:gc*`) or in that of JDK 8 and before
-//! ([`older`]: `-Xloggc`); answers what GCViewer's summary says of it: share of the time without a
-//! pause, largest heap, heap in use after full collections.
+//! Parses logs of JDK 9 and later ([`unified`]: `-Xlog:gc*`) and of JDK 8 and earlier ([`jdk8`]: `-Xloggc`),
+//! and computes the same summary as GCViewer: share of time without a pause, largest heap, heap in use after
+//! full collections.
 //!
-//! The time counts from the beginning of the first collection to the end of the last, as in GCViewer.
-//! A collection is full when it looked at the whole heap: a full one by name, a young one that had to
-//! go on in the old generation, and ZGC's collections but for the minor ones. Shenandoah's concurrent
-//! cycles count none, as their log says no figure for the whole.
+//! As in GCViewer, time counts from the start of the first collection to the end of the last. A collection is
+//! full if it covers the whole heap: full collections by name, young collections that continued in the old
+//! generation, and ZGC's collections except minor ones. Shenandoah's concurrent cycles do not count, because
+//! their log has no figure for the whole heap.
 //!
-//! Architecture invariant: what isn't understood is passed over; a log without any collector's name is
-//! refused.
+//! Architecture invariant: unknown lines are skipped; a log that names no collector is rejected.
 
-mod older;
-mod stamp;
+mod jdk8;
+mod timestamp;
 mod unified;
 
 use std::path::Path;
@@ -25,44 +24,47 @@ use crate::result::Gc;
 /// Reads a log file.
 ///
 /// # Errors
-/// A sentence: it can't be read, is too large, or is no such log.
+/// The file cannot be read, is too large, or is not a GC log.
 pub fn read(file: &Path) -> Result<Gc, String> {
-    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let size = std::fs::metadata(file).map_err(|error| told(&error))?.len();
+    let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let size = std::fs::metadata(file).map_err(|error| describe(&error))?.len();
     if size > limits::GC_LOG_BYTES_MAX {
-        return Err(told(&format!("{size} bytes, more than {}", limits::GC_LOG_BYTES_MAX)));
+        return Err(describe(&format!(
+            "{size} bytes exceed the limit of {}",
+            limits::GC_LOG_BYTES_MAX
+        )));
     }
-    let bytes = std::fs::read(file).map_err(|error| told(&error))?;
-    parse(&String::from_utf8_lossy(&bytes)).map_err(|error| told(&error))
+    let bytes = std::fs::read(file).map_err(|error| describe(&error))?;
+    parse(&String::from_utf8_lossy(&bytes)).map_err(|error| describe(&error))
 }
 
 /// # Errors
-/// A sentence: no part of it names a collector, or says when it was written.
+/// The log names no collector, or has no timestamps.
 pub fn parse(text: &str) -> Result<Gc, String> {
     let unified = unified::read(text);
-    let seen = if unified.collector.is_some() { unified } else { older::read(text) };
-    seen.sum_up().ok_or_else(|| {
-        "no collector is named in it, or no time; write it with -Xlog:gc*:file=gc.log (JDK 9 or later) \
-         or with -XX:+PrintGCDetails -XX:+PrintGCDateStamps -Xloggc:gc.log (JDK 8)"
+    let summary = if unified.collector.is_some() { unified } else { jdk8::read(text) };
+    summary.sum_up().ok_or_else(|| {
+        "no collector name or no timestamps found; write the log with -Xlog:gc*:file=gc.log (JDK 9 or \
+         later) or with -XX:+PrintGCDetails -XX:+PrintGCDateStamps -Xloggc:gc.log (JDK 8)"
             .to_owned()
     })
 }
 
-/// What was read so far. Times are milliseconds since some moment, the same for the whole log.
+/// The figures so far. Times are milliseconds since an arbitrary moment.
 #[derive(Default)]
-struct Seen {
+struct LogSummary {
     collector: Option<&'static str>,
     first_ms: Option<f64>,
     last_ms: f64,
-    /// How long it went on after that.
+    /// Duration after `last_ms`.
     tail_ms: f64,
     pauses_ms: Vec<f64>,
     capacity_bytes: u64,
     after_full: Vec<f64>,
 }
 
-impl Seen {
-    /// Something of a collection happened then.
+impl LogSummary {
+    /// Records an event of a collection.
     fn at(&mut self, ms: f64) {
         self.first_ms = Some(self.first_ms.map_or(ms, |first| first.min(ms)));
         self.last_ms = self.last_ms.max(ms);
@@ -86,7 +88,7 @@ impl Seen {
         let mean = (count > 0.0).then(|| self.after_full.iter().sum::<f64>() / count);
         let sd = mean.map(|mean| {
             let squares = self.after_full.iter().map(|after| (after - mean).powi(2));
-            // Of a sample, as GCViewer has it; of one value it is 0.
+            // Sample standard deviation as in GCViewer; 0 for a single value.
             (squares.sum::<f64>() / (count - 1.0).max(1.0)).sqrt()
         });
         Some(Gc {
@@ -103,14 +105,14 @@ impl Seen {
     }
 }
 
-/// `12M->1M(46M)`, ZGC's `14M(29%)->26M(54%)`, or G1's `7168.0K(48.0M)->645.3K(48.0M)`.
+/// A change such as `12M->1M(46M)`, ZGC's `14M(29%)->26M(54%)`, or G1's `7168.0K(48.0M)->645.3K(48.0M)`.
 #[derive(Clone, Copy)]
-struct Change {
+struct HeapChange {
     after: u64,
     capacity: Option<u64>,
 }
 
-impl Change {
+impl HeapChange {
     fn of(word: &str) -> Option<Self> {
         let (before, after) = word.split_once("->")?;
         bytes(before.split('(').next()?)?;
@@ -119,7 +121,7 @@ impl Change {
     }
 }
 
-/// `46M`, `645.3K`.
+/// Parses `46M` or `645.3K`.
 fn bytes(text: &str) -> Option<u64> {
     let unit: f64 = match text.chars().last()? {
         'B' => 1.0,
@@ -135,7 +137,7 @@ fn bytes(text: &str) -> Option<u64> {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "digits only, so not negative; what is larger than any memory is cut to the largest"
+        reason = "digits only, so not negative; values beyond u64 saturate"
     )]
     let bytes = (number.parse::<f64>().ok()? * unit).round() as u64;
     Some(bytes)

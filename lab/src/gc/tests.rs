@@ -1,7 +1,7 @@
-//! Logs that real JVMs wrote of programs that churn through arrays, keep some, and ask for three full
-//! collections, in 48 MiB: Debian's OpenJDK 17.0.15 and Temurin 25 with `-Xlog:gc*`, Debian's OpenJDK
-//! 8u504 with `-Xloggc`. Statistics and task lines of the former are taken out where they were most of
-//! the file. Expected of the former: grep and awk over the same files.
+//! Logs of real JVMs running programs that churn through arrays, keep some of them, and request three full
+//! collections, with a heap of 48 MiB: Debian's OpenJDK 17.0.15 and Temurin 25 with `-Xlog:gc*`, Debian's
+//! OpenJDK 8u504 with `-Xloggc`. Statistics and task lines were removed from long unified logs. Expected
+//! values for unified logs: grep and awk on the same files.
 
 use super::*;
 
@@ -10,8 +10,8 @@ const KIB: f64 = 1_024.0;
 
 type Unified = (&'static str, &'static str, u64, f64, f64, (f64, f64), u64, &'static [f64]);
 
-/// Log, collector, pauses, their sum and the longest in milliseconds, uptime at the first and the last
-/// line of a collection in seconds, heap in MiB, heap after full collections in MiB.
+/// Log, collector, pauses, their sum and maximum in milliseconds, uptime of the first and last line of a
+/// collection in seconds, heap in MiB, heap after full collections in MiB.
 #[rustfmt::skip]
 const UNIFIED: &[Unified] = &[
     (include_str!("../../testdata/gc/jdk17-serial.log"),     "Serial",     15, 40.376,  20.132, (0.187, 0.422), 46, &[3.0, 5.0, 5.0]),
@@ -27,7 +27,7 @@ const UNIFIED: &[Unified] = &[
 ];
 
 #[test]
-fn unified_logs_of_real_jvms_are_summed_up() {
+fn unified_logs_of_real_jvms_are_summarised() {
     for &(text, collector, pauses, total_ms, max_ms, (first_s, last_s), heap, after) in UNIFIED {
         let found = parse(text).unwrap_or_else(|error| panic!("{collector}: {error}"));
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{collector}: {a}, not {b}");
@@ -35,24 +35,24 @@ fn unified_logs_of_real_jvms_are_summed_up() {
         near(found.pause_total_ms, total_ms);
         near(found.pause_max_ms, max_ms);
         let span_ms = (last_s - first_s) * 1_000.0;
-        // Its first pause may have begun up to a millisecond before the line that says so.
+        // The first pause may have started up to a millisecond before its line was written.
         let throughput = |span_ms: f64| (1.0 - total_ms / span_ms) * 100.0 - 1e-6;
         let bounds = throughput(span_ms)..throughput(span_ms + 1.0) + 2e-6;
         assert!(bounds.contains(&found.throughput_percent), "{collector}: {found:?}, {bounds:?}");
         assert_eq!(found.footprint_bytes, heap << 20, "{collector}");
         assert_eq!(found.full_collections, after.len() as u64, "{collector}");
         let mean = (!after.is_empty()).then(|| after.iter().sum::<f64>() / after.len() as f64);
-        let told = found.footprint_after_full_mean_bytes.map(|bytes| bytes / MIB);
-        near(told.unwrap_or(-1.0), mean.unwrap_or(-1.0));
+        let mean_mib = found.footprint_after_full_mean_bytes.map(|bytes| bytes / MIB);
+        near(mean_mib.unwrap_or(-1.0), mean.unwrap_or(-1.0));
     }
 }
 
 type Older = (&'static str, &'static str, u64, u64, f64, f64, f64, f64, f64);
 
-/// Log, collector; then what GCViewer 1.36 says of the same file: pauses, full collections, longest
-/// pause in seconds, footprint in MiB, after full collections in KiB and its deviation, throughput in
-/// percent. Of `everything` the lines on stopped threads were taken out for it, since it counts those as
-/// pauses too.
+/// Log and collector; then the output of GCViewer 1.36 for the same file: pauses, full collections, longest
+/// pause in seconds, footprint in MiB, footprint after full collections in KiB and its deviation, throughput
+/// in percent. For `everything`, the lines on stopped threads were removed first, since GCViewer counts them
+/// as pauses.
 #[rustfmt::skip]
 const OLDER: &[Older] = &[
     (include_str!("../../testdata/gc/jdk8-serial.log"),        "Serial",   24, 6, 0.04138, 46.438, 28.113 * KIB, 8_143.611, 53.77),
@@ -63,7 +63,7 @@ const OLDER: &[Older] = &[
 ];
 
 #[test]
-fn older_logs_say_what_gcviewer_says_of_them() {
+fn jdk8_logs_give_the_same_figures_as_gcviewer() {
     for &(text, collector, pauses, full, max_s, heap, mean, sd, throughput) in OLDER {
         let found = parse(text).unwrap_or_else(|error| panic!("{collector}: {error}"));
         let near = |what: &str, a: f64, b: f64, half_a_digit: f64| {
@@ -76,20 +76,20 @@ fn older_logs_say_what_gcviewer_says_of_them() {
         let after = found.footprint_after_full_mean_bytes.unwrap_or(-1.0) / KIB;
         near("after full", after, mean, 0.000_5 * KIB);
         let found_sd = found.footprint_after_full_sd_bytes.unwrap_or(-1.0) / KIB;
-        // Where G1 tells tenths of KiB, GCViewer rounds each to a whole one.
+        // GCViewer rounds G1's tenths of KiB to whole ones.
         near("its sd", found_sd, sd, if sd.fract() == 0.0 { 0.5 } else { 0.000_5 });
         near("throughput", found.throughput_percent, throughput, 0.005);
     }
 }
 
 #[test]
-fn a_pause_that_concurrent_lines_cut_in_two_is_counted() {
-    // GCViewer 1.36 passes over it: it says 41 pauses of 240.257 ms. Dates alone stand in this log.
+fn a_pause_split_by_concurrent_lines_is_counted() {
+    // GCViewer 1.36 skips this pause: it reports 41 pauses, 240.257 ms. This log has dates only.
     let text = include_str!("../../testdata/gc/jdk8-g1.log");
     let found = parse(text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((found.collector.as_str(), found.pauses, found.full_collections), ("G1", 42, 3));
     assert!((found.pause_total_ms - (240.256_6 + 7.194_9)).abs() < 1e-6, "{found:?}");
-    // From 10:53:23.135 to 10:53:23.609 and the last pause's 50.0697 ms.
+    // From 10:53:23.135 to 10:53:23.609, plus the last pause of 50.0697 ms.
     let paused = found.pause_total_ms / SPAN_MS;
     assert!((found.throughput_percent - (1.0 - paused) * 100.0).abs() < 1e-6, "{found:?}");
 }
@@ -97,7 +97,7 @@ fn a_pause_that_concurrent_lines_cut_in_two_is_counted() {
 const SPAN_MS: f64 = 474.0 + 50.069_7;
 
 #[test]
-fn what_is_no_such_log_is_refused_with_what_to_write() {
+fn other_files_are_rejected_with_the_flags_to_use() {
     for text in [
         "",
         "{Heap before GC invocations=1 (full 0):\n",
@@ -106,13 +106,13 @@ fn what_is_no_such_log_is_refused_with_what_to_write() {
         "CommandLine flags: -XX:+UseG1GC \n",
         "]]]][[[[",
     ] {
-        let refusal = parse(text).expect_err("it was taken");
-        assert!(refusal.contains("-Xlog:gc*") && refusal.contains("-Xloggc"), "{refusal}");
+        let error = parse(text).expect_err("it was accepted");
+        assert!(error.contains("-Xlog:gc*") && error.contains("-Xloggc"), "{error}");
     }
 }
 
 #[test]
-fn what_was_cut_off_takes_nothing_else_with_it() {
+fn truncated_lines_do_not_affect_others() {
     let flags = "CommandLine flags: -XX:+UseSerialGC \n";
     let whole = "1.0: [GC (Allocation Failure)  9K->1K(10K), 0.5 secs]\n";
     let cut = "0.5: [GC (Allocation Failure) 0.5: [DefNew: 13184K->8\n";
@@ -124,7 +124,7 @@ fn what_was_cut_off_takes_nothing_else_with_it() {
 }
 
 #[test]
-fn a_log_without_pauses_is_all_throughput() {
+fn a_log_without_pauses_has_full_throughput() {
     let text = "[3ms][info][gc] Using G1\n[5ms][info][gc] GC(0) Concurrent Mark Cycle\n";
     let found = parse(text).map(|gc| (gc.throughput_percent, gc.full_collections));
     assert_eq!(found, Ok((100.0, 0)));

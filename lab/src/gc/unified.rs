@@ -1,17 +1,17 @@
-//! Unified logging, JDK 9 and later: a line begins with decorations in brackets, the uptime among them
-//! by default.
+//! Unified logging (JDK 9 and later): lines start with decorations in brackets, by default including the
+//! uptime.
 
-use super::{Change, Seen, bytes};
+use super::{HeapChange, LogSummary, bytes};
 
-pub(super) fn read(text: &str) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn read(text: &str) -> LogSummary {
+    let mut summary = LogSummary::default();
     for line in text.lines().filter_map(Line::of) {
-        take(&mut seen, &line);
+        take(&mut summary, &line);
     }
-    seen
+    summary
 }
 
-/// The collector's name in its log, and the one that people use.
+/// The collector's name in the log, and its common name.
 #[rustfmt::skip]
 const COLLECTORS: &[(&str, &str)] = &[
     ("Serial",                  "Serial"),
@@ -22,10 +22,10 @@ const COLLECTORS: &[(&str, &str)] = &[
     ("Shenandoah",              "Shenandoah"),
 ];
 
-/// `[0.189s][info][gc] GC(0) Pause Young ...`: when, and the text behind the decorations.
+/// A line such as `[0.189s][info][gc] GC(0) Pause Young ...`: its time, and the text after the decorations.
 struct Line<'l> {
     at_ms: f64,
-    /// Behind `GC(n) `; `None` for lines outside of a collection.
+    /// The text after `GC(n) `; `None` for lines that do not belong to a collection.
     event: Option<&'l str>,
     text: &'l str,
 }
@@ -42,7 +42,7 @@ impl<'l> Line<'l> {
         let text = rest.trim();
         let event = text.strip_prefix("GC(").and_then(|rest| rest.split_once(") "));
         let event = event.map(|(_, event)| {
-            // Generational ZGC says which generation it speaks of.
+            // Generational ZGC prefixes the generation.
             let of = ["y: ", "Y: ", "O: ", "o: "].iter().find_map(|of| event.strip_prefix(of));
             of.unwrap_or(event).trim()
         });
@@ -50,7 +50,7 @@ impl<'l> Line<'l> {
     }
 }
 
-/// `0.189s`, or `189ms` as `uptimemillis` has it.
+/// Parses `0.189s`, or `189ms` as with `uptimemillis`.
 fn uptime_ms(decoration: &str) -> Option<f64> {
     if let Some(ms) = decoration.strip_suffix("ms") {
         return ms.parse::<u64>().ok().map(|ms| ms as f64);
@@ -58,32 +58,32 @@ fn uptime_ms(decoration: &str) -> Option<f64> {
     decoration.strip_suffix('s')?.parse::<f64>().ok().map(|s| s * 1_000.0)
 }
 
-fn take(seen: &mut Seen, line: &Line<'_>) {
+fn take(summary: &mut LogSummary, line: &Line<'_>) {
     let Some(event) = line.event else {
         let name = line.text.strip_prefix("Using ");
         let known = COLLECTORS.iter().find(|(long, _)| name == Some(*long));
-        seen.collector = seen.collector.or(known.map(|(_, name)| *name));
+        summary.collector = summary.collector.or(known.map(|(_, name)| *name));
         return;
     };
-    seen.at(line.at_ms);
+    summary.at(line.at_ms);
     if let Some(capacities) = event.strip_prefix("Capacity:") {
-        capacities.split_ascii_whitespace().filter_map(bytes).for_each(|one| seen.capacity(one));
+        capacities.split_ascii_whitespace().filter_map(bytes).for_each(|one| summary.capacity(one));
     }
-    let change = event.split_ascii_whitespace().find_map(Change::of);
+    let change = event.split_ascii_whitespace().find_map(HeapChange::of);
     let of_heap = !event.starts_with("Metaspace:");
     if let Some(capacity) = change.filter(|_| of_heap).and_then(|change| change.capacity) {
-        seen.capacity(capacity);
+        summary.capacity(capacity);
     }
     let pause_ms: Option<f64> =
         event.rsplit_once(' ').and_then(|(_, last)| last.strip_suffix("ms")?.parse().ok());
     if let Some(pause_ms) = pause_ms.filter(|_| event.starts_with("Pause ")) {
-        // The line is written when the pause is over.
-        seen.pause(line.at_ms - pause_ms, pause_ms);
+        // The line is written at the end of the pause.
+        summary.pause(line.at_ms - pause_ms, pause_ms);
     }
     let whole = ["Pause Full", "Garbage Collection (", "Major Collection ("];
     if let Some(change) = change
         && whole.iter().any(|whole| event.starts_with(whole))
     {
-        seen.after_full.push(change.after as f64);
+        summary.after_full.push(change.after as f64);
     }
 }

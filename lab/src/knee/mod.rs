@@ -1,30 +1,30 @@
-//! The knee of a target: the highest load at which an objective still holds.
+//! The knee of a target: the highest load at which an objective is met.
 //!
-//! Reads an objective ([`Slo`]), a range of levels and what to send; answers a [`Knee`]: what holds, what
-//! breaks, every measurement between, and the Universal Scalability Law that fits them ([`Usl`]). By rate
-//! the loop is open and latency counts from when a request was due; by users it is closed, as published.
+//! Reads an objective ([`Slo`]), a range of levels and what to send; returns a [`Knee`] with the highest
+//! level met, the lowest one missed, every measurement, and the Universal Scalability Law fitted to them
+//! ([`Usl`]). The loop is open when searching by rate, and closed when searching by users.
 //!
-//! Each measurement goes through the gates. What they say of the target (it failed, stalled, or fell
-//! behind the rate) breaks the objective; what they say of the measuring (the generator was the limit)
-//! makes the level doubtful: it is measured once more, and then the search ends with what it knows.
+//! Each measurement goes through the validity checks. Warnings about the target (errors, stalls, rate not
+//! reached) count as missing the objective. Warnings about the measurement (such as a saturated generator)
+//! make the level inconclusive: it is measured once more, and then the search ends.
 //!
-//! Architecture invariant: a level is never said to hold by a measurement that has a doubt.
+//! Architecture invariant: no level counts as met if its measurement has a warning.
 
 mod search;
 mod slo;
 mod usl;
 
-pub use search::{Became, Ended, Range, Search};
+pub use search::{LevelVerdict, Range, Search, SearchEnd};
 pub use slo::{Slo, SloError};
 pub use usl::{POINTS_MIN, Usl};
 
 use serde_json::Value;
 
-use crate::gates;
 use crate::load::{Latency, LoadError, Options, Shape};
 use crate::result::{self, CaseResult, State};
+use crate::validity;
 
-/// Gates whose doubt is about the target: under too much load it fails, stalls and falls behind.
+/// Checks whose warnings are about the target: overload causes errors, stalls and lag.
 const OF_TARGET: &[&str] = &[
     "nothing-measured",
     "errors",
@@ -35,7 +35,7 @@ const OF_TARGET: &[&str] = &[
     "connections-busy",
 ];
 
-/// What is searched.
+/// What to vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Requests per second, open loop.
@@ -48,37 +48,37 @@ pub enum By {
 #[derive(Clone, Debug)]
 pub struct Probe {
     pub level: f64,
-    pub became: Became,
-    /// Which bound broke, or what is doubtful.
-    pub why: String,
+    pub verdict: LevelVerdict,
+    /// The bound that was missed, or the warning.
+    pub reason: String,
     pub throughput_per_s: f64,
     pub mean_ms: f64,
     pub p99_ms: f64,
     pub error_percent: f64,
-    /// Requests in the target: the users of a closed loop, rate x service time in an open one.
+    /// Concurrent requests in the target: the users of a closed loop; rate x service time in an open loop.
     pub concurrency: f64,
 }
 
-/// What the search found.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Knee {
-    pub holds: Option<f64>,
-    pub breaks: Option<f64>,
-    pub ended: Ended,
-    /// In the order in which they were made.
+    pub met: Option<f64>,
+    pub missed: Option<f64>,
+    pub ended: SearchEnd,
+    /// In the order of measurement.
     pub probes: Vec<Probe>,
-    /// Fitted to every measurement that is not doubtful; `None` where they are too few.
+    /// Fitted to all conclusive measurements; `None` if there are too few.
     pub law: Option<Usl>,
 }
 
-/// Searches; `measure` makes the measurement at a level, `told` hears of each.
+/// Runs a search; `measure` measures a level, `report` is called with each result.
 ///
 /// # Errors
-/// What `measure` says.
+/// The error of `measure`.
 pub fn search<E>(
     range: Range,
     mut measure: impl FnMut(f64) -> Result<Probe, E>,
-    mut told: impl FnMut(&Probe),
+    mut report: impl FnMut(&Probe),
 ) -> Result<Knee, E> {
     let mut search = Search::new(range);
     let mut probes = Vec::new();
@@ -87,20 +87,20 @@ pub fn search<E>(
             Err(ended) => break ended,
             Ok(level) => {
                 let probe = measure(level)?;
-                search.told(level, probe.became);
-                told(&probe);
+                search.record(level, probe.verdict);
+                report(&probe);
                 probes.push(probe);
             }
         }
     };
-    let (holds, breaks) = search.between();
-    Ok(Knee { holds, breaks, ended, law: law(&probes), probes })
+    let (met, missed) = search.between();
+    Ok(Knee { met, missed, ended, law: law(&probes), probes })
 }
 
-/// Measures a level with the load generator, and judges it.
+/// Measures a level with the load generator and returns the verdict.
 ///
 /// # Errors
-/// [`LoadError`] when nothing could be measured.
+/// [`LoadError`]: the measurement failed.
 pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe, LoadError> {
     let mut options = options.clone();
     match by {
@@ -112,23 +112,23 @@ pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe
         }
     }
     let report = crate::load::run(&options, &mut |_| {})?;
-    let told = |doubt: gates::Doubt| (doubt.gate.to_owned(), doubt.message);
-    let doubts: Vec<_> = report.doubts().into_iter().map(told).collect();
-    Ok(judge(by, level, slo, &report.json(), &doubts))
+    let describe = |warning: validity::Warning| (warning.check.to_owned(), warning.message);
+    let warnings: Vec<_> = report.warnings().into_iter().map(describe).collect();
+    Ok(judge(by, level, slo, &report.json(), &warnings))
 }
 
-/// Judges a level that a suite measured (`matrix::knee`). A target that didn't live through it broke.
+/// The verdict on a level measured by a suite (`suite::knee`). A target that ended has missed the objective.
 #[must_use]
 pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
-    let told = |doubt: &result::Doubt| (doubt.gate.clone(), doubt.message.clone());
-    let doubts: Vec<_> = gates::measured::doubts(found).iter().map(told).collect();
+    let describe = |warning: &result::Warning| (warning.check.clone(), warning.message.clone());
+    let warnings: Vec<_> = validity::measured::warnings(found).iter().map(describe).collect();
     let reason = || found.reason.clone().unwrap_or_default();
     match found.state {
-        State::Measured => judge(by, level, slo, &found.load, &doubts),
+        State::Measured => judge(by, level, slo, &found.load, &warnings),
         State::NotServed | State::Failed => Probe {
             level,
-            became: Became::Breaks,
-            why: reason(),
+            verdict: LevelVerdict::Missed,
+            reason: reason(),
             throughput_per_s: 0.0,
             mean_ms: 0.0,
             p99_ms: 0.0,
@@ -138,28 +138,28 @@ pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
     }
 }
 
-/// `load` is what `penstock lab load --json` writes.
-fn judge(by: By, level: f64, slo: &Slo, load: &Value, doubts: &[(String, String)]) -> Probe {
+/// `load` is the output of `penstock lab load --json`.
+fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[(String, String)]) -> Probe {
     let figure = |name: &str| load.get(name).and_then(Value::as_f64);
     let read: Result<Latency, _> = serde_json::from_value(load.clone());
     let throughput_per_s = figure("throughput_per_s").unwrap_or(0.0);
     let error_percent = figure("error_percent").unwrap_or(100.0);
     let latency = *read.as_ref().unwrap_or(&Latency::default());
-    let (became, why) = match &read {
-        Ok(latency) => verdict(doubts, slo.broken_by(latency, error_percent)),
-        Err(error) => (Became::Doubtful, format!("the result lacks latencies: {error}")),
+    let (verdict, reason) = match &read {
+        Ok(latency) => verdict(warnings, slo.broken_by(latency, error_percent)),
+        Err(error) => (LevelVerdict::Inconclusive, format!("the result has no latencies: {error}")),
     };
     Probe {
         level,
-        became,
-        why,
+        verdict,
+        reason,
         throughput_per_s,
         mean_ms: latency.mean_ms,
         p99_ms: latency.p99_ms,
         error_percent,
         concurrency: match by {
-            // Those under way, not those that the generator keeps until a connection is free.
-            By::Rate => gates::in_flight(
+            // Excludes requests that the generator queues for a free connection.
+            By::Rate => validity::in_flight(
                 throughput_per_s,
                 figure("service_mean_ms").unwrap_or(latency.mean_ms),
             ),
@@ -168,28 +168,30 @@ fn judge(by: By, level: f64, slo: &Slo, load: &Value, doubts: &[(String, String)
     }
 }
 
-/// Doubts about the measuring come first: a bound that breaks because of the generator says nothing. Then
-/// the objective; and where it holds, what the gates say of the target.
+/// Warnings about the measurement take precedence: a bound missed because of the generator says nothing about
+/// the target. Then the objective, then warnings about the target.
 ///
-/// A doubt is its gate and a sentence.
-fn verdict(doubts: &[(String, String)], broken: Option<String>) -> (Became, String) {
-    let of_target = |(gate, _): &&(String, String)| OF_TARGET.contains(&gate.as_str());
-    let target = doubts.iter().find(of_target);
-    let measuring = doubts.iter().find(|doubt| !of_target(doubt));
+/// A warning is a pair of check and message.
+fn verdict(warnings: &[(String, String)], broken: Option<String>) -> (LevelVerdict, String) {
+    let of_target = |(check, _): &&(String, String)| OF_TARGET.contains(&check.as_str());
+    let target = warnings.iter().find(of_target);
+    let measuring = warnings.iter().find(|warning| !of_target(warning));
     match (measuring, broken, target) {
-        // A target that fails makes a closed loop's figures disagree: that is its doing.
-        (Some((gate, told)), _, _) if gate != "littles-law" => (Became::Doubtful, told.clone()),
-        (_, Some(broken), _) => (Became::Breaks, broken),
-        (_, None, Some((_, told))) => (Became::Breaks, told.clone()),
-        (Some((_, told)), None, None) => (Became::Doubtful, told.clone()),
-        (None, None, None) => (Became::Holds, String::new()),
+        // In a closed loop, errors of the target also violate Little's law.
+        (Some((check, message)), _, _) if check != "littles-law" => {
+            (LevelVerdict::Inconclusive, message.clone())
+        }
+        (_, Some(broken), _) => (LevelVerdict::Missed, broken),
+        (_, None, Some((_, message))) => (LevelVerdict::Missed, message.clone()),
+        (Some((_, message)), None, None) => (LevelVerdict::Inconclusive, message.clone()),
+        (None, None, None) => (LevelVerdict::Met, String::new()),
     }
 }
 
 fn law(probes: &[Probe]) -> Option<Usl> {
-    let sound = probes.iter().filter(|probe| probe.became != Became::Doubtful);
-    // What failed is no throughput.
-    let points = sound.map(|probe| {
+    let valid = probes.iter().filter(|probe| probe.verdict != LevelVerdict::Inconclusive);
+    // Failed requests do not count as throughput.
+    let points = valid.map(|probe| {
         (probe.concurrency, probe.throughput_per_s * (1.0 - probe.error_percent / 100.0))
     });
     Usl::fit(&points.collect::<Vec<_>>())
@@ -200,24 +202,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubts_about_the_measuring_are_told_from_a_target_that_breaks() {
-        let of = |gates: &[&str], broken: Option<&str>| {
-            let doubts: Vec<_> =
-                gates.iter().map(|gate| ((*gate).to_owned(), (*gate).to_owned())).collect();
-            verdict(&doubts, broken.map(str::to_owned)).0
+    fn warnings_about_the_measurement_differ_from_those_about_the_target() {
+        let of = |checks: &[&str], broken: Option<&str>| {
+            let warnings: Vec<_> =
+                checks.iter().map(|check| ((*check).to_owned(), (*check).to_owned())).collect();
+            verdict(&warnings, broken.map(str::to_owned)).0
         };
-        assert_eq!(of(&[], None), Became::Holds);
-        assert_eq!(of(&[], Some("p99")), Became::Breaks);
-        assert_eq!(of(&["errors"], None), Became::Breaks);
-        assert_eq!(of(&["rate-not-reached", "connections-busy"], None), Became::Breaks);
-        assert_eq!(of(&["generator-saturated"], Some("p99")), Became::Doubtful);
-        assert_eq!(of(&["errors", "littles-law"], Some("errors")), Became::Breaks);
-        assert_eq!(of(&["littles-law"], None), Became::Doubtful);
-        assert_eq!(of(&["interrupted"], None), Became::Doubtful);
+        assert_eq!(of(&[], None), LevelVerdict::Met);
+        assert_eq!(of(&[], Some("p99")), LevelVerdict::Missed);
+        assert_eq!(of(&["errors"], None), LevelVerdict::Missed);
+        assert_eq!(of(&["rate-not-reached", "connections-busy"], None), LevelVerdict::Missed);
+        assert_eq!(of(&["generator-saturated"], Some("p99")), LevelVerdict::Inconclusive);
+        assert_eq!(of(&["errors", "littles-law"], Some("errors")), LevelVerdict::Missed);
+        assert_eq!(of(&["littles-law"], None), LevelVerdict::Inconclusive);
+        assert_eq!(of(&["interrupted"], None), LevelVerdict::Inconclusive);
     }
 
     #[test]
-    fn a_case_is_judged_like_a_measurement_and_a_target_that_died_broke() {
+    fn cases_are_judged_like_measurements_and_failed_targets_miss() {
         let slo = Slo::parse("p99 < 5ms").unwrap_or_else(|error| panic!("{error}"));
         let mut found = result::tests::sample();
         found.load = serde_json::json!({
@@ -227,31 +229,31 @@ mod tests {
             "p999_ms": 3.0, "max_ms": 9.0, "shape": { "kind": "arrivals", "rate_per_s": 100.0 },
         });
         let probe = judge_case(By::Rate, 100.0, &slo, &found);
-        assert_eq!((probe.became, probe.concurrency), (Became::Holds, 0.15), "{probe:?}");
+        assert_eq!((probe.verdict, probe.concurrency), (LevelVerdict::Met, 0.15), "{probe:?}");
         (found.load["p99_ms"], found.load["p999_ms"]) = (6.0.into(), 6.0.into());
-        assert_eq!(judge_case(By::Rate, 100.0, &slo, &found).why, "p99 is 6.000 ms");
+        assert_eq!(judge_case(By::Rate, 100.0, &slo, &found).reason, "p99 is 6.000 ms");
         found.load["p99_ms"] = Value::Null;
-        assert_eq!(judge_case(By::Rate, 100.0, &slo, &found).became, Became::Doubtful);
+        assert_eq!(judge_case(By::Rate, 100.0, &slo, &found).verdict, LevelVerdict::Inconclusive);
         (found.state, found.reason) = (State::Failed, Some("it ended".to_owned()));
         let probe = judge_case(By::Rate, 100.0, &slo, &found);
-        assert_eq!((probe.became, probe.why.as_str()), (Became::Breaks, "it ended"));
+        assert_eq!((probe.verdict, probe.reason.as_str()), (LevelVerdict::Missed, "it ended"));
     }
 
     #[test]
-    fn a_search_fits_the_law_to_what_it_measured() {
-        // 100/s for one user, with contention; the objective breaks above 20 users.
+    fn a_search_fits_the_law_to_its_measurements() {
+        // 100/s for one user, with contention; the objective is missed above 20 users.
         let law = Usl { lambda: 100.0, sigma: 0.05, kappa: 0.0, error: 0.0, points: 0 };
         let range = Range { from: 1.0, to: 500.0, precision: 0.05, whole: true };
         let measure = |level: f64| -> Result<Probe, String> {
-            let became = if level <= 20.0 { Became::Holds } else { Became::Breaks };
+            let verdict = if level <= 20.0 { LevelVerdict::Met } else { LevelVerdict::Missed };
             let throughput_per_s = law.at(level);
             let mean_ms = 1_000.0 * level / throughput_per_s;
-            let (why, error_percent, concurrency) = (String::new(), 0.0, level);
+            let (reason, error_percent, concurrency) = (String::new(), 0.0, level);
             let p99_ms = mean_ms;
             Ok(Probe {
                 level,
-                became,
-                why,
+                verdict,
+                reason,
                 throughput_per_s,
                 mean_ms,
                 p99_ms,
@@ -262,7 +264,7 @@ mod tests {
         let mut heard = 0;
         let knee = search(range, measure, |_| heard += 1);
         let knee = knee.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!((knee.holds, knee.breaks, knee.ended), (Some(20.0), Some(21.0), Ended::Found));
+        assert_eq!((knee.met, knee.missed, knee.ended), (Some(20.0), Some(21.0), SearchEnd::Found));
         assert_eq!(heard, knee.probes.len());
         let found = knee.law.unwrap_or_else(|| panic!("no law"));
         assert!((found.sigma - 0.05).abs() < 1e-6 && found.error < 1e-6, "{found:?}");

@@ -1,103 +1,102 @@
-//! Where the knee is: doubling until the objective breaks, then halving the gap.
+//! The search: doubles the load until the objective is missed, then bisects.
 //!
-//! Architecture invariant: pure. It proposes levels and is told what became of them; who measures, and
-//! with what, it doesn't know.
+//! Architecture invariant: pure. It proposes levels and records verdicts; measuring is up to the caller.
 
 use crate::limits;
 
-/// The levels that are searched.
+/// The range of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     pub from: f64,
     pub to: f64,
-    /// The search ends when what holds and what breaks are this close, as a share.
+    /// The search ends when the interval between met and missed is this small, relative to the former.
     pub precision: f64,
-    /// Levels are whole numbers: users.
+    /// Whether levels are whole numbers (users).
     pub whole: bool,
 }
 
-/// What became of a level.
+/// The verdict on a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Became {
-    Holds,
-    Breaks,
-    /// The measurement itself is doubtful: it says nothing about the target.
-    Doubtful,
+pub enum LevelVerdict {
+    Met,
+    Missed,
+    /// The measurement itself is invalid, so there is no verdict on the target.
+    Inconclusive,
 }
 
 /// Why the search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The knee lies between what holds and what breaks.
+pub enum SearchEnd {
+    /// The knee lies between the last level met and the first one missed.
     Found,
-    /// The lowest level breaks already.
-    NothingHolds,
-    /// The highest level holds still.
-    AllHolds,
-    /// A level could not be measured, twice.
-    Doubtful,
+    /// The lowest level is missed.
+    NeverMet,
+    /// The highest level is met.
+    AlwaysMet,
+    /// Two measurements in a row were invalid.
+    Inconclusive,
     /// [`limits::LAB_KNEE_PROBES_MAX`] measurements were made.
-    Spent,
+    LimitReached,
 }
 
-/// A search under way.
+/// The state of a search.
 #[derive(Clone, Debug)]
 pub struct Search {
     range: Range,
-    holds: Option<f64>,
-    breaks: Option<f64>,
-    doubted: usize,
+    met: Option<f64>,
+    missed: Option<f64>,
+    flagged: usize,
     probes: usize,
 }
 
 impl Search {
     #[must_use]
     pub fn new(range: Range) -> Self {
-        Self { range, holds: None, breaks: None, doubted: 0, probes: 0 }
+        Self { range, met: None, missed: None, flagged: 0, probes: 0 }
     }
 
-    /// The level to measure next, or why there is none.
+    /// The next level to measure.
     ///
     /// # Errors
-    /// [`Ended`].
-    pub fn propose(&self) -> Result<f64, Ended> {
+    /// [`SearchEnd`]: the search is over.
+    pub fn propose(&self) -> Result<f64, SearchEnd> {
         let Range { from, to, precision, .. } = self.range;
-        if self.doubted > 1 {
-            return Err(Ended::Doubtful);
+        if self.flagged > 1 {
+            return Err(SearchEnd::Inconclusive);
         }
         if self.probes >= limits::LAB_KNEE_PROBES_MAX {
-            return Err(Ended::Spent);
+            return Err(SearchEnd::LimitReached);
         }
-        match (self.holds, self.breaks) {
+        match (self.met, self.missed) {
             (None, None) => Ok(self.level(from)),
-            (None, Some(_)) => Err(Ended::NothingHolds),
-            (Some(holds), None) if holds >= to => Err(Ended::AllHolds),
-            (Some(holds), None) => Ok(self.level((holds * 2.0).min(to))),
-            (Some(holds), Some(breaks)) => {
-                let middle = self.level(holds.midpoint(breaks));
-                let close = breaks - holds <= precision * holds;
-                if close || middle <= holds || middle >= breaks {
-                    return Err(Ended::Found);
+            (None, Some(_)) => Err(SearchEnd::NeverMet),
+            (Some(met), None) if met >= to => Err(SearchEnd::AlwaysMet),
+            (Some(met), None) => Ok(self.level((met * 2.0).min(to))),
+            (Some(met), Some(missed)) => {
+                let middle = self.level(met.midpoint(missed));
+                let close = missed - met <= precision * met;
+                if close || middle <= met || middle >= missed {
+                    return Err(SearchEnd::Found);
                 }
                 Ok(middle)
             }
         }
     }
 
-    /// What became of the level that [`Self::propose`] proposed.
-    pub fn told(&mut self, level: f64, became: Became) {
+    /// Records the verdict on the level proposed by [`Self::propose`].
+    pub fn record(&mut self, level: f64, verdict: LevelVerdict) {
         self.probes += 1;
-        match became {
-            Became::Holds => (self.holds, self.doubted) = (Some(level), 0),
-            Became::Breaks => (self.breaks, self.doubted) = (Some(level), 0),
-            Became::Doubtful => self.doubted += 1,
+        match verdict {
+            LevelVerdict::Met => (self.met, self.flagged) = (Some(level), 0),
+            LevelVerdict::Missed => (self.missed, self.flagged) = (Some(level), 0),
+            LevelVerdict::Inconclusive => self.flagged += 1,
         }
     }
 
-    /// The highest level that held, and the lowest that broke.
+    /// The highest level met, and the lowest one missed.
     #[must_use]
     pub fn between(&self) -> (Option<f64>, Option<f64>) {
-        (self.holds, self.breaks)
+        (self.met, self.missed)
     }
 
     fn level(&self, level: f64) -> f64 {
@@ -114,9 +113,9 @@ mod tests {
     #[test]
     fn the_knee_is_found_in_few_measurements() {
         for knee in [1.0, 2.0, 7.0, 100.0, 333.0, 999.0] {
-            let (search, ended, probes) = run(USERS, |level| holds(level <= knee));
+            let (search, ended, probes) = run(USERS, |level| met(level <= knee));
             let (Some(low), Some(high)) = search.between() else { panic!("{search:?}") };
-            assert_eq!(ended, Ended::Found);
+            assert_eq!(ended, SearchEnd::Found);
             assert!(low <= knee && knee < high, "{knee}: {low} to {high}");
             assert!(high - low <= (0.05 * low).max(1.0), "{knee}: {low} to {high}");
             assert!(probes < 16, "{probes}");
@@ -124,40 +123,43 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_the_range_are_told() {
-        assert_eq!(run(USERS, |_| Became::Holds).1, Ended::AllHolds);
-        assert_eq!(run(USERS, |_| Became::Breaks).1, Ended::NothingHolds);
+    fn the_ends_of_the_range_are_reported() {
+        assert_eq!(run(USERS, |_| LevelVerdict::Met).1, SearchEnd::AlwaysMet);
+        assert_eq!(run(USERS, |_| LevelVerdict::Missed).1, SearchEnd::NeverMet);
     }
 
     #[test]
-    fn a_level_that_is_doubtful_twice_ends_it_with_what_is_known() {
+    fn two_inconclusive_measurements_end_the_search() {
         let (search, ended, _) =
-            run(USERS, |level| if level < 100.0 { Became::Holds } else { Became::Doubtful });
-        assert_eq!((ended, search.between()), (Ended::Doubtful, (Some(64.0), None)));
+            run(
+                USERS,
+                |level| if level < 100.0 { LevelVerdict::Met } else { LevelVerdict::Inconclusive },
+            );
+        assert_eq!((ended, search.between()), (SearchEnd::Inconclusive, (Some(64.0), None)));
         let mut first = true;
         let once = |level: f64| {
-            let doubtful = level >= 100.0 && std::mem::take(&mut first);
-            if doubtful { Became::Doubtful } else { holds(level <= 100.0) }
+            let inconclusive = level >= 100.0 && std::mem::take(&mut first);
+            if inconclusive { LevelVerdict::Inconclusive } else { met(level <= 100.0) }
         };
-        assert_eq!(run(USERS, once).1, Ended::Found);
+        assert_eq!(run(USERS, once).1, SearchEnd::Found);
     }
 
     #[test]
-    fn it_ends_whatever_it_is_told() {
+    fn the_search_always_ends() {
         let endless = Range { from: 1e-300, to: 1e300, precision: 0.0, whole: false };
-        assert_eq!(run(endless, |_| Became::Holds).1, Ended::Spent);
+        assert_eq!(run(endless, |_| LevelVerdict::Met).1, SearchEnd::LimitReached);
     }
 
-    fn holds(it: bool) -> Became {
-        if it { Became::Holds } else { Became::Breaks }
+    fn met(it: bool) -> LevelVerdict {
+        if it { LevelVerdict::Met } else { LevelVerdict::Missed }
     }
 
-    fn run(range: Range, mut of: impl FnMut(f64) -> Became) -> (Search, Ended, usize) {
+    fn run(range: Range, mut of: impl FnMut(f64) -> LevelVerdict) -> (Search, SearchEnd, usize) {
         let mut search = Search::new(range);
         let mut probes = 0;
         loop {
             match search.propose() {
-                Ok(level) => search.told(level, of(level)),
+                Ok(level) => search.record(level, of(level)),
                 Err(ended) => return (search, ended, probes),
             }
             probes += 1;

@@ -1,36 +1,36 @@
-//! What a target has to hold: `p99 < 50ms, errors < 0.1%`.
+//! Objectives such as `p99 < 50ms, errors < 0.1%`.
 
 use std::fmt;
 
 use crate::load::Latency;
 
-/// Bounds that all have to hold.
+/// An objective: bounds that must all be met.
 #[derive(Clone, Debug)]
 pub struct Slo {
     bounds: Vec<Bound>,
 }
 
-/// One of them.
+/// A single bound.
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     what: What,
-    /// Milliseconds, or percent for errors.
+    /// In milliseconds, or percent for errors.
     below: f64,
-    /// Whether the bound itself holds.
+    /// Whether the bound itself is included.
     or_equal: bool,
 }
 
-/// What is bounded.
+/// The bounded quantity.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Time(&'static str, Of),
     Errors,
 }
 
-/// Which of the latencies.
+/// Selects one of the latencies.
 type Of = fn(&Latency) -> f64;
 
-/// Names of times, as the report prints them.
+/// Names of latencies, as in the report.
 #[rustfmt::skip]
 const TIMES: &[(&str, Of)] = &[
     ("mean", |latency| latency.mean_ms), ("p50", |latency| latency.p50_ms), ("p75", |latency| latency.p75_ms),
@@ -38,7 +38,7 @@ const TIMES: &[(&str, Of)] = &[
     ("p99", |latency| latency.p99_ms), ("p99.9", |latency| latency.p999_ms), ("max", |latency| latency.max_ms),
 ];
 
-/// Why a text is no objective.
+/// A syntax error in an objective.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: {message}")]
 pub struct SloError {
@@ -48,7 +48,7 @@ pub struct SloError {
 }
 
 impl Slo {
-    /// Reads bounds separated by commas: a name, `<` or `<=`, a number and its unit.
+    /// Parses bounds separated by commas: a name, `<` or `<=`, a number and its unit.
     ///
     /// # Errors
     /// [`SloError`] with the column.
@@ -67,7 +67,7 @@ impl Slo {
         }
     }
 
-    /// The first bound that a measurement breaks, in words; `None` where all hold.
+    /// Describes the first bound that is missed; `None` if all are met.
     #[must_use]
     pub fn broken_by(&self, latency: &Latency, error_percent: f64) -> Option<String> {
         self.bounds.iter().find_map(|bound| {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_column() {
+    fn syntax_errors_have_a_column() {
         for (text, column, expect) in [
             ("", 1, "expected one of mean, p50"),
             ("p97 < 1ms", 1, "found `p97 < 1ms`"),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_broken_bound_is_told() {
+    fn the_first_missed_bound_is_reported() {
         let slo = Slo::parse("p99 < 50ms, mean <= 10ms, errors < 0.1%").unwrap();
         let of = |p99_ms, mean_ms, percent| {
             slo.broken_by(&Latency { p99_ms, mean_ms, ..Latency::default() }, percent)

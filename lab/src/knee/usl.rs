@@ -1,28 +1,28 @@
-//! The Universal Scalability Law: how throughput follows concurrency, and where it stops to.
+//! The Universal Scalability Law: throughput as a function of concurrency.
 //!
-//! X(n) = lambda n / (1 + sigma (n - 1) + kappa n (n - 1)): lambda is the rate of one, sigma what has to
-//! wait its turn, kappa what the n cost each other. Source: Gunther, "Guerrilla Capacity Planning", 2007.
-//! Fitted by least squares of relative errors on n / X, which is linear in the three, with sigma and kappa
-//! not below zero.
+//! X(n) = lambda n / (1 + sigma (n - 1) + kappa n (n - 1)): lambda is the throughput at n = 1, sigma the
+//! contention, kappa the coherency cost. Source: Gunther, "Guerrilla Capacity Planning", 2007. Fitted by
+//! least squares of relative errors on n / X, which is linear in the parameters, with sigma and kappa not
+//! negative.
 
-/// A fitted law, with what is left of the points.
+/// A fitted law.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usl {
-    /// Requests per second of one.
+    /// Throughput at a concurrency of 1, in requests per second.
     pub lambda: f64,
     pub sigma: f64,
     pub kappa: f64,
-    /// Root of the mean square of (found - fitted) / found, over the points: the fit's error.
+    /// Root mean square of the relative residuals.
     pub error: f64,
     pub points: usize,
 }
 
-/// Fewest points that say more than they are asked: three figures and one to contradict.
+/// Minimum number of points: one more than the number of parameters.
 pub const POINTS_MIN: usize = 4;
 
 impl Usl {
     /// Fits pairs of concurrency (users, workers) and throughput. `None` with fewer than [`POINTS_MIN`]
-    /// different concurrencies above zero, or figures that no such law explains.
+    /// distinct concurrencies above zero, or if no valid parameters exist.
     #[must_use]
     pub fn fit(points: &[(f64, f64)]) -> Option<Self> {
         let good = |&&(n, x): &&(f64, f64)| n.is_finite() && x.is_finite() && n > 0.0 && x > 0.0;
@@ -33,7 +33,7 @@ impl Usl {
         if different.len() < POINTS_MIN {
             return None;
         }
-        // Which terms may be there: all, one of the two, none. The first whose figures make sense counts.
+        // Fits with both terms, with one of them, and with none; negative parameters are discarded.
         let both = [[true, true], [true, false], [false, true], [false, false]];
         both.iter()
             .filter_map(|&terms| Self::with(&points, terms))
@@ -45,7 +45,7 @@ impl Usl {
         for &(n, x) in points {
             let y = n / x;
             let keep = |wanted: bool, value: f64| if wanted { value } else { 0.0 };
-            // Divided by y: relative errors are what is squared.
+            // Divided by y, so that relative errors are minimised.
             let terms =
                 [1.0, keep(sigma, n - 1.0), keep(kappa, n * (n - 1.0))].map(|term| term / y);
             for (row, a) in matrix.iter_mut().zip(terms) {
@@ -64,20 +64,20 @@ impl Usl {
         Some(Self { error: (squares / points.len() as f64).sqrt(), ..law })
     }
 
-    /// Throughput at a concurrency.
+    /// Throughput at concurrency `n`.
     #[must_use]
     pub fn at(&self, n: f64) -> f64 {
         self.lambda * n / (1.0 + self.sigma * (n - 1.0) + self.kappa * n * (n - 1.0))
     }
 
-    /// The concurrency of the highest throughput; `None` where it grows on.
+    /// The concurrency with the highest throughput; `None` if throughput keeps growing.
     #[must_use]
     pub fn peak(&self) -> Option<f64> {
         (self.kappa > 0.0).then(|| ((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0))
     }
 }
 
-/// Gauss and Jordan's elimination with pivots; unknowns that aren't wanted are zero.
+/// Gauss-Jordan elimination with pivoting; unwanted unknowns are set to zero.
 fn solve(mut matrix: [[f64; 4]; 3], wanted: [bool; 3]) -> Option<[f64; 3]> {
     for (place, is_wanted) in wanted.into_iter().enumerate() {
         if !is_wanted {
@@ -85,7 +85,7 @@ fn solve(mut matrix: [[f64; 4]; 3], wanted: [bool; 3]) -> Option<[f64; 3]> {
             matrix[place][place] = 1.0;
         }
     }
-    // Columns differ by the square of the concurrency: without a scale, small ones look like zero.
+    // Columns differ by the square of the concurrency; without scaling, small pivots would look like zero.
     let scale = [matrix[0][0], matrix[1][1], matrix[2][2]].map(f64::sqrt);
     for row in 0..3 {
         for column in 0..3 {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_law_that_made_the_points_is_found_again() {
+    fn the_fit_recovers_the_parameters() {
         for (lambda, sigma, kappa) in
             [(1_000.0, 0.02, 0.0005), (50.0, 0.1, 0.0), (1.0, 0.0, 0.01), (20_000.0, 0.0, 0.0)]
         {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_told_as_the_fits_error() {
+    fn noise_appears_as_the_error_of_the_fit() {
         let law = Usl { lambda: 1_000.0, sigma: 0.05, kappa: 0.0001, error: 0.0, points: 0 };
         let noise = [1.05, 0.95, 1.05, 0.95, 1.05, 0.95];
         let points: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_or_senseless_points_have_no_law() {
+    fn too_few_or_invalid_points_have_no_fit() {
         assert_eq!(Usl::fit(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]), None);
         assert_eq!(Usl::fit(&[(1.0, 1.0), (1.0, 1.1), (2.0, 2.0), (3.0, 3.0)]), None);
         assert_eq!(Usl::fit(&[(0.0, 1.0), (2.0, f64::NAN), (3.0, -1.0), (4.0, 0.0)]), None);

@@ -1,4 +1,4 @@
-//! Opening a connection to the target: its address is looked up once, TLS where the URL says so.
+//! Connections to the target. Its address is resolved once; TLS as required by the URL.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
 
-use crate::load::request::Target;
+use crate::load::request::Destination;
 use crate::load::{Authorities, LoadError};
 
 pub(crate) struct Connector {
@@ -18,9 +18,12 @@ pub(crate) struct Connector {
 
 impl Connector {
     /// # Errors
-    /// [`LoadError::Name`] when the host is unknown, [`LoadError::Tls`] when
-    /// nobody could be trusted.
-    pub(crate) async fn new(target: &Target, authorities: &Authorities) -> Result<Self, LoadError> {
+    /// [`LoadError::Name`]: the host cannot be resolved. [`LoadError::Tls`]: no certificate authority to
+    /// trust.
+    pub(crate) async fn new(
+        target: &Destination,
+        authorities: &Authorities,
+    ) -> Result<Self, LoadError> {
         let unknown = |source| LoadError::Name { host: target.host.clone(), source };
         let name = (target.host.as_str(), target.port);
         let found = tokio::net::lookup_host(name).await.map_err(unknown)?;
@@ -36,10 +39,10 @@ impl Connector {
         Ok(Self { addresses, tls })
     }
 
-    /// A new connection, to the first of the host's addresses that takes one.
+    /// Connects to the first address that accepts.
     ///
     /// # Errors
-    /// The last address's, or the TLS handshake's.
+    /// The error of the last address, or of the TLS handshake.
     pub(crate) async fn open(&self) -> io::Result<Stream> {
         let tcp = TcpStream::connect(&self.addresses[..]).await?;
         tcp.set_nodelay(true)?;
@@ -52,7 +55,7 @@ impl Connector {
 
 fn client_tls(authorities: &Authorities) -> Result<Arc<ClientTls>, LoadError> {
     let trusting = match authorities {
-        Authorities::Anybody => return Ok(ClientTls::insecure()),
+        Authorities::Any => return Ok(ClientTls::insecure()),
         Authorities::System => ClientTls::new(&[], true),
         Authorities::Pem(pem) => ClientTls::new(&[pem.clone().into_bytes()], false),
     };

@@ -1,4 +1,4 @@
-//! The generator's threads: each has its share of the users, an alarm for them, and a look at itself.
+//! The generator's threads: each runs its share of the users and measures its own utilisation and lag.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -8,37 +8,42 @@ use crate::limits;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::load::alarm::Alarm;
-use crate::load::lane::{Lane, Plan, Slot};
+use crate::load::monitor::{Monitor, RecordingFiles};
 use crate::load::report::Generator;
-use crate::load::report::{Found, Progress};
+use crate::load::report::{Collected, Progress};
 use crate::load::response::Outcome;
-use crate::load::shape::{Free, Turn};
+use crate::load::shape::{IdleUser, NextStart};
 use crate::load::statistics::{Detail, Sample, Tally, Traffic};
+use crate::load::thread_state::{Plan, ThreadState, TimeoutSlot};
 use crate::load::user::User;
-use crate::load::watch::{Files, Watch};
+use crate::load::wake_timer::WakeTimer;
 use crate::load::{LoadError, Options, us};
 use crate::machine;
 
 const SWEEP: Duration = Duration::from_millis(limits::SWEEP_MS as u64);
 
-/// Runs the users, and watches the time from the calling thread.
+/// Runs the users on their threads and monitors them from the calling thread.
 pub(super) async fn measure(
     plan: &Arc<Plan>,
     options: &Options,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<Found, LoadError> {
-    let files = Files::create(plan, options)?;
-    let mut lanes = Vec::new();
+) -> Result<Collected, LoadError> {
+    let files = RecordingFiles::create(plan, options)?;
+    let mut states = Vec::new();
     let mut threads = Vec::new();
     for index in 0..plan.threads {
-        let lane = Arc::new(Lane::new(plan, index, options.raw.hlog.is_some(), files.chunks()));
-        lanes.push(Arc::clone(&lane));
-        threads.push(Thread::start(index, Arc::clone(plan), lane)?);
+        let state = Arc::new(ThreadState::new(
+            plan,
+            index,
+            options.recordings.hlog.is_some(),
+            files.chunks(),
+        ));
+        states.push(Arc::clone(&state));
+        threads.push(Thread::start(index, Arc::clone(plan), state)?);
     }
-    let mut watch = Watch::new(plan, &lanes, &files, options, progress);
-    let interrupted = watch.until_over().await?;
-    let (cpu_us, finished) = watch.spent();
+    let mut monitor = Monitor::new(plan, &states, &files, options, progress);
+    let interrupted = monitor.until_over().await?;
+    let (cpu_us, finished) = monitor.spent();
     let measured_us = plan.window.until_us().saturating_sub(plan.window.from_us);
     let mut generator = Generator::default();
     for thread in threads {
@@ -46,13 +51,13 @@ pub(super) async fn measure(
         generator.busy = generator.busy.max(of.busy);
         generator.waited = generator.waited.max(of.waited);
     }
-    watch.last_interval();
+    monitor.last_interval();
     let mut tally = Tally::new(plan.shape.is_open(), false);
-    for lane in &lanes {
-        tally.merge(&lane.close());
+    for state in &states {
+        tally.merge(&state.close());
     }
-    let raw_problems = files.finish();
-    Ok(Found {
+    let recording_problems = files.finish();
+    Ok(Collected {
         tally,
         measured_us,
         measured_from_ms: plan.window.from_us.saturating_add(plan.clock.origin_unix_us()) / 1_000,
@@ -60,48 +65,49 @@ pub(super) async fn measure(
         cpu_us,
         finished,
         generator,
-        raw_problems,
+        recording_problems,
     })
 }
 
 /// One generator thread with its share of the users.
 struct Thread {
     handle: JoinHandle<()>,
-    over: oneshot::Receiver<Generator>,
-    hurry: oneshot::Sender<()>,
+    done: oneshot::Receiver<Generator>,
+    abort: oneshot::Sender<()>,
 }
 
 impl Thread {
-    fn start(index: usize, plan: Arc<Plan>, lane: Arc<Lane>) -> Result<Self, LoadError> {
+    fn start(index: usize, plan: Arc<Plan>, state: Arc<ThreadState>) -> Result<Self, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let alarm = {
+        let wake_timer = {
             let _entered = runtime.enter();
-            Alarm::new(plan.clock.clone())?
+            WakeTimer::new(plan.clock.clone())?
         };
-        let (tell_over, over) = oneshot::channel();
-        let (hurry, hurried) = oneshot::channel();
+        let (done_sender, done) = oneshot::channel();
+        let (abort, aborted) = oneshot::channel();
         let name = format!("load-{index}");
         let handle = thread::Builder::new().name(name).spawn(move || {
-            let generator = runtime
-                .block_on(Driver { plan, lane, alarm: Arc::new(alarm) }.drive(index, hurried));
-            // The receiver waits unless the whole measurement was given up.
-            let _ = tell_over.send(generator);
+            let generator = runtime.block_on(
+                Driver { plan, state, wake_timer: Arc::new(wake_timer) }.drive(index, aborted),
+            );
+            // The receiver is gone only if the whole measurement was abandoned.
+            let _ = done_sender.send(generator);
         })?;
-        Ok(Self { handle, over, hurry })
+        Ok(Self { handle, done, abort })
     }
 
-    /// Waits for the requests under way; not for long after an interrupt.
+    /// Waits for requests in flight; after an interrupt, only for a short time.
     async fn join(self, interrupted: bool) -> Result<Generator, LoadError> {
-        let Self { handle, mut over, hurry } = self;
+        let Self { handle, mut done, abort } = self;
         let mut result = None;
         if interrupted {
             let grace = Duration::from_millis(limits::LOAD_STOP_MS);
-            result = tokio::time::timeout(grace, &mut over).await.ok();
-            drop(hurry);
+            result = tokio::time::timeout(grace, &mut done).await.ok();
+            drop(abort);
         }
         let result = match result {
             Some(result) => result,
-            None => over.await,
+            None => done.await,
         };
         let broken = || std::io::Error::other("a generator thread panicked");
         handle.join().map_err(|_| broken())?;
@@ -109,35 +115,35 @@ impl Thread {
     }
 }
 
-/// What one thread works with.
+/// The context of one thread.
 struct Driver {
     plan: Arc<Plan>,
-    lane: Arc<Lane>,
-    alarm: Arc<Alarm>,
+    state: Arc<ThreadState>,
+    wake_timer: Arc<WakeTimer>,
 }
 
 impl Driver {
-    /// A thread's life: its users run, and between them it looks for requests that wait too long.
-    async fn drive(self, index: usize, mut hurried: oneshot::Receiver<()>) -> Generator {
-        let part = self.plan.lane_part(index);
+    /// Runs the thread's users, and sweeps for requests that exceed the timeout.
+    async fn drive(self, index: usize, mut aborted: oneshot::Receiver<()>) -> Generator {
+        let part = self.plan.thread_part(index);
         let mut users = JoinSet::new();
         let mut slots = Vec::new();
-        for index in (part.index..self.plan.course.users).step_by(part.of) {
-            let slot = Arc::new(Slot::new());
+        for index in (part.index..self.plan.timeline.users).step_by(part.of) {
+            let slot = Arc::new(TimeoutSlot::new());
             slots.push(Arc::clone(&slot));
-            let (plan, lane) = (Arc::clone(&self.plan), Arc::clone(&self.lane));
-            let alarm = Arc::clone(&self.alarm);
-            users.spawn(User { plan, lane, slot, alarm, index }.run());
+            let (plan, state) = (Arc::clone(&self.plan), Arc::clone(&self.state));
+            let wake_timer = Arc::clone(&self.wake_timer);
+            users.spawn(User { plan, state, slot, wake_timer, index }.run());
         }
         let mut meter = Meter::default();
-        let helpers = async { tokio::join!(self.alarm.run(), self.probe()) };
+        let helpers = async { tokio::join!(self.wake_timer.run(), self.probe()) };
         tokio::pin!(helpers);
         loop {
             let now_us = self.plan.now_us();
             meter.look(&self.plan, now_us);
             let over = now_us >= self.plan.window.until_us();
             if over {
-                self.alarm.ring_all();
+                self.wake_timer.wake_all();
             }
             if let Some(deadline_us) = now_us.checked_sub(us(self.plan.timeout)) {
                 slots.iter().for_each(|slot| slot.expire(deadline_us));
@@ -145,35 +151,34 @@ impl Driver {
             tokio::select! {
                 () = tokio::time::sleep(meter.pause(&self.plan, now_us)) => {}
                 () = finish(&mut users) => break,
-                // The sender is dropped when there is no more patience.
-                _ = &mut hurried, if over => break,
+                // The sender is dropped when the grace period is over.
+                _ = &mut aborted, if over => break,
                 _ = &mut helpers, if !over => {}
             }
         }
         drop(users);
-        self.give_up_the_rest();
+        self.record_unsent();
         meter.look(&self.plan, self.plan.now_us());
         meter.generator()
     }
 
-    /// Looks at the clock at even distances: how late it comes to that is how late it comes to
-    /// everything.
+    /// Wakes up at even intervals and records how late: the scheduling lag of everything on this thread.
     async fn probe(&self) {
         let mut due_us = self.plan.window.from_us;
         while due_us < self.plan.window.until_us() {
-            self.alarm.until(due_us).await;
+            self.wake_timer.sleep_until(due_us).await;
             let now_us = self.plan.now_us();
-            self.lane.record_lag(now_us.saturating_sub(due_us));
+            self.state.record_lag(now_us.saturating_sub(due_us));
             due_us = now_us.saturating_add(limits::LOAD_LAG_PROBE_US);
         }
     }
 
-    /// Counts what is due and won't be sent any more, after an interrupt: late, and failed.
-    fn give_up_the_rest(&self) {
-        let free = Free { user: 0, made: 1, since_us: self.plan.now_us() };
+    /// After an interrupt, records requests that are due but will not be sent as late and failed.
+    fn record_unsent(&self) {
+        let free = IdleUser { user: 0, made: 1, since_us: self.plan.now_us() };
         let open = self.plan.shape.is_open();
         while open
-            && let Turn::Due(from_us) = self.lane.next(free)
+            && let NextStart::Due(from_us) = self.state.next(free)
             && from_us < self.plan.window.until_us()
         {
             let now_us = self.plan.now_us();
@@ -186,7 +191,7 @@ impl Driver {
                 queued: true,
                 detail: Detail::default(),
             };
-            self.lane.record(self.plan.window.measures(from_us), &sample);
+            self.state.record(self.plan.window.measures(from_us), &sample);
         }
     }
 }
@@ -201,15 +206,15 @@ async fn finish(users: &mut JoinSet<()>) {
     }
 }
 
-/// The thread's own use of the CPU between the edges of the measured time.
+/// CPU use of the thread within the measured time.
 #[derive(Default)]
 struct Meter {
-    began: Option<Reading>,
-    ended: Option<Reading>,
+    began: Option<CpuReading>,
+    ended: Option<CpuReading>,
 }
 
 #[derive(Clone, Copy)]
-struct Reading {
+struct CpuReading {
     at_us: u64,
     cpu_us: u64,
     waited_us: u64,
@@ -219,7 +224,7 @@ impl Meter {
     fn look(&mut self, plan: &Plan, at_us: u64) {
         let read = || {
             let (cpu_us, waited_us) = (machine::thread_cpu_us(), machine::thread_waited_us());
-            Some(Reading { at_us, cpu_us, waited_us })
+            Some(CpuReading { at_us, cpu_us, waited_us })
         };
         if self.began.is_none() && at_us >= plan.window.from_us {
             self.began = read();
@@ -229,7 +234,7 @@ impl Meter {
         }
     }
 
-    /// Until the next sweep, or the next edge if that is sooner.
+    /// Time until the next sweep or the next edge of the measured time.
     fn pause(&self, plan: &Plan, now_us: u64) -> Duration {
         let edge_us = match (self.began, self.ended) {
             (None, _) => plan.window.from_us,

@@ -1,25 +1,25 @@
-//! What happened to a measurement that its figures don't show.
+//! Incidents: problems of a measurement that its figures do not show.
 //!
-//! Told by the generator and by the controller of agents; read by the gates, for which each of these is a
-//! doubt of its own ([`crate::gates`]).
+//! Reported by the generator and by the controller of agents; each has a validity check of its own
+//! ([`crate::validity`]).
 
 use std::fmt;
 
-/// One thing that went wrong with the measuring itself.
+/// A problem of the measurement itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// Ended by hand before its time.
+    /// Ended by the user before its time.
     Interrupted,
-    /// A file of raw data isn't whole.
+    /// A recording is incomplete.
     RawData { problem: String },
-    /// An agent did not stay to the end: its part is missing.
+    /// An agent was lost: its requests are missing.
     AgentLost { name: String, problem: String },
-    /// An agent's clock could not be compared well enough, or stands far from ours.
+    /// An agent's clock is too far off, or its offset too uncertain.
     AgentClock { name: String, offset_us: i64, uncertainty_us: u64 },
 }
 
 impl Incident {
-    /// The gate that doubts a row for it.
+    /// The validity check for this incident.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -35,15 +35,15 @@ impl fmt::Display for Incident {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Interrupted => {
-                out.write_str("interrupted: the measured time is shorter than asked for")
+                out.write_str("interrupted: the measured time is shorter than requested")
             }
             Self::RawData { problem } => out.write_str(problem),
             Self::AgentLost { name, problem } => {
-                write!(out, "agent {name} is lost, its requests are missing: {problem}")
+                write!(out, "agent {name} was lost and its requests are missing: {problem}")
             }
             Self::AgentClock { name, offset_us, uncertainty_us } => write!(
                 out,
-                "agent {name}: its clock is {:.1} ms off ours, known to within {:.1} ms",
+                "agent {name}: its clock is off by {:.1} ms, with an uncertainty of {:.1} ms",
                 *offset_us as f64 / 1_000.0,
                 *uncertainty_us as f64 / 1_000.0
             ),

@@ -1,36 +1,34 @@
-//! The load generator: connections that send requests when a [`Shape`] says so, and what came of it.
+//! The load generator: sends requests as scheduled by a [`Shape`] and reports rates, latencies, errors by
+//! kind, and warnings about the result.
 //!
-//! Not part of a request's life: it stands where the caller is. Reads [`Options`]; answers a
-//! [`Report`]: rates, latencies, errors by kind, and the doubts about them.
+//! - Each user is a connection with at most one request in flight. Closed users send their next request when
+//!   they have their response, as JMeter does in WSO2's published runs; in an open loop, requests are due on
+//!   a schedule, and the number of users is the maximum number of connections.
+//! - A request is measured if its latency counts from within the measured time, even if it ends later. The
+//!   count divided by the time is therefore the offered rate, whatever the latency.
+//! - Tokens are used in rotation by all users of a thread; n threads take every n-th token.
+//! - The latency of a closed user counts from the start of the request and includes connecting if the server
+//!   has closed the connection. In an open loop it counts from the due time. It includes any delay of the
+//!   generator itself, which is measured separately.
 //!
-//! - Each user is a connection with at most one request outstanding. Closed users, as JMeter drives
-//!   WSO2's published runs (reference/scenarios.md section 3), send again when they have their answer;
-//!   in an open loop requests are due at times of their own, and users are the most connections.
-//! - A request counts when its latency counts from within the measured time; it is waited for beyond
-//!   its end. So the count over the time is the rate that was asked, whatever the latency.
-//! - Tokens take turns over all users of a thread; threads take every n-th.
-//! - A closed user's latency begins with its start, and holds the connecting, if the server had
-//!   closed. In an open loop it begins when the request was due. What the generator itself was late is
-//!   in it, which is why it watches itself.
-//!
-//! Architecture invariant: of our own crates only `base` and `wire` are imported here. No request is
-//! dropped from the count because it failed.
+//! Architecture invariant: of our own crates, only `base` and `wire` are imported. Failed requests are always
+//! counted.
 
-mod alarm;
 mod connect;
 mod generator;
 mod incident;
-mod lane;
-mod materials;
+mod inputs;
+pub(crate) mod monitor;
 mod options;
-pub(crate) mod quantised;
+pub(crate) mod published_stats;
 pub(crate) mod report;
 mod request;
 pub(crate) mod response;
 pub mod shape;
 pub(crate) mod statistics;
+mod thread_state;
 mod user;
-pub(crate) mod watch;
+mod wake_timer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,28 +41,28 @@ use crate::limits;
 
 pub use incident::Incident;
 pub use options::{Options, Payload, Stop, Trust, parse_duration, parse_header};
-pub use quantised::Quantised;
-pub use report::{Asked, Progress, Report};
+pub use published_stats::PublishedStats;
+pub use report::{Progress, Report, RunSettings};
 pub use shape::{Shape, Think};
 pub use statistics::{Latency, Times};
 
 use crate::machine;
 use connect::Connector;
-use lane::{Plan, Window};
-pub(crate) use materials::{Authorities, Materials};
-use report::Found;
-use request::{Ask, Prepared, Target};
-use shape::{Course, Part};
+pub(crate) use inputs::{Authorities, Inputs};
+use report::Collected;
+use request::{Destination, Prepared, RequestSpec};
+use shape::{Part, Timeline};
+use thread_state::{Plan, Window};
 
-/// Why a measurement could not be made. Errors during one are counted in its [`Report`] instead.
+/// Why a measurement could not be made. Errors of single requests are counted in its [`Report`].
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// What was asked for cannot be done: exit 2.
+    /// Invalid options: exit code 2.
     #[error("{0}")]
     Usage(String),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
-    /// A file that can be read, but not used.
+    /// A file with invalid content.
     #[error("{0}")]
     Content(String),
     #[error("{host}: no address found: {source}")]
@@ -73,49 +71,48 @@ pub enum LoadError {
     Connect { target: String, source: std::io::Error },
     #[error("TLS: {0}")]
     Tls(String),
-    /// No agent was there, or none stayed.
+    /// An agent is unreachable, rejected its plan, or all agents were lost.
     #[error("agent {name}: {problem}")]
     Agent { name: String, problem: String },
-    #[error("the system refused threads, sockets or signals: {0}")]
+    #[error("cannot create threads, sockets or signal handlers: {0}")]
     System(#[from] std::io::Error),
 }
 
-/// Runs one measurement; returns when it is over. `progress` is called about once a second. Not to
-/// be called from within a tokio runtime, since it blocks.
+/// Runs one measurement. Calls `progress` about once a second. Blocks; must not be called from a tokio
+/// runtime.
 ///
 /// # Errors
-/// [`LoadError`] when nothing could be measured: bad options, unreadable files, unknown host, or
-/// nobody listening at the start.
+/// [`LoadError`]: invalid options or files, unknown host, or no connection to the target.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Report, LoadError> {
     options.check()?;
-    let measurement = Measurement::prepare(options, Materials::read(options)?, Part::WHOLE)?;
+    let measurement = Measurement::prepare(options, Inputs::read(options)?, Part::WHOLE)?;
     let soonest_us = measurement.now_us().saturating_add(limits::LOAD_LEAD_US);
-    let asked = measurement.asked.clone();
+    let settings = measurement.settings.clone();
     let found = measurement.run(soonest_us, options, progress)?;
-    Ok(Report::new(asked, &found))
+    Ok(Report::new(settings, &found))
 }
 
-/// A measurement that can begin: files read, addresses found, somebody listening.
+/// A prepared measurement: files read, addresses resolved, target reachable.
 pub(crate) struct Measurement {
     runtime: tokio::runtime::Runtime,
     plan: Plan,
-    pub(crate) asked: Asked,
+    pub(crate) settings: RunSettings,
 }
 
 impl Measurement {
-    /// `part`: of a measurement that several processes share.
+    /// `part`: the share of a measurement that is distributed over several processes.
     ///
     /// # Errors
     /// As [`run`].
     pub(crate) fn prepare(
         options: &Options,
-        materials: Materials,
+        inputs: Inputs,
         part: Part,
     ) -> Result<Self, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (plan, asked) = runtime.block_on(prepare(options, materials, part))?;
-        runtime.block_on(probe(&plan, &asked))?;
-        Ok(Self { runtime, plan, asked })
+        let (plan, settings) = runtime.block_on(prepare(options, inputs, part))?;
+        runtime.block_on(probe(&plan, &settings))?;
+        Ok(Self { runtime, plan, settings })
     }
 
     /// On the measurement's own clock.
@@ -123,44 +120,44 @@ impl Measurement {
         self.plan.now_us()
     }
 
-    /// The measurement's own clock's zero, on the Unix clock.
+    /// Unix time at the zero of the measurement's clock.
     pub(crate) fn origin_unix_us(&self) -> u64 {
         self.plan.clock.origin_unix_us()
     }
 
-    /// Begins at `soonest_us` on its own clock, or up to a millisecond later.
+    /// Starts at `soonest_us` on its own clock, or up to a millisecond later.
     ///
     /// # Errors
-    /// [`LoadError::File`] for raw data, [`LoadError::System`].
+    /// [`LoadError::File`] for recordings, [`LoadError::System`].
     pub(crate) fn run(
         self,
         soonest_us: u64,
         options: &Options,
         progress: &mut dyn FnMut(&Progress),
-    ) -> Result<Found, LoadError> {
-        let plan = Arc::new(begun(self.plan, options, soonest_us));
+    ) -> Result<Collected, LoadError> {
+        let plan = Arc::new(scheduled(self.plan, options, soonest_us));
         self.runtime.block_on(generator::measure(&plan, options, progress))
     }
 }
 
-/// What is sent and where, and what was asked for in words.
+/// The request, its destination, and the settings for the report.
 ///
 /// # Errors
-/// [`LoadError::Usage`] for what can't be sent.
-pub(crate) fn what(
+/// [`LoadError::Usage`]: the request is invalid.
+pub(crate) fn prepare_request(
     options: &Options,
-    materials: Materials,
-) -> Result<(Target, Prepared, Asked), LoadError> {
+    inputs: Inputs,
+) -> Result<(Destination, Prepared, RunSettings), LoadError> {
     options.check()?;
-    let target = Target::parse(&options.url)?;
-    let ask = Ask {
+    let target = Destination::parse(&options.url)?;
+    let ask = RequestSpec {
         method: options.method.as_deref(),
         headers: &options.headers,
-        payload: materials.payload.as_deref(),
-        tokens: materials.tokens.into_iter().map(String::into_bytes).collect(),
+        payload: inputs.payload.as_deref(),
+        tokens: inputs.tokens.into_iter().map(String::into_bytes).collect(),
     };
     let prepared = Prepared::new(&target, ask)?;
-    let asked = Asked {
+    let settings = RunSettings {
         url: options.url.clone(),
         method: prepared.method_name().to_owned(),
         users: options.users,
@@ -168,22 +165,22 @@ pub(crate) fn what(
         duration_s: options.duration.as_secs_f64(),
         warm_up_s: options.warm_up.as_secs_f64(),
         timeout_s: options.timeout.as_secs_f64(),
-        payload_bytes: materials.payload.as_ref().map(Vec::len),
+        payload_bytes: inputs.payload.as_ref().map(Vec::len),
         tokens: prepared.tokens(),
         expect: options.expect.clone(),
         shape: options.shape,
         seed: options.seed,
     };
-    Ok((target, prepared, asked))
+    Ok((target, prepared, settings))
 }
 
 async fn prepare(
     options: &Options,
-    materials: Materials,
+    inputs: Inputs,
     part: Part,
-) -> Result<(Plan, Asked), LoadError> {
-    let authorities = materials.authorities.clone();
-    let (target, prepared, asked) = what(options, materials)?;
+) -> Result<(Plan, RunSettings), LoadError> {
+    let authorities = inputs.authorities.clone();
+    let (target, prepared, settings) = prepare_request(options, inputs)?;
     check_open_files(options.users.div_ceil(part.of))?;
     let clock = SystemClock::new();
     let plan = Plan {
@@ -192,7 +189,7 @@ async fn prepare(
         expect: options.expect.as_ref().map(|text| text.clone().into_bytes()),
         timeout: options.timeout,
         shape: options.shape,
-        course: Course { begin_us: 0, from_us: 0, until_us: 0, users: options.users },
+        timeline: Timeline { begin_us: 0, from_us: 0, until_us: 0, users: options.users },
         window: Window::new(0, 0),
         part,
         threads: options.threads,
@@ -200,35 +197,35 @@ async fn prepare(
         begun: AtomicUsize::new(0),
         clock,
     };
-    Ok((plan, asked))
+    Ok((plan, settings))
 }
 
-/// The plan of a measurement that begins at `soonest_us`, or up to a millisecond later.
-fn begun(plan: Plan, options: &Options, soonest_us: u64) -> Plan {
+/// The plan of a measurement that starts at `soonest_us`, or up to a millisecond later.
+fn scheduled(plan: Plan, options: &Options, soonest_us: u64) -> Plan {
     let warm_up_us = us(options.warm_up);
-    // The measured time's edges are whole milliseconds of the Unix clock, so that a JTL, which knows
-    // no finer time, tells the measured requests from the others.
+    // The edges of the measured time are whole milliseconds of Unix time, so that they fall between the
+    // timestamps of a JTL.
     let origin_us = plan.clock.origin_unix_us();
     let soonest_us = soonest_us.saturating_add(warm_up_us).saturating_add(origin_us);
     let from_us = soonest_us.next_multiple_of(1_000).saturating_sub(origin_us);
     let begin_us = from_us.saturating_sub(warm_up_us);
     let length_ms = us(options.duration).div_ceil(1_000);
     let until_us = from_us.saturating_add(length_ms.saturating_mul(1_000));
-    let course = Course { begin_us, from_us, until_us, users: options.users };
-    Plan { course, window: Window::new(from_us, until_us), ..plan }
+    let timeline = Timeline { begin_us, from_us, until_us, users: options.users };
+    Plan { timeline, window: Window::new(from_us, until_us), ..plan }
 }
 
 fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Whether there is anybody to measure.
-async fn probe(plan: &Plan, asked: &Asked) -> Result<(), LoadError> {
-    let refused = |source| LoadError::Connect { target: asked.url.clone(), source };
+/// Checks that the target is reachable.
+async fn probe(plan: &Plan, settings: &RunSettings) -> Result<(), LoadError> {
+    let failed = |source| LoadError::Connect { target: settings.url.clone(), source };
     match tokio::time::timeout(plan.timeout, plan.connector.open()).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(source)) => Err(refused(source)),
-        Err(_) => Err(refused(std::io::ErrorKind::TimedOut.into())),
+        Ok(Err(source)) => Err(failed(source)),
+        Err(_) => Err(failed(std::io::ErrorKind::TimedOut.into())),
     }
 }
 

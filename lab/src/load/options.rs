@@ -1,4 +1,4 @@
-//! What to send, where, how often and for how long: the flags of `penstock lab load`.
+//! The options of a measurement, as set by the flags of `penstock lab load`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,66 +8,66 @@ use std::time::Duration;
 use crate::limits;
 
 use crate::load::{self, LoadError};
-use crate::payload::Shape;
-use crate::raw::Raw;
+use crate::payload::JsonShape;
+use crate::recording::Recordings;
 
-/// One measurement. [`Options::new`] gives the defaults.
+/// The options of a measurement. [`Options::new`] returns the defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `http://` or `https://`, host, port, path and query.
+    /// Absolute `http://` or `https://` URL.
     pub url: String,
-    /// Connections, each with at most one request outstanding. 1 to [`limits::LOAD_USERS_MAX`].
+    /// Number of users, each with its own connection. 1 to [`limits::LOAD_USERS_MAX`].
     pub users: usize,
-    /// Measured time; the warm-up comes before it. Default 10 s.
+    /// Measured time, after the warm-up. Default: 10 s.
     pub duration: Duration,
-    /// Time before the measurement whose requests are not counted. Default 3 s.
+    /// Warm-up, not measured. Default: 3 s.
     pub warm_up: Duration,
     /// Default: POST with a payload, GET without.
     pub method: Option<String>,
     pub payload: Payload,
-    /// File with one token per line; sent as `Authorization: Bearer`, one after the other.
+    /// File with one token per line, sent in rotation as `Authorization: Bearer`.
     pub tokens: Option<PathBuf>,
-    /// Further header lines. `Content-Type` and `Host` replace the default one.
+    /// Additional header fields. `Content-Type` and `Host` replace the defaults.
     pub headers: Vec<(String, String)>,
-    /// Text that every answer's body must contain.
+    /// Text that every response body must contain.
     pub expect: Option<String>,
     pub trust: Trust,
-    /// Generator threads, 1 to `users`. Default 1.
+    /// Generator threads, 1 to `users`. Default: 1.
     pub threads: usize,
-    /// Longest wait for a whole answer, connecting included. Default 20 s.
+    /// Timeout for a complete response, including connecting. Default: 20 s.
     pub timeout: Duration,
     /// When requests start. Default: closed users without think time.
     pub shape: load::Shape,
-    /// Files for other tools. Default: none.
-    pub raw: Raw,
-    /// Settles what is drawn by chance: think times out of a range. Default 0.
+    /// Files to record in addition to the report. Default: none.
+    pub recordings: Recordings,
+    /// Random seed, used for think times from a range. Default: 0.
     pub seed: u64,
-    /// Ctrl-C (SIGINT) ends the measurement early, with a report.
+    /// Whether Ctrl-C (SIGINT) ends the measurement early, with a report.
     pub ctrl_c: bool,
-    /// The same from the program.
+    /// Ends the measurement early.
     pub stop: Stop,
 }
 
-/// Where the request's body comes from.
+/// The request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     None,
     File(PathBuf),
-    Made { shape: Shape, bytes: usize },
+    Made { shape: JsonShape, bytes: usize },
 }
 
-/// Whom an `https` target's certificate is checked against.
+/// How the certificate of an `https` target is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// The system's authorities.
+    /// Against the system's authorities.
     System,
-    /// Nobody: any certificate is taken.
+    /// Not at all: any certificate is accepted.
     Insecure,
-    /// The authorities in this PEM file, and no others.
+    /// Against the authorities in this PEM file only.
     Ca(PathBuf),
 }
 
-/// Ends a running measurement early. Clones mean the same measurement.
+/// Ends a running measurement early. Clones refer to the same measurement.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -100,7 +100,7 @@ impl Options {
             threads: 1,
             timeout: Duration::from_secs(20),
             shape: load::Shape::default(),
-            raw: Raw::default(),
+            recordings: Recordings::default(),
             seed: 0,
             ctrl_c: false,
             stop: Stop::default(),
@@ -108,32 +108,39 @@ impl Options {
     }
 
     /// # Errors
-    /// [`LoadError::Usage`] for the first figure out of its range.
+    /// [`LoadError::Usage`] for the first option out of range.
     pub(crate) fn check(&self) -> Result<(), LoadError> {
         let usage = |text: String| Err(LoadError::Usage(text));
         if self.users == 0 || self.users > limits::LOAD_USERS_MAX {
-            return usage(format!("users: 1 to {}, not {}", limits::LOAD_USERS_MAX, self.users));
+            return usage(format!(
+                "users: expected 1 to {}, not {}",
+                limits::LOAD_USERS_MAX,
+                self.users
+            ));
         }
         let most = self.users.min(limits::WORKERS_MAX);
         if self.threads == 0 || self.threads > most {
-            return usage(format!("threads: 1 to {most} here, not {}", self.threads));
+            return usage(format!("threads: expected 1 to {most} here, not {}", self.threads));
         }
         let longest = Duration::from_secs(limits::LOAD_S_MAX);
         if self.duration.is_zero() || self.duration > longest {
-            return usage("duration: above 0 and at most 24h".to_owned());
+            return usage("duration: must be above 0 and at most 24h".to_owned());
         }
         if self.warm_up > longest {
             return usage("warm-up: at most 24h".to_owned());
         }
         if self.timeout.is_zero() || self.timeout > Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX)
         {
-            return usage(format!("timeout: above 0 and at most {}s", limits::LOAD_TIMEOUT_S_MAX));
+            return usage(format!(
+                "timeout: must be above 0 and at most {}s",
+                limits::LOAD_TIMEOUT_S_MAX
+            ));
         }
         if let Err(text) = self.shape.check(self.users) {
             return usage(text);
         }
-        if let Some(path) = self.raw.existing() {
-            return usage(format!("{} exists; raw data needs a new file", path.display()));
+        if let Some(path) = self.recordings.existing() {
+            return usage(format!("{} already exists; choose a new file", path.display()));
         }
         if self.expect.as_ref().is_some_and(|text| text.len() > limits::LOAD_EXPECT_BYTES_MAX) {
             return usage(format!("expect: at most {} bytes", limits::LOAD_EXPECT_BYTES_MAX));
@@ -142,10 +149,10 @@ impl Options {
     }
 }
 
-/// Reads `10s`, `500ms`, `1.5m`, `1h`.
+/// Parses `10s`, `500ms`, `1.5m`, `1h`.
 ///
 /// # Errors
-/// A sentence for the user.
+/// A message for the user.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit_s = match text.strip_prefix(digits).unwrap_or_default() {
@@ -153,20 +160,29 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "h" => 3_600.0,
-        _ => return Err(format!("`{text}`: write a number and ms, s, m or h, as in 10s")),
+        _ => {
+            return Err(format!(
+                "`{text}` is not a duration; write a number with ms, s, m or h, such as 10s"
+            ));
+        }
     };
-    let number: f64 =
-        digits.parse().map_err(|_| format!("`{text}`: `{digits}` is no number; write 10s"))?;
+    let number: f64 = digits.parse().map_err(|_| {
+        format!(
+            "`{text}` is not a duration; write a number with ms, s, m or h, \
+         such as 10s"
+        )
+    })?;
     Duration::try_from_secs_f64(number * unit_s).map_err(|error| format!("`{text}`: {error}"))
 }
 
-/// Reads `Name: value`.
+/// Parses `Name: value`.
 ///
 /// # Errors
-/// A sentence for the user.
+/// A message for the user.
 pub fn parse_header(text: &str) -> Result<(String, String), String> {
-    let (name, value) =
-        text.split_once(':').ok_or_else(|| format!("`{text}`: write 'Name: value'"))?;
+    let (name, value) = text
+        .split_once(':')
+        .ok_or_else(|| format!("`{text}` is not a header field; write 'Name: value'"))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -187,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_at_the_first_colon() {
+    fn header_fields_are_split_at_the_first_colon() {
         let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
         assert_eq!(parse_header("X-A: b"), pair("X-A", "b"));
         assert_eq!(parse_header("Host:a:80"), pair("Host", "a:80"));
@@ -196,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_out_of_range_are_refused_by_name() {
+    fn values_out_of_range_are_rejected_by_name() {
         check(|_| {}, "");
         check(|o| o.users = 0, "users");
         check(|o| o.users = limits::LOAD_USERS_MAX + 1, "users");
@@ -210,7 +226,7 @@ mod tests {
         check(|o| o.timeout = Duration::ZERO, "timeout");
         check(|o| o.timeout = Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX + 1), "timeout");
         check(|o| o.shape = load::Shape::Arrivals { rate_per_s: 0.0 }, "rate");
-        check(|o| o.raw.jtl = Some("Cargo.toml".into()), "Cargo.toml exists");
+        check(|o| o.recordings.jtl = Some("Cargo.toml".into()), "Cargo.toml already exists");
         check(|o| o.expect = Some("x".repeat(limits::LOAD_EXPECT_BYTES_MAX + 1)), "expect");
     }
 
@@ -220,7 +236,7 @@ mod tests {
         change(&mut options);
         match options.check() {
             Ok(()) => assert_eq!(expect, ""),
-            Err(refusal) => assert!(refusal.to_string().starts_with(expect), "{refusal}"),
+            Err(error) => assert!(error.to_string().starts_with(expect), "{error}"),
         }
     }
 }

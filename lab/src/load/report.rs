@@ -1,4 +1,4 @@
-//! What a measurement found, for people and for programs.
+//! The result of a measurement, as text and as JSON.
 
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::gates::{self, Doubt};
 use crate::load::incident::Incident;
-use crate::load::quantised::Quantised;
+use crate::load::published_stats::PublishedStats;
 use crate::load::shape::{Shape, Think};
 use crate::load::statistics::{Latency, Open, Tally};
+use crate::validity::{self, Warning};
 
-/// How far a measurement is. `Display` is one line for people.
+/// Progress of a measurement. `Display` formats it as one line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Still before the measured time.
+    /// The measured time has not started.
     pub warming_up: bool,
-    /// Finished requests so far, warm-up and failures included.
+    /// Finished requests so far, including warm-up and failures.
     pub requests: u64,
     /// Those of them that failed.
     pub errors: u64,
-    /// Finished requests per second since the last progress.
+    /// Finished requests per second since the last report.
     pub rate_per_s: f64,
-    /// Until the measured time is over.
+    /// Time until the end of the measured time.
     pub left: Duration,
 }
 
@@ -36,9 +36,9 @@ impl fmt::Display for Progress {
     }
 }
 
-/// What was asked for, as far as it explains the result.
+/// The settings of a measurement, as far as they explain the result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct RunSettings {
     pub url: String,
     pub method: String,
     pub users: usize,
@@ -56,34 +56,32 @@ pub struct Asked {
 /// The result of one measurement.
 #[derive(Clone, Debug)]
 pub struct Report {
-    pub asked: Asked,
-    /// Requests whose latency counts from within the measured time; failed ones included, as in WSO2's
-    /// tables.
+    pub settings: RunSettings,
+    /// Requests whose latency counts from within the measured time; includes failures, as in WSO2's tables.
     pub requests: u64,
     /// Those of them that failed.
     pub errors: u64,
     /// `connect`, `write`, `closed`, `timeout`, `unsent`, `protocol`, `body-mismatch`, `status-NNN`.
     pub errors_by_kind: Vec<(String, u64)>,
-    /// Measured time; shorter than asked for when interrupted.
+    /// Measured time; shorter than requested if interrupted.
     pub seconds: f64,
-    /// When the measured time began, in milliseconds of the Unix clock.
+    /// Start of the measured time, in milliseconds of Unix time.
     pub measured_from_ms: u64,
-    /// Closed: requests over measured time. Open: requests that finished in the measured time over it,
-    /// since their number is given.
+    /// Closed loop: measured requests per second. Open loop: requests per second that finished within the
+    /// measured time, since the number of measured requests is given.
     pub throughput_per_s: f64,
-    /// Closed: from the start. Open: from when a request was due.
+    /// Closed loop: from the start. Open loop: from the due time.
     pub latency: Latency,
-    /// Present in an open loop.
+    /// Open loop only.
     pub open: Option<OpenLoop>,
-    /// The same as the published pipeline would tell it.
-    pub quantised: Quantised,
-    /// The warm-up's requests in the same way.
-    pub quantised_warm_up: Quantised,
-    /// Bytes of heads and bodies, without TLS, of the requests counted above.
+    /// The figures as computed by WSO2's published pipeline.
+    pub published: PublishedStats,
+    /// The same for the warm-up.
+    pub published_warm_up: PublishedStats,
+    /// Bytes of heads and bodies, without TLS, of the measured requests.
     pub received_bytes: u64,
     pub sent_bytes: u64,
-    /// Requests that finished from first to last, the warm-up's included: what a target that counts
-    /// for itself should have seen.
+    /// Requests that finished, including the warm-up: what the target itself should have counted.
     pub requests_in_all: u64,
     /// Those of `requests_in_all` that failed.
     pub errors_in_all: u64,
@@ -92,50 +90,50 @@ pub struct Report {
     /// This process's CPU time, user and system, per request finished in the measured time.
     pub generator_cpu_us_per_request: f64,
     pub generator: Generator,
-    /// How late the generator came to look at its alarm, every 10 ms of the measured time.
+    /// How late the generator's lag probe woke up, every 10 ms of the measured time.
     pub lag: Latency,
-    /// The agents that made the load; none when this process did.
+    /// The agents that generated the load; empty if this process did.
     pub agents: Vec<AgentShare>,
-    /// What happened that the figures don't show.
+    /// Problems of the measurement that its figures do not show.
     pub incidents: Vec<Incident>,
 }
 
-/// How the generator itself fared over the measured time, the worst of its threads.
+/// Utilisation of the generator over the measured time: the maximum over its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
     /// CPU time over elapsed time, 0 to 1.
     pub busy: f64,
-    /// Time spent ready to run without a CPU over elapsed time, 0 to 1.
+    /// Time runnable without a CPU over elapsed time, 0 to 1.
     pub waited: f64,
 }
 
-/// An agent's part in a result.
+/// An agent's share of the result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgentShare {
-    /// As it was given: host and port.
+    /// Host and port as given.
     pub name: String,
     pub requests: u64,
     pub errors: u64,
-    /// What its Unix clock says more than ours, in microseconds.
+    /// The agent's Unix time minus ours, in microseconds.
     pub clock_offset_us: i64,
-    /// How far off that may be, either way.
+    /// Uncertainty of the offset, in either direction.
     pub clock_uncertainty_us: u64,
 }
 
-/// What is told of an open loop beside.
+/// Additional figures of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpenLoop {
-    /// From the start to the end, of the requests that were sent.
+    /// From the start to the end, of requests that were sent.
     pub service: Latency,
-    /// From when they were due to the start, whoever's fault.
+    /// From the due time to the start, whatever the cause.
     pub late: Latency,
-    /// Requests for which no connection was free when they were due.
+    /// Requests for which no connection was free at the due time.
     pub queued: u64,
 }
 
-/// What is known when the last request is over.
+/// The raw data of a finished measurement.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct Collected {
     pub(crate) tally: Tally,
     pub(crate) measured_us: u64,
     pub(crate) measured_from_ms: u64,
@@ -144,23 +142,24 @@ pub(crate) struct Found {
     pub(crate) cpu_us: u64,
     pub(crate) finished: u64,
     pub(crate) generator: Generator,
-    /// What the files of raw data lack.
-    pub(crate) raw_problems: Vec<String>,
+    /// A message for each incomplete recording.
+    pub(crate) recording_problems: Vec<String>,
 }
 
 impl Report {
-    pub(crate) fn new(asked: Asked, found: &Found) -> Self {
+    pub(crate) fn new(settings: RunSettings, found: &Collected) -> Self {
         let measured = &found.tally.measured;
         let seconds = found.measured_us as f64 / 1_000_000.0;
         let counted = if measured.open.is_some() { found.finished } else { measured.requests };
         let throughput_per_s = ratio(counted as f64, seconds);
         let latency = measured.latencies.latency();
-        let cycle_ms = latency.mean_ms + asked.shape.mean_pause_ms();
+        let cycle_ms = latency.mean_ms + settings.shape.mean_pause_ms();
         let bytes = (measured.received_bytes, measured.sent_bytes);
-        let lacks = found.raw_problems.iter().cloned().map(|problem| Incident::RawData { problem });
+        let lacks =
+            found.recording_problems.iter().cloned().map(|problem| Incident::RawData { problem });
         let interrupted = found.interrupted.then_some(Incident::Interrupted);
         Self {
-            asked,
+            settings,
             requests: measured.requests,
             errors: measured.errors,
             errors_by_kind: measured
@@ -173,13 +172,13 @@ impl Report {
             throughput_per_s,
             latency,
             open: measured.open.as_ref().map(OpenLoop::new),
-            quantised: measured.milliseconds.quantised(measured.errors, bytes),
-            quantised_warm_up: found.tally.warm_up.quantised(),
+            published: measured.milliseconds.published(measured.errors, bytes),
+            published_warm_up: found.tally.warm_up.published(),
             received_bytes: measured.received_bytes,
             sent_bytes: measured.sent_bytes,
             requests_in_all: found.tally.all,
             errors_in_all: found.tally.all_errors,
-            users_by_littles_law: gates::in_flight(throughput_per_s, cycle_ms),
+            users_by_littles_law: validity::in_flight(throughput_per_s, cycle_ms),
             generator_cpu_us_per_request: ratio(found.cpu_us as f64, found.finished as f64),
             generator: found.generator,
             lag: found.tally.lag.latency(),
@@ -188,13 +187,13 @@ impl Report {
         }
     }
 
-    /// Everything that speaks against this result: what the gates say of its figures.
+    /// The warnings of the validity checks.
     #[must_use]
-    pub fn doubts(&self) -> Vec<Doubt> {
-        gates::Row::of_load(&self.figures()).doubts()
+    pub fn warnings(&self) -> Vec<Warning> {
+        validity::Row::of_load(&self.figures()).warnings()
     }
 
-    /// For people: the figures, and what speaks against them.
+    /// The report as text, with warnings at the end.
     #[must_use]
     pub fn table(&self) -> String {
         let mut table = String::new();
@@ -204,17 +203,17 @@ impl Report {
     }
 
     fn write_table(&self, out: &mut String) -> fmt::Result {
-        let (asked, latency) = (&self.asked, &self.latency);
-        let payload = asked.payload_bytes.map_or("no payload".to_owned(), |n| format!("{n} B"));
+        let (settings, latency) = (&self.settings, &self.latency);
+        let payload = settings.payload_bytes.map_or("no payload".to_owned(), |n| format!("{n} B"));
         writeln!(
             out,
             "{} {}  {}, {payload}, {} tokens, {} threads, warm-up {} s",
-            asked.method,
-            asked.url,
-            asked.load(),
-            asked.tokens,
-            asked.threads,
-            asked.warm_up_s
+            settings.method,
+            settings.url,
+            settings.load(),
+            settings.tokens,
+            settings.threads,
+            settings.warm_up_s
         )?;
         writeln!(out)?;
         writeln!(out, "  {:<26}{:>14}", "requests", self.requests)?;
@@ -240,26 +239,26 @@ impl Report {
         let busy = self.generator.busy * 100.0;
         writeln!(out, "  {:<26}{busy:>14.1} %", "generator busiest thread")?;
         writeln!(out, "  {:<26}{:>14.3} ms", "generator lag p99", self.lag.p99_ms)?;
-        let doubts = self.doubts();
-        if !doubts.is_empty() {
+        let warnings = self.warnings();
+        if !warnings.is_empty() {
             writeln!(out)?;
         }
-        for Doubt { message, .. } in doubts {
-            writeln!(out, "  DOUBT: {message}")?;
+        for Warning { check, message } in warnings {
+            writeln!(out, "  warning: {check}: {message}")?;
         }
         Ok(())
     }
 
-    /// For programs: the keys of DESIGN.md section 5 and more. Times in the unit of their name.
+    /// The report as JSON. Units are part of the key names.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut value = self.figures();
-        let named = |Doubt { gate, message }| json!({ "name": gate, "text": message });
-        value["doubts"] = self.doubts().into_iter().map(named).collect();
+        let named = |Warning { check, message }| json!({ "check": check, "message": message });
+        value["warnings"] = self.warnings().into_iter().map(named).collect();
         value
     }
 
-    /// The report as JSON, without what the gates make of it.
+    /// The report as JSON, without warnings.
     fn figures(&self) -> Value {
         let errors_by_kind: serde_json::Map<String, Value> =
             self.errors_by_kind.iter().map(|(kind, count)| (kind.clone(), json!(count))).collect();
@@ -283,14 +282,14 @@ impl Report {
             "generator_lag_p99_ms": self.lag.p99_ms,
             "generator_lag_max_ms": self.lag.max_ms,
             "agents": self.agents,
-            "shape": self.asked.shape,
-            "quantised": self.quantised,
-            "quantised_warm_up": self.quantised_warm_up,
+            "shape": self.settings.shape,
+            "published": self.published,
+            "published_warm_up": self.published_warm_up,
             "incidents": self.incidents.iter().map(|incident| json!({
                 "name": incident.name(),
                 "text": incident.to_string(),
             })).collect::<Vec<_>>(),
-            "options": self.asked.json(),
+            "options": self.settings.json(),
         });
         if let Value::Object(members) = &mut value {
             for (name, value_ms) in self.latency.rows() {
@@ -325,7 +324,7 @@ impl OpenLoop {
         writeln!(out)?;
         writeln!(out, "  {:<26}{:>14.3} ms", "sent late p99", self.late.p99_ms)?;
         writeln!(out, "  {:<26}{:>14.3} ms", "sent late max", self.late.max_ms)?;
-        writeln!(out, "  {:<26}{:>14}", "found no free connection", self.queued)
+        writeln!(out, "  {:<26}{:>14}", "no free connection", self.queued)
     }
 
     /// `service_NAME_ms`, `late_NAME_ms`, `queued`.
@@ -339,7 +338,7 @@ impl OpenLoop {
     }
 }
 
-impl Asked {
+impl RunSettings {
     /// The shape in words.
     fn load(&self) -> String {
         let users = self.users;
@@ -375,7 +374,7 @@ impl Asked {
 }
 
 impl Latency {
-    /// Name and milliseconds, in the order of the table; `NAME_ms` in JSON.
+    /// Name and value in milliseconds, in the order of the table; `NAME_ms` in JSON.
     fn rows(&self) -> [(&'static str, f64); 11] {
         [
             ("mean", self.mean_ms),
@@ -393,7 +392,7 @@ impl Latency {
     }
 }
 
-/// Zero when there is nothing to divide by.
+/// 0 if `whole` is not positive.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

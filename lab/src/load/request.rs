@@ -1,8 +1,7 @@
-//! The request's bytes, made once before the measurement.
+//! The bytes of a request, prepared once before the measurement.
 //!
-//! Reads the options; answers [`Prepared`]: everything that is the same in each request stands in
-//! memory once, and a token is put between at the time of writing. So 4,000 tokens and a payload
-//! of 100 KiB take 4,000 tokens and 100 KiB, not 400 MB.
+//! Parts that are the same in every request are stored once, and the token is inserted when writing. So 4,000
+//! tokens and a payload of 100 KiB take the size of the tokens plus 100 KiB, not 400 MB.
 
 use std::io::IoSlice;
 
@@ -12,44 +11,46 @@ use crate::limits;
 
 use crate::load::LoadError;
 
-/// Where to connect, and what to write there.
+/// Where to connect, and the request target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct Destination {
     pub(crate) secure: bool,
-    /// Name or address, without the brackets of an IPv6 address.
+    /// Host name or address, without the brackets of an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// As it stands in the URL: the `Host` field.
+    /// As in the URL; the value of `Host`.
     pub(crate) authority: String,
     /// Path and query.
     pub(crate) path: String,
 }
 
-impl Target {
+impl Destination {
     /// # Errors
-    /// [`LoadError::Usage`] for anything but an absolute `http` or `https` URL.
+    /// [`LoadError::Usage`]: not an absolute `http` or `https` URL.
     pub(crate) fn parse(url: &str) -> Result<Self, LoadError> {
         let usage = |what: &str| LoadError::Usage(format!("`{url}`: {what}"));
         if url.bytes().any(|byte| !(0x21..=0x7e).contains(&byte)) {
             return Err(usage(
-                "a URL holds no spaces, control or non-ASCII characters; escape them",
+                "spaces, control and non-ASCII characters in a URL must be percent-encoded",
             ));
         }
         let (secure, rest) = match url.split_once("://") {
             Some(("http", rest)) => (false, rest),
             Some(("https", rest)) => (true, rest),
-            Some(_) | None => return Err(usage("write http://HOST... or https://HOST...")),
+            Some(_) | None => {
+                return Err(usage("not an absolute URL; write http://HOST... or https://HOST..."));
+            }
         };
         if rest.contains('#') {
-            return Err(usage("a fragment (#...) is not sent to servers; leave it out"));
+            return Err(usage("a fragment (#...) is never sent; remove it"));
         }
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
-            return Err(usage("user and password in a URL are not sent; use --header"));
+            return Err(usage("user and password in a URL are not supported; use --header"));
         }
         let slash = if path.starts_with('/') { "" } else { "/" };
-        let (host, port) = split_port(authority).ok_or_else(|| usage("the port is no number"))?;
+        let (host, port) = split_port(authority).ok_or_else(|| usage("invalid port"))?;
         if host.is_empty() {
             return Err(usage("the host is missing"));
         }
@@ -63,7 +64,7 @@ impl Target {
     }
 }
 
-/// `None` when there is a port that is none.
+/// `None` if the port is invalid.
 fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -76,17 +77,17 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     Some((host, Some(digits.parse().ok().filter(|port| *port > 0)?)))
 }
 
-/// What is asked of every request.
+/// The parts of a request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct RequestSpec<'a> {
     pub(crate) method: Option<&'a str>,
     pub(crate) headers: &'a [(String, String)],
-    /// `None`: no body at all, which is not the same as an empty one.
+    /// `None`: no body, which differs from an empty one.
     pub(crate) payload: Option<&'a [u8]>,
     pub(crate) tokens: Vec<Vec<u8>>,
 }
 
-/// A request in three parts: before the token, the token, after it.
+/// A request in three parts: before the token, the token, and after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) method: Method,
@@ -97,16 +98,15 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// # Errors
-    /// [`LoadError::Usage`] for a method or header that cannot be written, or that is the
-    /// generator's own business.
-    pub(crate) fn new(target: &Target, ask: Ask<'_>) -> Result<Self, LoadError> {
-        let fallback = if ask.payload.is_some() { "POST" } else { "GET" };
-        let method = ask.method.unwrap_or(fallback);
+    /// [`LoadError::Usage`]: an invalid method or header field, or a field set by the generator itself.
+    pub(crate) fn new(target: &Destination, spec: RequestSpec<'_>) -> Result<Self, LoadError> {
+        let fallback = if spec.payload.is_some() { "POST" } else { "GET" };
+        let method = spec.method.unwrap_or(fallback);
         if !is_token(method) || method == "CONNECT" {
-            return Err(LoadError::Usage(format!("`{method}` is no method that can be sent here")));
+            return Err(LoadError::Usage(format!("method `{method}` is not supported")));
         }
-        check_headers(ask.headers, !ask.tokens.is_empty())?;
-        let given = |name: &str| ask.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        check_headers(spec.headers, !spec.tokens.is_empty())?;
+        let given = |name: &str| spec.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let mut before = format!("{method} {} HTTP/1.1\r\n", target.path).into_bytes();
         let mut line = |name: &str, value: &str| {
             before.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -114,31 +114,31 @@ impl Prepared {
         if !given("host") {
             line("Host", &target.authority);
         }
-        if let Some(payload) = ask.payload {
+        if let Some(payload) = spec.payload {
             if !given("content-type") {
                 line("Content-Type", "application/json");
             }
             line("Content-Length", &payload.len().to_string());
         }
-        for (name, value) in ask.headers {
+        for (name, value) in spec.headers {
             line(name, value);
         }
         let mut after = Vec::new();
-        if !ask.tokens.is_empty() {
+        if !spec.tokens.is_empty() {
             before.extend_from_slice(b"Authorization: Bearer ");
             after.extend_from_slice(b"\r\n");
         }
         after.extend_from_slice(b"\r\n");
-        after.extend_from_slice(ask.payload.unwrap_or_default());
+        after.extend_from_slice(spec.payload.unwrap_or_default());
         Ok(Self {
             method: Method::from_bytes(method.as_bytes()),
             before,
-            tokens: ask.tokens,
+            tokens: spec.tokens,
             after,
         })
     }
 
-    /// As it stands on the wire.
+    /// The method as sent.
     pub(crate) fn method_name(&self) -> &str {
         let end = self.before.iter().position(|&byte| byte == b' ').unwrap_or(0);
         std::str::from_utf8(self.before.get(..end).unwrap_or_default()).unwrap_or_default()
@@ -148,12 +148,12 @@ impl Prepared {
         self.tokens.len()
     }
 
-    /// Bytes of the request with the `turn`th token (modulo their number).
+    /// Length of the request with token number `turn` (modulo the number of tokens).
     pub(crate) fn len(&self, turn: usize) -> usize {
         self.before.len() + self.token(turn).len() + self.after.len()
     }
 
-    /// What is left to write of that request after `written` bytes, at most three slices.
+    /// The bytes left after `written` bytes, in at most three slices.
     pub(crate) fn rest<'a>(&'a self, turn: usize, written: usize) -> [IoSlice<'a>; 3] {
         let mut skip = written;
         [&self.before[..], self.token(turn), &self.after[..]].map(|part| {
@@ -169,28 +169,28 @@ impl Prepared {
     }
 }
 
-/// Fields that decide where a message ends, which is the generator's business alone.
+/// Framing fields, set by the generator itself.
 const OWN_FIELDS: [&str; 2] = ["content-length", "transfer-encoding"];
 
 fn check_headers(headers: &[(String, String)], tokens: bool) -> Result<(), LoadError> {
     for (name, value) in headers {
         let usage = |what: &str| Err(LoadError::Usage(format!("header `{name}`: {what}")));
         if !is_token(name) {
-            return usage("the name has characters that no header name may have");
+            return usage("invalid character in the name");
         }
         if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
-            return usage("the value holds control or non-ASCII characters");
+            return usage("control or non-ASCII character in the value");
         }
         if OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
-            return usage("it follows from the payload and cannot be given");
+            return usage("set by the generator according to the payload");
         }
         if tokens && name.eq_ignore_ascii_case("authorization") {
-            return usage("it comes from the tokens; give one or the other");
+            return usage("conflicts with --tokens");
         }
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     if bytes > limits::HEAD_BYTES_MAX as usize {
-        return Err(LoadError::Usage(format!("{bytes} bytes of headers are too many")));
+        return Err(LoadError::Usage(format!("header fields of {bytes} bytes are too long")));
     }
     Ok(())
 }
@@ -217,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_url_is_refused_with_what_to_write() {
-        check_url("localhost:8280/", "write http://");
-        check_url("ftp://a.example/", "write http://");
+    fn invalid_urls_are_rejected() {
+        check_url("localhost:8280/", "http://HOST");
+        check_url("ftp://a.example/", "http://HOST");
         check_url("http://", "host is missing");
         check_url("http://:80/", "host is missing");
         check_url("http://a.example:0/", "port");
@@ -229,48 +229,49 @@ mod tests {
         check_url("http://[::1]80/", "port");
         check_url("http://u:p@a.example/", "--header");
         check_url("http://a.example/#top", "fragment");
-        check_url("http://a.example/a b", "escape");
-        check_url("http://a.example/\u{e9}", "escape");
-        check_url("http://a.example/\r\nX: y", "escape");
+        check_url("http://a.example/a b", "percent-encoded");
+        check_url("http://a.example/\u{e9}", "percent-encoded");
+        check_url("http://a.example/\r\nX: y", "percent-encoded");
     }
 
     #[test]
-    fn a_payload_makes_it_a_post_with_length_and_json() {
-        let ask = Ask { payload: Some(b"{}"), ..Ask::default() };
+    fn a_payload_implies_post_with_length_and_json() {
+        let spec = RequestSpec { payload: Some(b"{}"), ..RequestSpec::default() };
         check(
-            ask,
+            spec,
             &["POST /p HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n\
                Content-Length: 2\r\n\r\n{}"],
         );
     }
 
     #[test]
-    fn without_a_payload_there_is_nothing_about_a_body() {
-        check(Ask::default(), &["GET /p HTTP/1.1\r\nHost: h:1\r\n\r\n"]);
+    fn without_a_payload_there_are_no_body_fields() {
+        check(RequestSpec::default(), &["GET /p HTTP/1.1\r\nHost: h:1\r\n\r\n"]);
     }
 
     #[test]
-    fn an_empty_payload_is_still_one() {
-        let ask = Ask { method: Some("PUT"), payload: Some(b""), ..Ask::default() };
+    fn an_empty_payload_has_a_length() {
+        let spec =
+            RequestSpec { method: Some("PUT"), payload: Some(b""), ..RequestSpec::default() };
         check(
-            ask,
+            spec,
             &["PUT /p HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\n\
                Content-Length: 0\r\n\r\n"],
         );
     }
 
     #[test]
-    fn given_headers_replace_the_defaults_and_tokens_take_turns() {
+    fn given_header_fields_replace_defaults_and_tokens_rotate() {
         let headers = [
             ("host".to_owned(), "other".to_owned()),
             ("CONTENT-TYPE".to_owned(), "text/plain".to_owned()),
             ("X-A".to_owned(), "1".to_owned()),
         ];
-        let ask = Ask {
+        let spec = RequestSpec {
             headers: &headers,
             payload: Some(b"body"),
             tokens: vec![b"one".to_vec(), b"three".to_vec()],
-            ..Ask::default()
+            ..RequestSpec::default()
         };
         let request = |token| {
             format!(
@@ -278,11 +279,11 @@ mod tests {
                  CONTENT-TYPE: text/plain\r\nX-A: 1\r\nAuthorization: Bearer {token}\r\n\r\nbody"
             )
         };
-        check(ask, &[&request("one"), &request("three"), &request("one")]);
+        check(spec, &[&request("one"), &request("three"), &request("one")]);
     }
 
     #[test]
-    fn headers_that_would_break_the_request_are_refused() {
+    fn invalid_header_fields_are_rejected() {
         for (name, value, expect) in [
             ("X A", "1", "name"),
             ("", "1", "name"),
@@ -291,20 +292,29 @@ mod tests {
             ("transfer-encoding", "chunked", "payload"),
         ] {
             let headers = [(name.to_owned(), value.to_owned())];
-            refused(Ask { headers: &headers, ..Ask::default() }, expect);
+            check_rejected(RequestSpec { headers: &headers, ..RequestSpec::default() }, expect);
         }
         let headers = [("authorization".to_owned(), "Basic x".to_owned())];
         let tokens = vec![b"t".to_vec()];
-        refused(Ask { headers: &headers, tokens, ..Ask::default() }, "one or the other");
-        refused(Ask { method: Some("GE T"), ..Ask::default() }, "no method");
-        refused(Ask { method: Some("CONNECT"), ..Ask::default() }, "no method");
+        check_rejected(
+            RequestSpec { headers: &headers, tokens, ..RequestSpec::default() },
+            "--tokens",
+        );
+        check_rejected(
+            RequestSpec { method: Some("GE T"), ..RequestSpec::default() },
+            "not supported",
+        );
+        check_rejected(
+            RequestSpec { method: Some("CONNECT"), ..RequestSpec::default() },
+            "not supported",
+        );
     }
 
     #[test]
     fn a_request_can_be_continued_from_any_byte() {
         let tokens = vec![b"token".to_vec()];
-        let ask = Ask { payload: Some(b"payload"), tokens, ..Ask::default() };
-        let prepared = Prepared::new(&target(), ask).unwrap();
+        let spec = RequestSpec { payload: Some(b"payload"), tokens, ..RequestSpec::default() };
+        let prepared = Prepared::new(&target(), spec).unwrap();
         let whole = joined(&prepared, 0, 0);
         assert_eq!(whole.len(), prepared.len(0));
         for written in 0..=whole.len() {
@@ -312,8 +322,8 @@ mod tests {
         }
     }
 
-    fn target() -> Target {
-        Target::parse("http://h:1/p").unwrap()
+    fn target() -> Destination {
+        Destination::parse("http://h:1/p").unwrap()
     }
 
     fn joined(prepared: &Prepared, turn: usize, written: usize) -> Vec<u8> {
@@ -321,28 +331,28 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(ask: Ask<'_>, expect: &[&str]) {
-        let prepared = Prepared::new(&target(), ask).unwrap();
+    fn check(spec: RequestSpec<'_>, expect: &[&str]) {
+        let prepared = Prepared::new(&target(), spec).unwrap();
         for (turn, expect) in expect.iter().enumerate() {
             assert_eq!(String::from_utf8(joined(&prepared, turn, 0)).unwrap(), *expect);
         }
     }
 
     #[track_caller]
-    fn refused(ask: Ask<'_>, expect: &str) {
-        let refusal = Prepared::new(&target(), ask).unwrap_err().to_string();
-        assert!(refusal.contains(expect), "{refusal}");
+    fn check_rejected(spec: RequestSpec<'_>, expect: &str) {
+        let error = Prepared::new(&target(), spec).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
     }
 
-    /// `expect`: host, port, authority and path, or a part of the refusal.
+    /// `expect`: host, port, authority and path, or a phrase of the error.
     #[track_caller]
     fn check_url(url: &str, expect: &str) {
-        match Target::parse(url) {
-            Ok(Target { host, port, authority, path, secure }) => {
+        match Destination::parse(url) {
+            Ok(Destination { host, port, authority, path, secure }) => {
                 assert_eq!(format!("{host} {port} {authority} {path}"), expect);
                 assert_eq!(secure, url.starts_with("https:"));
             }
-            Err(refusal) => assert!(refusal.to_string().contains(expect), "{url}: {refusal}"),
+            Err(error) => assert!(error.to_string().contains(expect), "{url}: {error}"),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Reading one answer: bytes as they arrive in, the request's outcome out. No socket, no clock.
+//! Parsing a response incrementally: bytes in, the request's outcome out. No socket, no clock.
 //!
-//! The bytes are looked at where the socket put them and then forgotten; only a head that came in
-//! pieces is kept until it is whole. A body is counted and searched, never stored.
+//! Bytes are processed in the read buffer; only an incomplete head is stored. A body is counted and searched,
+//! never stored.
 //!
-//! Architecture invariant: the outcome does not depend on how the answer was cut into pieces.
+//! Architecture invariant: the outcome does not depend on how the response was split into reads.
 
 use std::fmt;
 
@@ -18,23 +18,23 @@ use wire::http1::{ChunkedDecoder, Parsed, Piece, Refusal, ResponseFraming, Respo
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
-    /// A 2xx whose body held the expected text.
+    /// A 2xx whose body contains the expected text.
     Good,
     /// No connection, or no TLS session.
     Connect,
-    /// The connection broke while the request was written, and no answer was there.
+    /// The connection failed while the request was being written, without a response.
     Write,
-    /// The connection ended before the answer did.
+    /// The connection ended before the response was complete.
     Closed,
-    /// No whole answer in time.
+    /// No complete response within the timeout.
     Timeout,
-    /// Due, but no connection was free for so long that it was given up (open loop).
+    /// Never sent, because no connection was free within the timeout (open loop).
     Unsent,
-    /// The answer was not HTTP/1.1 as it should be.
+    /// The response was not valid HTTP/1.1.
     Protocol,
-    /// The expected text was not in the body.
+    /// The body did not contain the expected text.
     BodyMismatch,
-    /// Any status but 2xx.
+    /// A status other than 2xx.
     Status(u16),
 }
 
@@ -60,27 +60,27 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What the bytes so far come to.
+/// The state after the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
-    /// The answer goes on.
+pub(crate) enum ReadState {
+    /// The response is incomplete.
     More,
-    /// It is over. `keep`: the connection may carry the next request.
+    /// The response is complete. `keep`: the connection can be reused.
     Over { outcome: Outcome, keep: bool },
 }
 
-/// Reads the answers of one connection, one after the other.
-pub(crate) struct Reader {
+/// Parses the responses of one connection, one after another.
+pub(crate) struct ResponseReader {
     method: Method,
     search: Option<Search>,
     head: ResponseHead,
-    /// A head that isn't whole yet.
+    /// An incomplete head.
     partial: Vec<u8>,
     interim: u32,
     state: State,
     status: u16,
     keep: bool,
-    /// Bytes of this answer so far.
+    /// Bytes of the current response so far.
     received: u64,
 }
 
@@ -91,11 +91,11 @@ enum State {
     UntilClose,
 }
 
-/// The end of the body and of what was given: `Some(rest)` bytes beyond the answer's end.
+/// `Some(rest)` if the body is complete, with `rest` bytes after its end.
 type Beyond = Option<usize>;
 
-impl Reader {
-    /// For answers to `method`, whose bodies must contain `expect`.
+impl ResponseReader {
+    /// For responses to `method`, whose bodies must contain `expect`.
     pub(crate) fn new(method: Method, expect: Option<&[u8]>) -> Self {
         Self {
             method,
@@ -110,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// Forgets the last answer and expects the next.
+    /// Prepares for the next response.
     pub(crate) fn restart(&mut self) {
         self.partial.clear();
         self.interim = 0;
@@ -123,46 +123,46 @@ impl Reader {
         }
     }
 
-    /// Bytes of the current answer so far.
+    /// Bytes of the current response so far.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// The current answer's status; 0 while there is none.
+    /// Status of the current response; 0 while there is none.
     pub(crate) fn status(&self) -> u16 {
         self.status
     }
 
-    /// Takes the next bytes of the connection. None may follow an answer that is over, since only
-    /// one request is ever outstanding.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Reading {
+    /// Processes the next bytes of the connection. Bytes after the end of a response are an error, since only
+    /// one request is in flight.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> ReadState {
         self.received += bytes.len() as u64;
         match self.take(bytes) {
-            Ok(None) => Reading::More,
+            Ok(None) => ReadState::More,
             Ok(Some(0)) => self.over(),
             Ok(Some(_)) | Err(_) => BROKEN,
         }
     }
 
     /// The connection ended.
-    pub(crate) fn end(&mut self) -> Reading {
+    pub(crate) fn end(&mut self) -> ReadState {
         self.keep = false;
         match self.state {
             State::UntilClose => self.over(),
             State::Head | State::Length(_) | State::Chunked(_) => {
-                Reading::Over { outcome: Outcome::Closed, keep: false }
+                ReadState::Over { outcome: Outcome::Closed, keep: false }
             }
         }
     }
 
-    fn over(&self) -> Reading {
+    fn over(&self) -> ReadState {
         let found = self.search.as_ref().is_none_or(|search| search.found);
         let outcome = match self.status {
             200..=299 if found => Outcome::Good,
             200..=299 => Outcome::BodyMismatch,
             status => Outcome::Status(status),
         };
-        Reading::Over { outcome, keep: self.keep }
+        ReadState::Over { outcome, keep: self.keep }
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<Beyond, Refusal> {
@@ -172,7 +172,7 @@ impl Reader {
                 let mut whole = std::mem::take(&mut self.partial);
                 whole.extend_from_slice(bytes);
                 let beyond = self.take_heads(&whole);
-                // The allocation is kept for the next head that comes in pieces.
+                // Keeps the allocation for the next incomplete head.
                 if self.partial.is_empty() {
                     whole.clear();
                     self.partial = whole;
@@ -200,7 +200,7 @@ impl Reader {
                     }
                     self.interim += 1;
                     if self.interim > limits::INTERIM_RESPONSES_MAX {
-                        return Err(Refusal::new(502, "too many interim answers"));
+                        return Err(Refusal::new(502, "too many interim responses"));
                     }
                 }
             }
@@ -234,12 +234,12 @@ impl Reader {
                 see(&mut self.search, bytes);
                 Ok(None)
             }
-            State::Head => Err(Refusal::new(502, "a body before its head")),
+            State::Head => Err(Refusal::new(502, "body before head")),
         }
     }
 }
 
-const BROKEN: Reading = Reading::Over { outcome: Outcome::Protocol, keep: false };
+const BROKEN: ReadState = ReadState::Over { outcome: Outcome::Protocol, keep: false };
 
 fn take_chunks(
     decoder: &mut ChunkedDecoder,
@@ -266,10 +266,10 @@ fn see(search: &mut Option<Search>, body: &[u8]) {
     }
 }
 
-/// Looks for a text in a body that comes in pieces.
+/// Searches for a text in a body that arrives in pieces.
 struct Search {
     finder: Finder<'static>,
-    /// The last bytes seen, one fewer than the text has: a match may begin there.
+    /// The last bytes, one fewer than the text has: a match may start there.
     tail: Vec<u8>,
     found: bool,
 }
@@ -316,7 +316,7 @@ mod tests {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
 
     #[test]
-    fn a_2xx_whose_body_holds_the_text_is_good() {
+    fn a_2xx_with_the_expected_text_is_good() {
         check(OK, Some("hello"), "good keep");
         check(OK, Some("ell"), "good keep");
         check(OK, Some(""), "good keep");
@@ -332,21 +332,21 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_not_found_in_the_head_nor_past_the_end() {
+    fn only_the_body_is_searched() {
         check(OK, Some("200"), "body-mismatch keep");
         check(OK, Some("hellooo"), "body-mismatch keep");
         check("HTTP/1.1 204 No Content\r\n\r\n", Some("x"), "body-mismatch keep");
     }
 
     #[test]
-    fn other_statuses_are_told_whatever_their_body() {
+    fn other_statuses_take_precedence_over_the_body() {
         check("HTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx", Some("x"), "status-503 keep");
-        check("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", None, "status-302 keep");
+        check("HTTP/1.1 302 Collected\r\nContent-Length: 0\r\n\r\n", None, "status-302 keep");
         check("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", None, "status-304 keep");
     }
 
     #[test]
-    fn an_announced_close_is_no_error_but_ends_the_connection() {
+    fn connection_close_is_not_an_error() {
         check(
             "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
             Some("hi"),
@@ -356,13 +356,13 @@ mod tests {
     }
 
     #[test]
-    fn a_body_until_close_is_over_when_the_connection_is() {
+    fn a_body_until_close_ends_with_the_connection() {
         check("HTTP/1.1 200 OK\r\n\r\nhello", Some("hello"), "more good close");
         check("HTTP/1.1 200 OK\r\n\r\nhello", Some("x"), "more body-mismatch close");
     }
 
     #[test]
-    fn an_answer_that_ends_early_is_closed() {
+    fn a_truncated_response_is_closed() {
         check("", None, "more closed close");
         check("HTTP/1.1 200 OK\r\nConte", None, "more closed close");
         check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", None, "more closed close");
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn interim_answers_are_passed_over_up_to_a_limit() {
+    fn interim_responses_are_skipped_up_to_a_limit() {
         let interim = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
         let most = interim.repeat(limits::INTERIM_RESPONSES_MAX as usize);
         check(&format!("{interim}{OK}"), Some("hello"), "good keep");
@@ -383,34 +383,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_a_protocol_error() {
+    fn invalid_http_is_a_protocol_error() {
         check("SSH-2.0-OpenSSH\r\n\r\n", None, "protocol close");
         check("HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\nx", None, "protocol close");
         check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", None, "protocol close");
     }
 
     #[test]
-    fn bytes_after_the_answer_are_a_protocol_error() {
-        let mut reader = Reader::new(Method::Post, None);
+    fn bytes_after_the_response_are_a_protocol_error() {
+        let mut reader = ResponseReader::new(Method::Post, None);
         assert_eq!(reader.feed(format!("{OK}HTTP/1.1").as_bytes()), BROKEN);
         reader.restart();
         assert_eq!(reader.feed(format!("{CHUNKED}H").as_bytes()), BROKEN);
     }
 
     #[test]
-    fn an_answer_to_head_has_no_body() {
-        let mut reader = Reader::new(Method::Head, None);
+    fn a_response_to_head_has_no_body() {
+        let mut reader = ResponseReader::new(Method::Head, None);
         let head = OK.trim_end_matches("hello");
-        let good = Reading::Over { outcome: Outcome::Good, keep: true };
+        let good = ReadState::Over { outcome: Outcome::Good, keep: true };
         assert_eq!(reader.feed(head.as_bytes()), good);
     }
 
     #[test]
-    fn a_head_without_end_is_given_up() {
-        let mut reader = Reader::new(Method::Get, None);
+    fn an_endless_head_is_a_protocol_error() {
+        let mut reader = ResponseReader::new(Method::Get, None);
         let mut reading = reader.feed(b"HTTP/1.1 200 OK\r\nX: ");
         let mut pieces = 0_u32;
-        while reading == Reading::More {
+        while reading == ReadState::More {
             reading = reader.feed(&[b'x'; 1_000]);
             pieces += 1;
             assert!(pieces * 1_000 < 2 * limits::RESPONSE_HEAD_BYTES_MAX);
@@ -419,36 +419,36 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_an_answer_is_counted_and_the_next_begins_at_zero() {
-        let mut reader = Reader::new(Method::Post, None);
+    fn bytes_are_counted_per_response() {
+        let mut reader = ResponseReader::new(Method::Post, None);
         reader.feed(OK.as_bytes());
         assert_eq!(reader.received(), OK.len() as u64);
         reader.restart();
         assert_eq!(reader.received(), 0);
     }
 
-    /// The verdict has to be the same whole, in two pieces cut anywhere, and byte by byte.
+    /// The outcome must be the same for the whole response, any split in two, and byte by byte.
     #[track_caller]
-    fn check(answer: &str, text: Option<&str>, expect: &str) {
-        let bytes = answer.as_bytes();
+    fn check(response: &str, text: Option<&str>, expect: &str) {
+        let bytes = response.as_bytes();
         for cut in 0..=bytes.len() {
             let (left, right) = bytes.split_at(cut);
-            assert_eq!(verdict(&[left, right], text), expect, "cut at {cut} of {answer:?}");
+            assert_eq!(verdict(&[left, right], text), expect, "cut at {cut} of {response:?}");
         }
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        assert_eq!(verdict(&single, text), expect, "byte by byte: {answer:?}");
+        assert_eq!(verdict(&single, text), expect, "byte by byte: {response:?}");
     }
 
     fn verdict(pieces: &[&[u8]], text: Option<&str>) -> String {
-        let mut reader = Reader::new(Method::Post, text.map(str::as_bytes));
+        let mut reader = ResponseReader::new(Method::Post, text.map(str::as_bytes));
         for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-            if let Reading::Over { outcome, keep } = reader.feed(piece) {
+            if let ReadState::Over { outcome, keep } = reader.feed(piece) {
                 return format!("{outcome} {}", kept(keep));
             }
         }
         match reader.end() {
-            Reading::Over { outcome, keep } => format!("more {outcome} {}", kept(keep)),
-            Reading::More => "more".to_owned(),
+            ReadState::Over { outcome, keep } => format!("more {outcome} {}", kept(keep)),
+            ReadState::More => "more".to_owned(),
         }
     }
 

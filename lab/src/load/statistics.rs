@@ -1,6 +1,6 @@
-//! Counting while a measurement runs, and the figures that come of it.
+//! Counters of a running measurement, and the figures computed from them.
 //!
-//! Each generator thread has one [`Tally`]; they are merged at the end. Nothing here knows a socket.
+//! Each generator thread has its own [`Tally`]; they are merged at the end. Nothing here uses sockets.
 
 use std::collections::BTreeMap;
 
@@ -8,64 +8,64 @@ use crate::limits;
 use hdrhistogram::Histogram;
 use serde::Deserialize;
 
-use crate::load::quantised::{Milliseconds, Quantised};
+use crate::load::published_stats::{Milliseconds, PublishedStats};
 use crate::load::response::Outcome;
 
-/// Significant decimal digits of a recorded latency: 3, so that a percentile is at most 0.1 % off.
+/// Significant decimal digits of a recorded latency: a percentile is at most 0.1 % off.
 const DIGITS: u8 = 3;
 
 /// One finished request. Times are microseconds of the measurement's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// Where its latency counts from: when it was due in an open loop, else when it started.
+    /// Start of the latency: the due time in an open loop, the start in a closed one.
     pub(crate) from_us: u64,
-    /// When it started, connecting included.
+    /// Start of the request, including connecting.
     pub(crate) start_us: u64,
     pub(crate) end_us: u64,
     pub(crate) outcome: Outcome,
     pub(crate) bytes: Traffic,
-    /// Open loop: no connection was free when it was due.
+    /// Open loop: no connection was free at the due time.
     pub(crate) queued: bool,
     pub(crate) detail: Detail,
 }
 
-/// What only a JTL tells of a request.
+/// Details recorded in a JTL only.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Detail {
-    /// Of the answer; 0 without one.
+    /// Status of the response; 0 without a response.
     pub(crate) status: u16,
-    /// Until the connection was there, in microseconds; 0 when it was there already.
+    /// Time to connect in microseconds; 0 for a reused connection.
     pub(crate) connect_us: u64,
-    /// When the answer's first byte was there; 0 when it was not asked for.
+    /// Time of the response's first byte; 0 if not recorded.
     pub(crate) first_byte_us: u64,
     pub(crate) user: usize,
-    /// Users that had begun.
+    /// Users that had started.
     pub(crate) users: usize,
 }
 
-/// Bytes of one request and its answer, heads included, without TLS.
+/// Bytes of a request and its response, including heads, without TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) sent: u64,
     pub(crate) received: u64,
 }
 
-/// What one thread has counted.
+/// The counters of one thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// Every finished request that was sent, the warm-up's included.
+    /// Every finished request that was sent, including the warm-up.
     pub(crate) all: u64,
     /// Those of `all` that failed.
     pub(crate) all_errors: u64,
     pub(crate) warm_up: WarmUp,
     pub(crate) measured: Measured,
-    /// What the thread was late to look at its alarm, in the measured time.
+    /// How late the thread's lag probe woke up during the measured time.
     pub(crate) lag: Times,
-    /// What was measured since the last [`Tally::take_interval`]; kept for a histogram log only.
+    /// Counts since the last [`Tally::take_interval`]; kept only for a histogram log.
     interval: Option<Interval>,
 }
 
-/// Requests from before the measured time, as far as the published pipeline tells of them.
+/// Requests of the warm-up, as needed for the published figures.
 #[derive(Clone, Debug)]
 pub(crate) struct WarmUp {
     pub(crate) errors: u64,
@@ -74,7 +74,7 @@ pub(crate) struct WarmUp {
     pub(crate) milliseconds: Milliseconds,
 }
 
-/// What was measured in a stretch of time: latencies, and beside them service times in an open loop.
+/// Latencies of an interval, and service times in an open loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Interval {
     pub(crate) latencies_us: Histogram<u64>,
@@ -91,22 +91,22 @@ pub(crate) struct Measured {
     pub(crate) sent_bytes: u64,
     pub(crate) latencies: Times,
     pub(crate) milliseconds: Milliseconds,
-    /// Present in an open loop.
+    /// Open loop only.
     pub(crate) open: Option<Open>,
 }
 
-/// What an open loop counts beside.
+/// Additional counters of an open loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Open {
-    /// From the start to the end, of the requests that were sent.
+    /// From the start to the end, of requests that were sent.
     pub(crate) service: Times,
-    /// From when they were due to the start.
+    /// From the due time to the start.
     pub(crate) late: Times,
-    /// Requests for which no connection was free when they were due.
+    /// Requests for which no connection was free at the due time.
     pub(crate) queued: u64,
 }
 
-/// Many times, in microseconds: a histogram, and what is exact beside it.
+/// A distribution of times in microseconds: a histogram, and exact sums and extremes.
 #[derive(Clone, Debug)]
 pub struct Times {
     pub(crate) histogram_us: Histogram<u64>,
@@ -116,8 +116,8 @@ pub struct Times {
     pub(crate) max_us: u64,
 }
 
-/// Latencies in milliseconds. Mean, deviation, minimum and maximum are exact; percentiles are the
-/// highest value that the histogram does not tell apart from the true one.
+/// Latencies in milliseconds. Mean, deviation, minimum and maximum are exact; percentiles are the highest
+/// equivalent value of the histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 pub struct Latency {
     pub mean_ms: f64,
@@ -134,7 +134,7 @@ pub struct Latency {
 }
 
 impl Tally {
-    /// `open`: of an open loop. `intervals`: somebody is going to take them.
+    /// `open`: whether the loop is open. `intervals`: whether to keep counts per interval.
     pub(crate) fn new(open: bool, intervals: bool) -> Self {
         Self {
             all: 0,
@@ -146,8 +146,8 @@ impl Tally {
         }
     }
 
-    /// Counts a finished request. `measured`: its latency counts from within the measured time.
-    /// `origin_us`: the clock's zero on the Unix clock.
+    /// Counts a finished request. `measured`: whether its latency counts from within the measured time.
+    /// `origin_us`: the Unix time at the clock's zero.
     pub(crate) fn record(&mut self, measured: bool, sample: &Sample, origin_us: u64) {
         if sample.outcome != Outcome::Unsent {
             self.all += 1;
@@ -163,13 +163,12 @@ impl Tally {
         }
     }
 
-    /// What was measured since the last time, leaving `empty` in its place; none when intervals
-    /// aren't kept.
+    /// Returns the counts since the last call and continues with `empty`; `None` if intervals are not kept.
     pub(crate) fn take_interval(&mut self, empty: Interval) -> Option<Interval> {
         self.interval.as_mut().map(|interval| std::mem::replace(interval, empty))
     }
 
-    /// Adds what another thread counted.
+    /// Adds the counters of another thread.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.all += other.all;
         self.all_errors += other.all_errors;
@@ -198,8 +197,8 @@ impl WarmUp {
         self.milliseconds.merge(&other.milliseconds);
     }
 
-    pub(crate) fn quantised(&self) -> Quantised {
-        self.milliseconds.quantised(self.errors, (self.received_bytes, self.sent_bytes))
+    pub(crate) fn published(&self) -> PublishedStats {
+        self.milliseconds.published(self.errors, (self.received_bytes, self.sent_bytes))
     }
 }
 
@@ -322,8 +321,8 @@ impl Times {
         }
     }
 
-    /// Adds one. What is above the histogram's bound (twice the longest timeout) counts as the bound in
-    /// percentiles, and as itself in all else.
+    /// Adds a value. Values above the histogram's bound (twice the longest timeout) are clamped in
+    /// percentiles and exact otherwise.
     pub fn record(&mut self, us: u64) {
         self.histogram_us.saturating_record(us);
         self.sum_us += u128::from(us);
@@ -332,7 +331,7 @@ impl Times {
         self.max_us = self.max_us.max(us);
     }
 
-    /// Adds all of the other's, without loss.
+    /// Adds all values of `other`, without loss.
     pub fn merge(&mut self, other: &Self) {
         add(&mut self.histogram_us, &other.histogram_us);
         self.sum_us += other.sum_us;
@@ -341,7 +340,7 @@ impl Times {
         self.max_us = self.max_us.max(other.max_us);
     }
 
-    /// All zero when nothing was recorded.
+    /// All zero if nothing was recorded.
     #[must_use]
     pub fn latency(&self) -> Latency {
         if self.histogram_us.is_empty() {
@@ -371,7 +370,7 @@ impl Times {
 }
 
 fn histogram() -> Histogram<u64> {
-    // In an open loop a request may wait as long as that before it is sent, and then again.
+    // In an open loop a request may wait up to the timeout before it is sent, and again for its response.
     let highest_us = limits::LOAD_TIMEOUT_S_MAX * 2 * 1_000_000;
     Histogram::new_with_max(highest_us, DIGITS)
         .expect("the limit is above 2 and 3 digits are allowed")
@@ -404,20 +403,20 @@ mod tests {
     }
 
     #[test]
-    fn merged_threads_give_what_one_thread_would_have() {
+    fn merged_threads_equal_a_single_thread() {
         let mut merged = tally(1..=400);
         merged.merge(&tally(401..=1_000));
         let one = tally(1..=1_000).measured;
         assert_eq!(merged.measured.latencies.latency(), one.latencies.latency());
         assert_eq!(
-            merged.measured.milliseconds.quantised(0, (0, 0)),
-            one.milliseconds.quantised(0, (0, 0))
+            merged.measured.milliseconds.published(0, (0, 0)),
+            one.milliseconds.published(0, (0, 0))
         );
         assert_eq!((merged.all, merged.measured.requests), (1_000, 1_000));
     }
 
     #[test]
-    fn the_warm_up_counts_as_sent_but_not_as_measured() {
+    fn the_warm_up_is_counted_but_not_measured() {
         let mut tally = Tally::new(false, false);
         tally.record(false, &sample(0, 0, 5, Outcome::Timeout), 0);
         tally.record(true, &sample(5, 5, 9, Outcome::Status(503)), 0);
@@ -429,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_tells_waiting_from_service() {
+    fn an_open_loop_separates_waiting_from_service() {
         let mut tally = Tally::new(true, false);
         tally.record(true, &sample(1_000, 1_000, 3_000, Outcome::Good), 0);
         tally.record(
@@ -446,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_is_late_and_failed_but_has_no_service_time() {
+    fn unsent_requests_are_late_and_failed_without_service_time() {
         let mut tally = Tally::new(true, false);
         tally.record(true, &sample(1_000, 9_000, 9_000, Outcome::Unsent), 0);
         assert_eq!((tally.all, tally.measured.requests, tally.measured.errors), (0, 1, 1));
@@ -455,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_add_up_to_what_was_measured() {
+    fn intervals_add_up_to_the_total() {
         let mut tally = Tally::new(true, true);
         let mut sum = Interval::new(true);
         for round in 0..5 {
@@ -470,12 +469,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_zero_not_a_division() {
+    fn empty_statistics_are_zero() {
         assert_eq!(Tally::new(false, false).measured.latencies.latency(), Latency::default());
     }
 
     #[test]
-    fn a_latency_beyond_the_longest_wait_is_kept_as_the_maximum() {
+    fn latencies_above_the_bound_keep_the_exact_maximum() {
         let latency = tally(5_000_000_000..=5_000_000_000).measured.latencies.latency();
         assert_eq!(latency.max_ms, 5_000_000.0);
         assert!(latency.p50_ms >= 600_000.0);

@@ -1,12 +1,11 @@
-//! One user: a connection, and one request after the other on it, as the shape says, until the time
-//! is over.
+//! A user: a connection that sends one request after another as scheduled, until the measured time is over.
 //!
-//! In a closed loop the end of one request is the start of the next, so the clock is read once per
-//! request. Connecting, where needed, is part of the request that needs it.
+//! In a closed loop, the end of a request is the start of the next one, so the clock is read once per
+//! request. A request that has to connect includes the time to connect.
 //!
-//! In the ordinary case a request costs one write and one read system call and no allocation. There
-//! is no timer per request either: [`Slot`] says since when a request is waiting, and the thread's
-//! sweep ends what waits too long.
+//! In the common case a request costs one write and one read system call and no allocation. There is no timer
+//! per request: [`TimeoutSlot`] holds the start of the request in flight, and the thread's sweep ends
+//! requests that exceed the timeout.
 
 use std::cell::RefCell;
 use std::io;
@@ -22,98 +21,102 @@ use crate::limits;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::stream::Stream;
 
-use crate::load::alarm::Alarm;
-use crate::load::lane::{Lane, Plan, Slot};
 use crate::load::request::Prepared;
-use crate::load::response::{Outcome, Reader, Reading};
-use crate::load::shape::{Free, Turn};
+use crate::load::response::{Outcome, ReadState, ResponseReader};
+use crate::load::shape::{IdleUser, NextStart};
 use crate::load::statistics::{Detail, Sample, Traffic};
+use crate::load::thread_state::{Plan, ThreadState, TimeoutSlot};
+use crate::load::wake_timer::WakeTimer;
 
 pub(crate) struct User {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) lane: Arc<Lane>,
-    pub(crate) slot: Arc<Slot>,
-    pub(crate) alarm: Arc<Alarm>,
-    /// Which one, of all users of the measurement.
+    pub(crate) state: Arc<ThreadState>,
+    pub(crate) slot: Arc<TimeoutSlot>,
+    pub(crate) wake_timer: Arc<WakeTimer>,
+    /// Index among all users of the measurement.
     pub(crate) index: usize,
 }
 
-/// What a user keeps from one request to the next.
-struct Line {
+/// Kept from one request to the next.
+struct UserConnection {
     stream: Option<Stream>,
-    reader: Reader,
+    reader: ResponseReader,
 }
 
-/// When a request counts from, and when it starts.
+/// The start of a request, and of its latency.
 #[derive(Clone, Copy)]
-struct Start {
+struct ScheduledStart {
     from_us: u64,
     start_us: u64,
-    /// It was due before the user was free.
+    /// The request was due before the user was idle.
     queued: bool,
 }
 
-/// How an exchange ended, and what it moved.
-struct Ended {
+/// How a request ended.
+struct RequestEnd {
     outcome: Outcome,
     keep: bool,
     bytes: Traffic,
-    /// On the clock; 0 when not asked for.
+    /// On the measurement's clock; 0 if not recorded.
     first_byte_us: u64,
 }
 
-impl Ended {
+impl RequestEnd {
     const fn failed(outcome: Outcome, bytes: Traffic) -> Self {
         Self { outcome, keep: false, bytes, first_byte_us: 0 }
     }
 }
 
-/// Given-up requests that a user writes down before it lets others run.
+/// Number of unsent requests that a user records before it yields.
 const UNSENT_AT_ONCE: u64 = 256;
 
 impl User {
-    /// Sends until the measured time is over.
+    /// Sends requests until the measured time is over.
     pub(crate) async fn run(self) {
         std::future::poll_fn(|cx| {
             self.slot.set_waker(cx.waker());
             Poll::Ready(())
         })
         .await;
-        let reader = Reader::new(self.plan.prepared.method, self.plan.expect.as_deref());
-        let mut line = Line { stream: None, reader };
-        let mut free = Free { user: self.index, made: 0, since_us: self.plan.now_us() };
+        let reader = ResponseReader::new(self.plan.prepared.method, self.plan.expect.as_deref());
+        let mut connection = UserConnection { stream: None, reader };
+        let mut free = IdleUser { user: self.index, made: 0, since_us: self.plan.now_us() };
         while let Some(start) = self.start(free).await {
             if free.made == 0 {
                 self.plan.begun.fetch_add(1, Ordering::Relaxed);
             }
             free.made += 1;
-            free.since_us = self.one(&mut line, start).await;
+            free.since_us = self.run_request(&mut connection, start).await;
             if free.made.is_multiple_of(UNSENT_AT_ONCE) && free.since_us == start.start_us {
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Waits for the user's next turn; none when the measured time is over by then.
-    async fn start(&self, free: Free) -> Option<Start> {
-        let (at_us, due) = match self.lane.next(free) {
-            Turn::Now => (free.since_us, false),
-            Turn::At(at_us) => (at_us, false),
-            Turn::Due(at_us) => (at_us, true),
+    /// Waits for the user's next request; `None` if the measured time is over by then.
+    async fn start(&self, free: IdleUser) -> Option<ScheduledStart> {
+        let (at_us, due) = match self.state.next(free) {
+            NextStart::Now => (free.since_us, false),
+            NextStart::At(at_us) => (at_us, false),
+            NextStart::Due(at_us) => (at_us, true),
         };
         let mut start_us = free.since_us;
         if at_us > start_us {
-            self.alarm.until(at_us.min(self.plan.window.until_us())).await;
+            self.wake_timer.sleep_until(at_us.min(self.plan.window.until_us())).await;
             start_us = self.plan.now_us();
         }
         let from_us = if due { at_us } else { start_us };
         let queued = due && at_us < free.since_us;
-        (from_us < self.plan.window.until_us()).then_some(Start { from_us, start_us, queued })
+        (from_us < self.plan.window.until_us()).then_some(ScheduledStart {
+            from_us,
+            start_us,
+            queued,
+        })
     }
 
-    /// Makes one request, or gives it up, and writes it down. Answers when the user is free again.
-    async fn one(&self, line: &mut Line, start: Start) -> u64 {
-        let Start { from_us, start_us, queued } = start;
+    /// Makes one request, or gives it up, and records it. Returns the time at which the user is idle again.
+    async fn run_request(&self, connection: &mut UserConnection, start: ScheduledStart) -> u64 {
+        let ScheduledStart { from_us, start_us, queued } = start;
         let measured = self.plan.window.measures(from_us);
         let mut detail = Detail {
             user: self.index,
@@ -122,27 +125,38 @@ impl User {
         };
         let given_up = us(self.plan.timeout) < start_us.saturating_sub(from_us);
         let (ended, end_us) = if given_up {
-            (Ended { keep: true, ..Ended::failed(Outcome::Unsent, Traffic::default()) }, start_us)
+            (
+                RequestEnd {
+                    keep: true,
+                    ..RequestEnd::failed(Outcome::Unsent, Traffic::default())
+                },
+                start_us,
+            )
         } else {
-            let ended = self.request(line, start_us, &mut detail).await;
+            let ended = self.exchange(connection, start_us, &mut detail).await;
             (ended, self.plan.now_us())
         };
         detail.first_byte_us = ended.first_byte_us;
-        let Ended { outcome, bytes, .. } = ended;
+        let RequestEnd { outcome, bytes, .. } = ended;
         let sample = Sample { from_us, start_us, end_us, outcome, bytes, queued, detail };
-        self.lane.record(measured, &sample);
+        self.state.record(measured, &sample);
         if !ended.keep {
-            line.stream = None;
+            connection.stream = None;
         }
         if outcome != Outcome::Connect {
             return end_us;
         }
-        self.alarm.until(end_us.saturating_add(limits::LOAD_RECONNECT_MS * 1_000)).await;
+        self.wake_timer.sleep_until(end_us.saturating_add(limits::LOAD_RECONNECT_MS * 1_000)).await;
         self.plan.now_us()
     }
 
-    async fn request(&self, line: &mut Line, start_us: u64, detail: &mut Detail) -> Ended {
-        let mut stream = match line.stream.take() {
+    async fn exchange(
+        &self,
+        connection: &mut UserConnection,
+        start_us: u64,
+        detail: &mut Detail,
+    ) -> RequestEnd {
+        let mut stream = match connection.stream.take() {
             Some(stream) => stream,
             None => match tokio::time::timeout(self.plan.timeout, self.plan.connector.open()).await
             {
@@ -150,18 +164,18 @@ impl User {
                     detail.connect_us = self.plan.now_us().saturating_sub(start_us);
                     stream
                 }
-                Ok(Err(_)) => return Ended::failed(Outcome::Connect, Traffic::default()),
-                Err(_) => return Ended::failed(Outcome::Timeout, Traffic::default()),
+                Ok(Err(_)) => return RequestEnd::failed(Outcome::Connect, Traffic::default()),
+                Err(_) => return RequestEnd::failed(Outcome::Timeout, Traffic::default()),
             },
         };
-        line.reader.restart();
-        let turn = self.lane.next_token();
-        let mut exchange = Exchange {
+        connection.reader.restart();
+        let turn = self.state.next_token();
+        let mut in_flight = InFlight {
             prepared: &self.plan.prepared,
             slot: &self.slot,
             stream: &mut stream,
-            reader: &mut line.reader,
-            watch: self.lane.detailed.then_some(&self.plan.clock),
+            reader: &mut connection.reader,
+            first_byte_clock: self.state.detailed.then_some(&self.plan.clock),
             first_byte_us: 0,
             turn,
             length: self.plan.prepared.len(turn),
@@ -170,10 +184,10 @@ impl User {
             broken: false,
         };
         self.slot.begin(start_us);
-        let ended = std::future::poll_fn(|cx| exchange.poll(cx)).await;
+        let ended = std::future::poll_fn(|cx| in_flight.poll(cx)).await;
         self.slot.end();
-        detail.status = line.reader.status();
-        line.stream = Some(stream);
+        detail.status = connection.reader.status();
+        connection.stream = Some(stream);
         ended
     }
 }
@@ -182,37 +196,37 @@ fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// One request on one connection.
-struct Exchange<'a> {
+/// A request in flight on a connection.
+struct InFlight<'a> {
     prepared: &'a Prepared,
-    slot: &'a Slot,
+    slot: &'a TimeoutSlot,
     stream: &'a mut Stream,
-    reader: &'a mut Reader,
-    /// Whether the first byte's time is wanted, and who says it.
-    watch: Option<&'a SystemClock>,
+    reader: &'a mut ResponseReader,
+    /// The clock to record the first byte's time with, if required.
+    first_byte_clock: Option<&'a SystemClock>,
     first_byte_us: u64,
     turn: usize,
     length: usize,
     written: usize,
     flushed: bool,
-    /// Writing failed; there may be an answer that says why.
+    /// Writing failed; a response may explain why.
     broken: bool,
 }
 
-/// What one read may bring, in bytes. One buffer for all connections of a thread: what is read is
-/// looked at before the next read, so it never has to stay.
+/// Size of the read buffer in bytes. It is shared by all connections of a thread: bytes are processed before
+/// the next read.
 const SCRATCH_BYTES: usize = limits::BODY_BUFFER_BYTES as usize;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_BYTES]);
 }
 
-impl Exchange<'_> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+impl InFlight<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RequestEnd> {
         if self.slot.is_expired() {
             return Poll::Ready(self.failed(Outcome::Timeout));
         }
-        // While the request can't be written further, an early answer may already be there.
+        // A response may arrive before the request has been written completely.
         if !self.flushed && !self.broken {
             self.broken = matches!(self.poll_write(cx), Poll::Ready(Err(_)));
         }
@@ -221,16 +235,16 @@ impl Exchange<'_> {
                 Poll::Ready(reading) => reading,
                 Poll::Pending => return Poll::Pending,
             };
-            if let Reading::Over { outcome, keep } = reading {
-                // A connection with half a request on it is of no more use.
+            if let ReadState::Over { outcome, keep } = reading {
+                // A connection with a partly written request cannot be reused.
                 let keep = keep && self.flushed;
                 let (bytes, first_byte_us) = (self.bytes(), self.first_byte_us);
-                return Poll::Ready(Ended { outcome, keep, bytes, first_byte_us });
+                return Poll::Ready(RequestEnd { outcome, keep, bytes, first_byte_us });
             }
         }
     }
 
-    /// Ready when all is written, or nothing more can be.
+    /// Ready when everything is written, or on an error.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.length {
             let rest = self.prepared.rest(self.turn, self.written);
@@ -250,14 +264,14 @@ impl Exchange<'_> {
         }
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Reading> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<ReadState> {
         SCRATCH.with_borrow_mut(|scratch| {
             let mut buffer = ReadBuf::new(scratch);
             match Pin::new(&mut *self.stream).poll_read(cx, &mut buffer) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(self.ended()),
                 Poll::Ready(Ok(())) => {
-                    if let Some(clock) = self.watch.take() {
+                    if let Some(clock) = self.first_byte_clock.take() {
                         self.first_byte_us = clock.now_us();
                     }
                     Poll::Ready(self.reader.feed(buffer.filled()))
@@ -267,20 +281,20 @@ impl Exchange<'_> {
         })
     }
 
-    /// The connection is over. If writing had failed before, that is what is told.
-    fn ended(&mut self) -> Reading {
+    /// The connection has ended. A previous write error takes precedence.
+    fn ended(&mut self) -> ReadState {
         let reading = self.reader.end();
-        if let Reading::Over { outcome: Outcome::Closed, keep } = reading
+        if let ReadState::Over { outcome: Outcome::Closed, keep } = reading
             && self.broken
         {
-            return Reading::Over { outcome: Outcome::Write, keep };
+            return ReadState::Over { outcome: Outcome::Write, keep };
         }
         reading
     }
 
-    fn failed(&self, outcome: Outcome) -> Ended {
+    fn failed(&self, outcome: Outcome) -> RequestEnd {
         let first_byte_us = self.first_byte_us;
-        Ended { first_byte_us, ..Ended::failed(outcome, self.bytes()) }
+        RequestEnd { first_byte_us, ..RequestEnd::failed(outcome, self.bytes()) }
     }
 
     fn bytes(&self) -> Traffic {

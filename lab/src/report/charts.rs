@@ -1,7 +1,7 @@
-//! Which charts a folder of results makes.
+//! The charts of a results folder.
 //!
-//! A point is the median of a case's repetitions without doubts; where all have one, the median of all,
-//! marked. Published results stand behind in the same charts.
+//! A point is the median of a case's repetitions without warnings; if all have warnings, the median of all,
+//! marked. Published results are drawn in the background.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,36 +9,36 @@ use crate::limits;
 
 use super::chart::{Chart, Plot, Point, Series};
 use super::history::History;
-use super::published::{self, Figure, Place, PublishedRow};
-use super::view::{View, size};
+use super::published::{self, Cell, PublishedFigure, PublishedRow};
+use super::view::{CaseView, size};
 use crate::result::State;
 
 const MIB: f64 = 1_024.0 * 1_024.0;
 
-/// A figure that is drawn.
+/// A figure to draw.
 struct Metric {
     id: &'static str,
     title: &'static str,
     y_name: &'static str,
-    of: fn(&View) -> Option<f64>,
-    published: Option<Figure>,
+    of: fn(&CaseView) -> Option<f64>,
+    published: Option<PublishedFigure>,
 }
 
 #[rustfmt::skip]
 const BY_USERS: &[Metric] = &[
     Metric { id: "throughput", title: "Throughput", y_name: "requests per second",
-        of: |view| view.exact("throughput_per_s"), published: Some(Figure::Rate) },
+        of: |view| view.exact("throughput_per_s"), published: Some(PublishedFigure::Rate) },
     Metric { id: "mean", title: "Mean response time", y_name: "mean response time (ms)",
-        of: |view| view.exact("mean_ms"), published: Some(Figure::Mean) },
+        of: |view| view.exact("mean_ms"), published: Some(PublishedFigure::Mean) },
     Metric { id: "p99", title: "99th percentile", y_name: "99th percentile of response time (ms)",
-        of: |view| view.exact("p99_ms"), published: Some(Figure::P99) },
+        of: |view| view.exact("p99_ms"), published: Some(PublishedFigure::P99) },
     Metric { id: "errors", title: "Errors", y_name: "failed requests (%)",
-        of: |view| view.exact("error_percent"), published: Some(Figure::Errors) },
+        of: |view| view.exact("error_percent"), published: Some(PublishedFigure::Errors) },
 ];
 #[rustfmt::skip]
 const BY_SCENARIO: &[Metric] = &[
     Metric { id: "cpu", title: "CPU per request", y_name: "CPU time per request, user and system (us)",
-        of: View::cpu_us, published: None },
+        of: CaseView::cpu_us, published: None },
     Metric { id: "memory", title: "Memory", y_name: "peak resident memory (MiB)",
         of: |view| Some(view.use_of_target()?.rss_peak_bytes as f64 / MIB), published: None },
     Metric { id: "gc", title: "GC throughput", y_name: "time without a GC pause (%)",
@@ -52,30 +52,29 @@ const PERCENTILES: &[(&str, &str)] = &[
 
 /// Every chart, in the order of the page.
 #[must_use]
-pub fn charts(views: &[View]) -> Vec<Chart> {
+pub fn charts(views: &[CaseView]) -> Vec<Chart> {
     let published = published::rows();
-    let cells = Cells::of(views);
+    let matrix = Matrix::of(views);
     let mut charts = Vec::new();
     for metric in &BY_USERS[..3] {
-        charts.extend(cells.by_users(metric, &published));
+        charts.extend(matrix.by_users(metric, &published));
     }
     for metric in BY_USERS.iter().take(2) {
-        charts.extend(cells.by_size(metric, &published));
+        charts.extend(matrix.by_size(metric, &published));
     }
-    charts.extend(cells.percentiles());
+    charts.extend(matrix.percentiles());
     for metric in BY_SCENARIO {
-        charts.extend(cells.by_scenario(metric));
+        charts.extend(matrix.by_scenario(metric));
     }
     charts
-        .extend(BY_USERS.last().into_iter().flat_map(|errors| cells.by_users(errors, &published)));
+        .extend(BY_USERS.last().into_iter().flat_map(|errors| matrix.by_users(errors, &published)));
     charts.extend(histories(views));
-    tell_apart(&mut charts);
+    make_ids_unique(&mut charts);
     charts
 }
 
-/// Ids name files and places of the page: names that differ in other than letters and digits must not make the
-/// same, nor a long name one that no file can have.
-fn tell_apart(charts: &mut [Chart]) {
+/// Makes ids unique, and short enough for file names: sanitising can map different names to the same id.
+fn make_ids_unique(charts: &mut [Chart]) {
     let mut known = BTreeSet::new();
     for chart in charts {
         let short: String = chart.id.chars().take(limits::LAB_CHART_ID_CHARS_MAX).collect();
@@ -86,9 +85,9 @@ fn tell_apart(charts: &mut [Chart]) {
     }
 }
 
-/// Measured cases, and the axes of the matrix that they lie on.
-struct Cells<'a> {
-    views: Vec<&'a View>,
+/// Measured cases, and the dimensions of their matrix.
+struct Matrix<'a> {
+    views: Vec<&'a CaseView>,
     scenarios: BTreeSet<&'a str>,
     targets: BTreeSet<String>,
     users: BTreeSet<u32>,
@@ -96,9 +95,9 @@ struct Cells<'a> {
     delays: BTreeSet<u64>,
 }
 
-impl<'a> Cells<'a> {
-    fn of(views: &'a [View]) -> Self {
-        let views: Vec<&View> =
+impl<'a> Matrix<'a> {
+    fn of(views: &'a [CaseView]) -> Self {
+        let views: Vec<&CaseView> =
             views.iter().filter(|view| view.result().state == State::Measured).collect();
         let cases = || views.iter().map(|view| &view.result().case);
         Self {
@@ -111,26 +110,29 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The median over repetitions at one place of the matrix.
+    /// The median over the repetitions of a cell.
     fn point(
         &self,
         target: &str,
-        place: Place<'_>,
-        of: impl Fn(&View) -> Option<f64>,
+        place: Cell<'_>,
+        of: impl Fn(&CaseView) -> Option<f64>,
     ) -> Option<Point> {
         let here = self.repetitions(target, place);
         let value = median(here.iter().filter_map(|view| of(view)))?;
-        let gates: BTreeSet<&str> =
-            here.iter().flat_map(|view| &view.doubts).map(|doubt| doubt.gate.as_str()).collect();
-        Some(Point { value, doubt: gates.into_iter().collect::<Vec<_>>().join(", ") })
+        let checks: BTreeSet<&str> = here
+            .iter()
+            .flat_map(|view| &view.warnings)
+            .map(|warning| warning.check.as_str())
+            .collect();
+        Some(Point { value, warning: checks.into_iter().collect::<Vec<_>>().join(", ") })
     }
 
     fn by_users(&self, metric: &Metric, published: &[PublishedRow]) -> Vec<Chart> {
         let mut charts = Vec::new();
         for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
             let keys: Vec<u64> = self.users.iter().map(|&users| u64::from(users)).collect();
-            let place = Place { scenario, users: None, bytes: Some(bytes), delay_ms };
-            let at = |users: u32| Place { users: Some(users), ..place };
+            let place = Cell { scenario, users: None, bytes: Some(bytes), delay_ms };
+            let at = |users: u32| Cell { users: Some(users), ..place };
             let mut series = self.of_targets(|target| {
                 self.users.iter().map(|&users| self.point(target, at(users), metric.of)).collect()
             });
@@ -162,8 +164,8 @@ impl<'a> Cells<'a> {
         for (scenario, users, delay_ms) in self.planes(&users) {
             let Ok(users) = u32::try_from(users) else { continue };
             let keys: Vec<u64> = self.sizes.iter().copied().collect();
-            let place = Place { scenario, users: Some(users), bytes: None, delay_ms };
-            let at = |bytes: u64| Place { bytes: Some(bytes), ..place };
+            let place = Cell { scenario, users: Some(users), bytes: None, delay_ms };
+            let at = |bytes: u64| Cell { bytes: Some(bytes), ..place };
             let mut series = self.of_targets(|target| {
                 keys.iter().map(|&bytes| self.point(target, at(bytes), metric.of)).collect()
             });
@@ -189,7 +191,7 @@ impl<'a> Cells<'a> {
         let mut charts = Vec::new();
         for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
             for target in &self.targets {
-                let at = |users: u32| Place {
+                let at = |users: u32| Cell {
                     scenario,
                     users: Some(users),
                     bytes: Some(bytes),
@@ -222,9 +224,9 @@ impl<'a> Cells<'a> {
         charts
     }
 
-    /// Those whose figures count: without doubts, or all where all have one.
-    fn repetitions(&self, target_name: &str, place: Place<'_>) -> Vec<&'a View> {
-        let here = |view: &&&View| {
+    /// The repetitions to use: those without warnings, or all if there are none.
+    fn repetitions(&self, target_name: &str, place: Cell<'_>) -> Vec<&'a CaseView> {
+        let here = |view: &&&CaseView| {
             let case = &view.result().case;
             case.scenario == place.scenario
                 && Some(case.users) == place.users
@@ -232,18 +234,18 @@ impl<'a> Cells<'a> {
                 && case.delay_ms == place.delay_ms
                 && target(view) == target_name
         };
-        let all: Vec<&View> = self.views.iter().filter(here).copied().collect();
-        let sound: Vec<&View> = all.iter().filter(|view| view.is_sound()).copied().collect();
-        if sound.is_empty() { all } else { sound }
+        let all: Vec<&CaseView> = self.views.iter().filter(here).copied().collect();
+        let valid: Vec<&CaseView> = all.iter().filter(|view| view.is_valid()).copied().collect();
+        if valid.is_empty() { all } else { valid }
     }
 
-    /// Bars by scenario (in a suite of policies: by policy), one series per target.
+    /// Bars by scenario, one series per target.
     fn by_scenario(&self, metric: &Metric) -> Vec<Chart> {
         let mut charts = Vec::new();
         for &users in &self.users {
             for &bytes in &self.sizes {
                 for &delay_ms in &self.delays {
-                    let at = |scenario: &'a str| Place {
+                    let at = |scenario: &'a str| Cell {
                         scenario,
                         users: Some(users),
                         bytes: Some(bytes),
@@ -274,7 +276,7 @@ impl<'a> Cells<'a> {
         charts
     }
 
-    /// One series per target that has any point.
+    /// One series per target that has any points.
     fn of_targets(&self, points: impl Fn(&str) -> Vec<Option<Point>>) -> Vec<Series> {
         let series = self.targets.iter().map(|target| Series {
             name: target.clone(),
@@ -295,8 +297,8 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Histogram and heat map of each case that has a log; the page shows the first ones.
-fn histories(views: &[View]) -> Vec<Chart> {
+/// Histogram and heat map of each case with a log; only the first ones are on the page.
+fn histories(views: &[CaseView]) -> Vec<Chart> {
     let mut charts: Vec<Chart> = Vec::new();
     let mut broken: BTreeMap<String, usize> = BTreeMap::new();
     let (mut drawn, mut left_out) = (0, 0);
@@ -307,11 +309,11 @@ fn histories(views: &[View]) -> Vec<Chart> {
             left_out += usize::from(file.exists());
             continue;
         }
-        match History::beside(&view.found.file) {
+        match History::read_beside(&view.found.file) {
             Ok(Some(history)) => {
-                let aside = drawn >= limits::LAB_HISTOGRAM_CHARTS_MAX;
+                let off_page = drawn >= limits::LAB_HISTOGRAM_CHARTS_MAX;
                 let both = of_history(&history, view, place).into_iter();
-                charts.extend(both.map(|chart| Chart { aside, ..chart }));
+                charts.extend(both.map(|chart| Chart { off_page, ..chart }));
                 drawn += 1;
             }
             Ok(None) => {}
@@ -321,17 +323,18 @@ fn histories(views: &[View]) -> Vec<Chart> {
     let mut notes: Vec<String> = broken.into_keys().collect();
     if left_out > 0 {
         notes.push(format!(
-            "{left_out} more cases have a histogram that is not drawn: penstock lab report --only"
+            "{left_out} more cases have a histogram that is not drawn; select cases with penstock lab \
+             report --only"
         ));
     }
-    let last_on_page = charts.iter_mut().rfind(|chart| !chart.aside);
+    let last_on_page = charts.iter_mut().rfind(|chart| !chart.off_page);
     if let (Some(last), false) = (last_on_page, notes.is_empty()) {
         last.note = notes.join("; ");
     }
     charts
 }
 
-fn of_history(history: &History, view: &View, place: usize) -> Vec<Chart> {
+fn of_history(history: &History, view: &CaseView, place: usize) -> Vec<Chart> {
     let case = &view.result().case;
     let name = format!(
         "{}, {}, {} users, {}{}, #{}",
@@ -342,11 +345,11 @@ fn of_history(history: &History, view: &View, place: usize) -> Vec<Chart> {
         delay(case.delay_ms),
         case.repetition
     );
-    let note = view.beside();
+    let note = view.remarks();
     let mut charts = Vec::new();
     if let Some((categories, series)) = history.histogram() {
         let plot = Plot::Bars { categories, series: vec![series] };
-        let names = ("response time, from", "requests");
+        let names = ("response time, lower bound", "requests");
         let mut one = chart(&format!("histogram-{place}"), format!("Latency: {name}"), names, plot);
         one.note.clone_from(&note);
         charts.push(one);
@@ -370,12 +373,12 @@ fn chart(id: &str, title: String, (x_name, y_name): (&str, &str), plot: Plot) ->
         y_name: y_name.to_owned(),
         plot,
         note: String::new(),
-        aside: false,
+        off_page: false,
     }
 }
 
-/// Target, sweep and heap: what one line of a chart stands for.
-fn target(view: &View) -> String {
+/// Target, sweep and heap: the name of a series.
+fn target(view: &CaseView) -> String {
     match &view.result().case.heap {
         Some(heap) => format!("{}, {heap} heap", view.target()),
         None => view.target(),
@@ -386,7 +389,7 @@ fn delay(delay_ms: u64) -> String {
     if delay_ms == 0 { String::new() } else { format!(", {delay_ms} ms delay") }
 }
 
-/// Of an even count the lower one, so that it is a figure that was measured.
+/// The lower median, so that it is a measured figure.
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

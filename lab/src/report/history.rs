@@ -1,4 +1,4 @@
-//! When requests took how long: the histogram log beside a result, as a heat map and as one histogram.
+//! Latency over time, from the histogram log of a result: a heat map and a histogram.
 
 use std::path::Path;
 
@@ -10,41 +10,41 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use super::chart::{Heat, Point, Series};
 use super::view::trimmed;
 
-/// Bins of latency for each doubling: steps of about 19 %.
+/// Latency bins per doubling: steps of about 19 %.
 const BINS_PER_DOUBLING: f64 = 4.0;
-/// Most columns of a heat map; more intervals share them.
+/// Maximum number of columns of a heat map; more intervals are merged.
 const COLUMNS_MAX: usize = 100;
 
-/// The untagged intervals of a log, in its order; neighbours are added up where there are more than
-/// twice [`COLUMNS_MAX`], so that a day's log takes no more memory than a minute's.
+/// The untagged intervals of a log in order. Neighbours are merged if there are more than twice
+/// [`COLUMNS_MAX`], so memory use does not depend on the length of the log.
 #[derive(Default)]
 pub(super) struct History {
-    /// Begin in seconds, and the latencies in microseconds.
+    /// Start in seconds, and latencies in microseconds.
     intervals: Vec<(f64, Histogram<u64>)>,
-    /// How many of the log's intervals each of ours holds, but for the last, which may hold fewer.
+    /// Number of log intervals merged into one entry, except for the last entry.
     share: usize,
-    /// How many the last one holds.
+    /// Number of log intervals in the last entry.
     last: usize,
 }
 
 impl History {
-    /// Reads `histogram.hlog` beside a `result.json`; `None` where there is none.
+    /// Reads `histogram.hlog` next to a `result.json`; `None` if there is none.
     ///
     /// # Errors
-    /// A sentence: too large, or no log.
-    pub(super) fn beside(result: &Path) -> Result<Option<Self>, String> {
+    /// The file is too large or not a histogram log.
+    pub(super) fn read_beside(result: &Path) -> Result<Option<Self>, String> {
         let file = result.with_file_name("histogram.hlog");
-        let told = |what: &dyn std::fmt::Display| format!("{}: {what}", file.display());
+        let describe = |what: &dyn std::fmt::Display| format!("{}: {what}", file.display());
         match std::fs::metadata(&file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(told(&error)),
+            Err(error) => return Err(describe(&error)),
             Ok(found) if found.len() > limits::LAB_HLOG_BYTES_MAX => {
-                return Err(told(&format!("larger than {} bytes", limits::LAB_HLOG_BYTES_MAX)));
+                return Err(describe(&format!("larger than {} bytes", limits::LAB_HLOG_BYTES_MAX)));
             }
             Ok(_) => {}
         }
-        let bytes = std::fs::read(&file).map_err(|error| told(&error))?;
-        Self::read(&bytes).map(Some).map_err(|what| told(&what))
+        let bytes = std::fs::read(&file).map_err(|error| describe(&error))?;
+        Self::read(&bytes).map(Some).map_err(|what| describe(&what))
     }
 
     fn read(bytes: &[u8]) -> Result<Self, String> {
@@ -52,7 +52,7 @@ impl History {
         let mut history = Self { share: 1, ..Self::default() };
         for entry in IntervalLogIterator::new(bytes) {
             let LogEntry::Interval(interval) =
-                entry.map_err(|error| format!("no histogram log: {error:?}"))?
+                entry.map_err(|error| format!("not a histogram log: {error:?}"))?
             else {
                 continue;
             };
@@ -61,10 +61,10 @@ impl History {
             }
             let text = interval.encoded_histogram();
             let encoded = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text)
-                .map_err(|error| format!("no histogram: {error}"))?;
+                .map_err(|error| format!("invalid histogram: {error}"))?;
             let histogram = deserializer
                 .deserialize(&mut encoded.as_slice())
-                .map_err(|error| format!("no histogram: {error}"))?;
+                .map_err(|error| format!("invalid histogram: {error}"))?;
             history.push(interval.start_timestamp().as_secs_f64(), histogram)?;
         }
         Ok(history)
@@ -87,7 +87,7 @@ impl History {
         Ok(())
     }
 
-    /// Two and two become one.
+    /// Merges pairs of entries.
     fn halve(&mut self) -> Result<(), String> {
         let mut halved = Vec::with_capacity(self.intervals.len().div_ceil(2));
         let mut all = std::mem::take(&mut self.intervals).into_iter();
@@ -102,7 +102,7 @@ impl History {
         Ok(())
     }
 
-    /// The bins that hold anything, lowest and highest.
+    /// The lowest and highest bin in use.
     fn range(&self) -> Option<(i32, i32)> {
         let some = || self.intervals.iter().filter(|(_, histogram)| !histogram.is_empty());
         let low = some().map(|(_, histogram)| bin(histogram.min())).min()?;
@@ -142,7 +142,7 @@ impl History {
         Some(heat)
     }
 
-    /// All intervals as one histogram: names of the bins, and a series of how many requests each holds.
+    /// The sum of all intervals: names of the bins, and the number of requests in each.
     pub(super) fn histogram(&self) -> Option<(Vec<String>, Series)> {
         let (low, high) = self.range()?;
         let rows = usize::try_from(high - low).ok()?.saturating_add(1);
@@ -152,16 +152,16 @@ impl History {
                 *sum += count;
             }
         }
-        let points = sums.into_iter().map(|count| Some(Point::sound(count as f64))).collect();
+        let points = sums.into_iter().map(|count| Some(Point::valid(count as f64))).collect();
         let series = Series { name: "requests".to_owned(), points, published: false };
         Some(((low..=high).map(edge).collect(), series))
     }
 }
 
-/// A log of ours has the same bounds throughout; another's may not, and is widened.
+/// Histograms of other programs may have different bounds.
 fn add(sum: &mut Histogram<u64>, other: &Histogram<u64>) -> Result<(), String> {
     sum.auto(true);
-    sum.add(other).map_err(|error| format!("histograms that can't be added: {error}"))
+    sum.add(other).map_err(|error| format!("incompatible histograms: {error}"))
 }
 
 fn counts(histogram: &Histogram<u64>, low: i32, rows: usize) -> Vec<u64> {
@@ -182,7 +182,7 @@ fn bin(us: u64) -> i32 {
     bin
 }
 
-/// Where a bin begins.
+/// The lower edge of a bin.
 fn edge(bin: i32) -> String {
     let us = (f64::from(bin) / BINS_PER_DOUBLING).exp2();
     let decimals = if us >= 100_000.0 {
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_log_is_folded_without_losing_a_request() {
+    fn long_logs_are_merged_without_loss() {
         let mut history = History { share: 1, ..History::default() };
         for second in 0..1_001_u32 {
             let mut histogram = Histogram::new_with_max(10_000_000, 3).unwrap();

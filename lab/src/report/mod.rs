@@ -1,18 +1,17 @@
-//! Telling: tables, charts and one page from a folder of results.
+//! Reports: tables, charts and an HTML page for a results folder.
 //!
-//! Reads `result.json` files, and the histogram logs beside them; answers texts and pictures. Every row
-//! goes through the gates again, so that an old folder is judged by today's gates, and a row with a doubt
-//! is told with it.
+//! Reads `result.json` files and the histogram logs next to them. Every result goes through the current
+//! validity checks, so old results are judged by today's checks.
 //!
-//! Architecture invariant: the page asks nothing of the network, and no figure is told without its doubts.
+//! Architecture invariant: the page needs no network, and no figure is shown without its warnings.
 
 pub mod chart;
 mod charts;
-pub mod folder;
 mod history;
 mod page;
 mod png;
 mod published;
+pub mod results;
 mod scaling;
 pub mod summary;
 mod view;
@@ -23,14 +22,14 @@ use std::path::{Path, PathBuf};
 pub use charts::charts;
 pub use page::page;
 pub use png::{Painter, PngError};
-pub use view::View;
+pub use view::CaseView;
 
 use chart::Setting;
 
-/// Why a report isn't whole.
+/// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    #[error("{0} is there already; a report overwrites nothing")]
+    #[error("{0} already exists; choose a new folder with --out")]
     Exists(PathBuf),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
@@ -43,33 +42,32 @@ pub enum ReportError {
 pub struct Written {
     pub charts: usize,
     pub cases: usize,
-    /// Each chart is there as PNG too; otherwise the machine has no font to draw one with.
+    /// Whether PNGs were written; otherwise no font is installed.
     pub pngs: bool,
 }
 
-/// Writes tables, page and pictures of `views` into `out`, which must not be there yet.
+/// Writes tables, page and charts of `views` into `out`, which must not exist.
 ///
 /// # Errors
 /// [`ReportError`].
-pub fn write(views: &[View], out: &Path) -> Result<Written, ReportError> {
+pub fn write(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {
     if out.exists() {
         return Err(ReportError::Exists(out.to_path_buf()));
     }
-    // Made beside its place and then put there, so that a disk that is full leaves no half of a report.
+    // Written to a temporary folder and renamed, so that no incomplete report is left behind.
     let mut partial = out.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    let told = |source| ReportError::File { path: out.to_path_buf(), source };
+    let describe = |source| ReportError::File { path: out.to_path_buf(), source };
     let written = write_into(views, &partial)
-        .and_then(|written| fs::rename(&partial, out).map(|()| written).map_err(told));
+        .and_then(|written| fs::rename(&partial, out).map(|()| written).map_err(describe));
     if written.is_err() {
-        // What is left of it is of no use to anybody.
         let _ = fs::remove_dir_all(&partial);
     }
     written
 }
 
-fn write_into(views: &[View], out: &Path) -> Result<Written, ReportError> {
+fn write_into(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {
     let pictures = out.join("charts");
     let at = |path: &Path| {
         let path = path.to_path_buf();

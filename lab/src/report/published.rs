@@ -1,19 +1,19 @@
-//! The published results that are drawn behind ours, with the hardware that they hold for.
+//! The published results shown in charts for comparison, with the hardware they were measured on.
 
 use super::chart::{Point, Series};
-use crate::gates::Row;
-use crate::gates::published::{Record, Table};
+use crate::validity::Row;
+use crate::validity::published::{Record, Table};
 
-/// One published table.
+/// A published table.
 struct Source {
     text: &'static str,
-    /// Product and hardware, as the legend says them.
+    /// Product and hardware, for the legend.
     label: &'static str,
-    /// Our scenario, and what the table calls it; empty where the table has one only.
+    /// Our scenario names and the table's; empty if the table has only one scenario.
     scenarios: &'static [(&'static str, &'static str)],
 }
 
-/// Source: lab/published/SOURCE.md, reference/scenarios.md section 7.
+/// Source: lab/published/SOURCE.md.
 #[rustfmt::skip]
 const SOURCES: &[Source] = &[
     Source {
@@ -46,35 +46,35 @@ const SOURCES: &[Source] = &[
     },
 ];
 
-/// A published row in our terms.
+/// A published row, by our scenario names.
 #[derive(Clone, Debug)]
 pub(super) struct PublishedRow {
     pub(super) label: &'static str,
     scenario: &'static str,
-    /// `None` in a table of best rates: the users differ by row.
+    /// `None` in a table of best rates, where the number of users differs by row.
     users: Option<u32>,
     bytes: u64,
     delay_ms: u64,
     row: Row,
-    doubt: String,
+    warning: String,
 }
 
-/// Which figure of a published row.
+/// A figure of a published row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Figure {
+pub(super) enum PublishedFigure {
     Rate,
     Mean,
     P99,
     Errors,
 }
 
-/// Every published row that our scenarios have a name for.
+/// Every published row that matches one of our scenarios.
 pub(super) fn rows() -> Vec<PublishedRow> {
     SOURCES.iter().flat_map(of_source).collect()
 }
 
 fn of_source(source: &'static Source) -> Vec<PublishedRow> {
-    // They are part of the program, and a test reads them all.
+    // The tables are compiled in, and a test parses all of them.
     let Ok(table) = Table::read(source.text.as_bytes()) else { return Vec::new() };
     let Ok(rows) = table.rows() else { return Vec::new() };
     let in_our_terms = |(record, (_, row)): (&Record, (u64, Row))| {
@@ -82,21 +82,21 @@ fn of_source(source: &'static Source) -> Vec<PublishedRow> {
         let theirs = cell(&["Scenario Name"]).unwrap_or_default();
         let (scenario, _) = source.scenarios.iter().find(|(_, name)| *name == theirs)?;
         let number = |names: &[&str]| cell(names)?.parse().ok();
-        let gates: Vec<&str> = row.doubts().iter().map(|doubt| doubt.gate).collect();
+        let checks: Vec<&str> = row.warnings().iter().map(|warning| warning.check).collect();
         Some(PublishedRow {
             label: source.label,
             scenario,
             users: number(&["Concurrent Users"]),
             bytes: bytes(cell(&["Message Size (Bytes)"])?)?,
             delay_ms: number(&["Back-end Service Delay (ms)"]).map_or(0, u64::from),
-            doubt: gates.join(", "),
+            warning: checks.join(", "),
             row,
         })
     };
     table.records.iter().zip(rows).filter_map(in_our_terms).collect()
 }
 
-/// `50`, `50B`, `10KiB`.
+/// Parses `50`, `50B` or `10KiB`.
 fn bytes(cell: &str) -> Option<u64> {
     let (digits, factor) = match (cell.strip_suffix("KiB"), cell.strip_suffix('B')) {
         (Some(digits), _) => (digits, 1_024),
@@ -106,21 +106,21 @@ fn bytes(cell: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// A cell of the matrix; `None` for what the chart's own axis varies.
+/// A cell of the matrix; `None` for the dimension on the chart's axis.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct Cell<'a> {
     pub(super) scenario: &'a str,
     pub(super) users: Option<u32>,
     pub(super) bytes: Option<u64>,
     pub(super) delay_ms: u64,
 }
 
-/// The published series for a chart whose categories are `keys` (users or sizes, as `along` says).
+/// The published series for a chart whose categories are `keys` (users or sizes).
 pub(super) fn series(
     rows: &[PublishedRow],
-    place: Place<'_>,
+    place: Cell<'_>,
     keys: &[u64],
-    figure: Figure,
+    figure: PublishedFigure,
 ) -> Vec<Series> {
     let fits = |row: &&PublishedRow| {
         row.scenario == place.scenario
@@ -134,18 +134,20 @@ pub(super) fn series(
     let of_label = |label: &'static str| {
         let points = keys.iter().map(|&key| {
             let at = |row: &&&PublishedRow| match (place.users, place.bytes) {
-                // Along the users: a best rate stands at no count of users, and isn't drawn.
+                // Best rates have no fixed number of users, so they are not drawn on charts by users.
                 (None, _) => row.users.map(u64::from) == Some(key),
                 (Some(_), _) => row.bytes == key,
             };
             let row = found.iter().filter(|row| row.label == label).find(at)?;
             let value = match figure {
-                Figure::Rate => row.row.rate_per_s?.value,
-                Figure::Mean => row.row.mean_ms?.value,
-                Figure::P99 => row.row.percentiles_ms.iter().find(|(p, _)| *p >= 99.0)?.1.value,
-                Figure::Errors => row.row.error_percent?.value,
+                PublishedFigure::Rate => row.row.rate_per_s?.value,
+                PublishedFigure::Mean => row.row.mean_ms?.value,
+                PublishedFigure::P99 => {
+                    row.row.percentiles_ms.iter().find(|(p, _)| *p >= 99.0)?.1.value
+                }
+                PublishedFigure::Errors => row.row.error_percent?.value,
             };
-            Some(Point { value, doubt: row.doubt.clone() })
+            Some(Point { value, warning: row.warning.clone() })
         });
         let points: Vec<Option<Point>> = points.collect();
         let some = points.iter().any(Option::is_some);
@@ -160,31 +162,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_published_row_has_a_place_in_our_matrix() {
+    fn every_published_row_is_mapped() {
         assert_eq!(rows().len(), 144 + 144 + 24 + 16);
     }
 
     #[test]
-    fn series_follow_users_and_sizes_and_carry_their_doubts() {
+    fn series_follow_users_and_sizes_with_their_warnings() {
         let rows = rows();
         let place =
-            Place { scenario: "choreo-connect", users: None, bytes: Some(1_024), delay_ms: 0 };
-        let along_users = series(&rows, place, &[10, 50, 60], Figure::Rate);
+            Cell { scenario: "choreo-connect", users: None, bytes: Some(1_024), delay_ms: 0 };
+        let along_users = series(&rows, place, &[10, 50, 60], PublishedFigure::Rate);
         let of = |series: &[Series]| -> Vec<Option<(f64, String)>> {
             let points = series[0].points.iter();
-            points.map(|p| p.as_ref().map(|p| (p.value, p.doubt.clone()))).collect()
+            points.map(|p| p.as_ref().map(|p| (p.value, p.warning.clone()))).collect()
         };
         let law = || "littles-law".to_owned();
         let expect = [Some((2_323.7, law())), Some((3_102.9, law())), None];
         assert_eq!(of(&along_users), expect);
-        let place = Place { scenario: "cbr", users: Some(100), bytes: None, delay_ms: 0 };
-        let along_sizes = series(&rows, place, &[500, 10_000], Figure::Rate);
+        let place = Cell { scenario: "cbr", users: Some(100), bytes: None, delay_ms: 0 };
+        let along_sizes = series(&rows, place, &[500, 10_000], PublishedFigure::Rate);
         assert_eq!(
             of(&along_sizes),
             [Some((5_664.0, String::new())), Some((1_159.0, String::new()))]
         );
         assert!(
-            series(&rows, Place { scenario: "other", ..place }, &[500], Figure::Rate).is_empty()
+            series(&rows, Cell { scenario: "other", ..place }, &[500], PublishedFigure::Rate)
+                .is_empty()
         );
     }
 }

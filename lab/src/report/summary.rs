@@ -1,26 +1,24 @@
-//! `summary.csv` and `summary.md`: the published columns in the published order and wording, then ours.
+//! `summary.csv` and `summary.md`: the published columns in their published order and wording, then ours.
 //!
-//! The published columns hold what the published pipeline would have made of the same run (whole
-//! milliseconds, two significant digits), so that a row can be laid beside a published one. The same
-//! columns with exact figures follow, marked `exact`, then what only we know, then the doubts.
-//!
-//! Source: reference/scenarios.md sections 4 and 6.
+//! The published columns are computed as in WSO2's pipeline (whole milliseconds, two significant digits), so
+//! that rows can be compared with published ones. They are followed by the same columns with exact figures,
+//! marked `exact`, by columns that only we have, and by the warnings.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use super::scaling;
-use super::view::{View, size, trimmed};
+use super::view::{CaseView, size, trimmed};
 use crate::result::{CaseResult, State};
 
-/// What stands where there is no figure, as in the published tables.
+/// Printed for missing figures, as in the published tables.
 const ABSENT: &str = "N/A";
 const MIB: f64 = 1_024.0 * 1_024.0;
 
-/// A column: its name, `{}` for the target's name, and its cell.
-type Column = (&'static str, fn(&View) -> Option<String>);
+/// A column: its name (`{}` stands for the target's name), and its cell.
+type Column = (&'static str, fn(&CaseView) -> Option<String>);
 
-/// The published columns, in their order.
+/// The published columns in their order.
 #[rustfmt::skip]
 const PUBLISHED: &[Column] = &[
     ("Scenario Name", |view| Some(view.scenario().to_owned())),
@@ -29,23 +27,23 @@ const PUBLISHED: &[Column] = &[
     ("Message Size (Bytes)", |view| Some(view.result().case.payload_bytes.to_string())),
     ("Back-end Service Delay (ms)", |view| Some(view.result().case.delay_ms.to_string())),
     ("Label", |_| Some("HTTP Request".to_owned())),
-    ("# Samples", |view| quantised(view, "samples")),
-    ("Error Count", |view| quantised(view, "errors")),
-    ("Error %", |view| quantised(view, "error_percent")),
-    ("Throughput (Requests/sec)", |view| quantised(view, "throughput_per_s")),
-    ("Average Response Time (ms)", |view| quantised(view, "mean_ms")),
-    ("Average Users in the System", |view| quantised(view, "users")),
-    ("Standard Deviation of Response Time (ms)", |view| quantised(view, "sd_ms")),
-    ("Minimum Response Time (ms)", |view| quantised(view, "min_ms")),
-    ("Maximum Response Time (ms)", |view| quantised(view, "max_ms")),
-    ("75th Percentile of Response Time (ms)", |view| quantised(view, "p75_ms")),
-    ("90th Percentile of Response Time (ms)", |view| quantised(view, "p90_ms")),
-    ("95th Percentile of Response Time (ms)", |view| quantised(view, "p95_ms")),
-    ("98th Percentile of Response Time (ms)", |view| quantised(view, "p98_ms")),
-    ("99th Percentile of Response Time (ms)", |view| quantised(view, "p99_ms")),
-    ("99.9th Percentile of Response Time (ms)", |view| quantised(view, "p999_ms")),
-    ("Received (KB/sec)", |view| quantised(view, "received_kb_per_s")),
-    ("Sent (KB/sec)", |view| quantised(view, "sent_kb_per_s")),
+    ("# Samples", |view| published(view, "samples")),
+    ("Error Count", |view| published(view, "errors")),
+    ("Error %", |view| published(view, "error_percent")),
+    ("Throughput (Requests/sec)", |view| published(view, "throughput_per_s")),
+    ("Average Response Time (ms)", |view| published(view, "mean_ms")),
+    ("Average Users in the System", |view| published(view, "users")),
+    ("Standard Deviation of Response Time (ms)", |view| published(view, "sd_ms")),
+    ("Minimum Response Time (ms)", |view| published(view, "min_ms")),
+    ("Maximum Response Time (ms)", |view| published(view, "max_ms")),
+    ("75th Percentile of Response Time (ms)", |view| published(view, "p75_ms")),
+    ("90th Percentile of Response Time (ms)", |view| published(view, "p90_ms")),
+    ("95th Percentile of Response Time (ms)", |view| published(view, "p95_ms")),
+    ("98th Percentile of Response Time (ms)", |view| published(view, "p98_ms")),
+    ("99th Percentile of Response Time (ms)", |view| published(view, "p99_ms")),
+    ("99.9th Percentile of Response Time (ms)", |view| published(view, "p999_ms")),
+    ("Received (KB/sec)", |view| published(view, "received_kb_per_s")),
+    ("Sent (KB/sec)", |view| published(view, "sent_kb_per_s")),
     ("{} GC Throughput (%)", |view| gc(view, |gc| Some(gc.throughput_percent))),
     ("{} Memory Footprint (M)", |view| gc(view, |gc| Some(gc.footprint_bytes as f64 / MIB))),
     ("Average {} Memory Footprint After Full GC (M)",
@@ -54,7 +52,7 @@ const PUBLISHED: &[Column] = &[
         |view| gc(view, |gc| Some(gc.footprint_after_full_sd_bytes? / MIB))),
 ];
 
-/// The same run, not quantised, and what only we know.
+/// Our own columns.
 #[rustfmt::skip]
 const OURS: &[Column] = &[
     ("Target", |view| Some(view.target())),
@@ -91,28 +89,28 @@ const OURS: &[Column] = &[
     ("Load average, 5 minutes", |view| used(view.result().load_average[1])),
     ("Load average, 15 minutes", |view| used(view.result().load_average[2])),
     ("Backend alone (Requests/sec)", |view| used(view.result().calibration?)),
-    ("Doubts", |view| Some(view.beside())),
+    ("Warnings", |view| Some(view.remarks())),
 ];
 
-/// Columns of the Choreo Connect tables, in their order.
+/// The columns of the Choreo Connect tables in their order.
 #[rustfmt::skip]
 const CHOREO: &[Column] = &[
     ("Concurrent Users", |view| Some(view.result().case.users.to_string())),
     ("Message Size (Bytes)", |view| Some(size(view.result().case.payload_bytes))),
-    ("Total requests", |view| quantised(view, "samples")),
-    ("Average Response Time (ms)", |view| Some(trimmed(view.quantised("mean_ms")?, 0))),
-    ("Throughput (Requests/sec)", |view| Some(trimmed(view.quantised("throughput_per_s")?, 1))),
-    ("Error %", |view| quantised(view, "error_percent")),
-    ("Error Count", |view| quantised(view, "errors")),
+    ("Total requests", |view| published(view, "samples")),
+    ("Average Response Time (ms)", |view| Some(trimmed(view.published("mean_ms")?, 0))),
+    ("Throughput (Requests/sec)", |view| Some(trimmed(view.published("throughput_per_s")?, 1))),
+    ("Error %", |view| published(view, "error_percent")),
+    ("Error Count", |view| published(view, "errors")),
     ("Little's law verification", littles_law_of_printed),
-    ("90th Percentile of Response Time (ms)", |view| quantised(view, "p90_ms")),
-    ("95th Percentile of Response Time (ms)", |view| quantised(view, "p95_ms")),
-    ("99th Percentile of Response Time (ms)", |view| quantised(view, "p99_ms")),
+    ("90th Percentile of Response Time (ms)", |view| published(view, "p90_ms")),
+    ("95th Percentile of Response Time (ms)", |view| published(view, "p95_ms")),
+    ("99th Percentile of Response Time (ms)", |view| published(view, "p99_ms")),
     ("Target", |view| Some(view.target())),
-    ("Doubts", |view| Some(view.beside())),
+    ("Warnings", |view| Some(view.remarks())),
 ];
 
-/// The columns that published Markdown shows.
+/// The columns of the published Markdown tables.
 const MARKDOWN: &[&str] = &[
     "Scenario Name",
     "Heap Size",
@@ -127,7 +125,7 @@ const MARKDOWN: &[&str] = &[
     "{} GC Throughput (%)",
     "Average {} Memory Footprint After Full GC (M)",
 ];
-/// Ours beside them.
+/// Our columns of the Markdown tables.
 const MARKDOWN_OURS: &[&str] = &[
     "Target",
     "Repetition",
@@ -137,56 +135,55 @@ const MARKDOWN_OURS: &[&str] = &[
     "Target CPU, user (us/request)",
     "Target CPU, system (us/request)",
     "Target RSS, peak (MiB)",
-    "Doubts",
+    "Warnings",
 ];
 
-/// `summary.csv`. Lines end as published ones do, in CR LF.
+/// `summary.csv`, with CRLF line ends as in the published files.
 #[must_use]
-pub fn csv(views: &[View]) -> String {
+pub fn csv(views: &[CaseView]) -> String {
     let columns: Vec<&Column> = PUBLISHED.iter().chain(OURS).collect();
     as_csv(&columns, views)
 }
 
-/// `summary-errors.csv`: the rows in which a request failed.
+/// `summary-errors.csv`: rows with failed requests.
 #[must_use]
-pub fn errors_csv(views: &[View]) -> String {
-    let failed = |view: &&View| view.quantised("errors").is_some_and(|errors| errors > 0.0);
+pub fn errors_csv(views: &[CaseView]) -> String {
+    let failed = |view: &&CaseView| view.published("errors").is_some_and(|errors| errors > 0.0);
     csv(&views.iter().filter(failed).cloned().collect::<Vec<_>>())
 }
 
-/// `summary-warmup.csv`: the published columns of the requests before the measured time.
+/// `summary-warmup.csv`: the published columns for the warm-up.
 #[must_use]
-pub fn warm_up_csv(views: &[View]) -> String {
-    let of_warm_up = |view: &View| {
+pub fn warm_up_csv(views: &[CaseView]) -> String {
+    let of_warm_up = |view: &CaseView| {
         let mut view = view.clone();
         let load = &mut view.found.result.load;
-        let quantised = load.get("quantised_warm_up").cloned().unwrap_or_default();
+        let published = load.get("published_warm_up").cloned().unwrap_or_default();
         if let Some(load) = load.as_object_mut() {
-            load.insert("quantised".to_owned(), quantised);
+            load.insert("published".to_owned(), published);
         }
         view
     };
-    let views: Vec<View> = views.iter().map(of_warm_up).collect();
+    let views: Vec<CaseView> = views.iter().map(of_warm_up).collect();
     as_csv(&PUBLISHED.iter().chain(OURS.iter().take(2)).collect::<Vec<_>>(), &views)
 }
 
-/// The table in the shape of Choreo Connect's.
+/// The columns of the Choreo Connect tables.
 #[must_use]
-pub fn choreo_csv(views: &[View]) -> String {
+pub fn choreo_csv(views: &[CaseView]) -> String {
     as_csv(&CHOREO.iter().collect::<Vec<_>>(), views)
 }
 
-/// `summary.md`: the published columns with ours beside them, the Choreo Connect shape, and the ground that
-/// it all stands on.
+/// `summary.md`: the published columns and ours, the Choreo Connect columns, and the environment.
 #[must_use]
-pub fn markdown(views: &[View]) -> String {
+pub fn markdown(views: &[CaseView]) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write_markdown(&mut out, views);
     out
 }
 
-fn write_markdown(out: &mut String, views: &[View]) -> fmt::Result {
+fn write_markdown(out: &mut String, views: &[CaseView]) -> fmt::Result {
     let suites: BTreeSet<&str> = views.iter().map(|view| view.result().suite.as_str()).collect();
     writeln!(out, "# Results: {}\n", suites.into_iter().collect::<Vec<_>>().join(", "))?;
     writeln!(out, "{}\n", counts(views))?;
@@ -197,26 +194,27 @@ fn write_markdown(out: &mut String, views: &[View]) -> fmt::Result {
     let columns: Vec<&Column> = named(MARKDOWN).into_iter().chain(named(MARKDOWN_OURS)).collect();
     writeln!(
         out,
-        "The first {} columns are those of WSO2's published tables, made as they make them: whole \
-         milliseconds, two significant digits. The others are ours, exact.\n",
+        "The first {} columns are those of WSO2's published tables, computed in the same way (whole \
+         milliseconds, two significant digits). The others are ours and exact.\n",
         MARKDOWN.len()
     )?;
     as_markdown(out, &columns, views)?;
-    writeln!(out, "\n## In the shape of Choreo Connect's tables\n")?;
+    writeln!(out, "\n## Columns of Choreo Connect's tables\n")?;
     as_markdown(out, &CHOREO.iter().collect::<Vec<_>>(), views)?;
     write_scaling(out, views)?;
     writeln!(out, "\n## Measured on\n")?;
-    let machines: BTreeSet<String> = views.iter().flat_map(|view| ground(view.result())).collect();
+    let machines: BTreeSet<String> =
+        views.iter().flat_map(|view| environment(view.result())).collect();
     machines.iter().try_for_each(|line| writeln!(out, "- {line}"))
 }
 
-/// Present where a sweep has varied a number.
-fn write_scaling(out: &mut String, views: &[View]) -> fmt::Result {
+/// Only if a sweep has varied a numeric setting.
+fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
     let rows = scaling::rows(views);
     if rows.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n## How it scales (Universal Scalability Law)\n")?;
+    writeln!(out, "\n## Scaling (Universal Scalability Law)\n")?;
     writeln!(
         out,
         "| {} |\n|{}",
@@ -230,17 +228,17 @@ fn write_scaling(out: &mut String, views: &[View]) -> fmt::Result {
     Ok(())
 }
 
-/// How many rows there are, and how many may be believed.
+/// The number of cases by state, and those with warnings.
 #[must_use]
-pub fn counts(views: &[View]) -> String {
+pub fn counts(views: &[CaseView]) -> String {
     let of = |state: State| views.iter().filter(|view| view.result().state == state).count();
-    let sound = views.iter().filter(|view| view.is_sound()).count();
+    let valid = views.iter().filter(|view| view.is_valid()).count();
     let measured = of(State::Measured);
     format!(
-        "{} {}: {measured} measured, {} of them with doubts, {} not served, {} failed.",
+        "{} {}: {measured} measured, {} of them with warnings, {} not served, {} failed.",
         views.len(),
         if views.len() == 1 { "case" } else { "cases" },
-        measured - sound,
+        measured - valid,
         of(State::NotServed),
         of(State::Failed)
     )
@@ -248,7 +246,7 @@ pub fn counts(views: &[View]) -> String {
 
 /// The machine and the programs, one line each.
 #[must_use]
-pub fn ground(result: &CaseResult) -> Vec<String> {
+pub fn environment(result: &CaseResult) -> Vec<String> {
     let machine = &result.machine;
     let memory = size(machine.memory_bytes);
     let mut lines =
@@ -259,12 +257,12 @@ pub fn ground(result: &CaseResult) -> Vec<String> {
     lines
 }
 
-fn as_csv(columns: &[&Column], views: &[View]) -> String {
+fn as_csv(columns: &[&Column], views: &[CaseView]) -> String {
     let mut writer =
         csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     let app = app(views);
     let names = columns.iter().map(|(name, _)| name.replace("{}", &app));
-    // Writing to a Vec cannot fail, and all records have as many cells as the names.
+    // Writing to a Vec cannot fail, and all records have the same number of cells.
     let _ = writer.write_record(names);
     for view in views {
         let _ = writer.write_record(columns.iter().map(|column| cell(column, view)));
@@ -275,7 +273,7 @@ fn as_csv(columns: &[&Column], views: &[View]) -> String {
         .unwrap_or_default()
 }
 
-fn as_markdown(out: &mut String, columns: &[&Column], views: &[View]) -> fmt::Result {
+fn as_markdown(out: &mut String, columns: &[&Column], views: &[CaseView]) -> fmt::Result {
     let app = app(views);
     let names: Vec<String> =
         columns.iter().map(|(name, _)| escaped(&name.replace("{}", &app))).collect();
@@ -289,13 +287,13 @@ fn as_markdown(out: &mut String, columns: &[&Column], views: &[View]) -> fmt::Re
     Ok(())
 }
 
-fn cell((name, of): &Column, view: &View) -> String {
-    let absent = if *name == "Doubts" { String::new() } else { ABSENT.to_owned() };
+fn cell((name, of): &Column, view: &CaseView) -> String {
+    let absent = if *name == "Warnings" { String::new() } else { ABSENT.to_owned() };
     of(view).unwrap_or(absent)
 }
 
-/// What `{}` stands for: the target where there is one, since published tables have one product each.
-fn app(views: &[View]) -> String {
+/// The value of `{}`: the target's name if there is only one, as in published tables.
+fn app(views: &[CaseView]) -> String {
     let mut targets: BTreeSet<&str> = BTreeSet::new();
     targets.extend(views.iter().map(|view| view.result().case.target.as_str()));
     match (targets.len(), targets.first()) {
@@ -308,12 +306,12 @@ fn escaped(cell: &str) -> String {
     cell.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ")
 }
 
-/// What the published tables print: at most two decimals.
-fn quantised(view: &View, name: &str) -> Option<String> {
-    view.quantised(name).map(|value| trimmed(value, 2))
+/// At most two decimals, as in the published tables.
+fn published(view: &CaseView, name: &str) -> Option<String> {
+    view.published(name).map(|value| trimmed(value, 2))
 }
 
-fn exact(view: &View, name: &str) -> Option<String> {
+fn exact(view: &CaseView, name: &str) -> Option<String> {
     view.exact(name).and_then(used)
 }
 
@@ -321,14 +319,14 @@ fn used(value: f64) -> Option<String> {
     Some(trimmed(value, 3))
 }
 
-fn gc(view: &View, of: fn(&crate::result::Gc) -> Option<f64>) -> Option<String> {
+fn gc(view: &CaseView, of: fn(&crate::result::Gc) -> Option<f64>) -> Option<String> {
     view.result().gc.as_ref().and_then(of).map(|value| trimmed(value, 3))
 }
 
-/// As the tables were made: from the figures that are printed, so that readers can check it.
-fn littles_law_of_printed(view: &View) -> Option<String> {
-    let rate: f64 = trimmed(view.quantised("throughput_per_s")?, 1).parse().ok()?;
-    let mean: f64 = trimmed(view.quantised("mean_ms")?, 0).parse().ok()?;
+/// Computed from the printed figures, as in the published tables, so that readers can verify it.
+fn littles_law_of_printed(view: &CaseView) -> Option<String> {
+    let rate: f64 = trimmed(view.published("throughput_per_s")?, 1).parse().ok()?;
+    let mean: f64 = trimmed(view.published("mean_ms")?, 0).parse().ok()?;
     Some(trimmed(rate * mean / 1_000.0, 4))
 }
 
@@ -336,19 +334,19 @@ fn littles_law_of_printed(view: &View) -> Option<String> {
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 mod tests {
     use super::*;
-    use crate::gates::published::Table;
-    use crate::report::folder::Found;
+    use crate::report::results::StoredResult;
     use crate::result::tests::sample;
     use crate::result::{Gc, State};
+    use crate::validity::published::Table;
     use serde_json::json;
 
-    /// The header of the published file, and of Choreo Connect's.
+    /// The headers of published files.
     const API_MANAGER: &str = include_str!("../../published/api-manager.csv");
     const CHOREO_CONNECT: &str = include_str!("../../published/choreo-connect-1cpu.csv");
 
     #[test]
-    fn the_published_columns_stand_in_the_published_order() {
-        let csv = csv(&[view(sound())]);
+    fn the_published_columns_keep_their_order() {
+        let csv = csv(&[view(valid())]);
         let ours: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
         let published = API_MANAGER.lines().next().unwrap().replace("WSO2 API Manager", "penstock");
         let places: Vec<usize> = published
@@ -357,15 +355,15 @@ mod tests {
             .collect();
         assert!(places.is_sorted(), "{places:?}");
         let header = CHOREO_CONNECT.lines().next().unwrap().trim();
-        assert!(choreo_csv(&[view(sound())]).starts_with(header));
+        assert!(choreo_csv(&[view(valid())]).starts_with(header));
     }
 
     #[test]
-    fn the_warm_up_and_the_rows_with_errors_have_files_of_their_own() {
-        let mut failed = sound();
-        failed.load["quantised"]["errors"] = json!(7);
-        failed.load["quantised_warm_up"] = json!({"samples": 33, "p99_ms": 515});
-        let views = [view(sound()), view(failed)];
+    fn warm_up_and_errors_have_separate_files() {
+        let mut failed = valid();
+        failed.load["published"]["errors"] = json!(7);
+        failed.load["published_warm_up"] = json!({"samples": 33, "p99_ms": 515});
+        let views = [view(valid()), view(failed)];
         let errors = errors_csv(&views);
         assert_eq!(errors.lines().count(), 2, "{errors}");
         check(&errors, "Error Count", "7");
@@ -377,8 +375,8 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_quantised_first_and_exact_later() {
-        let csv = csv(&[view(sound())]);
+    fn published_figures_precede_exact_ones() {
+        let csv = csv(&[view(valid())]);
         assert!(csv.ends_with("\r\n"));
         check(&csv, "Throughput (Requests/sec)", "1000.5");
         check(&csv, "Throughput, exact (Requests/sec)", "1000.123");
@@ -388,27 +386,27 @@ mod tests {
         check(&csv, "penstock GC Throughput (%)", "94.26");
         check(&csv, "Average penstock Memory Footprint After Full GC (M)", "2");
         check(&csv, "Target", "penstock workers=2");
-        check(&csv, "Doubts", "");
-        let choreo = choreo_csv(&[view(sound())]);
+        check(&csv, "Warnings", "");
+        let choreo = choreo_csv(&[view(valid())]);
         check(&choreo, "Message Size (Bytes)", "1KiB");
         check(&choreo, "Little's law verification", "10.005");
     }
 
     #[test]
-    fn a_doubt_stands_beside_its_row_and_a_case_without_figures_says_why() {
-        let mut doubted = sound();
-        doubted.load["errors"] = json!(100);
+    fn rows_show_warnings_or_the_reason_for_missing_figures() {
+        let mut flagged = valid();
+        flagged.load["errors"] = json!(100);
         let unserved =
-            CaseResult { state: State::NotServed, reason: Some("no | TLS".to_owned()), ..sound() };
-        let views = [view(doubted), view(unserved)];
+            CaseResult { state: State::NotServed, reason: Some("no | TLS".to_owned()), ..valid() };
+        let views = [view(flagged), view(unserved)];
         let csv = csv(&views);
         let table = Table::read(csv.as_bytes()).unwrap();
-        let beside = |index: usize| table.cell(&table.records[index], &["Doubts"]).unwrap();
-        assert!(beside(0).starts_with("errors: 1 % of the requests failed"), "{}", beside(0));
-        assert_eq!(beside(1), "not served: no | TLS");
+        let remarks = |index: usize| table.cell(&table.records[index], &["Warnings"]).unwrap();
+        assert!(remarks(0).starts_with("errors: 1 % of the requests failed"), "{}", remarks(0));
+        assert_eq!(remarks(1), "not served: no | TLS");
         let markdown = markdown(&views);
         assert!(markdown.contains("not served: no \\| TLS |"), "{markdown}");
-        assert!(markdown.contains("2 cases: 1 measured, 1 of them with doubts, 1 not served"));
+        assert!(markdown.contains("2 cases: 1 measured, 1 of them with warnings, 1 not served"));
         assert!(markdown.contains("- a CPU, 2 CPUs"));
     }
 
@@ -419,15 +417,15 @@ mod tests {
         assert_eq!(cell, expect, "{column}");
     }
 
-    fn view(result: CaseResult) -> View {
-        View::new(Found { file: "result.json".into(), result })
+    fn view(result: CaseResult) -> CaseView {
+        CaseView::new(StoredResult { file: "result.json".into(), result })
     }
 
-    pub(crate) fn sound() -> CaseResult {
+    pub(crate) fn valid() -> CaseResult {
         let load = json!({
             "requests": 10_000, "errors": 0, "seconds": 9.998_77, "throughput_per_s": 1_000.123,
             "mean_ms": 10.0, "p99_ms": 12.345,
-            "quantised": {
+            "published": {
                 "samples": 10_000, "errors": 0, "error_percent": 0.0, "throughput_per_s": 1_000.5,
                 "mean_ms": 10.2, "users": 10, "p99_ms": 12,
             },

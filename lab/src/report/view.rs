@@ -1,24 +1,24 @@
-//! A case as tables and charts see it: its figures with their names, and today's doubts about it.
+//! A case as shown in tables and charts: its figures by name, and its current warnings.
 
 use serde_json::Value;
 
-use crate::gates::measured;
-use crate::report::folder::Found;
-use crate::result::{CaseResult, Doubt, State, Use};
+use crate::report::results::StoredResult;
+use crate::result::{CaseResult, State, Use, Warning};
+use crate::validity::measured;
 
-/// A case with its doubts.
+/// A case with its warnings.
 #[derive(Clone, Debug)]
-pub struct View {
-    pub found: Found,
-    /// What the gates say today, and what the run could not do.
-    pub doubts: Vec<Doubt>,
+pub struct CaseView {
+    pub found: StoredResult,
+    /// Warnings of the current validity checks, and those recorded during the run.
+    pub warnings: Vec<Warning>,
 }
 
-impl View {
+impl CaseView {
     #[must_use]
-    pub fn new(found: Found) -> Self {
-        let doubts = measured::doubts(&found.result);
-        Self { found, doubts }
+    pub fn new(found: StoredResult) -> Self {
+        let warnings = measured::warnings(&found.result);
+        Self { found, warnings }
     }
 
     #[must_use]
@@ -26,16 +26,16 @@ impl View {
         &self.found.result
     }
 
-    /// A figure of `load`, exact.
+    /// An exact figure of `load`.
     #[must_use]
     pub fn exact(&self, name: &str) -> Option<f64> {
         self.result().figure(name)
     }
 
-    /// A figure as the published pipeline makes it: whole milliseconds, two significant digits.
+    /// A figure as computed by WSO2's published pipeline.
     #[must_use]
-    pub fn quantised(&self, name: &str) -> Option<f64> {
-        self.result().load.get("quantised")?.get(name).and_then(Value::as_f64)
+    pub fn published(&self, name: &str) -> Option<f64> {
+        self.result().load.get("published")?.get(name).and_then(Value::as_f64)
     }
 
     /// User and system CPU time of the target per request, in microseconds.
@@ -49,38 +49,38 @@ impl View {
         self.result().target_use
     }
 
-    /// Whether its figures may be taken at face value.
+    /// Measured, without warnings.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
-        self.result().state == State::Measured && self.doubts.is_empty()
+    pub fn is_valid(&self) -> bool {
+        self.result().state == State::Measured && self.warnings.is_empty()
     }
 
-    /// What stands beside the row: why there are no figures, or what speaks against them.
+    /// The remarks column: why there are no figures, or the warnings.
     #[must_use]
-    pub fn beside(&self) -> String {
+    pub fn remarks(&self) -> String {
         let result = self.result();
         let reason = || result.reason.clone().unwrap_or_default();
         match result.state {
             State::NotServed => format!("not served: {}", reason()),
             State::Failed => format!("failed: {}", reason()),
             State::Measured => {
-                let told = self.doubts.iter().map(|doubt| {
-                    let Doubt { gate, message } = doubt;
-                    format!("{gate}: {message}")
+                let remarks = self.warnings.iter().map(|warning| {
+                    let Warning { check, message } = warning;
+                    format!("{check}: {message}")
                 });
-                told.collect::<Vec<_>>().join("; ")
+                remarks.collect::<Vec<_>>().join("; ")
             }
         }
     }
 
-    /// What published tables call the scenario, or the suite.
+    /// The scenario's name in published tables, or else in the suite.
     #[must_use]
     pub fn scenario(&self) -> &str {
         let result = self.result();
         result.scenario_name.as_deref().unwrap_or(&result.case.scenario)
     }
 
-    /// Target, and the setting that a sweep varies.
+    /// The target, with the swept setting.
     #[must_use]
     pub fn target(&self) -> String {
         let case = &self.result().case;
@@ -91,7 +91,7 @@ impl View {
     }
 }
 
-/// `50B`, `1KiB`, `1000B`: sizes as the published tables show them.
+/// Sizes as in the published tables: `50B`, `1KiB`, `1000B`.
 #[must_use]
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
@@ -103,7 +103,7 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// Up to `decimals` decimals, half to even, no zeros at the end.
+/// At most `decimals` decimals, rounded half to even, without trailing zeros.
 #[must_use]
 pub(super) fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");

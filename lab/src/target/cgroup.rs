@@ -1,19 +1,19 @@
-//! A control group (cgroup v2) around one program: CPU quota and memory, as a pod has them.
+//! A control group (cgroup v2) for a program, with CPU quota and memory limit as for a pod.
 //!
-//! It is made below the nearest group, from our own upwards, that passes the controllers on to its
-//! children. Our own seldom does: one that has processes may not (cgroups(7), "no internal processes"),
-//! but for the root.
+//! It is created below the nearest ancestor group that delegates the controllers to its children. Our own
+//! group usually cannot: a group with processes may not delegate (cgroups(7), "no internal processes"),
+//! except for the root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where version 2 is mounted: by itself, or beside version 1.
+/// Mount points of version 2: unified, or hybrid with version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-/// The quota's period, in microseconds; Kubernetes uses the same.
+/// The period of the CPU quota in microseconds, as in Kubernetes.
 const PERIOD_US: f64 = 100_000.0;
 
-/// Removed with its value, once it is empty.
+/// A cgroup; removed on drop, once it is empty.
 #[derive(Debug)]
 pub(crate) struct Group {
     folder: PathBuf,
@@ -21,13 +21,13 @@ pub(crate) struct Group {
 
 impl Group {
     /// # Errors
-    /// A sentence: there is no version 2, or it isn't ours to write, or it has no such controller.
+    /// There is no cgroup v2, it is not writable, or a controller is not available.
     pub(crate) fn create(
         name: &str,
         cpus: Option<f64>,
         memory_bytes: Option<u64>,
     ) -> Result<Self, String> {
-        let none = || "there is no cgroup v2 here".to_owned();
+        let none = || "cgroup v2 is not available".to_owned();
         let is_mount = |mount: &&&str| Path::new(mount).join("cgroup.controllers").is_file();
         let mount = MOUNTS.iter().find(is_mount).ok_or_else(none)?;
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
@@ -35,7 +35,7 @@ impl Group {
         Self::create_in(Path::new(mount), own, name, (cpus, memory_bytes))
     }
 
-    /// `own`: our group, from the mount.
+    /// `own`: our group, relative to the mount point.
     fn create_in(
         mount: &Path,
         own: &str,
@@ -61,7 +61,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Where a process writes its number to be in the group.
+    /// The file that a process writes its PID to in order to join.
     pub(crate) fn procs(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
@@ -73,12 +73,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // One that can't be removed is empty and harms nobody.
+        // A leftover empty group does no harm.
         let _ = fs::remove_dir(&self.folder);
     }
 }
 
-/// The nearest group whose children have all of the controllers `wanted`.
+/// The nearest group whose children have all controllers in `wanted`.
 fn parent(mount: &Path, own: &str, wanted: &[&str]) -> Result<PathBuf, String> {
     let own = mount.join(own);
     let has = |group: &Path, file: &str| {
@@ -89,14 +89,14 @@ fn parent(mount: &Path, own: &str, wanted: &[&str]) -> Result<PathBuf, String> {
     if let Some(group) = upwards().find(|group| has(group, "cgroup.subtree_control")) {
         return Ok(group.to_owned());
     }
-    // Nobody passes them on. Our own may, if it has them to give and the kernel lets it.
-    let asked: Vec<String> = wanted.iter().map(|name| format!("+{name}")).collect();
+    // No ancestor delegates them. Try to delegate them from our own group.
+    let delegated: Vec<String> = wanted.iter().map(|name| format!("+{name}")).collect();
     if has(&own, "cgroup.controllers")
-        && fs::write(own.join("cgroup.subtree_control"), asked.join(" ")).is_ok()
+        && fs::write(own.join("cgroup.subtree_control"), delegated.join(" ")).is_ok()
     {
         return Ok(own);
     }
-    Err(format!("no cgroup v2 passes the controllers {} on to its children", wanted.join(", ")))
+    Err(format!("no cgroup v2 delegates the controllers {} to its children", wanted.join(", ")))
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// Folders and files as the kernel would show them: group, its controllers, those it passes on.
+    /// A cgroup file system: each group with its controllers, and those it delegates.
     fn tree(groups: &[(&str, &str, &str)]) -> TempDir {
         let mount = TempDir::new().unwrap();
         for (group, controllers, passed_on) in groups {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_made_where_children_have_the_controllers() {
+    fn groups_are_created_where_controllers_are_delegated() {
         let groups = [
             ("", "cpu io memory", "cpu io memory"),
             ("slice", "cpu io memory", "cpu memory"),
@@ -153,19 +153,22 @@ mod tests {
     }
 
     #[test]
-    fn our_own_group_is_asked_to_pass_on_what_it_has() {
+    fn our_own_group_delegates_if_it_can() {
         let mount = tree(&[("", "cpu memory", "")]);
         let group = Group::create_in(mount.path(), "", "x", BOTH).unwrap();
-        let asked = fs::read_to_string(mount.path().join("cgroup.subtree_control")).unwrap();
-        assert_eq!((asked.as_str(), group.folder.parent()), ("+cpu +memory", Some(mount.path())));
+        let delegated = fs::read_to_string(mount.path().join("cgroup.subtree_control")).unwrap();
+        assert_eq!(
+            (delegated.as_str(), group.folder.parent()),
+            ("+cpu +memory", Some(mount.path()))
+        );
         let mount = tree(&[("", "hugetlb", "")]);
-        let refusal = Group::create_in(mount.path(), "", "x", BOTH).unwrap_err();
-        assert!(refusal.contains("cpu, memory"), "{refusal}");
+        let error = Group::create_in(mount.path(), "", "x", BOTH).unwrap_err();
+        assert!(error.contains("cpu, memory"), "{error}");
         assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 2, "something was left there");
     }
 
     #[test]
-    fn a_real_group_holds_the_program_that_joins_it() {
+    fn a_program_joins_a_real_cgroup() {
         let group = match Group::create("test", BOTH.0, BOTH.1) {
             Ok(group) => group,
             Err(reason) => return eprintln!("NOT tested on a real cgroup: {reason}"),
@@ -177,7 +180,7 @@ mod tests {
         let mut child =
             shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let child = child.as_mut().unwrap();
-        // What comes back comes from the program that has joined.
+        // An echo from `cat` shows that the program has joined the group.
         let (mut into, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         std::io::Write::write_all(&mut into, b"x").unwrap();
         std::io::Read::read_exact(&mut from, &mut [0]).unwrap();

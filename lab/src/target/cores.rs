@@ -1,14 +1,14 @@
-//! Which CPUs a part of a measurement may run on.
+//! CPU affinity.
 
 use std::io;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Reads `0`, `2-3` or `0,2-3`.
+/// Parses `0`, `2-3` or `0,2-3`.
 ///
 /// # Errors
-/// A sentence for the user.
+/// A message for the user.
 pub(crate) fn parse(text: &str) -> Result<Vec<usize>, String> {
     let mut cores = Vec::new();
     for piece in text.split(',') {
@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<usize>, String> {
         let ends = number(first).zip(number(last));
         let (first, last) = ends
             .filter(|&(first, last)| first <= last && last < CpuSet::count())
-            .ok_or_else(|| format!("`{text}` is no list of CPUs"))?;
+            .ok_or_else(|| format!("`{text}` is not a list of CPUs"))?;
         cores.extend(first..=last);
     }
     Ok(cores)
@@ -29,7 +29,7 @@ pub(crate) fn allowed() -> Vec<usize> {
     (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect()
 }
 
-/// Lets the calling thread, and what it starts from now on, run on `cores` only.
+/// Pins the calling thread, and threads and processes it starts from now on, to `cores`.
 pub(crate) fn pin(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &core in cores {
@@ -38,7 +38,7 @@ pub(crate) fn pin(cores: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
-/// Runs `work` on `cores`: what it starts inherits them.
+/// Runs `work` pinned to `cores`; threads and processes it starts inherit the affinity.
 pub(crate) fn on<T>(cores: &[usize], work: impl FnOnce() -> T) -> io::Result<T> {
     let before = allowed();
     pin(cores)?;
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_cpus_are_read_as_taskset_writes_them() {
+    fn cpu_lists_use_taskset_notation() {
         assert_eq!(parse("0"), Ok(vec![0]));
         assert_eq!(parse("2-4,7"), Ok(vec![2, 3, 4, 7]));
         for text in ["", "a", "3-2", "0,", "99999"] {

@@ -1,20 +1,19 @@
-//! Targets: what is measured, as its file declares it, and what it used while it was.
+//! Targets: the systems under test, as defined by a file, and their resource use.
 //!
-//! Not part of a request's life: it starts, watches and ends the programs between caller and backend.
-//! Reads a target's file, the ground's keys and ports; answers URLs, use per request, and the doubts
-//! about limits that could not be set.
+//! Starts, watches and ends the processes of a target; provides its URLs, its resource use per request, and
+//! warnings about limits that could not be applied.
 //!
-//! Architecture invariant: no gateway is known here, ours included. All that is special about one
-//! stands in its file below `suites/targets/`.
+//! Architecture invariant: nothing here is specific to a gateway, ours included. Everything specific is in
+//! its file below `suites/targets/`.
 
 mod cgroup;
 pub(crate) mod cores;
-pub mod declared;
-pub(crate) mod keeper;
+pub mod definition;
+mod interference;
 mod ports;
 pub(crate) mod proc;
 pub(crate) mod process;
-pub(crate) mod render;
+pub(crate) mod reaper;
 pub(crate) mod running;
 pub(crate) mod sampler;
-mod shares;
+pub(crate) mod template;

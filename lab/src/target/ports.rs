@@ -1,45 +1,45 @@
-//! Ports that outgoing connections hold: in use, or waiting after their close. Source: proc(5).
+//! Ephemeral ports in use by outgoing connections, including those in TIME_WAIT. Source: proc(5).
 //!
-//! The kernel gives a port again for another destination, so what runs out is the ports towards one. On
-//! loopback both ends of a connection are here; the end that was called has no such port.
+//! The kernel reuses a port for a different destination, so ports run out per destination. On loopback, both
+//! ends of a connection are listed; only the connecting end uses an ephemeral port.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::ops::RangeInclusive;
 
-/// Counts again when there are so many more sockets, in eighths, or after so many looks: a table of all
-/// connections isn't read for nothing.
-const MORE: u64 = 9;
-const LOOKS: u32 = 16;
+/// The connection table is read again when the number of sockets has grown by this factor (in eighths), or
+/// after this many calls.
+const GROWTH_EIGHTHS: u64 = 9;
+const COUNT_EVERY: u32 = 16;
 
-/// Counts now and then.
+/// Counts ports, reading the connection table only occasionally.
 #[derive(Debug, Default)]
-pub(crate) struct Ports {
+pub(crate) struct PortCounter {
     sockets: u64,
-    looks: u32,
+    countdown: u32,
     most: u64,
 }
 
-impl Ports {
-    /// Ports towards the destination that has most, as far as is known.
-    pub(crate) fn look(&mut self) -> u64 {
+impl PortCounter {
+    /// Ports in use towards the destination with the most, as of the last count.
+    pub(crate) fn count(&mut self) -> u64 {
         let sockets = sockets();
-        if self.looks == 0 || sockets * 8 > self.sockets * MORE {
-            (self.sockets, self.looks) = (sockets, LOOKS);
+        if self.countdown == 0 || sockets * 8 > self.sockets * GROWTH_EIGHTHS {
+            (self.sockets, self.countdown) = (sockets, COUNT_EVERY);
             self.most = in_use(&available());
         }
-        self.looks -= 1;
+        self.countdown -= 1;
         self.most
     }
 }
 
-/// Ports that the kernel gives to outgoing connections.
+/// The ephemeral port range.
 pub(crate) fn available() -> RangeInclusive<u16> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut ends = text.split_ascii_whitespace().filter_map(|word| word.parse::<u16>().ok());
     let ends = ends.next().zip(ends.next());
-    // Empty where it isn't known.
+    // An empty range if unknown.
     ends.map_or(RangeInclusive::new(1, 0), |(first, last)| first..=last)
 }
 
@@ -48,7 +48,7 @@ fn in_use(available: &RangeInclusive<u16>) -> u64 {
     tables.map(|table| most(BufReader::new(table), available)).max().unwrap_or(0)
 }
 
-/// Most ports towards one destination in a table of the kernel's.
+/// The largest number of ports towards one destination in a kernel table.
 fn most(table: impl BufRead, available: &RangeInclusive<u16>) -> u64 {
     let mut towards: HashMap<(u128, u128, u16), u64> = HashMap::new();
     for line in table.lines().map_while(Result::ok) {
@@ -64,13 +64,13 @@ fn most(table: impl BufRead, available: &RangeInclusive<u16>) -> u64 {
     towards.into_values().max().unwrap_or(0)
 }
 
-/// `0100007F:1F90`: address and port. The heading has none.
+/// Parses `0100007F:1F90`: address and port. The header line has none.
 fn end(text: &str) -> Option<(u128, u16)> {
     let (address, port) = text.split_once(':')?;
     Some((u128::from_str_radix(address, 16).ok()?, u16::from_str_radix(port, 16).ok()?))
 }
 
-/// TCP sockets, whatever they are for.
+/// The number of TCP sockets.
 fn sockets() -> u64 {
     let text = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("TCP:")).unwrap_or_default();
@@ -89,7 +89,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn a_connection_holds_one_port_towards_where_it_goes() {
+    fn ports_are_counted_per_destination() {
         const TABLE: &str = "  sl  local_address rem_address   st\n\
             0: 0100007F:9C40 00000000:0000 0A 00000000:00000000\n\
             1: 0100007F:9C41 0100007F:9C40 01 00000000:00000000\n\
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_on_this_host_count_once() {
+    fn loopback_connections_count_once() {
         const CONNECTIONS: usize = 40;
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -111,12 +111,12 @@ mod tests {
             .map(|_| (TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
             .collect();
         let table = fs::read_to_string("/proc/net/tcp").unwrap();
-        // Others may be connected to somewhere meanwhile; to this listener nobody is.
+        // Other tests may open connections, but not to this listener.
         let port = format!(":{:04X} ", address.port());
         let ours: Vec<&str> = table.lines().filter(|line| line.contains(&port)).collect();
         assert_eq!(ours.len(), 2 * CONNECTIONS + 1);
         assert_eq!(most(ours.join("\n").as_bytes(), &available()), CONNECTIONS as u64);
-        assert!(Ports::default().look() >= CONNECTIONS as u64);
+        assert!(PortCounter::default().count() >= CONNECTIONS as u64);
         drop(ends);
     }
 }

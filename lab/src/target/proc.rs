@@ -1,14 +1,14 @@
-//! Reading /proc: what processes used, and what else went on on the machine. Source: proc(5).
+//! Reading /proc: resource use of processes and of the machine. Source: proc(5).
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use nix::unistd::{SysconfVar, sysconf};
 
-/// /proc counts CPU time in hundredths of a second on every Linux.
+/// The unit of CPU times in /proc on Linux: 10 ms.
 const TICK_US: u64 = 10_000;
 
-/// What a process and its descendants used until now.
+/// Resource use of a process and its descendants so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Used {
     pub(crate) cpu_user_us: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Used {
     pub(crate) descriptors: Descriptors,
 }
 
-/// Open files of the process that is nearest to its limit, and that limit.
+/// Open files of the process closest to its limit, and that limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Descriptors {
     pub(crate) open: u64,
@@ -32,14 +32,14 @@ impl Descriptors {
         Self { open: open_files(pid), limit: open_files_limit(pid) }
     }
 
-    /// Whichever is nearer to its limit; one whose limit isn't known is far from it.
+    /// The one closer to its limit; an unknown limit counts as far away.
     pub(crate) fn fuller(self, other: Self) -> Self {
         let share = |it: Self| if it.limit > 0 { it.open as f64 / it.limit as f64 } else { 0.0 };
         if share(other) > share(self) || self.limit == 0 { other } else { self }
     }
 }
 
-/// The processes of which `roots` are, or from which they descend.
+/// `roots` and all their descendants.
 pub(crate) fn families(roots: &[u32]) -> Vec<u32> {
     let everyone: Vec<(u32, u32)> = fs::read_dir("/proc")
         .into_iter()
@@ -57,7 +57,7 @@ pub(crate) fn families(roots: &[u32]) -> Vec<u32> {
     family
 }
 
-/// Sums over `pids`; those that are gone count nothing.
+/// Sums over `pids`; processes that have ended are skipped.
 pub(crate) fn used(pids: &[u32]) -> Used {
     let mut sum = Used::default();
     for (stat, pid) in pids.iter().filter_map(|&pid| Some((Stat::of(pid)?, pid))) {
@@ -86,7 +86,7 @@ impl Stat {
         Self::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// After the name in parentheses, field 4 is the parent, 14 and 15 user and system time, 20 the
+    /// After the name in parentheses: field 4 is the parent, 14 and 15 are user and system time, 20 the
     /// threads, 24 the resident pages.
     fn read(text: &str) -> Option<Self> {
         let (_, after_name) = text.rsplit_once(')')?;
@@ -102,13 +102,13 @@ impl Stat {
     }
 }
 
-/// 4 KiB on most machines; 16 or 64 on some.
+/// 4 KiB on most machines, 16 or 64 KiB on some.
 fn page_bytes() -> u64 {
-    let asked = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
-    asked.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4_096)
+    let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    size.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4_096)
 }
 
-/// Voluntary and involuntary context switches of all threads that live.
+/// Voluntary and involuntary context switches of all live threads.
 fn switches(pid: u32) -> (u64, u64) {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     tasks.fold((0, 0), |(voluntary, involuntary), task| {
@@ -124,19 +124,19 @@ fn open_files(pid: u32) -> u64 {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |files| files.count() as u64)
 }
 
-/// How many files the process may open.
+/// The limit on open files.
 fn open_files_limit(pid: u32) -> u64 {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
     field(&limits, "Max open files")
 }
 
-/// The number behind `name` at the beginning of a line; zero where there is none.
+/// The number after `name` at the start of a line; 0 if there is none.
 fn field(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// CPU time until now: of the whole machine, and of each CPU by its number.
+/// CPU time so far, of the whole machine and per CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MachineTime {
     pub(crate) all: CpuTime,
@@ -146,8 +146,8 @@ pub(crate) struct MachineTime {
 /// In microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {
-    /// Of processes, in user and system mode. Interrupts are nobody's: with a target's traffic they come
-    /// for the target.
+    /// Time of processes in user and system mode. Interrupts are not included: most are caused by the
+    /// target's traffic.
     pub(crate) processes_us: u64,
     pub(crate) steal_us: u64,
     pub(crate) all_us: u64,
@@ -212,7 +212,7 @@ pub(crate) fn load_average() -> [f64; 3] {
     [(); 3].map(|()| words.next().unwrap_or(0.0))
 }
 
-/// The CPU's name, the kernel's release, and the memory in bytes.
+/// CPU name, kernel release, and memory in bytes.
 pub(crate) fn machine() -> (String, String, u64) {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stat_line_is_read_whatever_the_name() {
+    fn stat_lines_are_parsed_with_any_name() {
         let line = "7 (a) b) S 3 7 7 0 -1 4194560 1 2 3 4 250 50 0 0 20 0 9 0 5 6 7";
         let stat = Stat::read(line).unwrap();
         assert_eq!((stat.parent, stat.user_us, stat.system_us), (3, 2_500_000, 500_000));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn steal_idle_and_interrupts_are_no_process() {
+    fn steal_idle_and_interrupts_are_not_process_time() {
         let time =
             MachineTime::read("cpu  10 1 20 100 5 2 3 7 4 0\ncpu0 1 2 3\ncpu12 4 5 6\nintr 7\n");
         let all =
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn each_process_is_held_against_its_own_limit() {
+    fn descriptors_are_compared_with_their_own_limit() {
         let of = |open, limit| Descriptors { open, limit };
         let (server, generator, unknown) = (of(900, 20_000), of(250, 256), of(5_000, 0));
         for (one, other) in [(server, generator), (generator, server), (generator, unknown)] {
@@ -260,17 +260,17 @@ mod tests {
         assert!(own.open > 0 && own.limit >= own.open, "{own:?}");
     }
 
-    /// As the kernel itself tells it, in kB.
+    /// Compares with the kernel's own figure, in kB.
     #[test]
     fn resident_memory_is_counted_in_pages_of_this_machine() {
         let own = used(&[std::process::id()]).rss_bytes;
         let status = fs::read_to_string("/proc/self/status").unwrap();
-        let told = field(&status, "VmRSS:") * 1_024;
-        assert!(own > told / 2 && own < told * 2, "{own} and {told}");
+        let expected = field(&status, "VmRSS:") * 1_024;
+        assert!(own > expected / 2 && own < expected * 2, "{own} and {expected}");
     }
 
     #[test]
-    fn our_own_use_is_known() {
+    fn our_own_use_is_measured() {
         let own = used(&[std::process::id()]);
         assert!(own.rss_bytes > 0 && own.threads > 0 && own.descriptors.open > 0, "{own:?}");
         assert!(families(&[1]).len() > 1 || std::process::id() == 1);

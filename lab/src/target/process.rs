@@ -1,5 +1,5 @@
-//! A program that a measurement starts: on its cores, within its limits, in a process group of its
-//! own, so that Ctrl-C is ours to handle; ended with its value.
+//! A program started for a measurement: pinned, limited, in its own process group (so that Ctrl-C is handled
+//! by us only), and ended on drop.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,15 +18,15 @@ use nix::unistd::Pid;
 
 use super::cgroup::Group;
 use super::cores;
-use super::declared::StopBy;
-use super::keeper::{Guard, Keeper};
+use super::definition::StopBy;
+use super::reaper::{Guard, Reaper};
 use crate::load::Stop;
 
 const POLL: Duration = Duration::from_millis(20);
 
 /// What to start, and how.
 #[derive(Debug, Default)]
-pub(crate) struct Start<'s> {
+pub(crate) struct ProcessSpec<'s> {
     pub(crate) name: &'s str,
     pub(crate) command: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
@@ -36,8 +36,8 @@ pub(crate) struct Start<'s> {
     pub(crate) cpus: Option<f64>,
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) stop: StopBy,
-    /// Sees to its end when this process is killed.
-    pub(crate) keeper: Option<&'s Keeper>,
+    /// Kills the program if this process dies.
+    pub(crate) reaper: Option<&'s Reaper>,
 }
 
 /// A running program.
@@ -47,43 +47,43 @@ pub(crate) struct Process {
     child: Child,
     log: PathBuf,
     stop: StopBy,
-    /// Removed when the program has ended.
+    /// Removed after the program has ended.
     _group: Option<Group>,
     _guard: Option<Guard>,
-    /// What could not be done as it was asked.
-    pub(crate) doubts: Vec<String>,
-    /// What it is limited to, a sentence each.
+    /// Limits that could not be applied as requested.
+    pub(crate) warnings: Vec<String>,
+    /// Limits that were applied, one sentence each.
     pub(crate) limits: Vec<String>,
 }
 
 impl Process {
     /// # Errors
-    /// A sentence: there is no such program, or its log can't be written.
-    pub(crate) fn start(start: Start<'_>) -> Result<Self, String> {
+    /// The program does not exist, or its log cannot be written.
+    pub(crate) fn start(start: ProcessSpec<'_>) -> Result<Self, String> {
         let name = start.name.to_owned();
-        let told = |error: std::io::Error| format!("{name}: {error}");
-        let (program, arguments) = start.command.split_first().ok_or("nothing to start")?;
+        let describe = |error: std::io::Error| format!("{name}: {error}");
+        let (program, arguments) = start.command.split_first().ok_or("the command is empty")?;
         if !exists(program) {
-            return Err(format!("{name}: there is no program `{program}` here; install it"));
+            return Err(format!("{name}: program `{program}` not found; install it"));
         }
-        let bounds = Bounds::of(&start);
-        let log = File::create(&start.log).map_err(told)?;
+        let bounds = Restrictions::of(&start);
+        let log = File::create(&start.log).map_err(describe)?;
         let mut command = Command::new("sh");
         command.args(["-c", &bounds.script]).arg("sh").arg(program).args(arguments);
         command.envs(start.env).current_dir(&start.folder).process_group(0);
-        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(told)?).stderr(log);
+        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(describe)?).stderr(log);
         let child = match &bounds.cores {
-            Some(cores) => cores::on(cores, || command.spawn()).map_err(told)?,
+            Some(cores) => cores::on(cores, || command.spawn()).map_err(describe)?,
             None => command.spawn(),
         };
-        let child = child.map_err(told)?;
+        let child = child.map_err(describe)?;
         Ok(Self {
-            _guard: start.keeper.map(|keeper| keeper.watch(child.id())),
+            _guard: start.reaper.map(|reaper| reaper.watch(child.id())),
             child,
             log: start.log,
             stop: start.stop,
             _group: bounds.group,
-            doubts: bounds.doubts,
+            warnings: bounds.warnings,
             limits: bounds.limits,
             name,
         })
@@ -93,10 +93,11 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until something accepts at each of `ports` of 127.0.0.1, and `url` answers with 200.
+    /// Waits until all of `ports` on 127.0.0.1 accept connections and `url` responds with 200.
     ///
     /// # Errors
-    /// It ended, took longer than `within`, or the wait was stopped; with the end of its log.
+    /// The program ended, was not ready `within` the time limit, or the wait was stopped. Includes the end of
+    /// the log.
     pub(crate) fn wait_until_ready(
         &mut self,
         ports: &[u16],
@@ -106,7 +107,7 @@ impl Process {
     ) -> Result<(), String> {
         let clock = SystemClock::new();
         let accepts = |port: &u16| TcpStream::connect(("127.0.0.1", *port)).is_ok();
-        while !(ports.iter().all(accepts) && url.is_none_or(answers)) {
+        while !(ports.iter().all(accepts) && url.is_none_or(responds_ok)) {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(format!("{} ended: {status}\n{}", self.name, self.log_tail()));
             }
@@ -116,14 +117,14 @@ impl Process {
             if u128::from(clock.now_us()) > within.as_micros() {
                 let after = within.as_secs();
                 let tail = self.log_tail();
-                return Err(format!("{} isn't ready after {after} s\n{tail}", self.name));
+                return Err(format!("{} is not ready after {after} s\n{tail}", self.name));
             }
             pause();
         }
         Ok(())
     }
 
-    /// Whether it ended by itself, and what it said last.
+    /// If the program has ended by itself: its status, and the end of its log.
     pub(crate) fn broken(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok().flatten()?;
         Some(format!("{} ended during the case: {status}\n{}", self.name, self.log_tail()))
@@ -147,36 +148,36 @@ impl Drop for Process {
             StopBy::Kill => Signal::SIGKILL,
         };
         let clock = SystemClock::new();
-        let asked = !matches!(self.child.try_wait(), Ok(Some(_))) && kill(pid, signal).is_ok();
-        while asked && clock.now_us() < limits::LAB_STOP_MS * 1_000 {
+        let requested = !matches!(self.child.try_wait(), Ok(Some(_))) && kill(pid, signal).is_ok();
+        while requested && clock.now_us() < limits::LAB_STOP_MS * 1_000 {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
                 break;
             }
             pause();
         }
-        // Children that outlived it, and itself if it didn't listen. The group is its own since the
-        // start; nobody else is in it.
+        // Kills remaining children, and the program itself if it ignored the signal. The process group
+        // contains nothing else.
         let _ = killpg(pid, Signal::SIGKILL);
         let _ = self.child.wait();
     }
 }
 
-/// How the limits are put on: a group of the kernel's where there is one, else what a shell can do.
-struct Bounds {
+/// How limits are applied: by a cgroup if possible, otherwise by the shell.
+struct Restrictions {
     script: String,
     cores: Option<Vec<usize>>,
     group: Option<Group>,
-    doubts: Vec<String>,
+    warnings: Vec<String>,
     limits: Vec<String>,
 }
 
-impl Bounds {
-    fn of(start: &Start<'_>) -> Self {
+impl Restrictions {
+    fn of(start: &ProcessSpec<'_>) -> Self {
         let mut bounds = Self {
             script: "ulimit -n \"$(ulimit -Hn)\"\n".to_owned(),
             cores: start.cores.clone(),
             group: None,
-            doubts: Vec::new(),
+            warnings: Vec::new(),
             limits: Vec::new(),
         };
         bounds.keep_cores_that_exist(start.name);
@@ -197,24 +198,26 @@ impl Bounds {
             self.limits.push(format!("{name}: on CPUs {cores:?}"));
             self.cores = Some(cores);
         } else {
-            self.doubts.push(format!("{name} is not on CPUs {cores:?}: only {allowed:?} are here"));
+            self.warnings.push(format!(
+                "{name} is not pinned to CPUs {cores:?}: only {allowed:?} are available"
+            ));
         }
     }
 
-    fn by_group(&mut self, start: &Start<'_>, group: Group) {
+    fn by_group(&mut self, start: &ProcessSpec<'_>, group: Group) {
         let procs = group.procs().display().to_string().replace('\'', "'\\''");
-        // A program that could not join would run without its limits, and the result would say otherwise.
+        // Without this, a program that fails to join would run without limits.
         self.script.push_str(&format!("echo $$ >'{procs}' || exit 125\n"));
         self.group = Some(group);
-        self.limits.push(format!("{}: {} by cgroup", start.name, told(start)));
+        self.limits.push(format!("{}: {} by cgroup", start.name, limits_text(start)));
     }
 
-    /// Memory: the data that the process may have. CPU: as many whole CPUs as the limit needs.
-    fn by_shell(&mut self, start: &Start<'_>, reason: &str) {
+    /// Memory: limits the data segment. CPU: pins to as many whole CPUs as needed.
+    fn by_shell(&mut self, start: &ProcessSpec<'_>, reason: &str) {
         let name = start.name;
         if let Some(bytes) = start.memory_bytes {
             self.script.push_str(&format!("ulimit -d {} || exit 125\n", bytes / 1_024));
-            self.limits.push(format!("{name}: data of {bytes} bytes by rlimit"));
+            self.limits.push(format!("{name}: data limited to {bytes} bytes by rlimit"));
         }
         if let Some(cpus) = start.cpus {
             let cores = self.cores.clone().unwrap_or_else(cores::allowed);
@@ -223,18 +226,19 @@ impl Bounds {
             self.limits.push(format!("{name}: on CPUs {kept:?}"));
             self.cores = Some(kept);
         }
-        let asked = told(start);
-        self.doubts.push(format!("{name}: {asked} could not be set as a cgroup: {reason}"));
+        let requested = limits_text(start);
+        self.warnings
+            .push(format!("{name}: {requested} could not be limited by a cgroup: {reason}"));
     }
 }
 
-fn told(start: &Start<'_>) -> String {
+fn limits_text(start: &ProcessSpec<'_>) -> String {
     let cpus = start.cpus.map(|cpus| format!("{cpus} CPUs"));
     let memory = start.memory_bytes.map(|bytes| format!("{bytes} bytes"));
     cpus.into_iter().chain(memory).collect::<Vec<_>>().join(" and ")
 }
 
-/// Whether the shell would find it.
+/// Whether the shell would find the program.
 pub(crate) fn exists(program: &str) -> bool {
     if program.contains('/') {
         return Path::new(program).is_file();
@@ -243,7 +247,7 @@ pub(crate) fn exists(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// The first line that a command prints, on either stream.
+/// The first non-empty line that a command prints to stdout or stderr.
 pub(crate) fn first_line(command: &[String]) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
@@ -252,7 +256,7 @@ pub(crate) fn first_line(command: &[String]) -> Option<String> {
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
-/// A port of 127.0.0.1 that nobody listens on now.
+/// An unused port of 127.0.0.1.
 pub(crate) fn free_port() -> Result<u16, String> {
     TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())
@@ -260,17 +264,17 @@ pub(crate) fn free_port() -> Result<u16, String> {
         .map_err(|error| format!("no free port: {error}"))
 }
 
-/// Programs don't tell when they listen or end: they have to be asked again.
-#[allow(clippy::disallowed_methods, reason = "no worker: the thread that runs a suite")]
+/// There is no notification when a program starts listening or ends, so both are polled.
+#[allow(clippy::disallowed_methods, reason = "runs on the suite's own thread and blocks no worker")]
 fn pause() {
     thread::sleep(POLL);
 }
 
-/// Whether an `http://host:port/path` answers with 200.
-fn answers(url: &str) -> bool {
+/// Whether `http://host:port/path` responds with 200.
+fn responds_ok(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return false };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let asked = || -> std::io::Result<bool> {
+    let requested = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect(authority)?;
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
         let head =
@@ -280,5 +284,5 @@ fn answers(url: &str) -> bool {
         stream.read_exact(&mut status)?;
         Ok(status.ends_with(b" 200"))
     };
-    asked().unwrap_or(false)
+    requested().unwrap_or(false)
 }

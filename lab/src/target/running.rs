@@ -1,37 +1,37 @@
-//! A target that runs: its processes, where it listens, what it is limited to.
+//! A running target: its processes, URLs and limits.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::declared::{Declared, Program, Role};
-use super::keeper::Keeper;
-use super::process::{Process, Start, first_line, free_port};
-use super::render::{Filling, GROUND, Values};
+use super::definition::{Program, Role, Target};
+use super::process::{Process, ProcessSpec, first_line, free_port};
+use super::reaper::Reaper;
+use super::template::{BUILT_IN, TemplateContext, Values};
 use crate::load::Stop;
-use crate::matrix::file::parse_bytes;
-use crate::matrix::suite::Limit;
+use crate::suite::definition::Limit;
+use crate::suite::source::parse_bytes;
 
-/// What a target is started with.
-pub(crate) struct Asked<'a> {
-    pub(crate) declared: &'a Declared,
-    /// What the scenario needs: it decides the parts of the configuration.
+/// How to start a target.
+pub(crate) struct TargetStart<'a> {
+    pub(crate) target: &'a Target,
+    /// The scenario's needs, which select parts of the configuration.
     pub(crate) needs: &'a [String],
-    /// The values of `render::GROUND`, `folder` and `copy` excepted.
-    pub(crate) ground: &'a Values,
-    /// Settings that differ from the declared ones.
+    /// The values of `template::BUILT_IN`, except `folder` and `copy`.
+    pub(crate) built_in: &'a Values,
+    /// Settings that differ from the target's defaults.
     pub(crate) settings: &'a Values,
-    /// Where it may write: it is made.
+    /// The target's folder; created if missing.
     pub(crate) folder: &'a Path,
-    /// By role.
+    /// CPUs and limits by role.
     pub(crate) cores: &'a dyn Fn(Role) -> Option<Vec<usize>>,
     pub(crate) limits: &'a dyn Fn(Role) -> Limit,
     pub(crate) stop: &'a Stop,
-    pub(crate) keeper: &'a Keeper,
+    pub(crate) reaper: &'a Reaper,
 }
 
-/// Ends with its value, the last started first.
+/// Ends its processes on drop, in reverse order.
 #[derive(Debug)]
 pub(crate) struct Running {
     processes: Vec<(Role, Process)>,
@@ -39,112 +39,112 @@ pub(crate) struct Running {
     pub(crate) url_tls: Option<String>,
     pub(crate) gc_log: Option<PathBuf>,
     pub(crate) version: Option<String>,
-    pub(crate) doubts: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     pub(crate) limits: Vec<String>,
 }
 
 impl Running {
     /// # Errors
-    /// A sentence: what can't be written or started, or isn't ready in its time.
-    pub(crate) fn start(asked: &Asked<'_>) -> Result<Self, String> {
-        let declared = asked.declared;
-        let mut values = asked.ground.clone();
-        values.extend(declared.settings.clone());
-        values.extend(asked.settings.clone());
-        let own = |program: &Program, copy| own_values(asked.folder, program, copy);
-        let copies = copies(declared, asked.needs, &values, &own)?;
-        name_ports(declared, &copies, &mut values);
+    /// A file cannot be written, or a process cannot be started or is not ready in time.
+    pub(crate) fn start(start: &TargetStart<'_>) -> Result<Self, String> {
+        let target = start.target;
+        let mut values = start.built_in.clone();
+        values.extend(target.settings.clone());
+        values.extend(start.settings.clone());
+        let own = |program: &Program, copy| own_values(start.folder, program, copy);
+        let copies = copies(target, start.needs, &values, &own)?;
+        name_ports(target, &copies, &mut values);
         let mut running = Self {
             processes: Vec::new(),
             url: None,
             url_tls: None,
             gc_log: None,
             version: None,
-            doubts: Vec::new(),
+            warnings: Vec::new(),
             limits: Vec::new(),
         };
-        for program in &declared.processes {
+        for program in &target.processes {
             for own in copies.get(&program.name).into_iter().flatten() {
                 let mut all = values.clone();
                 all.extend(own.clone());
-                running.start_program(asked, program, &all, &copies)?;
+                running.start_program(start, program, &all, &copies)?;
             }
         }
-        let filling = Filling {
+        let context = TemplateContext {
             values: &values,
-            parts: &declared.parts,
-            needs: asked.needs,
+            parts: &target.parts,
+            needs: start.needs,
             copies: &copies,
         };
-        running.url = declared.url.as_ref().map(|url| filling.fill(url)).transpose()?;
-        running.url_tls = declared.url_tls.as_ref().map(|url| filling.fill(url)).transpose()?;
+        running.url = target.url.as_ref().map(|url| context.fill(url)).transpose()?;
+        running.url_tls = target.url_tls.as_ref().map(|url| context.fill(url)).transpose()?;
         let version: Result<Vec<String>, String> =
-            declared.version.iter().map(|word| filling.fill(word)).collect();
+            target.version.iter().map(|word| context.fill(word)).collect();
         running.version = first_line(&version?);
         Ok(running)
     }
 
     fn start_program(
         &mut self,
-        asked: &Asked<'_>,
+        start: &TargetStart<'_>,
         program: &Program,
         values: &Values,
         copies: &BTreeMap<String, Vec<Values>>,
     ) -> Result<(), String> {
-        let parts = &asked.declared.parts;
-        let filling = Filling { values, parts, needs: asked.needs, copies };
-        let folder = PathBuf::from(filling.fill("{{folder}}")?);
-        let told = |error: std::io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(&folder).map_err(told)?;
+        let parts = &start.target.parts;
+        let context = TemplateContext { values, parts, needs: start.needs, copies };
+        let folder = PathBuf::from(context.fill("{{folder}}")?);
+        let describe = |error: std::io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(&folder).map_err(describe)?;
         for (name, text) in &program.files {
             let file = folder.join(name);
-            fs::create_dir_all(file.parent().unwrap_or(&folder)).map_err(told)?;
-            fs::write(&file, filling.fill(text.get_ref())?).map_err(told)?;
+            fs::create_dir_all(file.parent().unwrap_or(&folder)).map_err(describe)?;
+            fs::write(&file, context.fill(text.get_ref())?).map_err(describe)?;
         }
         let command: Result<Vec<String>, String> =
-            program.command.iter().map(|word| filling.fill(word.get_ref())).collect();
+            program.command.iter().map(|word| context.fill(word.get_ref())).collect();
         let env: Result<Vec<(String, String)>, String> = program
             .env
             .iter()
-            .map(|(name, value)| Ok((name.clone(), filling.fill(value.get_ref())?)))
+            .map(|(name, value)| Ok((name.clone(), context.fill(value.get_ref())?)))
             .collect();
-        let limit = (asked.limits)(program.role);
+        let limit = (start.limits)(program.role);
         let own_memory = program.memory.as_ref().map(|memory| memory.get_ref());
         let memory = limit.memory.as_ref().or(own_memory);
-        let name = filling.fill(&format!("{}-{{{{copy}}}}", program.name))?;
-        let mut process = Process::start(Start {
+        let name = context.fill(&format!("{}-{{{{copy}}}}", program.name))?;
+        let mut process = Process::start(ProcessSpec {
             name: &name,
             command: command?,
             env: env?,
             log: folder.join(format!("{}.log", program.name)),
             folder: folder.clone(),
-            cores: (asked.cores)(program.role),
+            cores: (start.cores)(program.role),
             cpus: limit.cpus.or(program.cpus.as_ref().map(|cpus| *cpus.get_ref())),
             memory_bytes: memory.map(|memory| parse_bytes(memory)).transpose()?,
             stop: program.stop,
-            keeper: Some(asked.keeper),
+            reaper: Some(start.reaper),
         })?;
         let ports: Vec<u16> =
             program.ports.iter().filter_map(|port| values.get(port)?.parse().ok()).collect();
-        let url = program.ready.url.as_ref().map(|url| filling.fill(url.get_ref())).transpose()?;
+        let url = program.ready.url.as_ref().map(|url| context.fill(url.get_ref())).transpose()?;
         let within = Duration::from_secs(program.ready.within_s);
-        process.wait_until_ready(&ports, url.as_deref(), within, asked.stop)?;
-        self.doubts.append(&mut process.doubts);
+        process.wait_until_ready(&ports, url.as_deref(), within, start.stop)?;
+        self.warnings.append(&mut process.warnings);
         self.limits.append(&mut process.limits);
         if program.role == Role::Target && self.gc_log.is_none() {
-            self.gc_log = asked.declared.gc_log.as_ref().map(|log| folder.join(log));
+            self.gc_log = start.target.gc_log.as_ref().map(|log| folder.join(log));
         }
         self.processes.push((program.role, process));
         Ok(())
     }
 
-    /// A helper's use isn't the target's.
+    /// The processes with this role: a helper's resource use is not the target's.
     pub(crate) fn pids(&self, role: Role) -> Vec<u32> {
         let of = self.processes.iter().filter(|(its, _)| *its == role);
         of.map(|(_, process)| process.pid()).collect()
     }
 
-    /// Whether a process ended by itself, and what it said last.
+    /// If a process has ended by itself: its status, and the end of its log.
     pub(crate) fn broken(&mut self) -> Option<String> {
         self.processes.iter_mut().find_map(|(_, process)| process.broken())
     }
@@ -156,16 +156,16 @@ impl Drop for Running {
     }
 }
 
-fn is_own(declared: &Declared, process: &str, name: &str) -> bool {
-    let program = declared.processes.iter().find(|program| program.name == process);
+fn is_own(target: &Target, process: &str, name: &str) -> bool {
+    let program = target.processes.iter().find(|program| program.name == process);
     program.is_some_and(|program| program.ports.iter().any(|port| port == name))
 }
 
-/// What a process calls `http`, the others call `gateway.http`: the first copy's.
-fn name_ports(declared: &Declared, copies: &Copies, values: &mut Values) {
+/// Makes a process's port `http` available to the others as `gateway.http` (of the first copy).
+fn name_ports(target: &Target, copies: &Copies, values: &mut Values) {
     for (process, all) in copies {
         for (name, value) in all.first().into_iter().flatten() {
-            if is_own(declared, process, name) {
+            if is_own(target, process, name) {
                 values.insert(format!("{process}.{name}"), value.clone());
             }
         }
@@ -175,29 +175,28 @@ fn name_ports(declared: &Declared, copies: &Copies, values: &mut Values) {
 /// The values of each copy of each process.
 type Copies = BTreeMap<String, Vec<Values>>;
 
-/// What a copy of a process has for itself.
+/// Returns the values specific to a copy.
 type Own<'o> = &'o dyn Fn(&Program, u32) -> Result<Values, String>;
 
 fn copies(
-    declared: &Declared,
+    target: &Target,
     needs: &[String],
     values: &Values,
     own: Own<'_>,
 ) -> Result<Copies, String> {
     let (parts, none) = (BTreeMap::new(), Copies::new());
-    let filling = Filling { values, parts: &parts, needs, copies: &none };
+    let context = TemplateContext { values, parts: &parts, needs, copies: &none };
     let mut copies = Copies::new();
-    for program in &declared.processes {
-        let count =
-            match &program.copies {
-                None => 1,
-                Some(count) => {
-                    let count = filling.fill(count.get_ref())?;
-                    count.parse().ok().filter(|count| (1..=64).contains(count)).ok_or_else(
-                        || format!("`{count}` copies of {}: write 1 to 64", program.name),
-                    )?
-                }
-            };
+    for program in &target.processes {
+        let count = match &program.copies {
+            None => 1,
+            Some(count) => {
+                let count = context.fill(count.get_ref())?;
+                count.parse().ok().filter(|count| (1..=64).contains(count)).ok_or_else(|| {
+                    format!("`{count}` copies of {}; expected 1 to 64", program.name)
+                })?
+            }
+        };
         let made: Result<Vec<Values>, String> =
             (1..=count).map(|copy| own(program, copy)).collect();
         copies.insert(program.name.clone(), made?);
@@ -218,46 +217,47 @@ fn own_values(folder: &Path, program: &Program, copy: u32) -> Result<Values, Str
     Ok(own)
 }
 
-/// Commands, environment, files and URLs of a target as [`Running::start`] fills them, with what differs
-/// from run to run (ports, folders, keys) left as `{{name}}`.
+/// The texts of a target as filled by [`Running::start`] (commands, environment, files, URLs), with values
+/// that differ from run to run (ports, folders, keys) left as `{{name}}`.
 ///
 /// # Errors
-/// A template that can't be filled.
+/// A template cannot be filled.
 pub(crate) fn rendered(
-    declared: &Declared,
+    target: &Target,
     needs: &[String],
     path: &str,
     settings: &Values,
 ) -> Result<Vec<String>, String> {
     let as_it_is = |name: &str| (name.to_owned(), format!("{{{{{name}}}}}"));
-    let mut values: Values = GROUND.iter().map(|name| as_it_is(name)).collect();
+    let mut values: Values = BUILT_IN.iter().map(|name| as_it_is(name)).collect();
     values.insert("path".to_owned(), path.to_owned());
-    values.extend(declared.settings.clone());
+    values.extend(target.settings.clone());
     values.extend(settings.clone());
     let own = |program: &Program, copy: u32| {
         let mut own: Values = program.ports.iter().map(|port| as_it_is(port)).collect();
         own.extend([("copy".to_owned(), copy.to_string()), as_it_is("folder")]);
         Ok(own)
     };
-    let copies = copies(declared, needs, &values, &own)?;
-    name_ports(declared, &copies, &mut values);
+    let copies = copies(target, needs, &values, &own)?;
+    name_ports(target, &copies, &mut values);
     let mut texts = Vec::new();
-    for program in &declared.processes {
+    for program in &target.processes {
         for own in copies.get(&program.name).into_iter().flatten() {
             let mut all = values.clone();
             all.extend(own.clone());
-            let filling = Filling { values: &all, parts: &declared.parts, needs, copies: &copies };
+            let context =
+                TemplateContext { values: &all, parts: &target.parts, needs, copies: &copies };
             for word in &program.command {
-                texts.push(filling.fill(word.get_ref())?);
+                texts.push(context.fill(word.get_ref())?);
             }
             for (name, text) in program.env.iter().chain(&program.files) {
-                texts.extend([name.clone(), filling.fill(text.get_ref())?]);
+                texts.extend([name.clone(), context.fill(text.get_ref())?]);
             }
         }
     }
-    let filling = Filling { values: &values, parts: &declared.parts, needs, copies: &copies };
-    for url in declared.url.iter().chain(&declared.url_tls) {
-        texts.push(filling.fill(url)?);
+    let context = TemplateContext { values: &values, parts: &target.parts, needs, copies: &copies };
+    for url in target.url.iter().chain(&target.url_tls) {
+        texts.push(context.fill(url)?);
     }
     Ok(texts)
 }

@@ -1,4 +1,4 @@
-//! A folder of results, made for the tests of what is told of it.
+//! A results folder for the tests of reports.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use penstock_lab::result::CaseResult;
 use serde_json::{Value, json};
 
-/// Two targets, two user counts and sizes; one case fails a tenth of its requests, one isn't served.
+/// Two targets, two numbers of users, two sizes; one case has 10 % errors, one is not served.
 pub(crate) fn results(folder: &Path) {
     for (target, factor) in [("penstock", 1.0), ("a <b> & \"c\"", 0.5)] {
         for users in [50_u32, 100] {
@@ -59,7 +59,7 @@ fn case(target: &str, users: u32, bytes: u64, rate: f64) -> Value {
             "min_ms": mean / 4.0, "p50_ms": mean * 0.9, "p75_ms": mean * 1.1, "p90_ms": mean * 1.5,
             "p95_ms": mean * 1.8, "p98_ms": mean * 2.0, "p99_ms": mean * 2.5, "p999_ms": mean * 3.0,
             "max_ms": mean * 9.0,
-            "quantised": {"samples": rate * 10.0, "errors": 0, "error_percent": 0.0,
+            "published": {"samples": rate * 10.0, "errors": 0, "error_percent": 0.0,
                 "throughput_per_s": rate, "mean_ms": mean, "users": users, "p99_ms": 60},
         },
         "target_use": {"cpu_user_us": 20.5, "cpu_system_us": 31.0, "rss_mean_bytes": 9_000_000,
@@ -72,11 +72,11 @@ fn case(target: &str, users: u32, bytes: u64, rate: f64) -> Value {
         "machine": {"cpu": "a CPU", "cores": 2, "kernel": "a kernel", "memory_bytes": 4_294_967_296_u64,
             "limits": []},
         "versions": [], "config_sha256": "", "seed": 1, "command": [], "started": "2026-01-01T00:00:00Z",
-        "doubts": [],
+        "warnings": [],
     })
 }
 
-/// Three seconds of latencies; the middle one has a slow one.
+/// Three seconds of latencies; the second one contains a slow request.
 fn log(users: u32) -> Vec<u8> {
     let (mut bytes, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
     let mut log = IntervalLogWriterBuilder::new()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use base::SystemClock;
-use follow::{Board, Change, Fetch, Follower, Handle, Options};
+use follow::{Change, Fetch, Follower, Handle, Options, Status};
 use gateway::{Addresses, Gateway, Parts, StartError, Texts};
 use model::{Diagnostic, LogFormat, LogSettings, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -75,7 +75,7 @@ impl Serving {
         let parts = Parts {
             certificates: follower.certificates(),
             client_tls,
-            texts: texts(&follower.board()),
+            texts: texts(&follower.status()),
             build: env!("CARGO_PKG_VERSION"),
         };
         let gateway = Gateway::start(&settings, &snapshot, parts)
@@ -176,8 +176,8 @@ fn forward_unknown_kids(gateway: &Gateway, follower: &Follower) -> Result<(), Fa
     spawned.map(drop).map_err(|error| Failure::Error(format!("cannot start a thread: {error}")))
 }
 
-fn texts(board: &Arc<Board>) -> Texts {
-    let (for_page, for_metrics) = (Arc::clone(board), Arc::clone(board));
+fn texts(status: &Arc<Status>) -> Texts {
+    let (for_page, for_metrics) = (Arc::clone(status), Arc::clone(status));
     Texts {
         diagnostics: Box::new(move || for_page.to_json()),
         metrics: Box::new(move || for_metrics.to_prometheus()),

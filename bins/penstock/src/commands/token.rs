@@ -64,7 +64,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     let header = Header { alg, kid: sign.kid, typ: Some(sign.typ) };
     let tokens = sign_all(&key, &header, &claims, sign.count)?;
     match &sign.out {
-        Some(file) => follow::keep_private(file, tokens.as_bytes())
+        Some(file) => follow::write_private(file, tokens.as_bytes())
             .map_err(|error| Failure::file("write", file, &error)),
         None => write_result(None, tokens.as_bytes()),
     }

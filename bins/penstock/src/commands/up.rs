@@ -110,13 +110,13 @@ fn first_start(places: &Places) -> Result<(), Failure> {
     }
     if !places.signing_key.exists() {
         let pem = SigningKey::generate_rsa().map_err(Failure::error)?;
-        written(&places.signing_key, follow::keep_private(&places.signing_key, pem.as_bytes()))?;
+        written(&places.signing_key, follow::write_private(&places.signing_key, pem.as_bytes()))?;
     }
     let jwk = signing_key(&places.signing_key)?.public_jwk(None).map_err(Failure::error)?;
     let jwks = format!("{{\"keys\":[{jwk}]}}\n");
-    written(&places.jwks, follow::keep_public(&places.jwks, jwks.as_bytes()))?;
+    written(&places.jwks, follow::write_public(&places.jwks, jwks.as_bytes()))?;
     if !places.sample.exists() {
-        written(&places.sample, follow::keep_public(&places.sample, SAMPLE_API.as_bytes()))?;
+        written(&places.sample, follow::write_public(&places.sample, SAMPLE_API.as_bytes()))?;
     }
     let configuration = render_default(&FirstStart {
         http: "127.0.0.1:8280",
@@ -128,7 +128,7 @@ fn first_start(places: &Places) -> Result<(), Failure> {
         iss: ISS,
         jwks: "keys/jwks.json",
     });
-    let kept = follow::keep_public(&places.configuration, configuration.as_bytes());
+    let kept = follow::write_public(&places.configuration, configuration.as_bytes());
     written(&places.configuration, kept)
 }
 
@@ -147,7 +147,7 @@ fn move_echo(places: &Places, port: u16) -> Result<(), Failure> {
             "--echo {port}: {sample} was edited; set the port in its endpoint instead"
         )));
     }
-    written(sample, follow::keep_public(sample, with_port(port).as_bytes()))
+    written(sample, follow::write_public(sample, with_port(port).as_bytes()))
 }
 
 /// Signs a token for the sample API. False: there is no signing key, since the operator removed it.
@@ -170,7 +170,7 @@ fn renew_token(places: &Places) -> Result<bool, Failure> {
         typ: Some("at+jwt".to_owned()),
     };
     let signed = token::sign_one(&key, &header, &claims.to_string())?;
-    written(&places.token, follow::keep_private(&places.token, signed.as_bytes()))?;
+    written(&places.token, follow::write_private(&places.token, signed.as_bytes()))?;
     Ok(true)
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use xml::limits;
 use xml::{Doctype, Document, Kind, Options, Position, Writer, WriterOptions, is_ncname};
 use xpath::{
-    Context, Environment, EvalError, ExpandedName, Expression, Item, StaticContext, Value,
+    Budget, Context, Environment, EvalError, ExpandedName, Expression, Item, StaticContext, Value,
     VariableId,
 };
 
@@ -101,7 +101,7 @@ fn select(arguments: &Select) -> Result<(), Failure> {
     })?;
     let document = read(&Source::read(&arguments.file, limits::XML_BYTES_MAX)?)?;
     let value = expression
-        .evaluate(Context::new(document.root()), &mut bindings)
+        .evaluate(Context::new(document.root()), &mut bindings, &Budget::large())
         .map_err(|error| report_expression(text, Position { line: 1, column: 1 }, error))?;
     print(|out| write_value(&value, out))
 }
@@ -179,7 +179,7 @@ impl StaticContext for Bindings<'_> {
 }
 
 impl<'d> Environment<'d> for Bindings<'_> {
-    fn variable(&mut self, id: VariableId) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, id: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
         let (_, value) = self.variables.get(id.0 as usize).ok_or(EvalError::NoVariable(id.0))?;
         Ok(Value::String((*value).to_owned()))
     }

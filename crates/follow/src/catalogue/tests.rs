@@ -1,59 +1,59 @@
-//! Each test is a story of batches; `check` plays it and compares what is served at the end.
+//! Each test applies batches of changes; `check` compares what is served at the end.
 
 use super::*;
 
 #[test]
-fn a_broken_change_keeps_the_last_good_version() {
+fn an_invalid_change_keeps_the_last_valid_version() {
     check(&["a=/x", "a!/x"], "/x:a");
 }
 
 #[test]
-fn a_file_that_never_loaded_answers_503_at_its_base_path() {
+fn a_file_that_was_never_valid_gets_503_at_its_base_path() {
     check(&["a!/x"], "/x:a(503)");
 }
 
 #[test]
-fn a_file_that_never_loaded_and_has_no_readable_base_path_is_not_served() {
+fn a_file_that_was_never_valid_and_has_no_base_path_is_not_served() {
     check(&["a!"], "");
 }
 
 #[test]
-fn a_repaired_file_is_served() {
+fn a_corrected_file_is_served() {
     check(&["a!/x", "a=/x"], "/x:a");
 }
 
 #[test]
-fn a_good_file_takes_the_path_of_one_that_never_loaded() {
+fn a_valid_file_gets_the_path_of_one_that_was_never_valid() {
     check(&["a!/x", "b=/x"], "/x:b");
 }
 
 #[test]
-fn of_two_files_that_claim_one_path_the_serving_one_stays() {
+fn of_two_files_that_claim_one_path_the_served_one_stays() {
     check(&["b=/x", "a=/x"], "/x:b");
 }
 
 #[test]
-fn of_two_newcomers_the_first_one_is_taken() {
+fn of_two_new_files_the_first_one_is_served() {
     check(&["b=/x a=/x"], "/x:b");
 }
 
 #[test]
-fn a_refused_newcomer_is_taken_when_the_first_one_goes_away() {
+fn a_waiting_file_is_served_when_the_other_one_is_removed() {
     check(&["a=/x", "b=/x", "a-"], "/x:b");
 }
 
 #[test]
-fn a_refused_newcomer_is_taken_when_the_first_one_moves_away() {
+fn a_waiting_file_is_served_when_the_other_one_changes_its_path() {
     check(&["a=/x", "b=/x", "a=/y"], "/x:b /y:a");
 }
 
 #[test]
-fn a_refused_newcomer_that_breaks_is_not_taken_later() {
+fn a_waiting_file_that_becomes_invalid_is_not_served_later() {
     check(&["a=/x", "b=/x", "b!/x", "a-"], "/x:b(503)");
 }
 
 #[test]
-fn a_move_to_a_taken_path_is_refused_and_the_old_path_serves_on() {
+fn a_change_to_an_owned_path_is_rejected_and_the_old_path_stays() {
     check(&["a=/x b=/y", "b=/x"], "/x:a /y:b");
 }
 
@@ -68,12 +68,12 @@ fn two_files_can_exchange_their_paths_one_after_the_other() {
 }
 
 #[test]
-fn a_chain_of_moves_with_one_that_cannot_leaves_everyone_where_they_were() {
+fn a_chain_of_changes_is_rejected_as_a_whole_if_the_last_one_is() {
     check(&["a=/x b=/y c=/z", "a=/y b=/z"], "/x:a /y:b /z:c");
 }
 
 #[test]
-fn a_renamed_file_serves_without_a_gap() {
+fn a_renamed_file_is_served_without_interruption() {
     check(&["a=/x", "a?", "b=/x"], "/x:b");
     check(&["a=/x", "b=/x", "a?"], "/x:b");
     check(&["a=/x", "a?"], "/x:a");
@@ -81,44 +81,43 @@ fn a_renamed_file_serves_without_a_gap() {
 }
 
 #[test]
-fn a_file_that_comes_back_serves_on() {
+fn a_file_that_comes_back_is_still_served() {
     check(&["a=/x", "a?", "a=/x", "b=/x"], "/x:a");
 }
 
 #[test]
-fn the_default_version_is_a_claim_as_well() {
+fn the_default_path_is_a_claim_too() {
     check(&["a=/x/1+/x", "b=/x/2+/x", "c=/x"], "/x/1:a");
 }
 
 #[test]
-fn hosts_keep_equal_paths_apart() {
+fn equal_paths_of_different_hosts_do_not_collide() {
     check(&["a=/x@one", "b=/x@two", "c=/x"], "/x:c /x@one:a /x@two:b");
 }
 
 #[test]
-fn both_files_of_a_contested_path_are_named() {
+fn the_diagnostic_of_a_waiting_file_names_both_files() {
     let mut catalogue = Catalogue::default();
     play(&mut catalogue, "a=/x");
     let applied = play(&mut catalogue, "b=/x");
-    assert_eq!(applied.refused, [PathBuf::from("b")]);
-    let findings = catalogue.diagnostics(Path::new("b"));
-    assert_eq!(
-        findings.iter().map(|finding| finding.message.as_str()).collect::<Vec<_>>(),
-        ["claims the path `/x`, which a serves already"]
-    );
-    assert_eq!(findings.first().map(|finding| finding.file.as_path()), Some(Path::new("b")));
+    assert_eq!(applied.rejected, [PathBuf::from("b")]);
+    let diagnostics = catalogue.diagnostics(Path::new("b"));
+    let [diagnostic] = diagnostics.as_slice() else { panic!("{diagnostics:?}") };
+    assert!(diagnostic.message.contains("`/x`"), "{diagnostic}");
+    assert!(diagnostic.message.ends_with("by a"), "{diagnostic}");
+    assert_eq!(diagnostic.file, Path::new("b"));
     let applied = play(&mut catalogue, "a-");
-    assert!(applied.touched.contains(Path::new("b")), "its diagnostic went away");
+    assert!(applied.touched.contains(Path::new("b")), "its diagnostic is gone");
     assert_eq!(catalogue.diagnostics(Path::new("b")), []);
 }
 
 #[test]
-fn an_unchanged_api_keeps_its_place_in_memory() {
+fn an_unchanged_api_is_the_same_allocation() {
     let mut catalogue = Catalogue::default();
     play(&mut catalogue, "a=/x b=/y");
     let before = catalogue.apis();
     let applied = play(&mut catalogue, "b=/y");
-    assert!(!applied.changed, "the same API in other words");
+    assert!(!applied.changed, "the same API");
     play(&mut catalogue, "b=/z");
     let after = catalogue.apis();
     let same = |index: usize| {
@@ -130,8 +129,8 @@ fn an_unchanged_api_keeps_its_place_in_memory() {
     assert!(same(0) && !same(1));
 }
 
-/// Steps are separated by commas, files of one batch by spaces: `a=/x` reads well, `a!/x` badly,
-/// `a?` is missing, `a-` removed. `+/d` gives a path without version, `@h` a host.
+/// Files of one batch are separated by spaces: `a=/x` is valid, `a!/x` invalid, `a?` missing, `a-`
+/// removed. `+/d` adds a default path, `@h` a host.
 #[track_caller]
 fn check(batches: &[&str], expect: &str) {
     let mut catalogue = Catalogue::default();
@@ -162,7 +161,7 @@ fn step(word: &str) -> (PathBuf, Found) {
         }
         "!" => Found::Read(Box::new(Outcome {
             api: None,
-            diagnostics: vec![broken(file)],
+            diagnostics: vec![invalid(file)],
             base_path: Some(path.to_owned()).filter(|path| !path.is_empty()),
             hosts,
         })),
@@ -172,12 +171,12 @@ fn step(word: &str) -> (PathBuf, Found) {
     (PathBuf::from(file), found)
 }
 
-fn broken(file: &str) -> Diagnostic {
+fn invalid(file: &str) -> Diagnostic {
     Diagnostic {
         severity: Severity::Error,
         file: file.into(),
         place: None,
-        message: "broken".to_owned(),
+        message: "invalid".to_owned(),
         help: None,
     }
 }

@@ -1,4 +1,5 @@
-//! API descriptions: which of them an event is about, reading them, and what comes of it.
+//! API descriptions: finding the ones that an event is about, reading them, and applying the
+//! result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,33 +16,34 @@ use formats::openapi::Defaults;
 use super::{Follower, Walk, Work, poll_wait_us};
 use crate::catalogue::{Applied, Found};
 use crate::configuration::{defaults, parents};
+use crate::debounce::ChangeKind;
 use crate::documents::{self, Reading};
-use crate::settle::Sign;
-use crate::walk::{self, Stamp};
+use crate::walk::{self, Version};
 
-/// From here on files are read by several threads: only the first load has so many.
+/// At least so many files are read by several threads, which happens only when everything is
+/// loaded.
 const FILES_FOR_THREADS_MIN: usize = 64;
 
-/// One file, as far as it was looked at.
-enum Look {
+/// The state of one file.
+enum FileState {
     Missing,
-    /// The same text as before.
-    Same(Stamp),
-    Read(Stamp, u64, Box<Reading>),
+    /// The same content as before.
+    Same(Version),
+    Read(Version, u64, Box<Reading>),
     Unreadable(String),
-    /// Written to at this very moment.
+    /// It changed while it was read.
     Busy,
 }
 
 impl Follower {
-    /// Finds what is meant by an event at a real folder plus name, or by a name that a walk noted.
-    pub(super) fn meant(&mut self, location: &Path, work: &mut Work) {
+    /// Adds the work for an event at a path with canonical folder, or at a path from a walk.
+    pub(super) fn on_event(&mut self, location: &Path, work: &mut Work) {
         let mut ours = self.tracked.at(location);
         if ours.is_empty() && self.tracked.knows(location) {
             ours.push(location.to_owned());
         }
         for file in &ours {
-            self.meant_file(file, work);
+            self.on_file(file, work);
         }
         if !ours.is_empty() {
             return;
@@ -51,33 +53,33 @@ impl Follower {
             location.parent().is_some_and(|folder| self.folders.contains_key(folder))
                 || self.roots.contains(location)
         };
-        // A link may be a step on the way to any of our files (Kubernetes' `..data`).
-        let way =
+        // A link may be part of the path to any of our files, such as Kubernetes' `..data`.
+        let leads_to_files =
             found.as_ref().is_ok_and(|found| found.is_symlink() || found.is_dir() && in_ours());
         match self.walked_name(location) {
             Some(file) if found.is_ok() && fs::metadata(location).is_ok_and(|to| to.is_file()) => {
                 work.apis.insert(file);
             }
-            Some(_) | None if way || self.folders.contains_key(location) => {
-                work.walk = work.walk.max(Some(Walk::Moved));
+            Some(_) | None if leads_to_files || self.folders.contains_key(location) => {
+                work.walk = work.walk.max(Some(Walk::Folders));
             }
             Some(_) | None => {}
         }
     }
 
-    /// What one of our files is to us.
-    pub(super) fn meant_file(&self, file: &Path, work: &mut Work) {
+    /// Adds the work for a change of one of our files.
+    pub(super) fn on_file(&self, file: &Path, work: &mut Work) {
         if self.catalogue.knows(file) {
             work.apis.insert(file.to_owned());
         }
         if let Some(referrers) = self.referrers.get(file) {
             work.apis.extend(referrers.iter().cloned());
-            work.anew.extend(referrers.iter().cloned());
+            work.force.extend(referrers.iter().cloned());
         }
-        self.meant_otherwise(file, work);
+        self.on_other_file(file, work);
     }
 
-    /// The name under which a walk would find a description at this place.
+    /// The path under which a walk would find a description at this location.
     fn walked_name(&self, location: &Path) -> Option<PathBuf> {
         if !walk::is_description(location) {
             return None;
@@ -88,7 +90,7 @@ impl Follower {
         walked.or_else(noted).map(|walked| walked.join(name))
     }
 
-    /// Looks at every folder and at every file's times; reads nothing.
+    /// Lists all folders and compares the versions of files; reads none.
     pub(super) fn walk(&mut self, why: Walk, work: &mut Work) {
         let start_us = self.clock.now().mono_us;
         self.tracked.forget_folders();
@@ -103,68 +105,68 @@ impl Follower {
         self.roots = roots.iter().filter_map(|root| walk::location(root)).collect();
         let real = |folder: PathBuf| Some((fs::canonicalize(&folder).ok()?, folder));
         self.folders = walked.folders.into_iter().filter_map(real).collect();
-        let differing = walked
-            .files
-            .iter()
-            .filter(|(file, stamp)| why == Walk::Reload || self.tracked.differs(file, Some(stamp)));
+        let differing = walked.files.iter().filter(|(file, version)| {
+            why == Walk::Reload || self.tracked.differs(file, Some(version))
+        });
         let differing: Vec<PathBuf> = differing.map(|(file, _)| file.clone()).collect();
         let gone = self.catalogue.files().filter(|file| !walked.files.contains_key(*file));
         let gone: Vec<PathBuf> =
             gone.filter(|file| !self.missing.contains_key(*file)).map(Path::to_owned).collect();
-        let singles = self.differing_singles(&walked.files);
+        let single_files = self.changed_single_files(&walked.files);
         match why {
             Walk::Poll => {
-                for file in differing.into_iter().chain(singles) {
-                    self.settle.note(file, Sign::Writing, start_us);
+                for file in differing.into_iter().chain(single_files) {
+                    self.debounce.note(file, ChangeKind::Writing, start_us);
                 }
             }
-            Walk::Moved | Walk::Reload => {
+            Walk::Folders | Walk::Reload => {
                 work.apis.extend(differing);
-                for file in singles {
-                    self.meant_file(&file, work);
+                for file in single_files {
+                    self.on_file(&file, work);
                 }
             }
         }
         work.apis.extend(gone);
         if why == Walk::Reload {
-            work.anew.extend(work.apis.iter().cloned());
+            work.force.extend(work.apis.iter().cloned());
         }
-        self.post_unwalked(walked.problems);
+        self.post_failed_roots(walked.problems);
         let end = self.clock.now();
         self.poll_us = end.mono_us + poll_wait_us(end.mono_us.saturating_sub(start_us));
     }
 
-    fn post_unwalked(&mut self, problems: Vec<model::Diagnostic>) {
+    fn post_failed_roots(&mut self, problems: Vec<model::Diagnostic>) {
         let now: BTreeSet<PathBuf> = problems.iter().map(|problem| problem.file.clone()).collect();
-        for solved in self.unwalked.difference(&now) {
+        for solved in self.failed_roots.difference(&now) {
             self.post(solved, Vec::new());
         }
         for problem in problems {
             self.post(&problem.file.clone(), vec![problem]);
         }
-        self.unwalked = now;
+        self.failed_roots = now;
     }
 
-    /// As [`Follower::read_apis`], and counts and logs.
+    /// Like [`Follower::read_apis`], and counts and logs the results.
     pub(super) fn reread_apis(&mut self, work: Work) -> bool {
         let applied = self.read_apis(work);
-        self.log_taken(&applied);
-        for _ in &applied.refused {
-            self.board.count_failure();
+        self.log_loaded(&applied);
+        for _ in &applied.rejected {
+            self.status.count_failure();
         }
         applied.changed
     }
 
-    /// Reads descriptions and applies what they say.
+    /// Reads descriptions and applies them.
     pub(super) fn read_apis(&mut self, work: Work) -> Applied {
         let files: Vec<PathBuf> = work.apis.into_iter().collect();
         let settings = defaults(&self.settings);
-        let looks = in_parallel(&files, |file| {
-            let known = self.texts.get(file).filter(|_| !work.anew.contains(file));
-            look(file, known.copied(), &settings, &self.hashing)
+        let states = in_parallel(&files, |file| {
+            let known = self.texts.get(file).filter(|_| !work.force.contains(file));
+            read_state(file, known.copied(), &settings, &self.hashing)
         });
-        let changes = files.into_iter().zip(looks);
-        let changes: Vec<_> = changes.filter_map(|(file, look)| self.digest(file, look)).collect();
+        let changes = files.into_iter().zip(states);
+        let changes: Vec<_> =
+            changes.filter_map(|(file, state)| self.record(file, state)).collect();
         let applied = self.catalogue.apply(changes);
         for file in &applied.touched {
             self.post(file, self.catalogue.diagnostics(file));
@@ -172,18 +174,18 @@ impl Follower {
         applied
     }
 
-    /// Remembers what was seen of a file. None: nothing new.
-    fn digest(&mut self, file: PathBuf, look: Look) -> Option<(PathBuf, Found)> {
+    /// Records the state of a file. `None`: nothing to apply.
+    fn record(&mut self, file: PathBuf, state: FileState) -> Option<(PathBuf, Found)> {
         if !self.is_below_roots(&file) {
             self.forget(&file);
             return Some((file, Found::Removed));
         }
-        let found = match look {
-            Look::Busy => {
-                self.settle.note(file, Sign::Writing, self.clock.now().mono_us);
+        let found = match state {
+            FileState::Busy => {
+                self.debounce.note(file, ChangeKind::Writing, self.clock.now().mono_us);
                 return None;
             }
-            Look::Missing => {
+            FileState::Missing => {
                 if !self.catalogue.knows(&file) {
                     return None;
                 }
@@ -193,22 +195,22 @@ impl Follower {
                 self.missing.entry(file.clone()).or_insert(at_us);
                 Found::Missing
             }
-            Look::Same(stamp) => {
-                self.see(&file, stamp);
+            FileState::Same(version) => {
+                self.see(&file, version);
                 return None;
             }
-            Look::Read(stamp, text, reading) => {
-                self.see(&file, stamp);
-                if reading.outcome.api.is_none() && self.is_suspect(&file, text) {
-                    self.settle.note(file, Sign::Writing, self.clock.now().mono_us);
+            FileState::Read(version, text, reading) => {
+                self.see(&file, version);
+                if reading.outcome.api.is_none() && self.fails_first_time(&file, text) {
+                    self.debounce.note(file, ChangeKind::Writing, self.clock.now().mono_us);
                     return None;
                 }
                 self.texts.insert(file.clone(), text);
-                self.suspects.remove(&file);
+                self.first_failures.remove(&file);
                 self.refer(&file, reading.refs);
                 Found::Read(Box::new(reading.outcome))
             }
-            Look::Unreadable(problem) => {
+            FileState::Unreadable(problem) => {
                 let folders = self.tracked.look(&file);
                 self.watch_folders(&folders);
                 self.texts.remove(&file);
@@ -218,27 +220,27 @@ impl Follower {
         Some((file, found))
     }
 
-    /// A bad text that was never seen may be one that is being written, by a writer whose start we
-    /// have not been told yet: it counts when it is still the same a moment later.
-    fn is_suspect(&mut self, file: &Path, text: u64) -> bool {
+    /// Whether the file is invalid for the first time. It may be one that is being written without
+    /// an event so far, so it is read again a moment later.
+    fn fails_first_time(&mut self, file: &Path, text: u64) -> bool {
         if self.watcher.is_none() || self.texts.get(file) == Some(&text) {
             return false;
         }
-        self.suspects.insert(file.to_owned(), text) != Some(text)
+        self.first_failures.insert(file.to_owned(), text) != Some(text)
     }
 
-    fn see(&mut self, file: &Path, stamp: Stamp) {
+    fn see(&mut self, file: &Path, version: Version) {
         self.missing.remove(file);
-        let folders = self.tracked.look_with(file, Some(stamp));
+        let folders = self.tracked.look_with(file, Some(version));
         self.watch_folders(&folders);
     }
 
-    /// Files that stayed away are given up, unless the folder that was configured is away as a whole:
-    /// that is an accident, not a wish.
-    pub(super) fn give_up(&mut self, files: Vec<PathBuf>, work: &mut Work) {
+    /// Removes files that are still missing, unless the whole configured folder is missing, which
+    /// is probably an accident.
+    pub(super) fn remove_missing(&mut self, files: Vec<PathBuf>, work: &mut Work) {
         let mut removed = Vec::new();
         for file in files {
-            if walk::stamp(&file).is_some() {
+            if walk::version(&file).is_some() {
                 work.apis.insert(file);
             } else if self.root_is_there(&file) {
                 self.forget(&file);
@@ -252,14 +254,14 @@ impl Follower {
         for file in &applied.touched {
             self.post(file, self.catalogue.diagnostics(file));
         }
-        self.log_taken(&applied);
-        work.tell |= applied.changed;
+        self.log_loaded(&applied);
+        work.changed |= applied.changed;
     }
 
-    fn log_taken(&self, applied: &Applied) {
-        let apis = if applied.taken.is_empty() { 0 } else { self.catalogue.count() };
-        for file in &applied.taken {
-            let message = if self.catalogue.knows(file) { "API taken" } else { "API removed" };
+    fn log_loaded(&self, applied: &Applied) {
+        let apis = if applied.loaded.is_empty() { 0 } else { self.catalogue.count() };
+        for file in &applied.loaded {
+            let message = if self.catalogue.knows(file) { "API loaded" } else { "API removed" };
             tracing::info!(file = %file.display(), apis, "{message}");
         }
     }
@@ -268,12 +270,12 @@ impl Follower {
         self.tracked.forget(file);
         self.texts.remove(file);
         self.missing.remove(file);
-        self.suspects.remove(file);
+        self.first_failures.remove(file);
         self.refer(file, BTreeMap::new());
     }
 
-    /// Notes which other files a description refers to now.
-    fn refer(&mut self, file: &Path, refs: BTreeMap<PathBuf, Option<Stamp>>) {
+    /// Records the files that a description refers to.
+    fn refer(&mut self, file: &Path, refs: BTreeMap<PathBuf, Option<Version>>) {
         for referred in self.references.remove(file).unwrap_or_default() {
             let Some(by) = self.referrers.get_mut(&referred) else { continue };
             by.remove(file);
@@ -288,8 +290,8 @@ impl Follower {
             return;
         }
         self.references.insert(file.to_owned(), refs.keys().cloned().collect());
-        for (referred, stamp) in refs {
-            let folders = self.tracked.look_with(&referred, stamp);
+        for (referred, version) in refs {
+            let folders = self.tracked.look_with(&referred, version);
             self.watch_folders(&folders);
             self.referrers.entry(referred).or_default().insert(file.to_owned());
         }
@@ -312,34 +314,42 @@ impl Follower {
     }
 }
 
-/// Reads one file, and parses it unless its text has the hash `known`.
-fn look(file: &Path, known: Option<u64>, settings: &Defaults, hashing: &impl BuildHasher) -> Look {
+/// Reads one file, and parses it unless its content has the hash `known`.
+fn read_state(
+    file: &Path,
+    known: Option<u64>,
+    settings: &Defaults,
+    hashing: &impl BuildHasher,
+) -> FileState {
     match fs::metadata(file) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Look::Missing;
+            return FileState::Missing;
         }
         Ok(_) | Err(_) => {}
     }
-    let (text, stamp) = match documents::read_up_to(file, limits::DOCUMENT_BYTES_MAX) {
+    let (text, version) = match documents::read_up_to(file, limits::DOCUMENT_BYTES_MAX) {
         Ok(read) => read,
-        Err(problem) => return Look::Unreadable(problem),
+        Err(problem) => return FileState::Unreadable(problem),
     };
-    if walk::stamp(file) != Some(stamp) {
-        return Look::Busy;
+    if walk::version(file) != Some(version) {
+        return FileState::Busy;
     }
     let hash = hashing.hash_one(&text);
     if known == Some(hash) {
-        return Look::Same(stamp);
+        return FileState::Same(version);
     }
-    // A description that trips the reader must not end the following of all others.
+    // A panic of the reader must not affect the other files.
     let parsed = catch_unwind(AssertUnwindSafe(|| documents::read(file, &text, settings)));
     match parsed {
-        Ok(reading) => Look::Read(stamp, hash, Box::new(reading)),
-        Err(_) => Look::Unreadable("reading it failed: a bug in Penstock, please report it".into()),
+        Ok(reading) => FileState::Read(version, hash, Box::new(reading)),
+        Err(_) => FileState::Unreadable(
+            "Penstock failed to read this file; please report this as a bug".into(),
+        ),
     }
 }
 
-/// `each` of `files`, in their order; by as many threads as there are CPUs where it pays.
+/// The results of `each` for `files`, in their order; computed by one thread per CPU if there are
+/// many files.
 fn in_parallel<T: Send>(files: &[PathBuf], each: impl Fn(&Path) -> T + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     if files.len() < FILES_FOR_THREADS_MIN || threads == 1 {

@@ -1,4 +1,4 @@
-//! Everything followed that is no API description: the configuration, keys and certificates.
+//! Files other than API descriptions: the configuration, keys and certificates.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use model::{KeySource, Settings};
 use wire::tls::{CertificateSet, ServerCertificates};
 
 use super::{Change, Follower, Message, Publish, Walk, Work};
-use crate::board::Board;
 use crate::certificates;
 use crate::configuration::{self, ConfigurationError, restart_needed};
 use crate::documents::read_keys;
 use crate::fetch::Fetched;
-use crate::issuers::{self, Offered};
-use crate::walk::{self, Stamp};
+use crate::issuers::{self, Offer};
+use crate::status::Status;
+use crate::walk::{self, Version};
 
-/// Where the problems of certificates are listed.
+/// The key of certificates in the status.
 const CERTIFICATES: &str = "certificates";
 
-/// The certificates to start with; none where nothing listens for TLS.
+/// The certificates at the start; none without an https listener.
 pub(super) fn first_certificates(
     settings: &Settings,
-    board: &Board,
+    status: &Status,
     now: Now,
 ) -> Result<Arc<ServerCertificates>, ConfigurationError> {
     let set = if settings.gateway.https.is_some() {
@@ -32,45 +32,46 @@ pub(super) fn first_certificates(
         let (set, warnings) =
             loaded.map_err(|problem| ConfigurationError { diagnostics: vec![problem] })?;
         super::log(&warnings);
-        board.post(Path::new(CERTIFICATES), warnings);
+        status.post(Path::new(CERTIFICATES), warnings);
         set
     } else {
-        CertificateSet::load(None, Vec::new()).expect("no certificate cannot be a wrong one")
+        CertificateSet::load(None, Vec::new()).expect("an empty set is valid")
     };
     Ok(Arc::new(ServerCertificates::new(set)))
 }
 
 impl Follower {
-    /// Adds what a file means besides being, or being part of, an API description.
-    pub(super) fn meant_otherwise(&self, file: &Path, work: &mut Work) {
+    /// Adds the work for a change of a file that is not an API description.
+    pub(super) fn on_other_file(&self, file: &Path, work: &mut Work) {
         work.settings |= self.configuration.as_deref() == Some(file);
-        work.retell |= self.settings.upstream_tls.ca.iter().any(|pem| pem == file);
+        work.republish |= self.settings.upstream_tls.ca.iter().any(|pem| pem == file);
         work.issuers |= self.issuers.files().iter().any(|(_, _, of_issuer)| of_issuer == file);
         work.certificates |= self.certificate_files().iter().any(|pem| pem == file);
     }
 
-    /// Files outside the folders of descriptions, references included, whose times have changed.
-    pub(super) fn differing_singles(&self, walked: &BTreeMap<PathBuf, Stamp>) -> Vec<PathBuf> {
-        let singles = self.singles().into_iter().chain(self.referrers.keys().cloned());
-        let differing = singles.filter(|file| {
-            let stamp = walked.get(file).copied().or_else(|| walk::stamp(file));
-            self.tracked.differs(file, stamp.as_ref())
+    /// Files outside the walked folders, and files that descriptions refer to, whose versions have
+    /// changed.
+    pub(super) fn changed_single_files(&self, walked: &BTreeMap<PathBuf, Version>) -> Vec<PathBuf> {
+        let single_files = self.single_files().into_iter().chain(self.referrers.keys().cloned());
+        let differing = single_files.filter(|file| {
+            let version = walked.get(file).copied().or_else(|| walk::version(file));
+            self.tracked.differs(file, version.as_ref())
         });
         differing.collect()
     }
 
-    /// Watches the folders of all files that no walk comes to. What changed since they were read is
-    /// found by the next walk.
-    pub(super) fn watch_singles(&mut self) {
+    /// Watches the folders of all files that walks do not find. Earlier changes are found by the
+    /// next walk.
+    pub(super) fn watch_single_files(&mut self) {
         let references: Vec<PathBuf> = self.referrers.keys().cloned().collect();
-        for file in self.singles().into_iter().chain(references) {
+        for file in self.single_files().into_iter().chain(references) {
             let folders = self.tracked.folders(&file);
             self.watch_folders(&folders);
         }
     }
 
-    fn singles(&self) -> Vec<PathBuf> {
-        singles(self.configuration.as_deref(), &self.settings)
+    fn single_files(&self) -> Vec<PathBuf> {
+        single_files(self.configuration.as_deref(), &self.settings)
     }
 
     fn certificate_files(&self) -> Vec<PathBuf> {
@@ -93,89 +94,91 @@ impl Follower {
         match certificates::load(&self.settings.tls, data, self.clock.now()) {
             Ok((set, warnings)) => {
                 self.certificates.replace(set);
-                self.board.count_success(self.clock.now().unix_s);
+                self.status.count_success(self.clock.now().unix_s);
                 self.post(Path::new(CERTIFICATES), warnings);
-                tracing::info!("certificates read");
+                tracing::info!("certificates loaded");
             }
             Err(problem) => {
-                self.board.count_failure();
+                self.status.count_failure();
                 self.post(Path::new(CERTIFICATES), vec![problem]);
             }
         }
     }
 
-    /// Takes over the issuers of the settings.
+    /// Applies the issuers of the settings.
     pub(super) fn configure_issuers(&mut self) {
         for known in self.issuers.current() {
             self.post(&issuer_key(&known.name), Vec::new());
         }
         self.issuers.configure(&self.settings.issuers, self.clock.now().mono_us);
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for (name, source, secret) in self.issuers.secrets() {
             self.offer(&name, &source, Ok(secret));
         }
         self.reread_issuers();
     }
 
-    /// Reads the keys that stand in files. Answers whether any were taken.
+    /// Reads the keys that are in files. Returns whether any were loaded.
     pub(super) fn reread_issuers(&mut self) -> bool {
-        let mut taken = false;
+        let mut loaded = false;
         for (name, source, file) in self.issuers.files() {
             self.look_at(&file);
-            taken |= self.offer(&name, &source, read_keys(&file)) == Offered::Taken;
+            loaded |= self.offer(&name, &source, read_keys(&file)) == Offer::Loaded;
         }
-        taken
+        loaded
     }
 
-    /// A fetch ended. Answers whether keys were taken.
+    /// Handles the end of a fetch. Returns whether keys were loaded.
     pub(super) fn fetched(&mut self, fetched: Fetched) -> bool {
-        let Fetched { name, source, answer } = fetched;
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
-        let offered = self.offer(&name, &source, answer);
-        let good = !matches!(offered, Offered::Refused(_));
+        let Fetched { name, source, result } = fetched;
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+        let offered = self.offer(&name, &source, result);
+        let good = !matches!(offered, Offer::Rejected(_));
         self.issuers.fetched(&name, &source, good, self.clock.now().mono_us);
-        offered == Offered::Taken
+        offered == Offer::Loaded
     }
 
-    fn offer(&mut self, name: &str, source: &KeySource, read: Result<Vec<u8>, String>) -> Offered {
+    fn offer(&mut self, name: &str, source: &KeySource, read: Result<Vec<u8>, String>) -> Offer {
         let offered = match read {
             Ok(text) => self.issuers.offer(name, source, text),
-            Err(problem) => Offered::Refused(problem),
+            Err(problem) => Offer::Rejected(problem),
         };
-        let finding = match &offered {
-            Offered::Taken => {
-                tracing::info!(issuer = name, "keys taken");
+        let diagnostic = match &offered {
+            Offer::Loaded => {
+                tracing::info!(issuer = name, "keys loaded");
                 None
             }
-            Offered::Unchanged => None,
-            Offered::Refused(problem) => {
-                self.board.count_failure();
-                Some(issuers::finding(name, source, problem))
+            Offer::Unchanged => None,
+            Offer::Rejected(problem) => {
+                self.status.count_failure();
+                Some(issuers::diagnostic(name, source, problem))
             }
         };
-        self.post(&issuer_key(name), finding.into_iter().collect());
+        self.post(&issuer_key(name), diagnostic.into_iter().collect());
         offered
     }
 
-    /// At the start, before anyone listens: gives every URL a moment to answer.
+    /// Waits for the first fetches, before the listeners are opened.
     pub(super) fn wait_for_keys(&mut self) {
         let wait_us = 1_000 * u64::from(limits::JWKS_START_MS_MAX);
         let until_us = self.clock.now().mono_us.saturating_add(wait_us);
         while self.issuers.is_fetching() {
             let left_us = until_us.saturating_sub(self.clock.now().mono_us);
-            match self.inbox.recv_timeout(Duration::from_micros(left_us)) {
+            match self.receiver.recv_timeout(Duration::from_micros(left_us)) {
                 Ok(Message::Fetched(fetched)) => drop(self.fetched(fetched)),
-                Ok(Message::UnknownKid(_) | Message::Seen(_) | Message::Reload | Message::Stop) => {
+                Ok(Message::UnknownKid(_) | Message::File(_) | Message::Reload | Message::Stop) => {
                 }
                 Err(_) => {
-                    tracing::warn!("not every issuer's keys came in time; serving without them");
+                    tracing::warn!(
+                        "some issuers' keys are still being fetched; starting without them"
+                    );
                     return;
                 }
             }
         }
     }
 
-    /// Reads the configuration again. Answers whether the snapshot has to be told anew.
+    /// Reads the configuration again. Returns whether a new snapshot must be published.
     pub(super) fn reread_settings(&mut self, work: &mut Work, publish: &mut Publish) -> bool {
         for file in self.settings.upstream_tls.ca.clone() {
             self.look_at(&file);
@@ -187,41 +190,41 @@ impl Follower {
                 self.post(&file, warnings);
                 settings
             }
-            Err(refused) => {
-                self.board.count_failure();
-                self.post(&file, refused.diagnostics);
+            Err(error) => {
+                self.status.count_failure();
+                self.post(&file, error.diagnostics);
                 return false;
             }
         };
         if settings == self.wanted {
-            if work.retell {
+            if work.republish {
                 publish(Change::Settings(Arc::new(self.settings.clone())));
             }
             return false;
         }
         self.wanted = settings.clone();
         for key in restart_needed(&self.settings, &settings) {
-            tracing::warn!(key, "changed in the configuration: takes effect with a restart");
+            tracing::warn!(key, "this change of the configuration takes effect after a restart");
         }
         let settings = self.with_fixed(settings);
         let before = std::mem::replace(&mut self.settings, settings);
         if configuration::defaults(&before) != configuration::defaults(&self.settings) {
             work.walk = Some(Walk::Reload);
         } else if before.gateway.apis != self.settings.gateway.apis {
-            work.walk = work.walk.max(Some(Walk::Moved));
+            work.walk = work.walk.max(Some(Walk::Folders));
         }
         work.certificates |= before.tls != self.settings.tls;
         let issuers_changed = before.issuers != self.settings.issuers;
         if issuers_changed {
             self.configure_issuers();
         }
-        tracing::info!(file = %file.display(), "configuration taken");
-        self.board.count_success(self.clock.now().unix_s);
+        tracing::info!(file = %file.display(), "configuration loaded");
+        self.status.count_success(self.clock.now().unix_s);
         publish(Change::Settings(Arc::new(self.settings.clone())));
         issuers_changed
     }
 
-    /// What was read, with the parts that a restart would be needed for as they are in force.
+    /// The settings, with the previous values of everything that needs a restart.
     fn with_fixed(&self, mut settings: Settings) -> Settings {
         let (new, now) = (&mut settings.gateway, &self.settings.gateway);
         (new.http, new.https, new.workers) = (now.http, now.https, now.workers);
@@ -233,17 +236,17 @@ impl Follower {
     }
 }
 
-/// Every file that is followed and that no walk comes to, but references.
-pub(super) fn singles(configuration: Option<&Path>, settings: &Settings) -> Vec<PathBuf> {
+/// Every watched file that walks do not find, except those that descriptions refer to.
+pub(super) fn single_files(configuration: Option<&Path>, settings: &Settings) -> Vec<PathBuf> {
     let keys = settings.issuers.iter().filter_map(|issuer| match &issuer.keys {
         KeySource::JwksFile(file) | KeySource::Pem(file) => Some(file.clone()),
         KeySource::JwksUrl(_) | KeySource::Secret(_) => None,
     });
-    let mut singles: Vec<PathBuf> = configuration.map(Path::to_owned).into_iter().collect();
-    singles.extend(keys);
-    singles.extend(certificate_files(settings));
-    singles.extend(settings.upstream_tls.ca.iter().cloned());
-    singles
+    let mut single_files: Vec<PathBuf> = configuration.map(Path::to_owned).into_iter().collect();
+    single_files.extend(keys);
+    single_files.extend(certificate_files(settings));
+    single_files.extend(settings.upstream_tls.ca.iter().cloned());
+    single_files
 }
 
 fn certificate_files(settings: &Settings) -> Vec<PathBuf> {
@@ -253,7 +256,7 @@ fn certificate_files(settings: &Settings) -> Vec<PathBuf> {
     }
 }
 
-/// Where the problems of an issuer's keys are listed: two issuers may share a file.
+/// The key of an issuer in the status. Not its file, which two issuers may share.
 fn issuer_key(name: &str) -> PathBuf {
     Path::new("issuer").join(name)
 }

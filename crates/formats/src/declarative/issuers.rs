@@ -1,4 +1,4 @@
-//! `[[issuer]]`: whose tokens are accepted, and where their keys come from.
+//! `[[issuer]]`: the issuers whose tokens are accepted, and the sources of their keys.
 
 use std::net::IpAddr;
 
@@ -35,7 +35,7 @@ pub(super) fn read(
             leeway_s: table.number("leeway_s", 0..=limits::LEEWAY_S_MAX, report).unwrap_or(0),
             padded_segments: table.flag("padded_segments", false, report),
         };
-        issuers.push(issuer); // Where a part is missing an error stands, and nothing of this is used.
+        issuers.push(issuer); // If a part is missing, that is an error, and the settings are not used.
     }
     issuers
 }
@@ -59,8 +59,8 @@ fn unique<'t>(
 ) {
     let Some((text, place)) = found else { return };
     if before.contains(&text) {
-        let message = format!("two issuers have the {key} `{}`", shorten(text));
-        report.error(place, message, "give each its own");
+        let message = format!("duplicate issuer: another one has the {key} `{}`", shorten(text));
+        report.error(place, message, format!("each issuer needs its own `{key}`"));
     }
     before.push(text);
 }
@@ -70,21 +70,21 @@ fn algorithms(table: &Table<'_>, report: &mut Report) -> Vec<Algorithm> {
     for (text, place) in table.texts("algorithms", report).unwrap_or_default() {
         match text.parse::<Algorithm>() {
             Ok(algorithm) if found.contains(&algorithm) => {
-                report.warning(place, format!("`{text}` stands here twice"), "keep one of them");
+                report.warning(place, format!("duplicate algorithm `{text}`"), "remove it");
             }
             Ok(algorithm) => found.push(algorithm),
             Err(_) => {
                 let names = || Algorithm::ALL.iter().map(|algorithm| algorithm.as_str());
                 let help = suggest(text, names(), || format!("write {}", one_of(names())));
-                report.error(place, format!("`{}` is no signature algorithm", shorten(text)), help);
+                report.error(place, format!("unsupported algorithm `{}`", shorten(text)), help);
             }
         }
     }
     found
 }
 
-/// Exactly one of `jwks`, `pem` and `secret`, and only algorithms that fit it: a public key must
-/// never be taken for a shared secret. Source: RFC 8725 sections 2.1 and 3.1.
+/// Exactly one of `jwks`, `pem` and `secret`, and only algorithms that match it: a public key must
+/// never be used as a shared secret. Source: RFC 8725 sections 2.1 and 3.1.
 fn keys(
     table: &Table<'_>,
     algorithms: &[Algorithm],
@@ -97,7 +97,7 @@ fn keys(
         let message = if given.is_empty() {
             "[[issuer]] has no keys"
         } else {
-            "[[issuer]] has several sources of keys"
+            "[[issuer]] has more than one source of keys"
         };
         report.error(table.place, message, "write one of `jwks`, `pem` and `secret`");
         return None;
@@ -109,7 +109,7 @@ fn keys(
             (misfit.as_str(), if shared { "HS256, HS384 or HS512" } else { "RS256, ES256, ..." });
         report.error(
             place,
-            format!("`{name}` does not go with `{source}`"),
+            format!("algorithm `{name}` cannot be used with `{source}`"),
             format!("write {help}"),
         );
     }
@@ -124,8 +124,8 @@ fn is_shared(algorithm: Algorithm) -> bool {
     matches!(algorithm, Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512)
 }
 
-/// A file, or an https URL. http is for loopback only: whoever can change the answer on its way
-/// can sign tokens.
+/// A file, or an https URL. http is allowed for loopback only: whoever can modify the response in
+/// transit can sign tokens.
 fn jwks(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<KeySource> {
     let (text, place) = table.text("jwks", report)?;
     let Some((scheme, _)) = text.split_once("://") else {
@@ -137,11 +137,11 @@ fn jwks(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option
             None
         }
         Ok(host) if scheme.eq_ignore_ascii_case("http") && !is_loopback(&host) => {
-            let message = "keys over http can be replaced on their way";
+            let message = "keys fetched over http can be replaced in transit";
             report.error(
                 place,
                 message,
-                "write https://; http is for 127.0.0.1, ::1 and localhost only",
+                "use https://; http is allowed only for 127.0.0.1, ::1 and localhost",
             );
             None
         }
@@ -153,7 +153,8 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// `{ env = "NAME" }` or `{ file = "path" }`. A line end at a file's end is not part of the secret.
+/// `{ env = "NAME" }` or `{ file = "path" }`. A newline at the end of the file is not part of the
+/// secret.
 fn secret(
     table: &Table<'_>,
     algorithms: &[Algorithm],
@@ -162,11 +163,7 @@ fn secret(
 ) -> Option<KeySource> {
     let place = table.get("secret").map(|item| item.place);
     if algorithms.is_empty() {
-        report.error(
-            table.place,
-            "`secret` without `algorithms`",
-            "add `algorithms = [\"HS256\"]`",
-        );
+        report.error(table.place, "`secret` needs `algorithms`", "add `algorithms = [\"HS256\"]`");
     }
     let inner = table.section("secret", "issuer.secret", report);
     if !inner.is_present() {
@@ -177,27 +174,26 @@ fn secret(
             Some(value) => value.into_bytes(),
             None => {
                 let message = format!("the environment variable `{}` is not set", shorten(name));
-                report.error(place, message, "set it before the start");
+                report.error(place, message, "set it before starting Penstock");
                 return None;
             }
         },
         (None, Some((name, place))) => match (outside.read_file)(&outside.path(name)) {
-            Ok(bytes) => without_line_end(bytes),
+            Ok(bytes) => without_newline(bytes),
             Err(error) => {
-                let message =
-                    format!("the secret's file `{}` cannot be read: {error}", shorten(name));
+                let message = format!("cannot read the secret from `{}`: {error}", shorten(name));
                 report.error(place, message, "correct the path or its permissions");
                 return None;
             }
         },
         (Some(_), Some(_)) => {
-            report.error(place, "`secret` has both `env` and `file`", "keep one of them");
+            report.error(place, "`secret` has both `env` and `file`", "remove one of them");
             return None;
         }
         (None, None) => {
             report.error(
                 place,
-                "`secret` says not where it is",
+                "`secret` needs either `env` or `file`",
                 "write { env = \"NAME\" } or { file = \"path\" }",
             );
             return None;
@@ -205,18 +201,19 @@ fn secret(
     };
     let least = algorithms.iter().map(|algorithm| bytes_min(*algorithm)).max().unwrap_or(0);
     if bytes.len() < least {
-        let message = format!("the secret has fewer than {least} bytes, so it could be guessed");
+        let message =
+            format!("the secret is shorter than the {least} bytes that its algorithm needs");
         report.error(
             place,
             message,
-            "make a longer one, for example with `openssl rand -base64 64`",
+            "generate a longer one, for example with `openssl rand -base64 64`",
         );
         return None;
     }
     Some(KeySource::Secret(bytes))
 }
 
-/// Source: RFC 7518 section 3.2: at least as long as the hash.
+/// At least the length of the hash. Source: RFC 7518 section 3.2.
 fn bytes_min(algorithm: Algorithm) -> usize {
     match algorithm {
         Algorithm::Hs256 => 32,
@@ -235,7 +232,7 @@ fn bytes_min(algorithm: Algorithm) -> usize {
     }
 }
 
-fn without_line_end(mut bytes: Vec<u8>) -> Vec<u8> {
+fn without_newline(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
         if bytes.last() == Some(&b'\r') {

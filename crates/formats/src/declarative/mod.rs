@@ -1,9 +1,9 @@
-//! `penstock.toml` (DESIGN.md section 5): the configuration file of a gateway.
+//! `penstock.toml`, the configuration file of a gateway.
 //!
-//! Unknown keys are refused, with the nearest valid name; which keys there are stands in [`MANUAL`]
-//! and nowhere else. Relative paths are joined to the file's folder.
+//! [`MANUAL`] lists every key; unknown keys are rejected with the nearest valid name. Relative
+//! paths are joined to the folder of the file.
 //!
-//! Architecture invariant: no value of a secret is ever part of a message.
+//! Architecture invariant: no diagnostic contains a secret.
 
 mod issuers;
 mod manual;
@@ -20,9 +20,9 @@ use crate::report::Report;
 pub use manual::{MANUAL, manual_markdown};
 pub use render::{FirstStart, render_default};
 
-/// Reads the configuration file. `file` gives the folder that relative paths are joined to; `env`
-/// looks up an environment variable and `read_file` a file, both only for secrets.
-/// The settings are absent when any diagnostic is an error.
+/// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and
+/// `read_file` read secrets from an environment variable or a file. The settings are absent if any
+/// diagnostic is an error.
 #[must_use]
 pub fn read(
     file: &Path,
@@ -39,9 +39,9 @@ pub fn read(
     (settings, report.finish(file))
 }
 
-/// What the file refers to beyond itself.
+/// Access to what the file refers to.
 struct Outside<'a> {
-    /// The file's own.
+    /// The folder of the file.
     folder: PathBuf,
     env: &'a dyn Fn(&str) -> Option<String>,
     read_file: &'a dyn Fn(&Path) -> std::io::Result<Vec<u8>>,

@@ -1,6 +1,7 @@
 //! The configuration file of a first start.
 
-/// What `penstock up` writes on its first start; paths are relative to the file that it becomes.
+/// What differs between the files that `penstock up` writes on its first start. Paths are relative
+/// to the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstStart<'a> {
     /// `gateway.http` and `gateway.https`, as `address:port`.
@@ -12,7 +13,7 @@ pub struct FirstStart<'a> {
     pub apis: &'a str,
     /// The folder for generated keys and certificates.
     pub data: &'a str,
-    /// Name of the first issuer, and the claim that its tokens carry.
+    /// Name of the issuer, and the `iss` of its tokens.
     pub issuer_name: &'a str,
     pub iss: &'a str,
     /// Its JWKS file.
@@ -27,17 +28,17 @@ pub fn render_default(first: &FirstStart<'_>) -> String {
     let [apis, data, jwks] = [apis, data, jwks].map(|text| quoted(text));
     let [issuer_name, iss] = [issuer_name, iss].map(|text| quoted(text));
     format!(
-        "# Penstock's configuration, written on the first start; later ones read it. Every key: docs/configuration.md.
-# Relative paths start at this file's folder. Listeners need a restart; the rest is read again when it changes.
+        "# Penstock's configuration, written by the first start and read by later ones. All keys: docs/configuration.md.
+# Relative paths are relative to this file. Changes are applied immediately, except for listeners, which need a restart.
 
 [gateway]
-http = {http}     # change the port here if it is taken
+http = {http}     # change the port here if it is in use
 https = {https}
 apis = [{apis}]             # OpenAPI files and folders, watched
 data = {data}               # generated keys and certificates
-# workers = 1                 # default: the CPUs allowed
-# trusted_proxies = []        # who may set X-Forwarded-*, such as [\"10.0.0.0/8\"]
-# fault_status = \"http\"       # 502, 503, 504 for faults of backends instead of WSO2's 500
+# workers = 1                 # default: one per available CPU
+# trusted_proxies = []        # proxies that may set X-Forwarded-*, such as [\"10.0.0.0/8\"]
+# fault_status = \"http\"       # 502, 503 and 504 for upstream faults instead of WSO2's 500
 
 # [tls]                       # absent: a certificate is generated and kept in the data folder
 # cert = \"tls.crt\"
@@ -49,7 +50,7 @@ listen = {admin}   # /healthz /readyz /metrics /diagnostics
 # [access_log]
 # to = \"stdout\"               # one JSON line for each request
 
-[[issuer]]                    # whose tokens are accepted; there may be several
+[[issuer]]                    # an issuer whose tokens are accepted; there can be several
 name = {issuer_name}
 iss = {iss}
 jwks = {jwks}               # a file or an https URL

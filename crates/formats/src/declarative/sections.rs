@@ -1,4 +1,4 @@
-//! The sections of the file, in its order; `[[issuer]]` has its own module.
+//! The sections of the file, except `[[issuer]]`, which has its own module.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
     if table.get("http").is_none() && table.get("https").is_none() {
         let help =
             "add `http = \"127.0.0.1:8280\"` or `https = \"127.0.0.1:8243\"` under [gateway]";
-        report.error(table.place, "the gateway listens nowhere", help);
+        report.error(table.place, "the gateway has no listener", help);
     }
     let ms = 1..=limits::CONFIGURED_MS_MAX;
     GatewaySettings {
@@ -84,23 +84,23 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
     }
 }
 
-/// `address:port`; names are not looked up.
+/// `address:port`; host names are not resolved.
 fn address(table: &Table<'_>, key: &str, report: &mut Report) -> Option<(SocketAddr, Place)> {
     let (text, place) = table.text(key, report)?;
     let parsed = text.parse::<SocketAddr>();
     if parsed.is_err() {
-        let message = format!("`{}` is no address", shorten(text));
+        let message = format!("`{}` is not an address with port", shorten(text));
         report.error(
             place,
             message,
-            "write an IP address with a port: 127.0.0.1:8280, 0.0.0.0:8280 or [::]:8280",
+            "write an IP address and a port, such as 127.0.0.1:8280, 0.0.0.0:8280 or [::]:8280",
         );
     }
     parsed.ok().map(|address| (address, place))
 }
 
-/// Two listeners on one port collide if their addresses are the same, or one stands for all. Port 0
-/// is a new one each time.
+/// Reports listeners on the same port if their addresses are equal or one is unspecified. Port 0 is
+/// a new port each time.
 fn listeners_differ(root: &Table<'_>, report: &mut Report) {
     let mut silent = Report::new(report.file());
     let gateway = root.section("gateway", "gateway", &mut silent);
@@ -115,8 +115,8 @@ fn listeners_differ(root: &Table<'_>, report: &mut Report) {
         if let Some((other, _)) = open.iter().find(|(_, other)| collide(*other, address)) {
             report.error(
                 place,
-                format!("`{name}` and `{other}` are one address"),
-                "give one of them another port",
+                format!("`{name}` and `{other}` use the same address"),
+                "change the port of one of them",
             );
         }
         open.push((name, address));
@@ -148,7 +148,11 @@ fn paths(
     let mut paths = Vec::new();
     for (text, place) in texts {
         if text.is_empty() {
-            report.error(place, format!("an empty path in `{key}`"), "name a file or a folder");
+            report.error(
+                place,
+                format!("`{key}` has an empty path"),
+                "write a file or folder, or remove it",
+            );
         } else {
             paths.push(outside.path(text));
         }
@@ -162,19 +166,16 @@ fn trusted_proxies(table: &Table<'_>, report: &mut Report) -> Vec<(IpAddr, u8)> 
         match block(text) {
             Some(block) => blocks.push(block),
             None => {
-                let message = format!("`{}` is no address and no CIDR block", shorten(text));
-                report.error(
-                    place,
-                    message,
-                    "write 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32, no bit set behind the prefix",
-                );
+                let message = format!("`{}` is not an IP address or CIDR block", shorten(text));
+                let help = "write 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32; bits after the prefix must be zero";
+                report.error(place, message, help);
             }
         }
     }
     blocks
 }
 
-/// An address, or a block whose bits behind the prefix are zero: `10.1.0.0/8` is more likely a mistake.
+/// An address, or a block whose bits after the prefix are zero: `10.1.0.0/8` is probably a mistake.
 fn block(text: &str) -> Option<(IpAddr, u8)> {
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
@@ -210,11 +211,15 @@ fn pair(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option
             Some(CertificateFiles { cert: outside.path(cert), key: outside.path(key) })
         }
         (Some((_, place)), None) if table.get("key").is_none() => {
-            report.error(place, "`cert` without `key`", "name the private key's file");
+            report.error(place, "`cert` needs `key`", "add `key` with the file of the private key");
             None
         }
         (None, Some((_, place))) if table.get("cert").is_none() => {
-            report.error(place, "`key` without `cert`", "name the certificate's file");
+            report.error(
+                place,
+                "`key` needs `cert`",
+                "add `cert` with the file of the certificate",
+            );
             None
         }
         (Some(_), None) | (None, Some(_)) | (None, None) => None,
@@ -235,7 +240,7 @@ fn certificate_by_name(
     {
         report.error(
             table.place,
-            "[[tls.sni]] names no host",
+            "[[tls.sni]] has no hosts",
             "add `hosts = [\"www.example.org\"]`",
         );
     }
@@ -255,8 +260,8 @@ fn upstream_tls(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -
         system_roots: table.flag("system_roots", true, report),
     };
     if !settings.system_roots && settings.ca.is_empty() {
-        let message = "no authority is trusted, so no https backend can be called";
-        report.warning(table.place, message, "add `ca`, or drop `system_roots = false`");
+        let message = "no CA is trusted, so every https upstream will fail";
+        report.warning(table.place, message, "add `ca`, or remove `system_roots = false`");
     }
     settings
 }
@@ -276,7 +281,7 @@ fn access_log(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> 
             if table.get("file").is_none() {
                 report.error(
                     table.place,
-                    "`to = \"file\"` without `file`",
+                    "`to = \"file\"` needs `file`",
                     "add `file = \"access.log\"`",
                 );
             }
@@ -287,8 +292,8 @@ fn access_log(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> 
             if table.get("to").is_none() || to.is_some() {
                 report.error(
                     table.place,
-                    "`file` has no effect without `to = \"file\"`",
-                    "add it, or remove `file`",
+                    "`file` needs `to = \"file\"`",
+                    "add `to = \"file\"`, or remove `file`",
                 );
             }
             AccessLog::Off

@@ -1,4 +1,4 @@
-//! TOML tables with positions: each key is read with its type, and unknown ones are found.
+//! TOML tables with positions. Wrong types and unknown keys are reported.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -11,14 +11,14 @@ use super::manual;
 use crate::report::{Report, shorten, suggest};
 use crate::tree::place_of;
 
-/// Parses the text; what is not TOML is reported, all of it.
+/// Parses the file and reports all syntax errors.
 pub(super) fn parse<'t>(text: &'t str, report: &mut Report) -> Option<Spanned<DeTable<'t>>> {
     let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
     if size > limits::DOCUMENT_BYTES_MAX {
         let most = limits::DOCUMENT_BYTES_MAX;
         report.error(
             None,
-            format!("the file has {size} bytes, more than {most}"),
+            format!("the file has {size} bytes; the limit is {most}"),
             "make it smaller",
         );
         return None;
@@ -27,7 +27,7 @@ pub(super) fn parse<'t>(text: &'t str, report: &mut Report) -> Option<Spanned<De
     for error in &errors {
         let place = error.span().map(|span| place_of(text, span.start));
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
-        report.error(place, format!("not TOML: {message}"), "correct the TOML");
+        report.error(place, format!("invalid TOML: {message}"), "correct the TOML");
     }
     errors.is_empty().then_some(table)
 }
@@ -41,7 +41,7 @@ pub(super) struct Table<'t> {
     pub(super) place: Option<Place>,
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Copy)]
 pub(super) struct Item<'t> {
     pub(super) value: &'t DeValue<'t>,
@@ -53,7 +53,7 @@ impl<'t> Table<'t> {
         Self { name: "", text, table: Some(root.get_ref()), place: None }.checked(report)
     }
 
-    /// The table under `key`; without any key where the file does not have it.
+    /// The table under `key`; an empty one if the file does not have it.
     pub(super) fn section(&self, key: &str, name: &'static str, report: &mut Report) -> Self {
         let absent = Self { name, text: self.text, table: None, place: None };
         let Some(item) = self.get(key) else { return absent };
@@ -72,7 +72,7 @@ impl<'t> Table<'t> {
     pub(super) fn sections(&self, key: &str, name: &'static str, report: &mut Report) -> Vec<Self> {
         let Some(item) = self.get(key) else { return Vec::new() };
         let Some(items) = item.value.as_array() else {
-            self.wrong_type(key, item, &format!("tables: write [[{name}]]"), report);
+            self.wrong_type(key, item, &format!("a list of tables, written as [[{name}]]"), report);
             return Vec::new();
         };
         let mut tables = Vec::new();
@@ -92,7 +92,7 @@ impl<'t> Table<'t> {
         tables
     }
 
-    /// Reports the keys that the manual does not know.
+    /// Reports the keys that are not in the manual.
     fn checked(self, report: &mut Report) -> Self {
         let known: Vec<&str> = manual::keys_of(self.name).collect();
         for key in self.table.into_iter().flat_map(|table| table.keys()) {
@@ -102,10 +102,14 @@ impl<'t> Table<'t> {
             }
             let help = suggest(name, known.iter().copied(), || match known.as_slice() {
                 [] => "remove it".to_owned(),
-                known => format!("the keys here are {}", known.join(", ")),
+                known => format!("valid keys are {}", known.join(", ")),
             });
             let place = place_of(self.text, key.span().start);
-            report.error(place, format!("the key `{}` is unknown", shorten(name)), help);
+            let table = match self.name {
+                "" => String::new(),
+                table => format!(" in {}", manual::heading(table)),
+            };
+            report.error(place, format!("unknown key `{}`{table}", shorten(name)), help);
         }
         self
     }
@@ -124,7 +128,7 @@ impl<'t> Table<'t> {
         Item { value: value.get_ref(), place: place_of(self.text, start) }
     }
 
-    /// A text, not empty.
+    /// A string that is not empty.
     pub(super) fn text(&self, key: &str, report: &mut Report) -> Option<(&'t str, Place)> {
         let item = self.get(key)?;
         match item.value.as_str() {
@@ -132,13 +136,13 @@ impl<'t> Table<'t> {
                 report.error(
                     item.place,
                     format!("`{key}` is empty"),
-                    "give it a value, or remove it",
+                    "write a value, or remove the key",
                 );
                 None
             }
             Some(text) => Some((text, item.place)),
             None => {
-                self.wrong_type(key, item, "a text", report);
+                self.wrong_type(key, item, "a string", report);
                 None
             }
         }
@@ -147,7 +151,7 @@ impl<'t> Table<'t> {
     pub(super) fn texts(&self, key: &str, report: &mut Report) -> Option<Vec<(&'t str, Place)>> {
         let item = self.get(key)?;
         let Some(items) = item.value.as_array() else {
-            self.wrong_type(key, item, "a list of texts", report);
+            self.wrong_type(key, item, "a list of strings", report);
             return None;
         };
         let mut texts = Vec::new();
@@ -155,7 +159,7 @@ impl<'t> Table<'t> {
             let item = self.item(value);
             match item.value.as_str() {
                 Some(text) => texts.push((text, item.place)),
-                None => self.wrong_type(key, item, "a text", report),
+                None => self.wrong_type(key, item, "a string", report),
             }
         }
         Some(texts)
@@ -169,7 +173,7 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// A whole number within `range`.
+    /// An integer within `range`.
     pub(super) fn number<T>(
         &self,
         key: &str,
@@ -181,7 +185,7 @@ impl<'t> Table<'t> {
     {
         let item = self.get(key)?;
         let Some(integer) = item.value.as_integer() else {
-            self.wrong_type(key, item, "a whole number", report);
+            self.wrong_type(key, item, "an integer", report);
             return None;
         };
         let number = i64::from_str_radix(integer.as_str(), integer.radix());
@@ -191,13 +195,13 @@ impl<'t> Table<'t> {
             report.error(
                 item.place,
                 message,
-                format!("write {} to {}", range.start(), range.end()),
+                format!("write an integer from {} to {}", range.start(), range.end()),
             );
         }
         number
     }
 
-    /// One of the words in `choices`.
+    /// One of `choices`.
     pub(super) fn choice<T: Copy>(
         &self,
         key: &str,
@@ -210,17 +214,17 @@ impl<'t> Table<'t> {
             let names = || choices.iter().map(|(name, _)| *name);
             let help =
                 suggest(text, names(), || format!("write {}", crate::report::one_of(names())));
-            report.error(place, format!("`{}` is no value of `{key}`", shorten(text)), help);
+            report.error(place, format!("unknown value `{}` of `{key}`", shorten(text)), help);
         }
         found
     }
 
     fn wrong_type(&self, key: &str, item: Item<'_>, wants: &str, report: &mut Report) {
-        let message = format!("`{key}` is {}, not {wants}", kind(item.value));
+        let message = format!("`{key}` must be {wants}, not {}", kind(item.value));
         let of_keys = || {
             let name =
                 if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) };
-            format!("its keys are {}", manual::keys_of(&name).collect::<Vec<_>>().join(", "))
+            format!("valid keys are {}", manual::keys_of(&name).collect::<Vec<_>>().join(", "))
         };
         let row = manual::row(self.name, key);
         let help = row.map_or_else(of_keys, |(name, kind, _)| format!("{name}: {kind}"));
@@ -230,10 +234,10 @@ impl<'t> Table<'t> {
 
 fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
-        DeValue::String(_) => "a text",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a number with a fraction",
-        DeValue::Boolean(_) => "true or false",
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a float",
+        DeValue::Boolean(_) => "a boolean",
         DeValue::Datetime(_) => "a date",
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",

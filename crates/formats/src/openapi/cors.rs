@@ -1,4 +1,4 @@
-//! `x-wso2-cors`, in the spelling of the Microgateway and in that of API Manager.
+//! `x-wso2-cors`, with the keys of API Microgateway or of API Manager.
 
 use base::Method;
 use model::{Cors, Place};
@@ -16,10 +16,10 @@ const CREDENTIALS: [&str; 2] =
     ["access-control-allow-credentials", "accessControlAllowCredentials"];
 const ENABLED: [&str; 1] = ["corsConfigurationEnabled"];
 
-/// Reads the rules. `None` where they are switched off, or wrong, which is reported.
+/// Reads the rules. `None`: CORS is disabled, or not a map, which is reported.
 pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<Cors> {
     let map = values::map(node, "x-wso2-cors", report)?;
-    refuse_unknown(map, report);
+    check_keys(map, report);
     let enabled = one(map, &ENABLED, report).map(|node| values::flag(node, ENABLED[0], report));
     let origins = texts(map, &ORIGINS, report, origin);
     let methods = texts(map, &METHODS, report, method);
@@ -41,14 +41,14 @@ pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<Cors> {
     })
 }
 
-/// Credentials for whatever origin asks would hand every site the user's session. Source: the Fetch
-/// standard, "CORS protocol and credentials": `*` and credentials exclude each other.
+/// With credentials allowed for any origin, every site could use the user's session. Source: the
+/// Fetch standard, "CORS protocol and credentials": `*` and credentials exclude each other.
 fn allowed((asked, place): (bool, Place), any_origin: bool, report: &mut Report) -> bool {
     if asked && any_origin {
         let help = "list the origins that may send credentials";
         report.warning(
             place,
-            "credentials are not allowed to every origin: this has no effect",
+            "credentials are never allowed for origin `*`: this has no effect",
             help,
         );
         return false;
@@ -56,14 +56,14 @@ fn allowed((asked, place): (bool, Place), any_origin: bool, report: &mut Report)
     asked
 }
 
-fn refuse_unknown(map: &Map<'_>, report: &mut Report) {
+fn check_keys(map: &Map<'_>, report: &mut Report) {
     let known =
         || [ORIGINS, METHODS, HEADERS, EXPOSED, CREDENTIALS].into_iter().flatten().chain(ENABLED);
     for member in map.iter().filter(|member| known().all(|name| name != member.key)) {
         let help = suggest(&member.key, known(), || "remove it".to_owned());
         report.error(
             member.key_place,
-            format!("`{}` means nothing here", shorten(&member.key)),
+            format!("unknown key `{}` in `x-wso2-cors`", shorten(&member.key)),
             help,
         );
     }
@@ -74,8 +74,8 @@ fn one<'n, 'a>(map: &'n Map<'a>, names: &[&str], report: &mut Report) -> Option<
     let mut found = names.iter().filter_map(|name| map.member(name));
     let first = found.next()?;
     if let Some(second) = found.next() {
-        let message = format!("`{}` and `{}` say the same", first.key, second.key);
-        report.error(second.key_place, message, "keep one of them");
+        let message = format!("`{}` repeats `{}`", second.key, first.key);
+        report.error(second.key_place, message, "remove one of them");
     }
     Some(&first.value)
 }
@@ -97,12 +97,13 @@ fn texts(
     Some(out)
 }
 
-/// `*`, or an origin as browsers send it: compared byte for byte, so in lower case and without path.
+/// `*`, or an origin as browsers send it: in lower case, without a path. A host may start with
+/// `*.`, which matches one or more labels.
 fn origin(text: &str) -> Result<String, address::Wrong> {
     if text == "*" {
         return Ok(text.to_owned());
     }
-    match address::endpoint(text) {
+    match address::endpoint(&text.replacen("://*.", "://", 1)) {
         Ok(endpoint) if endpoint.path.is_empty() && !text.ends_with('/') => {
             Ok(text.to_ascii_lowercase())
         }
@@ -111,7 +112,8 @@ fn origin(text: &str) -> Result<String, address::Wrong> {
             "end it after the host or port".to_owned(),
         )),
         Err((message, _)) => {
-            Err((message, "write https://host, http://host:port or `*`".to_owned()))
+            let help = "write `https://host`, `https://*.host`, `http://host:port` or `*`";
+            Err((message, help.to_owned()))
         }
     }
 }
@@ -120,8 +122,8 @@ fn method(text: &str) -> Result<String, address::Wrong> {
     let upper = text.to_ascii_uppercase();
     if Method::from_bytes(upper.as_bytes()) == Method::Other {
         return Err((
-            format!("`{}` is no method", shorten(text)),
-            "write GET, POST, ...".to_owned(),
+            format!("unknown method `{}`", shorten(text)),
+            "write methods such as GET and POST".to_owned(),
         ));
     }
     Ok(upper)
@@ -132,7 +134,7 @@ fn header(text: &str) -> Result<String, address::Wrong> {
         return Ok(text.to_owned());
     }
     Err((
-        format!("`{}` is no header name", shorten(text)),
+        format!("`{}` is not a valid header field name", shorten(text)),
         "use letters, digits and `-`".to_owned(),
     ))
 }

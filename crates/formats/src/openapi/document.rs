@@ -1,4 +1,5 @@
-//! The document as a whole: version, name, base path, hosts, and what holds for every operation.
+//! The description as a whole: version, name, base path, hosts, and what applies to every
+//! operation.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use super::endpoints::Upstreams;
 use super::extensions;
 use super::general;
 use super::paths::{Common, Paths};
-use super::refs::Files;
+use super::refs::Resolver;
 use super::security::{self, Schemes};
 use super::servers::{self, Server};
 use super::values;
@@ -17,7 +18,7 @@ use crate::address;
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{self, Keep, Map, Node};
 
-/// Reads the document. `Outcome::api` may be there beside errors: the caller withholds it then.
+/// Reads the description. The caller drops `Outcome::api` if there are errors.
 pub(super) fn read(
     file: &Path,
     text: &[u8],
@@ -27,8 +28,8 @@ pub(super) fn read(
 ) -> Outcome {
     let Some(tree) = tree::read(text, Keep::Document, report) else { return Outcome::default() };
     let Some(root) = tree.as_map() else {
-        let message = format!("the file holds {}, not a description of an API", tree.kind());
-        report.error(tree.place, message, "start with `openapi: 3.1.0`");
+        let message = format!("an API description must be a map, not {}", tree.kind());
+        report.error(tree.place, message, "start the file with `openapi: 3.1.0`");
         return Outcome::default();
     };
     let Some(version) = Version::read(root, tree.place, report) else { return Outcome::default() };
@@ -61,7 +62,7 @@ struct Info {
 impl<'n> Document<'n> {
     fn read(&self, report: &mut Report) -> Outcome {
         self.check_keys(report);
-        extensions::check(self.root, extensions::Level::DOCUMENT, report);
+        extensions::check(self.root, extensions::Level::API, report);
         let info = self.info(report);
         let servers = self.servers(report);
         let base_path = self.base_path(&servers, &info, report);
@@ -80,20 +81,20 @@ impl<'n> Document<'n> {
     ) -> Option<Api> {
         let mut upstreams = Upstreams::new(self.defaults.response_head_ms);
         let (production, sandbox) = self.endpoints(servers, &mut upstreams, report);
-        let schemes = Schemes::read(self.schemes(), report);
+        let mut resolver = Resolver::new(self.file.to_owned(), self.tree, self.refs);
+        let schemes = Schemes::read(self.schemes(), &mut resolver, report);
         let api = security::Level::read(self.root, &schemes, report);
         let endpoints_explicit = self.root.get("x-wso2-production-endpoints").is_some();
         let common = Common { schemes, api, endpoints_explicit };
-        let files = Files::new(self.refs);
-        let (file, tree) = (self.file.to_owned(), self.tree);
-        let mut paths = Paths::new(file, tree, files, common, upstreams);
-        match self.root.get("paths") {
-            Some(node) => paths.read(node, report),
-            None => report.error(
-                self.tree.place,
-                "the description has no `paths`",
-                "add `paths: {/*: {get: {}}}`",
-            ),
+        let mut paths = Paths::new(resolver, common, upstreams);
+        let node = self.root.get("paths");
+        if let Some(node) = node {
+            paths.read(node, report);
+        }
+        if paths.found.is_empty() && !report.has_errors() {
+            let place = node.map_or(self.tree.place, |node| node.place);
+            let message = "the API has no operations: every request to it gets 404";
+            report.warning(place, message, "add operations, such as `paths: {/*: {get: {}}}`");
         }
         if paths.any_secured() && !self.defaults.issuers_configured {
             self.no_issuer(report);
@@ -139,7 +140,7 @@ impl<'n> Document<'n> {
         }
     }
 
-    /// The API's own endpoint sets; `servers` where no production endpoints are given.
+    /// The API's own endpoint sets; else `servers`.
     fn endpoints(
         &self,
         servers: &[Server],
@@ -167,14 +168,13 @@ impl<'n> Document<'n> {
         let explicit = named.iter().any(|name| self.root.get(name).is_some());
         let without = found.iter().any(|op| op.production.is_none() && op.sandbox.is_none());
         if explicit || !without || servers::name_a_host(servers) {
-            return; // There are endpoints for all, or what is wrong with them was told.
+            return; // Each has one, or what is wrong with its endpoints has been reported.
         }
         if !servers.is_empty() {
             servers::endpoints(servers, report);
             return;
         }
-        let help = "add `x-wso2-production-endpoints: {urls: [http://host:port]}`, or `servers` with a whole URL";
-        report.error(self.tree.place, "the API has no endpoint", help);
+        report.error(self.tree.place, "the API has no endpoint", servers::ADD_ENDPOINTS);
     }
 
     fn no_issuer(&self, report: &mut Report) {
@@ -183,8 +183,8 @@ impl<'n> Document<'n> {
             .member("security")
             .or_else(|| self.root.member("paths"))
             .map(|member| member.key_place);
-        let message = "the API asks for a token, but no issuer is configured";
-        let help = "add an [[issuer]] to penstock.toml, or write `x-wso2-disable-security: true` to open the API";
+        let message = "the API requires a token, but no issuer is configured";
+        let help = "add an [[issuer]] to penstock.toml, or write `x-wso2-disable-security: true` for public access";
         report.error(place, message, help);
     }
 
@@ -210,7 +210,7 @@ impl<'n> Document<'n> {
                 report.error(
                     value.place,
                     format!("`{name}` is empty"),
-                    format!("give it a {name}"),
+                    format!("write the API's {name}"),
                 );
                 return None;
             }
@@ -235,14 +235,14 @@ impl<'n> Document<'n> {
         let slug = slug(title);
         let path = address::path_prefix(&format!("/{slug}/{version}"));
         if slug.is_empty() || version.contains('/') || path.is_err() {
-            let message = "title and version do not make a base path";
+            let message = "no base path can be made of `title` and `version`";
             report.error(self.tree.place, message, "add `x-wso2-basePath: /name/version`");
             return None;
         }
         path.ok()
     }
 
-    /// Fields of the specification; a misspelt one would be silently without effect.
+    /// Reports unknown keys, which are often misspelt.
     fn check_keys(&self, report: &mut Report) {
         const OPENAPI: &[&str] = &[
             "openapi",
@@ -284,11 +284,7 @@ impl<'n> Document<'n> {
             }
             let help =
                 suggest(key, valid.iter().copied(), || "remove it: it has no effect".to_owned());
-            report.warning(
-                member.key_place,
-                format!("`{}` is no part of a description", shorten(key)),
-                help,
-            );
+            report.warning(member.key_place, format!("unknown key `{}`", shorten(key)), help);
         }
     }
 }
@@ -302,13 +298,13 @@ impl Version {
             (Some(_), Some(node)) => {
                 report.error(
                     node.place,
-                    "both `openapi` and `swagger`",
+                    "a description cannot have both `openapi` and `swagger`",
                     "keep the one that the file follows",
                 );
                 return None;
             }
             (None, None) => {
-                report.error(place, "neither `openapi` nor `swagger` says what this file is", help);
+                report.error(place, "the file has neither `openapi` nor `swagger`", help);
                 return None;
             }
         };
@@ -322,7 +318,7 @@ impl Version {
             _ => {
                 report.error(
                     node.place,
-                    format!("`{name}: {}` is not served", shorten(written)),
+                    format!("unsupported version `{name}: {}`", shorten(written)),
                     help,
                 );
                 None
@@ -335,7 +331,7 @@ fn or_report<T>(result: Result<T, address::Wrong>, place: Place, report: &mut Re
     result.map_err(|(message, help)| report.error(place, message, help)).ok()
 }
 
-/// Letters and digits of ASCII in lower case, with one `-` for whatever stands between them.
+/// The ASCII letters and digits in lower case, with one `-` for everything between them.
 fn slug(title: &str) -> String {
     let words = title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")

@@ -1,5 +1,5 @@
-//! Where requests go: `x-wso2-production-endpoints`, `x-wso2-sandbox-endpoints`, `x-wso2-endpoints`,
-//! and `servers` where there are none of these.
+//! Where requests go: `x-wso2-production-endpoints`, `x-wso2-sandbox-endpoints`,
+//! `x-wso2-endpoints`, else `servers`.
 
 use base::limits;
 use model::{Endpoint, Place, Suspension, Upstream, UpstreamKind};
@@ -9,16 +9,16 @@ use crate::address;
 use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::{Map, Member, Node};
 
-/// The endpoint sets of one API: each once, referred to by index.
+/// The endpoint sets of one API, without duplicates, referred to by index.
 pub(super) struct Upstreams<'n> {
-    /// Longest wait for a response head where the file says nothing, in milliseconds.
+    /// Longest wait for a response head, in milliseconds, unless the file sets another.
     pub(super) response_head_ms: u32,
     /// `x-wso2-endpoints`.
     named: Vec<(&'n str, &'n Node<'n>)>,
     pub(super) list: Vec<Upstream>,
 }
 
-/// The keys of an endpoint set, of WSO2's Microgateway.
+/// The keys of an endpoint set. Source: API Microgateway, Choreo Connect.
 const KEYS: [&str; 6] =
     ["type", "urls", "advanceEndpointConfig", "securityConfig", "name", "disableSslVerification"];
 const TYPES: [&str; 4] = ["http", "load_balance", "loadbalance", "failover"];
@@ -39,15 +39,16 @@ impl<'n> Upstreams<'n> {
         };
         for member in maps.into_iter().flat_map(Map::iter) {
             if self.named.iter().any(|(name, _)| *name == member.key) {
-                let message = format!("`{}` stands here twice", shorten(&member.key));
-                report.error(member.key_place, message, "keep one of them");
+                let message = format!("duplicate endpoint set `{}`", shorten(&member.key));
+                report.error(member.key_place, message, "rename or remove one of them");
             } else {
                 self.named.push((&member.key, &member.value));
             }
         }
     }
 
-    /// Reads one endpoint set, given in place or by name. What is wrong is reported; `None` then.
+    /// Reads one endpoint set, written here or referred to by name. `None`: it is not valid, which
+    /// is reported.
     pub(super) fn read(&mut self, member: &Member<'_>, report: &mut Report) -> Option<usize> {
         let node = match member.value.as_text() {
             Some(reference) => self.named(reference, member.value.place, report)?,
@@ -57,7 +58,7 @@ impl<'n> Upstreams<'n> {
         Some(self.index(upstream))
     }
 
-    /// The index of `upstream`, which is added if it is new.
+    /// The index of `upstream`, which is added if new.
     pub(super) fn index(&mut self, upstream: Upstream) -> usize {
         let known = self.list.iter().position(|other| *other == upstream);
         known.unwrap_or_else(|| {
@@ -68,15 +69,19 @@ impl<'n> Upstreams<'n> {
 
     fn named(&self, reference: &str, place: Place, report: &mut Report) -> Option<&'n Node<'n>> {
         let Some(name) = reference.strip_prefix("#/x-wso2-endpoints/") else {
-            let message = format!("`{}` is no endpoint set", shorten(reference));
-            report.error(place, message, "write `#/x-wso2-endpoints/NAME`, or a map with `urls`");
+            let message = format!("`{}` is not an endpoint set", shorten(reference));
+            report.error(
+                place,
+                message,
+                "write `{urls: [http://host:port]}` or `#/x-wso2-endpoints/NAME`",
+            );
             return None;
         };
         let found = self.named.iter().find(|(known, _)| *known == name);
         if found.is_none() {
             let names = self.named.iter().map(|(name, _)| *name);
             let help = suggest(name, names, || "add it to `x-wso2-endpoints`".to_owned());
-            report.error(place, format!("no endpoint set is named `{}`", shorten(name)), help);
+            report.error(place, format!("undefined endpoint set `{}`", shorten(name)), help);
         }
         found.map(|(_, node)| *node)
     }
@@ -87,11 +92,11 @@ impl<'n> Upstreams<'n> {
             let help = suggest(&member.key, KEYS, || format!("the keys are {}", one_of(KEYS)));
             report.warning(
                 member.key_place,
-                format!("`{}` has no effect here", shorten(&member.key)),
+                format!("unknown key `{}` in an endpoint set", shorten(&member.key)),
                 help,
             );
         }
-        refuse_unserved(map, report);
+        check_unsupported(map, report);
         let endpoints = urls(map, node.place, report);
         let kind = kind(map, endpoints.as_ref().map_or(0, Vec::len), report);
         let response_head_ms = self.advanced(map, report);
@@ -103,7 +108,7 @@ impl<'n> Upstreams<'n> {
         })
     }
 
-    /// `advanceEndpointConfig`: only its time limit is served.
+    /// `advanceEndpointConfig`: only its time limit is supported.
     fn advanced(&self, map: &Map<'_>, report: &mut Report) -> Option<u32> {
         let Some(node) = map.get("advanceEndpointConfig") else {
             return Some(self.response_head_ms);
@@ -111,29 +116,23 @@ impl<'n> Upstreams<'n> {
         let advanced = values::map(node, "advanceEndpointConfig", report)?;
         let mut timeout = Some(self.response_head_ms);
         for member in advanced.iter() {
-            match member.key.as_ref() {
-                "timeoutInMillis" => timeout = milliseconds(&member.value, report),
-                "retryConfig" | "circuitBreaker" | "poolConfig" => {
-                    let message = format!("`{}` is not served yet", member.key);
-                    let help =
-                        "Penstock retries once where it is safe, and suspends a failing endpoint";
-                    report.warning(member.key_place, message, help);
-                }
-                other => {
-                    let keys = ["timeoutInMillis", "retryConfig", "circuitBreaker", "poolConfig"];
-                    let help = suggest(other, keys, || "remove it".to_owned());
-                    report.warning(
-                        member.key_place,
-                        format!("`{}` has no effect here", shorten(other)),
-                        help,
-                    );
-                }
+            let key = member.key.as_ref();
+            if key == "timeoutInMillis" {
+                timeout = milliseconds(&member.value, report);
+            } else if let Some((_, instead)) = UNSUPPORTED.iter().find(|(name, _)| *name == key) {
+                let message = format!("`{key}` is not supported yet: {instead}");
+                report.warning(member.key_place, message, "remove it");
+            } else {
+                let keys = UNSUPPORTED.iter().map(|(name, _)| *name).chain(["timeoutInMillis"]);
+                let help = suggest(key, keys, || "remove it".to_owned());
+                let message = format!("unknown key `{}` in `advanceEndpointConfig`", shorten(key));
+                report.warning(member.key_place, message, help);
             }
         }
         timeout
     }
 
-    /// One set of the URLs of `servers`, each taken in turn.
+    /// One set with the URLs of `servers`.
     pub(super) fn of_servers(&mut self, endpoints: Vec<Endpoint>) -> Option<usize> {
         let kind = match endpoints.len() {
             0 => return None,
@@ -150,20 +149,24 @@ impl<'n> Upstreams<'n> {
     }
 }
 
-fn refuse_unserved(map: &Map<'_>, report: &mut Report) {
+/// Unsupported keys of `advanceEndpointConfig`, and what happens instead. `circuitBreakers` is
+/// Choreo Connect's name.
+const UNSUPPORTED: [(&str, &str); 4] = [
+    ("retryConfig", "a request is retried once where that is safe"),
+    ("circuitBreaker", "an endpoint that fails is suspended"),
+    ("circuitBreakers", "an endpoint that fails is suspended"),
+    ("poolConfig", "the number of connections is not limited per endpoint"),
+];
+
+fn check_unsupported(map: &Map<'_>, report: &mut Report) {
     if let Some(member) = map.member("securityConfig") {
-        let message = "`securityConfig` is not served yet: the backend would be called without its credentials";
-        report.error(
-            member.key_place,
-            message,
-            "remove it if the backend accepts the gateway without them",
-        );
+        let message = "`securityConfig` is not supported yet: requests would be forwarded without these credentials";
+        report.error(member.key_place, message, "remove it if the upstream needs no credentials");
     }
     let unverified = map.member("disableSslVerification");
     if let Some(member) = unverified.filter(|member| member.value.as_bool() != Some(false)) {
-        let message = "certificates of backends are always verified";
-        let help =
-            "trust the backend's authority in penstock.toml: [upstream_tls] ca = [\"ca.pem\"]";
+        let message = "`disableSslVerification` is not supported: certificates of upstreams are always verified";
+        let help = "trust the upstream's CA in penstock.toml: [upstream_tls] ca = [\"ca.pem\"]";
         report.warning(member.key_place, message, help);
     }
 }
@@ -177,7 +180,7 @@ fn kind(map: &Map<'_>, endpoints: usize, report: &mut Report) -> Option<Upstream
     match written.to_ascii_lowercase().as_str() {
         "http" if several => {
             let help = "write `load_balance` or `failover`, or keep one URL";
-            report.error(node.place, "`http` takes one URL, here are more", help);
+            report.error(node.place, "type `http` allows one URL", help);
             None
         }
         "http" => Some(UpstreamKind::Single),
@@ -190,7 +193,7 @@ fn kind(map: &Map<'_>, endpoints: usize, report: &mut Report) -> Option<Upstream
             });
             report.error(
                 node.place,
-                format!("endpoints of type `{}` are not served", shorten(written)),
+                format!("unsupported endpoint type `{}`", shorten(written)),
                 help,
             );
             None
@@ -209,7 +212,7 @@ fn urls(map: &Map<'_>, place: Place, report: &mut Report) -> Option<Vec<Endpoint
     };
     let written = values::texts(node, "urls", report)?;
     if written.is_empty() {
-        report.error(node.place, "`urls` is empty", "add at least one URL");
+        report.error(node.place, "`urls` is empty", "add a URL");
         return None;
     }
     let count = written.len();
@@ -231,8 +234,8 @@ fn milliseconds(node: &Node<'_>, report: &mut Report) -> Option<u32> {
     match written.parse::<u32>() {
         Ok(ms) if (1..=limits::CONFIGURED_MS_MAX).contains(&ms) => Some(ms),
         Ok(_) | Err(_) => {
-            let message = format!("`{}` is no time limit", shorten(written));
-            let help = format!("write whole milliseconds, 1 to {}", limits::CONFIGURED_MS_MAX);
+            let message = format!("invalid `timeoutInMillis: {}`", shorten(written));
+            let help = format!("write a whole number from 1 to {}", limits::CONFIGURED_MS_MAX);
             report.error(node.place, message, help);
             None
         }

@@ -1,18 +1,20 @@
-//! Every extension that is known, where it may stand, and what is done about those not served yet:
-//! an error where ignoring it would weaken security or a limit, else a warning (DESIGN.md section 4).
+//! Every extension that the reader knows: where it may appear, and whether it is supported.
+//!
+//! An unsupported extension is an error where ignoring it would weaken security, drop a limit or
+//! change what the API does; otherwise it is a warning.
 
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{Map, Member, Node};
 
-/// Where an extension may stand, as a set.
+/// The set of places where an extension may appear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Level(u8);
 
 impl Level {
     /// Where no extension belongs: `info`.
     pub(super) const ELSEWHERE: Self = Self(0);
-    pub(super) const DOCUMENT: Self = Self(1);
-    pub(super) const PATH_ITEM: Self = Self(2);
+    pub(super) const API: Self = Self(1);
+    pub(super) const PATH: Self = Self(2);
     pub(super) const OPERATION: Self = Self(4);
     const ALL: Self = Self(1 | 2 | 4);
 
@@ -22,8 +24,8 @@ impl Level {
 
     fn name(self) -> String {
         let names = [
-            (Self::DOCUMENT, "the API"),
-            (Self::PATH_ITEM, "a path"),
+            (Self::API, "the top level of the file"),
+            (Self::PATH, "a path item"),
             (Self::OPERATION, "an operation"),
         ];
         let held: Vec<&str> =
@@ -32,91 +34,152 @@ impl Level {
     }
 }
 
+/// Which values of an extension a row is about.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Any,
+    /// This string, in any case.
+    Text(&'static str),
+    /// `false`
+    False,
+    /// A map with `enabled: false`.
+    Disabled,
+}
+
+impl Value {
+    fn matches(self, node: &Node<'_>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Text(text) => node.as_text().is_some_and(|is| is.eq_ignore_ascii_case(text)),
+            Self::False => node.as_bool() == Some(false),
+            Self::Disabled => {
+                let enabled = node.as_map().and_then(|map| map.get("enabled"));
+                enabled.and_then(Node::as_bool) == Some(false)
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Support {
+    /// Another module reads it, and the gateway acts on it.
+    Served,
+    /// Accepted without a diagnostic: it changes nothing that a gateway does.
+    Accepted,
+    /// Not supported, and safe to ignore: a warning.
+    Warning,
+    /// Not supported, and not safe to ignore: an error.
+    Error,
+}
+
 struct Row {
+    /// A name, or a prefix that ends in `*`.
     name: &'static str,
     level: Level,
-    meaning: Meaning,
+    value: Value,
+    support: Support,
+    /// What it does; for an unsupported one, what happens without it.
+    note: &'static str,
+    /// What to write instead.
+    help: &'static str,
 }
 
-enum Meaning {
-    /// Another module reads it.
-    Read,
-    /// Nothing that a gateway does depends on it.
-    Harmless,
-    /// Not served yet: what its value means for that.
-    Unserved(fn(&Node<'_>) -> Finding),
+const fn row(
+    name: &'static str,
+    level: Level,
+    value: Value,
+    support: Support,
+    note: &'static str,
+    help: &'static str,
+) -> Row {
+    Row { name, level, value, support, note, help }
 }
 
-enum Finding {
-    Nothing,
-    Warning(&'static str),
-    Error(&'static str, &'static str),
-}
-
-const fn row(name: &'static str, level: Level, meaning: Meaning) -> Row {
-    Row { name, level, meaning }
-}
-
-/// Names of WSO2's API Microgateway, Choreo Connect and API Manager, then our own.
+/// One line per extension and value; the first line that matches applies. `cargo xtask openapi`
+/// generates the table of docs/openapi.md from these lines.
 #[rustfmt::skip]
 const EXTENSIONS: &[Row] = &[
-    row("x-wso2-basePath",               Level::DOCUMENT,  Meaning::Read),
-    row("x-wso2-production-endpoints",   Level::ALL,       Meaning::Read),
-    row("x-wso2-sandbox-endpoints",      Level::ALL,       Meaning::Read),
-    row("x-wso2-endpoints",              Level::DOCUMENT,  Meaning::Read),
-    row("x-wso2-disable-security",       Level::ALL,       Meaning::Read),
-    row("x-auth-type",                   Level::ALL,       Meaning::Read),
-    row("x-wso2-application-security",   Level::ALL,       Meaning::Read),
-    row("x-scope",                       Level::OPERATION, Meaning::Read),
-    row("x-scopes",                      Level::OPERATION, Meaning::Read),
-    row("x-wso2-auth-header",            Level::DOCUMENT,  Meaning::Read),
-    row("x-wso2-transports",             Level::DOCUMENT,  Meaning::Read),
-    row("x-wso2-cors",                   Level::DOCUMENT,  Meaning::Read),
-    row("x-wso2-throttling-tier",        Level::ALL,       Meaning::Unserved(tier)),
-    row("x-throttling-tier",             Level::ALL,       Meaning::Unserved(tier)),
-    row("x-wso2-mutual-ssl",             Level::DOCUMENT,  Meaning::Unserved(mutual_tls)),
-    row("x-wso2-request-interceptor",    Level::ALL,       Meaning::Unserved(interceptor)),
-    row("x-wso2-response-interceptor",   Level::ALL,       Meaning::Unserved(interceptor)),
-    row("x-mediation-script",            Level::ALL,       Meaning::Unserved(script)),
-    row("x-wso2-response-cache",         Level::DOCUMENT,  Meaning::Unserved(cache)),
-    row("x-wso2-http2-backend-enabled",  Level::ALL,       Meaning::Unserved(http2)),
-    row("x-wso2-owner",                  Level::DOCUMENT,  Meaning::Harmless),
-    row("x-wso2-label",                  Level::DOCUMENT,  Meaning::Harmless),
-    row("x-penstock-default-version",    Level::DOCUMENT,  Meaning::Read),
-    row("x-penstock-hosts",              Level::DOCUMENT,  Meaning::Read),
-    row("x-penstock-upgrades",           Level::DOCUMENT,  Meaning::Read),
-    row("x-penstock-forward-auth-header", Level::DOCUMENT, Meaning::Read),
-    row("x-penstock-scopes",             Level::ALL,       Meaning::Read),
+    row("x-wso2-basePath", Level::API, Value::Any, Support::Served, "Base path at the gateway, version included", ""),
+    row("x-wso2-production-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for production tokens: `type` (`http`, `load_balance`, `failover`), `urls`, `advanceEndpointConfig.timeoutInMillis`", ""),
+    row("x-wso2-sandbox-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for sandbox tokens, with the same keys", ""),
+    row("x-wso2-endpoints", Level::API, Value::Any, Support::Served, "Named endpoint sets, referred to as `#/x-wso2-endpoints/NAME`", ""),
+    row("x-wso2-disable-security", Level::ALL, Value::Any, Support::Served, "`true`: no token is required", ""),
+    row("x-auth-type", Level::ALL, Value::Any, Support::Served, "`None`: no token is required; `Any`, `Application & Application User`: any valid token. `Application` and `Application User` are errors", ""),
+    row("x-wso2-application-security", Level::ALL, Value::Any, Support::Served, "`security-types` must contain `oauth2` or `jwt`; `api_key`, `basic_auth` and `optional: true` are warnings", ""),
+    row("x-scope", Level::OPERATION, Value::Any, Support::Served, "Scopes, of which a token needs one", ""),
+    row("x-scopes", Level::OPERATION, Value::Any, Support::Served, "The same", ""),
+    row("x-wso2-auth-header", Level::API, Value::Any, Support::Served, "Header field that carries the token; `Authorization` by default", ""),
+    row("x-wso2-transports", Level::API, Value::Any, Support::Served, "`http`, `https` or both", ""),
+    row("x-wso2-cors", Level::API, Value::Any, Support::Served, "CORS rules, with the keys of API Microgateway or of API Manager; an origin may start with a wildcard (`https://*.example.org`)", ""),
+    row("x-wso2-throttling-tier", Level::ALL, Value::Text("Unlimited"), Support::Accepted, "No limit", ""),
+    row("x-wso2-throttling-tier", Level::ALL, Value::Any, Support::Error, "requests would not be limited", "remove it, or write `Unlimited`"),
+    row("x-throttling-tier", Level::ALL, Value::Text("Unlimited"), Support::Accepted, "No limit", ""),
+    row("x-throttling-tier", Level::ALL, Value::Any, Support::Error, "requests would not be limited", "remove it, or write `Unlimited`"),
+    row("x-throttling-policy", Level::ALL, Value::Text("Unlimited"), Support::Accepted, "No limit", ""),
+    row("x-throttling-policy", Level::ALL, Value::Any, Support::Error, "requests would not be limited", "remove it, or write `Unlimited`"),
+    row("x-throttling-limit", Level::ALL, Value::Any, Support::Error, "requests would not be limited", "remove it if the upstream needs no limit"),
+    row("x-wso2-mutual-ssl", Level::API, Value::Text("optional"), Support::Warning, "clients need a token, a certificate is not enough", ""),
+    row("x-wso2-mutual-ssl", Level::API, Value::Any, Support::Error, "clients without a certificate would be accepted", "remove it, or write `optional`: clients need a token then"),
+    row("x-wso2-api-key-header", Level::API, Value::Any, Support::Warning, "API keys are not supported: clients need a token", "remove it"),
+    row("x-wso2-request-interceptor", Level::ALL, Value::Any, Support::Error, "requests would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
+    row("x-wso2-response-interceptor", Level::ALL, Value::Any, Support::Error, "responses would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
+    row("x-mediation-script", Level::ALL, Value::Any, Support::Error, "requests would go to the upstream instead of the script", "remove it"),
+    row("x-mock-response", Level::ALL, Value::Any, Support::Warning, "requests go to the upstream instead of getting a mock response", "remove it"),
+    row("x-amzn-resource-name", Level::ALL, Value::Any, Support::Warning, "requests go to the endpoints of the API instead of an AWS Lambda function", "remove it"),
+    row("x-uri-mapping", Level::ALL, Value::Any, Support::Warning, "the path is forwarded as it is", "remove it"),
+    row("x-wso2-response-cache", Level::API, Value::Disabled, Support::Accepted, "No cache", ""),
+    row("x-wso2-response-cache", Level::API, Value::Any, Support::Warning, "responses are not cached: every request goes to the upstream", ""),
+    row("x-wso2-http2-backend-enabled", Level::ALL, Value::False, Support::Accepted, "HTTP/1.1", ""),
+    row("x-wso2-http2-backend-enabled", Level::ALL, Value::Any, Support::Warning, "requests are forwarded over HTTP/1.1", ""),
+    row("x-wso2-pass-request-payload-to-enforcer", Level::ALL, Value::False, Support::Accepted, "Nothing reads the body", ""),
+    row("x-wso2-pass-request-payload-to-enforcer", Level::ALL, Value::Any, Support::Warning, "nothing but the upstream reads the body", "remove it"),
+    row("x-basic-auth-scopes", Level::OPERATION, Value::Any, Support::Warning, "Basic authentication is not supported: clients need a token", "name the scopes of tokens in `x-scopes`"),
+    row("x-wso2-security", Level::API, Value::Any, Support::Accepted, "API Manager's list of scopes and roles; the issuer assigns scopes", ""),
+    row("x-wso2-owner", Level::API, Value::Any, Support::Accepted, "Owner of the API", ""),
+    row("x-wso2-label", Level::API, Value::Any, Support::Accepted, "Gateway label", ""),
+    row("x-wso2-curl", Level::OPERATION, Value::Any, Support::Accepted, "Documentation", ""),
+    row("x-wso2-request", Level::OPERATION, Value::Any, Support::Accepted, "Documentation", ""),
+    row("x-wso2-response", Level::OPERATION, Value::Any, Support::Accepted, "Documentation", ""),
+    row("x-mgw-throttling-tier", Level::ALL, Value::Any, Support::Error, "requests would not be limited", "remove it"),
+    row("x-mgw-request-interceptor", Level::ALL, Value::Any, Support::Error, "requests would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
+    row("x-mgw-response-interceptor", Level::ALL, Value::Any, Support::Error, "responses would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
+    row("x-mgw-*", Level::ALL, Value::Any, Support::Warning, "names of API Microgateway before 3.0 have no effect", "write the `x-wso2-` extension instead"),
+    row("x-penstock-default-version", Level::API, Value::Any, Support::Served, "`true`: the API is also served at its base path without the version", ""),
+    row("x-penstock-hosts", Level::API, Value::Any, Support::Served, "Hosts that the API is served for; `*.example.org` matches one label. Absent: every host", ""),
+    row("x-penstock-upgrades", Level::API, Value::Any, Support::Served, "Protocols that clients may upgrade to, besides `websocket`", ""),
+    row("x-penstock-forward-auth-header", Level::API, Value::Any, Support::Served, "`true`: the token is forwarded to the upstream", ""),
+    row("x-penstock-scopes", Level::ALL, Value::Any, Support::Served, "`all`: a token needs all scopes; `any` (the default): one of them", ""),
 ];
 
-/// Whether `key` is for us: a name of [`EXTENSIONS`], or a misspelt one.
+/// Whether `key` is an extension of WSO2's gateways or of Penstock, or looks like a misspelt one.
 pub(crate) fn is_extension(key: &str) -> bool {
-    key.starts_with("x-wso2-") || key.starts_with("x-penstock-") || find(key).is_some()
+    key.starts_with("x-wso2-") || key.starts_with("x-penstock-") || rows(key).next().is_some()
 }
 
-fn find(key: &str) -> Option<&'static Row> {
-    EXTENSIONS.iter().find(|row| row.name == key)
+fn rows(key: &str) -> impl Iterator<Item = &'static Row> {
+    EXTENSIONS.iter().filter(move |row| match row.name.strip_suffix('*') {
+        Some(prefix) => key.starts_with(prefix),
+        None => row.name == key,
+    })
 }
 
-/// Judges the extensions of `map`, which stands at `level`: unknown, misplaced or not served yet.
+/// Reports the extensions of `map`, found at `level`, that are unknown, misplaced or unsupported.
 pub(super) fn check(map: &Map<'_>, level: Level, report: &mut Report) {
     for member in map.iter().filter(|member| is_extension(&member.key)) {
-        match find(&member.key) {
+        match rows(&member.key).find(|row| row.value.matches(&member.value)) {
             None => unknown(member, report),
             Some(row) if !row.level.has(level) => misplaced(member, row, report),
-            Some(row) => match row.meaning {
-                Meaning::Read | Meaning::Harmless => {}
-                Meaning::Unserved(judge) => match judge(&member.value) {
-                    Finding::Nothing => {}
-                    Finding::Warning(why) => {
-                        report.warning(member.key_place, format!("`{}`: {why}", row.name), "")
-                    }
-                    Finding::Error(why, help) => {
-                        report.error(member.key_place, format!("`{}`: {why}", row.name), help)
-                    }
-                },
-            },
+            Some(row) => unsupported(member, row, report),
         }
+    }
+}
+
+fn unsupported(member: &Member<'_>, row: &Row, report: &mut Report) {
+    let message = || format!("`{}` is not supported: {}", shorten(&member.key), row.note);
+    match row.support {
+        Support::Served | Support::Accepted => {}
+        Support::Warning => report.warning(member.key_place, message(), row.help),
+        Support::Error => report.error(member.key_place, message(), row.help),
     }
 }
 
@@ -125,7 +188,7 @@ fn unknown(member: &Member<'_>, report: &mut Report) {
     let prefix = if ours { "x-penstock-" } else { "x-" };
     let names = EXTENSIONS.iter().map(|row| row.name).filter(|name| name.starts_with(prefix));
     let help = suggest(&member.key, names, || "remove it: it has no effect".to_owned());
-    let message = format!("the extension `{}` is unknown", shorten(&member.key));
+    let message = format!("unknown extension `{}`", shorten(&member.key));
     if ours {
         report.error(member.key_place, message, help);
     } else {
@@ -133,66 +196,13 @@ fn unknown(member: &Member<'_>, report: &mut Report) {
     }
 }
 
-/// Without effect there, though its author thinks otherwise: an error for all but the harmless.
+/// It has no effect there, although its author expects one: an error, unless it never has one.
 fn misplaced(member: &Member<'_>, row: &Row, report: &mut Report) {
-    let message = format!("`{}` has no effect here", row.name);
-    let help = format!("it belongs to {}", row.level.name());
-    match row.meaning {
-        Meaning::Harmless => report.warning(member.key_place, message, help),
-        Meaning::Read | Meaning::Unserved(_) => report.error(member.key_place, message, help),
-    }
-}
-
-fn tier(value: &Node<'_>) -> Finding {
-    match value.as_text() {
-        Some(name) if name.eq_ignore_ascii_case("unlimited") => Finding::Nothing,
-        Some(_) | None => Finding::Error(
-            "limits are not served yet, and without this one more would pass than it allows",
-            "remove it, or write `Unlimited`",
-        ),
-    }
-}
-
-fn mutual_tls(value: &Node<'_>) -> Finding {
-    match value.as_text() {
-        Some("optional") => {
-            Finding::Warning("client certificates are not served yet: callers need a token")
-        }
-        Some(_) | None => Finding::Error(
-            "client certificates are not served yet, and without them callers would pass that it stops",
-            "remove it, or write `optional`: callers need a token then",
-        ),
-    }
-}
-
-fn interceptor(_: &Node<'_>) -> Finding {
-    Finding::Error(
-        "interceptors are not served yet, and this one may refuse or mask what would pass without it",
-        "remove it if the API is safe without it",
-    )
-}
-
-fn script(_: &Node<'_>) -> Finding {
-    Finding::Error(
-        "scripts are not served yet, and the operation would do something else",
-        "remove it",
-    )
-}
-
-fn cache(value: &Node<'_>) -> Finding {
-    let enabled = value.as_map().and_then(|map| map.get("enabled")).and_then(Node::as_bool);
-    match enabled {
-        Some(false) => Finding::Nothing,
-        Some(true) | None => {
-            Finding::Warning("responses are not cached yet: each request goes to the backend")
-        }
-    }
-}
-
-fn http2(value: &Node<'_>) -> Finding {
-    match value.as_bool() {
-        Some(false) => Finding::Nothing,
-        Some(true) | None => Finding::Warning("backends are spoken to in HTTP/1.1 for now"),
+    let message = format!("`{}` has no effect here", shorten(&member.key));
+    let help = format!("move it to {}", row.level.name());
+    match row.support {
+        Support::Accepted | Support::Warning => report.warning(member.key_place, message, help),
+        Support::Served | Support::Error => report.error(member.key_place, message, help),
     }
 }
 
@@ -201,17 +211,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_extension_is_listed_once_and_recognised() {
+    fn the_last_row_of_each_extension_matches_every_value() {
         for row in EXTENSIONS {
-            assert_eq!(
-                EXTENSIONS.iter().filter(|other| other.name == row.name).count(),
-                1,
-                "{}",
-                row.name
-            );
-            assert!(is_extension(row.name), "{}", row.name);
-            assert!(!row.level.name().is_empty(), "{}", row.name);
+            assert!(is_extension(row.name.trim_end_matches('*')), "{}", row.name);
+            assert!(!row.level.name().is_empty() && !row.note.is_empty(), "{}", row.name);
+            let last = EXTENSIONS.iter().rfind(|other| other.name == row.name);
+            assert!(last.is_some_and(|last| matches!(last.value, Value::Any)), "{}", row.name);
         }
         assert!(!is_extension("x-github"));
+    }
+
+    #[test]
+    fn an_extension_that_is_not_safe_to_ignore_has_a_help_text() {
+        for row in EXTENSIONS.iter().filter(|row| row.support == Support::Error) {
+            assert!(!row.help.is_empty(), "{}", row.name);
+        }
     }
 }

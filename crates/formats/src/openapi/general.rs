@@ -1,4 +1,4 @@
-//! What holds for the API as a whole: hosts, transports, headers, CORS, upgrades, default version.
+//! Settings of the whole API: hosts, transports, header fields, CORS, upgrades, default version.
 
 use model::{Cors, Transports};
 
@@ -30,7 +30,7 @@ fn flag(root: &Map<'_>, name: &str, report: &mut Report) -> bool {
     root.get(name).and_then(|node| values::flag(node, name, report)).unwrap_or(false)
 }
 
-/// `x-penstock-hosts`, in lower case, each once.
+/// `x-penstock-hosts`, in lower case, without duplicates.
 pub(super) fn hosts(root: &Map<'_>, report: &mut Report) -> Vec<String> {
     let name = "x-penstock-hosts";
     let listed =
@@ -40,14 +40,14 @@ pub(super) fn hosts(root: &Map<'_>, report: &mut Report) -> Vec<String> {
         report.error(
             place,
             format!("`{name}` is empty"),
-            "name a host, or remove it to answer for every host",
+            "add a host, or remove it to serve every host",
         );
     }
     let mut hosts = Vec::new();
     for (text, place) in listed {
         match address::host_pattern(text) {
             Ok(host) if hosts.contains(&host) => {
-                report.warning(place, format!("`{host}` stands here twice"), "keep one of them");
+                report.warning(place, format!("duplicate host `{host}`"), "remove it");
             }
             Ok(host) => hosts.push(host),
             Err((message, help)) => report.error(place, message, help),
@@ -72,7 +72,7 @@ fn transports(root: &Map<'_>, report: &mut Report) -> Transports {
             other => {
                 let help =
                     suggest(other, ["https", "http"], || "write `http` or `https`".to_owned());
-                report.error(place, format!("`{}` is no transport", shorten(other)), help);
+                report.error(place, format!("unknown transport `{}`", shorten(other)), help);
             }
         }
     }
@@ -86,17 +86,17 @@ fn auth_header(root: &Map<'_>, report: &mut Report) -> String {
     let Some(text) = values::text(node, name, report) else { return default() };
     let lower = text.to_ascii_lowercase();
     if !cors::is_token(text) {
-        let message = format!("`{}` is no header name", shorten(text));
+        let message = format!("`{}` is not a valid header field name", shorten(text));
         report.error(node.place, message, "use letters, digits and `-`");
-    } else if CARRIERS.contains(&lower.as_str()) {
-        let message = format!("the header `{}` cannot carry a credential", shorten(text));
-        report.error(node.place, message, "name another one");
+    } else if RESERVED.contains(&lower.as_str()) {
+        let message = format!("the header field `{}` cannot carry a token", shorten(text));
+        report.error(node.place, message, "use another one");
     }
     lower
 }
 
-/// Headers that the gateway itself reads, replaces or removes.
-const CARRIERS: [&str; 13] = [
+/// Header fields that the gateway itself reads, replaces or removes.
+const RESERVED: [&str; 13] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -112,7 +112,8 @@ const CARRIERS: [&str; 13] = [
     "x-forwarded-for",
 ];
 
-/// Names of protocols, in lower case. h2c is never passed on: a second protocol behind the gateway's back.
+/// Names of protocols, in lower case. h2c would carry requests past the gateway, so it is never
+/// allowed.
 fn upgrades(root: &Map<'_>, report: &mut Report) -> Vec<String> {
     let name = "x-penstock-upgrades";
     let Some(node) = root.get(name) else { return Vec::new() };
@@ -123,14 +124,14 @@ fn upgrades(root: &Map<'_>, report: &mut Report) -> Vec<String> {
         if !is_name {
             report.error(
                 place,
-                format!("`{}` is no protocol", shorten(text)),
-                "write a name such as `tls`",
+                format!("`{}` is not a valid protocol name", shorten(text)),
+                "write the name used in the Upgrade field",
             );
         } else if lower == "h2c" {
             report.error(
                 place,
-                "an upgrade to h2c is never passed on",
-                "remove it: HTTP/2 needs no upgrade here",
+                "upgrades to h2c are not supported",
+                "remove it: clients can use HTTP/2 without an upgrade",
             );
         } else if lower == "websocket" {
             report.warning(place, "`websocket` is always allowed", "remove it");
@@ -141,7 +142,7 @@ fn upgrades(root: &Map<'_>, report: &mut Report) -> Vec<String> {
     found
 }
 
-/// The base path without the segment that is the version, if `x-penstock-default-version` asks for it.
+/// With `x-penstock-default-version`: the base path without the segment that is the version.
 pub(super) fn default_path(
     root: &Map<'_>,
     base_path: &str,
@@ -157,9 +158,11 @@ pub(super) fn default_path(
         |segment: &&str| *segment == version || segment.strip_prefix('v') == Some(version);
     let Some(at) = segments.iter().rposition(is_version) else {
         let place = root.member(name).map(|member| member.key_place);
-        let message =
-            format!("the base path `{base_path}` does not hold the version `{}`", shorten(version));
-        report.error(place, message, "write `x-wso2-basePath: /name/version`");
+        let message = format!(
+            "the base path `{base_path}` does not contain the version `{}`",
+            shorten(version)
+        );
+        report.error(place, message, "set `x-wso2-basePath: /name/version`");
         return None;
     };
     segments.remove(at);

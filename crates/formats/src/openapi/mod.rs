@@ -1,9 +1,10 @@
-//! OpenAPI 3.0, 3.1 and Swagger 2.0 descriptions, with the `x-wso2-*` and `x-penstock-*` extensions.
+//! OpenAPI 3.0, 3.1 and Swagger 2.0 descriptions, with the `x-wso2-*` and `x-penstock-*`
+//! extensions.
 //!
 //! One document becomes one [`Api`]. What routing does not need (schemas, parameters, responses) is
-//! checked to be JSON or YAML and otherwise not read.
+//! only checked to be well-formed.
 //!
-//! Architecture invariant: absent means secured; only an explicit word of the file opens an operation.
+//! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
 mod cors;
 mod document;
@@ -25,33 +26,35 @@ use crate::report::Report;
 pub(crate) use extensions::is_extension;
 pub(crate) use paths::normalise;
 
-/// What the configuration says for every API.
+/// Settings of the configuration that apply to every API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaults {
-    /// Longest wait for a backend's response head, in milliseconds, where the file gives none.
+    /// Longest wait for a response head, in milliseconds, unless the file sets another.
     pub response_head_ms: u32,
-    /// Whether there is an `[[issuer]]` whose tokens a secured API can ask for.
+    /// Whether an `[[issuer]]` is configured, which a secured API needs.
     pub issuers_configured: bool,
 }
 
-/// What one file gave.
+/// The result of reading one file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Absent when any diagnostic is an error.
     pub api: Option<Api>,
     /// In the order of the file; at most `limits::DIAGNOSTICS_MAX`.
     pub diagnostics: Vec<Diagnostic>,
-    /// The base path, where it could be read, even if the API is refused: it can answer 503 then.
+    /// The base path if it is readable, even if the API is rejected: the gateway then responds with
+    /// 503 there.
     pub base_path: Option<String>,
-    /// The hosts of `x-penstock-hosts`, even if the API is refused. Empty: every host.
+    /// The hosts of `x-penstock-hosts`, even if the API is rejected. Empty: every host.
     pub hosts: Vec<String>,
 }
 
-/// Loads a file that a `$ref` names, by its path relative to the folder of the API's file. The path
-/// was checked: it is relative, holds no `..` and is no URL. The error's text is told as it is.
+/// Loads a file that a `$ref` names. The path is relative to the folder of the description and has
+/// been checked: it contains no `..` and is not a URL. The error becomes part of a diagnostic.
 pub type Refs<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 
-/// Reads one description. `file` is for messages and `Api::source`, and tells JSON from YAML.
+/// Reads one description. `file` is used in diagnostics and as `Api::source`; its extension selects
+/// JSON or YAML.
 #[must_use]
 pub fn read(file: &Path, text: &[u8], refs: Refs<'_>, defaults: &Defaults) -> Outcome {
     let mut report = Report::new(file);

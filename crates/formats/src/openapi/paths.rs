@@ -8,7 +8,7 @@ use model::{Operation, Place, Security};
 
 use super::endpoints::Upstreams;
 use super::extensions;
-use super::refs::{self, Files, Reference};
+use super::refs::{Chain, Resolver};
 use super::security::{self, Schemes};
 use super::servers;
 use super::values;
@@ -16,37 +16,36 @@ use crate::address;
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{METHODS, Map, Member, Node};
 
-/// What holds for every operation of a document.
+/// What applies to every operation of a description.
 pub(super) struct Common<'n> {
     pub(super) schemes: Schemes<'n>,
-    /// What the API says about security.
+    /// The API's own security settings.
     pub(super) api: security::Level,
-    /// Whether the API's production endpoints come from an extension, which then beats all `servers` below.
+    /// Whether an extension sets the API's production endpoints. It then overrides all `servers`
+    /// below.
     pub(super) endpoints_explicit: bool,
 }
 
-/// Reads the operations of one document.
+/// Reads the operations of one description.
 pub(super) struct Paths<'n, 'r> {
-    main: PathBuf,
-    root: &'n Node<'n>,
-    files: Files<'r>,
+    resolver: Resolver<'n, 'r>,
     common: Common<'n>,
     pub(super) upstreams: Upstreams<'n>,
     pub(super) found: Vec<Operation>,
-    /// Where each method on each normalised template stands.
+    /// The position of each method on each normalised template.
     seen: BTreeMap<(String, Method), (PathBuf, Place)>,
+    /// Each normalised template as first written, with its position.
+    templates: BTreeMap<String, (String, Place)>,
 }
 
-/// What surrounds an operation.
-struct Around<'t> {
+/// The path item that an operation belongs to.
+struct Item<'t> {
     template: &'t str,
-    /// The file it stands in, relative to the API's folder; `None`: the API's own.
-    file: Option<String>,
-    /// The `$ref`s that led here.
-    trail: Vec<Reference>,
+    /// The `$ref`s that led to it.
+    chain: Chain,
 }
 
-/// What a path item says for its operations.
+/// What a path item sets for its operations.
 #[derive(Default)]
 struct ItemLevel {
     security: security::Level,
@@ -60,15 +59,17 @@ struct Endpoints {
     sandbox: Option<usize>,
 }
 
+/// Where a `$ref` within the description may find a path item.
+const REFERABLE: &[&[&str]] = &[&["paths"], &["components", "pathItems"]];
+
 impl<'n, 'r> Paths<'n, 'r> {
     pub(super) fn new(
-        main: PathBuf,
-        root: &'n Node<'n>,
-        files: Files<'r>,
+        resolver: Resolver<'n, 'r>,
         common: Common<'n>,
         upstreams: Upstreams<'n>,
     ) -> Self {
-        Self { main, root, files, common, upstreams, found: Vec::new(), seen: BTreeMap::new() }
+        let (found, seen, templates) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Self { resolver, common, upstreams, found, seen, templates }
     }
 
     pub(super) fn read(&mut self, node: &Node<'_>, report: &mut Report) {
@@ -76,119 +77,67 @@ impl<'n, 'r> Paths<'n, 'r> {
         for member in map.iter().filter(|member| !member.key.starts_with("x-")) {
             match template(&member.key) {
                 Ok(template) => {
-                    let around = Around { template: &template, file: None, trail: Vec::new() };
-                    self.item(&member.value, &around, report);
+                    self.note_template(&template, member.key_place, report);
+                    let item = Item { template: &template, chain: Chain::default() };
+                    self.item(&member.value, &item, report);
                 }
                 Err((message, help)) => report.error(member.key_place, message, help),
             }
         }
-        if self.found.is_empty() && !report.has_errors() {
-            report.error(
-                node.place,
-                "the API has no operation",
-                "add one, such as `/*: {get: {}}`",
-            );
-        }
     }
 
-    fn item(&mut self, node: &Node<'_>, around: &Around<'_>, report: &mut Report) {
-        let Some(map) = values::map(node, around.template, report) else { return };
+    /// Warns about a path that was written before with other parameter names: routing does not
+    /// distinguish them.
+    fn note_template(&mut self, template: &str, place: Place, report: &mut Report) {
+        let normalised = without_names(template);
+        let Some((first, at)) = self.templates.get(&normalised) else {
+            self.templates.insert(normalised, (template.to_owned(), place));
+            return;
+        };
+        let message = format!(
+            "`{}` and `{}` on line {} are the same path with other parameter names",
+            shorten(template),
+            shorten(first),
+            at.line
+        );
+        report.warning(place, message, "move the operations to one of the two");
+    }
+
+    fn item(&mut self, node: &Node<'_>, item: &Item<'_>, report: &mut Report) {
+        let Some(map) = values::map(node, item.template, report) else { return };
         if let Some(reference) = map.get("$ref") {
-            self.follow(reference, map, around, report);
+            self.follow(reference, map, item, report);
         }
-        extensions::check(map, extensions::Level::PATH_ITEM, report);
+        extensions::check(map, extensions::Level::PATH, report);
         let level = ItemLevel {
             security: security::Level::read(map, &self.common.schemes, report),
             endpoints: self.endpoints(map, report),
         };
         for member in map.iter() {
             match method(&member.key) {
-                Some(method) => self.operation(method, member, &level, around, report),
+                Some(method) => self.operation(method, member, &level, item, report),
                 None => check_key(member, report),
             }
         }
     }
 
-    /// The item that `$ref` stands for; operations may stand beside it, other things would get lost.
-    fn follow(
-        &mut self,
-        node: &Node<'_>,
-        beside: &Map<'_>,
-        around: &Around<'_>,
-        report: &mut Report,
-    ) {
-        let lost =
-            |member: &&Member<'_>| extensions::is_extension(&member.key) || member.key == "servers";
+    /// Reads the path item that a `$ref` leads to. Operations may be beside the `$ref`; settings
+    /// would be lost.
+    fn follow(&mut self, node: &Node<'_>, beside: &Map<'_>, item: &Item<'_>, report: &mut Report) {
+        let lost = |member: &&Member<'_>| {
+            extensions::is_extension(&member.key)
+                || matches!(member.key.as_ref(), "servers" | "security")
+        };
         for member in beside.iter().filter(lost) {
             let message = format!("`{}` has no effect beside a `$ref`", member.key);
-            report.error(member.key_place, message, "write it where the `$ref` leads");
+            report.error(member.key_place, message, "move it to where the `$ref` leads");
         }
-        let Some(text) = values::text(node, "$ref", report) else { return };
-        let reference = match Reference::read(text, around.file.as_deref()) {
-            Ok(reference) => reference,
-            Err((message, help)) => return report.error(node.place, message, help),
-        };
-        if around.trail.contains(&reference) {
-            return report.error(
-                node.place,
-                "this `$ref` leads back to itself",
-                "write the path item out",
-            );
+        let followed = self.resolver.follow(node, &item.chain, REFERABLE, report);
+        let Some((target, chain)) = followed else { return };
+        let before = report.enter(self.resolver.path(&chain));
+        if let Some(node) = target.node() {
+            self.item(node, &Item { template: item.template, chain }, report);
         }
-        if around.trail.len() >= limits::REF_DEPTH_MAX {
-            let message = format!("a chain of more than {} `$ref`s", limits::REF_DEPTH_MAX);
-            return report.error(node.place, message, "refer to the path item itself");
-        }
-        let mut trail = around.trail.clone();
-        trail.push(reference.clone());
-        let next = Around { template: around.template, file: reference.file.clone(), trail };
-        match &reference.file {
-            None => self.follow_here(&reference, node.place, &next, report),
-            Some(file) => self.follow_into(file, &reference, node.place, &next, report),
-        }
-    }
-
-    fn follow_here(
-        &mut self,
-        to: &Reference,
-        place: Place,
-        next: &Around<'_>,
-        report: &mut Report,
-    ) {
-        let parts: Vec<&str> = to.pointer.iter().map(String::as_str).collect();
-        if !matches!(parts.as_slice(), ["paths", _] | ["components", "pathItems", _]) {
-            return report.error(
-                place,
-                "a path item cannot be there",
-                "refer to `#/components/pathItems/NAME`",
-            );
-        }
-        let main = report.enter(self.main.clone());
-        match refs::at(self.root, &to.pointer) {
-            Some(node) => self.item(node, next, report),
-            None => {
-                let here = report.enter(main.clone());
-                nothing_there(place, report);
-                report.enter(here);
-            }
-        }
-        report.enter(main);
-    }
-
-    fn follow_into(
-        &mut self,
-        file: &str,
-        to: &Reference,
-        place: Place,
-        next: &Around<'_>,
-        report: &mut Report,
-    ) {
-        let Some(tree) = self.files.get(file, place, report, &self.main) else { return };
-        let Some(node) = refs::at(&tree, &to.pointer) else {
-            return nothing_there(place, report);
-        };
-        let before = report.enter(refs::path_beside(&self.main, file));
-        self.item(node, next, report);
         report.enter(before);
     }
 
@@ -196,24 +145,24 @@ impl<'n, 'r> Paths<'n, 'r> {
         &mut self,
         method: Method,
         member: &Member<'_>,
-        item: &ItemLevel,
-        around: &Around<'_>,
+        level: &ItemLevel,
+        item: &Item<'_>,
         report: &mut Report,
     ) {
         let Some(map) = values::map(&member.value, &member.key, report) else { return };
-        if !self.is_new(method, member.key_place, around.template, report) {
+        if !self.is_new(method, member.key_place, item.template, report) {
             return;
         }
         extensions::check(map, extensions::Level::OPERATION, report);
-        let level = security::Level::read(map, &self.common.schemes, report);
-        let security = security::decide(&self.common.api, &item.security, &level, report);
-        let own = self.endpoints(map, report);
+        let own = security::Level::read(map, &self.common.schemes, report);
+        let security = security::decide(&self.common.api, &level.security, &own, report);
+        let endpoints = self.endpoints(map, report);
         self.found.push(Operation {
             method,
-            template: around.template.to_owned(),
+            template: item.template.to_owned(),
             security,
-            production: own.production.or(item.endpoints.production),
-            sandbox: own.sandbox.or(item.endpoints.sandbox),
+            production: endpoints.production.or(level.endpoints.production),
+            sandbox: endpoints.sandbox.or(level.endpoints.sandbox),
         });
     }
 
@@ -231,19 +180,16 @@ impl<'n, 'r> Paths<'n, 'r> {
         };
         let (file, line, column) = (file.display(), first.line, first.column);
         let message = format!(
-            "{} {} stands at {file}:{line}:{column} already",
+            "{} {} is already defined at {file}:{line}:{column}",
             method.as_str(),
             shorten(if template.is_empty() { "/" } else { template })
         );
-        report.error(
-            place,
-            message,
-            "templates that differ in parameter names only are the same: keep one",
-        );
+        let help = "keep one of them: paths that differ only in parameter names are the same path";
+        report.error(place, message, help);
         false
     }
 
-    /// The endpoints that a path item or an operation names for itself.
+    /// The endpoints that a path item or an operation sets for itself.
     fn endpoints(&mut self, map: &Map<'_>, report: &mut Report) -> Endpoints {
         let mut named = |name: &str, upstreams: &mut Upstreams<'n>| {
             map.member(name).and_then(|member| upstreams.read(member, report))
@@ -260,8 +206,8 @@ impl<'n, 'r> Paths<'n, 'r> {
             return None;
         }
         if self.common.endpoints_explicit {
-            let message = "`servers` has no effect here: the API names its endpoints";
-            report.warning(node.place, message, "write `x-wso2-production-endpoints` here");
+            let message = "`servers` has no effect here: the API has `x-wso2-production-endpoints`";
+            report.warning(node.place, message, "write `x-wso2-production-endpoints` here, too");
             return None;
         }
         let servers = servers::read(node, report);
@@ -269,35 +215,36 @@ impl<'n, 'r> Paths<'n, 'r> {
         self.upstreams.of_servers(endpoints)
     }
 
-    /// Whether some operation needs a token.
+    /// Whether an operation requires a token.
     pub(super) fn any_secured(&self) -> bool {
         self.found.iter().any(|operation| operation.security != Security::Open)
     }
-}
-
-fn nothing_there(place: Place, report: &mut Report) {
-    report.error(place, "nothing is where this `$ref` leads", "correct it");
 }
 
 fn method(key: &str) -> Option<Method> {
     METHODS.contains(&key).then(|| Method::from_bytes(key.to_ascii_uppercase().as_bytes()))
 }
 
-/// A key of a path item that is no method: known, an extension, or a mistake.
+/// Reports a key of a path item that is neither a method nor another known key.
 fn check_key(member: &Member<'_>, report: &mut Report) {
     const OTHERS: [&str; 5] = ["$ref", "summary", "description", "servers", "parameters"];
     let key = member.key.as_ref();
-    if OTHERS.contains(&key) || key.starts_with("x-") {
+    // `security` does not belong here either; it is reported with the operations.
+    if OTHERS.contains(&key) || key == "security" || key.starts_with("x-") {
         return;
     }
     let lower = key.to_ascii_lowercase();
     if METHODS.contains(&lower.as_str()) {
-        let message = format!("`{}` declares no operation", shorten(key));
+        let message = format!("`{}` is not an operation: methods are lower case", shorten(key));
         return report.error(member.key_place, message, format!("write `{lower}`"));
     }
     let valid = METHODS.into_iter().chain(OTHERS);
     let help = suggest(key, valid, || "remove it: it has no effect".to_owned());
-    report.warning(member.key_place, format!("`{}` is no part of a path item", shorten(key)), help);
+    report.warning(
+        member.key_place,
+        format!("unknown key `{}` in a path item", shorten(key)),
+        help,
+    );
 }
 
 /// A key of `paths` as `model::Operation::template`.
@@ -315,14 +262,15 @@ fn template(key: &str) -> Result<String, address::Wrong> {
     let segments: Vec<&str> = below.split('/').collect();
     if segments.len() > limits::TEMPLATE_SEGMENTS_MAX {
         let most = limits::TEMPLATE_SEGMENTS_MAX;
-        return Err((format!("the path has more than {most} segments"), "shorten it".to_owned()));
+        let help = "shorten it, or end it with `/*`".to_owned();
+        return Err((format!("the path has more than {most} segments"), help));
     }
     let Some((last, rest)) = segments.split_last() else { return Ok(String::new()) };
     for part in rest {
         if part.is_empty() {
             return Err((
                 format!("the path `{shown}` has an empty segment"),
-                "write one slash".to_owned(),
+                "remove one of the slashes".to_owned(),
             ));
         }
         segment(part)?;
@@ -333,7 +281,7 @@ fn template(key: &str) -> Result<String, address::Wrong> {
     Ok(key.to_owned())
 }
 
-/// Literal text and `{parameters}`; `*` stands only as the whole last segment.
+/// Checks literal text and `{parameters}`. A `*` is allowed only as the whole last segment.
 fn segment(text: &str) -> Result<(), address::Wrong> {
     let wrong = |message: String, help: &str| Err((message, help.to_owned()));
     let shown = shorten(text);
@@ -341,7 +289,7 @@ fn segment(text: &str) -> Result<(), address::Wrong> {
     let mut plain = String::new();
     while let Some((before, after)) = rest.split_once('{') {
         let Some((name, behind)) = after.split_once('}') else {
-            return wrong(format!("`{shown}` has a `{{` without `}}`"), "close it");
+            return wrong(format!("`{shown}` has a `{{` without `}}`"), "add the `}`");
         };
         if name.is_empty() || name.contains('{') {
             return wrong(format!("`{shown}` has a parameter without a name"), "write `{name}`");
@@ -352,22 +300,23 @@ fn segment(text: &str) -> Result<(), address::Wrong> {
     }
     plain.push_str(rest);
     if plain.contains('}') {
-        return wrong(format!("`{shown}` has a `}}` without `{{`"), "open it");
+        return wrong(format!("`{shown}` has a `}}` without `{{`"), "add the `{`");
     }
     if plain.contains('*') {
         return wrong(
-            format!("`*` in `{shown}` is no wildcard"),
-            "`/*` is one, at the end of the path only",
+            format!("the `*` in `{shown}` is not a wildcard"),
+            "use `/*` at the end of the path, or a parameter",
         );
     }
-    // Other than in a prefix, blanks and letters beyond ASCII are fine: routes compare them escaped.
+    // Unlike in a prefix, spaces and characters beyond ASCII are allowed: routes are compared
+    // escaped.
     let ascii: String =
         plain.chars().map(|c| if c.is_ascii() && c != ' ' { c } else { 'x' }).collect();
     address::literal(&ascii)
 }
 
-/// The template in the form in which two of them are the same: parameters without names, text as in
-/// RFC 3986 section 6.2.2.
+/// The template without the names of its parameters, normalised as in RFC 3986 section 6.2.2: two
+/// templates for which it is equal match the same requests.
 fn without_names(template: &str) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;

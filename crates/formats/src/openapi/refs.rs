@@ -1,62 +1,67 @@
-//! `$ref`: to another place of the document, or to a file below its folder. Never to a URL.
+//! `$ref`: to another part of the description, or to a file in its folder or below. Never to a URL.
 //!
-//! Architecture invariant: no path leaves this module that could lead out of the API's folder.
+//! Architecture invariant: every path that this module passes on stays within the API's folder.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use base::limits;
 use model::Place;
+use percent_encoding::percent_decode_str;
 
-use super::Refs;
+use super::{Refs, values};
 use crate::address;
 use crate::report::{Report, shorten};
 use crate::tree::{self, Keep, Node, Value};
 
-/// A `$ref`, taken apart.
+/// A parsed `$ref`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reference {
-    /// Relative to the API's folder, `/` between its parts; `None`: the API's own file.
+    /// Relative to the API's folder, separated by `/`; `None`: the description itself.
     pub(super) file: Option<String>,
     /// The JSON pointer's parts, unescaped.
     pub(super) pointer: Vec<String>,
 }
 
 impl Reference {
-    /// Reads the `$ref` that stands in `from` (`None`: the API's own file).
+    /// Parses a `$ref` found in the file `from` (`None`: the description itself).
     ///
     /// # Errors
-    /// What is wrong, and what to write: it is a URL, absolute, leaves the folder, or is no pointer.
+    /// Message and help, if it is a URL, an absolute path, leads out of the folder or has an invalid
+    /// pointer.
     pub(super) fn read(text: &str, from: Option<&str>) -> Result<Self, address::Wrong> {
         let wrong = |message: String, help: &str| Err((message, help.to_owned()));
         let shown = shorten(text);
         if address::is_absolute(text) {
             return wrong(
-                format!("`{shown}` is a URL, which is never fetched"),
-                "save it below this folder",
+                format!("`{shown}` is a URL, and URLs are not fetched"),
+                "save the file in the folder of the description and refer to it there",
             );
         }
         let (path, fragment) = text.split_once('#').unwrap_or((text, ""));
         let Some(path) = percent_decoded(path) else {
             return wrong(
-                format!("`{shown}` holds a broken escape"),
+                format!("`{shown}` has an invalid percent escape"),
                 "write %25 for a percent sign",
             );
         };
         if path.contains('\\') || path.chars().any(char::is_control) || path.contains('?') {
             return wrong(
-                format!("`{shown}` is no relative path"),
-                "write it with `/` between folders",
+                format!("`{shown}` is not a relative path"),
+                "separate folders by `/`, without `?` and control characters",
             );
         }
         if path.starts_with('/') {
-            return wrong(format!("`{shown}` is absolute"), "write it relative to this file");
+            return wrong(
+                format!("`{shown}` is an absolute path"),
+                "write it relative to this file",
+            );
         }
         let Some(pointer) = pointer_parts(fragment) else {
             return wrong(
-                format!("`{shown}` holds no JSON pointer after the `#`"),
-                "write `#/paths/~1pets`",
+                format!("`{shown}` has no JSON pointer after the `#`"),
+                "write a pointer such as `#/paths/~1pets`",
             );
         };
         if path.is_empty() {
@@ -65,13 +70,14 @@ impl Reference {
         match joined(from, &path) {
             Some(file) => Ok(Self { file: Some(file), pointer }),
             None => {
-                wrong(format!("`{shown}` leads out of the API's folder"), "move the file below it")
+                wrong(format!("`{shown}` leads out of the API's folder"), "move the file into it")
             }
         }
     }
 }
 
-/// `path` as seen from the file `from`, without `.` and `..`; `None`: it leads out, or names no file.
+/// `path` relative to the file `from`, without `.` and `..`; `None`: it leads out of the folder, or
+/// names no file.
 fn joined(from: Option<&str>, path: &str) -> Option<String> {
     let folder = from.and_then(|file| file.rsplit_once('/')).map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -87,7 +93,8 @@ fn joined(from: Option<&str>, path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// RFC 6901 sections 3 and 6: `/a~1b/c` after the `#`; empty: the whole document.
+/// The pointer after the `#`, such as `/a~1b/c`; empty: the whole file. Source: RFC 6901 sections 3
+/// and 6.
 fn pointer_parts(fragment: &str) -> Option<Vec<String>> {
     let decoded = percent_decoded(fragment)?;
     if decoded.is_empty() {
@@ -97,26 +104,18 @@ fn pointer_parts(fragment: &str) -> Option<Vec<String>> {
     Some(parts.map(|part| part.replace("~1", "/").replace("~0", "~")).collect())
 }
 
+/// `None`: a `%` without two hex digits, or not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.as_bytes();
-    while let [first, rest @ ..] = bytes {
-        bytes = rest;
-        if *first == b'%' {
-            let [high, low, after @ ..] = rest else { return None };
-            let digit =
-                |byte: &u8| char::from(*byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
-            out.push(digit(high)?.checked_mul(16)?.checked_add(digit(low)?)?);
-            bytes = after;
-        } else {
-            out.push(*first);
-        }
-    }
-    String::from_utf8(out).ok()
+    let is_escape = |after: &str| {
+        after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let valid = text.split('%').skip(1).all(is_escape);
+    let decoded = percent_decode_str(text).decode_utf8().ok()?;
+    valid.then(|| decoded.into_owned())
 }
 
 /// The node that `pointer` leads to.
-pub(super) fn at<'n, 'a>(root: &'n Node<'a>, pointer: &[String]) -> Option<&'n Node<'a>> {
+fn at<'n, 'a>(root: &'n Node<'a>, pointer: &[String]) -> Option<&'n Node<'a>> {
     pointer.iter().try_fold(root, |node, part| match &node.value {
         Value::Map(map) => map.get(part),
         Value::List(items) => items.get(part.parse::<usize>().ok()?),
@@ -124,58 +123,181 @@ pub(super) fn at<'n, 'a>(root: &'n Node<'a>, pointer: &[String]) -> Option<&'n N
     })
 }
 
-/// The files that `$ref`s led to: each read once.
-pub(super) struct Files<'r> {
+/// The file that a node is in, and the `$ref`s that led there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chain {
+    /// Relative to the API's folder; `None`: the description itself.
+    file: Option<String>,
+    followed: Vec<Reference>,
+}
+
+/// Where a `$ref` leads.
+pub(super) enum Target<'n> {
+    Description(&'n Node<'n>),
+    /// Another file, and the pointer into it.
+    File(Rc<Node<'static>>, Vec<String>),
+}
+
+impl<'n> Target<'n> {
+    /// The node; the target of a [`Resolver`] always has one.
+    pub(super) fn node(&self) -> Option<&Node<'_>> {
+        match self {
+            Self::Description(node) => Some(node),
+            Self::File(root, pointer) => at(root, pointer),
+        }
+    }
+}
+
+/// Follows `$ref`s. Each file is read once.
+pub(super) struct Resolver<'n, 'r> {
+    /// The description.
+    main: PathBuf,
+    root: &'n Node<'n>,
     load: Refs<'r>,
-    /// By path relative to the API's folder; `None`: it cannot be read, which was reported.
+    /// By path relative to the API's folder; `None`: not readable, which has been reported.
     loaded: BTreeMap<String, Option<Rc<Node<'static>>>>,
 }
 
-impl<'r> Files<'r> {
-    pub(super) fn new(load: Refs<'r>) -> Self {
-        Self { load, loaded: BTreeMap::new() }
+impl<'n, 'r> Resolver<'n, 'r> {
+    pub(super) fn new(main: PathBuf, root: &'n Node<'n>, load: Refs<'r>) -> Self {
+        Self { main, root, load, loaded: BTreeMap::new() }
+    }
+
+    /// Calls `visit` with `node`, or with what it refers to, unless that is not found.
+    pub(super) fn resolve(
+        &mut self,
+        node: &Node<'_>,
+        allowed: &[&[&str]],
+        report: &mut Report,
+        visit: &mut dyn FnMut(&Node<'_>, &mut Report),
+    ) {
+        self.resolve_from(node, &Chain::default(), allowed, report, visit);
+    }
+
+    fn resolve_from(
+        &mut self,
+        node: &Node<'_>,
+        chain: &Chain,
+        allowed: &[&[&str]],
+        report: &mut Report,
+        visit: &mut dyn FnMut(&Node<'_>, &mut Report),
+    ) {
+        let Some(reference) = node.as_map().and_then(|map| map.get("$ref")) else {
+            return visit(node, report);
+        };
+        let Some((target, chain)) = self.follow(reference, chain, allowed, report) else { return };
+        let before = report.enter(self.path(&chain));
+        if let Some(node) = target.node() {
+            self.resolve_from(node, &chain, allowed, report, visit);
+        }
+        report.enter(before);
+    }
+
+    /// Follows the value of one `$ref`. `allowed`: where in the description it may lead, as
+    /// pointers to the surrounding map.
+    pub(super) fn follow(
+        &mut self,
+        node: &Node<'_>,
+        chain: &Chain,
+        allowed: &[&[&str]],
+        report: &mut Report,
+    ) -> Option<(Target<'n>, Chain)> {
+        let place = node.place;
+        let text = values::text(node, "$ref", report)?;
+        let reference = match Reference::read(text, chain.file.as_deref()) {
+            Ok(reference) => reference,
+            Err((message, help)) => {
+                report.error(place, message, help);
+                return None;
+            }
+        };
+        if chain.followed.contains(&reference) {
+            report.error(
+                place,
+                "this `$ref` leads back to itself",
+                "replace it by what it should refer to",
+            );
+            return None;
+        }
+        if chain.followed.len() >= limits::REF_DEPTH_MAX {
+            let message = format!("more than {} `$ref`s in a row", limits::REF_DEPTH_MAX);
+            report.error(place, message, "refer to the target directly");
+            return None;
+        }
+        let target = match &reference.file {
+            None => self.in_description(&reference.pointer, allowed, place, report)?,
+            Some(file) => Target::File(self.file(file, place, report)?, reference.pointer.clone()),
+        };
+        if target.node().is_none() {
+            let message = format!("`{}` does not exist", shorten(text));
+            report.error(place, message, "correct the `$ref`");
+            return None;
+        }
+        let mut followed = chain.followed.clone();
+        followed.push(reference.clone());
+        Some((target, Chain { file: reference.file, followed }))
+    }
+
+    fn in_description(
+        &self,
+        pointer: &[String],
+        allowed: &[&[&str]],
+        place: Place,
+        report: &mut Report,
+    ) -> Option<Target<'n>> {
+        let inside = |map: &&&[&str]| {
+            pointer.split_last().is_some_and(|(_, parents)| parents.iter().eq(map.iter()))
+        };
+        if !allowed.iter().any(|map| inside(&map)) {
+            let places: Vec<String> =
+                allowed.iter().map(|map| format!("`#/{}/NAME`", map.join("/"))).collect();
+            let help = format!("refer to {}", places.join(" or "));
+            report.error(place, "this `$ref` leads to something else", help);
+            return None;
+        }
+        let Some(node) = at(self.root, pointer) else {
+            let message = format!("`#/{}` does not exist", shorten(&pointer.join("/")));
+            report.error(place, message, "correct the `$ref`");
+            return None;
+        };
+        Some(Target::Description(node))
     }
 
     /// The tree of `file`, which the `$ref` at `place` names.
-    pub(super) fn get(
-        &mut self,
-        file: &str,
-        place: Place,
-        report: &mut Report,
-        main: &std::path::Path,
-    ) -> Option<Rc<Node<'static>>> {
+    fn file(&mut self, file: &str, place: Place, report: &mut Report) -> Option<Rc<Node<'static>>> {
         if let Some(known) = self.loaded.get(file) {
             return known.clone();
         }
         if self.loaded.len() >= limits::REF_FILES_MAX {
-            let message = format!("`$ref`s name more than {} files", limits::REF_FILES_MAX);
-            report.error(place, message, "put some together");
+            let message = format!("`$ref`s to more than {} files", limits::REF_FILES_MAX);
+            report.error(place, message, "merge some of the files");
             return None;
         }
         let read = match (self.load)(file) {
             Ok(text) => {
-                let before = report.enter(path_beside(main, file));
+                let before = report.enter(self.path_of(file));
                 let node = tree::read(&text, Keep::Everything, report);
                 report.enter(before);
                 node.map(|node| Rc::new(node.into_owned()))
             }
             Err(cause) => {
-                report.error(
-                    place,
-                    format!("`{}` cannot be read: {cause}", shorten(file)),
-                    "correct the `$ref`",
-                );
+                let message = format!("cannot read `{}`: {cause}", shorten(file));
+                report.error(place, message, "correct the `$ref`");
                 None
             }
         };
         self.loaded.insert(file.to_owned(), read.clone());
         read
     }
-}
 
-/// For findings: a file relative to the folder of `main`.
-pub(super) fn path_beside(main: &std::path::Path, file: &str) -> PathBuf {
-    main.parent().unwrap_or(std::path::Path::new("")).join(file)
+    /// For diagnostics: the file that `chain` leads to.
+    pub(super) fn path(&self, chain: &Chain) -> PathBuf {
+        chain.file.as_deref().map_or_else(|| self.main.clone(), |file| self.path_of(file))
+    }
+
+    fn path_of(&self, file: &str) -> PathBuf {
+        self.main.parent().unwrap_or(Path::new("")).join(file)
+    }
 }
 
 #[cfg(test)]
@@ -183,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_stays_below_the_folder_or_is_refused() {
+    fn a_reference_within_the_folder_is_resolved() {
         check("pets.yaml", None, "pets.yaml []");
         check("./paths/pets.yaml#/get~1it/a~0b", None, "paths/pets.yaml [\"get/it\", \"a~b\"]");
         check("cats.yaml", Some("paths/pets.yaml"), "paths/cats.yaml []");
@@ -195,40 +317,34 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_elsewhere_is_refused() {
-        check("../cats.yaml", None, "`../cats.yaml` leads out of the API's folder");
-        check("a/../../cats.yaml", None, "`a/../../cats.yaml` leads out of the API's folder");
-        check("%2e%2e/cats.yaml", None, "`%2e%2e/cats.yaml` leads out of the API's folder");
-        check("../../x", Some("paths/pets.yaml"), "`../../x` leads out of the API's folder");
-        check("/etc/passwd", None, "`/etc/passwd` is absolute");
-        check("%2fetc/passwd", None, "`%2fetc/passwd` is absolute");
-        check(
-            "https://example.org/a.yaml",
-            None,
-            "`https://example.org/a.yaml` is a URL, which is never fetched",
-        );
-        check(
-            "//example.org/a.yaml",
-            None,
-            "`//example.org/a.yaml` is a URL, which is never fetched",
-        );
-        check("file:/etc/passwd", None, "`file:/etc/passwd` is a URL, which is never fetched");
-        check("c:\\a.yaml", None, "`c:\\a.yaml` is a URL, which is never fetched");
-        check("..\\a.yaml", None, "`..\\a.yaml` is no relative path");
-        check("a%00.yaml", None, "`a%00.yaml` is no relative path");
-        check("%zz.yaml", None, "`%zz.yaml` holds a broken escape");
-        check("a.yaml#pets", None, "`a.yaml#pets` holds no JSON pointer after the `#`");
-        check(".", None, "`.` leads out of the API's folder");
+    fn a_reference_that_leads_elsewhere_is_rejected() {
+        reject("../cats.yaml", None, "leads out");
+        reject("a/../../cats.yaml", None, "leads out");
+        reject("%2e%2e/cats.yaml", None, "leads out");
+        reject("../../x", Some("paths/pets.yaml"), "leads out");
+        reject("/etc/passwd", None, "absolute");
+        reject("%2fetc/passwd", None, "absolute");
+        reject("https://example.org/a.yaml", None, "URL");
+        reject("//example.org/a.yaml", None, "URL");
+        reject("file:/etc/passwd", None, "URL");
+        reject("c:\\a.yaml", None, "URL");
+        reject("..\\a.yaml", None, "not a relative path");
+        reject("a%00.yaml", None, "not a relative path");
+        reject("%zz.yaml", None, "escape");
+        reject("%e4.yaml", None, "escape");
+        reject("a.yaml#pets", None, "JSON pointer");
+        reject(".", None, "leads out");
+    }
+
+    #[track_caller]
+    fn reject(text: &str, from: Option<&str>, phrase: &str) {
+        let (message, help) = Reference::read(text, from).expect_err("it is rejected");
+        assert!(message.contains(phrase) && !help.is_empty(), "{message}");
     }
 
     #[track_caller]
     fn check(text: &str, from: Option<&str>, expect: &str) {
-        let told = match Reference::read(text, from) {
-            Ok(Reference { file, pointer }) => {
-                format!("{} {pointer:?}", file.as_deref().unwrap_or("-"))
-            }
-            Err((message, _)) => message,
-        };
-        assert_eq!(told, expect);
+        let Reference { file, pointer } = Reference::read(text, from).expect("it is accepted");
+        assert_eq!(format!("{} {pointer:?}", file.as_deref().unwrap_or("-")), expect);
     }
 }

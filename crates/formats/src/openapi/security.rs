@@ -1,20 +1,24 @@
-//! What a caller has to show: security schemes and requirements, scopes, and the switches around them.
+//! What an operation requires of its clients: security schemes and requirements, scopes, and the
+//! extensions that change them.
 //!
-//! Architecture invariant: an operation is open only where the file says so in so many words.
+//! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
 use model::{Place, ScopeRule, Security};
 
+use super::refs::Resolver;
 use super::values;
 use crate::report::{Report, one_of, shorten, suggest};
-use crate::tree::{Map, Node};
+use crate::tree::{Map, Node, Value};
 
-/// The kinds of credential that a file can ask for.
+/// The kinds of credential that a file can require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A token of an issuer: oauth2, openIdConnect, http bearer.
     Token,
-    /// Not served yet; the name for messages.
-    Unserved(&'static str),
+    /// Not supported yet; the name for diagnostics.
+    Unsupported(&'static str),
+    /// Not valid, which has been reported.
+    Invalid,
 }
 
 /// The security schemes of a document, by name.
@@ -25,14 +29,22 @@ pub(super) struct Schemes<'n> {
 
 impl<'n> Schemes<'n> {
     /// Reads `components.securitySchemes` (OpenAPI 3) or `securityDefinitions` (Swagger 2.0).
-    pub(super) fn read(node: Option<&'n Node<'n>>, report: &mut Report) -> Self {
+    pub(super) fn read(
+        node: Option<&'n Node<'n>>,
+        resolver: &mut Resolver<'n, '_>,
+        report: &mut Report,
+    ) -> Self {
         let Some(map) = node.and_then(|node| values::map(node, "securitySchemes", report)) else {
             return Self::default();
         };
-        let list = map
-            .iter()
-            .filter_map(|member| Some((member.key.as_ref(), kind(&member.value, report)?)))
-            .collect();
+        let mut list = Vec::new();
+        for member in map.iter() {
+            let mut found = Kind::Invalid;
+            resolver.resolve(&member.value, REFERABLE, report, &mut |node, report| {
+                found = kind(node, report).unwrap_or(Kind::Invalid);
+            });
+            list.push((member.key.as_ref(), found));
+        }
         Self { list }
     }
 
@@ -41,14 +53,13 @@ impl<'n> Schemes<'n> {
     }
 }
 
+/// Where a `$ref` within the document may find a security scheme.
+const REFERABLE: &[&[&str]] = &[&["components", "securitySchemes"], &["securityDefinitions"]];
+
 const TYPES: [&str; 6] = ["oauth2", "openIdConnect", "http", "apiKey", "basic", "mutualTLS"];
 
 fn kind(node: &Node<'_>, report: &mut Report) -> Option<Kind> {
     let map = values::map(node, "securitySchemes", report)?;
-    if map.get("$ref").is_some() {
-        report.error(node.place, "a security scheme behind a `$ref` is not read", "write it here");
-        return None;
-    }
     let Some(of) = map.get("type") else {
         report.error(node.place, "the security scheme has no `type`", "add `type: oauth2`");
         return None;
@@ -56,15 +67,15 @@ fn kind(node: &Node<'_>, report: &mut Report) -> Option<Kind> {
     let written = values::text(of, "type", report)?;
     match written {
         "oauth2" | "openIdConnect" => Some(Kind::Token),
-        "apiKey" => Some(Kind::Unserved("API keys")),
-        "basic" => Some(Kind::Unserved("basic authentication")),
-        "mutualTLS" => Some(Kind::Unserved("client certificates")),
+        "apiKey" => Some(Kind::Unsupported("API keys are")),
+        "basic" => Some(Kind::Unsupported("Basic authentication is")),
+        "mutualTLS" => Some(Kind::Unsupported("client certificates are")),
         "http" => match map.get("scheme").and_then(Node::as_text) {
             Some(scheme) if scheme.eq_ignore_ascii_case("bearer") => Some(Kind::Token),
             Some(scheme) if scheme.eq_ignore_ascii_case("basic") => {
-                Some(Kind::Unserved("basic authentication"))
+                Some(Kind::Unsupported("Basic authentication is"))
             }
-            Some(_) => Some(Kind::Unserved("this http authentication scheme")),
+            Some(_) => Some(Kind::Unsupported("this HTTP authentication scheme is")),
             None => {
                 report.error(
                     node.place,
@@ -78,7 +89,7 @@ fn kind(node: &Node<'_>, report: &mut Report) -> Option<Kind> {
             let help = suggest(other, TYPES, || format!("write {}", one_of(TYPES)));
             report.error(
                 of.place,
-                format!("`{}` is no type of security scheme", shorten(other)),
+                format!("unknown type of security scheme `{}`", shorten(other)),
                 help,
             );
             None
@@ -86,16 +97,16 @@ fn kind(node: &Node<'_>, report: &mut Report) -> Option<Kind> {
     }
 }
 
-/// One `security` list, as far as it can be served.
+/// The supported part of a `security` list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Requirement {
     /// `security: []`
     Open,
-    /// The scopes of each alternative that a token can meet.
+    /// The scopes of each alternative that a token can satisfy.
     Token(Vec<Vec<String>>),
 }
 
-/// Reads a `security` list. What is wrong is reported; a broken list still asks for a token.
+/// Reads a `security` list. An invalid one is reported and still requires a token.
 pub(super) fn requirement(
     node: &Node<'_>,
     schemes: &Schemes<'_>,
@@ -108,24 +119,20 @@ pub(super) fn requirement(
         return Requirement::Open;
     }
     let mut served = Vec::new();
-    let mut unserved = Vec::new();
+    let mut unsupported = Vec::new();
     for item in items {
         match alternative(item, schemes, report) {
             Some(Alternative::Served(scopes)) => served.push(scopes),
-            Some(Alternative::Unserved(what)) => unserved.push((item.place, what)),
+            Some(Alternative::Unsupported(what)) => unsupported.push((item.place, what)),
             None => {}
         }
     }
-    let alone = served.is_empty();
-    for (place, what) in unserved {
-        let message =
-            format!("{what} are not served yet").replace("authentication are", "authentication is");
-        let message = message.replace("scheme are", "scheme is");
-        if alone {
-            let help = "ask for a token (oauth2, openIdConnect, http bearer), or write `security: []` to open it";
-            report.error(place, message, help);
+    for (place, what) in unsupported {
+        if served.is_empty() {
+            let help = "require a token (`oauth2`, `openIdConnect` or `http` with `bearer`), or write `security: []` for public access";
+            report.error(place, format!("{what} not supported yet"), help);
         } else {
-            report.warning(place, format!("{message}: callers need a token"), "");
+            report.warning(place, format!("{what} not supported yet: clients need a token"), "");
         }
     }
     Requirement::Token(served)
@@ -133,41 +140,45 @@ pub(super) fn requirement(
 
 enum Alternative {
     Served(Vec<String>),
-    Unserved(&'static str),
+    Unsupported(&'static str),
 }
 
-/// One requirement object: all schemes that it names are needed together.
+/// One requirement object: a client must satisfy all schemes that it names.
 fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> Option<Alternative> {
     let map = values::map(node, "security", report)?;
     if map.iter().next().is_none() {
-        let help =
-            "write `security: []` to open it to everybody, or remove `{}` to ask for a token";
-        report.error(node.place, "`{}` leaves open whether a token is needed", help);
+        let help = "remove `{}` to require a token, or write `security: []` for public access";
+        report.error(node.place, "optional authentication (`{}`) is not supported", help);
         return None;
     }
     let mut scopes: Option<Vec<String>> = None;
-    let mut unserved = None;
+    let mut unsupported = None;
     for member in map.iter() {
         let Some(kind) = schemes.kind(&member.key) else {
             let names = schemes.list.iter().map(|(name, _)| *name);
-            let help =
-                suggest(&member.key, names, || "define it under the security schemes".to_owned());
-            let message = format!("no security scheme is named `{}`", shorten(&member.key));
+            let help = suggest(&member.key, names, || "add it to the security schemes".to_owned());
+            let message = format!("undefined security scheme `{}`", shorten(&member.key));
             report.error(member.key_place, message, help);
             return None;
         };
-        let listed = values::texts(&member.value, "security", report)?;
+        // WSO2's own descriptions write `- OAuth2Security:` without a list.
+        let listed = match &member.value.value {
+            Value::Null => Vec::new(),
+            Value::Bool(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::List(_)
+            | Value::Map(_)
+            | Value::Unread => values::texts(&member.value, &member.key, report)?,
+        };
         let listed: Vec<String> = listed.into_iter().map(|(scope, _)| scope.to_owned()).collect();
         match kind {
-            Kind::Unserved(what) => unserved = Some(what),
+            Kind::Invalid => return None,
+            Kind::Unsupported(what) => unsupported = Some(what),
             Kind::Token => match &scopes {
                 Some(before) if !before.is_empty() && !listed.is_empty() && *before != listed => {
-                    let help = "put the scopes of one scheme here";
-                    report.error(
-                        member.key_place,
-                        "two schemes ask one token for different scopes",
-                        help,
-                    );
+                    let message = "two schemes require different scopes of one token";
+                    report.error(member.key_place, message, "list the scopes under one scheme");
                     return None;
                 }
                 Some(before) if !before.is_empty() => {}
@@ -176,20 +187,22 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
         }
     }
     Some(
-        unserved
-            .map_or_else(|| Alternative::Served(scopes.unwrap_or_default()), Alternative::Unserved),
+        unsupported.map_or_else(
+            || Alternative::Served(scopes.unwrap_or_default()),
+            Alternative::Unsupported,
+        ),
     )
 }
 
-/// What one level (API, path, operation) says about security. Absent: nothing.
+/// The security settings of one level: the API, a path item or an operation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Level {
-    /// `x-wso2-disable-security`, `x-auth-type`: whether it is open.
+    /// `x-wso2-disable-security`, `x-auth-type`: whether no token is required.
     open: Option<bool>,
     requirement: Option<(Requirement, Place)>,
     /// `x-scope`, `x-scopes`.
     scopes: Option<(Vec<String>, Place)>,
-    /// `x-penstock-scopes`: whether each scope is needed.
+    /// `x-penstock-scopes`: whether a token needs all scopes.
     all: Option<bool>,
 }
 
@@ -212,8 +225,49 @@ impl Level {
     }
 }
 
-/// What an operation asks for. The nearest level that says something decides; nothing said: a token.
+/// What an operation requires. The innermost level that has a setting decides; without any, a token
+/// is required.
 pub(super) fn decide(
+    api: &Level,
+    path: &Level,
+    operation: &Level,
+    report: &mut Report,
+) -> Security {
+    let security = without_path_requirement(api, path, operation, report);
+    if let (Some((ignored, place)), None) = (&path.requirement, &operation.requirement) {
+        ignore_path_requirement(ignored, *place, &security, report);
+    }
+    security
+}
+
+/// OpenAPI has no `security` on a path item. Ignoring one that is stricter than what applies is an
+/// error.
+fn ignore_path_requirement(
+    ignored: &Requirement,
+    place: Place,
+    applies: &Security,
+    report: &mut Report,
+) {
+    let message = "`security` on a path item is not part of OpenAPI and has no effect";
+    let harmless = match (ignored, applies) {
+        (Requirement::Open, _) => true,
+        (Requirement::Token(_), Security::Open) => false,
+        (Requirement::Token(_), Security::Token(required)) => {
+            rule(ignored, false).is_ok_and(|rule| rule == ScopeRule::Anything || rule == *required)
+        }
+    };
+    if harmless {
+        report.warning(place, message, "move it to the operations");
+    } else {
+        report.error(
+            place,
+            format!("{message}, so clients would need less than it asks for"),
+            "move it to the operations",
+        );
+    }
+}
+
+fn without_path_requirement(
     api: &Level,
     path: &Level,
     operation: &Level,
@@ -221,7 +275,8 @@ pub(super) fn decide(
 ) -> Security {
     if is_open(api, path, operation, report) {
         if let Some((_, place)) = &operation.scopes {
-            report.warning(*place, "scopes have no effect: the operation is open", "");
+            let message = "the scopes have no effect: the operation requires no token";
+            report.warning(*place, message, "remove them");
         }
         return Security::Open;
     }
@@ -234,7 +289,7 @@ pub(super) fn decide(
         source.map_or(Ok(ScopeRule::Anything), |(requirement, _)| rule(requirement, all));
     let required = required.unwrap_or_else(|message| {
         let place = source.map(|(_, place)| *place);
-        report.error(place, message, "list one alternative, or drop `x-penstock-scopes: all`");
+        report.error(place, message, "keep one alternative, or remove `x-penstock-scopes: all`");
         ScopeRule::Anything
     });
     Security::Token(with_extension(required, operation.scopes.as_ref(), all, report))
@@ -249,12 +304,9 @@ fn is_open(api: &Level, path: &Level, operation: &Level, report: &mut Report) ->
         let open = *requirement == Requirement::Open;
         if !open && around == Some(true) {
             let message =
-                "the operation asks for a token though the API is open: a token is needed";
-            report.warning(
-                *place,
-                message,
-                "write `x-wso2-disable-security: true` here to open it",
-            );
+                "the operation requires a token, although security is disabled for the API or path";
+            let help = "for public access, write `x-wso2-disable-security: true` here";
+            report.warning(*place, message, help);
         }
         return open;
     }
@@ -262,7 +314,7 @@ fn is_open(api: &Level, path: &Level, operation: &Level, report: &mut Report) ->
     around.unwrap_or_else(api_requires)
 }
 
-/// The rule of several alternatives: one that asks for no scope makes the others' needless.
+/// Combines the alternatives. If one of them needs no scope, no scope is needed.
 fn rule(requirement: &Requirement, all: bool) -> Result<ScopeRule, &'static str> {
     let alternatives = match requirement {
         Requirement::Open => return Ok(ScopeRule::Anything),
@@ -277,7 +329,9 @@ fn rule(requirement: &Requirement, all: bool) -> Result<ScopeRule, &'static str>
             [first, rest @ ..] if rest.iter().all(|other| other == first) => {
                 Ok(ScopeRule::AllOf(unique(first)))
             }
-            _ => Err("alternatives with different scopes cannot all be needed"),
+            _ => Err(
+                "`x-penstock-scopes: all` does not work with alternatives that have different scopes",
+            ),
         };
     }
     let any = unique(alternatives.iter().flatten());
@@ -294,7 +348,7 @@ fn unique<'s>(scopes: impl IntoIterator<Item = &'s String>) -> Vec<String> {
     out
 }
 
-/// `x-scope` beside the requirement: one of the two may name scopes, or both the same.
+/// Adds `x-scope`. If the requirement has scopes as well, both must be the same.
 fn with_extension(
     rule: ScopeRule,
     extension: Option<&(Vec<String>, Place)>,
@@ -308,7 +362,7 @@ fn with_extension(
         ScopeRule::Anything => ScopeRule::AnyOf(scopes),
         ScopeRule::AnyOf(others) | ScopeRule::AllOf(others) => {
             if *others != scopes {
-                let message = "`security` and this extension ask for different scopes";
+                let message = "`security` and this extension name different scopes";
                 report.error(*place, message, "keep one of the two");
             }
             rule
@@ -330,7 +384,8 @@ fn open(map: &Map<'_>, report: &mut Report) -> Option<bool> {
     disabled.map(|(disabled, _)| disabled).or(by_type)
 }
 
-/// WSO2's types: `None` opens; two of the others admit some tokens only, which is not served yet.
+/// Whether no token is required. Two of WSO2's types restrict the kind of token, which is not
+/// supported yet.
 fn auth_type(node: &Node<'_>, report: &mut Report) -> Option<bool> {
     const TYPES: [&str; 5] =
         ["None", "Any", "Application & Application User", "Application", "Application User"];
@@ -338,12 +393,13 @@ fn auth_type(node: &Node<'_>, report: &mut Report) -> Option<bool> {
         "None" => Some(true),
         "Any" | "Application & Application User" => Some(false),
         some @ ("Application" | "Application User") => {
-            let message =
-                format!("`{some}`: telling users' tokens from applications' is not served yet");
+            let message = format!(
+                "`x-auth-type: {some}` is not supported yet: any valid token would be accepted"
+            );
             report.error(
                 node.place,
                 message,
-                "write `Application & Application User`: any valid token passes then",
+                "if that is fine, write `Application & Application User`",
             );
             None
         }
@@ -351,7 +407,7 @@ fn auth_type(node: &Node<'_>, report: &mut Report) -> Option<bool> {
             let help = suggest(other, TYPES, || format!("write {}", one_of(["None", "Any"])));
             report.error(
                 node.place,
-                format!("`{}` is no authentication type", shorten(other)),
+                format!("unknown authentication type `{}`", shorten(other)),
                 help,
             );
             None
@@ -365,7 +421,7 @@ fn scopes(map: &Map<'_>, report: &mut Report) -> Option<(Vec<String>, Place)> {
     if let (Some(_), Some(second)) = (map.member("x-scope"), map.member("x-scopes")) {
         report.error(
             second.key_place,
-            "`x-scope` and `x-scopes` in one operation",
+            "an operation cannot have both `x-scope` and `x-scopes`",
             "keep one of them",
         );
     }
@@ -377,8 +433,8 @@ fn scopes(map: &Map<'_>, report: &mut Report) -> Option<(Vec<String>, Place)> {
     if scopes.is_empty() {
         report.error(
             member.value.place,
-            format!("`{}` names no scope", member.key),
-            "name one, or remove it",
+            format!("`{}` is empty", member.key),
+            "add a scope, or remove it",
         );
         return None;
     }
@@ -392,15 +448,15 @@ fn all(node: &Node<'_>, report: &mut Report) -> Option<bool> {
         other => {
             report.error(
                 node.place,
-                format!("`{}` is neither `any` nor `all`", shorten(other)),
-                "write `all`",
+                format!("unknown value `{}` of `x-penstock-scopes`", shorten(other)),
+                "write `any` or `all`",
             );
             None
         }
     }
 }
 
-/// `{security-types: [...], optional: ...}`: a token has to be among the types.
+/// `{security-types: [...], optional: ...}`: a token must be among the types.
 fn application_security(node: &Node<'_>, report: &mut Report) {
     const TYPES: [&str; 4] = ["oauth2", "jwt", "api_key", "basic_auth"];
     let name = "x-wso2-application-security";
@@ -414,35 +470,36 @@ fn application_security(node: &Node<'_>, report: &mut Report) {
             "api_key" | "basic_auth" if token => {
                 report.warning(
                     *place,
-                    format!("`{kind}` is not served yet: callers need a token"),
+                    format!("`{kind}` is not supported yet: clients need a token"),
                     "",
                 );
             }
             "api_key" | "basic_auth" => {
                 report.error(
                     *place,
-                    format!("`{kind}` is not served yet"),
+                    format!("`{kind}` is not supported yet"),
                     "add `oauth2` to the list",
                 );
             }
             other => {
                 let help = suggest(other, TYPES, || format!("write {}", one_of(TYPES)));
-                report.error(*place, format!("`{}` is no security type", shorten(other)), help);
+                report.error(*place, format!("unknown security type `{}`", shorten(other)), help);
             }
         }
     }
     if let Some(node) = map.get("optional")
         && values::flag(node, "optional", report) == Some(true)
     {
-        let help = "write `x-wso2-disable-security: true` to open the API";
-        report.warning(node.place, "`optional` is not served yet: callers need a token", help);
+        let help = "for public access, write `x-wso2-disable-security: true`";
+        report.warning(
+            node.place,
+            "`optional: true` is not supported yet: clients need a token",
+            help,
+        );
     }
     for member in map.iter().filter(|m| !matches!(m.key.as_ref(), "security-types" | "optional")) {
         let help = suggest(&member.key, ["security-types", "optional"], || "remove it".to_owned());
-        report.error(
-            member.key_place,
-            format!("`{}` means nothing here", shorten(&member.key)),
-            help,
-        );
+        let message = format!("unknown key `{}` in `{name}`", shorten(&member.key));
+        report.error(member.key_place, message, help);
     }
 }

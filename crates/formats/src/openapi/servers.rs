@@ -1,4 +1,4 @@
-//! `servers` of OpenAPI 3; `host`, `basePath` and `schemes` of Swagger 2.0, taken as the same thing.
+//! `servers` of OpenAPI 3, and `host`, `basePath` and `schemes` of Swagger 2.0.
 
 use model::{Endpoint, Place};
 
@@ -7,7 +7,11 @@ use crate::address::{self, Wrong};
 use crate::report::{Report, shorten};
 use crate::tree::{Map, Node};
 
-/// One server's URL with its variables put in, and where it stands.
+/// The help for an API that has no endpoint.
+pub(super) const ADD_ENDPOINTS: &str =
+    "add `x-wso2-production-endpoints: {urls: [http://host:port]}`, or a whole URL under `servers`";
+
+/// One server's URL, with the defaults of its variables filled in.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     url: Result<String, Wrong>,
@@ -15,10 +19,10 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The URL's path, for the base path where the file gives none. Empty: it has none.
+    /// The path of the URL, which is the base path of an API that sets none. Empty: no path.
     pub(super) fn path(&self) -> Result<String, Wrong> {
         let url = self.url.as_ref().map_err(Clone::clone)?;
-        let path = if address::is_absolute(url) {
+        let path = if self.names_a_host() {
             let rest = url.split_once("//").map_or("", |(_, rest)| rest);
             rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
         } else {
@@ -31,18 +35,21 @@ impl Server {
         self.place
     }
 
-    fn is_relative(&self) -> bool {
-        self.url.as_ref().is_ok_and(|url| !address::is_absolute(url))
+    /// Whether it is a URL, even an invalid one, and not just a path.
+    fn names_a_host(&self) -> bool {
+        self.url.as_ref().map_or(true, |url| address::is_absolute(url))
     }
 
     fn endpoint(&self) -> Result<Endpoint, Wrong> {
         let url = self.url.as_ref().map_err(Clone::clone)?;
-        if self.is_relative() {
-            return Err((
-                format!("`{}` says nothing of where the backend is", shorten(url)),
-                "write a whole URL, or `x-wso2-production-endpoints: {urls: [http://host:port]}`"
-                    .to_owned(),
-            ));
+        if let Some(rest) = url.strip_prefix("//") {
+            let message = format!("the server URL `{}` has no scheme", shorten(url));
+            return Err((message, format!("write `https://{0}` or `http://{0}`", shorten(rest))));
+        }
+        if !self.names_a_host() {
+            let message =
+                format!("the server URL `{}` does not name the upstream's host", shorten(url));
+            return Err((message, ADD_ENDPOINTS.to_owned()));
         }
         address::endpoint(url)
     }
@@ -65,7 +72,7 @@ fn server(node: &Node<'_>, report: &mut Report) -> Option<Server> {
     Some(Server { url: with_defaults(written, variables), place: url.place })
 }
 
-/// Puts each variable's default in the place of its `{name}`.
+/// Replaces each `{name}` by the default of that variable.
 fn with_defaults(url: &str, variables: Option<&Map<'_>>) -> Result<String, Wrong> {
     let mut out = String::new();
     let mut rest = url;
@@ -75,8 +82,8 @@ fn with_defaults(url: &str, variables: Option<&Map<'_>>) -> Result<String, Wrong
         let Some(default) = variable.and_then(|map| map.get("default")).and_then(Node::as_text)
         else {
             return Err((
-                format!("the server's variable `{}` has no default", shorten(name)),
-                "give it one under `variables`".to_owned(),
+                format!("the server variable `{}` has no default", shorten(name)),
+                format!("add `variables: {{{}: {{default: ...}}}}`", shorten(name)),
             ));
         };
         out.push_str(before);
@@ -87,7 +94,7 @@ fn with_defaults(url: &str, variables: Option<&Map<'_>>) -> Result<String, Wrong
     Ok(out)
 }
 
-/// Swagger 2.0: `host` with the better of its `schemes`, and `basePath`.
+/// Swagger 2.0: `host` and `basePath`, with https if it is among the `schemes`.
 pub(super) fn of_swagger(root: &Map<'_>, report: &mut Report) -> Vec<Server> {
     let base_path = root.get("basePath").and_then(|node| values::text(node, "basePath", report));
     let base_path = base_path.unwrap_or_default();
@@ -108,13 +115,13 @@ fn scheme(root: &Map<'_>, report: &mut Report) -> Result<&'static str, Wrong> {
         (true, _) => Ok("https"),
         (false, true) => Ok("http"),
         (false, false) => Err((
-            "`host` without `schemes` leaves open how the backend is called".to_owned(),
+            "`host` needs `schemes`: http or https".to_owned(),
             "add `schemes: [https]` or `schemes: [http]`".to_owned(),
         )),
     }
 }
 
-/// The endpoints that the servers name; each that is none is a finding, and then there are none.
+/// The endpoints of the servers. If one is not valid, it is reported and there are none.
 pub(super) fn endpoints(servers: &[Server], report: &mut Report) -> Vec<Endpoint> {
     let mut found = Vec::new();
     for server in servers {
@@ -127,13 +134,13 @@ pub(super) fn endpoints(servers: &[Server], report: &mut Report) -> Vec<Endpoint
         return Vec::new();
     }
     if let [first, _, ..] = servers {
-        let help = "write `x-wso2-production-endpoints` to choose";
-        report.warning(first.place, "all servers are taken as endpoints, each in turn", help);
+        let help = "to choose, add `x-wso2-production-endpoints`";
+        report.warning(first.place, "requests are balanced over all servers", help);
     }
     found
 }
 
-/// Whether the servers say where a backend is at all.
+/// Whether a server is more than a path.
 pub(super) fn name_a_host(servers: &[Server]) -> bool {
-    servers.iter().any(|server| !server.is_relative())
+    servers.iter().any(Server::names_a_host)
 }

@@ -1,4 +1,4 @@
-//! Descriptions and what they become: operations, or findings with their places.
+//! Descriptions, and the operations or diagnostics that result.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,8 +6,9 @@ use std::path::Path;
 use model::{Api, ScopeRule, Security, UpstreamKind};
 
 use super::*;
+use crate::report::assert_lines;
 
-/// Everything that an API needs, on eight lines.
+/// A complete API on eight lines.
 const HEAD: &str = "openapi: 3.0.3
 info: {title: Pets, version: 1.0.0}
 x-wso2-basePath: /pets/1.0.0
@@ -19,7 +20,7 @@ paths:
 ";
 
 #[test]
-fn absent_means_secured_and_only_a_word_opens() {
+fn an_operation_is_secured_unless_the_file_says_otherwise() {
     let secured = "GET /* token";
     security("", "", secured);
     security("security: []", "", "GET /* open");
@@ -38,7 +39,7 @@ fn absent_means_secured_and_only_a_word_opens() {
 }
 
 #[test]
-fn any_scope_suffices_unless_all_are_asked_for() {
+fn one_scope_suffices_unless_all_are_required() {
     security("security: [{o: [read, write]}]", "", "GET /* any(read write)");
     security("security: [{o: [read]}]", "security: [{o: [write]}]", "GET /* any(write)");
     security("security: [{o: [read]}, {b: [write]}]", "", "GET /* any(read write)");
@@ -59,92 +60,56 @@ fn any_scope_suffices_unless_all_are_asked_for() {
 }
 
 #[test]
-fn security_that_cannot_be_served_is_refused_not_ignored() {
-    security("security: [{k: []}]", "", "9:12: error: API keys are not served yet");
-    security("security: [{m: []}]", "", "9:12: error: client certificates are not served yet");
-    security("security: [{o: [], k: []}]", "", "9:12: error: API keys are not served yet");
-    security(
-        "security: [{k: []}, {o: [r]}]",
-        "",
-        "9:12: warning: API keys are not served yet: callers need a token; GET /* any(r)",
-    );
-    security("security: [{}]", "", "9:12: error: `{}` leaves open whether a token is needed");
-    security(
-        "security: [{o: []}, {}]",
-        "",
-        "9:21: error: `{}` leaves open whether a token is needed",
-    );
-    security("security: [{p: []}]", "", "9:13: error: no security scheme is named `p`");
-    security("security: {o: []}", "", "9:11: error: `security` is a map, not a list");
-    security(
-        "security: [{o: [a], b: [b]}]",
-        "",
-        "9:21: error: two schemes ask one token for different scopes",
-    );
+fn unsupported_security_is_rejected() {
+    security("security: [{k: []}]", "", "9:12: error: API keys are not");
+    security("security: [{m: []}]", "", "9:12: error: client certificates are not");
+    security("security: [{o: [], k: []}]", "", "9:12: error: API keys are not");
+    security("security: [{k: []}, {o: [r]}]", "", "9:12: warning: API keys are not; GET /* any(r)");
+    security("security: [{}]", "", "9:12: error: optional");
+    security("security: [{o: []}, {}]", "", "9:21: error: optional");
+    security("security: [{p: []}]", "", "9:13: error: `p`");
+    security("security: {o: []}", "", "9:11: error: `security`");
+    security("security: [{o: [a], b: [b]}]", "", "9:21: error: different scopes");
     security(
         "security: [{o: [a]}, {o: [b]}]",
         "x-penstock-scopes: all",
-        "9:11: error: alternatives with different scopes cannot all be needed",
+        "9:11: error: different scopes",
     );
-    security(
-        "security: [{o: [a]}]",
-        "x-scope: b",
-        "8:14: error: `security` and this extension ask for different scopes",
-    );
-    security(
-        "x-auth-type: Application User",
-        "",
-        "9:14: error: `Application User`: telling users' tokens from applications' is not served yet",
-    );
+    security("security: [{o: [a]}]", "x-scope: b", "8:14: error: different scopes");
+    security("x-auth-type: Application User", "", "9:14: error: Application User");
     security(
         "x-wso2-application-security: {security-types: [api_key]}",
         "",
-        "9:48: error: `api_key` is not served yet",
+        "9:48: error: `api_key`",
     );
     security(
         "x-wso2-application-security: {security-types: [oauth2, api_key]}",
         "",
-        "9:56: warning: `api_key` is not served yet: callers need a token; GET /* token",
+        "9:56: warning: `api_key`; GET /* token",
     );
     security(
         "x-wso2-application-security: {security-types: [oauth2], optional: true}",
         "",
-        "9:67: warning: `optional` is not served yet: callers need a token; GET /* token",
+        "9:67: warning: `optional; GET /* token",
     );
-    security(
-        "x-wso2-mutual-ssl: mandatory",
-        "",
-        "9:1: error: `x-wso2-mutual-ssl`: client certificates are not served yet, and without them callers would pass that it stops",
-    );
-    security(
-        "x-wso2-mutual-ssl: optional",
-        "",
-        "9:1: warning: `x-wso2-mutual-ssl`: client certificates are not served yet: callers need a token; GET /* token",
-    );
+    security("x-wso2-mutual-ssl: mandatory", "", "9:1: error: `x-wso2-mutual-ssl`");
+    security("x-wso2-mutual-ssl: optional", "", "9:1: warning: `x-wso2-mutual-ssl`; GET /* token");
 }
 
 #[test]
-fn contradictions_keep_the_token() {
+fn contradictory_settings_still_require_a_token() {
     security(
         "x-wso2-disable-security: true",
         "security: [{o: [r]}]",
-        "8:24: warning: the operation asks for a token though the API is open: a token is needed; GET /* any(r)",
+        "8:24: warning: requires a token; GET /* any(r)",
     );
     security(
         "",
         "x-wso2-disable-security: true, x-auth-type: Any",
-        "8:39: error: `x-wso2-disable-security` and `x-auth-type` contradict each other",
+        "8:39: error: `x-wso2-disable-security`",
     );
-    security(
-        "x-wso2-disable-security: maybe",
-        "",
-        "9:26: error: `x-wso2-disable-security` is a text, not true or false",
-    );
-    security(
-        "",
-        "security: [], x-scope: r",
-        "8:28: warning: scopes have no effect: the operation is open; GET /* open",
-    );
+    security("x-wso2-disable-security: maybe", "", "9:26: error: `x-wso2-disable-security`");
+    security("", "security: [], x-scope: r", "8:28: warning: no effect; GET /* open");
 }
 
 /// `api`: more lines for the API; `operation`: members of its one operation.
@@ -155,7 +120,7 @@ fn security(api: &str, operation: &str, expect: &str) {
 }
 
 #[test]
-fn every_method_is_an_operation_and_the_rest_of_a_path_item_is_not() {
+fn each_method_of_a_path_item_is_an_operation() {
     let methods = "get put post delete options head patch trace".split(' ');
     let item: Vec<String> = methods.map(|method| format!("{method}: {{}}")).collect();
     let rest = "summary: s, description: d, parameters: [], x-mine: 1";
@@ -163,42 +128,98 @@ fn every_method_is_an_operation_and_the_rest_of_a_path_item_is_not() {
         &format!("/a: {{{}, {rest}}}", item.join(", ")),
         "GET /a; PUT /a; POST /a; DELETE /a; OPTIONS /a; HEAD /a; PATCH /a; TRACE /a",
     );
-    paths("/a: {GET: {}, get: {}}", "9:8: error: `GET` declares no operation");
-    paths("/a: {gett: {}, get: {}}", "9:8: warning: `gett` is no part of a path item; GET /a");
-    paths("/a: {get: 1}", "9:13: error: `get` is a number, not a map");
-    paths("{}", "9:3: error: the API has no operation");
+    paths("/a: {GET: {}, get: {}}", "9:8: error: `GET`");
+    paths("/a: {gett: {}, get: {}}", "9:8: warning: `gett`; GET /a");
+    paths("/a: {get: 1}", "9:13: error: `get`");
 }
 
 #[test]
-fn templates_are_checked_where_they_stand() {
+fn invalid_paths_are_reported_at_their_position() {
     paths("/: {get: {}}", "GET ");
     paths("/a/{id}: {get: {}}", "GET /a/{id}");
     paths("/a/{x}.json/{y}...{z}: {get: {}}", "GET /a/{x}.json/{y}...{z}");
     paths("/a/: {get: {}}\n  /a: {get: {}}", "GET /a/; GET /a");
     paths("/a b/é: {get: {}}", "GET /a b/é");
-    paths("a: {get: {}}", "9:3: error: the path `a` does not start with `/`");
-    paths("/a//b: {get: {}}", "9:3: error: the path `/a//b` has an empty segment");
-    paths("/a/{id: {get: {}}", "9:3: error: `{id` has a `{` without `}`");
-    paths("/a/id}: {get: {}}", "9:3: error: `id}` has a `}` without `{`");
-    paths("/a/{}: {get: {}}", "9:3: error: `{}` has a parameter without a name");
-    paths("/a/{b{c}}: {get: {}}", "9:3: error: `{b{c}}` has a parameter without a name");
-    paths("/*/b: {get: {}}", "9:3: error: `*` in `*` is no wildcard");
-    paths("/a*: {get: {}}", "9:3: error: `*` in `a*` is no wildcard");
-    paths("/a/../b: {get: {}}", "9:3: error: a `.` or `..` segment in the path");
-    paths("/a?b=c: {get: {}}", "9:3: error: `a?b=c` holds a character that no path has");
-    paths("/%zz: {get: {}}", "9:3: error: `%zz` holds a `%` that is no escape");
+    paths("a: {get: {}}", "9:3: error: `a`");
+    paths("/a//b: {get: {}}", "9:3: error: `/a//b`");
+    paths("/a/{id: {get: {}}", "9:3: error: `{id`");
+    paths("/a/id}: {get: {}}", "9:3: error: `id}`");
+    paths("/a/{}: {get: {}}", "9:3: error: `{}`");
+    paths("/a/{b{c}}: {get: {}}", "9:3: error: `{b{c}}`");
+    paths("/*/b: {get: {}}", "9:3: error: wildcard");
+    paths("/a*: {get: {}}", "9:3: error: `a*`");
+    paths("/a/../b: {get: {}}", "9:3: error: `..`");
+    paths("/a?b=c: {get: {}}", "9:3: error: `a?b=c`");
+    paths("/%zz: {get: {}}", "9:3: error: `%zz`");
 }
 
 #[test]
-fn two_operations_on_one_template_name_both_places() {
+fn a_method_on_two_spellings_of_one_path_names_both_positions() {
     paths(
         "/a/{x}: {get: {}}\n  /a/{y}: {get: {}, put: {}}",
-        "10:12: error: GET /a/{y} stands at api.yaml:9:12 already",
+        "10:3: warning: line 9; 10:12: error: api.yaml:9:12",
     );
     paths(
         "/%7Ea: {get: {}}\n  /~a: {get: {}}",
-        "10:9: error: GET /~a stands at api.yaml:9:11 already",
+        "10:3: warning: `/%7Ea`; 10:9: error: api.yaml:9:11",
     );
+}
+
+#[test]
+fn paths_that_differ_only_in_parameter_names_are_merged_with_a_warning() {
+    paths(
+        "/a/{x}: {get: {}}\n  /a/{y}: {put: {}}",
+        "10:3: warning: `/a/{x}`; GET /a/{x}; PUT /a/{y}",
+    );
+}
+
+#[test]
+fn an_api_without_operations_is_accepted_with_a_warning() {
+    paths("{}", "9:3: warning: no operations");
+    let head = "openapi: 3.1.0\ninfo: {title: A, version: 1}\n";
+    check(head, &[], "1:1: warning: no operations");
+    check(&format!("{head}webhooks: {{}}\n"), &[], "1:1: warning: no operations");
+    assert!(load(head, &[]).api.is_some_and(|api| api.operations.is_empty()));
+}
+
+#[test]
+fn security_of_a_path_item_is_ignored_only_if_that_is_not_weaker() {
+    let item = |api: &str, path: &str, expect: &str| {
+        let text = HEAD.replace("{get: {}}", &format!("{{security: {path}, get: {{}}}}"));
+        check(&format!("{text}{api}\n"), &[], expect);
+    };
+    item("", "[]", "8:18: warning: path item; GET /* token");
+    item("", "[{b: []}]", "8:18: warning: path item; GET /* token");
+    item("", "[{o: [r]}]", "8:18: error: path item");
+    item("security: [{o: [r]}]", "[{o: [r]}]", "8:18: warning: path item; GET /* any(r)");
+    item("security: [{o: [r]}]", "[{o: [w]}]", "8:18: error: path item");
+    item("security: []", "[{b: []}]", "8:18: error: path item");
+    item("security: []", "[]", "8:18: warning: path item; GET /* open");
+}
+
+#[test]
+fn security_schemes_may_be_references() {
+    let scheme = |scheme: &str, files: &[(&str, &str)], expect: &str| {
+        let text =
+            HEAD.replace("{o: {type: oauth2}", &format!("{{r: {scheme}, o: {{type: oauth2}}"));
+        check(&format!("{text}security: [{{r: [s]}}]\n"), files, expect);
+    };
+    let common = (
+        "common.yaml",
+        "schemes:\n  a: {$ref: '#/schemes/b'}\n  b: {type: openIdConnect}\n  c: 1\n",
+    );
+    scheme("{$ref: '#/components/securitySchemes/o'}", &[], "GET /* any(s)");
+    scheme("{$ref: 'common.yaml#/schemes/a'}", &[common], "GET /* any(s)");
+    scheme("{$ref: '#/components/securitySchemes/k'}", &[], "9:12: error: API keys");
+    scheme("{$ref: 'common.yaml#/schemes/c'}", &[common], "common.yaml 4:6: error: map");
+    scheme("{$ref: 'common.yaml#/schemes/d'}", &[common], "6:31: error: does not exist");
+    scheme("{$ref: '#/components/securitySchemes/r'}", &[], "6:31: error: back to itself");
+    scheme("{$ref: '#/info'}", &[], "6:31: error: something else");
+}
+
+#[test]
+fn a_requirement_without_a_list_of_scopes_needs_any_token() {
+    security("security: [{o: }]", "", "GET /* token");
 }
 
 #[track_caller]
@@ -213,7 +234,7 @@ fn paths(paths: &str, expect: &str) {
 }
 
 #[test]
-fn a_path_item_may_stand_elsewhere_below_the_folder() {
+fn a_path_item_may_be_a_reference() {
     let cats = ("sub/cats.yaml", "get: {security: []}\n$ref: ../dogs.json#/items/dog~1puppy\n");
     let dogs = ("dogs.json", "{\"items\": {\"dog/puppy\": {\"put\": {\"x-scope\": \"bark\"}}}}");
     refs("{$ref: sub/cats.yaml}", &[cats, dogs], "PUT /a any(bark); GET /a open");
@@ -226,42 +247,30 @@ fn a_path_item_may_stand_elsewhere_below_the_folder() {
 }
 
 #[test]
-fn a_reference_that_leads_nowhere_or_outside_is_refused() {
-    refs(
-        "{$ref: 'https://x/y.yaml'}",
-        &[],
-        "5:14: error: `https://x/y.yaml` is a URL, which is never fetched",
-    );
-    refs("{$ref: ../y.yaml}", &[], "5:14: error: `../y.yaml` leads out of the API's folder");
-    refs("{$ref: y.yaml}", &[], "5:14: error: `y.yaml` cannot be read: there is no such file");
-    refs("{$ref: '#/paths/~1a'}", &[], "5:14: error: this `$ref` leads back to itself");
+fn a_reference_that_cannot_be_followed_is_rejected() {
+    refs("{$ref: 'https://x/y.yaml'}", &[], "5:14: error: `https://x/y.yaml`");
+    refs("{$ref: ../y.yaml}", &[], "5:14: error: `../y.yaml`");
+    refs("{$ref: y.yaml}", &[], "5:14: error: `y.yaml`");
+    refs("{$ref: '#/paths/~1a'}", &[], "5:14: error: back to itself");
     refs(
         "{$ref: '#/paths/~1b'}\n  /b: {$ref: '#/paths/~1a'}",
         &[],
-        "5:14: error: this `$ref` leads back to itself; 6:14: error: this `$ref` leads back to itself",
+        "5:14: error: back to itself; 6:14: error: back to itself",
     );
-    refs("{$ref: '#/paths/~1c'}", &[], "5:14: error: nothing is where this `$ref` leads");
-    refs("{$ref: '#/info'}", &[], "5:14: error: a path item cannot be there");
-    refs("{$ref: 5}", &[], "5:14: error: `5` cannot be read: there is no such file");
+    refs("{$ref: '#/paths/~1c'}", &[], "5:14: error: does not exist");
+    refs("{$ref: '#/info'}", &[], "5:14: error: something else");
+    refs("{$ref: 5}", &[], "5:14: error: `5`");
     refs(
         "{$ref: c.yaml, x-wso2-disable-security: true}",
         &[("c.yaml", "get: {}")],
-        "5:22: error: `x-wso2-disable-security` has no effect beside a `$ref`",
+        "5:22: error: `x-wso2-disable-security`",
     );
-    refs(
-        "{$ref: c.yaml}",
-        &[("c.yaml", "get: {\n")],
-        "c.yaml 2:1: error: not YAML: while parsing a node, did not find expected node content",
-    );
-    refs(
-        "{$ref: c.yaml}",
-        &[("c.yaml", "$ref: c.yaml")],
-        "c.yaml 1:7: error: this `$ref` leads back to itself",
-    );
+    refs("{$ref: c.yaml}", &[("c.yaml", "get: {\n")], "c.yaml 2:1: error: YAML");
+    refs("{$ref: c.yaml}", &[("c.yaml", "$ref: c.yaml")], "c.yaml 1:7: error: back to itself");
     refs(
         "{$ref: c.yaml}",
         &[("c.yaml", "get: {x-wso2-throttling-tier: Gold}")],
-        "c.yaml 1:7: error: `x-wso2-throttling-tier`: limits are not served yet, and without this one more would pass than it allows",
+        "c.yaml 1:7: error: `x-wso2-throttling-tier`",
     );
 }
 
@@ -272,7 +281,7 @@ fn refs(item: &str, files: &[(&str, &str)], expect: &str) {
 }
 
 #[test]
-fn versions_are_told_apart() {
+fn the_version_is_checked() {
     let rest = "info: {title: A, version: 1}\nsecurity: []\npaths: {/*: {get: {}}}\n";
     let servers = "servers: [{url: 'http://b'}]\n";
     for version in ["3.0.0", "3.0.4", "3.1.1", "'3.1.0'", "3.1"] {
@@ -281,68 +290,53 @@ fn versions_are_told_apart() {
     for version in ["2.0", "'2.0'"] {
         check(&format!("swagger: {version}\nhost: b\nschemes: [http]\n{rest}"), &[], "GET /* open");
     }
-    check(&format!("openapi: 3.2.0\n{rest}"), &[], "1:10: error: `openapi: 3.2.0` is not served");
-    check(&format!("openapi: 3.10.0\n{rest}"), &[], "1:10: error: `openapi: 3.10.0` is not served");
-    check(&format!("swagger: 1.2\n{rest}"), &[], "1:10: error: `swagger: 1.2` is not served");
-    check(
-        &format!("openapi: 3.0.0\nswagger: 2.0\n{rest}"),
-        &[],
-        "2:10: error: both `openapi` and `swagger`",
-    );
-    check(rest, &[], "1:1: error: neither `openapi` nor `swagger` says what this file is");
-    check("- a\n", &[], "1:1: error: the file holds a list, not a description of an API");
+    check(&format!("openapi: 3.2.0\n{rest}"), &[], "1:10: error: `openapi: 3.2.0`");
+    check(&format!("openapi: 3.10.0\n{rest}"), &[], "1:10: error: `openapi: 3.10.0`");
+    check(&format!("swagger: 1.2\n{rest}"), &[], "1:10: error: `swagger: 1.2`");
+    check(&format!("openapi: 3.0.0\nswagger: 2.0\n{rest}"), &[], "2:10: error: `openapi`");
+    check(rest, &[], "1:1: error: `openapi`");
+    check("- a\n", &[], "1:1: error: map");
 }
 
 #[test]
-fn what_is_missing_or_misspelt_at_the_top_is_told() {
-    check(
-        "openapi: 3.0.0\n",
-        &[],
-        "1:1: error: the description has no `info`; 1:1: error: the description has no `paths`",
-    );
+fn missing_and_misspelt_keys_at_the_top_are_reported() {
+    check("openapi: 3.0.0\n", &[], "1:1: error: `info`");
     check(
         "openapi: 3.0.0\ninfo: {title: '', versoin: 1}\nservers: [{url: 'http://b'}]\nsecurity: []\npathes: {}\npaths: {/*: {get: {}}}\n",
         &[],
-        "2:7: error: `info` has no `version`; 2:15: error: `title` is empty; 5:1: warning: `pathes` is no part of a description",
+        "2:7: error: `info`; 2:15: error: `title`; 5:1: warning: `pathes`",
     );
 }
 
 #[test]
-fn extensions_that_are_unknown_misplaced_or_not_served_are_told() {
+fn unknown_misplaced_and_unsupported_extensions_are_reported() {
     security(
         "x-wso2-disable-securty: true",
         "",
-        "9:1: warning: the extension `x-wso2-disable-securty` is unknown; GET /* token",
+        "9:1: warning: `x-wso2-disable-securty`; GET /* token",
     );
-    security("x-penstock-host: a", "", "9:1: error: the extension `x-penstock-host` is unknown");
+    security("x-mock-response: {}", "", "9:1: warning: `x-mock-response`; GET /* token");
+    security("x-throttling-limit: {requestCount: 1}", "", "9:1: error: `x-throttling-limit`");
+    security("x-mgw-cors: {}", "", "9:1: warning: `x-mgw-cors`; GET /* token");
+    security("x-mgw-throttling-tier: Gold", "", "9:1: error: `x-mgw-throttling-tier`");
+    security("x-wso2-api-key-header: K", "", "9:1: warning: API keys; GET /* token");
+    security("x-penstock-host: a", "", "9:1: error: `x-penstock-host`");
     security("x-mine: a", "", "GET /* token");
     security("x-wso2-owner: me\nx-wso2-label: []", "", "GET /* token");
-    security("", "x-wso2-cors: {}", "8:14: error: `x-wso2-cors` has no effect here");
-    security(
-        "",
-        "x-wso2-owner: me",
-        "8:14: warning: `x-wso2-owner` has no effect here; GET /* token",
-    );
+    security("", "x-wso2-cors: {}", "8:14: error: `x-wso2-cors`");
+    security("", "x-wso2-owner: me", "8:14: warning: `x-wso2-owner`; GET /* token");
     security("x-wso2-throttling-tier: Unlimited", "x-throttling-tier: unlimited", "GET /* token");
-    security(
-        "",
-        "x-throttling-tier: Gold",
-        "8:14: error: `x-throttling-tier`: limits are not served yet, and without this one more would pass than it allows",
-    );
+    security("", "x-throttling-tier: Gold", "8:14: error: `x-throttling-tier`");
     security(
         "x-wso2-request-interceptor: java:a.B",
         "",
-        "9:1: error: `x-wso2-request-interceptor`: interceptors are not served yet, and this one may refuse or mask what would pass without it",
+        "9:1: error: `x-wso2-request-interceptor`",
     );
-    security(
-        "x-mediation-script: a",
-        "",
-        "9:1: error: `x-mediation-script`: scripts are not served yet, and the operation would do something else",
-    );
+    security("x-mediation-script: a", "", "9:1: error: `x-mediation-script`");
     security(
         "x-wso2-response-cache: {enabled: true}",
         "",
-        "9:1: warning: `x-wso2-response-cache`: responses are not cached yet: each request goes to the backend; GET /* token",
+        "9:1: warning: `x-wso2-response-cache`; GET /* token",
     );
     security(
         "x-wso2-response-cache: {enabled: false}\nx-wso2-http2-backend-enabled: false",
@@ -352,18 +346,18 @@ fn extensions_that_are_unknown_misplaced_or_not_served_are_told() {
 }
 
 #[test]
-fn an_api_that_asks_for_a_token_needs_an_issuer() {
+fn a_secured_api_needs_an_issuer() {
     let closed = Defaults { response_head_ms: 1, issuers_configured: false };
     let outcome = read("api.yaml".as_ref(), HEAD.as_bytes(), &no_files, &closed);
     assert_eq!(outcome.api, None);
-    assert_eq!(told(&outcome), "7:1: error: the API asks for a token, but no issuer is configured");
+    assert_lines(&shown(&outcome), "7:1: error: no issuer");
     assert_eq!(outcome.base_path.as_deref(), Some("/pets/1.0.0"));
     let open = format!("{HEAD}security: []\n");
     assert!(read("api.yaml".as_ref(), open.as_bytes(), &no_files, &closed).api.is_some());
 }
 
 #[test]
-fn a_refused_file_still_tells_its_base_path_and_hosts() {
+fn a_rejected_file_still_has_its_base_path_and_hosts() {
     let text = format!(
         "{HEAD}x-penstock-hosts: [A.example, '*.b.example']\nx-wso2-mutual-ssl: mandatory\n"
     );
@@ -374,7 +368,7 @@ fn a_refused_file_still_tells_its_base_path_and_hosts() {
 }
 
 #[test]
-fn the_base_path_is_written_or_the_servers_or_the_slug() {
+fn the_base_path_is_explicit_or_from_the_server_or_from_the_title() {
     base_path("x-wso2-basePath: /a/b/", "/a/b");
     base_path("x-wso2-basePath: /", "");
     base_path("servers: [{url: 'http://h/v2/'}]", "/v2");
@@ -384,10 +378,10 @@ fn the_base_path_is_written_or_the_servers_or_the_slug() {
         "/4.0",
     );
     base_path("servers: [{url: 'http://h'}]", "/caf-pets-co/2.0-rc1");
-    base_path("x-wso2-basePath: a", "refused");
-    base_path("x-wso2-basePath: /a/{version}", "refused");
-    base_path("x-wso2-basePath: /a/../b", "refused");
-    base_path("x-wso2-basePath: /a?b", "refused");
+    base_path("x-wso2-basePath: a", "rejected");
+    base_path("x-wso2-basePath: /a/{version}", "rejected");
+    base_path("x-wso2-basePath: /a/../b", "rejected");
+    base_path("x-wso2-basePath: /a?b", "rejected");
 }
 
 #[track_caller]
@@ -401,18 +395,18 @@ fn base_path(lines: &str, expect: &str) {
         "openapi: 3.0.3\ninfo: {{title: ' Café: Pets & Co. ', version: 2.0-rc1}}\nsecurity: []\npaths: {{/*: {{get: {{}}}}}}\n{lines}{endpoint}\n"
     );
     let outcome = load(&text, &[]);
-    let found = outcome.base_path.as_deref().unwrap_or("refused");
-    assert_eq!(found, expect, "{}", told(&outcome));
-    assert_eq!(outcome.api.is_some(), expect != "refused", "{}", told(&outcome));
+    let found = outcome.base_path.as_deref().unwrap_or("rejected");
+    assert_eq!(found, expect, "{:?}", shown(&outcome));
+    assert_eq!(outcome.api.is_some(), expect != "rejected", "{:?}", shown(&outcome));
 }
 
 #[test]
-fn the_default_version_drops_the_version_wherever_it_stands() {
+fn the_default_path_is_the_base_path_without_the_version() {
     default_path("/pets/1.0.0", "/pets");
     default_path("/pets/v1.0.0", "/pets");
     default_path("/1.0.0/pets", "/pets");
-    default_path("/1.0.0", "");
-    default_path("/pets", "9:1: error: the base path `/pets` does not hold the version `1.0.0`");
+    default_path("/1.0.0/v2", "/v2");
+    default_path("/pets", "9:1: error: `/pets`");
 }
 
 #[track_caller]
@@ -420,7 +414,7 @@ fn default_path(base_path: &str, expect: &str) {
     let text = HEAD.replace("/pets/1.0.0", base_path) + "x-penstock-default-version: true\n";
     let outcome = load(&text, &[]);
     let found = outcome.api.as_ref().and_then(|api| api.default_path.clone());
-    assert_eq!(found.unwrap_or_else(|| told(&outcome)), expect);
+    assert_lines(&found.map_or_else(|| shown(&outcome), |path| vec![path]), expect);
 }
 
 #[test]
@@ -479,7 +473,7 @@ fn endpoints_come_from_extensions_at_every_level() {
 }
 
 #[test]
-fn servers_are_the_endpoints_where_nothing_else_is() {
+fn servers_are_the_endpoints_unless_an_extension_sets_them() {
     endpoints("servers: [{url: 'https://b/v1'}]", "{}", "P single b/v1 7000");
     endpoints(
         "servers: [{url: 'https://b/v1'}]",
@@ -489,66 +483,57 @@ fn servers_are_the_endpoints_where_nothing_else_is() {
     endpoints(
         "servers: [{url: 'http://b'}, {url: 'http://c'}]",
         "{}",
-        "4:17: warning: all servers are taken as endpoints, each in turn; P turn b,c 7000",
+        "4:17: warning: all servers; P turn b,c 7000",
     );
     endpoints(
         "servers: [{url: /v1}]\nx-wso2-sandbox-endpoints: {urls: ['http://c']}",
         "{}",
         "S single c 7000",
     );
+    endpoints("servers: [{url: /v1}]", "{}", "4:17: error: `/v1`");
+    endpoints("servers: [{url: //b/v1}]", "{}", "4:17: error: `//b/v1`");
+    endpoints("servers: [{url: /}]", "{}", "4:17: error: `/`");
     endpoints(
-        "servers: [{url: /v1}]",
+        "servers: [{url: //b/v1}]\nx-wso2-production-endpoints: {urls: ['http://c']}",
         "{}",
-        "4:17: error: `/v1` says nothing of where the backend is",
+        "P single c 7000",
     );
-    endpoints("servers: [{url: 'ftp://b'}]", "{}", "4:17: error: the scheme `ftp` is not served");
-    endpoints(
-        "servers: [{url: 'http://{h}/'}]",
-        "{}",
-        "4:17: error: the server's variable `h` has no default",
-    );
-    endpoints("", "{}", "1:1: error: the API has no endpoint");
+    endpoints("servers: [{url: 'ftp://b'}]", "{}", "4:17: error: `ftp`");
+    endpoints("servers: [{url: 'http://{h}/'}]", "{}", "4:17: error: `h`");
+    endpoints("", "{}", "1:1: error: the API has no");
     endpoints(
         "x-wso2-production-endpoints: {urls: ['http://b']}",
         "{servers: [{url: 'https://c'}]}",
-        "3:29: warning: `servers` has no effect here: the API names its endpoints; P single b 7000",
+        "3:29: warning: `servers`; P single b 7000",
     );
 }
 
 #[test]
-fn endpoint_sets_that_cannot_be_served_are_refused() {
+fn invalid_and_unsupported_endpoint_sets_are_reported() {
     let case = |set: &str, expect: &str| {
         endpoints(&format!("x-wso2-production-endpoints: {set}"), "{}", expect)
     };
-    case(
-        "{type: http, urls: ['http://b', 'http://c']}",
-        "4:37: error: `http` takes one URL, here are more",
-    );
-    case(
-        "{type: httpp, urls: ['http://b']}",
-        "4:37: error: endpoints of type `httpp` are not served",
-    );
-    case("{urls: []}", "4:37: error: `urls` is empty");
-    case(
-        "{url: ['http://b']}",
-        "4:30: error: the endpoint set has no `urls`; 4:31: warning: `url` has no effect here",
-    );
-    case("{urls: ['etcd(b)']}", "4:38: error: endpoints from etcd (`b`) are not served yet");
-    case("{urls: ['http://u:p@b']}", "4:38: error: the URL holds a user or a password");
-    case(
-        "{urls: ['http://b'], securityConfig: {type: BASIC}}",
-        "4:51: error: `securityConfig` is not served yet: the backend would be called without its credentials",
-    );
+    case("{type: http, urls: ['http://b', 'http://c']}", "4:37: error: `http`");
+    case("{type: httpp, urls: ['http://b']}", "4:37: error: `httpp`");
+    case("{urls: []}", "4:37: error: `urls`");
+    case("{url: ['http://b']}", "4:30: error: `urls`; 4:31: warning: `url`");
+    case("{urls: ['etcd(b)']}", "4:38: error: `b`");
+    case("{urls: ['http://u:p@b']}", "4:38: error: password");
+    case("{urls: ['http://b'], securityConfig: {type: BASIC}}", "4:51: error: `securityConfig`");
     case(
         "{urls: ['http://b'], advanceEndpointConfig: {timeoutInMillis: 0}}",
-        "4:92: error: `0` is no time limit",
+        "4:92: error: timeoutInMillis",
     );
     case(
         "{urls: ['http://b'], advanceEndpointConfig: {retryConfig: {}}}",
-        "4:75: warning: `retryConfig` is not served yet; P single b 7000",
+        "4:75: warning: `retryConfig`; P single b 7000",
     );
-    case("http://b", "4:30: error: `http://b` is no endpoint set");
-    case("'#/x-wso2-endpoints/one'", "4:30: error: no endpoint set is named `one`");
+    case(
+        "{urls: ['http://b'], advanceEndpointConfig: {circuitBreakers: {maxRequests: 1}}}",
+        "4:75: warning: `circuitBreakers`; P single b 7000",
+    );
+    case("http://b", "4:30: error: `http://b`");
+    case("'#/x-wso2-endpoints/one'", "4:30: error: `one`");
 }
 
 /// `P` and `S`: the API's production and sandbox endpoints; `p` and `s`: its operation's.
@@ -558,7 +543,7 @@ fn endpoints(lines: &str, operation: &str, expect: &str) {
         "openapi: 3.0.3\ninfo: {{title: A, version: 1}}\npaths: {{/*: {{get: {operation}}}}}\n{lines}\nsecurity: []\n"
     );
     let outcome = load(&text, &[]);
-    let mut shown = vec![told(&outcome)];
+    let mut shown = shown(&outcome);
     if let Some(api) = &outcome.api {
         let operation =
             api.operations.first().map(|op| (op.production, op.sandbox)).unwrap_or_default();
@@ -569,8 +554,7 @@ fn endpoints(lines: &str, operation: &str, expect: &str) {
                 .filter_map(|(name, set)| Some(format!("{name} {}", upstream(api, set?)))),
         );
     }
-    shown.retain(|line| !line.is_empty());
-    assert_eq!(shown.join("; "), expect);
+    assert_lines(&shown, expect);
 }
 
 fn upstream(api: &Api, index: usize) -> String {
@@ -586,17 +570,14 @@ fn upstream(api: &Api, index: usize) -> String {
 }
 
 #[test]
-fn swagger_2_is_read_as_a_server() {
+fn swagger_2_has_one_server() {
     swagger(
         "host: B.example:8080\nbasePath: /v2\nschemes: [http, https]",
         "https b.example:8080 /v2",
     );
     swagger("host: b.example\nbasePath: /v2\nschemes: [http]", "http b.example /v2");
-    swagger(
-        "host: b.example\nbasePath: /v2",
-        "3:7: error: `host` without `schemes` leaves open how the backend is called",
-    );
-    swagger("basePath: /v2", "3:11: error: `/v2` says nothing of where the backend is");
+    swagger("host: b.example\nbasePath: /v2", "3:7: error: `host`");
+    swagger("basePath: /v2", "3:11: error: `/v2`");
     swagger(
         "host: b.example\nbasePath: /v2\nschemes: [http]\nx-wso2-basePath: /pets/2",
         "http b.example /pets/2",
@@ -609,7 +590,7 @@ fn swagger(lines: &str, expect: &str) {
         "swagger: '2.0'\ninfo: {{title: A, version: 1}}\n{lines}\nsecurity: [{{o: [read]}}]\nsecurityDefinitions: {{o: {{type: oauth2}}}}\npaths: {{/*: {{get: {{}}}}}}\n"
     );
     let outcome = load(&text, &[]);
-    let shown = outcome.api.as_ref().map(|api| {
+    let found = outcome.api.as_ref().map(|api| {
         let endpoint = &api.upstreams[0].endpoints[0];
         assert_eq!(operations(api), ["GET /* any(read)"]);
         format!(
@@ -619,15 +600,12 @@ fn swagger(lines: &str, expect: &str) {
             api.base_path
         )
     });
-    assert_eq!(shown.unwrap_or_else(|| first(&told(&outcome))), expect);
-}
-
-fn first(lines: &str) -> String {
-    lines.split("; ").next().unwrap_or_default().to_owned()
+    let first = || shown(&outcome).first().cloned().unwrap_or_default();
+    assert_lines(&[found.unwrap_or_else(first)], expect);
 }
 
 #[test]
-fn what_holds_for_the_whole_api_is_read() {
+fn settings_of_the_whole_api_are_read() {
     let api = load(
         &format!("{HEAD}x-wso2-transports: [https]\nx-wso2-auth-header: X-Key\nx-penstock-forward-auth-header: true\nx-penstock-upgrades: [SPDY/3]\nx-penstock-hosts: API.example\n"),
         &[],
@@ -648,27 +626,15 @@ fn what_holds_for_the_whole_api_is_read() {
 }
 
 #[test]
-fn what_is_wrong_for_the_whole_api_is_told() {
-    security("x-wso2-transports: [htps]", "", "9:21: error: `htps` is no transport");
-    security("x-wso2-transports: []", "", "9:20: error: `x-wso2-transports` is empty");
-    security("x-wso2-auth-header: 'a b'", "", "9:21: error: `a b` is no header name");
-    security(
-        "x-wso2-auth-header: Host",
-        "",
-        "9:21: error: the header `Host` cannot carry a credential",
-    );
-    security("x-penstock-upgrades: [h2c]", "", "9:23: error: an upgrade to h2c is never passed on");
-    security(
-        "x-penstock-upgrades: [websocket]",
-        "",
-        "9:23: warning: `websocket` is always allowed; GET /* token",
-    );
-    security(
-        "x-penstock-hosts: ['http://a']",
-        "",
-        "9:20: error: `http://a` is more than a host name",
-    );
-    security("x-penstock-hosts: []", "", "9:19: error: `x-penstock-hosts` is empty");
+fn invalid_settings_of_the_whole_api_are_reported() {
+    security("x-wso2-transports: [htps]", "", "9:21: error: `htps`");
+    security("x-wso2-transports: []", "", "9:20: error: `x-wso2-transports`");
+    security("x-wso2-auth-header: 'a b'", "", "9:21: error: `a b`");
+    security("x-wso2-auth-header: Host", "", "9:21: error: `Host`");
+    security("x-penstock-upgrades: [h2c]", "", "9:23: error: h2c");
+    security("x-penstock-upgrades: [websocket]", "", "9:23: warning: `websocket`; GET /* token");
+    security("x-penstock-hosts: ['http://a']", "", "9:20: error: `http://a`");
+    security("x-penstock-hosts: []", "", "9:19: error: `x-penstock-hosts`");
 }
 
 #[test]
@@ -683,46 +649,48 @@ fn cors_is_read_in_both_spellings() {
         ("{corsConfigurationEnabled: false}", "none"),
         (
             "{access-control-allow-origins: ['*'], access-control-allow-credentials: true}",
-            "9:86: warning: credentials are not allowed to every origin: this has no effect; *    false",
+            "9:86: warning: credentials; *    false",
         ),
-        ("{access-control-allow-origins: [example.org]}", "9:46: error: `example.org` is no URL"),
         (
-            "{access-control-allow-origins: ['https://a/x']}",
-            "9:46: error: the origin `https://a/x` has a path",
+            "{access-control-allow-origins: ['https://*.Example.org:8443']}",
+            "https://*.example.org:8443    false",
         ),
-        ("{access-control-allow-methods: [FETCH]}", "9:46: error: `FETCH` is no method"),
-        ("{access-control-allow-headers: ['a b']}", "9:46: error: `a b` is no header name"),
         (
-            "{access-control-allow-origin: ['*']}",
-            "9:15: error: `access-control-allow-origin` means nothing here",
+            "{access-control-allow-origins: ['http://localhost:*']}",
+            "9:46: error: `*` is not a port",
         ),
+        ("{access-control-allow-origins: ['https://a.*.org']}", "9:46: error: host name"),
+        ("{access-control-allow-origins: [example.org]}", "9:46: error: `example.org`"),
+        ("{access-control-allow-origins: ['https://a/x']}", "9:46: error: `https://a/x`"),
+        ("{access-control-allow-methods: [FETCH]}", "9:46: error: `FETCH`"),
+        ("{access-control-allow-headers: ['a b']}", "9:46: error: `a b`"),
+        ("{access-control-allow-origin: ['*']}", "9:15: error: `access-control-allow-origin`"),
     ] {
         let outcome = load(&format!("{HEAD}x-wso2-cors: {rules}\n"), &[]);
-        let mut shown = vec![told(&outcome)];
-        shown.extend(outcome.api.map(|api| match api.cors {
+        let mut lines = shown(&outcome);
+        lines.extend(outcome.api.map(|api| match api.cors {
             None => "none".to_owned(),
             Some(c) => {
                 let lists = [c.allow_origins, c.allow_methods, c.allow_headers, c.expose_headers];
                 format!("{} {}", lists.map(|list| list.join(",")).join(" "), c.allow_credentials)
             }
         }));
-        shown.retain(|line| !line.is_empty());
-        assert_eq!(shown.join("; "), expect, "{rules}");
+        assert_lines(&lines, expect);
     }
 }
 
 #[test]
-fn every_problem_is_told_at_once_with_a_way_out() {
+fn all_problems_are_reported_at_once_with_help() {
     let text = format!(
         "{HEAD}x-wso2-mutual-ssl: mandatory\nsecurity: [{{k: []}}]\nx-penstock-hots: [a]\n"
     )
     .replace("/*: {get: {}}", "a: {}\n  /*: {get: {x-throttling-tier: Gold}}");
     let outcome = load(&text, &[]);
-    assert_eq!(outcome.diagnostics.len(), 5, "{}", told(&outcome));
+    assert_eq!(outcome.diagnostics.len(), 5, "{:?}", shown(&outcome));
     assert!(outcome.diagnostics.iter().all(|diagnostic| diagnostic.help.is_some()));
-    let last = outcome.diagnostics.last().map(ToString::to_string);
-    let expect = "api.yaml:12:1: error: the extension `x-penstock-hots` is unknown\n    help: did you mean `x-penstock-hosts`?";
-    assert_eq!(last.as_deref(), Some(expect));
+    let last = outcome.diagnostics.last().expect("there are some");
+    assert!(last.message.contains("`x-penstock-hots`"), "{last}");
+    assert!(last.help.as_ref().is_some_and(|help| help.contains("`x-penstock-hosts`")), "{last}");
 }
 
 #[test]
@@ -755,40 +723,35 @@ fn load(text: &str, files: &[(&str, &str)]) -> Outcome {
     read("api.yaml".as_ref(), text.as_bytes(), &refs, &DEFAULTS)
 }
 
-/// `expect`: the findings, then the operations of what is served.
+/// `expect`: the diagnostics, then the operations.
 #[track_caller]
 fn check(text: &str, files: &[(&str, &str)], expect: &str) {
     let outcome = load(text, files);
-    let mut shown = vec![told(&outcome)];
-    shown.extend(outcome.api.iter().flat_map(operations));
-    shown.retain(|line| !line.is_empty());
-    assert_eq!(shown.join("; "), expect, "{text}");
+    let mut lines = shown(&outcome);
+    lines.extend(outcome.api.iter().flat_map(operations));
+    assert_lines(&lines, expect);
 }
 
-/// The findings, each with its place; the file's name only where it is another one.
-fn told(outcome: &Outcome) -> String {
+/// One line per diagnostic, without help; with the name of the file if it is not `api.yaml`.
+fn shown(outcome: &Outcome) -> Vec<String> {
     let lines = outcome.diagnostics.iter().map(|diagnostic| {
         let line = diagnostic.to_string();
-        let line = line.lines().next().unwrap_or_default().to_owned();
-        let line = line.strip_prefix("api.yaml:").unwrap_or(&line).trim_start().to_owned();
-        line.replacen(
-            ".yaml:",
-            ".yaml ",
-            usize::from(!line.starts_with(|c: char| c.is_ascii_digit())),
-        )
+        let line = line.lines().next().unwrap_or_default();
+        let own = line.strip_prefix("api.yaml:").map(|line| line.trim_start().to_owned());
+        own.unwrap_or_else(|| line.replacen(".yaml:", ".yaml ", 1))
     });
-    lines.collect::<Vec<_>>().join("; ")
+    lines.collect()
 }
 
 fn operations(api: &Api) -> Vec<String> {
     let line = |op: &model::Operation| {
-        let asks = match &op.security {
+        let requires = match &op.security {
             Security::Open => "open".to_owned(),
             Security::Token(ScopeRule::Anything) => "token".to_owned(),
             Security::Token(ScopeRule::AnyOf(scopes)) => format!("any({})", scopes.join(" ")),
             Security::Token(ScopeRule::AllOf(scopes)) => format!("all({})", scopes.join(" ")),
         };
-        format!("{} {} {asks}", op.method.as_str(), op.template)
+        format!("{} {} {requires}", op.method.as_str(), op.template)
     };
     api.operations.iter().map(line).collect()
 }

@@ -1,15 +1,15 @@
-//! Small typed reads from the tree, each with its finding.
+//! Typed reads from the tree. A value of another type is reported.
 
 use model::Place;
 
 use crate::report::Report;
 use crate::tree::{Map, Node};
 
-/// A text, or a finding that says what `name` wants.
+/// A string. `name` is for the diagnostic.
 pub(super) fn text<'n>(node: &'n Node<'_>, name: &str, report: &mut Report) -> Option<&'n str> {
     let found = node.as_text();
     if found.is_none() {
-        wrong_kind(node, name, "a text", report);
+        wrong_kind(node, name, "a string", report);
     }
     found
 }
@@ -46,7 +46,7 @@ pub(super) fn list<'n, 'a>(
     found
 }
 
-/// A list of texts; one text alone counts as a list of one. Items of another kind are findings.
+/// A list of strings; a single string is a list of one.
 pub(super) fn texts<'n>(
     node: &'n Node<'_>,
     name: &str,
@@ -63,6 +63,6 @@ pub(super) fn texts<'n>(
 }
 
 fn wrong_kind(node: &Node<'_>, name: &str, wants: &str, report: &mut Report) {
-    let message = format!("`{name}` is {}, not {wants}", node.kind());
-    report.error(node.place, message, format!("give it {wants}"));
+    let message = format!("`{name}` must be {wants}, not {}", node.kind());
+    report.error(node.place, message, "");
 }

@@ -1,22 +1,29 @@
-//! JSON, strictly (RFC 8259): one value, no comments, no trailing commas, no lone surrogates, no key twice.
+//! A strict JSON reader (RFC 8259): one value, no comments, no trailing commas, no lone surrogates,
+//! no duplicate keys.
 
 use std::borrow::Cow;
 
 use base::limits;
 use model::Place;
 
-use super::{Broken, Keep, Map, Member, Node, Value, count, without_duplicates};
+use super::{Keep, Map, Member, Node, SyntaxError, Value, count, without_duplicates};
 use crate::report::{Report, shorten};
 
 /// Reads the whole of `text` as one value.
-pub(super) fn read<'a>(text: &'a str, keep: Keep, report: &mut Report) -> Result<Node<'a>, Broken> {
+pub(super) fn read<'a>(
+    text: &'a str,
+    keep: Keep,
+    report: &mut Report,
+) -> Result<Node<'a>, SyntaxError> {
     let mut reader = Reader { text, at: 0, line: 1, line_start: 0, continuing: 0, report };
     reader.space();
     let node = reader.value(keep, 0)?;
     reader.space();
     match reader.peek() {
         None => Ok(node),
-        Some(_) => Err(reader.broken("there is more after the end of the document", "remove it")),
+        Some(_) => {
+            Err(reader.error("unexpected content after the end of the document", "remove it"))
+        }
     }
 }
 
@@ -26,7 +33,7 @@ struct Reader<'a, 'r> {
     line: u32,
     /// Offset of the line's first byte.
     line_start: usize,
-    /// Bytes of this line, before `at`, that continue a character: they make no column.
+    /// UTF-8 continuation bytes of this line, before `at`, which are not columns.
     continuing: usize,
     report: &'r mut Report,
 }
@@ -45,19 +52,17 @@ impl<'a> Reader<'a, '_> {
         Place { line: self.line, column: count(column).saturating_add(1) }
     }
 
-    fn broken(&self, message: impl Into<String>, help: impl Into<String>) -> Broken {
-        Broken::new(self.place(), message, help)
+    fn error(&self, message: impl Into<String>, help: impl Into<String>) -> SyntaxError {
+        SyntaxError::new(self.place(), message, help)
     }
 
-    fn expected(&self, what: &str) -> Broken {
+    fn expected(&self, what: &str) -> SyntaxError {
         match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
-            None => self.broken(format!("the file ends where {what} is expected"), "complete it"),
+            None => self
+                .error(format!("expected {what}, found the end of the file"), "complete the file"),
             Some(c) => {
                 let found = c.escape_debug();
-                self.broken(
-                    format!("`{found}` stands where {what} is expected"),
-                    "correct the JSON",
-                )
+                self.error(format!("expected {what}, found `{found}`"), "correct the JSON")
             }
         }
     }
@@ -77,10 +82,10 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn value(&mut self, keep: Keep, depth: usize) -> Result<Node<'a>, Broken> {
+    fn value(&mut self, keep: Keep, depth: usize) -> Result<Node<'a>, SyntaxError> {
         if depth > limits::JSON_DEPTH_MAX {
             let most = limits::JSON_DEPTH_MAX;
-            return Err(self.broken(format!("nested deeper than {most} levels"), "flatten it"));
+            return Err(self.error(format!("nested deeper than {most} levels"), "flatten it"));
         }
         let place = self.place();
         let value = match self.peek() {
@@ -97,7 +102,7 @@ impl<'a> Reader<'a, '_> {
         Ok(Node { place, value })
     }
 
-    fn word(&mut self, word: &str, value: Value<'a>) -> Result<Value<'a>, Broken> {
+    fn word(&mut self, word: &str, value: Value<'a>) -> Result<Value<'a>, SyntaxError> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         if !rest.starts_with(word) {
             return Err(self.expected("a value"));
@@ -106,7 +111,7 @@ impl<'a> Reader<'a, '_> {
         Ok(value)
     }
 
-    fn object(&mut self, keep: Keep, depth: usize) -> Result<Value<'a>, Broken> {
+    fn object(&mut self, keep: Keep, depth: usize) -> Result<Value<'a>, SyntaxError> {
         let mut members = Vec::new();
         let mut unread = Vec::new();
         self.step();
@@ -134,7 +139,7 @@ impl<'a> Reader<'a, '_> {
                 members.push(Member { key, key_place, value });
             }
             self.space();
-            if !self.goes_on(b'}')? {
+            if !self.has_next(b'}')? {
                 break;
             }
         }
@@ -142,7 +147,7 @@ impl<'a> Reader<'a, '_> {
         Ok(Value::Map(Map::new(members, self.report)))
     }
 
-    fn list(&mut self, keep: Keep, depth: usize) -> Result<Value<'a>, Broken> {
+    fn list(&mut self, keep: Keep, depth: usize) -> Result<Value<'a>, SyntaxError> {
         let mut items = Vec::new();
         self.step();
         self.space();
@@ -156,14 +161,14 @@ impl<'a> Reader<'a, '_> {
                 items.push(item);
             }
             self.space();
-            if !self.goes_on(b']')? {
+            if !self.has_next(b']')? {
                 return Ok(Value::List(items));
             }
         }
     }
 
-    /// After a member or an item: a comma, or the end.
-    fn goes_on(&mut self, end: u8) -> Result<bool, Broken> {
+    /// After a member or an item: whether another one follows.
+    fn has_next(&mut self, end: u8) -> Result<bool, SyntaxError> {
         match self.peek() {
             Some(b',') => {
                 self.step();
@@ -180,8 +185,8 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// RFC 8259 section 6: no leading zero, no leading plus, digits around the point.
-    fn number(&mut self) -> Result<&'a str, Broken> {
+    /// No leading zero or plus, digits on both sides of the point. Source: RFC 8259 section 6.
+    fn number(&mut self) -> Result<&'a str, SyntaxError> {
         let start = self.at;
         if self.peek() == Some(b'-') {
             self.step();
@@ -189,7 +194,7 @@ impl<'a> Reader<'a, '_> {
         if self.peek() == Some(b'0') {
             self.step();
             if self.peek().is_some_and(|b| b.is_ascii_digit()) {
-                return Err(self.expected("no digit: a number does not start with 0"));
+                return Err(self.error("a number cannot start with 0", "remove the 0"));
             }
         } else {
             self.digits()?;
@@ -208,7 +213,7 @@ impl<'a> Reader<'a, '_> {
         Ok(self.text.get(start..self.at).unwrap_or_default())
     }
 
-    fn digits(&mut self) -> Result<(), Broken> {
+    fn digits(&mut self) -> Result<(), SyntaxError> {
         let start = self.at;
         while self.peek().is_some_and(|b| b.is_ascii_digit()) {
             self.step();
@@ -216,8 +221,8 @@ impl<'a> Reader<'a, '_> {
         if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
     }
 
-    /// From the opening quote to behind the closing one. Borrows unless there is an escape.
-    fn string(&mut self) -> Result<Cow<'a, str>, Broken> {
+    /// From the opening quote to the closing one. Borrows unless there is an escape.
+    fn string(&mut self) -> Result<Cow<'a, str>, SyntaxError> {
         self.step();
         let start = self.at;
         self.plain()?;
@@ -240,7 +245,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Up to a quote or a backslash.
-    fn plain(&mut self) -> Result<(), Broken> {
+    fn plain(&mut self) -> Result<(), SyntaxError> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         for (n, byte) in rest.iter().enumerate() {
             match byte {
@@ -250,9 +255,10 @@ impl<'a> Reader<'a, '_> {
                 }
                 0..=0x1f => {
                     self.at = self.at.saturating_add(n);
-                    return Err(
-                        self.broken("a control character in a text", "write it as an escape")
-                    );
+                    return Err(self.error(
+                        "unescaped control character in a string",
+                        "write it as an escape",
+                    ));
                 }
                 0x80..=0xbf => self.continuing = self.continuing.saturating_add(1),
                 _ => {}
@@ -262,7 +268,7 @@ impl<'a> Reader<'a, '_> {
         Err(self.expected("the closing `\"`"))
     }
 
-    fn escape(&mut self) -> Result<char, Broken> {
+    fn escape(&mut self) -> Result<char, SyntaxError> {
         let start = self.place();
         self.step();
         let letter = self.peek();
@@ -277,15 +283,15 @@ impl<'a> Reader<'a, '_> {
             Some(b'r') => Ok('\r'),
             Some(b't') => Ok('\t'),
             Some(b'u') => self.unicode(start),
-            Some(_) | None => Err(Broken::new(
+            Some(_) | None => Err(SyntaxError::new(
                 start,
-                "an unknown escape in a text",
+                "unknown escape in a string",
                 "write `\\\\` for a backslash",
             )),
         }
     }
 
-    fn unicode(&mut self, start: Place) -> Result<char, Broken> {
+    fn unicode(&mut self, start: Place) -> Result<char, SyntaxError> {
         let first = self.hex(start)?;
         let code = match first {
             0xd800..=0xdbff => {
@@ -305,14 +311,14 @@ impl<'a> Reader<'a, '_> {
         char::from_u32(code).ok_or_else(|| surrogate(start))
     }
 
-    fn hex(&mut self, start: Place) -> Result<u32, Broken> {
+    fn hex(&mut self, start: Place) -> Result<u32, SyntaxError> {
         let end = self.at.saturating_add(4);
         let digits = self.text.get(self.at..end).unwrap_or_default();
         if digits.len() != 4 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
             let found = shorten(digits);
-            return Err(Broken::new(
+            return Err(SyntaxError::new(
                 start,
-                format!("`\\u{found}` is no escape"),
+                format!("invalid escape `\\u{found}`"),
                 "write four hex digits",
             ));
         }
@@ -321,10 +327,10 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-fn surrogate(place: Place) -> Broken {
-    Broken::new(
+fn surrogate(place: Place) -> SyntaxError {
+    SyntaxError::new(
         place,
-        "half a surrogate pair in a text",
-        "write both halves, or the character itself",
+        "unpaired surrogate in a string",
+        "write both surrogates, or the character itself",
     )
 }

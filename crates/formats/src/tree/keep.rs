@@ -1,7 +1,7 @@
-//! Which parts of an OpenAPI document are read. Schemas, examples and texts are most of a large one;
-//! they are checked to be JSON and then forgotten.
+//! Which parts of an OpenAPI description are kept. Schemas, examples and prose are most of a large
+//! one; they are only checked to be well-formed.
 
-/// What the value at hand is, as far as it decides what is kept below.
+/// The kind of a value, which decides what is kept below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     Everything,
@@ -18,7 +18,7 @@ pub(crate) const METHODS: [&str; 8] =
     ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 impl Keep {
-    /// What of the member named `key` is kept.
+    /// What is kept of the member `key`.
     pub(crate) fn below(self, key: &str) -> Self {
         match self {
             Self::Everything => Self::Everything,
@@ -44,7 +44,7 @@ impl Keep {
             },
             Self::Paths => Self::PathItem,
             Self::PathItem => match key {
-                "$ref" | "servers" => Self::Everything,
+                "$ref" | "servers" | "security" => Self::Everything,
                 _ if METHODS.contains(&key) => Self::Operation,
                 _ => Self::extension(key),
             },

@@ -1,8 +1,9 @@
-//! One tree for JSON and YAML, with the line and column of every key and every value.
+//! One tree for JSON and YAML, with the line and column of every key and value.
 //!
-//! Texts borrow from the document where they can. The tree lives only while a description is read.
+//! Strings borrow from the document where possible. The tree is dropped once the description is
+//! read.
 //!
-//! Architecture invariant: nesting, aliases and size are bounded before memory is spent on them.
+//! Architecture invariant: nesting, aliases and size are checked before memory is spent on them.
 
 mod json;
 mod keep;
@@ -28,16 +29,16 @@ pub(crate) struct Node<'a> {
 pub(crate) enum Value<'a> {
     Null,
     Bool(bool),
-    /// As written: `1.0` stays `1.0`, for where a text is meant.
+    /// As written: `1.0` stays `1.0`, in case a string is wanted.
     Number(Cow<'a, str>),
     Text(Cow<'a, str>),
     List(Vec<Node<'a>>),
     Map(Map<'a>),
-    /// Checked, but not kept: [`Keep`] said that nobody reads it.
+    /// Checked, but not kept (see [`Keep`]).
     Unread,
 }
 
-/// Members in the order of the document; no two share a key.
+/// Members in the order of the document, without duplicate keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Map<'a> {
     members: Vec<Member<'a>>,
@@ -52,18 +53,18 @@ pub(crate) struct Member<'a> {
     pub(crate) value: Node<'a>,
 }
 
-/// Up to this many members a search from the first on is as fast as any other.
+/// Up to this many members a linear search is as fast as any other.
 const LINEAR_MAX: usize = 16;
 
-/// Why there is no tree. Duplicate keys are findings of the report instead, and reading goes on.
+/// A syntax error. Reading stops, unlike for duplicate keys, which go to the report.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct SyntaxError {
     pub(crate) place: Place,
     pub(crate) message: String,
     pub(crate) help: String,
 }
 
-impl Broken {
+impl SyntaxError {
     fn new(place: Place, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { place, message: message.into(), help: help.into() }
     }
@@ -71,13 +72,12 @@ impl Broken {
 
 const START: Place = Place { line: 1, column: 1 };
 
-/// Reads a document: JSON if its first character opens an object or a list and it is named so, or
-/// if it is named `.json`; else YAML. Everything wrong is in `report`.
+/// Reads a document, as JSON or as YAML. `None`: not well-formed, which is reported.
 pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Option<Node<'a>> {
     let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
     if size > limits::DOCUMENT_BYTES_MAX {
         let most = limits::DOCUMENT_BYTES_MAX;
-        report.error(None, format!("the file has {size} bytes, more than {most}"), "split it");
+        report.error(None, format!("the file has {size} bytes; the limit is {most}"), "split it");
         return None;
     }
     let text = match std::str::from_utf8(text) {
@@ -85,7 +85,7 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
         Err(error) => {
             let before = text.get(..error.valid_up_to()).unwrap_or_default();
             let place = place_of(&String::from_utf8_lossy(before), before.len());
-            report.error(place, "the file is not UTF-8 from here on", "save it as UTF-8");
+            report.error(place, "invalid UTF-8", "save the file as UTF-8");
             return None;
         }
     };
@@ -96,14 +96,14 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
     };
     match read {
         Ok(node) => Some(node),
-        Err(Broken { place, message, help }) => {
+        Err(SyntaxError { place, message, help }) => {
             report.error(place, message, help);
             None
         }
     }
 }
 
-/// Named `.json`, or starting like an object without being named as YAML (whose flow style starts so).
+/// By file extension. Without a known one: JSON if the first character is `{`.
 fn is_json(text: &str, report: &Report) -> bool {
     let extension = report.file().extension().and_then(|e| e.to_str()).unwrap_or_default();
     match extension.to_ascii_lowercase().as_str() {
@@ -113,7 +113,7 @@ fn is_json(text: &str, report: &Report) -> bool {
     }
 }
 
-/// The place of the byte at `offset`.
+/// Line and column of the byte at `offset`.
 pub(crate) fn place_of(text: &str, offset: usize) -> Place {
     let bytes = text.as_bytes();
     let before = bytes.get(..offset).unwrap_or(bytes);
@@ -124,7 +124,8 @@ pub(crate) fn place_of(text: &str, offset: usize) -> Place {
     Place { line: count(lines).saturating_add(1), column: count(characters).saturating_add(1) }
 }
 
-/// A count as a position; documents are far smaller than 4 GiB (`limits::DOCUMENT_BYTES_MAX`).
+/// A count as a line or column; documents are far smaller than 4 GiB
+/// (`limits::DOCUMENT_BYTES_MAX`).
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
@@ -154,7 +155,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A text; also a number, as it is written, because YAML makes one of `version: 1.0`.
+    /// A string, or a number as written, because `version: 1.0` is a number in YAML.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) | Value::Number(text) => Some(text),
@@ -179,17 +180,17 @@ impl<'a> Node<'a> {
     /// For messages.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
-            Value::Null => "nothing",
-            Value::Bool(_) => "true or false",
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
             Value::Number(_) => "a number",
-            Value::Text(_) => "a text",
+            Value::Text(_) => "a string",
             Value::List(_) => "a list",
             Value::Map(_) => "a map",
-            Value::Unread => "something else",
+            Value::Unread => "a value of another type",
         }
     }
 
-    /// The same tree, no longer tied to its text.
+    /// The same tree, without borrows from the document.
     pub(crate) fn into_owned(self) -> Node<'static> {
         let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
         let value = match self.value {
@@ -219,7 +220,7 @@ impl Member<'_> {
 }
 
 impl<'a> Map<'a> {
-    /// Puts members together; a key that was there before is a finding, and its first value counts.
+    /// Duplicate keys are reported; the first value is kept.
     fn new(members: Vec<Member<'a>>, report: &mut Report) -> Self {
         let (members, by_key) = without_duplicates(members, |m| (&m.key, m.key_place), report);
         Self { members, by_key }
@@ -243,8 +244,8 @@ impl<'a> Map<'a> {
     }
 }
 
-/// Removes the items whose key came before, with a finding for each; answers the positions by key too,
-/// for more than [`LINEAR_MAX`] items.
+/// Reports and removes items whose key is a duplicate. Returns the positions ordered by key too, if
+/// there are more than [`LINEAR_MAX`] items.
 fn without_duplicates<T>(
     items: Vec<T>,
     key: impl Fn(&T) -> (&Cow<'_, str>, Place),
@@ -252,27 +253,27 @@ fn without_duplicates<T>(
 ) -> (Vec<T>, Vec<u32>) {
     let order = sorted(&items, &key);
     let text = |at: u32| items.get(at as usize).map(|item| key(item).0.as_ref());
-    let mut again: Vec<u32> = order
+    let mut duplicates: Vec<u32> = order
         .windows(2)
         .filter_map(|pair| match pair {
             [first, second] if text(*first) == text(*second) => Some(*second),
             _ => None,
         })
         .collect();
-    if again.is_empty() {
+    if duplicates.is_empty() {
         let order = if items.len() > LINEAR_MAX { order } else { Vec::new() };
         return (items, order);
     }
-    for item in again.iter().filter_map(|at| items.get(*at as usize)) {
+    for item in duplicates.iter().filter_map(|at| items.get(*at as usize)) {
         let (name, place) = key(item);
-        let message = format!("`{}` stands here twice", crate::report::shorten(name));
+        let message = format!("duplicate key `{}`", crate::report::shorten(name));
         report.error(place, message, "keep one of them");
     }
-    again.sort_unstable();
+    duplicates.sort_unstable();
     let mut at = 0_u32;
     let mut items = items;
     items.retain(|_| {
-        let kept = again.binary_search(&at).is_err();
+        let kept = duplicates.binary_search(&at).is_err();
         at = at.saturating_add(1);
         kept
     });
@@ -280,7 +281,7 @@ fn without_duplicates<T>(
     (items, order)
 }
 
-/// Positions ordered by key; of equal keys the earlier comes first.
+/// Positions ordered by key, and by position for equal keys.
 fn sorted<T>(items: &[T], key: &impl Fn(&T) -> (&Cow<'_, str>, Place)) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count(items.len())).collect();
     order.sort_by(|a, b| {

@@ -1,10 +1,11 @@
-//! JSON and YAML become the same tree; what is wrong in either is told with its place.
+//! JSON and YAML give the same tree, and syntax errors with their positions.
 
 use std::path::Path;
 
 use base::limits;
 
 use super::*;
+use crate::report::assert_lines;
 
 #[test]
 fn json_becomes_a_tree() {
@@ -22,55 +23,47 @@ fn json_becomes_a_tree() {
 
 #[test]
 fn json_is_read_strictly() {
-    tree("a.json", "", "1:1 the file ends where a value is expected");
-    tree("a.json", "{\"a\": 1,}", "1:9 `}` stands where a key in double quotes is expected");
-    tree("a.json", "[1,]", "1:4 `]` stands where a value is expected");
-    tree("a.json", "[1 2]", "1:4 `2` stands where `,` or `]` is expected");
-    tree("a.json", "{\"a\" 1}", "1:6 `1` stands where `:` is expected");
-    tree("a.json", "{} {}", "1:4 there is more after the end of the document");
-    tree("a.json", "// x\n{}", "1:1 `/` stands where a value is expected");
-    tree("a.json", "{'a': 1}", "1:2 `\\'` stands where a key in double quotes is expected");
-    tree(
-        "a.json",
-        "[01]",
-        "1:3 `1` stands where no digit: a number does not start with 0 is expected",
-    );
-    tree("a.json", "[1.]", "1:4 `]` stands where a digit is expected");
-    tree("a.json", "[+1]", "1:2 `+` stands where a value is expected");
-    tree("a.json", "[.5]", "1:2 `.` stands where a value is expected");
-    tree("a.json", "[NaN]", "1:2 `N` stands where a value is expected");
-    tree("a.json", "[tru]", "1:2 `t` stands where a value is expected");
-    tree("a.json", "[\"a\nb\"]", "1:4 a control character in a text");
-    tree("a.json", "[\"abc", "1:6 the file ends where the closing `\"` is expected");
-    tree("a.json", r#"["\x"]"#, "1:3 an unknown escape in a text");
-    tree("a.json", r#"["\u00g0"]"#, "1:3 `\\u00g0` is no escape");
-    tree("a.json", r#"["\ud800"]"#, "1:3 half a surrogate pair in a text");
-    tree("a.json", r#"["\ud800A"]"#, "1:3 half a surrogate pair in a text");
-    tree("a.json", r#"["\udc00"]"#, "1:3 half a surrogate pair in a text");
+    tree("a.json", "", "1:1: error: end of the file");
+    tree("a.json", "{\"a\": 1,}", "1:9: error: `}`");
+    tree("a.json", "[1,]", "1:4: error: `]`");
+    tree("a.json", "[1 2]", "1:4: error: `2`");
+    tree("a.json", "{\"a\" 1}", "1:6: error: `1`");
+    tree("a.json", "{} {}", "1:4: error: after the end");
+    tree("a.json", "// x\n{}", "1:1: error: `/`");
+    tree("a.json", "{'a': 1}", "1:2: error: double quotes");
+    tree("a.json", "[01]", "1:3: error: start with 0");
+    tree("a.json", "[1.]", "1:4: error: a digit");
+    tree("a.json", "[+1]", "1:2: error: `+`");
+    tree("a.json", "[.5]", "1:2: error: `.`");
+    tree("a.json", "[NaN]", "1:2: error: `N`");
+    tree("a.json", "[tru]", "1:2: error: `t`");
+    tree("a.json", "[\"a\nb\"]", "1:4: error: control character");
+    tree("a.json", "[\"abc", "1:6: error: closing");
+    tree("a.json", r#"["\x"]"#, "1:3: error: unknown escape");
+    tree("a.json", r#"["\u00g0"]"#, "1:3: error: 00g0");
+    tree("a.json", r#"["\ud800"]"#, "1:3: error: surrogate");
+    tree("a.json", r#"["\ud800A"]"#, "1:3: error: surrogate");
+    tree("a.json", r#"["\udc00"]"#, "1:3: error: surrogate");
 }
 
 #[test]
 fn columns_count_characters_not_bytes() {
-    tree(
-        "a.json",
-        "{\n \"é\": \"😀\", x",
-        "2:12 `x` stands where a key in double quotes is expected",
-    );
-    tree("a.yaml", "é: 😀\né: 1", "2:1 `é` stands here twice; {é:'😀'}");
+    tree("a.json", "{\n \"é\": \"😀\", x", "2:12: error: `x`");
+    tree("a.yaml", "é: 😀\né: 1", "2:1: error: `é`; {é:'😀'}");
 }
 
 #[test]
-fn a_key_that_stands_twice_is_found_in_read_and_unread_parts() {
-    tree("a.json", "{\"a\": 1, \"a\": 2}", "1:10 `a` stands here twice; {a:#1}");
-    tree("a.json", "{\"a\": 1, \"\\u0061\": 2}", "1:10 `a` stands here twice; {a:#1}");
-    tree("a.yaml", "a: 1\nb: 2\n'a': 3\n", "3:1 `a` stands here twice; {a:#1 b:#2}");
-    let (findings, tree) = keeping(Keep::Document, "a.json", r#"{"tags": [{"x": 1, "x": 2}]}"#);
-    assert_eq!(findings, ["1:20 `x` stands here twice"]);
+fn duplicate_keys_are_reported_in_parts_that_are_not_kept_too() {
+    tree("a.json", "{\"a\": 1, \"a\": 2}", "1:10: error: `a`; {a:#1}");
+    tree("a.json", "{\"a\": 1, \"\\u0061\": 2}", "1:10: error: `a`; {a:#1}");
+    tree("a.yaml", "a: 1\nb: 2\n'a': 3\n", "3:1: error: `a`; {a:#1 b:#2}");
+    let (diagnostics, tree) = keeping(Keep::Document, "a.json", r#"{"tags": [{"x": 1, "x": 2}]}"#);
+    assert_lines(&diagnostics, "1:20: error: `x`");
     assert_eq!(tree.as_deref(), Some("{tags:-}"));
 }
 
 #[test]
-fn large_maps_are_searched_by_key() {
+fn members_of_large_maps_are_found() {
     let members: Vec<String> = (0..100).map(|n| format!("\"k{n}\": {n}")).collect();
     let text = format!("{{{}, \"k7\": 1}}", members.join(", "));
     let mut report = Report::new(Path::new("a.json"));
@@ -111,39 +104,81 @@ fn aliases_are_copied_and_merge_keys_yield_to_keys() {
         "- &x {k: 1}\n- &y {k: 2, l: 2}\n- <<: [*x, *y]\n",
         "[{k:#1} {k:#2 l:#2} {k:#1 l:#2}]",
     );
-    tree("a.yaml", "<<: 1", "1:5 `<<` stands for no map");
+    tree("a.yaml", "<<: 1", "1:5: error: `<<`");
 }
 
 #[test]
-fn yaml_that_means_nothing_here_is_refused() {
-    tree("a.yaml", "", "1:1 the file is empty");
-    tree("a.yaml", "a: 1\n---\nb: 2\n", "2:1 a second document in one file");
-    tree("a.yaml", "? [a]\n: b\n", "1:3 a list or a map as a key");
-    tree("a.yaml", "a: !mine 1", "1:4 the tag `!mine` means nothing here");
-    tree("a.yaml", "a: !!int x", "1:4 the tag `tag:yaml.org,2002:!int` means nothing here");
-    tree("a.yaml", "a: &x [*x]", "1:8 an alias inside its own anchor");
+fn unsupported_yaml_is_rejected() {
+    tree("a.yaml", "", "1:1: error: the file is empty");
+    tree("a.yaml", "a: 1\n---\nb: 2\n", "2:1: error: more than one");
+    tree("a.yaml", "? [a]\n: b\n", "1:3: error: key");
+    tree("a.yaml", "a: !mine 1", "1:4: error: `!mine`");
+    tree("a.yaml", "a: !!int x", "1:4: error: !int");
+    tree("a.yaml", "a: &x [*x]", "1:8: error: own anchor");
 }
 
 #[test]
-fn a_file_that_is_not_utf_8_is_told_where() {
+fn quoted_strings_may_be_indented_less_than_yaml_wants() {
+    let text = "a:\n  b: \"one\ntwo\n\n three\"\n  c: 'it''s\n'\n  d: {e: \"x\ny\", f: 1}\nb: 1\n";
+    let expect = "{a:{b:'one two\nthree' c:'it's ' d:{e:'x y' f:#1}} b:#1}";
+    tree("a.yaml", text, expect);
+    let (_, deeper) = keeping(Keep::Everything, "a.yaml", &text.replace("\ntwo", "\n      two"));
+    assert_eq!(deeper.as_deref(), Some(expect), "indentation is not part of the string");
+}
+
+#[test]
+fn positions_after_a_reindented_string_are_those_of_the_file() {
+    tree(
+        "a.yaml",
+        "a:\n  b: {c: \"x\ny\", d: 1, d: 2}\n",
+        "3:11: error: `d`; {a:{b:{c:'x y' d:#1}}}",
+    );
+    tree("a.yaml", "a:\n  b: \"x\ny\"\n  b: !mine 1\n", "4:6: error: `!mine`");
+}
+
+#[test]
+fn quoted_strings_that_do_not_end_are_rejected() {
+    tree("a.yaml", "a:\n  b: \"x\ny\n", "2:6: error: quoted");
+    tree("a.yaml", "a:\n  b: 'x\n---\n'\n", "2:6: error: quoted");
+}
+
+#[test]
+fn strings_with_too_little_indentation_are_limited_by_the_bytes_to_scan_again() {
+    let text = "a:\n".to_owned() + &"  - 'x\ny'\n".repeat(100);
+    let read = |scans: usize| {
+        let most = u64::try_from(scans * 2 * text.len()).expect("a small number");
+        let mut report = Report::new(Path::new("a.yaml"));
+        yaml::read_within(&text, Keep::Everything, &mut report, most)
+    };
+    assert!(read(100).is_ok());
+    let error = read(10).expect_err("it is too much");
+    assert!(error.message.contains("not indented") && error.place.line > 10, "{error:?}");
+}
+
+#[test]
+fn strings_that_would_need_too_much_indentation_are_rejected() {
+    let (column, lines) = ("x".repeat(10_000), "y\n".repeat(10_000));
+    let text = format!("a:\n  b: {{c: '{column}', d: \"{lines}z\"}}\n");
+    tree("a.yaml", &text, "2:10017: error: not indented");
+}
+
+#[test]
+fn invalid_utf_8_is_reported_at_its_position() {
     let mut report = Report::new(Path::new("a.yaml"));
     assert_eq!(read(b"a: 1\nb: \xff", Keep::Everything, &mut report), None);
-    let told: Vec<String> =
-        report.finish(Path::new("a.yaml")).iter().map(ToString::to_string).collect();
-    assert_eq!(
-        told,
-        ["a.yaml:2:4: error: the file is not UTF-8 from here on\n    help: save it as UTF-8"]
-    );
+    let places: Vec<_> = report.finish(Path::new("a.yaml")).iter().map(|d| d.place).collect();
+    assert_eq!(places, [Some(Place { line: 2, column: 4 })]);
 }
 
 #[test]
 fn nesting_and_aliases_are_bounded() {
     let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
     for file in ["a.json", "a.yaml"] {
-        let (findings, tree) = keeping(Keep::Everything, file, &deep(limits::JSON_DEPTH_MAX));
-        assert_eq!((findings, tree.is_some()), (Vec::new(), true), "{file}");
-        let (findings, tree) = keeping(Keep::Everything, file, &deep(limits::JSON_DEPTH_MAX + 2));
-        assert!(findings.iter().any(|f| f.contains("nested deeper")), "{file}: {findings:?}");
+        let (diagnostics, tree) = keeping(Keep::Everything, file, &deep(limits::JSON_DEPTH_MAX));
+        assert_eq!((diagnostics, tree.is_some()), (Vec::new(), true), "{file}");
+        let (diagnostics, tree) =
+            keeping(Keep::Everything, file, &deep(limits::JSON_DEPTH_MAX + 2));
+        assert!(diagnostics.iter().any(|f| f.contains("nested deeper")), "{file}: {diagnostics:?}");
         assert_eq!(tree, None);
     }
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
@@ -151,34 +186,34 @@ fn nesting_and_aliases_are_bounded() {
         let alias = format!("*a{},", n - 1).repeat(10);
         laughs.push_str(&format!("a{n}: &a{n} [{alias}]\n"));
     }
-    let (findings, tree) = keeping(Keep::Everything, "a.yaml", &laughs);
-    assert!(findings.iter().any(|f| f.contains("aliases stand for more than")), "{findings:?}");
+    let (diagnostics, tree) = keeping(Keep::Everything, "a.yaml", &laughs);
+    assert!(diagnostics.iter().any(|f| f.contains("aliases expand")), "{diagnostics:?}");
     assert_eq!(tree, None);
     let mut tower = String::from("a0: &a0 [x]\n");
     for n in 1..100 {
         tower.push_str(&format!("a{n}: &a{n} [*a{}]\n", n - 1));
     }
-    let (findings, _) = keeping(Keep::Everything, "a.yaml", &tower);
-    assert!(findings.iter().any(|f| f.contains("nested deeper")), "{findings:?}");
+    let (diagnostics, _) = keeping(Keep::Everything, "a.yaml", &tower);
+    assert!(diagnostics.iter().any(|f| f.contains("nested deeper")), "{diagnostics:?}");
 }
 
 #[test]
-fn what_nobody_reads_is_checked_and_not_kept() {
+fn parts_that_are_not_needed_are_checked_and_not_kept() {
     let text = r#"{"openapi": "3.0.0", "paths": {"/a": {"get": {"responses": {"200": {}}, "security": []}, "x-wso2-x": 1}},
         "components": {"schemas": {"A": {}}, "securitySchemes": {"o": {}}}, "x-other": {}}"#;
     let expect = "{openapi:'3.0.0' paths:{/a:{get:{responses:- security:[]} x-wso2-x:#1}} components:{schemas:- securitySchemes:{o:{}}} x-other:-}";
     for file in ["a.json", "a.yaml"] {
-        let (findings, tree) = keeping(Keep::Document, file, text);
-        assert_eq!(findings, [""; 0]);
+        let (diagnostics, tree) = keeping(Keep::Document, file, text);
+        assert_eq!(diagnostics, [""; 0]);
         assert_eq!(tree.as_deref(), Some(expect), "{file}");
     }
 }
 
 #[test]
-fn an_alias_shows_what_nobody_reads_at_its_anchor() {
+fn an_alias_of_a_part_that_is_not_needed_is_complete() {
     let text = "tags: &x [{get: {security: []}}]\npaths:\n  /a:\n    <<: *x\n  /b: {get: {security: *x, responses: *x}}\n";
-    let (findings, tree) = keeping(Keep::Document, "a.yaml", text);
-    assert_eq!(findings, [""; 0]);
+    let (diagnostics, tree) = keeping(Keep::Document, "a.yaml", text);
+    assert_eq!(diagnostics, [""; 0]);
     let security = "[{get:{security:[]}}]";
     let expect = format!(
         "{{tags:- paths:{{/a:{{get:{{security:[]}}}} /b:{{get:{{security:{security} responses:-}}}}}}}}"
@@ -186,23 +221,23 @@ fn an_alias_shows_what_nobody_reads_at_its_anchor() {
     assert_eq!(tree, Some(expect));
 }
 
-/// `expect`: the tree, or the findings; both where there are both.
+/// `expect`: the diagnostics and the tree.
 #[track_caller]
 fn tree(file: &str, text: &str, expect: &str) {
-    let (mut told, tree) = keeping(Keep::Everything, file, text);
-    told.extend(tree);
-    assert_eq!(told.join("; "), expect, "{text}");
+    let (mut lines, tree) = keeping(Keep::Everything, file, text);
+    lines.extend(tree);
+    assert_lines(&lines, expect);
 }
 
 fn keeping(keep: Keep, file: &str, text: &str) -> (Vec<String>, Option<String>) {
     let file = Path::new(file);
     let mut report = Report::new(file);
     let tree = read(text.as_bytes(), keep, &mut report).map(|node| shown(&node));
-    let findings = report.finish(file).into_iter().map(|finding| {
-        let place = finding.place.unwrap_or(START);
-        format!("{}:{} {}", place.line, place.column, finding.message)
+    let diagnostics = report.finish(file).into_iter().map(|diagnostic| {
+        let place = diagnostic.place.unwrap_or(START);
+        format!("{}:{}: error: {}", place.line, place.column, diagnostic.message)
     });
-    (findings.collect(), tree)
+    (diagnostics.collect(), tree)
 }
 
 fn shown(node: &Node<'_>) -> String {

@@ -1,65 +1,214 @@
-//! YAML 1.2 with the core schema (section 10.3), by saphyr-parser's events: one document, plain keys.
+//! YAML 1.2 with the core schema (section 10.3), from the events of saphyr-parser: one document,
+//! scalar keys.
 //!
-//! Anchors and aliases are copied out, within a budget, so that a few lines cannot stand for
-//! billions; `<<` merges maps as YAML 1.1 had it, because API descriptions use it.
+//! Aliases are replaced by copies, within a budget, so that a few lines cannot expand to billions.
+//! `<<` merges maps as in YAML 1.1, because API descriptions use it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::limits;
 use model::Place;
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
-use super::{Broken, Keep, Map, Member, Node, START, Value, count};
+use super::{Keep, Map, Member, Node, START, SyntaxError, Value, count};
 use crate::report::Report;
 
 /// Reads the whole of `text` as one document.
-pub(super) fn read<'a>(text: &'a str, keep: Keep, report: &mut Report) -> Result<Node<'a>, Broken> {
+pub(super) fn read<'a>(
+    text: &'a str,
+    keep: Keep,
+    report: &mut Report,
+) -> Result<Node<'a>, SyntaxError> {
+    read_within(text, keep, report, limits::YAML_RESCAN_BYTES_MAX)
+}
+
+/// The same with another limit of bytes to scan again.
+pub(super) fn read_within<'a>(
+    text: &'a str,
+    keep: Keep,
+    report: &mut Report,
+    rescan_bytes_max: u64,
+) -> Result<Node<'a>, SyntaxError> {
+    match build(text, &Added::default(), keep, report) {
+        Err(Stop::Shallow(scalar)) => {
+            let (text, added) = indent_shallow_scalars(text, scalar, rescan_bytes_max)?;
+            let node = build(&text, &added, keep, report).map_err(Stop::into_error)?;
+            Ok(node.into_owned())
+        }
+        read => read.map_err(Stop::into_error),
+    }
+}
+
+/// Why reading stopped.
+enum Stop {
+    Error(SyntaxError),
+    /// At a quoted scalar with a line that is indented less than YAML wants.
+    Shallow(Marker),
+}
+
+impl Stop {
+    fn into_error(self) -> SyntaxError {
+        match self {
+            Self::Error(error) => error,
+            Self::Shallow(marker) => shallow(&marker, &Added::default()),
+        }
+    }
+}
+
+fn build<'a>(
+    text: &'a str,
+    added: &Added,
+    keep: Keep,
+    report: &mut Report,
+) -> Result<Node<'a>, Stop> {
     let mut builder =
         Builder { report, keep, open: Vec::new(), anchors: BTreeMap::new(), copies: 0, root: None };
     let mut documents = 0_u32;
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| {
-            Broken::new(
-                place(error.marker()),
-                format!("not YAML: {}", error.info()),
-                "correct the YAML",
-            )
-        })?;
-        let at = place(&span.start);
+        let (event, span) = event.map_err(|error| stop(&error, added))?;
+        let at = added.place(&span.start);
         if let Event::DocumentStart(_) = event {
             documents = documents.saturating_add(1);
             if documents > 1 {
-                return Err(Broken::new(at, "a second document in one file", "split the file"));
+                let message = "the file has more than one YAML document";
+                return Err(Stop::Error(SyntaxError::new(at, message, "split the file")));
             }
         }
-        builder.event(event, at)?;
+        builder.event(event, at).map_err(Stop::Error)?;
     }
-    builder.root.ok_or_else(|| Broken::new(START, "the file is empty", "describe an API in it"))
+    let empty = || SyntaxError::new(START, "the file is empty", "write an API description");
+    builder.root.ok_or_else(empty).map_err(Stop::Error)
 }
 
-/// saphyr counts lines from 1 and columns from 0.
-fn place(marker: &Marker) -> Place {
-    Place { line: count(marker.line()), column: count(marker.col()).saturating_add(1) }
+fn stop(error: &ScanError, added: &Added) -> Stop {
+    if error.info() == "invalid indentation in quoted scalar" {
+        return Stop::Shallow(*error.marker());
+    }
+    let message = format!("invalid YAML: {}", error.info());
+    Stop::Error(SyntaxError::new(added.place(error.marker()), message, "correct the YAML"))
+}
+
+fn shallow(scalar: &Marker, added: &Added) -> SyntaxError {
+    let message = "a line of this quoted string is not indented enough";
+    let place = added.place(scalar);
+    let help = format!("indent its lines by {} spaces", place.column.saturating_sub(1));
+    SyntaxError::new(place, message, help)
+}
+
+/// Spaces added at the start of lines, by line number.
+#[derive(Default)]
+struct Added(BTreeMap<usize, usize>);
+
+impl Added {
+    /// The position in the file as it is. saphyr counts lines from 1 and columns from 0.
+    fn place(&self, marker: &Marker) -> Place {
+        let added = self.0.get(&marker.line()).copied().unwrap_or(0);
+        let column = marker.col().saturating_sub(added).saturating_add(1);
+        Place { line: count(marker.line()), column: count(column) }
+    }
+}
+
+/// Indents every line of a quoted scalar that YAML 1.2 wants to be indented more, from the scalar
+/// at `first` on. Other parsers accept such lines, and files of WSO2 and others have them. The
+/// value does not change: indentation within a quoted scalar is not part of it.
+///
+/// Each scalar costs one scan from the start of the file, within `rescan_bytes_max`.
+fn indent_shallow_scalars(
+    text: &str,
+    first: Marker,
+    rescan_bytes_max: u64,
+) -> Result<(String, Added), SyntaxError> {
+    let mut text = text.to_owned();
+    let mut added = Added::default();
+    let mut scalar = first;
+    let mut bytes_left = rescan_bytes_max;
+    loop {
+        let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        bytes_left = bytes_left.checked_sub(size).ok_or_else(|| shallow(&scalar, &added))?;
+        text = indent_scalar(&text, &scalar, &mut added).ok_or_else(|| shallow(&scalar, &added))?;
+        let next =
+            Parser::new_from_str(&text).find_map(Result::err).map(|error| stop(&error, &added));
+        match next {
+            None => return Ok((text, added)),
+            Some(Stop::Error(error)) => return Err(error),
+            Some(Stop::Shallow(next)) if is_behind(&next, &scalar) => scalar = next,
+            Some(Stop::Shallow(same)) => return Err(shallow(&same, &added)),
+        }
+    }
+}
+
+fn is_behind(a: &Marker, b: &Marker) -> bool {
+    (a.line(), a.col()) > (b.line(), b.col())
+}
+
+/// Indents the lines of the quoted scalar that starts at `start` up to its column. `None`: there is
+/// no line to indent, or the file would become too large.
+fn indent_scalar(text: &str, start: &Marker, added: &mut Added) -> Option<String> {
+    let (from, _) = text.char_indices().nth(start.index())?;
+    let (before, scalar) = text.split_at_checked(from)?;
+    let scalar = scalar.get(..scalar_length(scalar)?)?;
+    let rest = text.get(from.checked_add(scalar.len())?..)?;
+    let mut out = String::with_capacity(text.len());
+    out.push_str(before);
+    let mut lines = scalar.split_inclusive('\n');
+    out.push_str(lines.next()?);
+    let mut line = start.line();
+    for content in lines {
+        line = line.saturating_add(1);
+        let indent = content.bytes().take_while(|byte| *byte == b' ').count();
+        let is_marker = content.starts_with("---") || content.starts_with("...");
+        let missing = start.col().saturating_sub(indent);
+        if missing > 0 && !is_marker && !content.trim().is_empty() {
+            let bytes = u64::try_from(out.len().checked_add(missing)?).ok()?;
+            if bytes > limits::DOCUMENT_BYTES_MAX {
+                return None;
+            }
+            out.push_str(&" ".repeat(missing));
+            let spaces = added.0.entry(line).or_default();
+            *spaces = spaces.saturating_add(missing);
+        }
+        out.push_str(content);
+    }
+    out.push_str(rest);
+    (out.len() > text.len()).then_some(out)
+}
+
+/// Length in bytes of the quoted scalar that `text` starts with, both quotes included.
+fn scalar_length(text: &str) -> Option<usize> {
+    let mut bytes = text.bytes().enumerate().peekable();
+    let (_, quote) = bytes.next().filter(|(_, byte)| matches!(byte, b'"' | b'\''))?;
+    while let Some((at, byte)) = bytes.next() {
+        if byte == b'\\' && quote == b'"' {
+            bytes.next();
+        } else if byte == quote {
+            let doubled = quote == b'\'' && bytes.peek().is_some_and(|(_, next)| *next == quote);
+            if !doubled {
+                return at.checked_add(1);
+            }
+            bytes.next();
+        }
+    }
+    None
 }
 
 struct Builder<'a, 'r> {
     report: &'r mut Report,
-    /// What of the document is kept.
+    /// What is kept of the document.
     keep: Keep,
     open: Vec<Open<'a>>,
     anchors: BTreeMap<usize, Node<'a>>,
-    /// Nodes that aliases have copied so far.
+    /// Nodes copied so far.
     copies: usize,
     root: Option<Node<'a>>,
 }
 
-/// A list or a map whose end has not come yet.
+/// A list or map that is still being read.
 struct Open<'a> {
     place: Place,
     anchor: usize,
-    /// What of it is kept: everything below an anchor, since an alias may stand where it is read.
+    /// What is kept of it: everything below an anchor, since an alias may be where it is needed.
     keep: Keep,
     content: Content<'a>,
 }
@@ -76,7 +225,7 @@ enum Content<'a> {
 }
 
 impl<'a> Builder<'a, '_> {
-    fn event(&mut self, event: Event<'a>, at: Place) -> Result<(), Broken> {
+    fn event(&mut self, event: Event<'a>, at: Place) -> Result<(), SyntaxError> {
         match event {
             Event::Nothing
             | Event::StreamStart
@@ -105,7 +254,7 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// What is kept of the node that comes next.
+    /// What is kept of the next node.
     fn keep_next(&self) -> Keep {
         match self.open.last() {
             None => self.keep,
@@ -121,7 +270,7 @@ impl<'a> Builder<'a, '_> {
         matches!(self.open.last(), Some(Open { content: Content::Map { key: None, .. }, .. }))
     }
 
-    fn key(&mut self, text: Cow<'a, str>, at: Place) -> Result<(), Broken> {
+    fn key(&mut self, text: Cow<'a, str>, at: Place) -> Result<(), SyntaxError> {
         if let Some(Open { content: Content::Map { key, .. }, .. }) = self.open.last_mut() {
             *key = Some((text, at));
         }
@@ -135,9 +284,10 @@ impl<'a> Builder<'a, '_> {
         tag: Option<&Tag>,
         expect: &str,
         content: Content<'a>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), SyntaxError> {
         if self.wants_key() {
-            return Err(Broken::new(place, "a list or a map as a key", "write a text as the key"));
+            let message = "a list or map cannot be a key";
+            return Err(SyntaxError::new(place, message, "write a string as the key"));
         }
         if self.open.len() >= limits::JSON_DEPTH_MAX {
             return Err(too_deep(place));
@@ -150,7 +300,7 @@ impl<'a> Builder<'a, '_> {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Broken> {
+    fn close(&mut self) -> Result<(), SyntaxError> {
         let Some(Open { place, anchor, content, .. }) = self.open.pop() else { return Ok(()) };
         let value = match content {
             Content::List(items) => Value::List(items),
@@ -165,8 +315,8 @@ impl<'a> Builder<'a, '_> {
         self.complete(Node { place, value }, anchor)
     }
 
-    /// A node is whole: remembered under its anchor, and put where it belongs.
-    fn complete(&mut self, node: Node<'a>, anchor: usize) -> Result<(), Broken> {
+    /// Adds a complete node, and keeps a copy if it has an anchor.
+    fn complete(&mut self, node: Node<'a>, anchor: usize) -> Result<(), SyntaxError> {
         if anchor != 0 {
             let copy = self.copy(&node, 0)?;
             self.anchors.insert(anchor, copy);
@@ -174,7 +324,7 @@ impl<'a> Builder<'a, '_> {
         self.add(node)
     }
 
-    fn add(&mut self, mut node: Node<'a>) -> Result<(), Broken> {
+    fn add(&mut self, mut node: Node<'a>) -> Result<(), SyntaxError> {
         if self.keep_next() == Keep::Nothing {
             node.value = Value::Unread;
         }
@@ -194,11 +344,8 @@ impl<'a> Builder<'a, '_> {
                     | Value::List(_)
                     | Value::Map(_)
                     | Value::Unread => {
-                        return Err(Broken::new(
-                            node.place,
-                            "an alias for no text as a key",
-                            "write the key",
-                        ));
+                        let message = "an alias used as a key must refer to a string";
+                        return Err(SyntaxError::new(node.place, message, "write the key itself"));
                     }
                 },
             },
@@ -206,21 +353,22 @@ impl<'a> Builder<'a, '_> {
         Ok(())
     }
 
-    fn copy_of(&mut self, id: usize, at: Place) -> Result<Node<'a>, Broken> {
+    fn copy_of(&mut self, id: usize, at: Place) -> Result<Node<'a>, SyntaxError> {
         let Some(node) = self.anchors.remove(&id) else {
-            return Err(Broken::new(at, "an alias inside its own anchor", "write the value out"));
+            let message = "an alias cannot be inside its own anchor";
+            return Err(SyntaxError::new(at, message, "write the value itself"));
         };
         let copy = self.copy(&node, self.open.len());
         self.anchors.insert(id, node);
         copy
     }
 
-    /// Copies a node that will stand `depth` levels deep.
-    fn copy(&mut self, node: &Node<'a>, depth: usize) -> Result<Node<'a>, Broken> {
+    /// Copies a node to a position `depth` levels deep.
+    fn copy(&mut self, node: &Node<'a>, depth: usize) -> Result<Node<'a>, SyntaxError> {
         self.copies = self.copies.saturating_add(1);
         if self.copies > limits::YAML_COPIES_MAX {
-            let message = format!("aliases stand for more than {} values", limits::YAML_COPIES_MAX);
-            return Err(Broken::new(node.place, message, "use fewer aliases"));
+            let message = format!("aliases expand to more than {} values", limits::YAML_COPIES_MAX);
+            return Err(SyntaxError::new(node.place, message, "use fewer aliases"));
         }
         if depth > limits::JSON_DEPTH_MAX {
             return Err(too_deep(node.place));
@@ -246,8 +394,12 @@ impl<'a> Builder<'a, '_> {
     }
 }
 
-/// Adds the members of `<<`'s maps that `map` does not have itself; an earlier map wins over a later one.
-fn merge<'a>(map: Map<'a>, merged: Vec<Node<'a>>, report: &mut Report) -> Result<Map<'a>, Broken> {
+/// Adds the members of the `<<` maps whose keys are not present yet. Earlier maps take precedence.
+fn merge<'a>(
+    map: Map<'a>,
+    merged: Vec<Node<'a>>,
+    report: &mut Report,
+) -> Result<Map<'a>, SyntaxError> {
     let mut sources = Vec::new();
     for node in merged {
         match node.value {
@@ -261,12 +413,12 @@ fn merge<'a>(map: Map<'a>, merged: Vec<Node<'a>>, report: &mut Report) -> Result
                         | Value::Number(_)
                         | Value::Text(_)
                         | Value::List(_)
-                        | Value::Unread => return Err(no_map_to_merge(item.place)),
+                        | Value::Unread => return Err(not_a_map(item.place)),
                     }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Unread => {
-                return Err(no_map_to_merge(node.place));
+                return Err(not_a_map(node.place));
             }
         }
     }
@@ -281,21 +433,25 @@ fn merge<'a>(map: Map<'a>, merged: Vec<Node<'a>>, report: &mut Report) -> Result
     Ok(whole)
 }
 
-fn no_map_to_merge(place: Place) -> Broken {
-    Broken::new(place, "`<<` stands for no map", "give it an alias of a map, or a list of such")
+fn not_a_map(place: Place) -> SyntaxError {
+    SyntaxError::new(
+        place,
+        "the value of `<<` must be a map or a list of maps",
+        "use an alias of a map",
+    )
 }
 
-fn too_deep(place: Place) -> Broken {
-    Broken::new(
+fn too_deep(place: Place) -> SyntaxError {
+    SyntaxError::new(
         place,
         format!("nested deeper than {} levels", limits::JSON_DEPTH_MAX),
         "flatten it",
     )
 }
 
-fn unknown_tag(tag: &Tag, place: Place) -> Broken {
+fn unknown_tag(tag: &Tag, place: Place) -> SyntaxError {
     let written = crate::report::shorten(&tag.to_string());
-    Broken::new(place, format!("the tag `{written}` means nothing here"), "remove the tag")
+    SyntaxError::new(place, format!("unsupported tag `{written}`"), "remove the tag")
 }
 
 fn scalar<'a>(
@@ -303,12 +459,12 @@ fn scalar<'a>(
     style: ScalarStyle,
     tag: Option<&Tag>,
     place: Place,
-) -> Result<Value<'a>, Broken> {
+) -> Result<Value<'a>, SyntaxError> {
     let Some(tag) = tag else {
         let plain = matches!(style, ScalarStyle::Plain);
         return Ok(if plain { resolve(text) } else { Value::Text(text) });
     };
-    // `!` alone makes a text of anything (section 6.9.1).
+    // `!` alone makes anything a string (section 6.9.1).
     let is_text = (tag.handle.is_empty() && tag.suffix == "!")
         || (tag.handle == "!" && tag.suffix.is_empty());
     if is_text {
@@ -327,7 +483,7 @@ fn scalar<'a>(
     }
 }
 
-/// What a plain scalar is, by the core schema (section 10.3.2).
+/// The value of a plain scalar, by the core schema (section 10.3.2).
 fn resolve(text: Cow<'_, str>) -> Value<'_> {
     match text.as_ref() {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,

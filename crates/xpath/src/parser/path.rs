@@ -13,7 +13,7 @@ impl<'t> Parser<'t> {
     pub(super) fn path(&mut self) -> Parsed<Expr> {
         let place = self.place();
         let Some(token) = self.peek() else {
-            return self.fail("the expression ends where an operand has to follow");
+            return self.fail("expected an operand, found the end of the expression");
         };
         let mut steps = Vec::new();
         let start = match token {
@@ -27,11 +27,11 @@ impl<'t> Parser<'t> {
             }
             Token::Operator(Operator::DoubleSlash) => {
                 self.advance();
-                steps.push(step_to_anything());
+                steps.push(descendant_or_self_step());
                 self.steps(&mut steps)?;
                 Start::Root
             }
-            Token::Operator(_) => return self.fail("an operand has to stand before this"),
+            Token::Operator(_) => return self.fail("expected an operand before this operator"),
             Token::Dot
             | Token::DoubleDot
             | Token::At
@@ -54,18 +54,18 @@ impl<'t> Parser<'t> {
             | Token::Function(_) => {
                 let primary = self.primary()?;
                 let predicates = self.predicates()?;
-                let goes_on = match self.peek() {
+                let continues = match self.peek() {
                     Some(Token::Operator(Operator::Slash)) => true,
                     Some(Token::Operator(Operator::DoubleSlash)) => {
-                        steps.push(step_to_anything());
+                        steps.push(descendant_or_self_step());
                         true
                     }
                     Some(_) | None => false,
                 };
-                if goes_on || !predicates.is_empty() {
-                    node_set(&primary, place, "what a predicate or `/` follows")?;
+                if continues || !predicates.is_empty() {
+                    node_set(&primary, place, "an expression before a predicate or `/`")?;
                 }
-                if goes_on {
+                if continues {
                     self.advance();
                     self.steps(&mut steps)?;
                 } else if predicates.is_empty() {
@@ -114,7 +114,7 @@ impl<'t> Parser<'t> {
         loop {
             steps.push(self.step()?);
             if self.eat_operator(Operator::DoubleSlash) {
-                steps.push(step_to_anything());
+                steps.push(descendant_or_self_step());
             } else if !self.eat_operator(Operator::Slash) {
                 return Ok(());
             }
@@ -123,7 +123,7 @@ impl<'t> Parser<'t> {
 
     fn step(&mut self) -> Parsed<Step> {
         let abbreviated = match self.peek() {
-            Some(Token::Dot) => Some((Axis::Itself, ".")),
+            Some(Token::Dot) => Some((Axis::SelfNode, ".")),
             Some(Token::DoubleDot) => Some((Axis::Parent, "..")),
             Some(_) | None => None,
         };
@@ -152,7 +152,7 @@ impl<'t> Parser<'t> {
     fn whole_test(&mut self) -> Parsed<Test> {
         let place = self.place();
         let Some(token) = self.peek() else {
-            return self.fail("the expression ends where a step has to follow");
+            return self.fail("expected a step, found the end of the expression");
         };
         self.advance();
         match token {
@@ -160,7 +160,7 @@ impl<'t> Parser<'t> {
             Token::AnyOf(prefix) => {
                 Ok(Test::Namespace(self.namespace(prefix, place)?.into_boxed_str()))
             }
-            Token::Name(written) => Ok(Test::Name(Name::new(self.expand(written, place)?))),
+            Token::Name(name) => Ok(Test::Name(Name::new(self.expand(name, place)?))),
             Token::NodeType(node_type) => self.node_type(node_type),
             Token::Open
             | Token::Close
@@ -176,7 +176,7 @@ impl<'t> Parser<'t> {
             | Token::Variable(_)
             | Token::Function(_)
             | Token::Axis(_) => {
-                Err(CompileError::new(place, "a step has to follow: a name, `*`, or a node test"))
+                Err(CompileError::new(place, "expected a step: a name, `*` or a node test"))
             }
         }
     }
@@ -214,7 +214,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-fn step_to_anything() -> Step {
+fn descendant_or_self_step() -> Step {
     Step { axis: Axis::DescendantOrSelf, test: Test::Node, predicates: Vec::new() }
         .unless_out(&["abbreviation //"])
 }

@@ -1,14 +1,14 @@
-//! The tree-walking reference: XPath as the recommendation's sentences say it, over a list of all nodes,
-//! without order of evaluation, early ends or any other cleverness. Slow; agreement with it is the
-//! property.
+//! A reference evaluator that follows the text of the recommendation: it selects from a list of all nodes,
+//! without any optimisation.
 
 use std::collections::HashMap;
 
 use xml::{Document, Kind};
 
 use crate::axis::Axis;
+use crate::budget::Budget;
 use crate::compare::compare_values;
-use crate::context::{Context, Nothing};
+use crate::context::{Context, NoBindings};
 use crate::evaluate::Run;
 use crate::functions::Core;
 use crate::item::{Item, NodeSet};
@@ -16,13 +16,14 @@ use crate::number::string_to_number;
 use crate::plan::{Arithmetic, Expr, Path, Predicate, Segment, Start, Step, Test};
 use crate::value::Value;
 
-/// All nodes of a document in order: an element, its namespace nodes, its attributes, its children.
+/// All nodes of a document in document order.
 pub(super) struct Reference<'d> {
     all: Vec<Item<'d>>,
     places: HashMap<Item<'d>, usize>,
 }
 
 impl<'d> Reference<'d> {
+    #[expect(clippy::mutable_key_type, reason = "nodes are hashed by their identity")]
     pub(super) fn new(document: &'d Document) -> Self {
         let mut all = vec![Item::from(document.root())];
         for node in document.root().descendants() {
@@ -61,7 +62,10 @@ impl<'d> Reference<'d> {
             Expr::Compare(comparison, sides) => {
                 let (left, right) = (self.value(&sides.0, context), self.value(&sides.1, context));
                 Value::Boolean(self.pairs(&left).iter().any(|left| {
-                    self.pairs(&right).iter().any(|right| compare_values(*comparison, left, right))
+                    self.pairs(&right).iter().any(|right| {
+                        compare_values(*comparison, left, right, &Budget::large())
+                            .expect("within the budget")
+                    })
                 }))
             }
             Expr::Arithmetic(first, rest) => {
@@ -92,7 +96,7 @@ impl<'d> Reference<'d> {
         }
     }
 
-    /// Against booleans a node-set is one; against anything else it is its nodes.
+    /// The nodes of a node-set as sets of one; other values as they are.
     fn pairs(&self, value: &Value<'d>) -> Vec<Value<'d>> {
         match value {
             Value::NodeSet(nodes) if nodes.len() > 1 => {
@@ -153,9 +157,9 @@ impl<'d> Reference<'d> {
                 match predicate {
                     Predicate::At(wanted) => position == *wanted,
                     Predicate::Last => context.position == size,
-                    Predicate::Plain(expr)
-                    | Predicate::Positional(expr)
-                    | Predicate::Sized(expr) => match self.value(expr, context) {
+                    Predicate::Plain(condition)
+                    | Predicate::Positional(condition)
+                    | Predicate::Sized(condition) => match self.value(&condition.expr, context) {
                         Value::Number(number) => number == position,
                         other @ (Value::NodeSet(_) | Value::String(_) | Value::Boolean(_)) => {
                             other.boolean()
@@ -214,8 +218,7 @@ impl<'d> Reference<'d> {
         }
     }
 
-    /// The functions of texts, numbers and booleans, by the engine, on what the reference made of their
-    /// arguments.
+    /// Evaluates a function by the engine, with arguments that the reference evaluated.
     fn on_scalars(&self, core: Core, arguments: &[Expr], context: Context<'d>) -> Value<'d> {
         let scalar = |expr: &Expr| match self.value(expr, context) {
             Value::Number(number) => Expr::Number(number),
@@ -229,19 +232,20 @@ impl<'d> Reference<'d> {
             }
         };
         let call = Expr::Core(core, arguments.iter().map(scalar).collect());
-        let mut nothing = Nothing;
-        let mut run = Run::new(&mut nothing);
+        let mut bindings = NoBindings;
+        let budget = Budget::large();
+        let mut run = Run::new(&mut bindings, &budget);
         run.value(&call, context).unwrap_or(Value::Boolean(false))
     }
 }
 
-/// `after`: the item comes after the start in document order.
+/// Whether the item is on the axis of `from`; `after`: whether it comes after `from` in document order.
 fn on_axis(axis: Axis, from: Item<'_>, item: Item<'_>, after: bool) -> bool {
     let inner = matches!(item.kind(), Kind::Attribute | Kind::Namespace);
     let starts_inner = matches!(from.kind(), Kind::Attribute | Kind::Namespace);
     let siblings = item.parent() == from.parent() && !inner && !starts_inner && item != from;
     match axis {
-        Axis::Itself => item == from,
+        Axis::SelfNode => item == from,
         Axis::Child => item.parent() == Some(from) && !inner,
         Axis::Parent => from.parent() == Some(item),
         Axis::Descendant => is_above(from, item) && !inner,

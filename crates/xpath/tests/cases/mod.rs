@@ -1,12 +1,12 @@
-//! Reads `data/*.cases` and shows answers as they do.
+//! Evaluates the expressions of `data/*.cases`, and prints results as they do.
 
 use xml::{Document, Kind, Node};
 use xpath::{
-    Context, Environment, EvalError, ExpandedName, Expression, FunctionId, Item, NodeSet,
+    Budget, Context, Environment, EvalError, ExpandedName, Expression, FunctionId, Item, NodeSet,
     StaticContext, Value, VariableId,
 };
 
-/// What the cases may use: the prefixes `p` and `q`, `$v`, `p:twice()`.
+/// The names that the cases use: the prefixes `p` and `q`, `$v` and `p:twice()`.
 pub(crate) struct Given;
 
 impl StaticContext for Given {
@@ -24,7 +24,7 @@ impl StaticContext for Given {
 }
 
 impl<'d> Environment<'d> for Given {
-    fn variable(&mut self, _: VariableId) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, _: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
         Ok(Value::Number(7.0))
     }
 
@@ -33,25 +33,27 @@ impl<'d> Environment<'d> for Given {
         _: FunctionId,
         _: &Context<'d>,
         arguments: Vec<Value<'d>>,
+        _: &Budget,
     ) -> Result<Value<'d>, EvalError> {
         Ok(Value::Number(2.0 * arguments[0].number()))
     }
 }
 
-/// A document as the cases write it: ids may be declared.
+/// Parses a document of the cases, which may declare IDs.
 pub(crate) fn document(text: &str) -> Document {
     let options = xml::Options { doctype: xml::Doctype::Read, ..xml::Options::default() };
     Document::parse_with(text.as_bytes(), &options).unwrap()
 }
 
-/// `!` for what is refused.
+/// The result, or `!` if the expression is rejected.
 pub(crate) fn answer(
     document: &Document,
     text: &str,
     show: impl Fn(&NodeSet<'_>) -> String,
 ) -> String {
     let Ok(expression) = Expression::compile(text, &Given) else { return "!".to_owned() };
-    match expression.evaluate(Context::new(document.root()), &mut Given).unwrap() {
+    match expression.evaluate(Context::new(document.root()), &mut Given, &Budget::large()).unwrap()
+    {
         Value::NodeSet(nodes) => show(&nodes),
         Value::String(text) => format!("\"{text}\""),
         number @ Value::Number(_) => number.string().into_owned(),

@@ -1,16 +1,14 @@
-//! `xmllint --shell` (Debian: libxml2-utils): what it answers, and our answers in its words. Numbers are compared as
-//! numbers: libxml2 prints fewer digits than section 4.2 asks for, and exponents.
+//! Runs `xmllint --shell` (Debian: libxml2-utils), and prints our results in its format.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use xml::{Document, Kind};
-use xpath::{Context, Expression, Item, Value};
+use xpath::{Budget, Context, Expression, Item, Value};
 
 use crate::cases::Given;
 
-/// The section that decides where libxml2 answers otherwise, for expressions in which it may:
-/// `data/differences.cases`.
+/// The section of the recommendation from which libxml2 may depart on this expression: `data/differences.cases`.
 pub(crate) fn decided_by(expression: &str) -> Option<&'static str> {
     let has = |part: &str| expression.contains(part);
     let attributes = has("@") || has("attribute::");
@@ -49,10 +47,11 @@ pub(crate) fn same(ours: &str, theirs: &str) -> bool {
     }
 }
 
-/// What our engine answers, in the words of xmllint.
+/// Our result, in the format of xmllint.
 pub(crate) fn answer(document: &Document, text: &str) -> String {
     let expression = Expression::compile(text, &Given).unwrap();
-    match expression.evaluate(Context::new(document.root()), &mut Given).unwrap() {
+    match expression.evaluate(Context::new(document.root()), &mut Given, &Budget::large()).unwrap()
+    {
         Value::NodeSet(nodes) => {
             let mut shown: Vec<String> = nodes.iter().map(show).collect();
             shown.sort();
@@ -94,11 +93,11 @@ fn show(item: Item<'_>) -> String {
             "" => format!("PI {}\n", node.local_name()),
             text => format!("PI {}\ncontent={text}\n", node.local_name()),
         },
-        Kind::Namespace => unreachable!("the generator asks for none"),
+        Kind::Namespace => unreachable!("generated expressions select none"),
     }
 }
 
-/// The answers of `xmllint --shell`, without indentation and numbering.
+/// The results of `xmllint --shell`, without indentation and numbering.
 pub(crate) fn ask(document: &str, expressions: &[String]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("document.xml");
@@ -123,7 +122,7 @@ pub(crate) fn ask(document: &str, expressions: &[String]) -> Vec<String> {
 }
 
 fn tidy(answer: &str) -> String {
-    // What a path that was cut short is printed as.
+    // Printed for a path that ended early.
     if answer.contains("NodeSet is NULL !") {
         return "Object is a Node Set :\nSet contains 0 nodes:\n".to_owned();
     }

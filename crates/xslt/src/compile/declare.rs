@@ -1,58 +1,55 @@
-//! What the top of a sheet declares, before any code is compiled.
+//! Declarations at the top level of a stylesheet, read before any template is compiled.
 
 use xml::Node;
 use xpath::ExpandedName;
 
-use super::instruction::forwards;
-use super::tables::{self, Stands};
-use super::{Compiled, Compiler, is_top_level};
-use crate::load::{Top, XSL, is_out_element, is_xsl, said};
+use super::instruction::is_forwards_compatible;
+use super::tables::{self, Placement};
+use super::{AttributeSet, Compiled, Compiler, is_top_level};
+use crate::load::{TopLevel, XSL, attribute, is_out_element, is_xsl};
 use crate::program::{Block, Global, SpaceTest, Symbols, Template};
 
 impl<'t> Compiler<'t> {
     pub(super) fn declare_all(&mut self) -> Compiled {
-        for (root, uri) in std::mem::take(&mut self.roots) {
-            self.enter(root, &uri);
+        for (root, module) in std::mem::take(&mut self.roots) {
+            self.enter(root, module);
             self.check_attributes(root)?;
             self.check_prefixes(root)?;
         }
-        let tops = self.tops.clone();
-        for top in &tops {
-            self.enter(top.node, &top.uri);
+        let top_level = std::mem::take(&mut self.top_level);
+        for top in &top_level {
+            self.enter(top.node, top.module);
             if is_top_level(top.node) {
                 self.declare(top)?;
-            } else if said(top.node, "version").is_none() {
+            } else if attribute(top.node, "version").is_none() {
                 let message =
-                    "this isn't a sheet: it has neither `xsl:stylesheet` nor `xsl:version`";
-                return Err(self.refuse(top.node, message));
+                    "not a stylesheet: the root is not `xsl:stylesheet` and has no `xsl:version`";
+                return Err(self.invalid(top.node, message));
             } else {
                 self.templates.push(Template { block: Block::default(), imports: (0, 0) });
             }
         }
-        self.output_said()?;
-        // Stable: of equals the later declaration is the better one.
-        self.spaces.tests.reverse();
-        let rank = |test: &SpaceTest| std::cmp::Reverse((test.precedence, test.priority()));
-        self.spaces.tests.sort_by_key(rank);
-        Ok(())
+        self.top_level = top_level;
+        self.finish_output()
     }
 
-    fn declare(&mut self, top: &Top<'t>) -> Compiled {
+    fn declare(&mut self, top: &TopLevel<'t>) -> Compiled {
         let node = top.node;
         if node.namespace() != XSL {
             if node.namespace().is_empty() {
-                return Err(self.refuse(node, "an element at the top needs a namespace"));
+                return Err(self.invalid(node, "a top-level element must have a namespace"));
             }
             return Ok(());
         }
-        let known = tables::find(node.local_name()).filter(|row| row.stands == Stands::Top);
+        let known =
+            tables::find(node.local_name()).filter(|row| row.placement == Placement::TopLevel);
         let variable = is_xsl(node, "variable") || is_xsl(node, "param");
-        if known.is_none() && !variable && forwards(node) {
+        if known.is_none() && !variable && is_forwards_compatible(node) {
             return Ok(());
         }
         if known.is_none() && !variable {
-            let message = format!("not supported: xsl:{} at the top of a sheet", node.local_name());
-            return Err(self.refuse(node, message));
+            let message = format!("`xsl:{}` is not supported at the top level", node.local_name());
+            return Err(self.unsupported(node, message));
         }
         if is_out_element(node) {
             return Ok(());
@@ -64,33 +61,31 @@ impl<'t> Compiler<'t> {
             "attribute-set" => {
                 let name = self.expanded(node, "name")?;
                 let next = self.sets.len();
-                if *self.set_names.entry(name).or_insert(next) == next {
-                    self.sets.push(Block::default());
+                let index = *self.set_names.entry(name).or_insert(next);
+                if index == next {
+                    self.sets.push(AttributeSet::default());
+                }
+                if let Some(set) = self.sets.get_mut(index) {
+                    set.declarations.push(*top);
                 }
                 Ok(())
             }
-            "key" => {
-                let name = self.expanded(node, "name")?;
-                self.check_empty(node)?;
-                self.key_names.push(name);
-                Ok(())
-            }
+            "key" => self.check_empty(node),
             "output" => self.declare_output(node),
             "strip-space" | "preserve-space" => self.declare_spaces(top),
             "decimal-format" => self.declare_format(top),
             "namespace-alias" => self.declare_alias(node),
-            "import" => Err(self.refuse(node, "`xsl:import` comes before everything else")),
             _ => Ok(()),
         }
     }
 
-    fn declare_template(&mut self, top: &Top<'t>) -> Compiled {
+    fn declare_template(&mut self, top: &TopLevel<'t>) -> Compiled {
         let index = self.templates.len();
         self.templates.push(Template { block: Block::default(), imports: (0, 0) });
         let Some(name) = self.optional_name(top.node, "name")? else { return Ok(()) };
         match self.named.get(&name) {
             Some((_, precedence)) if *precedence == top.precedence => {
-                Err(self.refuse(top.node, format!("a second template named `{name}`")))
+                Err(self.invalid(top.node, format!("the template `{name}` is declared twice")))
             }
             Some(_) | None => {
                 self.named.insert(name, (index, top.precedence));
@@ -99,13 +94,13 @@ impl<'t> Compiler<'t> {
         }
     }
 
-    fn declare_global(&mut self, top: &Top<'t>) -> Compiled {
+    fn declare_global(&mut self, top: &TopLevel<'t>) -> Compiled {
         let name = self.expanded(top.node, "name")?;
         let is_param = is_xsl(top.node, "param");
         if let Some((index, precedence)) = self.global_names.get_mut(&name) {
             if *precedence == top.precedence {
-                let message = format!("a second variable or parameter named `{name}`");
-                return Err(self.refuse(top.node, message));
+                let message = format!("the variable or parameter `{name}` is declared twice");
+                return Err(self.invalid(top.node, message));
             }
             *precedence = top.precedence;
             if let Some(global) = self.globals.get_mut(*index as usize) {
@@ -119,33 +114,32 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
-    fn declare_spaces(&mut self, top: &Top<'t>) -> Compiled {
+    fn declare_spaces(&mut self, top: &TopLevel<'t>) -> Compiled {
         self.check_empty(top.node)?;
         let strip = is_xsl(top.node, "strip-space");
         for text in self.required(top.node, "elements")?.split_whitespace() {
-            let (namespace, local) = if text == "*" {
-                (None, None)
+            let test = if text == "*" {
+                SpaceTest::Any
             } else if let Some(prefix) = text.strip_suffix(":*") {
-                let name = self.result_name(top.node, &format!("{prefix}:x"), false)?;
-                (Some(name.namespace), None)
+                let name = self.qname(top.node, &format!("{prefix}:x"), false)?;
+                SpaceTest::Namespace(name.namespace)
             } else {
-                let name = self.result_name(top.node, text, false)?;
-                (Some(name.namespace), Some(name.local))
+                let name = self.qname(top.node, text, false)?;
+                SpaceTest::Name(ExpandedName::new(name.namespace, name.local))
             };
-            let precedence = top.precedence;
-            self.spaces.tests.push(SpaceTest { namespace, local, strip, precedence });
+            self.spaces.add(test, strip, top.precedence);
         }
         Ok(())
     }
 
-    fn declare_format(&mut self, top: &Top<'t>) -> Compiled {
+    fn declare_format(&mut self, top: &TopLevel<'t>) -> Compiled {
         let node = top.node;
         self.check_empty(node)?;
         let mut symbols = Symbols::default();
         let Symbols {
             decimal, grouping, percent, per_mille, zero, digit, separator, minus, ..
         } = &mut symbols;
-        for (attribute, slot) in [
+        for (name, slot) in [
             ("decimal-separator", decimal),
             ("grouping-separator", grouping),
             ("percent", percent),
@@ -155,17 +149,17 @@ impl<'t> Compiler<'t> {
             ("pattern-separator", separator),
             ("minus-sign", minus),
         ] {
-            let Some(text) = said(node, attribute) else { continue };
+            let Some(text) = attribute(node, name) else { continue };
             let mut chars = text.chars();
             let (Some(c), None) = (chars.next(), chars.next()) else {
-                return Err(self.refuse(node, format!("`{attribute}` has to be one character")));
+                return Err(self.invalid(node, format!("`{name}` must be a single character")));
             };
             *slot = c;
         }
-        if let Some(text) = said(node, "infinity") {
+        if let Some(text) = attribute(node, "infinity") {
             text.clone_into(&mut symbols.infinity);
         }
-        if let Some(text) = said(node, "NaN") {
+        if let Some(text) = attribute(node, "NaN") {
             text.clone_into(&mut symbols.nan);
         }
         let name = self.optional_name(node, "name")?.unwrap_or_default();
@@ -173,7 +167,8 @@ impl<'t> Compiler<'t> {
             && *precedence == top.precedence
             && *known != symbols
         {
-            return Err(self.refuse(node, format!("a second decimal format named `{name}`")));
+            let message = format!("the decimal format `{name}` is declared twice");
+            return Err(self.invalid(node, message));
         }
         self.formats.insert(name, (symbols, top.precedence));
         Ok(())
@@ -185,9 +180,8 @@ impl<'t> Compiler<'t> {
         for (end, attribute) in ends.iter_mut().zip(["stylesheet-prefix", "result-prefix"]) {
             let prefix = self.required(node, attribute)?;
             let prefix = if prefix == "#default" { "" } else { prefix };
-            let uri = node.lookup_namespace(prefix).ok_or_else(|| {
-                self.refuse(node, format!("the prefix `{prefix}` isn't declared"))
-            })?;
+            let uri = node.lookup_namespace(prefix);
+            let uri = uri.ok_or_else(|| self.undeclared_prefix(node, prefix))?;
             *end = (prefix, uri);
         }
         let [(_, from), (prefix, to)] = ends;

@@ -1,26 +1,26 @@
-//! The instructions of a template's body, one function each.
+//! Instructions: the content of templates.
 
 use crate::limits;
 use xml::{Kind, Node, XML_NAMESPACE};
 
 use super::literal::listed;
-use super::tables::{self, Stands};
+use super::tables::{self, Placement};
 use super::{Compiled, Compiler};
-use crate::is_out;
-use crate::load::{XSL, is_out_element, is_xsl, said};
+use crate::error::{ErrorKind, LoadError, Place};
+use crate::knock_out::is_out;
+use crate::load::{XSL, attribute, is_out_element, is_xsl};
 use crate::program::{Avt, Op};
 
 impl<'t> Compiler<'t> {
-    /// The content of `parent`; elements of XSLT named in `head` may come first, and are the caller's.
+    /// Compiles the content of `parent`. XSLT elements named in `head` are skipped at its beginning.
     pub(super) fn sequence(&mut self, parent: Node<'t>, head: &[&str]) -> Compiled {
         self.depth = self.depth.saturating_add(1);
         if self.depth > limits::XSLT_NESTING_MAX {
-            let most = limits::XSLT_NESTING_MAX;
-            return Err(
-                self.refuse(parent, format!("more than {most} elements inside one another"))
-            );
+            let max = limits::XSLT_NESTING_MAX;
+            let message = format!("elements are nested more than {max} deep");
+            return Err(LoadError::at(Place::of(parent), ErrorKind::Limit, message));
         }
-        let mark = self.scope.len();
+        let mark = self.locals.names.len();
         let mut at_head = true;
         for node in parent.children() {
             match node.kind() {
@@ -34,7 +34,7 @@ impl<'t> Compiler<'t> {
                         continue;
                     }
                     at_head = false;
-                    self.place = crate::load::place(node, &self.uri);
+                    self.place = Place::of(node);
                     self.instruction(node)?;
                 }
                 Kind::Text
@@ -45,23 +45,23 @@ impl<'t> Compiler<'t> {
                 | Kind::Namespace => {}
             }
         }
-        self.scope.truncate(mark);
+        self.locals.truncate(mark);
         self.depth = self.depth.saturating_sub(1);
         Ok(())
     }
 
-    /// Section 2.5: what a sheet of a later version says wrong for us fails when it is reached, not before.
+    /// Section 2.5: in forwards-compatible mode an invalid instruction is an error only when it is reached.
     pub(super) fn instruction(&mut self, node: Node<'t>) -> Compiled {
-        if !forwards(node) {
+        if !is_forwards_compatible(node) {
             return self.one_instruction(node);
         }
-        let (mark, scope, depth) = (self.ops.len(), self.scope.len(), self.depth);
+        let (mark, locals, depth) = (self.ops.len(), self.locals.names.len(), self.depth);
         let Err(error) = self.one_instruction(node) else { return Ok(()) };
         self.ops.truncate(mark);
         self.places.truncate(mark);
-        self.scope.truncate(scope);
+        self.locals.truncate(locals);
         self.depth = depth;
-        self.place = crate::load::place(node, &self.uri);
+        self.place = Place::of(node);
         self.emit(Op::Fail(error.message));
         Ok(())
     }
@@ -78,10 +78,10 @@ impl<'t> Compiler<'t> {
         if is_out_element(node) {
             return Ok(());
         }
-        match row.stands {
-            Stands::Body => {}
-            Stands::Top | Stands::Inside => {
-                return Err(self.refuse(node, format!("`xsl:{name}` can't stand here")));
+        match row.placement {
+            Placement::Body => {}
+            Placement::TopLevel | Placement::Nested => {
+                return Err(self.invalid(node, format!("`xsl:{name}` is not allowed here")));
             }
         }
         self.check_attributes(node)?;
@@ -98,7 +98,7 @@ impl<'t> Compiler<'t> {
                 let test = self.expression(node, "test")?;
                 let jump = self.emit(Op::JumpUnless(test, 0));
                 self.sequence(node, &[])?;
-                self.land(jump);
+                self.set_target(jump);
                 Ok(())
             }
             "choose" => self.choose(node),
@@ -120,33 +120,33 @@ impl<'t> Compiler<'t> {
             }
             "copy" => {
                 let jump = self.emit(Op::Copy(0));
-                self.use_sets(node, true)?;
+                _ = self.use_sets(node, true)?;
                 self.sequence(node, &[])?;
                 self.emit(Op::EndCopy);
-                self.land(jump);
+                self.set_target(jump);
                 Ok(())
             }
             "element" => {
-                let name = self.made_name(node, true)?;
+                let name = self.computed_name(node, true)?;
                 self.emit(Op::Element(Box::new(name)));
-                self.use_sets(node, false)?;
+                _ = self.use_sets(node, false)?;
                 self.sequence(node, &[])?;
                 self.emit(Op::EndElement);
                 Ok(())
             }
             "attribute" => {
-                let name = self.made_name(node, false)?;
+                let name = self.computed_name(node, false)?;
                 self.collect(node, Op::EndAttribute(Box::new(name)))
             }
             "comment" => self.collect(node, Op::EndComment),
             "processing-instruction" => {
                 let name = self.required(node, "name")?;
-                let name = self.template_text(node, "name", name)?;
+                let name = self.avt(node, "name", name)?;
                 if let Avt::Text(name) = &name
                     && (!xml::is_ncname(name) || name.eq_ignore_ascii_case("xml"))
                 {
-                    let message = format!("`{name}` can't be the name of a processing instruction");
-                    return Err(self.refuse(node, message));
+                    let message = format!("`{name}` is not a valid processing instruction name");
+                    return Err(self.invalid(node, message));
                 }
                 self.collect(node, Op::EndInstruction(name))
             }
@@ -157,14 +157,14 @@ impl<'t> Compiler<'t> {
                 self.emit(Op::EndMessage { terminate });
                 Ok(())
             }
-            // Its instruction is known, so it isn't needed: section 15.
+            // Its parent is supported: section 15.
             "fallback" => Ok(()),
             _ => self.unknown(node),
         }
     }
 
-    /// Section 15: what isn't known is done by its fallback. Without one, names of later versions are
-    /// refused, those of unknown versions and of extensions fail when they are reached.
+    /// Section 15: an unknown instruction is replaced by its `xsl:fallback`. Without one, instructions of XSLT 2.0 and
+    /// 3.0 are errors; those of other versions and extension elements fail when they are reached.
     fn unknown(&mut self, node: Node<'t>) -> Compiled {
         let mut fallbacks = node.children().filter(|child| is_xsl(*child, "fallback")).peekable();
         if fallbacks.peek().is_some() {
@@ -174,12 +174,12 @@ impl<'t> Compiler<'t> {
             return Ok(());
         }
         let message = if node.namespace() == XSL {
-            format!("not supported: xsl:{}, which isn't of XSLT 1.0", node.local_name())
+            format!("`xsl:{}` is not an instruction of XSLT 1.0", node.local_name())
         } else {
-            format!("not supported: the extension element {}", node.local_name())
+            format!("the extension element `{}` is not supported", node.local_name())
         };
-        if node.namespace() == XSL && !forwards(node) {
-            return Err(self.refuse(node, message));
+        if node.namespace() == XSL && !is_forwards_compatible(node) {
+            return Err(self.unsupported(node, message));
         }
         self.emit(Op::Fail(message));
         Ok(())
@@ -191,18 +191,18 @@ impl<'t> Compiler<'t> {
     }
 
     /// Sets the target of a jump to the next operation.
-    pub(super) fn land(&mut self, jump: usize) {
+    pub(super) fn set_target(&mut self, jump: usize) {
         let here = self.ops.len();
         match self.ops.get_mut(jump) {
             Some(Op::Jump(to) | Op::JumpUnless(_, to) | Op::Copy(to)) => *to = here,
             Some(Op::Param { end, .. }) => *end = here,
             Some(Op::ForEach(each)) => each.end = here,
-            Some(_) | None => debug_assert!(false, "only jumps land"),
+            Some(_) | None => debug_assert!(false, "not a jump"),
         }
     }
 
     pub(super) fn collect(&mut self, node: Node<'t>, end: Op) -> Compiled {
-        let place = self.place.clone();
+        let place = self.place;
         self.emit(Op::Collect);
         self.sequence(node, &[])?;
         self.place = place;
@@ -212,7 +212,7 @@ impl<'t> Compiler<'t> {
 
     pub(super) fn text(&mut self, node: Node<'t>) -> Compiled {
         if let Some(child) = node.children().find(|child| child.is_element()) {
-            return Err(self.refuse(child, "`xsl:text` holds text only"));
+            return Err(self.invalid(child, "`xsl:text` may contain text only"));
         }
         let text = node.string_value().into_owned();
         let raw = self.yes_no(node, "disable-output-escaping")?.unwrap_or(false);
@@ -225,12 +225,12 @@ impl<'t> Compiler<'t> {
         let (mut whens, mut otherwise) = (0usize, false);
         for child in node.children() {
             if child.kind() == Kind::Text && !child.text().trim().is_empty() {
-                return Err(self.refuse(child, "`xsl:choose` holds no text"));
+                return Err(self.invalid(child, "`xsl:choose` may not contain text"));
             }
             if !child.is_element() || is_out_element(child) {
                 continue;
             }
-            self.place = crate::load::place(child, &self.uri);
+            self.place = Place::of(child);
             self.check_attributes(child)?;
             if is_xsl(child, "when") && !otherwise {
                 whens = whens.saturating_add(1);
@@ -238,26 +238,27 @@ impl<'t> Compiler<'t> {
                 let jump = self.emit(Op::JumpUnless(test, 0));
                 self.sequence(child, &[])?;
                 ends.push(self.emit(Op::Jump(0)));
-                self.land(jump);
+                self.set_target(jump);
             } else if is_xsl(child, "otherwise") && !otherwise {
                 otherwise = true;
                 self.sequence(child, &[])?;
             } else {
-                let message = "`xsl:choose` holds `xsl:when`, then at most one `xsl:otherwise`";
-                return Err(self.refuse(child, message));
+                let message =
+                    "`xsl:choose` may contain `xsl:when`, then at most one `xsl:otherwise`";
+                return Err(self.invalid(child, message));
             }
         }
         if whens == 0 {
-            return Err(self.refuse(node, "`xsl:choose` needs an `xsl:when`"));
+            return Err(self.invalid(node, "`xsl:choose` requires an `xsl:when`"));
         }
         for end in ends {
-            self.land(end);
+            self.set_target(end);
         }
         Ok(())
     }
 }
 
-/// Text that isn't white space, or stands where white space is kept: section 3.4.
+/// Whether a text node is kept: section 3.4.
 pub(super) fn is_kept(node: Node<'_>) -> bool {
     if node.text().contains(|c| !matches!(c, ' ' | '\t' | '\r' | '\n')) {
         return true;
@@ -266,17 +267,17 @@ pub(super) fn is_kept(node: Node<'_>) -> bool {
     space == Some("preserve") && !is_out(&["xml:space in a sheet"])
 }
 
-/// The version that holds at a node: section 2.5.
-pub(super) fn version(node: Node<'_>) -> &str {
-    let said = std::iter::once(node).chain(node.ancestors()).find_map(|at| {
+/// The version in effect at a node: section 2.5.
+fn version(node: Node<'_>) -> &str {
+    let found = std::iter::once(node).chain(node.ancestors()).find_map(|at| {
         let sheet = is_xsl(at, "stylesheet") || is_xsl(at, "transform");
-        if sheet || at.namespace() != XSL { said(at, "version") } else { None }
+        if sheet || at.namespace() != XSL { attribute(at, "version") } else { None }
     });
-    said.unwrap_or("1.0")
+    found.unwrap_or("1.0")
 }
 
-/// Whether forwards-compatible processing holds: section 2.5. Versions 2.0 and 3.0 are known, and what they
-/// have beyond 1.0 is refused by name instead.
-pub(super) fn forwards(node: Node<'_>) -> bool {
+/// Whether forwards-compatible processing is enabled: section 2.5. Not for versions 2.0 and 3.0: what they add is
+/// rejected by name.
+pub(super) fn is_forwards_compatible(node: Node<'_>) -> bool {
     !matches!(version(node).trim(), "1.0" | "1" | "2.0" | "3.0")
 }

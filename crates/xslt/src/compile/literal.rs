@@ -1,43 +1,46 @@
-//! Literal result elements, and the names and namespaces of what is made: sections 7.1 and 2.4.
+//! Literal result elements, and the names and namespaces of result nodes: sections 7.1 and 2.4.
 
 use xml::{Node, XML_NAMESPACE};
 
-use super::instruction::forwards;
+use super::instruction::is_forwards_compatible;
 use super::{Compiled, Compiler};
-use crate::load::{XSL, is_xsl, said};
+use crate::load::{XSL, attribute, is_xsl};
 use crate::program::{Avt, Literal, Name, Op, ResultName};
 
 impl<'t> Compiler<'t> {
-    pub(super) fn use_sets(&mut self, node: Node<'t>, in_copy: bool) -> Compiled {
-        let names = said(node, "use-attribute-sets").unwrap_or("");
+    /// Returns the numbers of the attribute sets.
+    pub(super) fn use_sets(&mut self, node: Node<'t>, in_copy: bool) -> Compiled<Vec<u32>> {
+        let mut used = Vec::new();
+        let names = attribute(node, "use-attribute-sets").unwrap_or("");
         for name in names.split_whitespace() {
             let name = self.expand(node, name)?;
             let Some(set) = self.set_names.get(&name).copied() else {
-                return Err(self.refuse(node, format!("there is no attribute set `{name}`")));
+                return Err(self.invalid(node, format!("unknown attribute set `{name}`")));
             };
             self.emit(Op::CallSet { set, in_copy });
+            used.extend(u32::try_from(set));
         }
-        Ok(())
+        Ok(used)
     }
 
-    pub(super) fn made_name(&mut self, node: Node<'t>, element: bool) -> Compiled<ResultName> {
+    pub(super) fn computed_name(&mut self, node: Node<'t>, element: bool) -> Compiled<ResultName> {
         let text = self.required(node, "name")?;
-        let name = self.template_text(node, "name", text)?;
-        let namespace = match said(node, "namespace") {
-            Some(text) => Some(self.template_text(node, "namespace", text)?),
+        let name = self.avt(node, "name", text)?;
+        let namespace = match attribute(node, "namespace") {
+            Some(text) => Some(self.avt(node, "namespace", text)?),
             None => None,
         };
         if let (Avt::Text(text), None) = (&name, &namespace) {
-            let name = self.result_name(node, text, element)?;
+            let name = self.qname(node, text, element)?;
             if !element && name.prefix.is_empty() && name.local == "xmlns" {
-                return Err(self.refuse(node, "an attribute can't be named `xmlns`"));
+                return Err(self.invalid(node, "an attribute cannot be named `xmlns`"));
             }
             return Ok(ResultName::Fixed(name));
         }
         let bindings =
             node.namespaces_in_scope().filter(|(prefix, _)| element || !prefix.is_empty());
         let scope = bindings.map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect();
-        Ok(ResultName::Made { name, namespace, scope })
+        Ok(ResultName::Computed { name, namespace, scope })
     }
 
     /// A literal result element: section 7.1.1.
@@ -47,18 +50,17 @@ impl<'t> Compiler<'t> {
         let namespaces =
             if self.inherits_namespaces(node) { Vec::new() } else { self.literal_namespaces(node) };
         self.emit(Op::Literal(Box::new(Literal { name, namespaces })));
-        self.use_sets(node, false)?;
+        _ = self.use_sets(node, false)?;
         for attribute in node.attributes() {
             if attribute.namespace() == XSL {
-                let known = ["version", "exclude-result-prefixes", "extension-element-prefixes"];
                 let local = attribute.local_name();
-                let later = forwards(node);
-                if !known.contains(&local) && local != "use-attribute-sets" && !later {
-                    return Err(self.refuse(attribute, format!("not supported: xsl:{local}")));
+                if LATER_ATTRIBUTES.contains(&local) && !is_forwards_compatible(node) {
+                    let message = format!("`xsl:{local}` is not an attribute of XSLT 1.0");
+                    return Err(self.unsupported(attribute, message));
                 }
                 continue;
             }
-            let value = self.template_text(node, attribute.local_name(), attribute.text())?;
+            let value = self.avt(node, attribute.local_name(), attribute.text())?;
             let name = self.aliased(attribute);
             self.emit(Op::Attribute(Box::new((name, value))));
         }
@@ -97,7 +99,7 @@ impl<'t> Compiler<'t> {
         found
     }
 
-    /// Whether a literal element around it declares the same already, with nothing but control flow between.
+    /// Whether an enclosing literal element has the same namespaces, with only control flow in between.
     fn inherits_namespaces(&self, node: Node<'t>) -> bool {
         let mut at = node;
         loop {
@@ -116,17 +118,25 @@ impl<'t> Compiler<'t> {
     }
 }
 
-/// Literal elements and the outermost one of a sheet: sections 7.1.1 and 14.1.
+/// Attributes that XSLT 2.0 and 3.0 define for literal result elements, where ignoring them would change the result.
+/// Other attributes in the XSLT namespace have no effect.
+#[rustfmt::skip]
+const LATER_ATTRIBUTES: &[&str] = &[
+    "default-collation", "default-mode", "default-validation", "expand-text", "inherit-namespaces", "type", "use-when",
+    "validation", "xpath-default-namespace",
+];
+
+/// Literal elements and the outermost element of a stylesheet: sections 7.1.1 and 14.1.
 fn may_list(node: Node<'_>) -> bool {
     let is_sheet = || is_xsl(node, "stylesheet") || is_xsl(node, "transform");
     node.is_element() && (node.namespace() != XSL || is_sheet())
 }
 
-/// The namespaces that the prefixes in such attributes, here and above, are bound to.
-pub(super) fn listed<'t>(node: Node<'t>, attribute: &'static str) -> impl Iterator<Item = &'t str> {
+/// The namespaces whose prefixes are listed in the attribute `name` of this element and its ancestors.
+pub(super) fn listed<'t>(node: Node<'t>, name: &'static str) -> impl Iterator<Item = &'t str> {
     let here = std::iter::once(node).chain(node.ancestors());
     here.filter(|at| may_list(*at)).flat_map(move |at| {
-        let prefixes = said(at, attribute).unwrap_or("").split_whitespace();
+        let prefixes = attribute(at, name).unwrap_or("").split_whitespace();
         prefixes.filter_map(move |prefix| {
             at.lookup_namespace(if prefix == "#default" { "" } else { prefix })
         })

@@ -1,22 +1,26 @@
-//! Names, expressions, patterns and attribute value templates of a sheet.
+//! Names, expressions, patterns and attribute value templates.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
-use xml::{Node, Position};
+use xml::Node;
 use xpath::{ExpandedName, Expression, FunctionId, Pattern, StaticContext, VariableId};
 
 use super::{Compiled, Compiler};
-use crate::error::CompileError;
+use crate::error::{ErrorKind, LoadError, Place};
 use crate::functions;
-use crate::is_out;
-use crate::load::{place, said};
-use crate::program::{Avt, GLOBAL, Name, Op, Quick, Scope, Select};
+use crate::knock_out::is_out;
+use crate::load::attribute;
+use crate::program::{Avt, GLOBAL, Name, Op, Scope, Select, Shortcut};
 
-/// What an expression in the sheet may use.
+/// Resolves the names in an expression or pattern.
 struct Names<'c, 't> {
     compiler: &'c Compiler<'t>,
     node: Node<'t>,
     variables: bool,
+    /// False in patterns: section 12.4.
+    current: bool,
+    /// `current()` was rejected.
+    rejected_current: Cell<bool>,
 }
 
 impl StaticContext for Names<'_, '_> {
@@ -29,21 +33,54 @@ impl StaticContext for Names<'_, '_> {
         if !self.variables {
             return None;
         }
-        let local = self.compiler.scope.iter().rev().find(|(known, _)| known == name);
-        if let Some((_, slot)) = local {
+        if let Some(slot) = self.compiler.locals.slots.get(name) {
             return Some(VariableId(*slot));
         }
-        self.compiler.global_names.get(name).map(|(index, _)| VariableId(index | GLOBAL))
+        let (index, _) = self.compiler.global_names.get(name)?;
+        self.compiler.referenced.borrow_mut().push(*index);
+        Some(VariableId(index | GLOBAL))
     }
 
     fn function(&self, name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
+        if !self.current && name.namespace.is_empty() && name.local == "current" {
+            self.rejected_current.set(true);
+            return None;
+        }
         let compiler = self.compiler;
-        let scope = || number_of(&compiler.scopes, self.scope());
-        functions::find(name, arguments, scope, || number_of(&compiler.missing, name.clone()))
+        let scope = || compiler.scopes.borrow_mut().number(self.scope());
+        let unknown = || compiler.unknown_functions.borrow_mut().number(name.clone());
+        functions::find(name, arguments, scope, unknown)
     }
 }
 
-impl Names<'_, '_> {
+impl<'c, 't> Names<'c, 't> {
+    fn of_expression(compiler: &'c Compiler<'t>, node: Node<'t>) -> Self {
+        let rejected_current = Cell::new(false);
+        Self { compiler, node, variables: true, current: true, rejected_current }
+    }
+
+    fn of_pattern(compiler: &'c Compiler<'t>, node: Node<'t>) -> Self {
+        Self { current: false, ..Self::of_expression(compiler, node) }
+    }
+
+    fn without_variables(self) -> Self {
+        Self { variables: false, ..self }
+    }
+
+    fn pattern(&self, attribute: &str, text: &str) -> Compiled<Pattern> {
+        Pattern::compile(text, self).map_err(|mut error| {
+            if self.rejected_current.get() {
+                "`current()` is not allowed in patterns".clone_into(&mut error.message);
+            }
+            self.compiler.expression_error(self.node, attribute, &error)
+        })
+    }
+
+    fn expression(&self, attribute: &str, text: &str) -> Compiled<Expression> {
+        let compiled = Expression::compile(text, self);
+        compiled.map_err(|error| self.compiler.expression_error(self.node, attribute, &error))
+    }
+
     fn scope(&self) -> Scope {
         let mut bindings: Vec<(String, String)> = self
             .node
@@ -51,49 +88,48 @@ impl Names<'_, '_> {
             .map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned()))
             .collect();
         bindings.sort();
-        Scope { bindings, uri: self.compiler.uri.clone() }
+        Scope { bindings, module: self.compiler.module }
     }
-}
-
-/// The place of a thing among those known, to which it is added.
-fn number_of<T: PartialEq>(known: &RefCell<Vec<T>>, thing: T) -> u32 {
-    let mut known = known.borrow_mut();
-    let place = known.iter().rposition(|other| *other == thing).unwrap_or(known.len());
-    if place == known.len() {
-        known.push(thing);
-    }
-    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 impl<'t> Compiler<'t> {
     pub(super) fn emit(&mut self, op: Op) -> usize {
         self.ops.push(op);
-        self.places.push(self.place.clone());
+        self.places.push(self.place);
         self.ops.len().saturating_sub(1)
     }
 
-    pub(super) fn refuse(&self, node: Node<'_>, message: impl Into<String>) -> CompileError {
-        place(node, &self.uri).refuse(message)
+    pub(super) fn invalid(&self, node: Node<'_>, message: impl Into<String>) -> LoadError {
+        LoadError::at(Place::of(node), ErrorKind::Invalid, message)
     }
 
-    pub(super) fn required(&self, node: Node<'t>, attribute: &str) -> Compiled<&'t str> {
-        said(node, attribute).ok_or_else(|| {
-            self.refuse(node, format!("`xsl:{}` needs `{attribute}`", node.local_name()))
+    pub(super) fn unsupported(&self, node: Node<'_>, message: impl Into<String>) -> LoadError {
+        LoadError::at(Place::of(node), ErrorKind::Unsupported, message)
+    }
+
+    pub(super) fn undeclared_prefix(&self, node: Node<'_>, prefix: &str) -> LoadError {
+        self.invalid(node, format!("the prefix `{prefix}` is not declared"))
+    }
+
+    pub(super) fn required(&self, node: Node<'t>, name: &str) -> Compiled<&'t str> {
+        attribute(node, name).ok_or_else(|| {
+            self.invalid(node, format!("`xsl:{}` requires `{name}`", node.local_name()))
         })
     }
 
-    /// An error in the expression of an attribute, at its own place where that can be told.
-    fn wrong(&self, node: Node<'t>, attribute: &str, error: &xpath::CompileError) -> CompileError {
-        let found = node.attributes().find(|a| a.local_name() == attribute);
-        let Some(found) = found.filter(|a| a.text().contains(|c: char| c != '\n')) else {
-            return self.refuse(node, error.message.clone());
+    /// An error in the expression in an attribute.
+    fn expression_error(
+        &self,
+        node: Node<'t>,
+        attribute: &str,
+        error: &xpath::CompileError,
+    ) -> LoadError {
+        let found = node.attributes().find(|found| found.local_name() == attribute);
+        let Some(found) = found.filter(|found| !found.text().is_empty()) else {
+            return self.invalid(node, error.message.clone());
         };
-        let mut place = place(found, &self.uri);
-        let within = Position::of(found.text(), error.offset);
-        if within.line == 1 && place.line > 0 {
-            place.column = place.column.saturating_add(within.column).saturating_sub(1);
-        }
-        place.refuse(format!("in `{}`: {}", found.text(), error.message))
+        let message = format!("in `{}`: {}", found.text(), error.message);
+        LoadError::at(Place::within(found, error.offset), ErrorKind::Invalid, message)
     }
 
     pub(super) fn expression(&self, node: Node<'t>, attribute: &str) -> Compiled<Expression> {
@@ -107,8 +143,7 @@ impl<'t> Compiler<'t> {
         attribute: &str,
         text: &str,
     ) -> Compiled<Expression> {
-        let names = Names { compiler: self, node, variables: true };
-        Expression::compile(text, &names).map_err(|error| self.wrong(node, attribute, &error))
+        Names::of_expression(self, node).expression(attribute, text)
     }
 
     pub(super) fn selection(&self, node: Node<'t>, attribute: &str) -> Compiled<Select> {
@@ -118,17 +153,17 @@ impl<'t> Compiler<'t> {
 
     fn select_text(&self, node: Node<'t>, attribute: &str, text: &str) -> Compiled<Select> {
         let expression = self.compile_text(node, attribute, text)?;
-        Ok(Select { expression, quick: self.quick(node, text) })
+        Ok(Select { expression, shortcut: self.shortcut(node, text) })
     }
 
-    /// What an expression, which is good, is among the short ones. A name alone is always a child's name.
-    fn quick(&self, node: Node<'t>, text: &str) -> Quick {
+    /// The shortcut for a valid expression.
+    fn shortcut(&self, node: Node<'t>, text: &str) -> Shortcut {
         let plain: String = text.split([' ', '\t', '\r', '\n']).collect();
         match plain.as_str() {
-            "." => return Quick::Itself,
-            "node()" => return Quick::Children,
-            "@*" => return Quick::Attributes,
-            "@*|node()" | "node()|@*" => return Quick::Everything,
+            "." => return Shortcut::Context,
+            "node()" => return Shortcut::Children,
+            "@*" => return Shortcut::Attributes,
+            "@*|node()" | "node()|@*" => return Shortcut::Everything,
             _ => {}
         }
         let text = text.trim_matches([' ', '\t', '\r', '\n']);
@@ -136,65 +171,56 @@ impl<'t> Compiler<'t> {
             Some(name) => (true, name),
             None => (false, text),
         };
-        let Ok(name) = self.expand(node, name) else { return Quick::No };
-        let mut asked = self.asked.borrow_mut();
-        let known = asked.iter().position(|known| *known == name);
-        let Ok(place) = u32::try_from(known.unwrap_or(asked.len())) else { return Quick::No };
-        if known.is_none() {
-            asked.push(name);
-        }
-        if attribute { Quick::Attribute(place) } else { Quick::Child(place) }
+        let Ok(name) = self.expand(node, name) else { return Shortcut::None };
+        let number = self.selected.borrow_mut().number(name);
+        if attribute { Shortcut::Attribute(number) } else { Shortcut::Child(number) }
     }
 
-    pub(super) fn pattern(&self, node: Node<'t>, text: &str) -> Compiled<Pattern> {
-        let names = Names { compiler: self, node, variables: true };
-        Pattern::compile(text, &names).map_err(|error| self.wrong(node, "match", &error))
+    pub(super) fn pattern(&self, node: Node<'t>, attribute: &str, text: &str) -> Compiled<Pattern> {
+        Names::of_pattern(self, node).pattern(attribute, text)
     }
 
-    /// What a key matches, and its values; neither may read variables: section 12.2.
+    /// Pattern and value of a key; neither may refer to variables: section 12.2.
     pub(super) fn key_parts(&self, node: Node<'t>) -> Compiled<(Pattern, Expression)> {
-        let names = Names { compiler: self, node, variables: false };
-        let (pattern, value) = (self.required(node, "match")?, self.required(node, "use")?);
-        let pattern = Pattern::compile(pattern, &names);
-        let value = Expression::compile(value, &names);
-        let pattern = pattern.map_err(|error| self.wrong(node, "match", &error))?;
-        Ok((pattern, value.map_err(|error| self.wrong(node, "use", &error))?))
+        let (pattern, value_text) = (self.required(node, "match")?, self.required(node, "use")?);
+        let pattern =
+            Names::of_pattern(self, node).without_variables().pattern("match", pattern)?;
+        let value = Names::of_expression(self, node).without_variables();
+        Ok((pattern, value.expression("use", value_text)?))
     }
 
-    /// Section 2.4: without a prefix, in no namespace.
+    /// Expands a QName; without prefix it is in no namespace: section 2.4.
     pub(super) fn expand(&self, node: Node<'t>, text: &str) -> Compiled<ExpandedName> {
-        let name = self.result_name(node, text.trim(), false)?;
+        let name = self.qname(node, text.trim(), false)?;
         Ok(ExpandedName::new(name.namespace, name.local))
     }
 
-    pub(super) fn expanded(&self, node: Node<'t>, attribute: &str) -> Compiled<ExpandedName> {
-        let text = self.required(node, attribute)?;
+    pub(super) fn expanded(&self, node: Node<'t>, name: &str) -> Compiled<ExpandedName> {
+        let text = self.required(node, name)?;
         self.expand(node, text)
     }
 
     pub(super) fn optional_name(
         &self,
         node: Node<'t>,
-        attribute: &str,
+        name: &str,
     ) -> Compiled<Option<ExpandedName>> {
-        match said(node, attribute) {
+        match attribute(node, name) {
             Some(text) => self.expand(node, text).map(Some),
             None => Ok(None),
         }
     }
 
-    pub(super) fn result_name(&self, node: Node<'t>, text: &str, default: bool) -> Compiled<Name> {
+    pub(super) fn qname(&self, node: Node<'t>, text: &str, default: bool) -> Compiled<Name> {
         let (prefix, local) = text.split_once(':').unwrap_or(("", text));
-        let good = xml::is_ncname(local) && (!text.contains(':') || xml::is_ncname(prefix));
-        if !good {
-            return Err(self.refuse(node, format!("`{text}` isn't a name")));
+        let valid = xml::is_ncname(local) && (!text.contains(':') || xml::is_ncname(prefix));
+        if !valid {
+            return Err(self.invalid(node, format!("`{text}` is not a valid name")));
         }
         let namespace = if prefix.is_empty() && !default {
             ""
         } else {
-            let found = node.lookup_namespace(prefix);
-            found
-                .ok_or_else(|| self.refuse(node, format!("the prefix `{prefix}` isn't declared")))?
+            node.lookup_namespace(prefix).ok_or_else(|| self.undeclared_prefix(node, prefix))?
         };
         Ok(Name {
             prefix: prefix.to_owned(),
@@ -203,13 +229,8 @@ impl<'t> Compiler<'t> {
         })
     }
 
-    /// Section 7.6.2.
-    pub(super) fn template_text(
-        &self,
-        node: Node<'t>,
-        attribute: &str,
-        text: &str,
-    ) -> Compiled<Avt> {
+    /// An attribute value template: section 7.6.2.
+    pub(super) fn avt(&self, node: Node<'t>, attribute: &str, text: &str) -> Compiled<Avt> {
         if is_out(&["attribute value template"]) {
             return Ok(Avt::Text(text.to_owned()));
         }
@@ -227,7 +248,7 @@ impl<'t> Compiler<'t> {
                 rest = after;
             } else if let Some(after) = from.strip_prefix('{') {
                 let end = end_of_expression(after).ok_or_else(|| {
-                    self.refuse(node, format!("in `{text}`: `{{` isn't closed by `}}`"))
+                    self.invalid(node, format!("in `{text}`: `{{` has no matching `}}`"))
                 })?;
                 let (inside, after) = after.split_at(end);
                 if !plain.is_empty() {
@@ -236,7 +257,9 @@ impl<'t> Compiler<'t> {
                 parts.push(Avt::Expression(self.select_text(node, attribute, inside)?));
                 rest = after.strip_prefix('}').unwrap_or(after);
             } else {
-                return Err(self.refuse(node, format!("in `{text}`: write `}}}}` for a `}}`")));
+                return Err(
+                    self.invalid(node, format!("in `{text}`: write `}}}}` for a literal `}}`"))
+                );
             }
         }
         plain.push_str(rest);
@@ -255,7 +278,7 @@ impl<'t> Compiler<'t> {
     }
 }
 
-/// Where the `}` is that ends the expression; those in literals don't.
+/// Where the `}` that ends the expression is; those in string literals do not.
 fn end_of_expression(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in text.char_indices() {

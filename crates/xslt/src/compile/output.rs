@@ -5,15 +5,15 @@ use std::sync::Arc;
 use xml::{DoctypeIds, Encoding, Node, WriterOptions};
 
 use super::{Compiled, Compiler};
-use crate::error::Place;
+use crate::error::{ErrorKind, LoadError, Place};
 use crate::html::{HtmlOptions, is_html_version};
-use crate::is_out;
-use crate::load::said;
+use crate::knock_out::is_out;
+use crate::load::attribute;
 use crate::program::Method;
 
-/// What was said so far. The methods have different defaults, so it is looked at when all was read.
+/// All `xsl:output` declarations so far. Defaults depend on the method, so they are applied at the end.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct Declarations {
     place: Place,
     encoding: Encoding,
     version: Option<String>,
@@ -27,40 +27,40 @@ pub(super) struct Said {
 }
 
 impl<'t> Compiler<'t> {
-    /// Sheets come with ascending precedence, so the last word is the best.
+    /// Declarations come in ascending precedence: later ones override earlier ones.
     pub(super) fn declare_output(&mut self, node: Node<'t>) -> Compiled {
         self.check_empty(node)?;
-        self.said.place = crate::load::place(node, &self.uri);
-        if let Some(method) = said(node, "method")
+        self.output_declarations.place = Place::of(node);
+        if let Some(method) = attribute(node, "method")
             && !is_out(&["output method ", method])
         {
             self.output.method = self.method(node, method)?;
         }
-        if let Some(name) = said(node, "encoding") {
+        if let Some(name) = attribute(node, "encoding") {
             let found = Encoding::named(name);
-            self.said.encoding = found.ok_or_else(|| {
-                let ways = "write UTF-8, UTF-16, ISO-8859-1 or US-ASCII";
-                self.refuse(node, format!("not supported: the encoding {name}; {ways}"))
+            self.output_declarations.encoding = found.ok_or_else(|| {
+                let known = "write UTF-8, UTF-16, ISO-8859-1 or US-ASCII";
+                self.unsupported(node, format!("unsupported encoding `{name}`; {known}"))
             })?;
         }
         let indent = self.yes_no(node, "indent")?;
         let omit = self.yes_no(node, "omit-xml-declaration")?;
         let standalone = self.yes_no(node, "standalone")?;
         let mut cdata = Vec::new();
-        for text in said(node, "cdata-section-elements").unwrap_or("").split_whitespace() {
-            let name = self.result_name(node, text, true)?;
+        for text in attribute(node, "cdata-section-elements").unwrap_or("").split_whitespace() {
+            let name = self.qname(node, text, true)?;
             cdata.push((name.namespace, name.local));
         }
-        let text = |attribute: &str| said(node, attribute).map(str::to_owned);
-        let said = &mut self.said;
-        said.indent = indent.or(said.indent);
-        said.omit = omit.or(said.omit);
-        said.standalone = standalone.or(said.standalone);
-        said.version = text("version").or(said.version.take());
-        said.public = text("doctype-public").or(said.public.take());
-        said.system = text("doctype-system").or(said.system.take());
-        said.media_type = text("media-type").or(said.media_type.take());
-        said.cdata.extend(cdata);
+        let text = |name: &str| attribute(node, name).map(str::to_owned);
+        let all = &mut self.output_declarations;
+        all.indent = indent.or(all.indent);
+        all.omit = omit.or(all.omit);
+        all.standalone = standalone.or(all.standalone);
+        all.version = text("version").or(all.version.take());
+        all.public = text("doctype-public").or(all.public.take());
+        all.system = text("doctype-system").or(all.system.take());
+        all.media_type = text("media-type").or(all.media_type.take());
+        all.cdata.extend(cdata);
         Ok(())
     }
 
@@ -69,49 +69,51 @@ impl<'t> Compiler<'t> {
             "xml" => Ok(Method::Xml),
             "html" => Ok(Method::Html),
             "text" => Ok(Method::Text),
-            other => Err(self.refuse(node, format!("not supported: the output method {other}"))),
+            other => Err(self.unsupported(node, format!("unsupported output method `{other}`"))),
         }
     }
 
-    /// What the declarations come to.
-    pub(super) fn output_said(&mut self) -> Compiled {
-        let said = std::mem::take(&mut self.said);
-        let refuse = |message: String| Err(said.place.clone().refuse(message));
-        if let (Method::Html, Some(version)) = (self.output.method, &said.version)
+    /// Combines the declarations.
+    pub(super) fn finish_output(&mut self) -> Compiled {
+        let all = std::mem::take(&mut self.output_declarations);
+        let reject = |kind, message: String| Err(LoadError::at(all.place, kind, message));
+        if let (Method::Html, Some(version)) = (self.output.method, &all.version)
             && !is_html_version(version)
         {
-            return refuse(format!("not supported: HTML of version {version}"));
+            let message = format!("HTML version {version} is not supported");
+            return reject(ErrorKind::Unsupported, message);
         }
-        // Section 16.1: an XML processor that doesn't write the version asked for writes one that it can.
+        // XML is always written as 1.0, which section 16.1 allows.
         let quoted = |text: &Option<String>, bad: &[char]| {
             text.as_ref().is_some_and(|text| bad.iter().all(|quote| text.contains(*quote)))
         };
-        if quoted(&said.public, &['"']) || quoted(&said.system, &['"', '\'']) {
-            return refuse("these identifiers can't stand in a document type".to_owned());
+        if quoted(&all.public, &['"']) || quoted(&all.system, &['"', '\'']) {
+            let message =
+                "`doctype-public` or `doctype-system` contains quotes that cannot be written";
+            return reject(ErrorKind::Invalid, message.to_owned());
         }
-        let doctype = said.system.clone().map(|system| {
-            // Without a system identifier XML can't say a public one.
-            DoctypeIds { public: said.public.clone(), system }
-        });
+        // XML requires a system identifier next to a public one.
+        let doctype =
+            all.system.clone().map(|system| DoctypeIds { public: all.public.clone(), system });
         self.output.writer = WriterOptions {
-            encoding: said.encoding,
-            declaration: !said.omit.unwrap_or(false),
-            standalone: said.standalone,
-            indent: said.indent.unwrap_or(false).then_some(2),
+            encoding: all.encoding,
+            declaration: !all.omit.unwrap_or(false),
+            standalone: all.standalone,
+            indent: all.indent.unwrap_or(false).then_some(2),
             doctype,
-            cdata_elements: said.cdata,
+            cdata_elements: all.cdata,
         };
         if let Err(error) = xml::Writer::new(self.output.writer.clone()) {
-            return refuse(error.to_string());
+            return reject(ErrorKind::Invalid, error.to_string());
         }
         self.output.html = Arc::new(HtmlOptions {
-            encoding: said.encoding,
-            indent: said.indent.unwrap_or(true),
-            media_type: said.media_type.clone().unwrap_or_else(|| "text/html".to_owned()),
-            public: said.public,
-            system: said.system,
+            encoding: all.encoding,
+            indent: all.indent.unwrap_or(true),
+            media_type: all.media_type.clone().unwrap_or_else(|| "text/html".to_owned()),
+            public: all.public,
+            system: all.system,
         });
-        self.output.media_type = said.media_type;
+        self.output.media_type = all.media_type;
         Ok(())
     }
 }

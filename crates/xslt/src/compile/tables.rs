@@ -1,30 +1,31 @@
-//! The elements of XSLT 1.0, and the attributes that each may have.
+//! The elements of XSLT 1.0 and their attributes.
 
 use xml::{Kind, Node};
 
 use super::{Compiled, Compiler};
-use crate::load::{XSL, said};
+use crate::load::{XSL, attribute};
 
-/// Where an element may stand.
+/// Where an element may occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stands {
-    Top,
+pub(crate) enum Placement {
+    TopLevel,
+    /// In the content of templates.
     Body,
-    /// In one certain element, which looks after it.
-    Inside,
+    /// In one particular element, which compiles it.
+    Nested,
 }
 
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    pub(crate) stands: Stands,
+    pub(crate) placement: Placement,
     pub(super) attributes: &'static [&'static str],
 }
 
-const fn row(name: &'static str, stands: Stands, attributes: &'static [&'static str]) -> Row {
-    Row { name, stands, attributes }
+const fn row(name: &'static str, placement: Placement, attributes: &'static [&'static str]) -> Row {
+    Row { name, placement, attributes }
 }
 
-use Stands::{Body, Inside, Top};
+use Placement::{Body, Nested, TopLevel};
 
 /// Source: XSLT 1.0 appendix B.
 #[rustfmt::skip]
@@ -32,41 +33,41 @@ pub(crate) const ELEMENTS: &[Row] = &[
     row("apply-imports", Body, &[]),
     row("apply-templates", Body, &["select", "mode"]),
     row("attribute", Body, &["name", "namespace"]),
-    row("attribute-set", Top, &["name", "use-attribute-sets"]),
+    row("attribute-set", TopLevel, &["name", "use-attribute-sets"]),
     row("call-template", Body, &["name"]),
     row("choose", Body, &[]),
     row("comment", Body, &[]),
     row("copy", Body, &["use-attribute-sets"]),
     row("copy-of", Body, &["select"]),
-    row("decimal-format", Top, &["name", "decimal-separator", "grouping-separator", "infinity",
+    row("decimal-format", TopLevel, &["name", "decimal-separator", "grouping-separator", "infinity",
         "minus-sign", "NaN", "percent", "per-mille", "zero-digit", "digit", "pattern-separator"]),
     row("element", Body, &["name", "namespace", "use-attribute-sets"]),
     row("fallback", Body, &[]),
     row("for-each", Body, &["select"]),
     row("if", Body, &["test"]),
-    row("import", Top, &["href"]),
-    row("include", Top, &["href"]),
-    row("key", Top, &["name", "match", "use"]),
+    row("import", TopLevel, &["href"]),
+    row("include", TopLevel, &["href"]),
+    row("key", TopLevel, &["name", "match", "use"]),
     row("message", Body, &["terminate"]),
-    row("namespace-alias", Top, &["stylesheet-prefix", "result-prefix"]),
+    row("namespace-alias", TopLevel, &["stylesheet-prefix", "result-prefix"]),
     row("number", Body, &["level", "count", "from", "value", "format", "lang", "letter-value",
         "grouping-separator", "grouping-size"]),
-    row("otherwise", Inside, &[]),
-    row("output", Top, &["method", "version", "encoding", "omit-xml-declaration", "standalone",
+    row("otherwise", Nested, &[]),
+    row("output", TopLevel, &["method", "version", "encoding", "omit-xml-declaration", "standalone",
         "doctype-public", "doctype-system", "cdata-section-elements", "indent", "media-type"]),
-    row("param", Inside, &["name", "select"]),
-    row("preserve-space", Top, &["elements"]),
+    row("param", Nested, &["name", "select"]),
+    row("preserve-space", TopLevel, &["elements"]),
     row("processing-instruction", Body, &["name"]),
-    row("sort", Inside, &["select", "lang", "data-type", "order", "case-order"]),
-    row("strip-space", Top, &["elements"]),
-    row("stylesheet", Inside, &["id", "extension-element-prefixes", "exclude-result-prefixes", "version"]),
-    row("template", Top, &["match", "name", "priority", "mode"]),
+    row("sort", Nested, &["select", "lang", "data-type", "order", "case-order"]),
+    row("strip-space", TopLevel, &["elements"]),
+    row("stylesheet", Nested, &["id", "extension-element-prefixes", "exclude-result-prefixes", "version"]),
+    row("template", TopLevel, &["match", "name", "priority", "mode"]),
     row("text", Body, &["disable-output-escaping"]),
-    row("transform", Inside, &["id", "extension-element-prefixes", "exclude-result-prefixes", "version"]),
+    row("transform", Nested, &["id", "extension-element-prefixes", "exclude-result-prefixes", "version"]),
     row("value-of", Body, &["select", "disable-output-escaping"]),
     row("variable", Body, &["name", "select"]),
-    row("when", Inside, &["test"]),
-    row("with-param", Inside, &["name", "select"]),
+    row("when", Nested, &["test"]),
+    row("with-param", Nested, &["name", "select"]),
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Row> {
@@ -74,7 +75,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Row> {
 }
 
 impl<'t> Compiler<'t> {
-    /// Nothing that stands on an element of XSLT is passed over.
+    /// Rejects unknown attributes of XSLT elements.
     pub(super) fn check_attributes(&self, node: Node<'t>) -> Compiled {
         let Some(row) = find(node.local_name()) else { return Ok(()) };
         for attribute in node.attributes() {
@@ -83,22 +84,22 @@ impl<'t> Compiler<'t> {
                 "" => row.attributes.contains(&local),
                 uri => uri != XSL,
             };
-            if !known && !super::instruction::forwards(node) {
+            if !known && !super::instruction::is_forwards_compatible(node) {
                 let message = format!("`xsl:{}` has no attribute `{local}` in XSLT 1.0", row.name);
-                return Err(self.refuse(attribute, message));
+                return Err(self.unsupported(attribute, message));
             }
         }
         Ok(())
     }
 
-    /// The prefixes that `exclude-result-prefixes` and `extension-element-prefixes` name have to be
-    /// declared: sections 7.1.1 and 14.1.
+    /// The prefixes listed in `exclude-result-prefixes` and `extension-element-prefixes` must be declared: sections
+    /// 7.1.1 and 14.1.
     pub(super) fn check_prefixes(&self, node: Node<'t>) -> Compiled {
-        for attribute in ["exclude-result-prefixes", "extension-element-prefixes"] {
-            for prefix in said(node, attribute).unwrap_or("").split_whitespace() {
+        for name in ["exclude-result-prefixes", "extension-element-prefixes"] {
+            for prefix in attribute(node, name).unwrap_or("").split_whitespace() {
                 if prefix != "#default" && node.lookup_namespace(prefix).is_none() {
-                    let message = format!("the prefix `{prefix}` in `{attribute}` isn't declared");
-                    return Err(self.refuse(node, message));
+                    let message = format!("the prefix `{prefix}` in `{name}` is not declared");
+                    return Err(self.invalid(node, message));
                 }
             }
         }
@@ -110,20 +111,19 @@ impl<'t> Compiler<'t> {
             child.is_element() || (child.kind() == Kind::Text && !child.text().trim().is_empty())
         }) {
             Some(child) => {
-                Err(self.refuse(child, format!("`xsl:{}` has to be empty", node.local_name())))
+                Err(self.invalid(child, format!("`xsl:{}` must be empty", node.local_name())))
             }
             None => Ok(()),
         }
     }
 
-    /// `yes` or `no`.
-    pub(super) fn yes_no(&self, node: Node<'t>, attribute: &str) -> Compiled<Option<bool>> {
-        match said(node, attribute) {
+    pub(super) fn yes_no(&self, node: Node<'t>, name: &str) -> Compiled<Option<bool>> {
+        match attribute(node, name) {
             None => Ok(None),
             Some("yes") => Ok(Some(true)),
             Some("no") => Ok(Some(false)),
             Some(other) => {
-                Err(self.refuse(node, format!("`{attribute}` is `yes` or `no`, not `{other}`")))
+                Err(self.invalid(node, format!("`{name}` must be `yes` or `no`, not `{other}`")))
             }
         }
     }

@@ -1,11 +1,14 @@
-//! What templates and loops are given: selections with their order, variables, parameters.
+//! Selections and sort keys, variables and parameters.
+
+use std::collections::HashSet;
 
 use xml::{Kind, Node};
 
 use super::instruction::is_kept;
 use super::{Compiled, Compiler};
-use crate::alphabet;
-use crate::load::{XSL, is_xsl, said};
+use crate::collation;
+use crate::error::Place;
+use crate::load::{XSL, attribute, is_xsl};
 use crate::program::{ApplyOp, Avt, LoopOp, Op, Sort};
 
 impl<'t> Compiler<'t> {
@@ -15,7 +18,7 @@ impl<'t> Compiler<'t> {
         let jump = self.emit(Op::ForEach(Box::new(LoopOp { select, sorts, end: 0 })));
         self.sequence(node, &["sort"])?;
         self.emit(Op::Next);
-        self.land(jump);
+        self.set_target(jump);
         Ok(())
     }
 
@@ -24,18 +27,18 @@ impl<'t> Compiler<'t> {
         for sort in node.children().filter(|child| is_xsl(*child, "sort")) {
             self.check_attributes(sort)?;
             self.check_empty(sort)?;
-            let select = match said(sort, "select") {
+            let select = match attribute(sort, "select") {
                 Some(_) => Some(self.expression(sort, "select")?),
                 None => None,
             };
             let avt = |name: &str, default: &str| {
-                self.template_text(sort, name, said(sort, name).unwrap_or(default))
+                self.avt(sort, name, attribute(sort, name).unwrap_or(default))
             };
             let lang = avt("lang", "")?;
             if let Avt::Text(tag) = &lang
                 && !tag.is_empty()
             {
-                alphabet::language(tag).map_err(|why| self.refuse(sort, why))?;
+                collation::language(tag).map_err(|message| self.invalid(sort, message))?;
             }
             sorts.push(Sort {
                 select,
@@ -49,7 +52,7 @@ impl<'t> Compiler<'t> {
     }
 
     pub(super) fn apply(&mut self, node: Node<'t>) -> Compiled {
-        let select = match said(node, "select") {
+        let select = match attribute(node, "select") {
             Some(_) => Some(self.selection(node, "select")?),
             None => None,
         };
@@ -66,7 +69,7 @@ impl<'t> Compiler<'t> {
     pub(super) fn call(&mut self, node: Node<'t>) -> Compiled {
         let name = self.expanded(node, "name")?;
         let Some((template, _)) = self.named.get(&name).copied() else {
-            return Err(self.refuse(node, format!("there is no template named `{name}`")));
+            return Err(self.invalid(node, format!("unknown template `{name}`")));
         };
         let passes = self.with_params(node, &["with-param"])?;
         self.emit(Op::Call { template, passes });
@@ -74,14 +77,14 @@ impl<'t> Compiler<'t> {
     }
 
     fn with_params(&mut self, node: Node<'t>, allowed: &[&str]) -> Compiled<bool> {
-        let place = self.place.clone();
-        let mut seen = Vec::new();
+        let place = self.place;
+        let mut seen = HashSet::new();
         for child in node.children() {
             let text = child.kind() == Kind::Text && !child.text().trim().is_empty();
-            let strange = child.namespace() != XSL || !allowed.contains(&child.local_name());
-            if text || (child.is_element() && strange) {
-                let message = format!("this can't stand in `xsl:{}`", node.local_name());
-                return Err(self.refuse(child, message));
+            let known = child.namespace() == XSL && allowed.contains(&child.local_name());
+            if text || (child.is_element() && !known) {
+                let message = format!("not allowed in `xsl:{}`", node.local_name());
+                return Err(self.invalid(child, message));
             }
             if !is_xsl(child, "with-param") {
                 continue;
@@ -90,14 +93,13 @@ impl<'t> Compiler<'t> {
                 self.emit(Op::BeginPass);
             }
             self.check_attributes(child)?;
-            self.place = crate::load::place(child, &self.uri);
+            self.place = Place::of(child);
             let name = self.expanded(child, "name")?;
             let number = self.param_number(name);
-            if seen.contains(&number) {
-                return Err(self.refuse(child, "this parameter is passed twice"));
+            if !seen.insert(number) {
+                return Err(self.invalid(child, "this parameter is passed twice"));
             }
-            seen.push(number);
-            if said(child, "select").is_some() {
+            if attribute(child, "select").is_some() {
                 self.check_empty(child)?;
                 let select = self.expression(child, "select")?;
                 self.emit(Op::Pass(number, select));
@@ -121,19 +123,18 @@ impl<'t> Compiler<'t> {
 
     pub(super) fn variable(&mut self, node: Node<'t>) -> Compiled {
         let name = self.expanded(node, "name")?;
-        if self.scope.iter().any(|(known, _)| *known == name) {
-            let message = format!("the variable `{name}` is declared here already: section 11.5");
-            return Err(self.refuse(node, message));
-        }
         let slot = self.new_slot();
         self.bind(node, slot)?;
-        self.scope.push((name, slot));
+        if !self.locals.add(name.clone(), slot) {
+            let message = format!("a variable `{name}` is in scope already (section 11.5)");
+            return Err(self.invalid(node, message));
+        }
         Ok(())
     }
 
-    /// The value of a variable or parameter, put into a slot.
+    /// Puts the value of a variable or parameter into a slot.
     pub(super) fn bind(&mut self, node: Node<'t>, slot: u32) -> Compiled {
-        if said(node, "select").is_some() {
+        if attribute(node, "select").is_some() {
             self.check_empty(node)?;
             let select = self.expression(node, "select")?;
             self.emit(Op::Set(slot, select));
@@ -159,18 +160,18 @@ impl<'t> Compiler<'t> {
                 }
                 continue;
             }
-            self.place = crate::load::place(node, &self.uri);
+            self.place = Place::of(node);
             self.check_attributes(node)?;
             let expanded = self.expanded(node, "name")?;
-            if self.scope.iter().any(|(known, _)| *known == expanded) {
-                return Err(self.refuse(node, format!("a second parameter named `{expanded}`")));
-            }
             let slot = self.new_slot();
             let name = self.param_number(expanded.clone());
             let jump = self.emit(Op::Param { name, slot, end: 0 });
             self.bind(node, slot)?;
-            self.land(jump);
-            self.scope.push((expanded, slot));
+            self.set_target(jump);
+            if !self.locals.add(expanded.clone(), slot) {
+                let message = format!("the parameter `{expanded}` is declared twice");
+                return Err(self.invalid(node, message));
+            }
         }
         Ok(())
     }

@@ -2,60 +2,75 @@
 
 use xpath::{Item, NodeSet, Value, string_to_number};
 
-use super::call::Call;
-use super::{Answer, Row, row};
+use super::arguments::Arguments;
+use super::{Evaluated, Row, row};
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    row("abs",      1, 1, |call| one(call, f64::abs)),
-    row("acos",     1, 1, |call| one(call, f64::acos)),
-    row("asin",     1, 1, |call| one(call, f64::asin)),
-    row("atan",     1, 1, |call| one(call, f64::atan)),
-    row("atan2",    2, 2, |call| two(call, f64::atan2)),
+    row("abs",      1, 1, |args| one(args, f64::abs)),
+    row("acos",     1, 1, |args| one(args, f64::acos)),
+    row("asin",     1, 1, |args| one(args, f64::asin)),
+    row("atan",     1, 1, |args| one(args, f64::atan)),
+    row("atan2",    2, 2, |args| two(args, f64::atan2)),
     row("constant", 2, 2, constant),
-    row("cos",      1, 1, |call| one(call, f64::cos)),
-    row("exp",      1, 1, |call| one(call, f64::exp)),
-    row("highest",  1, 1, |call| extreme_nodes(call, f64::max)),
-    row("log",      1, 1, |call| one(call, f64::ln)),
-    row("lowest",   1, 1, |call| extreme_nodes(call, f64::min)),
-    row("max",      1, 1, |call| extreme_of(call, f64::max)),
-    row("min",      1, 1, |call| extreme_of(call, f64::min)),
-    row("power",    2, 2, |call| two(call, f64::powf)),
-    row("sin",      1, 1, |call| one(call, f64::sin)),
-    row("sqrt",     1, 1, |call| one(call, f64::sqrt)),
-    row("tan",      1, 1, |call| one(call, f64::tan)),
+    row("cos",      1, 1, |args| one(args, f64::cos)),
+    row("exp",      1, 1, |args| one(args, f64::exp)),
+    row("highest",  1, 1, |args| extreme_nodes(args, f64::max)),
+    row("log",      1, 1, |args| one(args, f64::ln)),
+    row("lowest",   1, 1, |args| extreme_nodes(args, f64::min)),
+    row("max",      1, 1, |args| extreme_of(args, f64::max)),
+    row("min",      1, 1, |args| extreme_of(args, f64::min)),
+    row("power",    2, 2, |args| two(args, f64::powf)),
+    row("sin",      1, 1, |args| one(args, f64::sin)),
+    row("sqrt",     1, 1, |args| one(args, f64::sqrt)),
+    row("tan",      1, 1, |args| one(args, f64::tan)),
 ];
 
-fn one<'d>(call: &mut Call<'_, 'd>, f: fn(f64) -> f64) -> Answer<Value<'d>> {
-    Ok(Value::Number(f(call.number())))
+fn one<'d>(args: &mut Arguments<'_, 'd>, f: fn(f64) -> f64) -> Evaluated<Value<'d>> {
+    Ok(Value::Number(f(args.number()?)))
 }
 
-fn two<'d>(call: &mut Call<'_, 'd>, f: fn(f64, f64) -> f64) -> Answer<Value<'d>> {
-    let first = call.number();
-    Ok(Value::Number(f(first, call.number())))
+fn two<'d>(args: &mut Arguments<'_, 'd>, f: fn(f64, f64) -> f64) -> Evaluated<Value<'d>> {
+    let first = args.number()?;
+    Ok(Value::Number(f(first, args.number()?)))
 }
 
-fn value(item: Item<'_>) -> f64 {
-    string_to_number(&item.string_value())
+/// The numbers of the nodes.
+fn numbers<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Vec<(Item<'d>, f64)>> {
+    let nodes = args.nodes()?;
+    args.charge_memory(nodes.len().saturating_mul(size_of::<(Item<'_>, f64)>()))?;
+    let mut numbers = Vec::with_capacity(nodes.len());
+    for item in &nodes {
+        let text = item.charged_string_value(args.host.budget())?;
+        args.host.budget().charge_scanning(text.len())?;
+        numbers.push((item, string_to_number(&text)));
+    }
+    Ok(numbers)
 }
 
-/// NaN if there are no nodes, or one isn't a number.
-fn extreme(nodes: &NodeSet<'_>, better: fn(f64, f64) -> f64) -> f64 {
+/// NaN if there are no nodes, or one is not a number.
+fn extreme(numbers: &[(Item<'_>, f64)], better: fn(f64, f64) -> f64) -> f64 {
     let both = |one: f64, other: f64| {
         if one.is_nan() || other.is_nan() { f64::NAN } else { better(one, other) }
     };
-    nodes.iter().map(value).reduce(both).unwrap_or(f64::NAN)
+    numbers.iter().map(|(_, number)| *number).reduce(both).unwrap_or(f64::NAN)
 }
 
-fn extreme_of<'d>(call: &mut Call<'_, 'd>, better: fn(f64, f64) -> f64) -> Answer<Value<'d>> {
-    Ok(Value::Number(extreme(&call.nodes()?, better)))
+fn extreme_of<'d>(
+    args: &mut Arguments<'_, 'd>,
+    better: fn(f64, f64) -> f64,
+) -> Evaluated<Value<'d>> {
+    Ok(Value::Number(extreme(&numbers(args)?, better)))
 }
 
-fn extreme_nodes<'d>(call: &mut Call<'_, 'd>, better: fn(f64, f64) -> f64) -> Answer<Value<'d>> {
-    let nodes = call.nodes()?;
-    let best = extreme(&nodes, better);
-    let fitting = nodes.iter().filter(|item| value(*item) == best).collect();
-    Ok(Value::NodeSet(NodeSet::from_unordered(fitting)))
+fn extreme_nodes<'d>(
+    args: &mut Arguments<'_, 'd>,
+    better: fn(f64, f64) -> f64,
+) -> Evaluated<Value<'d>> {
+    let numbers = numbers(args)?;
+    let best = extreme(&numbers, better);
+    let found = numbers.iter().filter(|(_, number)| *number == best).map(|(item, _)| *item);
+    Ok(Value::NodeSet(NodeSet::from_unordered(found.collect())))
 }
 
 #[rustfmt::skip]
@@ -69,10 +84,10 @@ const CONSTANTS: &[(&str, &str)] = &[
     ("SQRT1_2", "0.70710678118654752440"),
 ];
 
-/// A constant, cut to so many characters.
-fn constant<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let name = call.text();
-    let precision = call.number();
+/// A constant, truncated to the given number of characters.
+fn constant<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let name = args.text()?;
+    let precision = args.number()?;
     let found = CONSTANTS.iter().find(|(known, _)| *known == name);
     let Some((_, text)) = found.filter(|_| precision >= 1.0) else {
         return Ok(Value::Number(f64::NAN));

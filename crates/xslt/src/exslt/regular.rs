@@ -1,14 +1,14 @@
-//! EXSLT regular expressions. Their syntax is that of the `regex` crate, whose time is linear: what that
-//! takes from JavaScript's are the look-arounds and the references back.
+//! EXSLT regular expressions, with the syntax of the `regex` crate. Compared with that of JavaScript it lacks
+//! look-around and backreferences, and matching takes linear time.
 
 use std::collections::HashMap;
 
 use crate::limits;
 use regex::{Captures, Regex, RegexBuilder};
-use xpath::{NodeSet, Value};
+use xpath::{Budget, NodeSet, Value};
 
-use super::call::{Call, fail};
-use super::{Answer, Row, row};
+use super::arguments::{Arguments, fail};
+use super::{Evaluated, Row, row};
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
@@ -17,27 +17,31 @@ pub(super) const ROWS: &[Row] = &[
     row("test",    2, 3, test),
 ];
 
-/// The expressions of a run, compiled.
+/// The compiled expressions of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns {
     known: HashMap<(String, bool), Regex>,
 }
 
 impl Patterns {
-    /// `flags`: `g` for all, which is the caller's affair, `i` for any case.
-    pub(crate) fn get(&mut self, pattern: &str, flags: &str) -> Answer<Regex> {
+    /// `flags`: `i` ignores case; `g`, for all matches, is handled by the functions.
+    pub(crate) fn get(&mut self, pattern: &str, flags: &str, budget: &Budget) -> Evaluated<Regex> {
+        budget.charge_scanning(pattern.len())?;
         if let Some(flag) = flags.chars().find(|flag| !"gi".contains(*flag)) {
-            return fail(format!("regular expressions have no flag `{flag}`"));
+            return fail(format!(
+                "unknown regular expression flag `{flag}`; write `g`, `i` or both"
+            ));
         }
         let key = (pattern.to_owned(), flags.contains('i'));
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
+        budget.charge_steps(COMPILE_STEPS)?;
         let mut builder = RegexBuilder::new(pattern);
         builder.case_insensitive(key.1).size_limit(limits::PATTERN_BYTES_MAX);
         let compiled = builder.build();
-        let compiled =
-            compiled.or_else(|error| fail(format!("the pattern `{pattern}`: {error}")))?;
+        let compiled = compiled
+            .or_else(|error| fail(format!("invalid regular expression `{pattern}`: {error}")))?;
         if self.known.len() >= limits::XSLT_PATTERNS_MAX {
             self.known.clear();
         }
@@ -46,48 +50,49 @@ impl Patterns {
     }
 }
 
-/// Text, pattern and flags; looking costs steps.
-fn given(call: &mut Call<'_, '_>) -> Answer<(String, Regex, String)> {
-    let (text, pattern, flags) = (call.text(), call.text(), call.text());
-    call.host.spend(text.len() / 16)?;
-    let pattern = call.host.pattern(&pattern, &flags)?;
+/// The cost of compiling an expression.
+const COMPILE_STEPS: u64 = 1_000;
+
+/// Text, pattern and flags.
+fn parameters(args: &mut Arguments<'_, '_>) -> Evaluated<(String, Regex, String)> {
+    let (text, pattern, flags) = (args.text()?, args.text()?, args.text()?);
+    args.charge_steps(text.len() / 16)?;
+    let pattern = args.host.pattern(&pattern, &flags)?;
     Ok((text, pattern, flags))
 }
 
-fn test<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let (text, pattern, _) = given(call)?;
+fn test<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let (text, pattern, _) = parameters(args)?;
     Ok(Value::Boolean(pattern.is_match(&text)))
 }
 
 /// With `g`, all matches; without, the first and its groups.
-fn matches<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let (text, pattern, flags) = given(call)?;
+fn matches<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let (text, pattern, flags) = parameters(args)?;
     if flags.contains('g') {
-        let all: Vec<&str> = pattern.find_iter(&text).map(|found| found.as_str()).collect();
-        return call.elements("match", &all);
+        return args.elements("match", pattern.find_iter(&text).map(|found| found.as_str()));
     }
     let Some(found) = pattern.captures(&text) else { return Ok(Value::NodeSet(NodeSet::new())) };
-    let groups: Vec<&str> =
-        found.iter().map(|group| group.map_or("", |group| group.as_str())).collect();
-    call.elements("match", &groups)
+    args.elements("match", found.iter().map(|group| group.map_or("", |group| group.as_str())))
 }
 
-fn replace<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let (text, pattern, flags) = given(call)?;
-    let replacement = call.text();
-    let most = if flags.contains('g') { usize::MAX } else { 1 };
+fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let (text, pattern, flags) = parameters(args)?;
+    let replacement = args.text()?;
+    let max = if flags.contains('g') { usize::MAX } else { 1 };
     let mut out = String::new();
     let mut from = 0usize;
-    for found in pattern.captures_iter(&text).take(most) {
+    for found in pattern.captures_iter(&text).take(max) {
         let Some(whole) = found.get(0) else { continue };
         let start = out.len();
         out.push_str(text.get(from..whole.start()).unwrap_or(""));
         expand(&replacement, &found, &mut out);
-        call.host.made(out.len().saturating_sub(start))?;
+        args.charge_steps(1)?;
+        args.charge_memory(out.len().saturating_sub(start))?;
         from = whole.end();
     }
     let rest = text.get(from..).unwrap_or("");
-    call.host.made(rest.len())?;
+    args.charge_memory(rest.len())?;
     out.push_str(rest);
     Ok(Value::String(out))
 }

@@ -1,9 +1,12 @@
 //! EXSLT strings.
 
-use xpath::Value;
+use std::collections::HashMap;
 
-use super::call::Call;
-use super::{Answer, Row, row};
+use xml::{Builder, Node, Sink};
+use xpath::{EvalError, Item, NodeSet, Value};
+
+use super::arguments::Arguments;
+use super::{Evaluated, Row, row};
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
@@ -17,17 +20,14 @@ pub(super) const ROWS: &[Row] = &[
     row("tokenize",   1, 2, tokenize),
 ];
 
-fn string<'d>(call: &mut Call<'_, 'd>, text: String) -> Answer<Value<'d>> {
-    call.host.made(text.len())?;
-    Ok(Value::String(text))
-}
-
-/// The second string laid over the padding at its left, right or middle; longer ones are cut.
-fn align<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let (text, padding, side) = (call.text(), call.text(), call.text());
-    let (have, room) = (text.chars().count(), padding.chars().count());
-    let text: String = text.chars().take(room).collect();
-    let free = room.saturating_sub(have);
+/// The first string laid over the second at its left, right or middle; longer ones are cut.
+fn align<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let (text, padding, side) = (args.text()?, args.text()?, args.text()?);
+    args.host.budget().charge_scanning(text.len().saturating_add(padding.len()))?;
+    args.charge_memory(text.len().saturating_add(padding.len()))?;
+    let (have, width) = (text.chars().count(), padding.chars().count());
+    let text: String = text.chars().take(width).collect();
+    let free = width.saturating_sub(have);
     let before = match side.as_str() {
         "right" => free,
         "center" => free / 2,
@@ -35,118 +35,182 @@ fn align<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
     };
     let left = padding.chars().take(before);
     let right = padding.chars().skip(before.saturating_add(have));
-    let aligned = left.chain(text.chars()).chain(right).collect();
-    string(call, aligned)
+    Ok(Value::String(left.chain(text.chars()).chain(right).collect()))
 }
 
-fn concat<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let nodes = call.nodes()?;
+fn concat<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let nodes = args.nodes()?;
     let mut out = String::new();
     for item in &nodes {
-        let text = item.string_value();
-        call.host.made(text.len())?;
+        let text = item.charged_string_value(args.host.budget())?;
+        args.charge_memory(text.len())?;
         out.push_str(&text);
     }
     Ok(Value::String(out))
 }
 
-fn padding<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let wanted = xpath::round(call.number());
-    let pattern = call.optional_text().unwrap_or_else(|| " ".to_owned());
-    let bytes = wanted * pattern.len().min(4) as f64;
-    if pattern.is_empty() || wanted.is_nan() || wanted < 1.0 {
+fn padding<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let width = xpath::round(args.number()?);
+    let pattern = args.optional_text()?.unwrap_or_else(|| " ".to_owned());
+    if pattern.is_empty() || width.is_nan() || width < 1.0 {
         return Ok(Value::String(String::new()));
     }
-    // The largest that a count may be; more is past the limit of every run.
-    let most = u32::MAX;
-    let count = if bytes >= f64::from(most) { None } else { format!("{wanted:.0}").parse().ok() };
-    let count: usize = count.unwrap_or(most as usize);
-    call.host.made(count)?;
-    Ok(Value::String(pattern.chars().cycle().take(count).collect()))
+    // What does not fit in 32 bits exceeds every budget.
+    let width =
+        if width >= f64::from(u32::MAX) { None } else { format!("{width:.0}").parse().ok() };
+    let width: usize = width.unwrap_or(u32::MAX as usize);
+    args.host.budget().charge_scanning(width)?;
+    args.charge_memory(width.saturating_mul(pattern.len().min(4)))?;
+    Ok(Value::String(pattern.chars().cycle().take(width).collect()))
 }
 
-/// Each search string by the replacement at its place; of several that fit, the longest.
-fn replace<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let text = call.text();
-    let (search, replacements) = (strings(call), strings(call));
-    let mut pairs: Vec<(&str, &str)> = search
-        .iter()
-        .enumerate()
-        .map(|(at, from)| (from.as_str(), replacements.get(at).map_or("", String::as_str)))
-        .filter(|(from, _)| !from.is_empty())
-        .collect();
-    pairs.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
-    call.host.spend(text.len().saturating_mul(pairs.len()) / 16)?;
-    let mut out = String::new();
-    let mut rest = text.as_str();
-    while let Some(next) = rest.chars().next() {
-        let fits = pairs.iter().find_map(|(from, to)| Some((rest.strip_prefix(from)?, *to)));
-        if let Some((after, to)) = fits {
-            call.host.made(to.len())?;
-            out.push_str(to);
-            rest = after;
-        } else {
-            out.push(next);
-            rest = rest.get(next.len_utf8()..).unwrap_or("");
-        }
+/// What replaces a search string.
+enum Replacement<'d> {
+    Text(String),
+    Node(Node<'d>),
+}
+
+/// Replaces search strings, the longest first where several match. The result is a node-set with one root, whose
+/// children are the text and copies of the nodes that replace it.
+fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let text = args.text()?;
+    let (search, replacements) = (strings(args)?, replacements(args)?);
+    let mut by_length: Vec<usize> = search.iter().map(String::len).filter(|len| *len > 0).collect();
+    by_length.sort_unstable_by_key(|len| std::cmp::Reverse(*len));
+    by_length.dedup();
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    for (at, from) in search.iter().enumerate() {
+        known.entry(from.as_str()).or_insert(at);
     }
-    string(call, out)
+    let built = |error: xml::EditError| EvalError::Caller(error.to_string());
+    let mut builder = Builder::new();
+    let (mut rest, mut copied) = (text.as_str(), 0usize);
+    while let Some(next) = rest.get(copied..).and_then(|rest| rest.chars().next()) {
+        let here = rest.get(copied..).unwrap_or("");
+        args.charge_steps(1)?;
+        let mut found = None;
+        for len in &by_length {
+            args.host.budget().charge_reading(*len)?;
+            found = here.get(..*len).and_then(|start| known.get(start).copied());
+            if found.is_some() {
+                break;
+            }
+        }
+        let Some(at) = found else {
+            copied = copied.saturating_add(next.len_utf8());
+            continue;
+        };
+        let len = search.get(at).map_or(0, String::len);
+        append(args, &mut builder, rest.get(..copied).unwrap_or(""))?;
+        match replacements.get(at) {
+            Some(Replacement::Text(text)) => append(args, &mut builder, text)?,
+            Some(Replacement::Node(node)) => {
+                for below in std::iter::once(*node).chain(node.descendants()) {
+                    args.charge_steps(1)?;
+                    args.charge_memory(below.text().len().saturating_add(32))?;
+                }
+                xml::copy_subtree(*node, &mut builder).map_err(built)?;
+            }
+            None => {}
+        }
+        rest = here.get(len..).unwrap_or("");
+        copied = 0;
+    }
+    append(args, &mut builder, rest)?;
+    let document = args.host.keep(builder.finish())?;
+    Ok(Value::NodeSet(NodeSet::from(Item::from(document.root()))))
 }
 
-fn strings(call: &mut Call<'_, '_>) -> Vec<String> {
-    match call.value() {
+fn append(args: &Arguments<'_, '_>, builder: &mut Builder, text: &str) -> Evaluated<()> {
+    args.charge_memory(text.len())?;
+    builder.text(text).map_err(|error| EvalError::Caller(error.to_string()))
+}
+
+fn strings(args: &mut Arguments<'_, '_>) -> Evaluated<Vec<String>> {
+    match args.value() {
         Some(Value::NodeSet(nodes)) => {
-            nodes.iter().map(|item| item.string_value().into_owned()).collect()
+            let mut texts = Vec::new();
+            for item in &nodes {
+                let text = item.charged_string_value(args.host.budget())?;
+                args.charge_memory(text.len().saturating_add(size_of::<String>()))?;
+                texts.push(text.into_owned());
+            }
+            Ok(texts)
         }
         Some(other @ (Value::String(_) | Value::Number(_) | Value::Boolean(_))) => {
-            vec![other.into_string()]
+            Ok(vec![other.into_string()])
         }
-        None => Vec::new(),
+        None => Ok(Vec::new()),
     }
 }
 
-/// Between each two of the characters; empty tokens aren't any.
-fn tokenize<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let text = call.text();
-    let delimiters = call.optional_text().unwrap_or_else(|| "\t\r\n ".to_owned());
-    call.host.spend(text.len().saturating_mul(delimiters.len()) / 16)?;
+/// Elements are copied; of other nodes only the text counts.
+fn replacements<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Vec<Replacement<'d>>> {
+    match args.value() {
+        Some(Value::NodeSet(nodes)) => {
+            let mut all = Vec::new();
+            for item in &nodes {
+                args.charge_memory(size_of::<Replacement<'_>>())?;
+                all.push(match item.node().filter(|node| node.is_element()) {
+                    Some(element) => Replacement::Node(element),
+                    None => {
+                        let text = item.charged_string_value(args.host.budget())?;
+                        Replacement::Text(text.into_owned())
+                    }
+                });
+            }
+            Ok(all)
+        }
+        Some(other @ (Value::String(_) | Value::Number(_) | Value::Boolean(_))) => {
+            Ok(vec![Replacement::Text(other.into_string())])
+        }
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Splits at each of the characters; empty tokens are dropped.
+fn tokenize<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let text = args.text()?;
+    let delimiters = args.optional_text()?.unwrap_or_else(|| "\t\r\n ".to_owned());
+    args.charge_steps(text.len().saturating_mul(delimiters.len()) / 16)?;
     if delimiters.is_empty() {
-        return call.elements("token", &characters(&text));
+        return args.elements("token", characters(&text));
     }
-    let tokens: Vec<&str> =
-        text.split(|c| delimiters.contains(c)).filter(|token| !token.is_empty()).collect();
-    call.elements("token", &tokens)
+    let tokens = text.split(|c| delimiters.contains(c)).filter(|token| !token.is_empty());
+    args.elements("token", tokens)
 }
 
-fn split<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let text = call.text();
-    let pattern = call.optional_text().unwrap_or_else(|| " ".to_owned());
+fn split<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let text = args.text()?;
+    let pattern = args.optional_text()?.unwrap_or_else(|| " ".to_owned());
+    args.host.budget().charge_scanning(text.len())?;
     if pattern.is_empty() {
-        return call.elements("token", &characters(&text));
+        return args.elements("token", characters(&text));
     }
-    let tokens: Vec<&str> = text.split(&pattern).filter(|token| !token.is_empty()).collect();
-    call.elements("token", &tokens)
+    args.elements("token", text.split(&pattern).filter(|token| !token.is_empty()))
 }
 
-fn characters(text: &str) -> Vec<&str> {
-    text.split_inclusive(|_| true).collect()
+fn characters(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(|_| true)
 }
 
 /// Source: RFC 2396 section 2.3, unreserved, and 2.2 with RFC 2732's brackets, reserved.
 const MARKS: &str = "-_.!~*'()";
 const RESERVED: &str = ";/?:@&=+$,[]";
 
-/// Of encodings other than UTF-8 the answer is empty, as EXSLT has it.
+/// For encodings other than UTF-8 the result is empty, as EXSLT allows.
 fn is_utf8(encoding: Option<String>) -> bool {
     encoding.is_none_or(|name| name.eq_ignore_ascii_case("utf-8"))
 }
 
-fn encode_uri<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let text = call.text();
-    let all = call.value().is_some_and(|value| value.boolean());
-    if !is_utf8(call.optional_text()) {
+fn encode_uri<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let text = args.text()?;
+    let all = args.value().is_some_and(|value| value.boolean());
+    if !is_utf8(args.optional_text()?) {
         return Ok(Value::String(String::new()));
     }
+    args.host.budget().charge_scanning(text.len())?;
+    args.charge_memory(text.len().saturating_mul(3))?;
     let mut out = String::new();
     for c in text.chars() {
         let kept = c.is_ascii_alphanumeric() || MARKS.contains(c) || !all && RESERVED.contains(c);
@@ -159,30 +223,18 @@ fn encode_uri<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
             }
         }
     }
-    string(call, out)
+    Ok(Value::String(out))
 }
 
-fn decode_uri<'d>(call: &mut Call<'_, 'd>) -> Answer<Value<'d>> {
-    let text = call.text();
-    if !is_utf8(call.optional_text()) {
+fn decode_uri<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
+    let text = args.text()?;
+    if !is_utf8(args.optional_text()?) {
         return Ok(Value::String(String::new()));
     }
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let hex = |at: usize| {
-            let digit = after.get(at).and_then(|b| char::from(*b).to_digit(16));
-            digit.and_then(|digit| u8::try_from(digit).ok())
-        };
-        if let (b'%', Some(high), Some(low)) = (byte, hex(0), hex(1)) {
-            out.push(high << 4 | low);
-            rest = after.get(2..).unwrap_or(&[]);
-        } else {
-            out.push(byte);
-            rest = after;
-        }
-    }
-    // What the bytes say may not be UTF-8, or characters that XML doesn't have.
-    let decoded = String::from_utf8(out).ok().filter(|text| xml::is_text(text));
-    string(call, decoded.unwrap_or_default())
+    args.host.budget().charge_scanning(text.len())?;
+    args.charge_memory(text.len())?;
+    let decoded = percent_encoding::percent_decode_str(&text).decode_utf8().ok();
+    // The decoded characters may be some that XML does not allow.
+    let decoded = decoded.filter(|text| xml::is_text(text));
+    Ok(Value::String(decoded.unwrap_or_default().into_owned()))
 }

@@ -1,17 +1,17 @@
-//! What HTML's element and attribute names mean to one who writes it. Source: HTML 4.01, with what HTML 5 added.
+//! Classes of HTML elements and attributes. Source: HTML 4.01 and HTML 5.
 
 /// How an element is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Nature {
-    /// In a namespace: as XML.
+pub(super) enum ElementClass {
+    /// In a namespace: written as XML.
     Foreign,
     /// Without an end tag.
     Void,
-    /// `script` and `style`: text isn't escaped.
+    /// `script` and `style`: text is not escaped.
     Raw,
-    /// The encoding is said at its beginning.
+    /// `head`, which begins with a `meta` element for the encoding.
     Head,
-    /// White space around its tags isn't shown.
+    /// Lines may break around its tags.
     Block,
     Inline,
 }
@@ -58,7 +58,7 @@ fn lists(names: &[&str], name: &str) -> bool {
     names.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-impl Nature {
+impl ElementClass {
     pub(super) fn of(namespace: &str, local: &str) -> Self {
         if !namespace.is_empty() {
             Self::Foreign
@@ -75,7 +75,6 @@ impl Nature {
         }
     }
 
-    /// Lines may break around its tags.
     pub(super) fn is_block(self) -> bool {
         match self {
             Self::Head | Self::Block => true,
@@ -84,8 +83,8 @@ impl Nature {
     }
 }
 
-pub(super) fn keeps_space(nature: Nature, local: &str) -> bool {
-    nature == Nature::Raw || lists(&["pre", "textarea"], local)
+pub(super) fn keeps_space(class: ElementClass, local: &str) -> bool {
+    class == ElementClass::Raw || lists(&["pre", "textarea"], local)
 }
 
 /// Section 16.2: boolean attributes in minimized form.
@@ -98,7 +97,7 @@ pub(super) fn is_uri(element: &str, attribute: &str) -> bool {
     data || lists(URIS, attribute)
 }
 
-/// What isn't ASCII, as its UTF-8 bytes in hexadecimal. Source: HTML 4.01 section B.2.1.
+/// Percent-encodes what is not ASCII. Source: HTML 4.01 section B.2.1.
 pub(super) fn escaped_uri(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -114,7 +113,7 @@ pub(super) fn escaped_uri(text: &str) -> String {
     out
 }
 
-/// Versions of HTML that are written alike.
+/// The supported versions; they are written alike.
 pub(crate) fn is_html_version(version: &str) -> bool {
     ["3.2", "4", "4.0", "4.01", "5", "5.0"].contains(&version)
 }

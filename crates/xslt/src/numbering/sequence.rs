@@ -1,16 +1,16 @@
-//! The sequences that a format token begins: digits of many scripts, letters and traditional numerals.
+//! Numbering sequences by their first token: digits of many scripts, letters and traditional numerals.
 
-use crate::is_out;
+use crate::knock_out::is_out;
 
-/// What `letter-value` says where letters have two sequences.
+/// `letter-value`: which sequence to use if a letter begins two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LetterValue {
-    Unsaid,
+    Unspecified,
     Alphabetic,
     Traditional,
 }
 
-/// A numbering that isn't made of digits.
+/// A numbering other than digits.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Sequence {
     /// a, b, ... z, aa, ab, ...
@@ -18,20 +18,20 @@ pub(super) enum Sequence {
     Roman {
         upper: bool,
     },
-    /// Ones, tens and hundreds have letters of their own, nine each; up to 999.
-    Additive(&'static [&'static str; 3], Spelling),
+    /// Nine letters each for ones, tens and hundreds; up to 999.
+    Additive(&'static [&'static str; 3], Numerals),
 }
 
-/// What differs between the additive numerals.
+/// Additive numeral systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spelling {
+pub(super) enum Numerals {
     /// Ends with a keraia.
     Greek,
     /// 15 and 16 are 9 + 6 and 9 + 7.
     Hebrew,
 }
 
-/// A sequence by the token that begins it, the alphabetic one first.
+/// Alphabetic sequences by their first letter.
 #[rustfmt::skip]
 const ALPHABETS: &[(&str, &str)] = &[
     ("a", "abcdefghijklmnopqrstuvwxyz"),
@@ -48,16 +48,16 @@ const GREEK_LOWER: [&str; 3] = ["αβγδεϛζηθ", "ικλμνξοπϟ", "ρ�
 const GREEK_UPPER: [&str; 3] = ["ΑΒΓΔΕϚΖΗΘ", "ΙΚΛΜΝΞΟΠϞ", "ΡΣΤΥΦΧΨΩϠ"];
 const HEBREW: [&str; 3] = ["אבגדהוזחט", "יכלמנסעפצ", "קרשת"];
 
-/// Languages whose lists are lettered with the 26 letters and no others.
+/// Languages that number lists with the 26 letters of basic Latin.
 const PLAIN_LATIN: &[&str] = &["de", "en", "fr", "id", "it", "la", "ms", "nl", "pt"];
-/// The letters of the other scripts above, by language.
+/// The first letters of other scripts, by language.
 const OTHERS: &[(&str, &str)] = &[("el", "αΑ"), ("he", "א"), ("ja", "あア"), ("ru", "аА")];
 
-/// Whether the letters that a picture's tokens begin are those of the language (`lang`, as `xml:lang`).
-pub(crate) fn knows_letters_of(language: &str, picture: &str) -> bool {
+/// Whether the alphabetic tokens of a format are letters of the language (`lang`).
+pub(crate) fn is_supported_language(language: &str, picture: &str) -> bool {
     let primary = language.split('-').next().unwrap_or("").to_ascii_lowercase();
     let tokens = picture.split(|c: char| !c.is_alphanumeric());
-    tokens.filter(|token| Sequence::of(token, LetterValue::Unsaid).is_some()).all(|token| {
+    tokens.filter(|token| Sequence::of(token, LetterValue::Unspecified).is_some()).all(|token| {
         match token {
             "a" | "A" => PLAIN_LATIN.contains(&primary.as_str()),
             "i" | "I" => true,
@@ -67,7 +67,7 @@ pub(crate) fn knows_letters_of(language: &str, picture: &str) -> bool {
 }
 
 impl Sequence {
-    /// None: digits, or a token whose sequence isn't known and for which `1` stands in.
+    /// None: digits, or an unknown token, which is treated as `1`.
     pub(super) fn of(token: &str, letters: LetterValue) -> Option<Self> {
         Self::known(token, letters).filter(|_| !is_out(&["number format ", token]))
     }
@@ -77,21 +77,21 @@ impl Sequence {
         match token {
             "i" => return Some(Self::Roman { upper: false }),
             "I" => return Some(Self::Roman { upper: true }),
-            "α" if traditional => return Some(Self::Additive(&GREEK_LOWER, Spelling::Greek)),
-            "Α" if traditional => return Some(Self::Additive(&GREEK_UPPER, Spelling::Greek)),
-            "א" => return Some(Self::Additive(&HEBREW, Spelling::Hebrew)),
+            "α" if traditional => return Some(Self::Additive(&GREEK_LOWER, Numerals::Greek)),
+            "Α" if traditional => return Some(Self::Additive(&GREEK_UPPER, Numerals::Greek)),
+            "א" => return Some(Self::Additive(&HEBREW, Numerals::Hebrew)),
             _ => {}
         }
         let found = ALPHABETS.iter().find(|(first, _)| *first == token);
         found.map(|(_, alphabet)| Self::Alphabet(alphabet))
     }
 
-    /// False, and nothing is written, when the sequence doesn't go there.
-    pub(super) fn spell(self, count: u64, out: &mut String) -> bool {
+    /// False, without output, if the number is outside the sequence.
+    pub(super) fn push(self, count: u64, out: &mut String) -> bool {
         match self {
             Self::Alphabet(alphabet) => letters(count, alphabet, out),
             Self::Roman { upper } => roman(count, upper, out),
-            Self::Additive(parts, spelling) => additive(count, parts, spelling, out),
+            Self::Additive(parts, system) => additive(count, parts, system, out),
         }
     }
 }
@@ -110,8 +110,8 @@ fn letters(count: u64, alphabet: &str, out: &mut String) -> bool {
     count > 0
 }
 
-/// The largest that is still written with Ms in a row, as libxslt does.
-const ROMAN_MOST: u64 = 5_000;
+/// Largest Roman numeral, as in libxslt.
+const ROMAN_MAX: u64 = 5_000;
 
 #[rustfmt::skip]
 const ROMAN: &[(u64, &str, &str)] = &[
@@ -121,7 +121,7 @@ const ROMAN: &[(u64, &str, &str)] = &[
 ];
 
 fn roman(count: u64, upper: bool, out: &mut String) -> bool {
-    if !(1..=ROMAN_MOST).contains(&count) {
+    if !(1..=ROMAN_MAX).contains(&count) {
         return false;
     }
     let mut left = count;
@@ -134,7 +134,7 @@ fn roman(count: u64, upper: bool, out: &mut String) -> bool {
     true
 }
 
-fn additive(count: u64, parts: &[&str; 3], spelling: Spelling, out: &mut String) -> bool {
+fn additive(count: u64, parts: &[&str; 3], system: Numerals, out: &mut String) -> bool {
     if !(1..=999).contains(&count) {
         return false;
     }
@@ -144,25 +144,25 @@ fn additive(count: u64, parts: &[&str; 3], spelling: Spelling, out: &mut String)
         letters.chars().nth(at)
     };
     let mut hundred = count / 100;
-    while hundred > 4 && spelling == Spelling::Hebrew {
+    while hundred > 4 && system == Numerals::Hebrew {
         out.extend(letter(hundreds, 4));
         hundred = hundred.saturating_sub(4);
     }
     out.extend(letter(hundreds, hundred));
     let (mut ten, mut one) = (count / 10 % 10, count % 10);
-    if spelling == Spelling::Hebrew && ten == 1 && (one == 5 || one == 6) {
+    if system == Numerals::Hebrew && ten == 1 && (one == 5 || one == 6) {
         out.extend(letter(ones, 9));
         (ten, one) = (0, one.saturating_add(1));
     }
     out.extend(letter(tens, ten));
     out.extend(letter(ones, one));
-    if spelling == Spelling::Greek {
+    if system == Numerals::Greek {
         out.push('\u{374}');
     }
     true
 }
 
-/// The zeros of Unicode's decimal digits (general category Nd); nine more follow each.
+/// The zeros of Unicode's decimal digits (general category Nd).
 #[rustfmt::skip]
 const ZEROS: &[u32] = &[
     0x30, 0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xDE6,
@@ -172,7 +172,7 @@ const ZEROS: &[u32] = &[
     0x11730, 0x118E0, 0x11C50, 0x16A60, 0x16B50, 0x1D7CE, 0x1D7D8, 0x1D7E2, 0x1D7EC, 0x1D7F6,
 ];
 
-/// Of a token that ends in a one with zeros before it: the zero, and how many digits it wants at least.
+/// The zero and the minimum width of a token that consists of zeros and a final one.
 pub(super) fn digits(token: &str) -> Option<(char, usize)> {
     let last = token.chars().next_back()?;
     let zero = char::from_u32(u32::from(last).checked_sub(1)?)?;
@@ -186,11 +186,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traditional_numerals_are_spelt_as_they_are_written() {
+    fn traditional_numerals() {
         let check = |token: &str, count: u64, expected: &str| {
             let mut out = String::new();
             let sequence = Sequence::of(token, LetterValue::Traditional).unwrap();
-            assert!(sequence.spell(count, &mut out));
+            assert!(sequence.push(count, &mut out));
             assert_eq!(out, expected, "{token} {count}");
         };
         check("α", 666, "χξϛ\u{374}");
@@ -199,16 +199,16 @@ mod tests {
         check("א", 16, "טז");
         check("א", 999, "תתקצט");
         let mut out = String::new();
-        assert!(!Sequence::of("א", LetterValue::Unsaid).unwrap().spell(1_000, &mut out));
-        assert!(!Sequence::of("i", LetterValue::Unsaid).unwrap().spell(5_001, &mut out));
+        assert!(!Sequence::of("א", LetterValue::Unspecified).unwrap().push(1_000, &mut out));
+        assert!(!Sequence::of("i", LetterValue::Unspecified).unwrap().push(5_001, &mut out));
     }
 
     #[test]
-    fn a_language_has_letters_or_none_that_are_known() {
-        assert!(knows_letters_of("en-GB", "(a)"));
-        assert!(knows_letters_of("da", "1.i"));
-        assert!(!knows_letters_of("da", "1.a"));
-        assert!(knows_letters_of("ru", "а"));
-        assert!(!knows_letters_of("en", "а"));
+    fn languages_without_known_letters_are_not_supported() {
+        assert!(is_supported_language("en-GB", "(a)"));
+        assert!(is_supported_language("da", "1.i"));
+        assert!(!is_supported_language("da", "1.a"));
+        assert!(is_supported_language("ru", "а"));
+        assert!(!is_supported_language("en", "а"));
     }
 }

@@ -1,27 +1,27 @@
-//! Sheets and documents made of dice: what libxslt and we have to read alike. A sheet ends: templates apply
-//! others to what is below, loop over what isn't above, and call only those that come after them.
+//! Generates stylesheets and documents that libxslt must transform alike. Generated stylesheets terminate: templates
+//! apply others to descendants, never loop over ancestors, and call only those declared after them.
 
-/// Throws from the bytes of an input, or from a seed without end.
+/// Choices from the bytes of an input, or from a seed.
 #[derive(Debug)]
-pub(crate) struct Dice<'b> {
+pub(crate) struct Generator<'b> {
     bytes: &'b [u8],
     state: u64,
     seeded: bool,
 }
 
-impl<'b> Dice<'b> {
-    /// When the bytes are used up, every throw is 0.
-    pub(crate) fn of_bytes(bytes: &'b [u8]) -> Self {
+impl<'b> Generator<'b> {
+    /// When the bytes are used up, every choice is 0.
+    pub(crate) fn from_bytes(bytes: &'b [u8]) -> Self {
         Self { bytes, state: 0, seeded: false }
     }
 
-    pub(crate) fn of_seed(seed: u64) -> Self {
+    pub(crate) fn from_seed(seed: u64) -> Self {
         Self { bytes: &[], state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1, seeded: true }
     }
 
-    /// Below `sides`.
-    fn throw(&mut self, sides: usize) -> usize {
-        let thrown = if self.seeded {
+    /// A number below `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        let chosen = if self.seeded {
             self.state ^= self.state << 13;
             self.state ^= self.state >> 7;
             self.state ^= self.state << 17;
@@ -35,78 +35,78 @@ impl<'b> Dice<'b> {
                 None => 0,
             }
         };
-        thrown.checked_rem(sides).unwrap_or(0)
+        chosen.checked_rem(bound).unwrap_or(0)
     }
 
     fn pick<'s>(&mut self, from: &[&'s str]) -> &'s str {
-        let at = self.throw(from.len());
+        let at = self.below(from.len());
         from.get(at).copied().unwrap_or("")
     }
 }
 
-/// What a sheet by dice stands in: `p` and `q` are bound, in the sources too.
+/// What encloses a generated stylesheet. `p` and `q` are bound as in the documents.
 pub(crate) const HEAD: &str = "<xsl:stylesheet version=\"1.0\" \
     xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\" xmlns:p=\"urn:p\" xmlns:q=\"urn:q\">";
 pub(crate) const FOOT: &str = "</xsl:stylesheet>";
 
 /// A document of elements a to d in three namespaces, with attributes, text, comments and instructions.
-pub(crate) fn document(dice: &mut Dice<'_>) -> String {
+pub(crate) fn document(generator: &mut Generator<'_>) -> String {
     let mut out = "<r xmlns:p=\"urn:p\">".to_owned();
-    let children = dice.throw(4).saturating_add(2);
+    let children = generator.below(4).saturating_add(2);
     for _ in 0..children {
-        element(dice, 3, &mut out);
+        element(generator, 3, &mut out);
     }
     out.push_str("</r>");
     out
 }
 
-fn element(dice: &mut Dice<'_>, depth: usize, out: &mut String) {
-    let name = dice.pick(&["a", "a", "b", "b", "c", "c", "d", "p:a", "p:b"]);
+fn element(generator: &mut Generator<'_>, depth: usize, out: &mut String) {
+    let name = generator.pick(&["a", "a", "b", "b", "c", "c", "d", "p:a", "p:b"]);
     out.extend(["<", name]);
-    if dice.throw(16) == 0 {
+    if generator.below(16) == 0 {
         out.push_str(" xmlns=\"urn:q\"");
     }
-    if dice.throw(8) == 0 {
-        out.extend([" p:x=\"", dice.pick(&["1", "k"]), "\""]);
+    if generator.below(8) == 0 {
+        out.extend([" p:x=\"", generator.pick(&["1", "k"]), "\""]);
     }
     for attribute in ["x", "y"] {
-        if dice.throw(3) == 0 {
-            out.extend([" ", attribute, "=\"", dice.pick(&["1", "2", "10", "k", ""]), "\""]);
+        if generator.below(3) == 0 {
+            out.extend([" ", attribute, "=\"", generator.pick(&["1", "2", "10", "k", ""]), "\""]);
         }
     }
     out.push('>');
-    for _ in 0..dice.throw(4) {
-        match dice.throw(8) {
-            0..=3 if depth > 0 => element(dice, depth.saturating_sub(1), out),
+    for _ in 0..generator.below(4) {
+        match generator.below(8) {
+            0..=3 if depth > 0 => element(generator, depth.saturating_sub(1), out),
             4 => out.push_str("<!--n-->"),
             5 => out.push_str("<?t d?>"),
             6 => out.push(' '),
-            _ => out.push_str(dice.pick(&["1", "2", "30", "k", "B", "u &lt; v", "\u{e9}"])),
+            _ => out.push_str(generator.pick(&["1", "2", "30", "k", "B", "u &lt; v", "\u{e9}"])),
         }
     }
     out.extend(["</", name, ">"]);
 }
 
-/// How much there is in a sheet.
+/// The size of a stylesheet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// A template or three.
+    /// One to three templates.
     Small,
     Large,
 }
 
-/// Templates with names, from `t0` on.
+/// Named templates, from `t0` on.
 const NAMED: usize = 3;
 
-/// The inside of an `xsl:stylesheet`. What nothing in it asks for is left out.
-pub(crate) fn sheet(dice: &mut Dice<'_>, size: Size) -> String {
+/// The content of an `xsl:stylesheet`. Unused declarations are omitted.
+pub(crate) fn sheet(generator: &mut Generator<'_>, size: Size) -> String {
     let (depth, more) = if size == Size::Small { (2, 2) } else { (3, 4) };
     let mut templates = "<xsl:template match=\"/\"><o>".to_owned();
-    body(dice, depth, 0, &mut templates);
+    body(generator, depth, 0, &mut templates);
     templates.push_str("</o></xsl:template>");
-    for _ in 0..dice.throw(more).saturating_add(usize::from(size == Size::Large)) {
-        templates.extend(["<xsl:template match=\"", pattern(dice), "\""]);
-        templates.push_str(dice.pick(&[
+    for _ in 0..generator.below(more).saturating_add(usize::from(size == Size::Large)) {
+        templates.extend(["<xsl:template match=\"", pattern(generator), "\""]);
+        templates.push_str(generator.pick(&[
             "",
             "",
             " mode=\"m\"",
@@ -114,23 +114,23 @@ pub(crate) fn sheet(dice: &mut Dice<'_>, size: Size) -> String {
             " priority=\"-1\"",
         ]));
         templates.push('>');
-        body(dice, depth.saturating_sub(1), 0, &mut templates);
+        body(generator, depth.saturating_sub(1), 0, &mut templates);
         templates.push_str("</xsl:template>");
     }
     for number in 0..NAMED {
         let mut named = String::new();
-        body(dice, depth.saturating_sub(1), number.saturating_add(1), &mut named);
+        body(generator, depth.saturating_sub(1), number.saturating_add(1), &mut named);
         if templates.contains(&format!("<xsl:call-template name=\"t{number}\"")) {
             templates.push_str(&format!(
                 "<xsl:template name=\"t{number}\"><xsl:param name=\"p\" select=\"0\"/>{named}</xsl:template>"
             ));
         }
     }
-    declarations(dice, &templates) + &templates
+    declarations(generator, &templates) + &templates
 }
 
-fn declarations(dice: &mut Dice<'_>, templates: &str) -> String {
-    let mut out = dice
+fn declarations(generator: &mut Generator<'_>, templates: &str) -> String {
+    let mut out = generator
         .pick(&[
             "",
             "",
@@ -141,9 +141,9 @@ fn declarations(dice: &mut Dice<'_>, templates: &str) -> String {
             "<xsl:namespace-alias stylesheet-prefix=\"p\" result-prefix=\"q\"/>",
         ])
         .to_owned();
-    let scalar = dice.pick(&["count(//*)", "//b", "'s'", "//a/@x", "//p:*"]);
-    let fragment = dice.pick(&["<p>1</p><p>2</p>", "text", "<p/>", "<p:p q:n=\"1\"/>"]);
-    for (asked, declaration) in [
+    let scalar = generator.pick(&["count(//*)", "//b", "'s'", "//a/@x", "//p:*"]);
+    let fragment = generator.pick(&["<p>1</p><p>2</p>", "text", "<p/>", "<p:p q:n=\"1\"/>"]);
+    for (used, declaration) in [
         ("key('k'", "<xsl:key name=\"k\" match=\"*\" use=\"@x\"/>".to_owned()),
         ("$g", format!("<xsl:variable name=\"g\" select=\"{scalar}\"/>")),
         ("$f", format!("<xsl:variable name=\"f\">{fragment}</xsl:variable>")),
@@ -154,15 +154,15 @@ fn declarations(dice: &mut Dice<'_>, templates: &str) -> String {
                 .to_owned(),
         ),
     ] {
-        if templates.contains(asked) {
+        if templates.contains(used) {
             out.push_str(&declaration);
         }
     }
     out
 }
 
-fn pattern(dice: &mut Dice<'_>) -> &'static str {
-    dice.pick(&[
+fn pattern(generator: &mut Generator<'_>) -> &'static str {
+    generator.pick(&[
         "a",
         "b",
         "c",
@@ -188,60 +188,66 @@ fn pattern(dice: &mut Dice<'_>) -> &'static str {
     ])
 }
 
-fn body(dice: &mut Dice<'_>, depth: usize, named: usize, out: &mut String) {
-    for _ in 0..dice.throw(3).saturating_add(1) {
-        instruction(dice, depth, named, out);
+fn body(generator: &mut Generator<'_>, depth: usize, named: usize, out: &mut String) {
+    for _ in 0..generator.below(3).saturating_add(1) {
+        instruction(generator, depth, named, out);
     }
 }
 
-/// `named`: the first template that may be called from here.
-fn instruction(dice: &mut Dice<'_>, depth: usize, named: usize, out: &mut String) {
+/// `named` is the first template that may be called from here.
+fn instruction(generator: &mut Generator<'_>, depth: usize, named: usize, out: &mut String) {
     if depth == 0 {
-        return leaf(dice, out);
+        return leaf(generator, out);
     }
     let inner = depth.saturating_sub(1);
-    match dice.throw(14) {
+    match generator.below(14) {
         0 => {
-            out.extend(["<xsl:for-each select=\"", below(dice), "\">"]);
-            sort(dice, out);
-            body(dice, inner, named, out);
+            out.extend(["<xsl:for-each select=\"", below(generator), "\">"]);
+            sort(generator, out);
+            body(generator, inner, named, out);
             out.push_str("</xsl:for-each>");
         }
         1 => {
-            out.extend(["<xsl:if test=\"", test(dice), "\">"]);
-            body(dice, inner, named, out);
+            out.extend(["<xsl:if test=\"", test(generator), "\">"]);
+            body(generator, inner, named, out);
             out.push_str("</xsl:if>");
         }
         2 => {
-            out.extend(["<xsl:choose><xsl:when test=\"", test(dice), "\">"]);
-            body(dice, inner, named, out);
+            out.extend(["<xsl:choose><xsl:when test=\"", test(generator), "\">"]);
+            body(generator, inner, named, out);
             out.push_str("</xsl:when><xsl:otherwise>");
-            body(dice, inner, named, out);
+            body(generator, inner, named, out);
             out.push_str("</xsl:otherwise></xsl:choose>");
         }
         3..=5 => {
-            let below = dice.pick(&["", " select=\"*\"", " select=\"node()\"", " select=\".//b\""]);
-            out.extend(["<xsl:apply-templates", below, dice.pick(&["", "", " mode=\"m\""]), ">"]);
-            sort(dice, out);
+            let below =
+                generator.pick(&["", " select=\"*\"", " select=\"node()\"", " select=\".//b\""]);
+            out.extend([
+                "<xsl:apply-templates",
+                below,
+                generator.pick(&["", "", " mode=\"m\""]),
+                ">",
+            ]);
+            sort(generator, out);
             out.push_str("</xsl:apply-templates>");
         }
         6 if named < NAMED => {
-            let to = named.saturating_add(dice.throw(NAMED.saturating_sub(named)));
+            let to = named.saturating_add(generator.below(NAMED.saturating_sub(named)));
             let call = format!("<xsl:call-template name=\"t{to}\"><xsl:with-param name=\"p\" ");
-            out.extend([&call, "select=\"", scalar(dice), "\"/></xsl:call-template>"]);
+            out.extend([&call, "select=\"", scalar(generator), "\"/></xsl:call-template>"]);
         }
         7 => {
-            let name = dice.pick(&["e", "e", "p:e", "q:e"]);
-            let sets = dice.pick(&["", "", "", " xsl:use-attribute-sets=\"s\""]);
-            out.extend(["<", name, " n=\"{", scalar(dice), "}\"", sets, ">"]);
-            attribute(dice, out);
-            body(dice, inner, named, out);
+            let name = generator.pick(&["e", "e", "p:e", "q:e"]);
+            let sets = generator.pick(&["", "", "", " xsl:use-attribute-sets=\"s\""]);
+            out.extend(["<", name, " n=\"{", scalar(generator), "}\"", sets, ">"]);
+            attribute(generator, out);
+            body(generator, inner, named, out);
             out.extend(["</", name, ">"]);
         }
         8 => {
             out.extend([
                 "<xsl:element name=\"",
-                dice.pick(&[
+                generator.pick(&[
                     "e{count(*)}",
                     "e{count(*)}",
                     "p:e{count(*)}",
@@ -251,34 +257,34 @@ fn instruction(dice: &mut Dice<'_>, depth: usize, named: usize, out: &mut String
                 ]),
                 "\">",
             ]);
-            attribute(dice, out);
-            body(dice, inner, named, out);
+            attribute(generator, out);
+            body(generator, inner, named, out);
             out.push_str("</xsl:element>");
         }
         9 => {
             out.push_str("<xsl:for-each select=\"*\"><xsl:copy>");
-            attribute(dice, out);
-            body(dice, inner, named, out);
+            attribute(generator, out);
+            body(generator, inner, named, out);
             out.push_str("</xsl:copy></xsl:for-each>");
         }
         10 => {
-            let value = scalar(dice);
+            let value = scalar(generator);
             out.push_str("<xsl:if test=\"1\">");
             out.extend(["<xsl:variable name=\"v\" select=\"", value, "\"/>"]);
             out.push_str("<xsl:value-of select=\"concat($v, '-', $v)\"/></xsl:if>");
         }
         11 => {
             out.push_str("<xsl:if test=\"1\"><xsl:variable name=\"w\">");
-            body(dice, inner, named, out);
+            body(generator, inner, named, out);
             out.push_str("</xsl:variable><xsl:copy-of select=\"$w\"/></xsl:if>");
         }
-        _ => leaf(dice, out),
+        _ => leaf(generator, out),
     }
 }
 
-fn attribute(dice: &mut Dice<'_>, out: &mut String) {
-    if dice.throw(3) == 0 {
-        let name = dice.pick(&[
+fn attribute(generator: &mut Generator<'_>, out: &mut String) {
+    if generator.below(3) == 0 {
+        let name = generator.pick(&[
             "z",
             "z",
             "z",
@@ -291,22 +297,22 @@ fn attribute(dice: &mut Dice<'_>, out: &mut String) {
             "<xsl:attribute name=\"",
             name,
             "\"><xsl:value-of select=\"",
-            scalar(dice),
+            scalar(generator),
             "\"/>",
         ]);
         out.push_str("</xsl:attribute>");
     }
 }
 
-fn leaf(dice: &mut Dice<'_>, out: &mut String) {
-    match dice.throw(9) {
-        0..=2 => out.extend(["<xsl:value-of select=\"", scalar(dice), "\"/>"]),
-        3 => out.extend(["<xsl:copy-of select=\"", nodes(dice), "\"/>"]),
-        4 => out.extend(["<xsl:number", number(dice), "/>"]),
+fn leaf(generator: &mut Generator<'_>, out: &mut String) {
+    match generator.below(9) {
+        0..=2 => out.extend(["<xsl:value-of select=\"", scalar(generator), "\"/>"]),
+        3 => out.extend(["<xsl:copy-of select=\"", nodes(generator), "\"/>"]),
+        4 => out.extend(["<xsl:number", number(generator), "/>"]),
         5 => out.push_str("<xsl:comment>c</xsl:comment>"),
         6 => out.push_str("<xsl:text> t </xsl:text>"),
         7 => out.push_str("<xsl:processing-instruction name=\"q\">d</xsl:processing-instruction>"),
-        _ => out.push_str(dice.pick(&[
+        _ => out.push_str(generator.pick(&[
             "<l k=\"1\"/>",
             "<p:l q:k=\"1\"/>",
             "<l xmlns=\"urn:q\"><m/></l>",
@@ -315,8 +321,8 @@ fn leaf(dice: &mut Dice<'_>, out: &mut String) {
     }
 }
 
-fn sort(dice: &mut Dice<'_>, out: &mut String) {
-    out.push_str(dice.pick(&[
+fn sort(generator: &mut Generator<'_>, out: &mut String) {
+    out.push_str(generator.pick(&[
         "",
         "",
         "<xsl:sort/>",
@@ -327,8 +333,8 @@ fn sort(dice: &mut Dice<'_>, out: &mut String) {
     ]));
 }
 
-fn number(dice: &mut Dice<'_>) -> &'static str {
-    dice.pick(&[
+fn number(generator: &mut Generator<'_>) -> &'static str {
+    generator.pick(&[
         "",
         " value=\"position()\"",
         " count=\"p:*\" level=\"any\" format=\"A\"",
@@ -341,9 +347,9 @@ fn number(dice: &mut Dice<'_>) -> &'static str {
     ])
 }
 
-/// Never above the current node, so that what is applied from there goes down.
-fn below(dice: &mut Dice<'_>) -> &'static str {
-    dice.pick(&[
+/// Never selects ancestors, so that templates terminate.
+fn below(generator: &mut Generator<'_>) -> &'static str {
+    generator.pick(&[
         "*",
         ".",
         "a|b",
@@ -359,8 +365,8 @@ fn below(dice: &mut Dice<'_>) -> &'static str {
     ])
 }
 
-fn nodes(dice: &mut Dice<'_>) -> &'static str {
-    dice.pick(&[
+fn nodes(generator: &mut Generator<'_>) -> &'static str {
+    generator.pick(&[
         "*",
         ".",
         "a|b",
@@ -382,8 +388,8 @@ fn nodes(dice: &mut Dice<'_>) -> &'static str {
     ])
 }
 
-fn test(dice: &mut Dice<'_>) -> &'static str {
-    dice.pick(&[
+fn test(generator: &mut Generator<'_>) -> &'static str {
+    generator.pick(&[
         "@x",
         "position() = 1",
         "position() mod 2",
@@ -401,8 +407,8 @@ fn test(dice: &mut Dice<'_>) -> &'static str {
     ])
 }
 
-fn scalar(dice: &mut Dice<'_>) -> &'static str {
-    dice.pick(&[
+fn scalar(generator: &mut Generator<'_>) -> &'static str {
+    generator.pick(&[
         ".",
         "name()",
         "position()",

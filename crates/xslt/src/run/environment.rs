@@ -1,41 +1,58 @@
-//! What expressions ask for while they are evaluated: variables, and the functions of section 12.
+//! What expressions refer to: variables, and the functions of section 12.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::limits;
 use xml::{Document, Kind};
 use xpath::{
-    Context, Environment, EvalError, ExpandedName, FunctionId, Item, NodeSet, Value, VariableId,
+    Budget, Context, Environment, EvalError, ExpandedName, FunctionId, Item, NodeSet, Value,
+    VariableId,
 };
 
 use super::machine::Machine;
-use super::{Failure, Index, Known, World};
-use crate::error::{Place, TransformError};
+use super::{GlobalValue, KeyIndex, RunError, State};
+use crate::error::ErrorKind;
 use crate::exslt;
-use crate::functions::{self, Function};
-use crate::is_out;
+use crate::functions::{self, Builtin};
+use crate::knock_out::is_out;
 use crate::output::Output;
-use crate::program::{GLOBAL, Scope};
+use crate::program::{Block, GLOBAL, Scope};
 
 pub(super) struct Env<'r, 'd> {
-    pub(super) world: &'r mut World<'d>,
+    pub(super) state: &'r mut State<'d>,
     pub(super) locals: &'r [Value<'d>],
     pub(super) current: Item<'d>,
 }
 
-type Answer<T> = Result<T, EvalError>;
+type Evaluated<T> = Result<T, EvalError>;
 
-fn fail<T>(message: impl Into<String>) -> Answer<T> {
+fn fail<T>(message: impl Into<String>) -> Evaluated<T> {
     Err(EvalError::Caller(message.into()))
 }
 
-impl<'d> Environment<'d> for Env<'_, 'd> {
-    fn variable(&mut self, VariableId(id): VariableId) -> Answer<Value<'d>> {
-        if id & GLOBAL != 0 {
-            return self.world.global(id & !GLOBAL);
+/// `string()` of an argument, with the work charged.
+pub(crate) fn text_of(value: Value<'_>, budget: &Budget) -> Evaluated<String> {
+    match value {
+        Value::NodeSet(nodes) => {
+            let Some(first) = nodes.first() else { return Ok(String::new()) };
+            let text = first.charged_string_value(budget)?;
+            budget.charge_memory(text.len())?;
+            Ok(text.into_owned())
         }
-        self.locals.get(id as usize).cloned().ok_or(EvalError::NoVariable(id))
+        other @ (Value::String(_) | Value::Number(_) | Value::Boolean(_)) => {
+            Ok(other.into_string())
+        }
+    }
+}
+
+impl<'d> Environment<'d> for Env<'_, 'd> {
+    fn variable(&mut self, VariableId(id): VariableId, budget: &Budget) -> Evaluated<Value<'d>> {
+        if id & GLOBAL != 0 {
+            return self.state.global(id & !GLOBAL);
+        }
+        let value = self.locals.get(id as usize).ok_or(EvalError::NoVariable(id))?;
+        Ok(value.copy(budget)?)
     }
 
     fn call(
@@ -43,72 +60,82 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
         id: FunctionId,
         context: &Context<'d>,
         arguments: Vec<Value<'d>>,
-    ) -> Answer<Value<'d>> {
+        budget: &Budget,
+    ) -> Evaluated<Value<'d>> {
         if let Some(row) = exslt::row_of(id) {
-            return (row.run)(&mut exslt::Call::new(arguments, self.world));
+            return (row.run)(&mut exslt::Arguments::new(arguments, self.state));
         }
-        if let Some(name) = functions::missing(id).and_then(|at| self.world.program.missing.get(at))
-        {
-            return fail(format!("there is no function {name} here"));
+        if let Some(number) = functions::unknown(id) {
+            let name = self.state.program.unknown_functions.get(number);
+            let name = name.map(ToString::to_string).unwrap_or_default();
+            return fail(format!("unknown function `{name}`"));
         }
-        let scope = functions::scope_of(id).and_then(|at| self.world.program.scopes.get(at));
+        let scope = functions::scope_of(id).and_then(|at| self.state.program.scopes.get(at));
         let scope = scope.unwrap_or(&NO_SCOPE);
         let function = functions::function(id).ok_or(EvalError::NoFunction(id.0))?;
         let mut given = arguments.into_iter();
         let mut next = || given.next();
+        let text = |value: Option<Value<'d>>| match value {
+            Some(value) => text_of(value, budget),
+            None => Ok(String::new()),
+        };
         match function {
-            Function::Current => Ok(Value::NodeSet(NodeSet::from(self.current))),
-            Function::Key => {
-                let name = next().map(Value::into_string).unwrap_or_default();
-                self.world.key(&named(scope, &name)?, next(), context.item).map(Value::NodeSet)
+            Builtin::Current => Ok(Value::NodeSet(NodeSet::from(self.current))),
+            Builtin::Key => {
+                let name = expand(scope, &text(next())?)?;
+                self.state.key(&name, next(), context.item).map(Value::NodeSet)
             }
-            Function::Document => {
+            Builtin::Document => {
                 let (what, base) = (next(), next());
-                self.world.document(what, base, &scope.uri).map(Value::NodeSet)
+                self.state.document(what, base, scope.module).map(Value::NodeSet)
             }
-            Function::GenerateId => {
-                let nodes = match next() {
-                    Some(value) => value.into_nodes("the argument of generate-id()")?,
-                    None => NodeSet::from(context.item),
+            Builtin::GenerateId => {
+                let first = match next() {
+                    Some(value) => value.into_nodes("the argument of generate-id()")?.first(),
+                    None => Some(context.item),
                 };
-                Ok(Value::String(nodes.first().map_or(String::new(), |item| self.world.id(item))))
+                let id = first.map(|item| self.state.id(item)).transpose()?;
+                Ok(Value::String(id.unwrap_or_default()))
             }
-            Function::FormatNumber => {
-                let number = next().map_or(f64::NAN, |value| value.number());
-                let pattern = next().map(Value::into_string).unwrap_or_default();
-                let name = next().map(|name| named(scope, &name.into_string())).transpose()?;
-                self.world.format(number, &pattern, name.unwrap_or_default()).map(Value::String)
+            Builtin::FormatNumber => {
+                let number = match next() {
+                    Some(Value::Number(number)) => number,
+                    other => xpath::string_to_number(&text(other)?),
+                };
+                let pattern = text(next())?;
+                let name = next().map(|name| expand(scope, &text(Some(name))?)).transpose()?;
+                self.state.format(number, &pattern, name.unwrap_or_default()).map(Value::String)
             }
-            Function::SystemProperty => {
-                let name = next().map(Value::into_string).unwrap_or_default();
-                Ok(system_property(&named(scope, &name)?))
-            }
-            Function::UnparsedEntityUri => {
-                let name = next().map(Value::into_string).unwrap_or_default();
+            Builtin::SystemProperty => Ok(system_property(&expand(scope, &text(next())?)?)),
+            Builtin::UnparsedEntityUri => {
+                let name = text(next())?;
                 let uri = context.item.holder().document().unparsed_entity(&name);
                 Ok(Value::String(uri.unwrap_or("").to_owned()))
             }
-            Function::CanInstruct => {
-                let name = next().map(Value::into_string).unwrap_or_default();
-                let name = named(scope, &name)?;
-                let ours = name.namespace == crate::load::XSL;
-                Ok(Value::Boolean(ours && crate::compile::is_instruction(&name.local)))
+            Builtin::ElementAvailable => {
+                let name = expand(scope, &text(next())?)?;
+                let is_xsl = name.namespace == crate::load::XSL;
+                Ok(Value::Boolean(is_xsl && crate::compile::is_instruction(&name.local)))
             }
-            Function::CanCall => {
-                let name = next().map(Value::into_string).unwrap_or_default();
-                let name = named(scope, &name)?;
+            Builtin::FunctionAvailable => {
+                let name = expand(scope, &text(next())?)?;
                 Ok(Value::Boolean(functions::exists(&name.namespace, &name.local)))
             }
-            Function::NodeSet => match next() {
-                Some(Value::NodeSet(nodes)) => Ok(Value::NodeSet(nodes)),
-                Some(other) => {
-                    let text = other.into_string();
-                    self.world.text_node(&text).map(Value::NodeSet)
+            Builtin::NodeSet => match next() {
+                Some(Value::NodeSet(nodes)) => {
+                    if let Some(fragment) = self.state.fragment(&nodes) {
+                        self.state.fragments.remove(&fragment);
+                    }
+                    Ok(Value::NodeSet(nodes))
                 }
-                None => fail("node-set() takes an argument"),
+                other => {
+                    let text = text(other)?;
+                    self.state.text_node(&text).map(Value::NodeSet)
+                }
             },
-            Function::ObjectType => Ok(Value::String(
+            Builtin::ObjectType => Ok(Value::String(
                 match next() {
+                    Some(Value::NodeSet(nodes)) if self.state.fragment(&nodes).is_some() => "RTF",
                     Some(Value::NodeSet(_)) | None => "node-set",
                     Some(Value::String(_)) => "string",
                     Some(Value::Number(_)) => "number",
@@ -118,30 +145,18 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
             )),
         }
     }
-
-    fn steps_left(&self) -> u64 {
-        self.world.steps
-    }
-
-    fn steps_max(&self) -> u64 {
-        self.world.program.limits.steps
-    }
-
-    fn steps_taken(&mut self, steps: u64) {
-        self.world.steps = self.world.steps.saturating_sub(steps);
-    }
 }
 
-static NO_SCOPE: Scope = Scope { bindings: Vec::new(), uri: String::new() };
+static NO_SCOPE: Scope = Scope { bindings: Vec::new(), module: 0 };
 
-/// A name in a string.
-fn named(scope: &Scope, text: &str) -> Answer<ExpandedName> {
+/// Expands a QName in a string.
+fn expand(scope: &Scope, text: &str) -> Evaluated<ExpandedName> {
     let Some((prefix, local)) = text.trim().split_once(':') else {
         return Ok(ExpandedName::new("", text.trim()));
     };
     match scope.bindings.iter().find(|(known, _)| known == prefix) {
         Some((_, uri)) => Ok(ExpandedName::new(uri.as_str(), local)),
-        None => fail(format!("the prefix of `{text}` isn't declared here")),
+        None => fail(format!("the prefix of `{text}` is not declared")),
     }
 }
 
@@ -153,51 +168,46 @@ fn system_property(name: &ExpandedName) -> Value<'static> {
         }
         (crate::load::XSL, "version") => Value::Number(1.0),
         (crate::load::XSL, "vendor") => Value::String("Penstock".to_owned()),
-        // There is no page that could be named.
         (crate::load::XSL, "vendor-url") => Value::String("urn:penstock".to_owned()),
         _ => Value::String(String::new()),
     }
 }
 
-impl From<Failure> for EvalError {
-    fn from(failure: Failure) -> Self {
-        Self::Caller(match failure.place {
-            Some(Place { line, column, uri }) => {
-                TransformError { line, column, uri, message: failure.message }.to_string()
-            }
-            None => failure.message,
-        })
-    }
-}
+/// The memory of an entry in a map.
+const ENTRY_BYTES: usize = 64;
 
-impl<'d> World<'d> {
-    /// The value of a global variable, and of those that it needs before it.
-    fn global(&mut self, index: u32) -> Answer<Value<'d>> {
-        let mut waiting = vec![index];
-        while let Some(index) = waiting.last().copied() {
-            let Some(known) = self.globals.get(index as usize) else {
-                return Err(EvalError::NoVariable(index));
+impl<'d> State<'d> {
+    /// The serial of the result tree fragment, if that is what the nodes are.
+    fn fragment(&self, nodes: &NodeSet<'d>) -> Option<u32> {
+        let node = nodes.first().filter(|_| nodes.len() == 1)?.node()?;
+        let serial = node.document().serial();
+        (node.kind() == Kind::Root && self.fragments.contains(&serial)).then_some(serial)
+    }
+
+    /// The value of a global variable; those that it refers to are evaluated before it.
+    fn global(&mut self, index: u32) -> Evaluated<Value<'d>> {
+        let program = self.program;
+        let mut stack = vec![(index, 0usize)];
+        while let Some((index, next)) = stack.last_mut() {
+            let (at, need) = (*index as usize, *next);
+            *next = next.saturating_add(1);
+            let (Some(value), Some(global)) = (self.globals.get(at), program.globals.get(at))
+            else {
+                return Err(EvalError::NoVariable(*index));
             };
-            let program = self.program;
-            let Some(global) = program.globals.get(index as usize) else {
-                return Err(EvalError::NoVariable(index));
-            };
-            match known {
-                Known::Value(value) if waiting.len() == 1 => return Ok(value.clone()),
-                Known::Value(_) => {
-                    waiting.pop();
+            match value {
+                GlobalValue::Known(value) if stack.len() == 1 => {
+                    return Ok(value.copy(self.budget)?);
                 }
-                Known::Soon => return fail(format!("the variable `{}` needs itself", global.name)),
-                Known::Not => {
-                    let unknown = |id: &&u32| {
-                        matches!(self.globals.get(**id as usize), Some(Known::Not | Known::Soon))
-                    };
-                    match global.needs.iter().find(unknown) {
-                        Some(need) if waiting.contains(need) => {
-                            return fail(format!("the variable `{}` needs itself", global.name));
-                        }
-                        Some(need) => waiting.push(*need),
-                        None => self.find_out(index, global.block)?,
+                GlobalValue::Known(_) => drop(stack.pop()),
+                GlobalValue::Pending => {
+                    return fail(format!("the variable `{}` depends on itself", global.name));
+                }
+                GlobalValue::Unknown => {
+                    self.charge_steps(1)?;
+                    match global.needs.get(need) {
+                        Some(need) => stack.push((*need, 0)),
+                        None => self.evaluate_global(at, global.block)?,
                     }
                 }
             }
@@ -205,19 +215,25 @@ impl<'d> World<'d> {
         Err(EvalError::NoVariable(index))
     }
 
-    fn find_out(&mut self, index: u32, block: crate::program::Block) -> Answer<()> {
+    fn evaluate_global(&mut self, index: usize, block: Block) -> Evaluated<()> {
         if self.globals_depth >= limits::XSLT_GLOBALS_DEPTH_MAX {
-            return fail("global variables need one another through templates too deeply");
+            let max = limits::XSLT_GLOBALS_DEPTH_MAX;
+            let message =
+                format!("global variables use one another in templates more than {max} deep");
+            return Err(self.raise(RunError::new(ErrorKind::Limit, message)));
         }
         self.globals_depth = self.globals_depth.saturating_add(1);
-        if let Some(known) = self.globals.get_mut(index as usize) {
-            *known = Known::Soon;
+        if let Some(value) = self.globals.get_mut(index) {
+            *value = GlobalValue::Pending;
         }
         let context = Context::new(self.source);
         let output = Output::Text(String::new());
-        let value = Machine::new(self, context, output).value_of_block(block)?;
-        if let Some(known) = self.globals.get_mut(index as usize) {
-            *known = Known::Value(value);
+        let value = match Machine::new(self, context, output).value_of_block(block) {
+            Ok(value) => value,
+            Err(error) => return Err(self.raise(error)),
+        };
+        if let Some(known) = self.globals.get_mut(index) {
+            *known = GlobalValue::Known(value);
         }
         self.globals_depth = self.globals_depth.saturating_sub(1);
         Ok(())
@@ -229,63 +245,84 @@ impl<'d> World<'d> {
         name: &ExpandedName,
         value: Option<Value<'d>>,
         context: Item<'d>,
-    ) -> Answer<NodeSet<'d>> {
-        let holder = context.holder();
-        let root = holder.ancestors().last().unwrap_or(holder);
-        let index = self.index(name, root)?;
+    ) -> Evaluated<NodeSet<'d>> {
+        let index = self.key_index(name, context.holder().document().root())?;
+        let budget = self.budget;
         let mut found: Vec<Item<'d>> = Vec::new();
+        let mut add = |items: Option<&Vec<Item<'d>>>| {
+            let items = items.map_or(&[][..], Vec::as_slice);
+            budget.charge_reading(size_of_val(items))?;
+            budget.charge_memory(size_of_val(items))?;
+            found.extend_from_slice(items);
+            Ok::<(), EvalError>(())
+        };
         match value {
             Some(Value::NodeSet(nodes)) => {
+                // Equal values select the same nodes, so each is looked up once.
+                let mut seen = HashSet::new();
                 for node in &nodes {
-                    found.extend(index.get(&*node.string_value()).into_iter().flatten());
+                    budget.charge_steps(1)?;
+                    let value = node.charged_string_value(budget)?;
+                    budget.charge_memory(value.len().saturating_add(ENTRY_BYTES))?;
+                    if !seen.contains(&value) {
+                        add(index.get(&*value))?;
+                        seen.insert(value);
+                    }
                 }
             }
-            Some(other) => found.extend(index.get(&other.into_string()).into_iter().flatten()),
+            Some(other) => add(index.get(&text_of(other, budget)?))?,
             None => {}
         }
         Ok(NodeSet::from_unordered(found))
     }
 
-    fn index(&mut self, name: &ExpandedName, root: xml::Node<'d>) -> Answer<Index<'d>> {
-        if let Some(index) = self.keys.get(&(name.clone(), root)) {
+    fn key_index(&mut self, name: &ExpandedName, root: xml::Node<'d>) -> Evaluated<KeyIndex<'d>> {
+        let program = self.program;
+        let Some(first) = program.keys.iter().position(|key| key.name == *name) else {
+            return fail(format!("unknown key `{name}`"));
+        };
+        if let Some(index) = self.keys.get(&(first, root)) {
             return Ok(Rc::clone(index));
         }
-        let program = self.program;
-        if !program.keys.iter().any(|key| key.name == *name) {
-            return fail(format!("there is no key `{name}`"));
-        }
         if self.keys_depth >= limits::XSLT_GLOBALS_DEPTH_MAX {
-            return fail(format!("the key `{name}` needs itself, or others too deeply"));
+            let message = format!("the key `{name}` depends on itself, or on others too deeply");
+            return Err(self.raise(RunError::new(ErrorKind::Limit, message)));
         }
         self.keys_depth = self.keys_depth.saturating_add(1);
+        let keys: Vec<_> = program.keys.iter().filter(|key| key.name == *name).collect();
         let mut index: HashMap<String, Vec<Item<'d>>> = HashMap::new();
         let nodes = std::iter::once(root).chain(root.descendants());
         for node in nodes.flat_map(|node| std::iter::once(node).chain(node.attributes())) {
-            for key in program.keys.iter().filter(|key| key.name == *name) {
-                let item = Item::from(node);
-                let mut env = Env { world: self, locals: &[], current: item };
-                if !key.pattern.matches(item, &mut env)? {
+            for key in &keys {
+                self.charge_steps(1)?;
+                let (item, budget) = (Item::from(node), self.budget);
+                let mut env = Env { state: self, locals: &[], current: item };
+                if !key.pattern.matches(item, &mut env, budget)? {
                     continue;
                 }
-                match key.value.evaluate(Context::new(item), &mut env)? {
+                let mut add = |value: String| {
+                    budget.charge_memory(value.len().saturating_add(ENTRY_BYTES))?;
+                    let items = index.entry(value).or_default();
+                    if items.last() != Some(&item) {
+                        items.push(item);
+                    }
+                    Ok::<(), EvalError>(())
+                };
+                match key.value.evaluate(Context::new(item), &mut env, budget)? {
                     Value::NodeSet(values) => {
                         for value in &values {
-                            let value = value.string_value();
-                            self.made(value.len())?;
-                            index.entry(value.into_owned()).or_default().push(item);
+                            add(value.charged_string_value(budget)?.into_owned())?;
                         }
                     }
                     other @ (Value::String(_) | Value::Number(_) | Value::Boolean(_)) => {
-                        let value = other.into_string();
-                        self.made(value.len())?;
-                        index.entry(value).or_default().push(item)
+                        add(other.into_string())?;
                     }
                 }
             }
         }
         self.keys_depth = self.keys_depth.saturating_sub(1);
         let index = Rc::new(index);
-        self.keys.insert((name.clone(), root), Rc::clone(&index));
+        self.keys.insert((first, root), Rc::clone(&index));
         Ok(index)
     }
 
@@ -294,91 +331,119 @@ impl<'d> World<'d> {
         &mut self,
         what: Option<Value<'d>>,
         base: Option<Value<'d>>,
-        sheet: &str,
-    ) -> Answer<NodeSet<'d>> {
-        let given = match base {
-            Some(base) => base.into_nodes("the second argument of document()")?.first(),
+        module: usize,
+    ) -> Evaluated<NodeSet<'d>> {
+        let program = self.program;
+        let sheet = program.modules.get(module).map_or("", |module| module.uri.as_str());
+        let base = match base {
+            Some(base) => Some(base.into_nodes("the second argument of document()")?.first()),
             None => None,
         };
         let mut found = Vec::new();
         match what {
             Some(Value::NodeSet(nodes)) => {
                 for item in &nodes {
-                    let base = given.unwrap_or(item);
-                    found.extend(self.one_reference(&item.string_value(), sheet, Some(base))?);
+                    let reference = item.charged_string_value(self.budget)?;
+                    let beside = base.unwrap_or(Some(item));
+                    found.extend(self.reference(&reference, sheet, Some(beside))?);
                 }
             }
-            Some(other) => found.extend(self.one_reference(&other.into_string(), sheet, given)?),
+            Some(other) => {
+                let reference = text_of(other, self.budget)?;
+                found.extend(self.reference(&reference, sheet, base)?);
+            }
             None => {}
         }
         Ok(NodeSet::from_unordered(found))
     }
 
-    /// A URI reference. Only what stands before the `#` is asked for; the fragment is the ID of an element
-    /// in what was read, and gives no node where no element has it.
-    fn one_reference(
+    /// The document that a URI reference names; with a fragment, the element with that ID in it. `beside` is the node
+    /// whose base URI the reference is relative to; if there should be one and there is none, a relative reference
+    /// names nothing.
+    fn reference(
         &mut self,
         reference: &str,
         sheet: &str,
-        beside: Option<Item<'d>>,
-    ) -> Answer<Option<Item<'d>>> {
+        beside: Option<Option<Item<'d>>>,
+    ) -> Evaluated<Option<Item<'d>>> {
+        let beside = match beside {
+            Some(None) if !is_absolute(reference) => return Ok(None),
+            Some(item) => item,
+            None => None,
+        };
         let Some((href, fragment)) = reference.split_once('#') else {
-            return self.one_document(reference, sheet, beside).map(Some);
+            return self.read_document(reference, sheet, beside).map(Some);
         };
         if !fragment.is_empty() && !xml::is_ncname(fragment) {
-            return fail(format!("`#{fragment}` isn't supported: only IDs of elements are"));
+            return fail(format!(
+                "`#{fragment}` is not supported: a fragment must be the ID of an element"
+            ));
         }
-        let root = self.one_document(href, sheet, beside)?;
+        let root = self.read_document(href, sheet, beside)?;
         if fragment.is_empty() {
             return Ok(Some(root));
         }
         Ok(root.holder().document().element_by_id(fragment).map(Item::from))
     }
 
-    /// Beside the document of the node `beside`, else beside the sheet.
-    fn one_document(
+    /// Reads a document, relative to that of the node `beside`, or else to the stylesheet module.
+    fn read_document(
         &mut self,
         href: &str,
         sheet: &str,
         beside: Option<Item<'d>>,
-    ) -> Answer<Item<'d>> {
+    ) -> Evaluated<Item<'d>> {
         let (href, base) = match beside {
             Some(item) if href.is_empty() => return Ok(item.holder().document().root().into()),
             Some(item) => (href, item.holder().document().base_uri().unwrap_or("")),
-            None if href.is_empty() && sheet.is_empty() => return Ok(self.main.root().into()),
+            None if href.is_empty() && sheet.is_empty() => {
+                let main = self.program.modules.first();
+                let main = main.ok_or_else(|| EvalError::Caller("no stylesheet".to_owned()))?;
+                return Ok(main.document.root().into());
+            }
             None if href.is_empty() => (sheet, ""),
             None => (href, sheet),
         };
-        let asked = [base, "\n", href].concat();
-        if let Some(known) = self.documents.get(&asked) {
+        let request = [base, "\n", href].concat();
+        if let Some(known) = self.documents.get(&request) {
             return Ok(known.root().into());
         }
-        let read = self.resolver.read(href, base).map_err(EvalError::Caller)?;
+        let failed = |message: String| RunError::new(ErrorKind::Resource, message);
+        let read = self.resolver.read(href, base);
+        let read = read.map_err(|message| self.raise(failed(message)))?;
         if let Some(known) = self.documents.get(&read.uri).copied() {
-            self.documents.insert(asked, known);
+            self.documents.insert(request, known);
             return Ok(known.root().into());
         }
-        let document = crate::load::parse(&read.bytes, Some(read.uri.clone()))
-            .map_err(|error| EvalError::Caller(format!("{}: {error}", read.uri)))?;
-        let document = if self.program.spaces.tests.iter().any(|test| test.strip) {
-            crate::space::stripped(&document, &self.program.spaces)
+        self.budget.charge_scanning(read.bytes.len())?;
+        let parsed = crate::load::parse(&read.bytes, &read.uri, self.resolver);
+        let document =
+            parsed.map_err(|error| self.raise(failed(format!("{}: {error}", read.uri))))?;
+        self.charge_memory(read.bytes.len().max(document.heap_bytes()))?;
+        let document = if self.program.spaces.strips_any() {
+            crate::space::stripped(&document, &self.program.spaces, self.budget)?
         } else {
             document
         };
-        self.made(read.bytes.len().max(text_bytes(&document)))?;
-        let document = self.keep(document)?;
-        self.documents.insert(asked, document);
+        let kept: Result<&'d Document, RunError> = self.keep(document);
+        let document = kept.map_err(|error| self.raise(error))?;
+        self.documents.insert(request, document);
         self.documents.insert(read.uri, document);
         Ok(document.root().into())
     }
 
-    /// Section 12.4, `generate-id()`: numbers in the order of asking.
-    fn id(&mut self, item: Item<'d>) -> String {
+    /// `generate-id()`: numbers nodes in the order of first use.
+    fn id(&mut self, item: Item<'d>) -> Evaluated<String> {
         let next = self.ids.len().saturating_add(1);
-        format!("id{}", self.ids.entry(item).or_insert(next))
+        if let Some(id) = self.ids.get(&item) {
+            return Ok(format!("id{id}"));
+        }
+        self.charge_memory(ENTRY_BYTES)?;
+        self.ids.insert(item, next);
+        Ok(format!("id{next}"))
     }
 
-    fn format(&self, number: f64, pattern: &str, name: ExpandedName) -> Answer<String> {
+    fn format(&self, number: f64, pattern: &str, name: ExpandedName) -> Evaluated<String> {
         let default;
         let symbols = match self.program.formats.get(&name) {
             Some(symbols) => symbols,
@@ -386,27 +451,26 @@ impl<'d> World<'d> {
                 default = crate::program::Symbols::default();
                 &default
             }
-            None => return fail(format!("there is no decimal format `{name}`")),
+            None => return fail(format!("unknown decimal format `{name}`")),
         };
+        self.budget.charge_scanning(pattern.len())?;
+        self.charge_memory(pattern.len())?;
         crate::format::format(number, pattern, symbols).map_err(EvalError::Caller)
     }
 
-    fn text_node(&mut self, text: &str) -> Answer<NodeSet<'d>> {
+    fn text_node(&mut self, text: &str) -> Evaluated<NodeSet<'d>> {
+        self.charge_memory(text.len().saturating_add(256))?;
         let mut builder = xml::Builder::new();
         xml::Sink::text(&mut builder, text)
             .map_err(|error| EvalError::Caller(error.to_string()))?;
-        self.made(text.len().saturating_add(256))?;
-        let document = self.keep(builder.finish())?;
+        let kept = self.keep(builder.finish());
+        let document = kept.map_err(|error| self.raise(error))?;
         let text = document.root().first_child().filter(|node| node.kind() == Kind::Text);
         Ok(text.map_or_else(NodeSet::new, NodeSet::from))
     }
 }
 
-/// Bytes of text and of the values of attributes. Entities make these more than the bytes that were read.
-fn text_bytes(document: &Document) -> usize {
-    let nodes = document.root().descendants();
-    nodes
-        .flat_map(|node| std::iter::once(node).chain(node.attributes()))
-        .map(|node| node.text().len())
-        .sum()
+/// Whether a URI reference has a scheme: RFC 3986 section 4.3.
+fn is_absolute(reference: &str) -> bool {
+    reference.split(['/', '?', '#']).next().is_some_and(|first| first.contains(':'))
 }

@@ -1,26 +1,19 @@
-//! What a run lends to the functions of EXSLT.
+//! What a run provides to EXSLT functions.
 
 use xml::Document;
-use xpath::EvalError;
+use xpath::{Budget, EvalError};
 
-use super::World;
+use super::State;
 use crate::exslt::Host;
 
-impl<'d> Host<'d> for World<'d> {
+impl<'d> Host<'d> for State<'d> {
     fn keep(&mut self, document: Document) -> Result<&'d Document, EvalError> {
-        Ok(World::keep(self, document)?)
+        let kept = State::keep(self, document);
+        kept.map_err(|error| self.raise(error))
     }
 
-    fn made(&mut self, bytes: usize) -> Result<(), EvalError> {
-        Ok(World::made(self, bytes)?)
-    }
-
-    fn spend(&mut self, steps: usize) -> Result<(), EvalError> {
-        self.steps = self.steps.saturating_sub(steps as u64);
-        if self.steps == 0 {
-            return Err(EvalError::Caller("the run was stopped: too many steps".to_owned()));
-        }
-        Ok(())
+    fn budget(&self) -> &Budget {
+        self.budget
     }
 
     fn now_ms(&self) -> Option<i64> {
@@ -28,6 +21,6 @@ impl<'d> Host<'d> for World<'d> {
     }
 
     fn pattern(&mut self, pattern: &str, flags: &str) -> Result<regex::Regex, EvalError> {
-        self.patterns.get(pattern, flags)
+        self.patterns.get(pattern, flags, self.budget)
     }
 }

@@ -1,38 +1,38 @@
-//! The machine: where the run is, what waits for it, and one arm for each operation.
+//! The machine: registers, stack, and one arm for each operation.
 
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use crate::limits;
 use xml::{Builder, Kind, Node};
 use xpath::{Context, Expression, Item, Value};
 
+use super::construct::{NODE_BYTES, separate_hyphens};
 use super::environment::Env;
-use super::make::{NODE_BYTES, hyphens_apart};
-use super::{Ran, World};
+use super::{RunError, RunResult, State};
+use crate::error::ErrorKind;
 use crate::output::Output;
 use crate::program::{Avt, Block, HALT, Op};
 
 pub(super) type Passed<'d> = Option<Rc<Vec<(u32, Value<'d>)>>>;
 
-/// Where the run is.
+/// The state of the current template.
 #[derive(Debug, Clone)]
-pub(super) struct Now<'d> {
+pub(super) struct Registers<'d> {
     pub(super) pc: usize,
     pub(super) context: Context<'d>,
-    /// Where the variables of the template begin.
+    /// Index of the template's first variable in `locals`.
     pub(super) base: usize,
     pub(super) passed: Passed<'d>,
     pub(super) mode: u32,
-    /// The current template rule's template; none inside of a loop.
+    /// The template of the current template rule; none inside a loop.
     pub(super) rule: Option<usize>,
 }
 
-/// What a template or a loop goes back to.
+/// What a template or a loop returns to.
 pub(super) enum Frame<'d> {
-    Call(Now<'d>),
+    Call(Registers<'d>),
     Apply {
-        back: Now<'d>,
+        back: Registers<'d>,
         items: Vec<Item<'d>>,
         next: usize,
         mode: u32,
@@ -48,26 +48,28 @@ pub(super) enum Frame<'d> {
 }
 
 pub(crate) struct Machine<'w, 'd> {
-    pub(super) world: &'w mut World<'d>,
-    pub(super) now: Now<'d>,
+    pub(super) state: &'w mut State<'d>,
+    pub(super) registers: Registers<'d>,
     pub(super) frames: Vec<Frame<'d>>,
     pub(super) locals: Vec<Value<'d>>,
     passing: Vec<Vec<(u32, Value<'d>)>>,
-    /// Lists of nodes that are done with.
+    /// Lists of nodes for reuse.
     pub(super) spare: Vec<Vec<Item<'d>>>,
-    /// Copies of elements of the source that are being written, and how many elements were open in them.
+    /// Source elements that are being copied, with the depth of the output inside them.
     pub(super) copies: Vec<(Option<usize>, Node<'d>)>,
-    /// The last is the one in use.
+    /// Outputs that are suspended while `output` is in use.
     pub(super) outputs: Vec<Output>,
     pub(super) output: Output,
+    /// Attributes that have been added to the open start tag, at most.
+    pub(super) attributes: usize,
 }
 
 impl<'w, 'd> Machine<'w, 'd> {
-    pub(super) fn new(world: &'w mut World<'d>, context: Context<'d>, output: Output) -> Self {
-        let now = Now { pc: HALT, context, base: 0, passed: None, mode: 0, rule: None };
+    pub(super) fn new(state: &'w mut State<'d>, context: Context<'d>, output: Output) -> Self {
+        let registers = Registers { pc: HALT, context, base: 0, passed: None, mode: 0, rule: None };
         Self {
-            world,
-            now,
+            state,
+            registers,
             frames: Vec::with_capacity(FRAMES),
             locals: Vec::new(),
             passing: Vec::new(),
@@ -75,6 +77,7 @@ impl<'w, 'd> Machine<'w, 'd> {
             copies: Vec::with_capacity(FRAMES),
             outputs: Vec::new(),
             output,
+            attributes: 0,
         }
     }
 
@@ -82,100 +85,80 @@ impl<'w, 'd> Machine<'w, 'd> {
         self.output
     }
 
-    /// Section 5.1: the source's root, in no mode.
-    pub(super) fn start_at_root(&mut self) -> Ran {
-        let items = vec![self.now.context.item];
+    /// Starts with the root of the source, without mode: section 5.1.
+    pub(super) fn start_at_root(&mut self) -> RunResult {
+        let items = vec![self.registers.context.item];
         self.apply_items(items, 0, None)?;
         self.run()
     }
 
-    /// The value that the block of a global variable leaves.
-    pub(super) fn value_of_block(&mut self, block: Block) -> Ran<Value<'d>> {
-        self.enter_block(block);
-        let halted = Now { pc: HALT, ..self.now.clone() };
+    /// Evaluates the block of a global variable.
+    pub(super) fn value_of_block(&mut self, block: Block) -> RunResult<Value<'d>> {
+        self.enter_block(block)?;
+        let halted = Registers { pc: HALT, ..self.registers.clone() };
         self.push(Frame::Call(halted))?;
-        self.now.pc = block.start;
+        self.registers.pc = block.start;
         self.run_until_return()?;
         Ok(self.locals.first().cloned().unwrap_or_else(|| Value::String(String::new())))
     }
 
-    pub(super) fn enter_block(&mut self, block: Block) {
-        self.now.base = self.locals.len();
+    pub(super) fn enter_block(&mut self, block: Block) -> RunResult {
+        self.state.charge_steps(block.slots / SLOTS_PER_STEP)?;
+        self.registers.base = self.locals.len();
         let room = self.locals.len().saturating_add(block.slots);
         self.locals.resize(room, Value::Boolean(false));
-    }
-
-    pub(super) fn push(&mut self, frame: Frame<'d>) -> Ran {
-        if self.frames.len() >= limits::XSLT_DEPTH_MAX {
-            let most = limits::XSLT_DEPTH_MAX;
-            let message = format!("templates call one another without end? More than {most} wait");
-            return Err(message.into());
-        }
-        self.frames.push(frame);
         Ok(())
     }
 
-    fn run(&mut self) -> Ran {
-        while self.now.pc != HALT {
-            self.one()?;
+    fn run(&mut self) -> RunResult {
+        while self.registers.pc != HALT {
+            self.execute()?;
         }
         Ok(())
     }
 
-    /// Ends at the return of the outermost block, with its variables in place.
-    fn run_until_return(&mut self) -> Ran {
-        let ops = &self.world.program.ops;
+    /// Stops at the return of the outermost block, with its variables in place.
+    fn run_until_return(&mut self) -> RunResult {
+        let ops = &self.state.program.ops;
         loop {
-            if self.frames.len() == 1 && matches!(ops.get(self.now.pc), Some(Op::Return)) {
+            if self.frames.len() == 1 && matches!(ops.get(self.registers.pc), Some(Op::Return)) {
                 return Ok(());
             }
-            self.one()?;
+            self.execute()?;
         }
     }
 
-    pub(super) fn one(&mut self) -> Ran {
-        let pc = self.now.pc;
-        self.step(pc).map_err(|failure| failure.placed(self.world.program, Some(pc)))?;
-        if let Output::Undecided(wait) = &mut self.output {
-            wait.made_by(pc);
+    fn execute(&mut self) -> RunResult {
+        let pc = self.registers.pc;
+        if let Err(error) = self.step(pc) {
+            let error = self.state.raised.take().unwrap_or(error);
+            return Err(error.located(self.state.program, Some(pc)));
+        }
+        if let Output::Deferred(deferred) = &mut self.output {
+            deferred.set_cause(pc);
         }
         Ok(())
     }
 
-    pub(super) fn spend(&mut self) -> Ran {
-        self.spend_many(1)
-    }
-
-    pub(super) fn spend_many(&mut self, steps: u64) -> Ran {
-        match self.world.steps.checked_sub(steps) {
-            Some(left) => {
-                self.world.steps = left;
-                Ok(())
-            }
-            None => {
-                let most = self.world.program.limits.steps;
-                Err(format!("the run was stopped after {most} steps").into())
-            }
-        }
-    }
-
-    fn step(&mut self, pc: usize) -> Ran {
-        self.spend()?;
-        let program = self.world.program;
-        let Some(op) = program.ops.get(pc) else { return Err("the program ends too soon".into()) };
-        self.now.pc = pc.wrapping_add(1);
+    fn step(&mut self, pc: usize) -> RunResult {
+        self.state.charge_steps(1)?;
+        let program = self.state.program;
+        let Some(op) = program.ops.get(pc) else {
+            return Err("internal error: no operation".into());
+        };
+        self.registers.pc = pc.wrapping_add(1);
         match op {
-            Op::Halt => self.now.pc = HALT,
-            Op::Return => return self.back(),
-            Op::Jump(to) => self.now.pc = *to,
+            Op::Halt => self.registers.pc = HALT,
+            Op::Return => return self.return_from_template(),
+            Op::Jump(to) => self.registers.pc = *to,
             Op::JumpUnless(test, to) => {
                 if !self.boolean(test)? {
-                    self.now.pc = *to;
+                    self.registers.pc = *to;
                 }
             }
             Op::Text(text) => return self.text(text),
             Op::RawText(text) => {
-                self.world.made(text.len())?;
+                self.state.charge_memory(text.len())?;
                 self.output.raw(text)?;
             }
             Op::ValueOf { select, raw } => {
@@ -183,22 +166,22 @@ impl<'w, 'd> Machine<'w, 'd> {
                 if !raw {
                     return self.text(&text);
                 }
-                self.world.made(text.len())?;
+                self.state.charge_memory(text.len())?;
                 self.output.raw(&text)?;
             }
             Op::CopyOf(select) => return self.copy_of(select),
             Op::Number(number) => return self.number(number),
             Op::Copy(end) => return self.copy(*end),
             Op::EndCopy => {
-                if self.now.context.item.kind() == Kind::Element {
+                if self.registers.context.item.kind() == Kind::Element {
                     self.copies.pop();
                     self.output.end()?;
                 }
             }
             Op::Literal(literal) => return self.literal(literal),
-            Op::Stamp(op) => {
-                if self.stamp(op)? {
-                    self.now.pc = op.end;
+            Op::Markup(op) => {
+                if self.markup(op)? {
+                    self.registers.pc = op.end;
                 } else {
                     return self.literal(&op.literal);
                 }
@@ -206,34 +189,35 @@ impl<'w, 'd> Machine<'w, 'd> {
             Op::Attribute(parts) => {
                 let (name, value) = &**parts;
                 if let Avt::Text(value) = value {
-                    self.world.made(value.len())?;
-                    self.output.attribute(name.as_ref(), value)?;
+                    self.state.charge_memory(value.len())?;
+                    self.add_attribute(name.as_ref(), value)?;
                 } else {
                     let value = self.avt(value)?;
-                    self.world.made(value.len())?;
-                    self.output.attribute(name.as_ref(), &value)?;
+                    self.state.charge_memory(value.len())?;
+                    self.add_attribute(name.as_ref(), &value)?;
                 }
             }
             Op::Element(name) => return self.element(name),
             Op::EndElement => self.output.end()?,
             Op::Collect => self.open(Output::Text(String::new())),
-            Op::EndAttribute(name) => return self.attribute(name),
+            Op::EndAttribute(name) => return self.end_attribute(name),
             Op::EndComment => {
                 let text = self.collected()?;
-                self.world.made(NODE_BYTES)?;
-                self.output.comment(&hyphens_apart(&text))?;
+                self.state.charge_memory(NODE_BYTES)?;
+                self.output.comment(&separate_hyphens(&text))?;
             }
             Op::EndInstruction(name) => {
                 let text = self.collected()?.replace("?>", "? >");
                 let target = self.avt(name)?;
-                self.world.made(target.len().saturating_add(NODE_BYTES))?;
+                self.state.charge_memory(target.len().saturating_add(NODE_BYTES))?;
                 self.output.instruction(&target, text.trim_start())?;
             }
             Op::EndMessage { terminate } => {
                 let text = self.built()?.root().string_value();
-                self.world.resolver.message(&text);
+                self.state.resolver.message(&text);
                 if *terminate {
-                    return Err(format!("ended by xsl:message: {text}").into());
+                    let message = format!("terminated by xsl:message: {text}");
+                    return Err(RunError::new(ErrorKind::Terminated, message));
                 }
             }
             Op::Build => self.open(Output::Tree(Box::new(Builder::new()))),
@@ -251,12 +235,13 @@ impl<'w, 'd> Machine<'w, 'd> {
             }
             Op::SetText(slot, text) => self.set(*slot, Value::String(text.clone()))?,
             Op::Param { name, slot, end } => {
-                let passed = self.now.passed.as_ref();
+                let passed = self.registers.passed.as_ref();
                 let found = passed.and_then(|all| all.iter().find(|(known, _)| known == name));
+                self.state.charge_steps(passed.map_or(0, |all| all.len()) / SLOTS_PER_STEP)?;
                 if let Some((_, value)) = found {
-                    let value = value.clone();
+                    let value = value.copy(self.state.budget)?;
                     self.set(*slot, value)?;
-                    self.now.pc = *end;
+                    self.registers.pc = *end;
                 }
             }
             Op::BeginPass => self.passing.push(Vec::new()),
@@ -270,21 +255,21 @@ impl<'w, 'd> Machine<'w, 'd> {
             Op::Call { template, passes } => {
                 let passed = self.take_passed(*passes);
                 let Some(template) = program.templates.get(*template) else {
-                    return Err("the program lacks a template".into());
+                    return Err("internal error: no template".into());
                 };
-                self.push(Frame::Call(self.now.clone()))?;
-                self.now.passed = passed;
-                self.enter_block(template.block);
-                self.now.pc = template.block.start;
+                self.push(Frame::Call(self.registers.clone()))?;
+                self.registers.passed = passed;
+                self.enter_block(template.block)?;
+                self.registers.pc = template.block.start;
             }
             Op::CallSet { set, in_copy } => {
-                if *in_copy && self.now.context.item.kind() != Kind::Element {
+                if *in_copy && self.registers.context.item.kind() != Kind::Element {
                     return Ok(());
                 }
                 let block = program.sets.get(*set).copied().unwrap_or_default();
-                self.push(Frame::Call(self.now.clone()))?;
-                self.enter_block(block);
-                self.now.pc = block.start;
+                self.push(Frame::Call(self.registers.clone()))?;
+                self.enter_block(block)?;
+                self.registers.pc = block.start;
             }
             Op::ForEach(each) => return self.for_each(each),
             Op::Next => return self.next(),
@@ -294,32 +279,36 @@ impl<'w, 'd> Machine<'w, 'd> {
     }
 
     pub(super) fn env(&mut self) -> (Context<'d>, Env<'_, 'd>) {
-        let current = self.now.context;
-        let locals = self.locals.get(self.now.base..).unwrap_or(&[]);
-        (current, Env { world: self.world, locals, current: current.item })
+        let current = self.registers.context;
+        let locals = self.locals.get(self.registers.base..).unwrap_or(&[]);
+        (current, Env { state: self.state, locals, current: current.item })
     }
 
-    fn boolean(&mut self, test: &'d Expression) -> Ran<bool> {
+    fn boolean(&mut self, test: &'d Expression) -> RunResult<bool> {
+        let budget = self.state.budget;
         let (context, mut env) = self.env();
-        Ok(test.evaluate_boolean(context, &mut env)?)
+        Ok(test.evaluate_boolean(context, &mut env, budget)?)
     }
 
-    pub(super) fn string_of(&mut self, select: &'d Expression) -> Ran<Cow<'d, str>> {
+    pub(super) fn string_of(&mut self, select: &'d Expression) -> RunResult<Cow<'d, str>> {
+        let budget = self.state.budget;
         let (context, mut env) = self.env();
-        Ok(select.evaluate_string(context, &mut env)?)
+        Ok(select.evaluate_string(context, &mut env, budget)?)
     }
 
-    pub(super) fn value(&mut self, select: &'d Expression) -> Ran<Value<'d>> {
+    pub(super) fn value(&mut self, select: &'d Expression) -> RunResult<Value<'d>> {
+        let budget = self.state.budget;
         let (context, mut env) = self.env();
-        Ok(select.evaluate(context, &mut env)?)
+        Ok(select.evaluate(context, &mut env, budget)?)
     }
 
-    pub(super) fn nodes(&mut self, select: &'d Expression) -> Ran<Vec<Item<'d>>> {
+    pub(super) fn nodes(&mut self, select: &'d Expression) -> RunResult<Vec<Item<'d>>> {
+        let budget = self.state.budget;
         let (context, mut env) = self.env();
-        Ok(select.select(context, &mut env)?.into_items())
+        Ok(select.select(context, &mut env, budget)?.into_items())
     }
 
-    pub(super) fn avt(&mut self, template: &'d Avt) -> Ran<String> {
+    pub(super) fn avt(&mut self, template: &'d Avt) -> RunResult<String> {
         match template {
             Avt::Text(text) => Ok(text.clone()),
             Avt::Expression(expression) => Ok(self.string(expression)?.into_owned()),
@@ -337,29 +326,29 @@ impl<'w, 'd> Machine<'w, 'd> {
         }
     }
 
-    fn set(&mut self, slot: u32, value: Value<'d>) -> Ran {
-        self.count(&value)?;
-        let at = self.now.base.saturating_add(slot as usize);
+    fn set(&mut self, slot: u32, value: Value<'d>) -> RunResult {
+        self.charge_value(&value)?;
+        let at = self.registers.base.saturating_add(slot as usize);
         match self.locals.get_mut(at) {
             Some(place) => *place = value,
-            None => return Err("the program lacks room for a variable".into()),
+            None => return Err("internal error: no slot for a variable".into()),
         }
         Ok(())
     }
 
-    fn pass(&mut self, name: u32, value: Value<'d>) -> Ran {
-        self.count(&value)?;
+    fn pass(&mut self, name: u32, value: Value<'d>) -> RunResult {
+        self.charge_value(&value)?;
         if let Some(passing) = self.passing.last_mut() {
             passing.push((name, value));
         }
         Ok(())
     }
 
-    /// Strings and node-sets in variables take memory as output does.
-    fn count(&mut self, value: &Value<'d>) -> Ran {
+    /// Charges the memory of a value.
+    fn charge_value(&mut self, value: &Value<'d>) -> RunResult {
         match value {
-            Value::String(text) => self.world.made(text.len()),
-            Value::NodeSet(nodes) => self.world.made(nodes.len().saturating_mul(8)),
+            Value::String(text) => Ok(self.state.charge_memory(text.len())?),
+            Value::NodeSet(nodes) => Ok(self.state.charge_memory(nodes.len().saturating_mul(8))?),
             Value::Number(_) | Value::Boolean(_) => Ok(()),
         }
     }
@@ -369,5 +358,7 @@ impl<'w, 'd> Machine<'w, 'd> {
     }
 }
 
-/// Templates and loops inside one another that most runs don't exceed.
+/// Variables or parameters that are initialised or compared for the price of a step.
+const SLOTS_PER_STEP: usize = 16;
+/// Initial capacity of the stack.
 const FRAMES: usize = 16;

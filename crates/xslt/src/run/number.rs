@@ -1,35 +1,36 @@
-//! `xsl:number`: counting, section 7.7. What was counted up to a node is remembered, so that numbering all
-//! nodes of a document takes time in proportion to it.
+//! `xsl:number`: section 7.7. Counts are cached, so that numbering all nodes of a document takes linear time.
 
 use xml::{Kind, Node};
 use xpath::{Item, Pattern};
 
 use super::environment::Env;
 use super::machine::Machine;
-use super::{Failure, Ran};
+use super::{RunError, RunResult};
+use crate::error::ErrorKind;
 use crate::numbering::{self, LetterValue, Number, Style};
 use crate::program::{Level, NumberOp};
 
 impl<'d> Machine<'_, 'd> {
-    pub(super) fn number(&mut self, op: &'d NumberOp) -> Ran {
+    pub(super) fn number(&mut self, op: &'d NumberOp) -> RunResult {
         let numbers = match &op.value {
             Some(value) => {
+                let budget = self.state.budget;
                 let (context, mut env) = self.env();
-                let value = value.evaluate_number(context, &mut env)?;
+                let value = value.evaluate_number(context, &mut env, budget)?;
                 let rounded = xpath::round(value);
                 if !rounded.is_finite() || rounded < 1.0 {
-                    // Erratum 24: such a number is written as string() does.
+                    // Erratum 24: such a number is formatted as by string().
                     return self.text(&xpath::number_to_string(value));
                 }
                 vec![Number::Rounded(rounded)]
             }
             None => self.counted(op)?.into_iter().map(Number::Count).collect(),
         };
-        let text = self.spelt(op, &numbers)?;
+        let text = self.formatted(op, &numbers)?;
         self.text(&text)
     }
 
-    fn counted(&mut self, op: &'d NumberOp) -> Ran<Vec<u64>> {
+    fn counted(&mut self, op: &'d NumberOp) -> RunResult<Vec<u64>> {
         match op.level {
             Level::Any => Ok(vec![self.any_level(op)?]),
             Level::Single => self.levels(op, 1),
@@ -41,19 +42,19 @@ impl<'d> Machine<'_, 'd> {
         }
     }
 
-    /// Of the nearest `most` nodes that count, from the current one upwards.
-    fn levels(&mut self, op: &'d NumberOp, most: usize) -> Ran<Vec<u64>> {
-        let start = self.now.context.item;
+    /// The counts of the nearest `max` nodes that are counted, from the current one upwards.
+    fn levels(&mut self, op: &'d NumberOp, max: usize) -> RunResult<Vec<u64>> {
+        let start = self.registers.context.item;
         let mut numbers = Vec::new();
         let mut next = Some(start);
         while let Some(item) = next {
-            self.spend()?;
+            self.state.charge_steps(1)?;
             if item != start && self.matches(op.from.as_ref(), item)? {
                 break;
             }
-            if self.counts(op, item)? {
+            if self.is_counted(op, item)? {
                 numbers.push(self.among_siblings(op, item)?);
-                if numbers.len() >= most {
+                if numbers.len() >= max {
                     break;
                 }
             }
@@ -62,14 +63,14 @@ impl<'d> Machine<'_, 'd> {
         Ok(numbers)
     }
 
-    fn among_siblings(&mut self, op: &'d NumberOp, item: Item<'d>) -> Ran<u64> {
+    fn among_siblings(&mut self, op: &'d NumberOp, item: Item<'d>) -> RunResult<u64> {
         let mut count = 1u64;
         let mut next = item.node().and_then(Node::previous_sibling);
         while let Some(node) = next {
-            self.spend()?;
+            self.state.charge_steps(1)?;
             let before = Item::from(node);
-            if self.counts(op, before)? {
-                if let Some(known) = self.remembered(op, before) {
+            if self.is_counted(op, before)? {
+                if let Some(known) = self.cached(op, before) {
                     count = count.saturating_add(known);
                     break;
                 }
@@ -77,22 +78,22 @@ impl<'d> Machine<'_, 'd> {
             }
             next = node.previous_sibling();
         }
-        self.remember(op, item, count)?;
+        self.cache(op, item, count)?;
         Ok(count)
     }
 
-    fn any_level(&mut self, op: &'d NumberOp) -> Ran<u64> {
-        let start = self.now.context.item;
+    fn any_level(&mut self, op: &'d NumberOp) -> RunResult<u64> {
+        let start = self.registers.context.item;
         let mut found: Option<Item<'d>> = None;
         let mut count = 0u64;
         let mut next = Some(start);
         while let Some(item) = next {
-            self.spend()?;
+            self.state.charge_steps(1)?;
             if item != start && self.matches(op.from.as_ref(), item)? {
                 break;
             }
-            if self.counts(op, item)? {
-                if let Some(known) = self.remembered(op, item) {
+            if self.is_counted(op, item)? {
+                if let Some(known) = self.cached(op, item) {
                     count = count.saturating_add(known);
                     break;
                 }
@@ -102,72 +103,75 @@ impl<'d> Machine<'_, 'd> {
             next = before(item);
         }
         if let Some(item) = found {
-            self.remember(op, item, count)?;
+            self.cache(op, item, count)?;
         }
         Ok(count)
     }
 
-    fn remembered(&self, op: &NumberOp, item: Item<'d>) -> Option<u64> {
-        self.world.counts.get(&(op.number, item)).copied()
+    fn cached(&self, op: &NumberOp, item: Item<'d>) -> Option<u64> {
+        self.state.counts.get(&(op.id, item)).copied()
     }
 
-    fn remember(&mut self, op: &NumberOp, item: Item<'d>, count: u64) -> Ran {
-        if op.remembers {
-            self.world.made(size_of::<((usize, Item<'_>), u64)>())?;
-            self.world.counts.insert((op.number, item), count);
+    fn cache(&mut self, op: &NumberOp, item: Item<'d>, count: u64) -> RunResult {
+        if op.is_cached {
+            self.state.charge_memory(size_of::<((usize, Item<'_>), u64)>())?;
+            self.state.counts.insert((op.id, item), count);
         }
         Ok(())
     }
 
-    /// Without `count`: what is of the current node's kind and name.
-    fn counts(&mut self, op: &'d NumberOp, item: Item<'d>) -> Ran<bool> {
+    /// Without `count`, nodes of the same kind and name as the current one.
+    fn is_counted(&mut self, op: &'d NumberOp, item: Item<'d>) -> RunResult<bool> {
         if op.count.is_some() {
             return self.matches(op.count.as_ref(), item);
         }
-        let current = self.now.context.item;
+        let current = self.registers.context.item;
         Ok(item.kind() == current.kind()
             && item.local_name() == current.local_name()
             && item.namespace_uri() == current.namespace_uri())
     }
 
-    fn matches(&mut self, pattern: Option<&'d Pattern>, item: Item<'d>) -> Ran<bool> {
+    fn matches(&mut self, pattern: Option<&'d Pattern>, item: Item<'d>) -> RunResult<bool> {
         let Some(pattern) = pattern else { return Ok(false) };
-        let current = self.now.context.item;
+        let current = self.registers.context.item;
+        let budget = self.state.budget;
         let (_, env) = self.env();
         let mut env = Env { current, ..env };
-        Ok(pattern.matches(item, &mut env)?)
+        Ok(pattern.matches(item, &mut env, budget)?)
     }
 
-    fn spelt(&mut self, op: &'d NumberOp, numbers: &[Number]) -> Ran<String> {
+    fn formatted(&mut self, op: &'d NumberOp, numbers: &[Number]) -> RunResult<String> {
         let mut text = |part: &'d Option<_>| part.as_ref().map(|part| self.avt(part)).transpose();
         let picture = text(&op.format)?.unwrap_or_else(|| "1".to_owned());
         let letters = match text(&op.letter_value)?.as_deref() {
-            None => LetterValue::Unsaid,
+            None => LetterValue::Unspecified,
             Some("alphabetic") => LetterValue::Alphabetic,
             Some("traditional") => LetterValue::Traditional,
-            Some(other) => return Err(format!("there is no letter-value `{other}`").into()),
+            Some(other) => return Err(format!("unknown letter-value `{other}`").into()),
         };
         if let Some(language) = text(&op.lang)?
-            && !numbering::knows_letters_of(&language, &picture)
+            && !numbering::is_supported_language(&language, &picture)
         {
-            let message = format!("not supported: the letters of `{language}` for `{picture}`");
-            return Err(message.into());
+            let message = format!("`{picture}` is not supported for the language `{language}`");
+            return Err(RunError::new(ErrorKind::Unsupported, message));
         }
         let (separator, size) = (text(&op.separator)?, text(&op.size)?);
         let grouping = match (separator.as_deref(), size) {
             (Some(separator), Some(size)) => Some((separator, group_size(&size)?)),
             (Some(_) | None, None) | (None, Some(_)) => None,
         };
+        self.state.budget.charge_scanning(picture.len())?;
+        self.state.charge_memory(picture.len())?;
         Ok(numbering::format(numbers, Style { picture: &picture, letters, grouping }))
     }
 }
 
-fn group_size(text: &str) -> Ran<usize> {
+fn group_size(text: &str) -> RunResult<usize> {
     let size = text.trim().parse().ok().filter(|size| *size > 0);
-    size.ok_or_else(|| Failure::from(format!("`{text}` isn't a grouping-size")))
+    size.ok_or_else(|| RunError::from(format!("`{text}` is not a valid grouping-size")))
 }
 
-/// The one before in document order, attributes and namespaces left out.
+/// The preceding node in document order, attributes and namespaces excluded.
 fn before(item: Item<'_>) -> Option<Item<'_>> {
     let Some(node) = item.node().filter(|node| node.kind() != Kind::Attribute) else {
         return item.parent();

@@ -1,4 +1,4 @@
-//! Selections: the short ones at once, all others by XPath.
+//! Evaluates selections: common ones directly, all others by XPath.
 
 use std::borrow::Cow;
 
@@ -6,41 +6,41 @@ use xml::{NameId, Node, NodeFilter};
 use xpath::{Context, Item};
 
 use super::machine::Machine;
-use super::{Ran, World};
-use crate::program::{Quick, Select};
+use super::{RunResult, State};
+use crate::program::{Select, Shortcut};
 
-/// A name of the program in the source.
+/// A name of the program as a name of the source.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Asked {
-    NotYet,
+pub(super) enum SourceName {
+    Unknown,
     Absent,
     Known(NameId, NodeFilter),
 }
 
-impl<'d> World<'d> {
-    /// The id of a name in the source, and how its elements look; none when no node has that name.
+impl<'d> State<'d> {
+    /// The name in the source; none if no node has it.
     #[inline]
-    fn asked(&mut self, place: u32) -> Option<(NameId, NodeFilter)> {
-        match self.names.get(place as usize)? {
-            Asked::Known(id, sought) => Some((*id, *sought)),
-            Asked::Absent => None,
-            Asked::NotYet => self.ask(place),
+    fn source_name(&mut self, index: u32) -> Option<(NameId, NodeFilter)> {
+        match self.names.get(index as usize)? {
+            SourceName::Known(id, filter) => Some((*id, *filter)),
+            SourceName::Absent => None,
+            SourceName::Unknown => self.find_source_name(index),
         }
     }
 
-    fn ask(&mut self, place: u32) -> Option<(NameId, NodeFilter)> {
-        let name = self.program.names.get(place as usize)?;
+    fn find_source_name(&mut self, index: u32) -> Option<(NameId, NodeFilter)> {
+        let name = self.program.names.get(index as usize)?;
         let document = self.source.document();
         let id = document.name_id(&name.namespace, &name.local);
         let found = id.map(|id| (id, NodeFilter::name(document, id)));
-        if let Some(asked) = self.names.get_mut(place as usize) {
-            *asked = found.map_or(Asked::Absent, |(id, sought)| Asked::Known(id, sought));
+        if let Some(name) = self.names.get_mut(index as usize) {
+            *name = found.map_or(SourceName::Absent, |(id, filter)| SourceName::Known(id, filter));
         }
         found
     }
 
-    /// The context node, when it is one of the source's tree.
-    fn at_source(&self, context: Context<'d>) -> Option<Node<'d>> {
+    /// The context node, if it belongs to the source.
+    fn in_source(&self, context: Context<'d>) -> Option<Node<'d>> {
         let node = context.item.node()?;
         std::ptr::eq(node.document(), self.source.document()).then_some(node)
     }
@@ -48,24 +48,25 @@ impl<'d> World<'d> {
 
 impl<'d> Machine<'_, 'd> {
     /// The value as a string.
-    pub(super) fn string(&mut self, select: &'d Select) -> Ran<Cow<'d, str>> {
-        let (context, node) = (self.now.context, self.world.at_source(self.now.context));
-        let found = match (select.quick, node) {
-            (Quick::Itself, _) => Some(context.item.string_value()),
-            (Quick::Child(name), Some(node)) => Some(self.child(node, name)?),
-            (Quick::Attribute(name), Some(node)) => {
-                let id = self.world.asked(name);
+    pub(super) fn string(&mut self, select: &'d Select) -> RunResult<Cow<'d, str>> {
+        let (context, node) =
+            (self.registers.context, self.state.in_source(self.registers.context));
+        let found = match (select.shortcut, node) {
+            (Shortcut::Context, _) => Some(context.item.charged_string_value(self.state.budget)?),
+            (Shortcut::Child(name), Some(node)) => Some(self.child(node, name)?),
+            (Shortcut::Attribute(name), Some(node)) => {
+                let id = self.state.source_name(name);
                 let found =
                     id.and_then(|(id, _)| node.attributes().find(|found| found.name() == id));
                 Some(Cow::Borrowed(found.map_or("", Node::text)))
             }
             (
-                Quick::No
-                | Quick::Child(_)
-                | Quick::Attribute(_)
-                | Quick::Children
-                | Quick::Attributes
-                | Quick::Everything,
+                Shortcut::None
+                | Shortcut::Child(_)
+                | Shortcut::Attribute(_)
+                | Shortcut::Children
+                | Shortcut::Attributes
+                | Shortcut::Everything,
                 _,
             ) => None,
         };
@@ -75,52 +76,53 @@ impl<'d> Machine<'_, 'd> {
         }
     }
 
-    /// The text of the first child of that name.
-    fn child(&mut self, node: Node<'d>, name: u32) -> Ran<Cow<'d, str>> {
-        let Some((_, sought)) = self.world.asked(name) else { return Ok(Cow::Borrowed("")) };
-        let mut children = node.filtered_children(sought);
+    /// The string-value of the first child of that name.
+    fn child(&mut self, node: Node<'d>, name: u32) -> RunResult<Cow<'d, str>> {
+        let Some((_, filter)) = self.state.source_name(name) else { return Ok(Cow::Borrowed("")) };
+        let mut children = node.filtered_children(filter);
         let found = children.next();
-        self.spend_many(children.take_visited())?;
-        Ok(found.map_or(Cow::Borrowed(""), Node::string_value))
+        self.state.budget.charge_steps(children.take_visited())?;
+        let Some(found) = found else { return Ok(Cow::Borrowed("")) };
+        Ok(Item::from(found).charged_string_value(self.state.budget)?)
     }
 
-    /// The nodes, in document order, in a list that is given back when it is done with.
-    pub(super) fn selected(&mut self, select: &'d Select) -> Ran<Vec<Item<'d>>> {
+    /// The nodes in document order, in a list to be recycled.
+    pub(super) fn selected(&mut self, select: &'d Select) -> RunResult<Vec<Item<'d>>> {
         let mut items = self.list();
-        if let Some(looked_at) = self.collect(select.quick, &mut items) {
-            self.spend_many(looked_at)?;
+        if let Some(visited) = self.collect(select.shortcut, &mut items) {
+            self.state.budget.charge_steps(visited)?;
             return Ok(items);
         }
-        self.spare(items);
+        self.recycle(items);
         self.nodes(&select.expression)
     }
 
-    /// Answers how many nodes it looked at; nothing, when XPath has to do it.
-    fn collect(&mut self, quick: Quick, items: &mut Vec<Item<'d>>) -> Option<u64> {
-        let context = self.now.context;
-        if quick == Quick::Itself {
+    /// Returns how many nodes were visited; none if there is no shortcut.
+    fn collect(&mut self, shortcut: Shortcut, items: &mut Vec<Item<'d>>) -> Option<u64> {
+        let context = self.registers.context;
+        if shortcut == Shortcut::Context {
             items.push(context.item);
             return Some(1);
         }
         let node = context.item.node()?;
         let (children, attributes) = (node.children(), node.attributes());
-        match quick {
-            Quick::No | Quick::Itself => return None,
-            Quick::Children => items.extend(children.map(Item::from)),
-            Quick::Attributes => items.extend(attributes.map(Item::from)),
-            Quick::Everything => {
+        match shortcut {
+            Shortcut::None | Shortcut::Context => return None,
+            Shortcut::Children => items.extend(children.map(Item::from)),
+            Shortcut::Attributes => items.extend(attributes.map(Item::from)),
+            Shortcut::Everything => {
                 items.extend(attributes.map(Item::from));
                 items.extend(children.map(Item::from));
             }
-            Quick::Attribute(name) => {
-                self.world.at_source(context)?;
-                let Some((id, _)) = self.world.asked(name) else { return Some(0) };
+            Shortcut::Attribute(name) => {
+                self.state.in_source(context)?;
+                let Some((id, _)) = self.state.source_name(name) else { return Some(0) };
                 items.extend(attributes.filter(|found| found.name() == id).map(Item::from));
             }
-            Quick::Child(name) => {
-                self.world.at_source(context)?;
-                let Some((_, sought)) = self.world.asked(name) else { return Some(0) };
-                let mut found = node.filtered_children(sought);
+            Shortcut::Child(name) => {
+                self.state.in_source(context)?;
+                let Some((_, filter)) = self.state.source_name(name) else { return Some(0) };
+                let mut found = node.filtered_children(filter);
                 items.extend(found.by_ref().map(Item::from));
                 return Some(found.take_visited());
             }
@@ -133,8 +135,8 @@ impl<'d> Machine<'_, 'd> {
         self.spare.pop().unwrap_or_else(|| Vec::with_capacity(LIST_NODES))
     }
 
-    /// Gives a list back.
-    pub(super) fn spare(&mut self, mut items: Vec<Item<'d>>) {
+    /// Keeps a list for reuse.
+    pub(super) fn recycle(&mut self, mut items: Vec<Item<'d>>) {
         if self.spare.len() < SPARE_MAX {
             items.clear();
             self.spare.push(items);
@@ -142,7 +144,7 @@ impl<'d> Machine<'_, 'd> {
     }
 }
 
-/// Lists that are kept to be used again.
+/// Most lists that are kept for reuse.
 const SPARE_MAX: usize = 64;
-/// What a new list has room for: the children of most elements.
+/// Initial capacity of a list: the children of most elements.
 const LIST_NODES: usize = 16;

@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use icu_collator::preferences::CollationCaseFirst;
 use xpath::{Context, Item};
 
-use super::Ran;
+use super::RunResult;
 use super::machine::Machine;
-use crate::alphabet::{Alphabet, CaseFirst};
+use crate::collation::{CaseFirst, Collation};
 use crate::program::Sort;
 
 enum Key {
@@ -20,11 +20,11 @@ struct Order {
     descending: bool,
     case: CaseFirst,
     /// None: by code points.
-    alphabet: Option<Alphabet>,
+    collation: Option<Collation>,
 }
 
 impl<'d> Machine<'_, 'd> {
-    pub(super) fn sort(&mut self, items: &mut Vec<Item<'d>>, sorts: &'d [Sort]) -> Ran {
+    pub(super) fn sort(&mut self, items: &mut Vec<Item<'d>>, sorts: &'d [Sort]) -> RunResult {
         if sorts.is_empty() {
             return Ok(());
         }
@@ -34,7 +34,7 @@ impl<'d> Machine<'_, 'd> {
         }
         let mut keyed = Vec::with_capacity(items.len());
         let size = items.len();
-        // In bytes: a key may be as long as the source, and the source's parts inside one another.
+        // The memory of the keys, which may be larger than the source.
         let mut held = 0_usize;
         for (at, item) in items.iter().enumerate() {
             let context = Context { item: *item, position: at.saturating_add(1), size };
@@ -42,65 +42,75 @@ impl<'d> Machine<'_, 'd> {
             for (sort, order) in sorts.iter().zip(&orders) {
                 let key = self.key(sort, order, context)?;
                 if let Key::Text(text) = &key {
-                    self.world.made(text.len())?;
+                    self.state.charge_memory(text.len())?;
                     held = held.saturating_add(text.len());
-                    // Languages look at each letter, code points are compared many at once.
-                    let at_once = if order.alphabet.is_some() { 1 } else { 16 };
-                    self.spend_many(text.len() as u64 / at_once)?;
+                    // Collation looks at each character, code points are compared many at once.
+                    let per_step = if order.collation.is_some() { 1 } else { 16 };
+                    self.state.charge_steps(text.len() / per_step)?;
                 }
                 keys.push(key);
             }
             keyed.push((keys, *item));
         }
-        // Stable: what compares equal stays in document order.
+        self.state.charge_steps(items.len().saturating_mul(sorts.len()))?;
+        // Stable: equal keys stay in document order.
         keyed.sort_by(|(one, _), (other, _)| {
             let pairs = one.iter().zip(other).zip(&orders);
             let unequal = pairs.map(|((a, b), order)| compare(a, b, order)).find(|o| o.is_ne());
             unequal.unwrap_or(Ordering::Equal)
         });
         *items = keyed.into_iter().map(|(_, item)| item).collect();
-        // The keys are gone.
-        self.world.made = self.world.made.saturating_sub(held);
+        self.state.budget.release_memory(held);
         Ok(())
     }
 
-    fn order(&mut self, sort: &'d Sort) -> Ran<Order> {
+    fn order(&mut self, sort: &'d Sort) -> RunResult<Order> {
         let numbers = match self.avt(&sort.data_type)?.as_str() {
             "text" => false,
             "number" => true,
-            other => return Err(format!("not supported: xsl:sort by data-type `{other}`").into()),
+            other => {
+                return Err(format!("`data-type` must be `text` or `number`, not `{other}`").into());
+            }
         };
         let descending = match self.avt(&sort.order)?.as_str() {
             "ascending" => false,
             "descending" => true,
-            other => return Err(format!("xsl:sort has no order `{other}`").into()),
+            other => {
+                let message = format!("`order` must be `ascending` or `descending`, not `{other}`");
+                return Err(message.into());
+            }
         };
         let case = match self.avt(&sort.case_order)?.as_str() {
             "" => None,
             "upper-first" => Some(CollationCaseFirst::Upper),
             "lower-first" => Some(CollationCaseFirst::Lower),
-            other => return Err(format!("xsl:sort has no case-order `{other}`").into()),
+            other => {
+                let message =
+                    format!("`case-order` must be `upper-first` or `lower-first`, not `{other}`");
+                return Err(message.into());
+            }
         };
         let lang = self.avt(&sort.lang)?;
-        let alphabet = match lang.as_str() {
+        let collation = match lang.as_str() {
             "" => None,
-            tag => Some(Alphabet::of(tag, case)?),
+            tag => Some(Collation::new(tag, case)?),
         };
-        Ok(Order { numbers, descending, case, alphabet })
+        Ok(Order { numbers, descending, case, collation })
     }
 
-    fn key(&mut self, sort: &'d Sort, order: &Order, context: Context<'d>) -> Ran<Key> {
+    fn key(&mut self, sort: &'d Sort, order: &Order, context: Context<'d>) -> RunResult<Key> {
         let Some(select) = &sort.select else {
-            let text = context.item.string_value();
+            let text = context.item.charged_string_value(self.state.budget)?;
             let number = order.numbers.then(|| xpath::string_to_number(&text));
             return Ok(number.map_or_else(|| Key::Text(text.into_owned()), Key::Number));
         };
+        let budget = self.state.budget;
         let (_, mut env) = self.env();
         env.current = context.item;
         Ok(if order.numbers {
-            Key::Number(select.evaluate_number(context, &mut env)?)
+            Key::Number(select.evaluate_number(context, &mut env, budget)?)
         } else {
-            Key::Text(select.evaluate_string(context, &mut env)?.into_owned())
+            Key::Text(select.evaluate_string(context, &mut env, budget)?.into_owned())
         })
     }
 }
@@ -108,8 +118,8 @@ impl<'d> Machine<'_, 'd> {
 fn compare(one: &Key, other: &Key, order: &Order) -> Ordering {
     let ascending = match (one, other) {
         (Key::Number(one), Key::Number(other)) => numbers(*one, *other),
-        (Key::Text(one), Key::Text(other)) => match &order.alphabet {
-            Some(alphabet) => alphabet.compare(one, other),
+        (Key::Text(one), Key::Text(other)) => match &order.collation {
+            Some(collation) => collation.compare(one, other),
             None => texts(one, other, order.case),
         },
         (Key::Number(_), Key::Text(_)) | (Key::Text(_), Key::Number(_)) => Ordering::Equal,
@@ -123,7 +133,7 @@ fn numbers(one: f64, other: f64) -> Ordering {
     known.unwrap_or_else(|| other.is_nan().cmp(&one.is_nan()))
 }
 
-/// By code points; with a case order, letters first and their case last.
+/// By code points; with a case order, regardless of case first.
 fn texts(one: &str, other: &str, case: CaseFirst) -> Ordering {
     let folded = || {
         let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();

@@ -1,17 +1,16 @@
 //! Load shapes: when each request starts. One file each (docs/adding-a-load-shape.md).
 //!
-//! Not part of a request's life: it decides when a life begins. Reads the course of a measurement
-//! and the time at which a user became free; answers a [`Turn`]. The generator waits, sends and
-//! counts; a shape never does.
+//! A shape reads the timeline of a measurement and the time at which a user became idle, and returns a
+//! [`NextStart`]. The generator waits, sends and counts.
 //!
-//! - *Closed*: the end of a user's request brings about its next one ([`users`], [`think`]). A slow
-//!   target is asked less often, so its slowness is told by fewer requests than saw it.
-//! - *Open*: requests are due at times of their own ([`arrivals`]), whatever the target does. Their
-//!   latency counts from when they were due, so that nobody's waiting is left out.
-//! - *Ramp*: either of them, growing over the measured time ([`ramp`]).
+//! - *Closed*: a user's next request follows its last response ([`users`], [`think`]). A slow target gets
+//!   fewer requests, so slow periods are under-represented.
+//! - *Open*: requests are due on a schedule ([`arrivals`]), whatever the target does. Latency counts from the
+//!   due time and so includes any wait.
+//! - *Ramp*: either of them, increasing over the measured time ([`ramp`]).
 //!
-//! Architecture invariant: no clock, no socket, no protocol. The same questions get the same
-//! answers, for any number of threads and agents.
+//! Architecture invariant: no clock, no socket, no protocol. The result is the same for any number of threads
+//! and agents.
 
 mod arrivals;
 mod ramp;
@@ -23,51 +22,56 @@ use serde::{Deserialize, Serialize};
 
 pub use think::Think;
 
-/// How load is put on the target.
+/// When requests are sent to the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Shape {
-    /// Each user has one request under way, and pauses between two as `think` says.
+    /// Each user has one request in flight, and pauses for `think` between requests.
     Closed {
         #[serde(default)]
         think: Think,
     },
-    /// Requests are due at even distances. `users` are the most connections.
+    /// Requests are due at even intervals. `users` is the maximum number of connections.
     Arrivals { rate_per_s: f64 },
-    /// As `Closed`: `from` users during the warm-up, the others join at even distances over the
-    /// measured time.
+    /// As `Closed`: `from` users during the warm-up; the others join at even intervals over the measured
+    /// time.
     RampUsers {
         from: usize,
         #[serde(default)]
         think: Think,
     },
-    /// As `Arrivals`: `from_per_s` during the warm-up, then in a straight line to `to_per_s` at the end
-    /// of the measured time.
+    /// As `Arrivals`: `from_per_s` during the warm-up, then linear to `to_per_s` at the end of the measured
+    /// time.
     RampArrivals { from_per_s: f64, to_per_s: f64 },
 }
 
 impl Default for Shape {
-    /// As WSO2's plans: no think time.
+    /// As in WSO2's test plans: closed, without think time.
     fn default() -> Self {
         Self::Closed { think: Think::None }
     }
 }
 
-/// A shape as the manual lists it: its name, the flags that ask for it, what it does.
-pub struct Row {
+/// A shape's entry in the help text.
+pub struct ShapeInfo {
     pub name: &'static str,
     pub flags: &'static str,
-    pub what: &'static str,
+    pub summary: &'static str,
 }
 
-/// Every shape, one line each; `penstock lab load --help` is made from it.
+/// Every shape; `penstock lab load --help` is generated from it.
 #[rustfmt::skip]
-pub const LOAD_SHAPES: &[Row] = &[
-    Row { name: "closed",        flags: "--users N",                    what: "N users, each sends its next request when it has its answer" },
-    Row { name: "think",         flags: "--users N --think-time T",     what: "the same, with a pause before each next request" },
-    Row { name: "arrivals",      flags: "--rate R [--users N]",         what: "R requests a second, whatever the target does, on at most N connections" },
-    Row { name: "ramp-users",    flags: "--users N --ramp FROM",        what: "users grow from FROM to N over the measured time" },
-    Row { name: "ramp-arrivals", flags: "--rate R --ramp FROM [--users N]", what: "requests a second grow from FROM to R over the measured time" },
+pub const LOAD_SHAPES: &[ShapeInfo] = &[
+    ShapeInfo { name: "closed",        flags: "--users N",                    summary: "N users; each \
+     waits for its response before it sends the next request" },
+    ShapeInfo { name: "think",         flags: "--users N --think-time T",     summary: "the same, with a \
+     pause between response and next request" },
+    ShapeInfo { name: "arrivals",      flags: "--rate R [--users N]",         summary: "R requests per \
+     second on at most N connections" },
+    ShapeInfo { name: "ramp-users",    flags: "--users N --ramp FROM",        summary: "the number of \
+     users increases from FROM to N over the measured time" },
+    ShapeInfo { name: "ramp-arrivals", flags: "--rate R --ramp FROM [--users N]", summary: "the rate \
+     increases from FROM to R over the measured time" },
 ];
 
 impl Shape {
@@ -83,7 +87,7 @@ impl Shape {
         }
     }
 
-    /// Whether requests are due at times of their own.
+    /// Whether requests are due on a schedule.
     #[must_use]
     pub fn is_open(&self) -> bool {
         match self {
@@ -92,7 +96,7 @@ impl Shape {
         }
     }
 
-    /// Requests per second that are due on average over the measured time; none in a closed loop.
+    /// Average arrival rate over the measured time; `None` for a closed loop.
     #[must_use]
     pub fn rate_per_s(&self) -> Option<f64> {
         match self {
@@ -104,8 +108,7 @@ impl Shape {
         }
     }
 
-    /// Users that there are on average over the measured time, of `users` in all; none where their
-    /// number follows from the target (open loop).
+    /// Average number of users over the measured time, out of `users`; `None` for an open loop.
     #[must_use]
     pub fn mean_users(&self, users: usize) -> Option<f64> {
         match self {
@@ -115,7 +118,7 @@ impl Shape {
         }
     }
 
-    /// How long a user pauses on average between two requests, in milliseconds.
+    /// Average pause between two requests of a user, in milliseconds.
     #[must_use]
     pub fn mean_pause_ms(&self) -> f64 {
         match self {
@@ -127,13 +130,13 @@ impl Shape {
     }
 
     /// # Errors
-    /// A sentence for the user, which begins with the name of what is out of its range.
+    /// A message that starts with the name of the value out of range.
     pub fn check(&self, users: usize) -> Result<(), String> {
         match self {
             Self::Closed { think } => think.check(),
             Self::Arrivals { rate_per_s } => check_rate("rate", *rate_per_s),
             Self::RampUsers { from, .. } if *from == 0 || *from > users => {
-                Err(format!("ramp: from 1 to {users} users here, not {from}"))
+                Err(format!("ramp: expected 1 to {users} users, not {from}"))
             }
             Self::RampUsers { think, .. } => think.check(),
             Self::RampArrivals { from_per_s, to_per_s } => {
@@ -142,18 +145,23 @@ impl Shape {
         }
     }
 
-    /// The shape at work for one of the threads that share a measurement.
-    pub(crate) fn pace(&self, course: Course, part: Part, seed: u64) -> Box<dyn Pace> {
+    /// The scheduler for one of the threads that share a measurement.
+    pub(crate) fn scheduler(
+        &self,
+        timeline: Timeline,
+        part: Part,
+        seed: u64,
+    ) -> Box<dyn Scheduler> {
         match self {
-            Self::Closed { think } => Box::new(users::Users::new(course, *think, seed)),
+            Self::Closed { think } => Box::new(users::Users::new(timeline, *think, seed)),
             Self::Arrivals { rate_per_s } => {
-                Box::new(arrivals::Arrivals::new(course, part, *rate_per_s))
+                Box::new(arrivals::Arrivals::new(timeline, part, *rate_per_s))
             }
             Self::RampUsers { from, think } => {
-                Box::new(ramp::RampUsers::new(course, *from, *think, seed))
+                Box::new(ramp::RampUsers::new(timeline, *from, *think, seed))
             }
             Self::RampArrivals { from_per_s, to_per_s } => {
-                Box::new(ramp::RampArrivals::new(course, part, (*from_per_s, *to_per_s)))
+                Box::new(ramp::RampArrivals::new(timeline, part, (*from_per_s, *to_per_s)))
             }
         }
     }
@@ -166,24 +174,24 @@ fn check_rate(name: &str, per_s: f64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{name}: 1/{} to {most} requests a second, not {per_s}",
+        "{name}: expected 1/{} to {most} requests per second, not {per_s}",
         limits::LOAD_INTERVAL_S_MAX
     ))
 }
 
-/// The times of a measurement, in microseconds of its clock, and how many users share it.
+/// The times of a measurement, in microseconds of its clock, and the total number of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Course {
-    /// When load begins: the warm-up's start.
+pub(crate) struct Timeline {
+    /// Start of the warm-up.
     pub(crate) begin_us: u64,
-    /// When the measured time begins.
+    /// Start of the measured time.
     pub(crate) from_us: u64,
-    /// When it ends, unless somebody ends it early.
+    /// End of the measured time, unless it is ended early.
     pub(crate) until_us: u64,
     pub(crate) users: usize,
 }
 
-/// One of several equals that share the work: a thread of the generator, or an agent.
+/// One of several equal shares of the work: a generator thread, or an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
     /// 0 to `of - 1`.
@@ -195,33 +203,33 @@ impl Part {
     pub(crate) const WHOLE: Self = Self { index: 0, of: 1 };
 }
 
-/// A user that is free for its next request.
+/// A user that is ready for its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Free {
-    /// Which one, of all users of the measurement.
+pub(crate) struct IdleUser {
+    /// Index among all users of the measurement.
     pub(crate) user: usize,
-    /// How many requests it has made.
+    /// Number of requests made so far.
     pub(crate) made: u64,
-    /// Since when, in microseconds.
+    /// When it became idle, in microseconds.
     pub(crate) since_us: u64,
 }
 
 /// When a user's next request starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Now. Its latency counts from its start.
+pub(crate) enum NextStart {
+    /// Now; latency counts from the start.
     Now,
-    /// Then, which may have passed. Its latency counts from its start.
+    /// At this time, which may have passed; latency counts from the start.
     At(u64),
-    /// It is due then, which may have passed. Its latency counts from then, sent late or not.
+    /// Due at this time, which may have passed; latency counts from the due time.
     Due(u64),
 }
 
-/// A shape at work.
-pub(crate) trait Pace: Send {
-    /// What a free user does next. It is not asked again for that user until that is done. A turn
-    /// at or after the end of the measured time means that the user is done.
-    fn next(&mut self, free: Free) -> Turn;
+/// A load shape in operation.
+pub(crate) trait Scheduler: Send {
+    /// When an idle user starts its next request. Called again for that user only after the request. A time
+    /// at or after the end of the measured time ends the user.
+    fn next(&mut self, free: IdleUser) -> NextStart;
 }
 
 #[cfg(test)]
@@ -229,12 +237,12 @@ pub(crate) trait Pace: Send {
 pub(crate) mod tests {
     use super::*;
 
-    /// A warm-up of 10 s and 10 s measured, begun at the second second.
-    pub(crate) const COURSE: Course =
-        Course { begin_us: 2_000_000, from_us: 12_000_000, until_us: 22_000_000, users: 4 };
+    /// 10 s of warm-up and 10 s measured, starting at 2 s.
+    pub(crate) const COURSE: Timeline =
+        Timeline { begin_us: 2_000_000, from_us: 12_000_000, until_us: 22_000_000, users: 4 };
 
     #[test]
-    fn every_shape_has_its_row_and_every_row_its_shape() {
+    fn the_table_lists_every_shape() {
         let think = Think::Constant { us: 1 };
         let shapes = [
             Shape::default(),
@@ -248,7 +256,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn figures_out_of_range_are_refused_by_name() {
+    fn values_out_of_range_are_rejected_by_name() {
         let most = limits::LOAD_RATE_MAX as f64;
         let think = Think::Uniform { from_us: 2, to_us: 1 };
         for (shape, expect) in [
@@ -265,8 +273,8 @@ pub(crate) mod tests {
             (Shape::RampArrivals { from_per_s: -1.0, to_per_s: 9.0 }, "ramp"),
             (Shape::RampArrivals { from_per_s: 1.0, to_per_s: f64::INFINITY }, "rate"),
         ] {
-            let refusal = shape.check(4).err().unwrap_or_default();
-            assert_eq!(refusal.split(':').next(), Some(expect), "{shape:?}");
+            let error = shape.check(4).err().unwrap_or_default();
+            assert_eq!(error.split(':').next(), Some(expect), "{shape:?}");
         }
     }
 
@@ -280,7 +288,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_shape_is_the_same_after_a_way_through_json() {
+    fn shapes_survive_a_json_round_trip() {
         for text in [
             r#"{"kind":"closed","think":{"kind":"none"}}"#,
             r#"{"kind":"arrivals","rate_per_s":100.5}"#,

@@ -1,73 +1,73 @@
-//! Ramps: users or arrivals that grow over the measured time; the warm-up runs with the first figure.
+//! Ramps: users or arrivals that increase over the measured time. The warm-up runs at the initial level.
 //!
-//! What comes out is an average over all of it. The interval log (`--hlog`) says how it went on the
-//! way.
+//! The figures of a ramp are averages over all levels; the interval log (`--hlog`) shows the course over
+//! time.
 
-use super::arrivals::Turns;
+use super::arrivals::ArrivalNumbers;
 use super::users::{begin_us, whole};
-use super::{Course, Free, Pace, Part, Think, Turn};
+use super::{IdleUser, NextStart, Part, Scheduler, Think, Timeline};
 
-/// `from` users begin as closed users do; the others join at even distances over the measured time.
+/// `from` users start like closed users; the others join at even intervals over the measured time.
 pub(super) struct RampUsers {
-    course: Course,
+    timeline: Timeline,
     from: usize,
     think: Think,
     seed: u64,
 }
 
 impl RampUsers {
-    pub(super) fn new(course: Course, from: usize, think: Think, seed: u64) -> Self {
-        Self { course, from, think, seed }
+    pub(super) fn new(timeline: Timeline, from: usize, think: Think, seed: u64) -> Self {
+        Self { timeline, from, think, seed }
     }
 
-    /// Each joins in the middle of its share of the time, so that the average is half-way between.
+    /// A user joins in the middle of its interval, so that the average number of users is exact.
     fn join_us(&self, user: usize) -> u64 {
-        let joining = self.course.users.saturating_sub(self.from).max(1) as f64;
+        let joining = self.timeline.users.saturating_sub(self.from).max(1) as f64;
         let place = user.saturating_sub(self.from) as f64 + 0.5;
-        let measured_us = self.course.until_us.saturating_sub(self.course.from_us) as f64;
-        self.course.from_us.saturating_add(whole(measured_us * place / joining))
+        let measured_us = self.timeline.until_us.saturating_sub(self.timeline.from_us) as f64;
+        self.timeline.from_us.saturating_add(whole(measured_us * place / joining))
     }
 }
 
-impl Pace for RampUsers {
-    fn next(&mut self, free: Free) -> Turn {
+impl Scheduler for RampUsers {
+    fn next(&mut self, free: IdleUser) -> NextStart {
         if free.made > 0 {
             return self.think.turn(free, self.seed);
         }
         if free.user < self.from {
-            return Turn::At(begin_us(&self.course, free.user, self.from));
+            return NextStart::At(begin_us(&self.timeline, free.user, self.from));
         }
-        Turn::At(self.join_us(free.user))
+        NextStart::At(self.join_us(free.user))
     }
 }
 
-/// Arrivals whose rate grows, or falls, in a straight line.
+/// Arrivals at a rate that changes linearly.
 pub(super) struct RampArrivals {
     begin_us: u64,
     warm_up_s: f64,
     from_per_s: f64,
-    /// By how much the rate grows in a second of the measured time.
+    /// Change of the rate per second of measured time.
     growth_per_s: f64,
-    turns: Turns,
+    turns: ArrivalNumbers,
 }
 
 impl RampArrivals {
-    pub(super) fn new(course: Course, part: Part, (from_per_s, to_per_s): (f64, f64)) -> Self {
+    pub(super) fn new(timeline: Timeline, part: Part, (from_per_s, to_per_s): (f64, f64)) -> Self {
         let seconds = |from_us: u64, to_us: u64| to_us.saturating_sub(from_us) as f64 / 1_000_000.0;
-        let measured_s = seconds(course.from_us, course.until_us).max(0.000_001);
+        let measured_s = seconds(timeline.from_us, timeline.until_us).max(0.000_001);
         Self {
-            begin_us: course.begin_us,
-            warm_up_s: seconds(course.begin_us, course.from_us),
+            begin_us: timeline.begin_us,
+            warm_up_s: seconds(timeline.begin_us, timeline.from_us),
             from_per_s,
             growth_per_s: (to_per_s - from_per_s) / measured_s,
-            turns: Turns::new(part),
+            turns: ArrivalNumbers::new(part),
         }
     }
 
-    /// When the `turn`th is due, in seconds after the begin; none if the rate falls to zero before.
+    /// When request `turn` is due, in seconds after the start; `None` if the rate falls to zero before.
     ///
-    /// With rate a + g t, a t + g t^2 / 2 requests are due before t. Solved for t in the form that
-    /// is exact for g = 0, too.
+    /// At a rate a + g t, a t + g t^2 / 2 requests are due before t. This solves for t in the form that is
+    /// also exact for g = 0.
     fn due_s(&self, turn: u64) -> Option<f64> {
         let in_warm_up = self.from_per_s * self.warm_up_s;
         let beyond = turn as f64 - in_warm_up;
@@ -82,11 +82,11 @@ impl RampArrivals {
     }
 }
 
-impl Pace for RampArrivals {
-    fn next(&mut self, _: Free) -> Turn {
+impl Scheduler for RampArrivals {
+    fn next(&mut self, _: IdleUser) -> NextStart {
         let turn = self.turns.next();
         let due_us = self.due_s(turn).map(|due_s| whole(due_s * 1_000_000.0));
-        Turn::Due(due_us.map_or(u64::MAX, |us| self.begin_us.saturating_add(us)))
+        NextStart::Due(due_us.map_or(u64::MAX, |us| self.begin_us.saturating_add(us)))
     }
 }
 
@@ -96,31 +96,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_users_begin_in_the_warm_up_and_the_others_in_the_measured_time() {
+    fn initial_users_start_in_the_warm_up_and_others_in_the_measured_time() {
         check_users(2, "2000000 4500000 14500000 19500000");
         check_users(4, "2000000 3250000 4500000 5750000");
         check_users(1, "2000000 13666667 17000000 20333333");
     }
 
     #[test]
-    fn a_rate_that_grows_brings_as_many_as_the_area_below_its_line() {
-        // Warm-up: 10 s of 100. Measured: 10 s from 100 to 300, so 2,000 on average.
+    fn an_increasing_rate_gives_the_integral_of_the_rate() {
+        // Warm-up: 10 s at 100/s. Measured: 10 s from 100/s to 300/s, 2,000 requests on average.
         check_rate(100.0, 300.0, 1_000, 2_000);
     }
 
     #[test]
-    fn a_rate_that_falls_does_too() {
+    fn a_decreasing_rate_gives_the_integral_of_the_rate() {
         check_rate(300.0, 100.0, 3_000, 2_000);
     }
 
     #[test]
-    fn a_rate_that_stays_is_a_constant_one() {
+    fn a_constant_ramp_is_a_constant_rate() {
         check_rate(100.0, 100.0, 1_000, 1_000);
         assert_eq!(due(100.0, 100.0, Part::WHOLE)[1_500], COURSE.begin_us + 15_000_000);
     }
 
     #[test]
-    fn parts_interleave_to_the_whole() {
+    fn parts_interleave() {
         let mut parts: Vec<u64> =
             (0..3).flat_map(|index| due(100.0, 300.0, Part { index, of: 3 })).collect();
         parts.sort_unstable();
@@ -130,12 +130,12 @@ mod tests {
     #[track_caller]
     fn check_users(from: usize, expect: &str) {
         let mut ramp = RampUsers::new(COURSE, from, Think::None, 0);
-        let begins = (0..4).map(|user| match ramp.next(Free { user, made: 0, since_us: 0 }) {
-            Turn::At(us) => us.to_string(),
-            other @ (Turn::Now | Turn::Due(_)) => format!("{other:?}"),
+        let begins = (0..4).map(|user| match ramp.next(IdleUser { user, made: 0, since_us: 0 }) {
+            NextStart::At(us) => us.to_string(),
+            other @ (NextStart::Now | NextStart::Due(_)) => format!("{other:?}"),
         });
         assert_eq!(begins.collect::<Vec<_>>().join(" "), expect);
-        assert_eq!(ramp.next(Free { user: 3, made: 1, since_us: 7 }), Turn::Now);
+        assert_eq!(ramp.next(IdleUser { user: 3, made: 1, since_us: 7 }), NextStart::Now);
     }
 
     #[track_caller]
@@ -146,12 +146,12 @@ mod tests {
         assert_eq!(due.iter().filter(|us| **us >= COURSE.from_us).count(), measured);
     }
 
-    /// All that are due before the end.
+    /// All requests due before the end.
     fn due(from: f64, to: f64, part: Part) -> Vec<u64> {
         let mut ramp = RampArrivals::new(COURSE, part, (from, to));
-        let next = |_| match ramp.next(Free { user: 0, made: 0, since_us: 0 }) {
-            Turn::Due(us) => us,
-            other @ (Turn::Now | Turn::At(_)) => panic!("{other:?}"),
+        let next = |_| match ramp.next(IdleUser { user: 0, made: 0, since_us: 0 }) {
+            NextStart::Due(us) => us,
+            other @ (NextStart::Now | NextStart::At(_)) => panic!("{other:?}"),
         };
         (0..).map(next).take_while(|us| *us < COURSE.until_us).collect()
     }

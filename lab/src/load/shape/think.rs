@@ -1,24 +1,23 @@
-//! Think time: how long a user pauses between an answer and its next request.
-//!
-//! A latency counts from the request's own start, so a pause is never part of it.
+//! Think time: the pause between a response and the user's next request. It is never part of a latency.
 
 use std::fmt;
 
 use crate::limits;
+use crate::random::{below, mix};
 use serde::{Deserialize, Serialize};
 
-use super::{Free, Turn};
+use super::{IdleUser, NextStart};
 
 /// A user's pause, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Think {
-    /// None: the next request starts at once.
+    /// The next request starts at once.
     #[default]
     None,
-    /// Always the same.
+    /// Always the same pause.
     Constant { us: u64 },
-    /// Any between the two with equal chance, the ends included. Which, is settled by the seed.
+    /// Uniformly distributed, including both ends; drawn from the seed.
     Uniform { from_us: u64, to_us: u64 },
 }
 
@@ -36,17 +35,16 @@ impl fmt::Display for Think {
 }
 
 impl Think {
-    pub(super) fn turn(self, free: Free, seed: u64) -> Turn {
+    pub(super) fn turn(self, free: IdleUser, seed: u64) -> NextStart {
         let pause_us = match self {
-            Self::None => return Turn::Now,
+            Self::None => return NextStart::Now,
             Self::Constant { us } => us,
             Self::Uniform { from_us, to_us } => {
                 let width = u128::from(to_us.saturating_sub(from_us)) + 1;
-                let drawn = (u128::from(draw(seed, free.user as u64, free.made)) * width) >> 64;
-                from_us.saturating_add(u64::try_from(drawn).unwrap_or(u64::MAX))
+                from_us.saturating_add(below(draw(seed, free.user as u64, free.made), width))
             }
         };
-        Turn::At(free.since_us.saturating_add(pause_us))
+        NextStart::At(free.since_us.saturating_add(pause_us))
     }
 
     pub(super) fn mean_us(self) -> u64 {
@@ -64,26 +62,18 @@ impl Think {
             Self::Uniform { from_us, to_us } => (from_us, to_us),
         };
         if from_us > to_us {
-            return Err("think-time: write the shorter time first".to_owned());
+            return Err("think-time: the first time must not be longer than the second".to_owned());
         }
         if to_us > limits::LOAD_THINK_S_MAX * 1_000_000 {
-            return Err(format!("think-time: at most {}s", limits::LOAD_THINK_S_MAX));
+            return Err(format!("think-time: must be at most {}s", limits::LOAD_THINK_S_MAX));
         }
         Ok(())
     }
 }
 
-/// 64 well-mixed bits for the `made`th pause of a user. Source: SplitMix64 (Steele, Lea, Flood:
-/// "Fast splittable pseudorandom number generators", 2014), its state set from the three numbers.
+/// 64 random bits for pause number `made` of a user.
 fn draw(seed: u64, user: u64, made: u64) -> u64 {
     mix(mix(mix(seed) ^ user) ^ made)
-}
-
-fn mix(state: u64) -> u64 {
-    let mut bits = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]
@@ -92,13 +82,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_begins_when_the_answer_is_there() {
+    fn pauses_start_with_the_response() {
         assert_eq!(pause(Think::Constant { us: 500 }, 1, 1), 500);
-        assert_eq!(Think::None.turn(free(1, 1), 0), Turn::Now);
+        assert_eq!(Think::None.turn(free(1, 1), 0), NextStart::Now);
     }
 
     #[test]
-    fn uniform_pauses_fill_their_range_evenly_ends_included() {
+    fn uniform_pauses_include_both_ends() {
         let think = Think::Uniform { from_us: 10, to_us: 19 };
         let mut counts = [0_u32; 10];
         for made in 0..10_000 {
@@ -109,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_pauses_and_another_one_others() {
+    fn pauses_depend_on_the_seed() {
         let think = Think::Uniform { from_us: 0, to_us: 1_000_000 };
         let all = |seed| (0..20).map(|made| think.turn(free(3, made), seed)).collect::<Vec<_>>();
         assert_eq!(all(1), all(1));
@@ -117,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_may_be_one_value_but_not_backwards_nor_longer_than_the_limit() {
+    fn ranges_are_validated() {
         let longest_us = limits::LOAD_THINK_S_MAX * 1_000_000;
         assert_eq!(Think::Uniform { from_us: 5, to_us: 5 }.check(), Ok(()));
         assert_eq!(pause(Think::Uniform { from_us: 5, to_us: 5 }, 1, 1), 5);
@@ -126,16 +116,16 @@ mod tests {
         assert!(Think::Constant { us: longest_us + 1 }.check().is_err());
     }
 
-    fn free(user: usize, made: u64) -> Free {
-        Free { user, made, since_us: 1_000 }
+    fn free(user: usize, made: u64) -> IdleUser {
+        IdleUser { user, made, since_us: 1_000 }
     }
 
     #[track_caller]
     fn pause(think: Think, user: u64, made: u64) -> u64 {
         let user = usize::try_from(user).unwrap();
         match think.turn(free(user, made), 42) {
-            Turn::At(us) => us - 1_000,
-            other @ (Turn::Now | Turn::Due(_)) => panic!("{other:?}"),
+            NextStart::At(us) => us - 1_000,
+            other @ (NextStart::Now | NextStart::Due(_)) => panic!("{other:?}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A chart as data, and the same as an SVG picture and as a table: whoever can't see one reads the other.
+//! A chart as data, rendered as an SVG image and as an equivalent table.
 //!
 //! Architecture invariant: pure. The same chart gives the same bytes.
 
@@ -8,27 +8,27 @@ mod svg;
 pub use svg::Setting;
 pub(super) use svg::{escaped, page_style};
 
-/// One picture.
+/// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// Stable, of letters, digits and dashes: a file's name and an element's id.
+    /// Stable id of letters, digits and dashes; used as file name and element id.
     pub id: String,
     pub title: String,
-    /// What the categories are: `users`, `message size`.
+    /// Name of the category axis: `users`, `message size`.
     pub x_name: String,
-    /// What the values are, with their unit.
+    /// Name of the value axis, with the unit.
     pub y_name: String,
     pub plot: Plot,
-    /// Printed below picture and table.
+    /// Printed below image and table.
     pub note: String,
-    /// In a file of its own only: the page names it.
-    pub aside: bool,
+    /// Written to a file only; the page lists its name.
+    pub off_page: bool,
 }
 
-/// What is drawn.
+/// The kind of chart, with its data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plot {
-    /// One point per category and series, joined.
+    /// One point per category and series, connected.
     Lines { categories: Vec<String>, series: Vec<Series> },
     /// One bar per category and series.
     Bars { categories: Vec<String>, series: Vec<Series> },
@@ -36,23 +36,23 @@ pub enum Plot {
     Heat(Heat),
 }
 
-/// Values with one name, one per category.
+/// A named list of values, one per category.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     pub name: String,
     pub points: Vec<Option<Point>>,
-    /// A published result: drawn behind, in grey.
+    /// A published result: drawn in the background, in grey.
     pub published: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     pub value: f64,
-    /// What speaks against it; empty where nothing does.
-    pub doubt: String,
+    /// The warnings; empty if there are none.
+    pub warning: String,
 }
 
-/// A heat map: how many requests took how long, when.
+/// A heat map: number of requests by time and latency.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Heat {
     /// Names of the columns, such as `12 s`.
@@ -61,26 +61,26 @@ pub struct Heat {
     pub rows: Vec<String>,
     /// Counts: `cells[column][row]`.
     pub cells: Vec<Vec<u64>>,
-    /// The same for readers of the table: a header, and a line per column.
+    /// The equivalent table: a header, and a line per column.
     pub header: Vec<String>,
     pub table: Vec<Vec<String>>,
 }
 
 impl Point {
     #[must_use]
-    pub fn sound(value: f64) -> Self {
-        Self { value, doubt: String::new() }
+    pub fn valid(value: f64) -> Self {
+        Self { value, warning: String::new() }
     }
 }
 
 impl Chart {
-    /// The picture; `setting` says where it stands.
+    /// The image; `setting` says where it will be used.
     #[must_use]
     pub fn svg(&self, setting: Setting) -> String {
         svg::draw(self, setting)
     }
 
-    /// The same figures: a header, and the rows. A doubt stands in its cell.
+    /// The equivalent table: header and rows, with warnings in their cells.
     #[must_use]
     pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let (categories, series) = match &self.plot {
@@ -99,7 +99,7 @@ impl Chart {
         (header, rows.collect())
     }
 
-    /// The picture in words, for those who hear it: its extremes by series.
+    /// A text description for screen readers: the extremes of each series.
     #[must_use]
     pub fn description(&self) -> String {
         let (categories, series) = match &self.plot {
@@ -108,7 +108,7 @@ impl Chart {
             }
             Plot::Heat(heat) => {
                 return format!(
-                    "{} over {}: a heat map of {} intervals. The table holds the same figures.",
+                    "{} over {}: a heat map of {} intervals. The table has the same figures.",
                     self.y_name,
                     self.x_name,
                     heat.columns.len()
@@ -117,7 +117,7 @@ impl Chart {
         };
         let mut words = vec![format!("{} by {}.", self.y_name, self.x_name)];
         words.extend(series.iter().filter_map(|one| of_series(one, categories)));
-        words.push("The table holds the same figures.".to_owned());
+        words.push("The table has the same figures.".to_owned());
         words.join(" ")
     }
 }
@@ -143,8 +143,10 @@ fn of_series(series: &Series, categories: &[String]) -> Option<String> {
 
 fn cell(point: Option<&Option<Point>>) -> String {
     match point {
-        Some(Some(Point { value, doubt })) if doubt.is_empty() => scale::short(*value),
-        Some(Some(Point { value, doubt })) => format!("{} (doubt: {doubt})", scale::short(*value)),
+        Some(Some(Point { value, warning })) if warning.is_empty() => scale::short(*value),
+        Some(Some(Point { value, warning })) => {
+            format!("{} (warning: {warning})", scale::short(*value))
+        }
         Some(None) | None => "no figure".to_owned(),
     }
 }

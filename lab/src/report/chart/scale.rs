@@ -1,6 +1,6 @@
-//! Axes: round steps, short numbers.
+//! Axes: round steps and short numbers.
 
-/// Values from zero up to a round end, in `steps` of the same round length.
+/// A scale from zero to a round end, with round ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scale {
     pub(super) ticks: Vec<f64>,
@@ -24,7 +24,7 @@ impl Scale {
     }
 }
 
-/// Three to four digits that matter: `1234`, `12.3`, `0.0123`, `56.7k`, `1.2M`.
+/// Three to four significant digits: `1234`, `12.3`, `0.0123`, `56.7k`, `1.2M`.
 pub(super) fn short(value: f64) -> String {
     let size = value.abs();
     let (divisor, unit) = match size {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_round_and_hold_the_highest_value() {
+    fn scales_are_round_and_include_the_maximum() {
         for (highest, end, count) in
             [(100.0, 100.0, 5), (4_406.0, 6_000.0, 4), (0.37, 0.4, 5), (1.0, 1.0, 5), (0.0, 1.0, 5)]
         {

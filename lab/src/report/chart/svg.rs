@@ -1,7 +1,7 @@
-//! A chart as SVG: own drawing, since axes, marks and a legend are all it takes, and every element
-//! should be one that a browser, a screen reader and a printer read alike.
+//! Renders a chart as SVG. The drawing is our own: axes, marks and a legend are all that is needed, and every
+//! element must work in browsers, screen readers and print.
 //!
-//! Colours are classes, so that a page can turn them dark. Series differ in mark and dash as well as in
+//! Colours are classes, so that a page can support dark mode. Series differ in mark and dash as well as in
 //! colour.
 
 use std::fmt::{self, Write};
@@ -9,18 +9,18 @@ use std::fmt::{self, Write};
 use super::scale::{Scale, short};
 use super::{Chart, Heat, Plot, Point, Series};
 
-/// Where a picture stands.
+/// Where an image will be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// In a page that has the style already.
+    /// In the page, which has the styles.
     Page,
-    /// Alone, in a file: with the style, light or dark as the reader has it.
+    /// In a file of its own, with styles for light and dark mode.
     File,
-    /// To be drawn to pixels: light.
+    /// To be rasterised, in light mode.
     Pixels,
 }
 
-/// Colours, light first. Eight hues that differ in brightness too.
+/// Light mode. The eight hues also differ in brightness.
 const STYLE: &str = "\
 .c{font:12px 'DejaVu Sans',system-ui,sans-serif}.c .bg{fill:#fff}.c text{fill:#222}.c .g{stroke:#ddd;\
 stroke-width:1}.c .a{stroke:#777;stroke-width:1}.c .t{font-size:13px;font-weight:bold}\
@@ -31,7 +31,7 @@ stroke-width:1}.c .a{stroke:#777;stroke-width:1}.c .t{font-size:13px;font-weight
 .c .s6{stroke:#a02a6b;color:#a02a6b}.c .s7{stroke:#444;color:#444}\
 .c .p{stroke:#999;color:#999}.c .f{fill:currentColor}";
 
-/// The same in the dark.
+/// Dark mode.
 const DARK: &str = "\
 .c .bg{fill:#16191d}.c text{fill:#e6e6e6}.c .g{stroke:#333a41}.c .a{stroke:#8a929a}.c .d{fill:#16191d}\
 .c .h{fill:#ff8a70}.c .s0{stroke:#7db2ff;color:#7db2ff}.c .s1{stroke:#ff8a70;color:#ff8a70}\
@@ -39,7 +39,7 @@ const DARK: &str = "\
 .c .s4{stroke:#c09bf0;color:#c09bf0}.c .s5{stroke:#5fd0da;color:#5fd0da}\
 .c .s6{stroke:#f08ac0;color:#f08ac0}.c .s7{stroke:#ccc;color:#ccc}.c .p{stroke:#7d858d;color:#7d858d}";
 
-/// The style of a page: both.
+/// The styles of the page.
 pub(in crate::report) fn page_style() -> String {
     format!("{STYLE}@media (prefers-color-scheme:dark){{{DARK}}}")
 }
@@ -49,10 +49,10 @@ const LEFT: f64 = 58.0;
 const RIGHT: f64 = 468.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 250.0;
-/// Below the plot: labels of the categories, and their name.
+/// Below the plot: category labels, and the name of the axis.
 const LEGEND: f64 = 302.0;
 const LEGEND_LINE: f64 = 17.0;
-/// Longest text of a title or legend that the width holds, in characters.
+/// Maximum length of a title or legend entry, in characters.
 const TEXT_CHARS: usize = 62;
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "8 3 2 3"];
 
@@ -98,23 +98,23 @@ fn write(out: &mut String, chart: &Chart, setting: Setting) -> fmt::Result {
 fn draw_lines(out: &mut String, categories: &[String], series: &[Series]) -> fmt::Result {
     let scale = value_axis(out, series)?;
     category_axis(out, categories)?;
-    // Published results first: behind ours.
+    // Published results are drawn first, behind ours.
     for published in [true, false] {
         for (place, one) in series.iter().enumerate().filter(|(_, s)| s.published == published) {
-            let look = Look::of(series, place);
+            let style = SeriesStyle::of(series, place);
             let mut run: Vec<(f64, f64)> = Vec::new();
             for (index, point) in one.points.iter().enumerate() {
                 match point {
                     Some(point) => run.push((x_of(index, categories), y_of(point, &scale))),
-                    None => line(out, &std::mem::take(&mut run), &look)?,
+                    None => line(out, &std::mem::take(&mut run), &style)?,
                 }
             }
-            line(out, &run, &look)?;
+            line(out, &run, &style)?;
             for (index, point) in one.points.iter().enumerate() {
                 if let Some(point) = point {
                     let at = (x_of(index, categories), y_of(point, &scale));
-                    let told = told(one, categories.get(index), point);
-                    mark(out, at, &look, (&told, !point.doubt.is_empty()))?;
+                    let title = tooltip(one, categories.get(index), point);
+                    mark(out, at, &style, (&title, !point.warning.is_empty()))?;
                 }
             }
         }
@@ -128,20 +128,20 @@ fn draw_bars(out: &mut String, categories: &[String], series: &[Series]) -> fmt:
     let slot = (RIGHT - LEFT) / categories.len().max(1) as f64;
     let width = slot * 0.8 / series.len().max(1) as f64;
     for (place, one) in series.iter().enumerate() {
-        let look = Look::of(series, place);
+        let style = SeriesStyle::of(series, place);
         for (index, point) in one.points.iter().enumerate() {
             let Some(point) = point else { continue };
             let x = LEFT + slot * index as f64 + slot * 0.1 + width * place as f64;
             let y = y_of(point, &scale);
-            let fill = if point.doubt.is_empty() { "f" } else { "d" };
+            let fill = if point.warning.is_empty() { "f" } else { "d" };
             write!(
                 out,
                 "<rect class=\"{} {fill}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
                  <title>{}</title></rect>",
-                look.class,
+                style.class,
                 width.max(0.5),
                 (BOTTOM - y).max(0.0),
-                escaped(&told(one, categories.get(index), point))
+                escaped(&tooltip(one, categories.get(index), point))
             )?;
         }
     }
@@ -174,11 +174,11 @@ fn draw_heat(out: &mut String, heat: &Heat) -> fmt::Result {
         let x = LEFT + width * (place as f64 + 0.5);
         text(out, (x, BOTTOM + 16.0), "middle", "", name)?;
     }
-    let told = format!("the darkest field holds {most} requests; shades are logarithmic");
-    text(out, (8.0, LEGEND), "start", "", &told)
+    let legend = format!("darkest cell: {most} requests; logarithmic shades");
+    text(out, (8.0, LEGEND), "start", "", &legend)
 }
 
-/// Grid, numbers, and the scale of all values.
+/// Draws the grid and its numbers; returns the scale.
 fn value_axis(out: &mut String, series: &[Series]) -> Result<Scale, fmt::Error> {
     let values = series.iter().flat_map(|one| one.points.iter().flatten()).map(|p| p.value);
     let scale = Scale::up_to(values.filter(|value| value.is_finite()).fold(0.0, f64::max));
@@ -210,7 +210,7 @@ fn category_axis(out: &mut String, categories: &[String]) -> fmt::Result {
     Ok(())
 }
 
-/// At most `most` of the names, evenly spread, with their places.
+/// At most `most` of the names, evenly spaced, with their indices.
 fn thinned(names: &[String], most: usize) -> impl Iterator<Item = (usize, &String)> {
     let step = names.len().div_ceil(most).max(1);
     names.iter().enumerate().step_by(step)
@@ -225,15 +225,15 @@ fn y_of(point: &Point, scale: &Scale) -> f64 {
     BOTTOM - (BOTTOM - TOP) * value / scale.end
 }
 
-/// How a series is told from the others.
-struct Look {
+/// Colour, dash and mark of a series.
+struct SeriesStyle {
     class: String,
     dash: &'static str,
     shape: usize,
 }
 
-impl Look {
-    /// Ours take their looks in turn; published ones are grey and dashed.
+impl SeriesStyle {
+    /// Our series use the styles in turn; published ones are grey and dashed.
     fn of(series: &[Series], place: usize) -> Self {
         let published = series.get(place).is_some_and(|one| one.published);
         let before = series.iter().take(place).filter(|one| one.published == published).count();
@@ -245,12 +245,12 @@ impl Look {
     }
 }
 
-fn line(out: &mut String, run: &[(f64, f64)], look: &Look) -> fmt::Result {
+fn line(out: &mut String, run: &[(f64, f64)], style: &SeriesStyle) -> fmt::Result {
     if run.len() < 2 {
         return Ok(());
     }
     let points: Vec<String> = run.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    let (class, dash) = (&look.class, look.dash);
+    let (class, dash) = (&style.class, style.dash);
     write!(out, "<polyline class=\"l {class}\"")?;
     if !dash.is_empty() {
         write!(out, " stroke-dasharray=\"{dash}\"")?;
@@ -258,36 +258,36 @@ fn line(out: &mut String, run: &[(f64, f64)], look: &Look) -> fmt::Result {
     write!(out, " points=\"{}\"/>", points.join(" "))
 }
 
-/// Circle, square, triangle, diamond; hollow where there is a doubt.
-fn mark(out: &mut String, at: (f64, f64), look: &Look, told: (&str, bool)) -> fmt::Result {
+/// Circle, square, triangle or diamond; hollow if there is a warning.
+fn mark(out: &mut String, at: (f64, f64), style: &SeriesStyle, title: (&str, bool)) -> fmt::Result {
     let (x, y) = at;
-    let (title, doubted) = told;
-    let fill = if doubted { "d" } else { "f" };
-    let path = match look.shape % 4 {
+    let (title, flagged) = title;
+    let fill = if flagged { "d" } else { "f" };
+    let path = match style.shape % 4 {
         0 => format!("M{:.1} {y:.1}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", x - 4.0),
         1 => format!("M{:.1} {:.1}h7v7h-7z", x - 3.5, y - 3.5),
         2 => format!("M{x:.1} {:.1}l4.5 8h-9z", y - 5.0),
         _ => format!("M{x:.1} {:.1}l5 5l-5 5l-5 -5z", y - 5.0),
     };
-    write!(out, "<path class=\"{} {fill}\" stroke-width=\"1.5\" d=\"{path}\">", look.class)?;
+    write!(out, "<path class=\"{} {fill}\" stroke-width=\"1.5\" d=\"{path}\">", style.class)?;
     write!(out, "<title>{}</title></path>", escaped(title))
 }
 
 fn legend(out: &mut String, series: &[Series]) -> fmt::Result {
     for (place, one) in series.iter().enumerate() {
-        let look = Look::of(series, place);
+        let style = SeriesStyle::of(series, place);
         let y = LEGEND + LEGEND_LINE * place as f64;
-        line(out, &[(10.0, y - 4.0), (36.0, y - 4.0)], &look)?;
-        mark(out, (23.0, y - 4.0), &look, (&one.name, false))?;
+        line(out, &[(10.0, y - 4.0), (36.0, y - 4.0)], &style)?;
+        mark(out, (23.0, y - 4.0), &style, (&one.name, false))?;
         text(out, (42.0, y), "start", "", &one.name)?;
     }
     Ok(())
 }
 
-fn told(series: &Series, category: Option<&String>, point: &Point) -> String {
+fn tooltip(series: &Series, category: Option<&String>, point: &Point) -> String {
     let at = category.map_or("", String::as_str);
-    let doubt = if point.doubt.is_empty() { "" } else { ", doubt: " };
-    format!("{}, {at}: {}{doubt}{}", series.name, short(point.value), point.doubt)
+    let warning = if point.warning.is_empty() { "" } else { ", warning: " };
+    format!("{}, {at}: {}{warning}{}", series.name, short(point.value), point.warning)
 }
 
 fn text(
@@ -311,7 +311,7 @@ fn text(
     write!(out, ">{}</text>", escaped(&shown))
 }
 
-/// Text as XML and HTML both read it. Characters that XML has no way to hold are left out.
+/// Escapes text for XML and HTML; characters that XML cannot represent are dropped.
 pub(in crate::report) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

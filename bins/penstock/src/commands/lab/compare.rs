@@ -1,11 +1,11 @@
-//! `penstock lab compare`: two sides of results, case by case, with a verdict for CI.
+//! `penstock lab compare`: two sides of results, case by case, with exit codes for CI.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lab::compare::{self, Comparison, Metric, Outcome, Side, Thresholds, Verdict};
-use lab::report::{View, folder};
+use lab::compare::{self, Comparison, Metric, OverallVerdict, Side, Thresholds, Verdict};
+use lab::report::{CaseView, results};
 use serde_json::{Value, json};
 
 use crate::commands::stdout;
@@ -13,24 +13,24 @@ use crate::failure::Failure;
 
 /// Compare two results folders, or two targets of one
 ///
-/// Per case: the ratio B/A with a bootstrap confidence interval over repetitions, the smallest effect that so
-/// many repetitions could have told from chance, and a verdict: faster, slower, the same within the bound,
-/// or can't tell. Rows with doubts don't enter. A and B are compared in pairs where they took turns.
+/// For each case: the ratio B/A with a bootstrap confidence interval over repetitions, the smallest effect
+/// that this number of repetitions can detect, and a verdict: faster, slower, same within the bound, or
+/// inconclusive. Cases with warnings are excluded. Repetitions are paired if A and B ran interleaved.
 #[derive(Args)]
 #[command(after_help = "Exit codes:
-  0  nothing got worse, and every case could be told
-  1  it couldn't: a folder or file can't be read
-  2  usage
-  3  a regression: at least one case is slower
-  4  a broken measurement: nothing is known to be slower, but at least one case can't be told
+  0  no regression, and every case has a verdict
+  1  failure: a folder or file cannot be read
+  2  usage error
+  3  regression: at least one case is slower
+  4  inconclusive: no regression found, but at least one case has no verdict
 
 Examples:
   penstock lab compare results/main results/branch
   penstock lab compare results --target-a nginx --target-b penstock --metric cpu
   penstock lab compare results/branch --thresholds ci.toml
 
-The file of --thresholds (every key may be left out):
-  baseline = \"results/main\"         # A, relative to the file
+Thresholds file (all keys are optional):
+  baseline = \"results/main\"         # folder A, relative to this file
   metrics = [\"throughput\", \"cpu\"]   # throughput, mean, p50, p99, cpu
   within_percent = 3.0
   confidence_percent = 95           # 90, 95 or 99
@@ -39,98 +39,99 @@ The file of --thresholds (every key may be left out):
   contains = \"10240B\"
   within_percent = 5.0")]
 pub(crate) struct Compare {
-    /// Folder A, then folder B; one alone is both, with two targets, or B, with a baseline in --thresholds
+    /// Folders A and B. A single folder is compared with itself (--target-a, --target-b) or with the
+    /// baseline of --thresholds
     #[arg(required = true, num_args = 1..=2, value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// Only this target of A
+    /// Use only this target of A
     #[arg(long, value_name = "NAME", requires = "target_b")]
     target_a: Option<String>,
-    /// Only this target of B
+    /// Use only this target of B
     #[arg(long, value_name = "NAME", requires = "target_a")]
     target_b: Option<String>,
-    /// Baseline, metrics and bounds
+    /// TOML file with baseline, metrics and bounds
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
-    /// throughput, mean, p50, p99 or cpu; may be given several times
+    /// Metric to compare: throughput, mean, p50, p99 or cpu; repeatable [default: throughput]
     #[arg(long = "metric", value_name = "M", value_parser = metric)]
     metrics: Vec<Metric>,
-    /// How far both may differ and still be the same, in percent
+    /// Largest difference, in percent, that counts as the same [default: 3]
     #[arg(long, value_name = "X")]
     within_percent: Option<f64>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(asked: &Compare) -> Result<(), Failure> {
-    let told = thresholds(asked)?;
-    let (a, b) = folders(asked, &told)?;
+pub(crate) fn run(args: &Compare) -> Result<(), Failure> {
+    let thresholds = read_thresholds(args)?;
+    let (a, b) = folders(args, &thresholds)?;
     let (views_a, views_b) = (views(&a)?, views(&b)?);
-    let a = Side { views: &views_a, target: asked.target_a.as_deref() };
-    let b = Side { views: &views_b, target: asked.target_b.as_deref() };
-    let found = compare::compare(&a, &b, &told).map_err(Failure::Usage)?;
+    let a = Side { views: &views_a, target: args.target_a.as_deref() };
+    let b = Side { views: &views_b, target: args.target_b.as_deref() };
+    let found = compare::compare(&a, &b, &thresholds).map_err(Failure::Usage)?;
     let outcome = compare::outcome(&found);
-    if asked.json {
-        stdout(&format!("{:#}\n", as_json(&found, outcome, &told)));
+    if args.json {
+        stdout(&format!("{:#}\n", as_json(&found, outcome, &thresholds)));
     } else {
-        stdout(&as_text(&found, &told));
+        stdout(&as_text(&found, &thresholds));
     }
     match outcome {
-        Outcome::Fine => Ok(()),
-        Outcome::Regression => Err(Failure::Exit(3)),
-        Outcome::Unknown => Err(Failure::Exit(4)),
+        OverallVerdict::Passed => Ok(()),
+        OverallVerdict::Regression => Err(Failure::Exit(3)),
+        OverallVerdict::Inconclusive => Err(Failure::Exit(4)),
     }
 }
 
-fn thresholds(asked: &Compare) -> Result<Thresholds, Failure> {
-    let mut told = match &asked.thresholds {
+fn read_thresholds(args: &Compare) -> Result<Thresholds, Failure> {
+    let mut thresholds = match &args.thresholds {
         None => Thresholds::default(),
         Some(file) => {
             let text = std::fs::read_to_string(file)
                 .map_err(|error| Failure::file("read", file, &error))?;
-            let mut told = Thresholds::parse(&text)
+            let mut thresholds = Thresholds::parse(&text)
                 .map_err(|what| Failure::Usage(format!("{}: {what}", file.display())))?;
             let beside = file.parent().unwrap_or(Path::new(""));
-            told.baseline = told.baseline.map(|folder| beside.join(folder));
-            told
+            thresholds.baseline = thresholds.baseline.map(|folder| beside.join(folder));
+            thresholds
         }
     };
-    if !asked.metrics.is_empty() {
-        told.metrics.clone_from(&asked.metrics);
+    if !args.metrics.is_empty() {
+        thresholds.metrics.clone_from(&args.metrics);
     }
-    told.within_percent = asked.within_percent.unwrap_or(told.within_percent);
-    told.check().map_err(Failure::Usage)?;
-    Ok(told)
+    thresholds.within_percent = args.within_percent.unwrap_or(thresholds.within_percent);
+    thresholds.check().map_err(Failure::Usage)?;
+    Ok(thresholds)
 }
 
 /// Folders A and B.
-fn folders(asked: &Compare, told: &Thresholds) -> Result<(PathBuf, PathBuf), Failure> {
-    match (asked.folders.as_slice(), &told.baseline) {
+fn folders(args: &Compare, thresholds: &Thresholds) -> Result<(PathBuf, PathBuf), Failure> {
+    match (args.folders.as_slice(), &thresholds.baseline) {
         ([a, b], _) => Ok((a.clone(), b.clone())),
         ([b], Some(a)) => Ok((a.clone(), b.clone())),
-        ([both], None) if asked.target_a.is_some() => Ok((both.clone(), both.clone())),
+        ([both], None) if args.target_a.is_some() => Ok((both.clone(), both.clone())),
         _ => Err(Failure::Usage(
-            "one folder is not enough: name A and B, or --target-a and --target-b, or a baseline in \
-             --thresholds"
+            "only one folder given: pass A and B, or --target-a and --target-b, or set `baseline` in \
+             the file of --thresholds"
                 .to_owned(),
         )),
     }
 }
 
-fn views(folder: &Path) -> Result<Vec<View>, Failure> {
-    let found = folder::read(folder).map_err(Failure::Error)?;
-    Ok(found.into_iter().map(View::new).collect())
+fn views(folder: &Path) -> Result<Vec<CaseView>, Failure> {
+    let found = results::read(folder).map_err(Failure::Error)?;
+    Ok(found.into_iter().map(CaseView::new).collect())
 }
 
 fn metric(name: &str) -> Result<Metric, String> {
     let all = [Metric::Throughput, Metric::Mean, Metric::P50, Metric::P99, Metric::Cpu];
     let found = all.into_iter().find(|metric| metric.name() == name);
-    found.ok_or_else(|| "throughput, mean, p50, p99 or cpu".to_owned())
+    found.ok_or_else(|| "expected throughput, mean, p50, p99 or cpu".to_owned())
 }
 
-fn as_text(found: &[Comparison], told: &Thresholds) -> String {
+fn as_text(found: &[Comparison], thresholds: &Thresholds) -> String {
     let mut out = String::new();
-    let confidence = told.confidence_percent;
+    let confidence = thresholds.confidence_percent;
     // Writing to a String cannot fail.
     for one in found {
         let _ = writeln!(out, "{} ({})", one.case, one.metric.name());
@@ -142,24 +143,26 @@ fn as_text(found: &[Comparison], told: &Thresholds) -> String {
     let count = |wanted: Verdict| found.iter().filter(|one| one.verdict == wanted).count();
     let _ = writeln!(
         out,
-        "{} faster, {} slower, {} the same, {} can't tell, {} broken",
+        "{} faster, {} slower, {} same, {} inconclusive, {} not comparable",
         count(Verdict::Faster),
         count(Verdict::Slower),
         count(Verdict::Same),
-        count(Verdict::CannotTell),
-        count(Verdict::Broken)
+        count(Verdict::Inconclusive),
+        count(Verdict::NotComparable)
     );
     if found.iter().any(|one| one.ratio.is_some() && !one.interleaved) {
-        out.push_str("A and B did not take turns: what drifted meanwhile is in the ratios.\n");
+        out.push_str(
+            "A and B did not run interleaved: the ratios include any drift between the runs.\n",
+        );
     }
     out
 }
 
 fn sentence(one: &Comparison, confidence: u32) -> String {
-    let Some(ratio) = one.ratio else { return "broken: nothing to compare".to_owned() };
+    let Some(ratio) = one.ratio else { return "not comparable".to_owned() };
     format!(
-        "{}: B/A {:.4}, {confidence} % between {:.4} and {:.4}; effects from {:.1} % could be seen; {} and \
-         {} repetitions",
+        "{}: B/A {:.4}, {confidence} % interval {:.4} to {:.4}; detects effects from {:.1} %; {} and {} \
+         repetitions",
         verdict(one),
         ratio.ratio,
         ratio.low,
@@ -175,12 +178,12 @@ fn verdict(one: &Comparison) -> String {
         Verdict::Faster => "faster".to_owned(),
         Verdict::Slower => "slower".to_owned(),
         Verdict::Same => format!("same within {} %", one.within * 100.0),
-        Verdict::CannotTell => "can't tell".to_owned(),
-        Verdict::Broken => "broken".to_owned(),
+        Verdict::Inconclusive => "inconclusive".to_owned(),
+        Verdict::NotComparable => "not comparable".to_owned(),
     }
 }
 
-fn as_json(found: &[Comparison], outcome: Outcome, told: &Thresholds) -> Value {
+fn as_json(found: &[Comparison], outcome: OverallVerdict, thresholds: &Thresholds) -> Value {
     let cases: Vec<Value> = found
         .iter()
         .map(|one| {
@@ -191,8 +194,8 @@ fn as_json(found: &[Comparison], outcome: Outcome, told: &Thresholds) -> Value {
                     Verdict::Faster => "faster",
                     Verdict::Slower => "slower",
                     Verdict::Same => "same",
-                    Verdict::CannotTell => "cannot-tell",
-                    Verdict::Broken => "broken",
+                    Verdict::Inconclusive => "inconclusive",
+                    Verdict::NotComparable => "not-comparable",
                 },
                 "ratio": one.ratio.map(|ratio| ratio.ratio),
                 "low": one.ratio.map(|ratio| ratio.low),
@@ -200,7 +203,7 @@ fn as_json(found: &[Comparison], outcome: Outcome, told: &Thresholds) -> Value {
                 "smallest_effect_percent": one.ratio.map(|ratio| ratio.smallest_effect() * 100.0),
                 "within_percent": one.within * 100.0,
                 "repetitions": [one.repetitions.0, one.repetitions.1],
-                "doubted": [one.doubted.0, one.doubted.1],
+                "excluded": [one.excluded.0, one.excluded.1],
                 "interleaved": one.interleaved,
                 "note": one.note,
             })
@@ -208,11 +211,11 @@ fn as_json(found: &[Comparison], outcome: Outcome, told: &Thresholds) -> Value {
         .collect();
     json!({
         "outcome": match outcome {
-            Outcome::Fine => "fine",
-            Outcome::Regression => "regression",
-            Outcome::Unknown => "cannot-tell",
+            OverallVerdict::Passed => "passed",
+            OverallVerdict::Regression => "regression",
+            OverallVerdict::Inconclusive => "inconclusive",
         },
-        "confidence_percent": told.confidence_percent,
+        "confidence_percent": thresholds.confidence_percent,
         "cases": cases,
     })
 }

@@ -1,47 +1,47 @@
-//! `penstock lab cost`: what each policy of a target costs by itself.
+//! `penstock lab cost`: the cost of each policy of a target.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use lab::matrix::{self, cost};
-use lab::report::folder;
+use lab::report::results;
+use lab::suite::{self, cost};
 
-use super::run::{carry_out, judge, plan as plan_into};
+use super::run::{check_complete, plan as plan_into, run_with_progress};
 use crate::commands::{stdout, write_result};
 use crate::failure::Failure;
 
-/// Measure what each policy of a target costs
+/// Measure the cost of each policy of a target
 ///
-/// The target passes requests on as they are, then with each policy switched on alone: JWTs that its
-/// cache knows, JWTs that it doesn't, TLS, an access log; three times each, taking turns. CPU time,
-/// latency and memory are told beside those without any. What a target can't switch is told as such.
+/// Measures the target as a plain proxy, then with one policy at a time: cached JWTs, uncached JWTs, TLS,
+/// access log. Three interleaved repetitions each. Reports CPU time, latency and memory compared with the
+/// plain proxy. Policies that a target does not support are reported as "not served".
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab cost penstock --out cost-penstock
   penstock lab cost my-gateway.toml --out cost-mine       (docs/adding-a-target.md)
 
-The cores are those of suites/cost.toml: 1 for the target, 0 for backend and generator.")]
+The target runs on CPU 1, backend and generator on CPU 0 (see suites/cost.toml).")]
 pub(crate) struct Cost {
-    /// Name of a shipped target, or path of a target's file
+    /// Name of a shipped target, or path of a target file
     target: String,
-    /// Folder for the results; nothing in it is ever written over
+    /// Folder for the results; existing files are never overwritten
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Go on with a run of the same target
+    /// Continue an earlier run of the same target
     #[arg(long)]
     resume: bool,
 }
 
-pub(crate) fn run(asked: Cost) -> Result<(), Failure> {
-    let suite = cost::suite(&asked.target).map_err(Failure::Usage)?;
-    let plan = matrix::Run { resume: asked.resume, ..plan_into(asked.out)? };
-    let summary = carry_out(&suite, &plan)?;
-    let found = folder::read(&plan.out).map_err(Failure::Error)?;
-    let prices = cost::prices(&suite, found.iter().map(|found| &found.result));
-    let table = cost::table(&suite, &prices);
+pub(crate) fn run(args: Cost) -> Result<(), Failure> {
+    let suite = cost::suite(&args.target).map_err(Failure::Usage)?;
+    let plan = suite::Run { resume: args.resume, ..plan_into(args.out)? };
+    let summary = run_with_progress(&suite, &plan)?;
+    let stored = results::read(&plan.out).map_err(Failure::Error)?;
+    let policy_costs = cost::policy_costs(&suite, stored.iter().map(|one| &one.result));
+    let table = cost::table(&suite, &policy_costs);
     stdout(&table);
     if !summary.interrupted {
         write_result(Some(&plan.out.join("cost.txt")), table.as_bytes())?;
     }
-    judge(&summary)
+    check_complete(&summary)
 }

@@ -1,31 +1,32 @@
-//! `penstock lab knee`: the highest load at which an objective holds.
+//! `penstock lab knee`: finds the highest load at which an objective is met.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lab::knee::{self, Became, By, Ended, Knee, Probe, Range, Slo, Usl};
-use lab::load::{self, LoadError, Stop};
-use lab::matrix::knee::Ground;
-use lab::matrix::{self, Event, Failed};
+use lab::knee::{self, By, Knee, LevelVerdict, Probe, Range, SearchEnd, Slo, Usl};
+use lab::load::{self, Stop};
+use lab::suite::knee::LevelSetup;
+use lab::suite::{self, Event};
 use serde_json::{Value, json};
 
-use super::run::{plan, stop_at_signal};
-use super::sent::Sent;
+use super::load::load_failure;
+use super::request_args::RequestArgs;
+use super::run::{plan, run_failure, stop_at_signal};
 use crate::commands::{stderr, stdout};
 use crate::failure::Failure;
 
-/// Find the highest load at which an objective still holds
+/// Find the highest load at which an objective is met
 ///
-/// The level doubles until the objective breaks, then the gap is halved. By rate, requests are due at times of
-/// their own and latency counts from then; by users, each waits for its answer. Each measurement goes through
-/// the validity gates: one that is doubtful is made again, and then ends the search. The Universal
-/// Scalability Law is fitted to what was measured, with its error.
+/// Doubles the load until the objective is missed, then bisects. Load is requests per second in an open loop
+/// (default) or users in a closed loop. Every measurement goes through the validity checks: an invalid one is
+/// repeated once; if it is invalid again, the search ends. The Universal Scalability Law is fitted to the
+/// measurements.
 #[derive(Args)]
 #[command(
-    after_help = "An objective is bounds with commas between: mean, p50, p75, p90, p95, p98, p99, p99.9 \
-or max, `<` or `<=`, and a
-time in us, ms or s; errors and a share in %.
+    after_help = "An objective is a comma-separated list of bounds: mean, p50, p75, p90, p95, p98, p99, p99.9 or \
+max, then `<` or
+`<=`, then a time in us, ms or s; or errors and a percentage.
 
 Examples:
   penstock lab knee penstock --slo 'p99 < 50ms, errors < 0.1%' --out knee-penstock
@@ -33,87 +34,87 @@ Examples:
   penstock lab knee http://127.0.0.1:8280/echo/1.0.0/ --slo 'p99 < 50ms, errors < 0.1%'
   penstock lab knee http://127.0.0.1:8688/ --slo 'mean < 5ms' --by users --payload-bytes 1024"
 )]
-pub(crate) struct KneeOf {
-    /// A shipped target's name, the path of a target's file, or http:// or https://
+pub(crate) struct KneeArgs {
+    /// Name of a shipped target, path of a target file, or URL (http:// or https://)
     #[arg(value_name = "TARGET|URL")]
     target: String,
-    /// What a target is sent [default: forward]
+    /// Scenario to send to a target [default: forward]
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// New folder for the results of a target's levels
+    /// Folder for the results of a target; must not exist
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
-    sent: Sent,
-    /// What has to hold
+    request: RequestArgs,
+    /// Objective, such as 'p99 < 50ms, errors < 0.1%'
     #[arg(long, value_name = "BOUNDS", value_parser = slo)]
     slo: Slo,
-    /// What is searched
-    #[arg(long, value_name = "WHAT", default_value = "rate")]
-    by: What,
-    /// First level [default: 100 requests per second, or 1 user]
+    /// Load to vary
+    #[arg(long, value_name = "UNIT", default_value = "rate")]
+    by: LoadUnit,
+    /// Lowest load [default: 100 requests per second, or 1 user]
     #[arg(long, value_name = "N")]
     from: Option<f64>,
-    /// Last level [default: 1000000 requests per second, or 10000 users]
+    /// Highest load [default: 1000000 requests per second, or 10000 users]
     #[arg(long, value_name = "N")]
     to: Option<f64>,
-    /// How close the answer has to be, in percent
+    /// Precision of the result, in percent
     #[arg(long, value_name = "X", default_value_t = 5.0)]
     precision: f64,
-    /// Measured time of each level, such as 10s
+    /// Measured time per level, such as 10s
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = load::parse_duration)]
     duration: Duration,
-    /// Time at the start of each level that does not count
+    /// Warm-up time per level
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = load::parse_duration)]
     warm_up: Duration,
-    /// Most connections, by rate
+    /// Maximum number of connections (open loop)
     #[arg(long, value_name = "N", default_value_t = 200)]
     users: usize,
-    /// Threads that make the load
+    /// Number of generator threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What a target is sent where nobody says.
-const BYTES: usize = 1_024;
+/// Default payload size of a target's scenario.
+const DEFAULT_BYTES: usize = 1_024;
 
 #[derive(Clone, Copy, ValueEnum)]
-enum What {
+enum LoadUnit {
     /// Requests per second, open loop
     Rate,
     /// Users, closed loop
     Users,
 }
 
-pub(crate) fn run(asked: KneeOf) -> Result<(), Failure> {
-    let by = match asked.by {
-        What::Rate => By::Rate,
-        What::Users => By::Users,
+pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
+    let by = match args.by {
+        LoadUnit::Rate => By::Rate,
+        LoadUnit::Users => By::Users,
     };
-    let range = range(&asked, by)?;
-    let (slo, as_json_asked) = (asked.slo.clone(), asked.json);
-    let tell = |probe: &Probe| stderr(&format!("{}\n", line(probe, by)));
+    let range = range(&args, by)?;
+    let (slo, json) = (args.slo.clone(), args.json);
+    let report = |probe: &Probe| stderr(&format!("{}\n", line(probe, by)));
     let stop = stop_at_signal()?;
-    let found = if asked.target.contains("://") {
-        let options = url_options(asked, &stop)?;
+    let found = if args.target.contains("://") {
+        let options = url_options(args, &stop)?;
         let measure = |level| {
             knee::measure(&options, by, level, &slo)
-                .map_err(told)
-                .and_then(|probe| whole(&stop, probe))
+                .map_err(load_failure)
+                .and_then(|probe| uninterrupted(&stop, probe))
         };
-        knee::search(range, measure, tell)?
+        knee::search(range, measure, report)?
     } else {
-        let (ground, out) = ground(&asked)?;
-        let plan = matrix::Run { stop: stop.clone(), ..plan(out)? };
+        let (setup, out) = setup(&args)?;
+        let plan = suite::Run { stop: stop.clone(), ..plan(out)? };
         let measure = |level| {
-            level_of(&ground, &plan, (by, level), &slo).and_then(|probe| whole(&stop, probe))
+            level_of(&setup, &plan, (by, level), &slo).and_then(|probe| uninterrupted(&stop, probe))
         };
-        knee::search(range, measure, tell)?
+        knee::search(range, measure, report)?
     };
-    if as_json_asked {
+    if json {
         stdout(&format!("{:#}\n", as_json(&found, &slo, by)));
     } else {
         stdout(&as_text(&found, &slo, by));
@@ -121,79 +122,64 @@ pub(crate) fn run(asked: KneeOf) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A level that was cut short ends the search.
-fn whole(stop: &Stop, probe: Probe) -> Result<Probe, Failure> {
+/// An interrupted level ends the search.
+fn uninterrupted(stop: &Stop, probe: Probe) -> Result<Probe, Failure> {
     if stop.is_stopped() {
         return Err(Failure::Error(
-            "interrupted: what was found until then stands above".to_owned(),
+            "interrupted; the levels measured so far are listed above".to_owned(),
         ));
     }
     Ok(probe)
 }
 
-fn told(error: LoadError) -> Failure {
-    match error {
-        LoadError::Usage(message) => Failure::Usage(message),
-        LoadError::File { .. }
-        | LoadError::Content(_)
-        | LoadError::Name { .. }
-        | LoadError::Connect { .. }
-        | LoadError::Tls(_)
-        | LoadError::Agent { .. }
-        | LoadError::System(_) => Failure::error(error),
-    }
-}
-
-fn url_options(asked: KneeOf, stop: &Stop) -> Result<load::Options, Failure> {
-    let of_target = [("--scenario", asked.scenario.is_some()), ("--out", asked.out.is_some())];
+fn url_options(args: KneeArgs, stop: &Stop) -> Result<load::Options, Failure> {
+    let of_target = [("--scenario", args.scenario.is_some()), ("--out", args.out.is_some())];
     if let Some((flag, _)) = of_target.iter().find(|(_, given)| *given) {
-        return Err(Failure::Usage(format!("{flag} is for a target of the lab, not for a URL")));
+        return Err(Failure::Usage(format!("{flag} applies to targets only, not to a URL")));
     }
     Ok(load::Options {
-        users: asked.users,
-        threads: asked.threads,
-        duration: asked.duration,
-        warm_up: asked.warm_up,
+        users: args.users,
+        threads: args.threads,
+        duration: args.duration,
+        warm_up: args.warm_up,
         stop: stop.clone(),
-        ..asked.sent.options(asked.target)
+        ..args.request.options(args.target)
     })
 }
 
-/// What a target's levels have in common, and the folder for them.
-fn ground(asked: &KneeOf) -> Result<(Ground, PathBuf), Failure> {
-    let out = asked.out.clone().ok_or_else(|| {
-        let target = &asked.target;
+/// The settings shared by all levels of a target, and the results folder.
+fn setup(args: &KneeArgs) -> Result<(LevelSetup, PathBuf), Failure> {
+    let out = args.out.clone().ok_or_else(|| {
+        let target = &args.target;
         Failure::Usage(format!(
-            "`{target}` is a target of the lab: name a new folder with --out (a URL has ://)"
+            "target `{target}` needs --out with a new folder (a URL needs http:// or https://)"
         ))
     })?;
     if out.exists() {
         let out = out.display();
-        return Err(Failure::Usage(format!(
-            "{out} is there already; results are never written over"
-        )));
+        return Err(Failure::Usage(format!("{out} already exists; choose a new folder")));
     }
-    let bytes = asked.sent.only_bytes().map_err(Failure::Usage)?.unwrap_or(BYTES);
-    let ground = Ground {
-        target: asked.target.clone(),
-        scenario: asked.scenario.clone().unwrap_or_else(|| "forward".to_owned()),
+    let bytes = args.request.only_bytes().map_err(Failure::Usage)?.unwrap_or(DEFAULT_BYTES);
+    let setup = LevelSetup {
+        target: args.target.clone(),
+        scenario: args.scenario.clone().unwrap_or_else(|| "forward".to_owned()),
         bytes: bytes as u64,
-        users: asked.users,
-        threads: asked.threads,
-        warm_up: asked.warm_up,
-        measure: asked.duration,
+        users: args.users,
+        threads: args.threads,
+        warm_up: args.warm_up,
+        measure: args.duration,
     };
-    Ok((ground, out))
+    Ok((setup, out))
 }
 
-/// Measures a level in a folder of its own, with a number where it is measured again.
+/// Measures a level in its own folder; a repeated measurement gets a numbered one.
 fn level_of(
-    ground: &Ground,
-    plan: &matrix::Run,
+    setup: &LevelSetup,
+    plan: &suite::Run,
     (by, level): (By, f64),
     slo: &Slo,
 ) -> Result<Probe, Failure> {
-    let suite = ground.suite(by, level).map_err(Failure::Usage)?;
+    let suite = setup.suite(by, level).map_err(Failure::Usage)?;
     let name = match by {
         By::Rate => format!("{level:.1}_per_s"),
         By::Users => format!("{level:.0}_users"),
@@ -201,36 +187,33 @@ fn level_of(
     let again = (2_u32..).map(|n| format!("{name}-{n}"));
     let new = std::iter::once(name.clone()).chain(again).map(|name| plan.out.join(name));
     let out = new.take(1_000).find(|out| !out.exists()).unwrap_or_else(|| plan.out.join(&name));
-    let run = matrix::Run { out, ..plan.clone() };
+    let run = suite::Run { out, ..plan.clone() };
     let mut kept = None;
     let mut keep = |event: &Event<'_>| {
         if let Event::End(found) = event {
             kept = Some(knee::judge_case(by, level, slo, found));
         }
     };
-    matrix::run(&suite, &run, &mut keep).map_err(|failed| match failed {
-        Failed::Usage(message) => Failure::Usage(message),
-        Failed::Unable(message) => Failure::Error(message),
-    })?;
+    suite::run(&suite, &run, &mut keep).map_err(run_failure)?;
     kept.ok_or_else(|| Failure::Error("interrupted before the level was measured".to_owned()))
 }
 
-fn range(asked: &KneeOf, by: By) -> Result<Range, Failure> {
+fn range(args: &KneeArgs, by: By) -> Result<Range, Failure> {
     let (from, to) = match by {
         By::Rate => (100.0, 1_000_000.0),
         By::Users => (1.0, 10_000.0),
     };
     let range = Range {
-        from: asked.from.unwrap_or(from),
-        to: asked.to.unwrap_or(to),
-        precision: asked.precision / 100.0,
+        from: args.from.unwrap_or(from),
+        to: args.to.unwrap_or(to),
+        precision: args.precision / 100.0,
         whole: by == By::Users,
     };
     if !(range.from > 0.0 && range.to >= range.from && range.to.is_finite()) {
-        return Err(Failure::Usage("--from: above 0 and at most --to".to_owned()));
+        return Err(Failure::Usage("--from must be above 0 and at most --to".to_owned()));
     }
     if !(range.precision > 0.0 && range.precision < 1.0) {
-        return Err(Failure::Usage("--precision: above 0 and below 100".to_owned()));
+        return Err(Failure::Usage("--precision must be above 0 and below 100".to_owned()));
     }
     Ok(range)
 }
@@ -247,39 +230,41 @@ fn unit(by: By) -> &'static str {
 }
 
 fn line(probe: &Probe, by: By) -> String {
-    let became = match probe.became {
-        Became::Holds => "holds",
-        Became::Breaks => "breaks",
-        Became::Doubtful => "doubtful",
+    let verdict = match probe.verdict {
+        LevelVerdict::Met => "met",
+        LevelVerdict::Missed => "missed",
+        LevelVerdict::Inconclusive => "inconclusive",
     };
     format!(
-        "{:.1} {}: {became}; {:.1}/s, mean {:.3} ms, p99 {:.3} ms, errors {:.2} %{}{}",
+        "{:.1} {}: {verdict}; {:.1}/s, mean {:.3} ms, p99 {:.3} ms, errors {:.2} %{}{}",
         probe.level,
         unit(by),
         probe.throughput_per_s,
         probe.mean_ms,
         probe.p99_ms,
         probe.error_percent,
-        if probe.why.is_empty() { "" } else { ": " },
-        probe.why
+        if probe.reason.is_empty() { "" } else { ": " },
+        probe.reason
     )
 }
 
 fn as_text(found: &Knee, slo: &Slo, by: By) -> String {
     let level = |level: Option<f64>| level.map_or("none".to_owned(), |level| format!("{level:.1}"));
-    let (holds, breaks) = (level(found.holds), level(found.breaks));
+    let (met, missed) = (level(found.met), level(found.missed));
     let unit = unit(by);
     let end = match found.ended {
-        Ended::Found => format!("{slo}: holds at {holds} {unit}, breaks at {breaks}"),
-        Ended::NothingHolds => format!("{slo}: breaks at {breaks} {unit} already"),
-        Ended::AllHolds => {
-            format!("{slo}: holds at {holds} {unit} still, the last level of the search")
+        SearchEnd::Found => format!("{slo}: met at {met} {unit}, missed at {missed}"),
+        SearchEnd::NeverMet => format!("{slo}: missed at the lowest load, {missed} {unit}"),
+        SearchEnd::AlwaysMet => {
+            format!("{slo}: still met at the highest load, {met} {unit}")
         }
-        Ended::Doubtful => format!(
-            "{slo}: holds at {holds} {unit}; above that, it is not the target that was measured"
-        ),
-        Ended::Spent => {
-            format!("{slo}: between {holds} and {breaks} {unit}; the search was given up")
+        SearchEnd::Inconclusive => {
+            format!("{slo}: met at {met} {unit}; measurements above that are invalid")
+        }
+        SearchEnd::LimitReached => {
+            format!(
+                "{slo}: between {met} and {missed} {unit}; the search reached its limit of measurements"
+            )
         }
     };
     let law = found.law.map_or_else(
@@ -290,12 +275,12 @@ fn as_text(found: &Knee, slo: &Slo, by: By) -> String {
 }
 
 fn law_text(law: &Usl) -> String {
-    let peak = law.peak().map_or("none: it grows on".to_owned(), |peak| {
-        format!("{:.0} requests in the system, {:.0}/s", peak, law.at(peak))
+    let peak = law.peak().map_or("none: throughput keeps growing".to_owned(), |peak| {
+        format!("{:.0} concurrent requests, {:.0}/s", peak, law.at(peak))
     });
     format!(
-        "Universal Scalability Law over {} measurements: lambda {:.2}/s, sigma {:.5}, kappa {:.3e}; off by {:.1} \
-         % (root mean square); peak: {peak}",
+        "Universal Scalability Law over {} measurements: lambda {:.2}/s, sigma {:.5}, kappa {:.3e}; error {:.1} % \
+         (root mean square); peak: {peak}",
         law.points,
         law.lambda,
         law.sigma,
@@ -311,12 +296,12 @@ fn as_json(found: &Knee, slo: &Slo, by: By) -> Value {
         .map(|probe| {
             json!({
                 "level": probe.level,
-                "became": match probe.became {
-                    Became::Holds => "holds",
-                    Became::Breaks => "breaks",
-                    Became::Doubtful => "doubtful",
+                "verdict": match probe.verdict {
+                    LevelVerdict::Met => "met",
+                    LevelVerdict::Missed => "missed",
+                    LevelVerdict::Inconclusive => "inconclusive",
                 },
-                "why": probe.why,
+                "reason": probe.reason,
                 "throughput_per_s": probe.throughput_per_s,
                 "mean_ms": probe.mean_ms,
                 "p99_ms": probe.p99_ms,
@@ -328,14 +313,14 @@ fn as_json(found: &Knee, slo: &Slo, by: By) -> Value {
     json!({
         "slo": slo.to_string(),
         "by": match by { By::Rate => "rate", By::Users => "users" },
-        "holds": found.holds,
-        "breaks": found.breaks,
+        "met": found.met,
+        "missed": found.missed,
         "ended": match found.ended {
-            Ended::Found => "found",
-            Ended::NothingHolds => "nothing-holds",
-            Ended::AllHolds => "all-holds",
-            Ended::Doubtful => "doubtful",
-            Ended::Spent => "spent",
+            SearchEnd::Found => "found",
+            SearchEnd::NeverMet => "never-met",
+            SearchEnd::AlwaysMet => "always-met",
+            SearchEnd::Inconclusive => "inconclusive",
+            SearchEnd::LimitReached => "limit-reached",
         },
         "law": found.law.map(|law| json!({
             "lambda": law.lambda, "sigma": law.sigma, "kappa": law.kappa, "points": law.points,

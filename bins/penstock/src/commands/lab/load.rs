@@ -8,78 +8,78 @@ use clap::Args;
 use lab::agent;
 use lab::load::shape::LOAD_SHAPES;
 use lab::load::{self, LoadError, Progress, Think};
-use lab::raw::Raw;
+use lab::recording::Recordings;
 
 use super::agent::read_secret;
-use super::sent::Sent;
+use super::request_args::RequestArgs;
 use crate::commands::{already_exists, is_regular_file, stderr, stdout, write_new};
 use crate::failure::Failure;
 
 /// Put load on a URL and report latency, throughput and errors
 ///
-/// Without --rate it is a closed loop: each user has one connection and one request under way, and a
-/// slow target is asked less often. With --rate it is an open one: requests are due at times of their
-/// own, and a latency counts from then, so that nobody's waiting is left out. The report says what
-/// speaks against it: errors, users that idled, a generator that was the limit.
+/// Without --rate, the loop is closed: each user has one connection and waits for the response before it
+/// sends the next request, so a slow target gets fewer requests. With --rate, the loop is open: requests
+/// are sent on a schedule and latency is measured from the scheduled time, which includes any wait. The
+/// report ends with warnings: errors, idle users, an overloaded generator.
 #[derive(Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Load {
-    /// http:// or https://
+    /// URL to send requests to (http:// or https://)
     url: String,
     #[command(flatten)]
-    sent: Sent,
-    /// Connections, each with one request under way; with --rate, the most there may be
-    /// [default: 1; with --rate 100]
+    request: RequestArgs,
+    /// Number of users, each with its own connection; with --rate, the maximum number of connections
+    /// [default: 1; with --rate: 100]
     #[arg(long, value_name = "N")]
     users: Option<usize>,
-    /// Open loop: requests per second, whatever the target does
+    /// Send requests at a constant rate per second (open loop)
     #[arg(long, value_name = "R", conflicts_with = "think_time")]
     rate: Option<f64>,
-    /// A pause before each next request of a user, such as 200ms, or 100ms..300ms for any between
+    /// Pause between a response and the user's next request: 200ms, or 100ms..300ms for a random pause
     #[arg(long, value_name = "TIME", value_parser = think)]
     think_time: Option<Think>,
-    /// Begin with FROM users (with --rate: requests per second) and grow over the measured time
+    /// Start with FROM users (with --rate: requests per second) and increase over the measured time
     #[arg(long, value_name = "FROM")]
     ramp: Option<f64>,
-    /// Measured time, such as 10s, 500ms or 2m; the warm-up comes before it
+    /// Measured time, such as 10s, 500ms or 2m; starts after the warm-up
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = load::parse_duration)]
     duration: Duration,
-    /// Time at the start that does not count
+    /// Warm-up time; requests sent during it are not measured
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = load::parse_duration)]
     warm_up: Duration,
-    /// Longest wait for a whole answer; with --rate, also for a free connection
+    /// Timeout for a complete response; with --rate, also for a free connection
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = load::parse_duration)]
     timeout: Duration,
-    /// Threads that make the load; more only where they have CPUs of their own
+    /// Number of generator threads; more than one helps only if each has its own CPU
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Settles what is drawn by chance
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Write the report as JSON as well; the file must be new
+    /// Also write the report as JSON; the file must not exist
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
-    /// Write an HdrHistogram log (V2), an interval a second, in microseconds; the file must be new. Not
-    /// with --agent: agents send what they found as one sum at the end
+    /// Write an HdrHistogram log (V2) with one interval per second, in microseconds; the file must not
+    /// exist. Not available with --agent, which transfers totals only
     #[arg(long, value_name = "FILE")]
     hlog: Option<PathBuf>,
-    /// Write every request as JMeter does (CSV, 17 columns), warm-up included; the file must be new. Not
-    /// with --agent, for the same reason
+    /// Write a JMeter result file (JTL, CSV with 17 columns) with every request, including the warm-up;
+    /// the file must not exist. Not available with --agent
     #[arg(long, value_name = "FILE")]
     jtl: Option<PathBuf>,
-    /// Let the `penstock lab agent` there make its part of the load; give it once for each
+    /// Generate the load on the `penstock lab agent` at this address instead; repeatable
     #[arg(long = "agent", value_name = "HOST:PORT", requires = "agent_token_file")]
     agents: Vec<String>,
-    /// File with the secret that the agents know
+    /// File with the secret shared with the agents
     #[arg(long, value_name = "FILE", requires = "agents")]
     agent_token_file: Option<PathBuf>,
 }
 
-/// The shapes as the lab lists them, and commands to begin with.
+/// The load shapes of the lab, and examples.
 fn after_help() -> String {
     let mut help = "Load shapes:\n".to_owned();
     for shape in LOAD_SHAPES {
-        help.push_str(&format!("  {:<34}{}\n", shape.flags, shape.what));
+        help.push_str(&format!("  {:<34}{}\n", shape.flags, shape.summary));
     }
     help.push_str(
         "
@@ -94,20 +94,29 @@ Examples:
     help
 }
 
-pub(crate) fn run(asked: Load) -> Result<(), Failure> {
-    let json = asked.json.clone();
-    // Better now than when all has been measured.
+pub(crate) fn run(args: Load) -> Result<(), Failure> {
+    let json = args.json.clone();
+    // Fail before the measurement rather than after it.
     if let Some(file) = json.as_deref().filter(|file| is_regular_file(file)) {
         return Err(already_exists(file));
     }
-    let agents = asked.agents.clone();
-    let secret = asked.agent_token_file.as_deref().map(read_secret).transpose()?;
-    let options = options(asked).map_err(Failure::Usage)?;
+    let agents = args.agents.clone();
+    let secret = args.agent_token_file.as_deref().map(read_secret).transpose()?;
+    let options = options(args).map_err(Failure::Usage)?;
     let report = match secret {
         Some(secret) => agent::run(&options, &agents, &secret, &mut show),
         None => load::run(&options, &mut show),
     };
-    let report = report.map_err(|error| match error {
+    let report = report.map_err(load_failure)?;
+    stdout(&report.table());
+    match json {
+        Some(file) => write_new(&file, format!("{:#}\n", report.json()).as_bytes()),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn load_failure(error: LoadError) -> Failure {
+    match error {
         LoadError::Usage(message) => Failure::Usage(message),
         LoadError::File { .. }
         | LoadError::Content(_)
@@ -116,52 +125,48 @@ pub(crate) fn run(asked: Load) -> Result<(), Failure> {
         | LoadError::Tls(_)
         | LoadError::Agent { .. }
         | LoadError::System(_) => Failure::error(error),
-    })?;
-    stdout(&report.table());
-    match json {
-        Some(file) => write_new(&file, format!("{:#}\n", report.json()).as_bytes()),
-        None => Ok(()),
     }
 }
 
-fn options(asked: Load) -> Result<load::Options, String> {
-    let (shape, users) = shape(&asked)?;
+fn options(args: Load) -> Result<load::Options, String> {
+    let (shape, users) = shape(&args)?;
     Ok(load::Options {
         users,
         shape,
-        raw: Raw { hlog: asked.hlog, jtl: asked.jtl },
-        timeout: asked.timeout,
-        threads: asked.threads,
-        seed: asked.seed,
-        duration: asked.duration,
-        warm_up: asked.warm_up,
+        recordings: Recordings { hlog: args.hlog, jtl: args.jtl },
+        timeout: args.timeout,
+        threads: args.threads,
+        seed: args.seed,
+        duration: args.duration,
+        warm_up: args.warm_up,
         ctrl_c: true,
-        ..asked.sent.options(asked.url)
+        ..args.request.options(args.url)
     })
 }
 
-/// Connections of an open loop when nobody says.
+/// Default number of connections of an open loop.
 const OPEN_USERS: usize = 100;
 
-/// The shape that the flags ask for, and the users it needs.
-fn shape(asked: &Load) -> Result<(load::Shape, usize), String> {
-    let think = asked.think_time.unwrap_or_default();
-    let shape = match (asked.rate, asked.ramp) {
+/// The shape selected by the flags, and the number of users.
+fn shape(args: &Load) -> Result<(load::Shape, usize), String> {
+    let think = args.think_time.unwrap_or_default();
+    let shape = match (args.rate, args.ramp) {
         (Some(rate_per_s), None) => load::Shape::Arrivals { rate_per_s },
         (Some(to_per_s), Some(from_per_s)) => load::Shape::RampArrivals { from_per_s, to_per_s },
         (None, None) => load::Shape::Closed { think },
         (None, Some(from)) => load::Shape::RampUsers { from: whole_users(from)?, think },
     };
-    let default = if asked.rate.is_some() { OPEN_USERS } else { 1 };
-    Ok((shape, asked.users.unwrap_or(default)))
+    let default = if args.rate.is_some() { OPEN_USERS } else { 1 };
+    Ok((shape, args.users.unwrap_or(default)))
 }
 
 fn whole_users(from: f64) -> Result<usize, String> {
-    let refused = |_| format!("ramp: a whole number of users, not {from} (a rate needs --rate)");
-    from.to_string().parse().map_err(refused)
+    let invalid =
+        |_| format!("--ramp {from} is not a whole number of users; to ramp a rate, add --rate");
+    from.to_string().parse().map_err(invalid)
 }
 
-/// A line on stderr, written over where that can be.
+/// Prints a progress line to stderr; on a terminal it replaces the previous one.
 fn show(progress: &Progress) {
     let phase = if progress.warming_up { "warm-up" } else { "measuring" };
     let line = format!(
@@ -195,18 +200,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flags_of_every_shape_ask_for_that_shape() {
+    fn the_flags_of_every_shape_select_that_shape() {
         for row in LOAD_SHAPES {
             let flags = row.flags.replace(['[', ']'], "").replace(" R", " 50").replace(" N", " 7");
             let flags = flags.replace(" T", " 10ms..20ms").replace(" FROM", " 3");
-            let asked = parse(&flags).unwrap();
-            let (shape, users) = shape(&asked).unwrap();
+            let args = parse(&flags).unwrap();
+            let (shape, users) = shape(&args).unwrap();
             assert_eq!((shape.name(), users), (row.name, 7), "{flags}");
         }
     }
 
     #[test]
-    fn flags_that_do_not_go_together_are_refused() {
+    fn conflicting_flags_are_rejected() {
         assert!(parse("--rate 5 --think-time 1s").is_none());
         assert!(shape(&parse("--ramp 1.5 --users 3").unwrap()).unwrap_err().contains("--rate"));
         assert_eq!(shape(&parse("--rate 5").unwrap()).unwrap().1, OPEN_USERS);

@@ -5,15 +5,15 @@ use clap::Subcommand;
 use crate::failure::Failure;
 
 mod agent;
+mod check;
 mod compare;
 mod cost;
-mod doubts;
 mod knee;
 mod load;
 mod payload;
 mod report;
+mod request_args;
 mod run;
-mod sent;
 
 /// Measure a gateway, or any HTTP server
 #[derive(Subcommand)]
@@ -21,24 +21,25 @@ pub(crate) enum Command {
     Load(Box<load::Load>),
     Payload(payload::Payload),
     Agent(agent::Agent),
-    Doubts(doubts::Doubts),
+    #[command(alias = "doubts")]
+    Check(check::Check),
     Compare(compare::Compare),
     Report(report::Report),
-    Knee(Box<knee::KneeOf>),
+    Knee(Box<knee::KneeArgs>),
     Run(run::Run),
     Cost(cost::Cost),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Load(asked) => load::run(*asked),
-        Command::Payload(asked) => payload::run(&asked),
-        Command::Agent(asked) => agent::run(&asked),
-        Command::Doubts(asked) => doubts::run(&asked),
-        Command::Compare(asked) => compare::run(&asked),
-        Command::Report(asked) => report::run(&asked),
-        Command::Knee(asked) => knee::run(*asked),
-        Command::Run(asked) => run::run(asked),
-        Command::Cost(asked) => cost::run(asked),
+        Command::Load(args) => load::run(*args),
+        Command::Payload(args) => payload::run(&args),
+        Command::Agent(args) => agent::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Knee(args) => knee::run(*args),
+        Command::Run(args) => run::run(args),
+        Command::Cost(args) => cost::run(args),
     }
 }

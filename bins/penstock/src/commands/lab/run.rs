@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use lab::load::Stop;
-use lab::matrix::{self, Event, Failed, Suite, Summary};
 use lab::result::{CaseResult, State};
+use lab::suite::{self, Event, RunError, Suite, Summary};
 
 use crate::commands::signals::{self, Signals};
 use crate::commands::{counted, stderr, stdout};
@@ -16,42 +16,43 @@ use crate::failure::Failure;
 
 /// Run a suite: targets x scenarios x users x sizes x delays
 ///
-/// Each case gets a folder with its result.json and the logs of target and backend. A scenario that a
-/// target can't do is told and kept as such. Ctrl-C ends the run after what is done; --resume goes on.
+/// Each case gets a folder with its result.json and the logs of target and backend. Scenarios that a target
+/// does not support are recorded as "not served". Ctrl-C stops the run and keeps the completed cases; --resume
+/// continues it.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab run suites/quick.toml --out results-quick
   penstock lab run suites/api-manager.toml --out results --only 'passthrough/.*/0ms_sleep'
   penstock lab run suites/api-manager.toml --out results --resume
 
-Exit codes: 0 ran, doubts included; 1 a case failed, or the run couldn't be made; 2 asked wrongly.")]
+Exit codes: 0 success, with or without warnings; 1 a case failed or the run was interrupted; 2 usage error.")]
 pub(crate) struct Run {
-    /// The suite's file
+    /// Suite file (TOML)
     suite: PathBuf,
-    /// Folder for the results; nothing in it is ever written over
+    /// Folder for the results; existing files are never overwritten
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Only the cases whose folder this regular expression finds
+    /// Run only the cases whose folder matches this regular expression
     #[arg(long, value_name = "REGEX")]
     only: Option<String>,
-    /// Go on with a run of the same suite
+    /// Continue an earlier run of the same suite
     #[arg(long)]
     resume: bool,
 }
 
-pub(crate) fn run(asked: Run) -> Result<(), Failure> {
-    let suite = Suite::read(&asked.suite).map_err(Failure::Usage)?;
-    let run = matrix::Run { only: asked.only, resume: asked.resume, ..plan(asked.out)? };
-    let summary = carry_out(&suite, &run)?;
-    stdout(&format!("{}\nresults: {}\n", told(&summary), run.out.display()));
-    judge(&summary)
+pub(crate) fn run(args: Run) -> Result<(), Failure> {
+    let suite = Suite::read(&args.suite).map_err(Failure::Usage)?;
+    let run = suite::Run { only: args.only, resume: args.resume, ..plan(args.out)? };
+    let summary = run_with_progress(&suite, &run)?;
+    stdout(&format!("{}\nresults: {}\n", summary_line(&summary), run.out.display()));
+    check_complete(&summary)
 }
 
-/// Whether the run is whole.
-pub(super) fn judge(summary: &Summary) -> Result<(), Failure> {
+/// Fails if the run was interrupted or a case failed.
+pub(super) fn check_complete(summary: &Summary) -> Result<(), Failure> {
     if summary.interrupted {
-        let again = "go on with the same command and --resume";
-        return Err(Failure::Error(format!("interrupted: what is done is kept; {again}")));
+        let hint = "run the same command with --resume to continue";
+        return Err(Failure::Error(format!("interrupted; completed cases were kept. {hint}")));
     }
     if summary.failed > 0 {
         return Err(Failure::Error(format!("{} failed", counted(summary.failed, "case"))));
@@ -59,9 +60,9 @@ pub(super) fn judge(summary: &Summary) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A run of all cases into `out`, by this program.
-pub(super) fn plan(out: PathBuf) -> Result<matrix::Run, Failure> {
-    Ok(matrix::Run {
+/// A run of all cases, with this program as backend and token signer.
+pub(super) fn plan(out: PathBuf) -> Result<suite::Run, Failure> {
+    Ok(suite::Run {
         out,
         only: None,
         resume: false,
@@ -71,12 +72,12 @@ pub(super) fn plan(out: PathBuf) -> Result<matrix::Run, Failure> {
     })
 }
 
-/// Stops at Ctrl-C or SIGTERM.
+/// A [`Stop`] that is triggered by Ctrl-C or SIGTERM.
 pub(super) fn stop_at_signal() -> Result<Stop, Failure> {
     let mut signals = Signals::listen()?;
     let stop = Stop::default();
     let stopped = stop.clone();
-    // Ends with the process.
+    // The thread ends with the process.
     thread::spawn(move || {
         while signals.next() != signals::Event::Stop {}
         stopped.stop();
@@ -84,35 +85,39 @@ pub(super) fn stop_at_signal() -> Result<Stop, Failure> {
     Ok(stop)
 }
 
-/// Runs it with progress on stderr; Ctrl-C ends it after what is done.
-pub(super) fn carry_out(suite: &Suite, run: &matrix::Run) -> Result<Summary, Failure> {
-    let run = &matrix::Run { stop: stop_at_signal()?, ..run.clone() };
+/// Runs the suite with progress on stderr; Ctrl-C interrupts it.
+pub(super) fn run_with_progress(suite: &Suite, run: &suite::Run) -> Result<Summary, Failure> {
+    let run = &suite::Run { stop: stop_at_signal()?, ..run.clone() };
     let mut screen = Screen::default();
-    let outcome = matrix::run(suite, run, &mut |event| screen.show(event));
+    let outcome = suite::run(suite, run, &mut |event| screen.show(event));
     screen.clear();
-    outcome.map_err(|failed| match failed {
-        Failed::Usage(message) => Failure::Usage(message),
-        Failed::Unable(message) => Failure::Error(message),
-    })
+    outcome.map_err(run_failure)
 }
 
-fn told(summary: &Summary) -> String {
-    let Summary { measured, doubted, not_served, failed, kept, interrupted: _ } = *summary;
+pub(super) fn run_failure(error: RunError) -> Failure {
+    match error {
+        RunError::Usage(message) => Failure::Usage(message),
+        RunError::Unable(message) => Failure::Error(message),
+    }
+}
+
+fn summary_line(summary: &Summary) -> String {
+    let Summary { measured, flagged, not_served, failed, kept, interrupted: _ } = *summary;
     let mut parts = vec![format!("{measured} measured")];
     let more = [
-        (doubted, "with doubts"),
+        (flagged, "with warnings"),
         (not_served, "not served"),
         (failed, "failed"),
-        (kept, "kept from before"),
+        (kept, "kept from the earlier run"),
     ];
     parts.extend(more.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
     parts.join(", ")
 }
 
-/// One line for each case on stderr; below it, on a terminal, what is going on.
+/// Prints one line per finished case to stderr; on a terminal, also a progress line.
 #[derive(Default)]
 struct Screen {
-    /// Number, cases, and what is left, of the case that runs.
+    /// Describes the running case: its number and name.
     head: String,
     line: bool,
 }
@@ -123,10 +128,10 @@ impl Screen {
             Event::Plan { cases, done, not_served, left } => {
                 let mut text = format!("{}, about {}", counted(*cases, "case"), span(*left));
                 if *not_served > 0 {
-                    text.push_str(&format!("; {not_served} of them not served by their target"));
+                    text.push_str(&format!("; {not_served} not served by their target"));
                 }
                 if *done > 0 {
-                    text.push_str(&format!("; {done} done before"));
+                    text.push_str(&format!("; {done} already done"));
                 }
                 self.keep(&text);
             }
@@ -142,8 +147,8 @@ impl Screen {
             Event::End(found) => {
                 let text = format!("{}  {}", self.head, outcome(found));
                 self.keep(&text);
-                for doubt in &found.doubts {
-                    self.keep(&format!("    DOUBT {}: {}", doubt.gate, doubt.message));
+                for warning in &found.warnings {
+                    self.keep(&format!("    warning: {}: {}", warning.check, warning.message));
                 }
             }
         }

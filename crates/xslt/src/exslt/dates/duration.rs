@@ -5,10 +5,13 @@ use std::fmt;
 pub(super) const SECOND: i128 = 1_000_000_000;
 pub(super) const DAY: i128 = 86_400 * SECOND;
 
-/// Most digits of one part; more isn't taken for a duration.
-const DIGITS_MAX: usize = 12;
+/// Most digits of one component. More: not a duration. Sums of components fit in 128 bits.
+const DIGITS_MAX: usize = 18;
 
-/// Months, and nanoseconds. Both have the same sign.
+/// Largest number of seconds of `date:duration()`: as many digits as [`DIGITS_MAX`].
+const SECONDS_MAX: f64 = 1e18;
+
+/// Months and nanoseconds, of the same sign.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Duration {
     pub(super) months: i64,
@@ -45,9 +48,9 @@ impl Duration {
         Some(Self { months: duration.months * sign, nanos: duration.nanos * i128::from(sign) })
     }
 
-    /// None: there is no such duration, or it is longer than any that is spoken of.
+    /// None: out of range.
     pub(super) fn of_seconds(seconds: f64) -> Option<Self> {
-        if !seconds.is_finite() || seconds.abs() >= 1e12 {
+        if !seconds.is_finite() || seconds.abs() >= SECONDS_MAX {
             return None;
         }
         let nanos = nanos(&seconds.abs().to_string())?;
@@ -95,7 +98,7 @@ impl fmt::Display for Duration {
     }
 }
 
-/// Amounts with their units, which come in that order. A fraction is for seconds only.
+/// Amounts with their units, in that order. Only seconds may have a fraction.
 fn parts<'t>(text: &'t str, units: &str) -> Option<Vec<(&'t str, char)>> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -117,7 +120,7 @@ fn parts<'t>(text: &'t str, units: &str) -> Option<Vec<(&'t str, char)>> {
     Some(found)
 }
 
-/// Nanoseconds of a decimal number of seconds; what is finer is cut off.
+/// Nanoseconds of a decimal number of seconds, truncated.
 pub(super) fn nanos(text: &str) -> Option<i128> {
     let (whole, fraction) = match text.split_once('.') {
         Some((_, "")) => return None,
@@ -132,7 +135,7 @@ pub(super) fn nanos(text: &str) -> Option<i128> {
     Some(whole.parse::<i128>().ok()? * SECOND + fraction.parse::<i128>().ok()?)
 }
 
-/// Seconds with as many digits behind the point as there are.
+/// Seconds with the necessary number of decimals.
 pub(super) fn seconds_text(nanos: u128) -> String {
     let second = SECOND.unsigned_abs();
     let fraction = format!("{:09}", nanos % second);

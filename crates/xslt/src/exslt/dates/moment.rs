@@ -1,10 +1,13 @@
-//! Dates and times, whole or in part. Source: XML Schema 1.0 part 2, sections 3.2.7 to 3.2.14.
+//! Dates and times, complete or partial. Source: XML Schema 1.0 part 2, sections 3.2.7 to 3.2.14.
 
 use std::fmt;
 
+use time::util::is_leap_year;
+use time::{Date, Month, OffsetDateTime};
+
 use super::duration::{DAY, Duration, SECOND, nanos, seconds_text};
 
-/// What is said of a date. From `Year` to `DateTime` each says more than the one before.
+/// The type of a date. From `Year` to `DateTime`, each is more precise than the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Year,
@@ -17,21 +20,17 @@ pub(super) enum Kind {
     Day,
 }
 
-/// Years are counted through zero; written, the one before 1 is -1.
+/// Components that the kind does not have are those of some valid date. The year before 1 is 0 here, and -1 when it is
+/// written. Years range from -999,999 to 999,999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) kind: Kind,
-    pub(super) year: i64,
-    pub(super) month: i64,
-    pub(super) day: i64,
-    /// Of the day.
+    date: Date,
+    /// Since midnight.
     pub(super) nanos: i128,
-    /// Minutes east.
+    /// Minutes east of UTC.
     pub(super) zone: Option<i64>,
 }
-
-/// Largest year, either side of zero. Beyond: not a date.
-const YEAR_MAX: i64 = 9_999_999;
 
 #[rustfmt::skip]
 pub(super) const MONTHS: [&str; 12] = [
@@ -45,63 +44,49 @@ fn name(names: &'static [&'static str], at: i64) -> Option<&'static str> {
     names.get(usize::try_from(at).ok()?).copied()
 }
 
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+/// None: there is no such date.
+fn date(year: i64, month: i64, day: i64) -> Option<Date> {
+    let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
+    Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()
 }
 
-pub(super) fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 if is_leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
+pub(super) fn days_in(year: i64, month: i64) -> Option<i64> {
+    let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
+    Some(month.length(i32::try_from(year).ok()?).into())
 }
 
-/// Days since 1970-01-01 in the Gregorian calendar, counted by eras of 400 years that begin in March.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    year.div_euclid(400) * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+fn days_since_epoch(date: Date) -> i64 {
+    i64::from(date.to_julian_day()) - i64::from(OffsetDateTime::UNIX_EPOCH.to_julian_day())
 }
 
-fn date_of(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = shifted.div_euclid(146_097) * 400 + year_of_era;
-    (if month <= 2 { year + 1 } else { year }, month, day)
+fn date_of(days_since_epoch: i64) -> Option<Date> {
+    let epoch = i64::from(OffsetDateTime::UNIX_EPOCH.to_julian_day());
+    Date::from_julian_day(i32::try_from(days_since_epoch.checked_add(epoch)?).ok()?).ok()
 }
 
 impl Moment {
-    const START: Self =
-        Self { kind: Kind::Year, year: 1970, month: 1, day: 1, nanos: 0, zone: None };
+    /// None: there is no such date.
+    pub(super) fn new(
+        kind: Kind,
+        (year, month, day): (i64, i64, i64),
+        nanos: i128,
+        zone: Option<i64>,
+    ) -> Option<Self> {
+        Some(Self { kind, date: date(year, month, day)?, nanos, zone })
+    }
 
-    /// In UTC.
-    pub(super) fn of_epoch_ms(now_ms: i64) -> Self {
+    /// In UTC. None: out of range.
+    pub(super) fn from_epoch_ms(now_ms: i64) -> Option<Self> {
         let (days, ms) = (now_ms.div_euclid(86_400_000), now_ms.rem_euclid(86_400_000));
-        let (year, month, day) = date_of(days);
         let nanos = i128::from(ms) * 1_000_000;
-        Self { kind: Kind::DateTime, year, month, day, nanos, zone: Some(0) }
+        Some(Self { kind: Kind::DateTime, date: date_of(days)?, nanos, zone: Some(0) })
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.trim_matches([' ', '\t', '\r', '\n']);
         let mut reader = Reader { rest: text };
         let found = reader.moment()?;
-        (found.is_good() && reader.rest.is_empty()).then_some(found)
-    }
-
-    /// Whether there is such a day.
-    pub(super) fn is_good(self) -> bool {
-        (1..=12).contains(&self.month)
-            && (1..=days_in(self.year, self.month)).contains(&self.day)
-            && self.year.abs() <= YEAR_MAX
+        reader.rest.is_empty().then_some(found)
     }
 
     pub(super) fn without_fraction(self) -> Self {
@@ -117,11 +102,11 @@ impl Moment {
     }
 
     pub(super) fn year(self) -> Option<i64> {
-        (self.kind <= Kind::DateTime).then_some(written(self.year))
+        (self.kind <= Kind::DateTime).then(|| written(self.date.year()))
     }
 
     pub(super) fn is_in_leap_year(self) -> Option<bool> {
-        (self.kind <= Kind::DateTime).then(|| is_leap(self.year))
+        (self.kind <= Kind::DateTime).then(|| is_leap_year(self.date.year()))
     }
 
     pub(super) fn month_in_year(self) -> Option<i64> {
@@ -129,41 +114,37 @@ impl Moment {
             Kind::YearMonth | Kind::Date | Kind::DateTime | Kind::Month | Kind::MonthDay => true,
             Kind::Year | Kind::Time | Kind::Day => false,
         };
-        has.then_some(self.month)
+        has.then(|| u8::from(self.date.month()).into())
     }
 
     pub(super) fn day_in_month(self) -> Option<i64> {
         let has = self.has_date() || matches!(self.kind, Kind::MonthDay | Kind::Day);
-        has.then_some(self.day)
+        has.then(|| self.date.day().into())
     }
 
     pub(super) fn day_in_year(self) -> Option<i64> {
-        let first = days_since_epoch(self.year, 1, 1);
-        self.has_date().then(|| days_since_epoch(self.year, self.month, self.day) - first + 1)
+        self.has_date().then(|| self.date.ordinal().into())
     }
 
-    /// Sunday is 1.
+    /// From 1, Sunday.
     pub(super) fn day_in_week(self) -> Option<i64> {
-        let days = days_since_epoch(self.year, self.month, self.day);
-        self.has_date().then(|| (days + 4).rem_euclid(7) + 1)
+        self.has_date().then(|| self.date.weekday().number_from_sunday().into())
     }
 
     pub(super) fn day_of_week_in_month(self) -> Option<i64> {
-        self.has_date().then_some((self.day - 1) / 7 + 1)
+        self.has_date().then(|| i64::from(self.date.day() - 1) / 7 + 1)
     }
 
     /// Weeks begin on Monday; the first of the month is in week 1.
     pub(super) fn week_in_month(self) -> Option<i64> {
-        let first = Self { day: 1, ..self }.day_in_week()?;
-        Some((self.day - 1 + (first + 5) % 7) / 7 + 1)
+        let first = self.date.replace_day(1).ok()?;
+        let before = i64::from(first.weekday().number_days_from_monday());
+        self.has_date().then(|| (i64::from(self.date.day() - 1) + before) / 7 + 1)
     }
 
-    /// Source: ISO 8601, the week with the year's first Thursday is week 1.
+    /// Source: ISO 8601.
     pub(super) fn week_in_year(self) -> Option<i64> {
-        let weekday = (self.day_in_week()? + 5) % 7;
-        let thursday = days_since_epoch(self.year, self.month, self.day) - weekday + 3;
-        let (year, ..) = date_of(thursday);
-        Some((thursday - days_since_epoch(year, 1, 1)) / 7 + 1)
+        self.has_date().then(|| self.date.iso_week().into())
     }
 
     pub(super) fn month_name(self) -> Option<&'static str> {
@@ -198,18 +179,18 @@ impl Moment {
         self.has_time().then(|| Self { kind: Kind::Time, ..self }.to_string())
     }
 
-    /// Since the start of 1970, in UTC.
+    /// Since the Unix epoch, in UTC.
     pub(super) fn since_epoch(self) -> Option<Duration> {
         if self.kind > Kind::DateTime {
             return None;
         }
-        let days = days_since_epoch(self.year, self.month, self.day);
+        let days = days_since_epoch(self.date);
         let zone = i128::from(self.zone.unwrap_or(0)) * 60 * SECOND;
         Some(Duration { months: 0, nanos: i128::from(days) * DAY + self.nanos - zone })
     }
 
-    /// Months first, the day at most the month's last, then days and time. What the duration says more
-    /// exactly than the date, the sum says too.
+    /// Adds months first, limiting the day to the last of the month, then days and time. The sum is as precise as the
+    /// more precise operand.
     pub(super) fn plus(self, duration: Duration) -> Option<Self> {
         if self.kind > Kind::DateTime {
             return None;
@@ -223,33 +204,34 @@ impl Moment {
         } else {
             Kind::Year
         };
-        let months = (self.year * 12 + self.month - 1).checked_add(duration.months)?;
+        let months = self.months().checked_add(duration.months)?;
         let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
-        if year.abs() > YEAR_MAX {
-            return None;
-        }
-        let day = self.day.min(days_in(year, month));
-        let start = i128::from(days_since_epoch(year, month, day)) * DAY + self.nanos;
+        let day = i64::from(self.date.day()).min(days_in(year, month)?);
+        let start = i128::from(days_since_epoch(date(year, month, day)?)) * DAY + self.nanos;
         let end = start.checked_add(duration.nanos)?;
-        let (year, month, day) = date_of(i64::try_from(end.div_euclid(DAY)).ok()?);
+        let date = date_of(i64::try_from(end.div_euclid(DAY)).ok()?)?;
         let (kind, nanos) = (self.kind.max(needs), end.rem_euclid(DAY));
-        let sum = Self { kind, year, month, day, nanos, zone: self.zone };
-        (year.abs() <= YEAR_MAX).then_some(sum)
+        Some(Self { kind, date, nanos, zone: self.zone })
     }
 
-    /// How long until `end`, by what both say.
+    /// Since year 0.
+    fn months(self) -> i64 {
+        i64::from(self.date.year()) * 12 + i64::from(u8::from(self.date.month())) - 1
+    }
+
+    /// The duration until `end`, with the precision of the less precise one.
     pub(super) fn until(self, end: Self) -> Option<Duration> {
         let kind = self.kind.min(end.kind);
         match kind {
             _ if self.kind > Kind::DateTime || end.kind > Kind::DateTime => None,
-            Kind::Year => Some(Duration { months: (end.year - self.year) * 12, nanos: 0 }),
-            Kind::YearMonth => {
-                let months = (end.year - self.year) * 12 + end.month - self.month;
-                Some(Duration { months, nanos: 0 })
+            Kind::Year => {
+                let years = i64::from(end.date.year()) - i64::from(self.date.year());
+                Some(Duration { months: years * 12, nanos: 0 })
             }
+            Kind::YearMonth => Some(Duration { months: end.months() - self.months(), nanos: 0 }),
             Kind::Date => {
-                let day = |at: Self| days_since_epoch(at.year, at.month, at.day);
-                Some(Duration { months: 0, nanos: i128::from(day(end) - day(self)) * DAY })
+                let days = days_since_epoch(end.date) - days_since_epoch(self.date);
+                Some(Duration { months: 0, nanos: i128::from(days) * DAY })
             }
             Kind::DateTime => {
                 let (start, end) = (self.since_epoch()?, end.since_epoch()?);
@@ -260,14 +242,15 @@ impl Moment {
     }
 }
 
-fn written(year: i64) -> i64 {
-    if year <= 0 { year - 1 } else { year }
+/// There is no year 0 in the written form.
+fn written(year: i32) -> i64 {
+    i64::from(if year <= 0 { year - 1 } else { year })
 }
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, month, day, .. } = *self;
-        let year = written(self.year);
+        let (kind, month, day) = (self.kind, u8::from(self.date.month()), self.date.day());
+        let year = written(self.date.year());
         let sign = if year < 0 { "-" } else { "" };
         let year = year.abs();
         match kind {
@@ -303,46 +286,47 @@ struct Reader<'t> {
 
 impl Reader<'_> {
     fn moment(&mut self) -> Option<Moment> {
-        let mut found = Moment::START;
+        let (mut date, mut nanos) = ((1970, 1, 1), 0);
+        let mut kind;
         if self.eat("---") {
-            found = Moment { kind: Kind::Day, day: self.digits(2)?, ..found };
+            (kind, date.2) = (Kind::Day, self.digits(2)?);
         } else if self.eat("--") {
-            // A leap year, so that the last of February can be said.
-            found = Moment { kind: Kind::Month, year: 1972, month: self.digits(2)?, ..found };
+            // A leap year, for the 29th of February.
+            (kind, date) = (Kind::Month, (1972, self.digits(2)?, 1));
             if !self.eat("--") && self.rest.starts_with('-') && self.day_follows() {
                 self.eat("-");
-                found = Moment { kind: Kind::MonthDay, day: self.digits(2)?, ..found };
+                (kind, date.2) = (Kind::MonthDay, self.digits(2)?);
             }
         } else if self.rest.as_bytes().get(2) == Some(&b':') {
-            found = Moment { kind: Kind::Time, nanos: self.time()?, ..found };
+            (kind, nanos) = (Kind::Time, self.time()?);
         } else {
-            self.date(&mut found)?;
+            (kind, date, nanos) = self.date()?;
         }
-        found.zone = self.zone()?;
-        Some(found)
+        Moment::new(kind, date, nanos, self.zone()?)
     }
 
-    fn date(&mut self, found: &mut Moment) -> Option<()> {
+    fn date(&mut self) -> Option<(Kind, (i64, i64, i64), i128)> {
         let negative = self.eat("-");
         let len = self.rest.bytes().take_while(u8::is_ascii_digit).count();
-        let year = self.digits(len).filter(|year| len >= 4 && (1..=YEAR_MAX).contains(year))?;
-        found.year = if negative { 1 - year } else { year };
-        if self.day_follows() && self.eat("-") {
-            found.month = self.digits(2)?;
-            found.kind = Kind::YearMonth;
-            if self.day_follows() && self.eat("-") {
-                found.day = self.digits(2)?;
-                found.kind = Kind::Date;
-                if self.eat("T") {
-                    found.nanos = self.time()?;
-                    found.kind = Kind::DateTime;
-                }
-            }
+        // Four digits; more only if the year needs them.
+        let valid = len == 4 || len > 4 && !self.rest.starts_with('0');
+        let year = self.digits(len).filter(|year| valid && *year > 0)?;
+        let year = if negative { 1 - year } else { year };
+        if !(self.day_follows() && self.eat("-")) {
+            return Some((Kind::Year, (year, 1, 1), 0));
         }
-        Some(())
+        let month = self.digits(2)?;
+        if !(self.day_follows() && self.eat("-")) {
+            return Some((Kind::YearMonth, (year, month, 1), 0));
+        }
+        let day = self.digits(2)?;
+        if !self.eat("T") {
+            return Some((Kind::Date, (year, month, day), 0));
+        }
+        Some((Kind::DateTime, (year, month, day), self.time()?))
     }
 
-    /// A hyphen and two digits, which aren't the beginning of a zone.
+    /// A hyphen follows that does not begin a time zone.
     fn day_follows(&self) -> bool {
         self.rest.starts_with('-') && self.rest.as_bytes().get(3) != Some(&b':')
     }
@@ -360,7 +344,7 @@ impl Reader<'_> {
         Some(i128::from(hour * 60 + minute) * 60 * SECOND + seconds)
     }
 
-    /// None: there is something else than a zone.
+    /// None: not a time zone.
     fn zone(&mut self) -> Option<Option<i64>> {
         if self.rest.is_empty() {
             return Some(None);

@@ -1,20 +1,20 @@
-//! `date:parse-date`: a date read by a pattern.
+//! `date:parse-date`: parses a date according to a pattern.
 //!
-//! What is read decides what is said of the date: a year, a year and month, a date, a time or both. Where a more
-//! detailed part was read, the year is 1 and month and day the first. As SimpleDateFormat does, it takes a number as
-//! long as it is, unless another number follows at once, passes over white space before a part, and leaves what
-//! comes behind the pattern; other than it, it doesn't roll over what is too large: that is no date.
+//! The components that were parsed decide the type of the result: a year, a year and month, a date, a time or both. If
+//! only a more detailed component was parsed, the year is 1, and month and day are the first. As in SimpleDateFormat, a
+//! number extends as far as there are digits unless another number follows directly, whitespace before a component is
+//! skipped, and text after the end of the pattern is ignored. Unlike there, values out of range are errors.
 
-use super::super::Answer;
-use super::super::call::fail;
+use super::super::Evaluated;
+use super::super::arguments::fail;
 use super::moment::{DAYS, Kind, MONTHS, Moment, days_in};
 use super::picture::{Piece, Pieces};
 
-/// How many digits of one number are read.
+/// Most digits of a number.
 const DIGITS_MAX: usize = 9;
 const MS: i128 = 1_000_000;
 
-/// The parts that were read.
+/// The components that were parsed.
 #[derive(Default)]
 struct Parts {
     year: Option<i64>,
@@ -22,9 +22,9 @@ struct Parts {
     month: Option<i64>,
     day: Option<i64>,
     day_in_year: Option<i64>,
-    /// Of 24.
+    /// 0 to 23.
     hour: Option<i64>,
-    /// Of 12.
+    /// 0 to 11.
     half: Option<i64>,
     is_afternoon: Option<bool>,
     minute: Option<i64>,
@@ -33,12 +33,16 @@ struct Parts {
     zone: Option<i64>,
 }
 
-/// The date in `text`; none if there isn't one of that pattern. `this_year` decides the century of a year of two
-/// digits: it is less than 80 years ago, or at most 20 years ahead.
+/// The date in `text`; none if it does not match the pattern. `this_year` determines the century of a two-digit year,
+/// which is less than 80 years ago, or at most 20 years ahead.
 ///
 /// # Errors
-/// A letter that says nothing by which a date is found; a century that can't be known.
-pub(super) fn parse(text: &str, picture: &str, this_year: Option<i64>) -> Answer<Option<Moment>> {
+/// A pattern letter that does not determine a date; an unknown century.
+pub(super) fn parse(
+    text: &str,
+    picture: &str,
+    this_year: Option<i64>,
+) -> Evaluated<Option<Moment>> {
     let mut parts = Parts::default();
     let mut rest = text;
     let mut pieces = Pieces::of(picture).peekable();
@@ -73,7 +77,7 @@ fn is_number(letter: char, width: usize) -> bool {
 }
 
 impl Parts {
-    /// Takes one part from the start of `rest`; false: it isn't there.
+    /// Parses a component at the beginning of `rest`; false: it is not there.
     fn read(
         &mut self,
         letter: char,
@@ -81,14 +85,14 @@ impl Parts {
         digits_max: usize,
         rest: &mut &str,
         this_year: Option<i64>,
-    ) -> Answer<bool> {
+    ) -> Evaluated<bool> {
         if is_number(letter, width) {
             let Some((number, digits)) = number(rest, digits_max) else { return Ok(false) };
             return self.set(letter, width, number, digits, this_year).map(|()| true);
         }
         let found = match letter {
             'M' => name(rest, &MONTHS).map(|at| self.month = Some(at)),
-            // A date has the day that it has.
+            // The day of the week follows from the date.
             'E' => name(rest, &DAYS).map(drop),
             'G' => name(rest, &["AD", "BC"]).map(|at| self.is_before_christ = at == 2),
             'a' => name(rest, &["AM", "PM"]).map(|at| self.is_afternoon = Some(at == 2)),
@@ -104,7 +108,7 @@ impl Parts {
         number: i64,
         digits: usize,
         this_year: Option<i64>,
-    ) -> Answer<()> {
+    ) -> Evaluated<()> {
         let place = match letter {
             'y' if width <= 2 && digits == 2 => {
                 self.year = Some(in_century(number, this_year)?);
@@ -127,7 +131,11 @@ impl Parts {
             'm' => &mut self.minute,
             's' => &mut self.second,
             'S' => &mut self.ms,
-            other => return fail(format!("date:parse-date finds no date by the part `{other}`")),
+            other => {
+                return fail(format!(
+                    "date:parse-date does not support the pattern letter `{other}`"
+                ));
+            }
         };
         *place = Some(number);
         Ok(())
@@ -149,8 +157,7 @@ impl Parts {
         let year = self.year.unwrap_or(1);
         let year = if self.is_before_christ { 1_i64.checked_sub(year)? } else { year };
         let (month, day) = self.month_and_day(year)?;
-        let moment = Moment { kind, year, month, day, nanos: self.nanos()?, zone: self.zone };
-        moment.is_good().then_some(moment)
+        Moment::new(kind, (year, month, day), self.nanos()?, self.zone)
     }
 
     fn month_and_day(&self, year: i64) -> Option<(i64, i64)> {
@@ -158,7 +165,7 @@ impl Parts {
             return Some((self.month.unwrap_or(1), self.day.unwrap_or(1)));
         };
         for month in 1..=12 {
-            let days = days_in(year, month);
+            let days = days_in(year, month)?;
             if day <= days {
                 return Some((month, day));
             }
@@ -172,8 +179,8 @@ impl Parts {
         let half = |hour: i64| hour + if self.is_afternoon == Some(true) { 12 } else { 0 };
         let hour = self.hour.or(self.half.map(half));
         let hour = hour.unwrap_or_else(|| half(0));
-        let below = |part: Option<i64>, most: i64| {
-            Some(part.unwrap_or(0)).filter(|part| *part < most).map(i128::from)
+        let below = |part: Option<i64>, limit: i64| {
+            Some(part.unwrap_or(0)).filter(|part| *part < limit).map(i128::from)
         };
         if self.half.is_some_and(|half| half >= 12) {
             return None;
@@ -185,17 +192,17 @@ impl Parts {
     }
 }
 
-/// A year of two digits.
-fn in_century(number: i64, this_year: Option<i64>) -> Answer<i64> {
+/// Expands a two-digit year.
+fn in_century(number: i64, this_year: Option<i64>) -> Evaluated<i64> {
     let Some(this_year) = this_year else {
-        return fail("no time was given to this run, and a year of two digits needs it");
+        return fail("a two-digit year requires the current time, which is not available");
     };
-    // The last year of that ending that is at most 20 ahead.
+    // The last such year that is at most 20 ahead.
     let last = this_year + 20;
     Ok(last - (last - number).rem_euclid(100))
 }
 
-/// A number, and of how many digits.
+/// A number and its digits.
 fn number(rest: &mut &str, digits_max: usize) -> Option<(i64, usize)> {
     let digits = rest.bytes().take(digits_max).take_while(u8::is_ascii_digit).count();
     let (number, behind) = rest.split_at_checked(digits)?;
@@ -203,7 +210,7 @@ fn number(rest: &mut &str, digits_max: usize) -> Option<(i64, usize)> {
     Some((number.parse().ok()?, digits))
 }
 
-/// Which of the names begins the text, whole or its first three letters, in whatever case; the first is 1.
+/// The number, from 1, of the name that `rest` begins with, whole or its first three letters, in any case.
 fn name(rest: &mut &str, names: &[&str]) -> Option<i64> {
     let begins = |name: &str| {
         rest.get(..name.len()).filter(|start| start.eq_ignore_ascii_case(name)).map(str::len)

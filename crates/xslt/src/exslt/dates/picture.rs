@@ -1,5 +1,4 @@
-//! The patterns of JDK 1.1's SimpleDateFormat, in English: `date:format-date` writes by them, `date:parse-date`
-//! (`parse.rs`) reads.
+//! The patterns of JDK 1.1's SimpleDateFormat, in English, for `date:format-date` and `date:parse-date`.
 
 use super::moment::Moment;
 
@@ -7,11 +6,11 @@ use super::moment::Moment;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     Literal(char),
-    /// A letter and how often it stands there: it stands for a part, its repetition for how that is written.
+    /// A letter, which names a component, and how often it is repeated, which selects its format.
     Part(char, usize),
 }
 
-/// The pieces of a pattern. Letters between quotes stand for themselves, two quotes for one.
+/// The pieces of a pattern. Letters between quotes are literals, two quotes are one.
 pub(super) struct Pieces<'p> {
     rest: std::iter::Peekable<std::str::Chars<'p>>,
     quoted: bool,
@@ -85,7 +84,7 @@ fn part(at: Moment, letter: char, width: usize, out: &mut String) {
     };
     if let Some(number) = number {
         let digits = number.abs().to_string();
-        // No part has more digits than a year, so a long run of letters says no more than a short one.
+        // No component has more digits than a year, so longer repetitions make no difference.
         let zeros = width.min(9).saturating_sub(digits.len());
         out.extend(std::iter::repeat_n('0', zeros));
         out.push_str(&digits);

@@ -11,8 +11,8 @@ import org.apache.jmeter.visualizers.SamplingStatCalculator;
 import org.apache.jmeter.visualizers.Visualizer;
 
 /**
- * What JMeter says of a JTL: the figures of its aggregate report, and the statistics of its dashboard.
- * Arguments: JMeter's home, the JTL, a folder for the dashboard, a file for the answer.
+ * Reads a JTL with JMeter and writes the figures of its aggregate report and dashboard as JSON.
+ * Arguments: JMeter's home, the JTL, a folder for the dashboard, the output file.
  */
 public final class ReadJtl {
     public static void main(String[] arguments) throws Exception {
@@ -26,8 +26,8 @@ public final class ReadJtl {
         JMeterUtils.setProperty("jmeter.reportgenerator.temp_dir", dashboard + "-temp");
         new ReportGenerator(jtl, null).generate();
         String statistics = read(new File(dashboard, "statistics.json"));
-        String answer = "{\"aggregate\":" + aggregate(jtl) + ",\"dashboard\":" + statistics + "}";
-        Files.write(new File(arguments[3]).toPath(), answer.getBytes(StandardCharsets.UTF_8));
+        String figures = "{\"aggregate\":" + aggregate(jtl) + ",\"dashboard\":" + statistics + "}";
+        Files.write(new File(arguments[3]).toPath(), figures.getBytes(StandardCharsets.UTF_8));
     }
 
     private static String aggregate(String jtl) throws Exception {

@@ -1,0 +1,156 @@
+//! The current diagnostics of each file, and counts of reloads: for `/diagnostics`, `/metrics` and
+//! the log.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use base::limits;
+use model::{Diagnostic, Severity};
+use serde_json::json;
+
+/// The current diagnostics by file, and counts of reloads. Shared between follower and admin.
+#[derive(Debug, Default)]
+pub struct Status {
+    files: Mutex<BTreeMap<PathBuf, Vec<Diagnostic>>>,
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    last_success_unix_s: AtomicU64,
+}
+
+/// Reloads since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reloads {
+    /// Changes that took effect.
+    pub succeeded: u64,
+    /// Changes that were rejected; the last valid version stayed.
+    pub failed: u64,
+    /// Of the last change that took effect, in seconds since the Unix epoch; 0: none yet.
+    pub last_success_unix_s: u64,
+}
+
+/// Whether a file's diagnostics differ from before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Posted {
+    Unchanged,
+    Changed,
+}
+
+impl Status {
+    /// All current diagnostics, ordered by file and position.
+    #[must_use]
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.values().flatten().cloned().collect()
+    }
+
+    /// The same as a JSON array for `/diagnostics`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let rows: Vec<_> = self.diagnostics().iter().map(row).collect();
+        json!(rows).to_string()
+    }
+
+    /// For `/metrics`.
+    #[must_use]
+    pub fn reloads(&self) -> Reloads {
+        Reloads {
+            succeeded: self.succeeded.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            last_success_unix_s: self.last_success_unix_s.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The counts for `/metrics`, in Prometheus' text format.
+    #[must_use]
+    pub fn to_prometheus(&self) -> String {
+        let Reloads { succeeded, failed, last_success_unix_s } = self.reloads();
+        let diagnostics = self.diagnostics();
+        let count = |severity| diagnostics.iter().filter(|one| one.severity == severity).count();
+        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+        format!(
+            "# HELP penstock_reloads_total Reloads of files and keys, by result.
+# TYPE penstock_reloads_total counter
+penstock_reloads_total{{result=\"success\"}} {succeeded}
+penstock_reloads_total{{result=\"failure\"}} {failed}
+# HELP penstock_reload_last_success_timestamp_seconds Time of the last successful reload, in seconds since 1970.
+# TYPE penstock_reload_last_success_timestamp_seconds gauge
+penstock_reload_last_success_timestamp_seconds {last_success_unix_s}
+# HELP penstock_diagnostics Current diagnostics of files and keys, by severity.
+# TYPE penstock_diagnostics gauge
+penstock_diagnostics{{severity=\"error\"}} {errors}
+penstock_diagnostics{{severity=\"warning\"}} {warnings}
+"
+        )
+    }
+
+    /// Replaces the diagnostics of `file`.
+    pub(crate) fn post(&self, file: &Path, mut diagnostics: Vec<Diagnostic>) -> Posted {
+        diagnostics.truncate(limits::DIAGNOSTICS_MAX);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = if diagnostics.is_empty() {
+            files.remove(file)
+        } else if files.get(file) == Some(&diagnostics) {
+            return Posted::Unchanged;
+        } else {
+            files.insert(file.to_owned(), diagnostics);
+            return Posted::Changed;
+        };
+        if before.is_some() { Posted::Changed } else { Posted::Unchanged }
+    }
+
+    pub(crate) fn count_success(&self, unix_s: u64) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+        self.last_success_unix_s.store(unix_s, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_failure(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn row(diagnostic: &Diagnostic) -> serde_json::Value {
+    let severity = match diagnostic.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    json!({
+        "severity": severity,
+        "file": diagnostic.file.display().to_string(),
+        "line": diagnostic.place.map(|place| place.line),
+        "column": diagnostic.place.map(|place| place.column),
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diagnostic(message: &str) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            file: "apis/a.yaml".into(),
+            place: Some(model::Place { line: 3, column: 7 }),
+            message: message.to_owned(),
+            help: None,
+        }
+    }
+
+    #[test]
+    fn the_last_diagnostics_of_each_file_are_shown_as_json() {
+        let status = Status::default();
+        let file = Path::new("apis/a.yaml");
+        assert_eq!(status.post(file, vec![diagnostic("say \"no\"")]), Posted::Changed);
+        assert_eq!(status.post(file, vec![diagnostic("say \"no\"")]), Posted::Unchanged);
+        assert_eq!(
+            status.to_json(),
+            r#"[{"column":7,"file":"apis/a.yaml","help":null,"line":3,"message":"say \"no\"","severity":"error"}]"#
+        );
+        assert_eq!(status.post(file, Vec::new()), Posted::Changed);
+        assert_eq!(status.post(file, Vec::new()), Posted::Unchanged);
+        assert_eq!(status.to_json(), "[]");
+    }
+}

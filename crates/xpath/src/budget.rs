@@ -1,0 +1,135 @@
+//! What one evaluation may cost, in steps and in bytes.
+
+use std::cell::Cell;
+
+use crate::limits;
+
+/// Bytes of text that are copied, compared or searched for the price of one step.
+const READ_BYTES_PER_STEP: usize = 64;
+/// Bytes of text that are decoded and handled character by character for the price of one step.
+const SCANNED_BYTES_PER_STEP: usize = 4;
+
+/// The steps and bytes that one evaluation may still use.
+///
+/// Create one per evaluation of a whole expression, template or transformation and pass it to
+/// everything that the evaluation calls, so that all parts draw on the same allowance. Work is charged
+/// before it is done, memory before it is allocated. A step is about the work of looking at one node.
+///
+/// ```
+/// use xpath::{Budget, BudgetExceeded};
+///
+/// let budget = Budget::new(10, 1_000);
+/// budget.charge_steps(4)?;
+/// assert_eq!(budget.steps_left(), 6);
+/// assert_eq!(budget.charge_memory(1_001), Err(BudgetExceeded::Bytes { max: 1_000 }));
+/// # Ok::<(), BudgetExceeded>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Budget {
+    steps_left: Cell<u64>,
+    bytes_left: Cell<u64>,
+    steps_max: u64,
+    bytes_max: u64,
+}
+
+/// An evaluation used up its [`Budget`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BudgetExceeded {
+    #[error("evaluation stopped after {max} steps; use a narrower path or allow more steps")]
+    Steps { max: u64 },
+    #[error("evaluation stopped: it needs more than {max} bytes; select less or allow more bytes")]
+    Bytes { max: u64 },
+}
+
+/// What fits a worker thread: [`limits::BUDGET_STEPS`] and [`limits::BUDGET_BYTES`].
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(limits::BUDGET_STEPS, limits::BUDGET_BYTES)
+    }
+}
+
+impl Budget {
+    #[must_use]
+    pub fn new(steps: u64, bytes: u64) -> Self {
+        Self {
+            steps_left: Cell::new(steps),
+            bytes_left: Cell::new(bytes),
+            steps_max: steps,
+            bytes_max: bytes,
+        }
+    }
+
+    /// For tools that have a process to themselves: [`limits::BUDGET_LARGE_STEPS`] and
+    /// [`limits::BUDGET_LARGE_BYTES`].
+    #[must_use]
+    pub fn large() -> Self {
+        Self::new(limits::BUDGET_LARGE_STEPS, limits::BUDGET_LARGE_BYTES)
+    }
+
+    /// Charges work.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded::Steps`] if fewer are left; then none are left.
+    #[inline]
+    pub fn charge_steps(&self, steps: u64) -> Result<(), BudgetExceeded> {
+        let left = self.steps_left.get();
+        self.steps_left.set(left.saturating_sub(steps));
+        if steps <= left { Ok(()) } else { Err(BudgetExceeded::Steps { max: self.steps_max }) }
+    }
+
+    /// Charges the steps of copying, comparing or searching `bytes` of text.
+    ///
+    /// # Errors
+    /// As [`Budget::charge_steps`].
+    #[inline]
+    pub fn charge_reading(&self, bytes: usize) -> Result<(), BudgetExceeded> {
+        self.charge_steps((bytes / READ_BYTES_PER_STEP) as u64)
+    }
+
+    /// Charges the steps of handling `bytes` of text character by character.
+    ///
+    /// # Errors
+    /// As [`Budget::charge_steps`].
+    #[inline]
+    pub fn charge_scanning(&self, bytes: usize) -> Result<(), BudgetExceeded> {
+        self.charge_steps((bytes / SCANNED_BYTES_PER_STEP) as u64)
+    }
+
+    /// Charges memory: text, node-sets and trees that the evaluation is about to make. What it frees is
+    /// credited by [`Budget::release_memory`] alone.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded::Bytes`] if fewer are left; then none are left.
+    #[inline]
+    pub fn charge_memory(&self, bytes: usize) -> Result<(), BudgetExceeded> {
+        let (bytes, left) = (bytes as u64, self.bytes_left.get());
+        self.bytes_left.set(left.saturating_sub(bytes));
+        if bytes <= left { Ok(()) } else { Err(BudgetExceeded::Bytes { max: self.bytes_max }) }
+    }
+
+    /// Credits memory that was charged and has been freed, such as the keys of a sort.
+    pub fn release_memory(&self, bytes: usize) {
+        let left = self.bytes_left.get().saturating_add(bytes as u64);
+        self.bytes_left.set(left.min(self.bytes_max));
+    }
+
+    #[must_use]
+    pub fn steps_left(&self) -> u64 {
+        self.steps_left.get()
+    }
+
+    #[must_use]
+    pub fn bytes_left(&self) -> u64 {
+        self.bytes_left.get()
+    }
+
+    #[must_use]
+    pub fn steps_used(&self) -> u64 {
+        self.steps_max - self.steps_left.get()
+    }
+
+    #[must_use]
+    pub fn bytes_used(&self) -> u64 {
+        self.bytes_max - self.bytes_left.get()
+    }
+}

@@ -1,0 +1,285 @@
+//! Writes result nodes: elements, attributes, copies, prebuilt markup, and text and trees that are built first.
+
+use std::borrow::Cow;
+
+use xml::{Kind, Node};
+use xpath::{Expression, Item, NodeSet, Value};
+
+use super::RunResult;
+use super::machine::Machine;
+use crate::output::Output;
+use crate::program::{Literal, MarkupOp, Op, ResultName};
+
+impl<'d> Machine<'_, 'd> {
+    pub(super) fn text(&mut self, text: &str) -> RunResult {
+        self.state.charge_memory(text.len())?;
+        self.output.text(text)?;
+        Ok(())
+    }
+
+    fn start(&mut self, name: xml::QNameRef<'_>) -> RunResult {
+        self.charge_start(name)?;
+        self.output.start(name)?;
+        Ok(())
+    }
+
+    fn charge_start(&mut self, name: xml::QNameRef<'_>) -> RunResult {
+        self.state.charge_memory(name.local.len().saturating_mul(2).saturating_add(16))?;
+        self.attributes = 0;
+        Ok(())
+    }
+
+    pub(super) fn open(&mut self, output: Output) {
+        self.outputs.push(std::mem::replace(&mut self.output, output));
+    }
+
+    fn close(&mut self) -> RunResult<Output> {
+        let outer = self.outputs.pop().ok_or("internal error: no output to close")?;
+        Ok(std::mem::replace(&mut self.output, outer))
+    }
+
+    pub(super) fn collected(&mut self) -> RunResult<String> {
+        match self.close()? {
+            Output::Text(text) => Ok(text),
+            Output::Writer(_)
+            | Output::Html(_)
+            | Output::Deferred(_)
+            | Output::Tree(_)
+            | Output::Plain(..) => Err("internal error: no text was collected".into()),
+        }
+    }
+
+    pub(super) fn built(&mut self) -> RunResult<&'d xml::Document> {
+        match self.close()? {
+            Output::Tree(builder) => self.state.keep(builder.finish()),
+            Output::Writer(_)
+            | Output::Html(_)
+            | Output::Deferred(_)
+            | Output::Text(_)
+            | Output::Plain(..) => Err("internal error: no fragment was built".into()),
+        }
+    }
+
+    pub(super) fn fragment(&mut self) -> RunResult<Value<'d>> {
+        self.state.charge_memory(256)?;
+        let fragment = self.built()?;
+        self.state.fragments.insert(fragment.serial());
+        Ok(Value::NodeSet(NodeSet::from(fragment.root())))
+    }
+
+    pub(super) fn copy_of(&mut self, select: &'d Expression) -> RunResult {
+        match self.value(select)? {
+            Value::NodeSet(nodes) => {
+                for item in &nodes {
+                    let below = item.node().into_iter().flat_map(Node::descendants);
+                    for node in item.node().into_iter().chain(below) {
+                        self.state.charge_steps(1)?;
+                        self.state.charge_memory(node.text().len().saturating_add(16))?;
+                    }
+                    self.note_declarations(item);
+                    self.output.copy(item)?;
+                }
+                Ok(())
+            }
+            other @ (Value::String(_) | Value::Number(_) | Value::Boolean(_)) => {
+                self.text(&other.into_string())
+            }
+        }
+    }
+
+    /// Section 7.5.
+    pub(super) fn copy(&mut self, end: usize) -> RunResult {
+        let item = self.registers.context.item;
+        match (item.kind(), item.node()) {
+            (Kind::Root, _) => {}
+            (Kind::Element, Some(node)) => {
+                let inherits = self.inherits(node);
+                self.start_like(node)?;
+                self.copies.push((self.output.depth(), node));
+                if inherits {
+                    for (prefix, uri) in node.declarations() {
+                        if prefix == "xml" || uri.is_empty() {
+                            continue;
+                        }
+                        self.output.namespace(prefix, uri)?;
+                    }
+                    return Ok(());
+                }
+                for (prefix, uri) in node.namespaces_in_scope() {
+                    if prefix != "xml" {
+                        self.output.namespace(prefix, uri)?;
+                    }
+                }
+            }
+            _ => {
+                self.state.charge_memory(item.node().map_or(16, |node| node.text().len()))?;
+                self.note_declarations(item);
+                self.output.copy(item)?;
+                self.registers.pc = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the namespaces that a node inherits are in scope where it is copied to: directly in the copy of its
+    /// parent.
+    fn inherits(&self, node: Node<'d>) -> bool {
+        let Some((within, above)) = self.copies.last() else { return false };
+        let here = within.is_some() && *within == self.output.depth();
+        here && node.parent() == Some(*above)
+    }
+
+    /// A node that does not belong to the element that is being copied may add declarations to the copy.
+    fn note_declarations(&mut self, item: Item<'d>) {
+        let named = match item.node() {
+            Some(node) => node.kind() == Kind::Attribute && !node.namespace().is_empty(),
+            None => true,
+        };
+        if named && let Some((depth, above)) = self.copies.last_mut() {
+            let own = item.parent().and_then(Item::node) == Some(*above);
+            *depth = depth.filter(|_| own);
+        }
+    }
+
+    /// As [`Machine::note_declarations`], for a computed attribute.
+    fn computed_attribute(&mut self, name: xml::QNameRef<'_>, value: &str) -> RunResult {
+        if !name.namespace.is_empty()
+            && let Some((depth, _)) = self.copies.last_mut()
+        {
+            *depth = None;
+        }
+        self.add_attribute(name, value)
+    }
+
+    /// Each attribute is compared with those before it.
+    pub(super) fn add_attribute(&mut self, name: xml::QNameRef<'_>, value: &str) -> RunResult {
+        self.attributes = self.attributes.saturating_add(1);
+        self.state.charge_steps(self.attributes / 16)?;
+        self.output.attribute(name, value)
+    }
+
+    fn start_like(&mut self, node: Node<'d>) -> RunResult {
+        self.charge_start(node.qname_ref())?;
+        self.output.start_like(node)?;
+        Ok(())
+    }
+
+    pub(super) fn literal(&mut self, literal: &'d Literal) -> RunResult {
+        self.start(literal.name.as_ref())?;
+        for (prefix, uri) in &literal.namespaces {
+            self.output.namespace(prefix, uri)?;
+        }
+        Ok(())
+    }
+
+    /// Writes prebuilt markup. False: the elements must be written one by one.
+    pub(super) fn markup(&mut self, op: &'d MarkupOp) -> RunResult<bool> {
+        if !matches!(self.output, Output::Writer(_)) {
+            return Ok(false);
+        }
+        let outside = Output::Text(String::new());
+        let mut output = std::mem::replace(&mut self.output, outside);
+        let Output::Writer(writer) = &mut output else { return Ok(false) };
+        let mut holes = op.holes.iter();
+        let written = writer.write_prepared(&op.markup, || -> RunResult<Cow<'d, str>> {
+            match holes.next() {
+                Some(hole) => self.fill(*hole),
+                None => Err("internal error: a hole too many".into()),
+            }
+        });
+        self.output = output;
+        let written = written?;
+        if written {
+            self.state.charge_steps(op.holes.len())?;
+            self.state.charge_memory(op.markup.markup_bytes())?;
+        }
+        Ok(written)
+    }
+
+    /// The value for a hole of prebuilt markup.
+    fn fill(&mut self, hole: usize) -> RunResult<Cow<'d, str>> {
+        let program = self.state.program;
+        let text = match program.ops.get(hole) {
+            Some(Op::ValueOf { select, .. }) => self.string(select),
+            Some(Op::Attribute(parts)) => self.avt(&parts.1).map(Cow::Owned),
+            Some(_) | None => Err("internal error: not a hole".into()),
+        };
+        let text = text.map_err(|error| error.located(program, Some(hole)))?;
+        self.state.charge_memory(text.len())?;
+        Ok(text)
+    }
+
+    pub(super) fn element(&mut self, name: &'d ResultName) -> RunResult {
+        if let ResultName::Fixed(name) = name {
+            return self.start(name.as_ref());
+        }
+        let (prefix, namespace, local) = self.computed_name(name, true)?;
+        self.start(xml::QNameRef::new(&prefix, &namespace, &local))
+    }
+
+    pub(super) fn end_attribute(&mut self, name: &'d ResultName) -> RunResult {
+        let value = self.collected()?;
+        self.state.charge_memory(value.len())?;
+        if let ResultName::Fixed(name) = name {
+            return self.computed_attribute(name.as_ref(), &value);
+        }
+        let (prefix, namespace, local) = self.computed_name(name, false)?;
+        self.computed_attribute(xml::QNameRef::new(&prefix, &namespace, &local), &value)
+    }
+
+    /// Sections 7.1.2 and 7.1.3: prefix, namespace and local name.
+    fn computed_name(
+        &mut self,
+        name: &'d ResultName,
+        element: bool,
+    ) -> RunResult<(String, String, String)> {
+        let ResultName::Computed { name, namespace, scope } = name else {
+            return Err("internal error: no name".into());
+        };
+        let text = self.avt(name)?;
+        let text = text.trim();
+        let (prefix, local) = text.split_once(':').unwrap_or(("", text));
+        if !element && text == "xmlns" {
+            return Err("an attribute cannot be named `xmlns`".into());
+        }
+        let uri = match namespace {
+            Some(namespace) => self.avt(namespace)?,
+            None if prefix.is_empty() && !element => String::new(),
+            None => match scope.iter().find(|(known, _)| known == prefix) {
+                Some((_, uri)) => uri.clone(),
+                None if prefix.is_empty() => String::new(),
+                None => return Err(format!("the prefix of `{text}` is not declared").into()),
+            },
+        };
+        let valid = xml::is_ncname(local) && (prefix.is_empty() || xml::is_ncname(prefix));
+        if !valid {
+            return Err(format!("`{text}` is not a valid name").into());
+        }
+        let prefix = match prefix {
+            // The prefix `xml` and its namespace belong together.
+            _ if uri == xml::XML_NAMESPACE => "xml",
+            _ if uri.is_empty() => "",
+            "xml" | "xmlns" => "",
+            other => other,
+        };
+        Ok((prefix.to_owned(), uri, local.to_owned()))
+    }
+}
+
+/// What a comment or processing instruction costs, in addition to its text.
+pub(super) const NODE_BYTES: usize = 32;
+
+/// Inserts spaces between hyphens, and after one at the end: section 7.4.
+pub(super) fn separate_hyphens(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c == '-' && out.ends_with('-') {
+            out.push(' ');
+        }
+        out.push(c);
+    }
+    if out.ends_with('-') {
+        out.push(' ');
+    }
+    out
+}

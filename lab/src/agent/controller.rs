@@ -1,0 +1,437 @@
+//! The controller: distributes a measurement over agents, starts them together, and merges their results.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+
+use base::{SystemClock, SystemEntropy};
+
+use crate::limits;
+
+use super::frame::{FrameReader, FrameWriter, Secret, Side, handshake};
+use super::message::{FromAgent, FromController, PlanMessage};
+use crate::load::Incident;
+use crate::load::monitor::CtrlC;
+use crate::load::report::Generator;
+use crate::load::report::{AgentShare, Collected, Progress};
+use crate::load::shape::Part;
+use crate::load::statistics::Tally;
+use crate::load::{Inputs, LoadError, Options, Report, prepare_request};
+
+/// Runs one measurement on `agents` (`HOST:PORT`), each with every n-th user and arrival. Otherwise as
+/// [`crate::load::run`].
+///
+/// # Errors
+/// [`LoadError::Agent`]: an agent cannot be reached or rejects its share, or all agents are lost. Otherwise
+/// as [`crate::load::run`].
+pub fn run(
+    options: &Options,
+    agents: &[String],
+    secret: &Secret,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Report, LoadError> {
+    check(options, agents)?;
+    let inputs = Inputs::read(options)?;
+    let (_, _, settings) = prepare_request(options, inputs.clone())?;
+    let clock = SystemClock::new();
+    let mut connections = Vec::new();
+    for (index, name) in agents.iter().enumerate() {
+        let part = Part { index, of: agents.len() };
+        let plan = PlanMessage::new(options, &inputs, part);
+        let connection = AgentConnection::prepare(name, secret, plan, options, &clock);
+        connections.push(connection.map_err(|problem| lost(name, &problem))?);
+    }
+    let lead_us = limits::AGENT_LEAD_MS * 1_000;
+    let begin_us = clock.now_us().saturating_add(lead_us);
+    for agent in &mut connections {
+        agent.begin(begin_us).map_err(|problem| lost(&agent.name, &problem))?;
+    }
+    let results = Collector::new(&mut connections, options, progress)?.until_over()?;
+    merge(&connections, results).map(|(found, shares, incidents)| {
+        let mut report = Report::new(settings, &found);
+        report.agents = shares;
+        report.incidents.extend(incidents);
+        report
+    })
+}
+
+fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
+    options.check()?;
+    let usage = |text: String| Err(LoadError::Usage(text));
+    if agents.is_empty() || agents.len() > limits::AGENTS_MAX {
+        return usage(format!("{} agents; expected 1 to {}", agents.len(), limits::AGENTS_MAX));
+    }
+    if options.users < agents.len() * options.threads {
+        let (users, count, threads) = (options.users, agents.len(), options.threads);
+        return usage(format!(
+            "{users} users are too few for {count} agents with {threads} threads each"
+        ));
+    }
+    if options.recordings != crate::recording::Recordings::default() {
+        return usage(
+            "--hlog and --jtl are not available with agents, which transfer totals only".to_owned(),
+        );
+    }
+    Ok(())
+}
+
+fn lost(name: &str, problem: &io::Error) -> LoadError {
+    LoadError::Agent { name: name.to_owned(), problem: problem.to_string() }
+}
+
+/// A connected agent.
+struct AgentConnection {
+    name: String,
+    writer: FrameWriter<TcpStream>,
+    reader: Option<FrameReader<TcpStream>>,
+    clock_sample: ClockSample,
+}
+
+/// One comparison of clocks. The agent's time is assumed to be taken half-way between request and response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ClockSample {
+    /// Our measurement clock and the agent's at the same moment.
+    ours_us: u64,
+    theirs_us: u64,
+    /// The agent's Unix time minus ours.
+    offset_us: i64,
+    /// In either direction.
+    uncertainty_us: u64,
+}
+
+impl ClockSample {
+    /// `sent_us` and `received_us` are on our clock, whose zero is `origin_us` in Unix time.
+    fn new((sent_us, received_us): (u64, u64), origin_us: u64, mono_us: u64, unix_us: u64) -> Self {
+        let uncertainty_us = received_us.saturating_sub(sent_us).div_ceil(2);
+        let ours_us = u64::midpoint(sent_us, received_us);
+        let ours_unix_us = ours_us.saturating_add(origin_us);
+        let offset_us = i128::from(unix_us) - i128::from(ours_unix_us);
+        let offset_us = i64::try_from(offset_us).unwrap_or(i64::MAX);
+        Self { ours_us, theirs_us: mono_us, offset_us, uncertainty_us }
+    }
+
+    /// Converts a time of our clock to the agent's.
+    fn theirs(&self, at_us: u64) -> u64 {
+        self.theirs_us.saturating_add(at_us).saturating_sub(self.ours_us)
+    }
+
+    fn incident(&self, name: &str) -> Option<Incident> {
+        let far = self.uncertainty_us > limits::AGENT_CLOCK_UNCERTAINTY_US_MAX
+            || self.offset_us.unsigned_abs() > limits::AGENT_CLOCK_OFFSET_US_MAX;
+        far.then(|| Incident::AgentClock {
+            name: name.to_owned(),
+            offset_us: self.offset_us,
+            uncertainty_us: self.uncertainty_us,
+        })
+    }
+}
+
+impl AgentConnection {
+    /// Connects, sends the plan, waits until the agent is ready, and compares clocks.
+    fn prepare(
+        name: &str,
+        secret: &Secret,
+        plan: PlanMessage,
+        options: &Options,
+        clock: &SystemClock,
+    ) -> io::Result<Self> {
+        let silence = Duration::from_millis(limits::AGENT_SILENCE_MS_MAX);
+        let stream = connect(name, silence)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(silence))?;
+        stream.set_read_timeout(Some(silence))?;
+        let session = handshake(&mut &stream, Side::Controller, secret, &SystemEntropy)?;
+        let mut writer = session.writer(stream.try_clone()?);
+        let mut reader = session.reader(stream.try_clone()?);
+        writer.send(&FromController::Alive)?;
+        // An agent that does not know the secret closes the connection.
+        let closed = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
+        let known: FromAgent = reader.receive().map_err(|error| {
+            if closed.contains(&error.kind()) {
+                let why = "connection closed by the agent: different secret or version, or too many connections";
+                return io::Error::new(io::ErrorKind::PermissionDenied, why);
+            }
+            error
+        })?;
+        expect(known, |message| matches!(message, FromAgent::Alive).then_some(()))?;
+        writer.send(&FromController::Prepare(Box::new(plan)))?;
+        // The agent connects to the target before it is ready.
+        stream.set_read_timeout(Some(silence.saturating_add(options.timeout)))?;
+        expect(reader.receive()?, |message| matches!(message, FromAgent::Ready).then_some(()))?;
+        stream.set_read_timeout(Some(silence))?;
+        let clock_sample = compare(&mut writer, &mut reader, clock)?;
+        Ok(Self { name: name.to_owned(), writer, reader: Some(reader), clock_sample })
+    }
+
+    fn begin(&mut self, begin_us: u64) -> io::Result<()> {
+        self.writer.send(&FromController::Begin { at_us: self.clock_sample.theirs(begin_us) })
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the controller has its own thread and blocks no worker"
+)]
+fn connect(name: &str, wait: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "no address found");
+    for addr in name.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&addr, wait) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Of several samples, the one with the shortest round trip is the most precise.
+fn compare(
+    writer: &mut FrameWriter<TcpStream>,
+    reader: &mut FrameReader<TcpStream>,
+    clock: &SystemClock,
+) -> io::Result<ClockSample> {
+    let mut best: Option<ClockSample> = None;
+    for _ in 0..limits::AGENT_CLOCK_SAMPLES {
+        let sent_us = clock.now_us();
+        writer.send(&FromController::Clock)?;
+        let message = reader.receive()?;
+        let received_us = clock.now_us();
+        let (mono_us, unix_us) = expect(message, |message| match message {
+            FromAgent::Clock { mono_us, unix_us } => Some((*mono_us, *unix_us)),
+            FromAgent::Ready | FromAgent::Rejected(_) | FromAgent::Alive => None,
+            FromAgent::Progress(_) | FromAgent::Collected(_) => None,
+        })?;
+        let clock_sample =
+            ClockSample::new((sent_us, received_us), clock.origin_unix_us(), mono_us, unix_us);
+        if best.is_none_or(|best| clock_sample.uncertainty_us < best.uncertainty_us) {
+            best = Some(clock_sample);
+        }
+    }
+    Ok(best.unwrap_or_default())
+}
+
+/// Extracts the expected message; a rejection becomes an error.
+fn expect<T>(message: FromAgent, want: impl Fn(&FromAgent) -> Option<T>) -> io::Result<T> {
+    if let FromAgent::Rejected(why) = message {
+        return Err(io::Error::other(why));
+    }
+    let unexpected = || io::Error::new(io::ErrorKind::InvalidData, "unexpected message");
+    want(&message).ok_or_else(unexpected)
+}
+
+/// A message from an agent's reader thread, with the agent's index.
+type Received = (usize, io::Result<FromAgent>);
+
+/// Waits until every agent has sent its results or is lost.
+struct Collector<'a> {
+    writers: Vec<&'a mut FrameWriter<TcpStream>>,
+    offsets_us: Vec<i64>,
+    received: Receiver<Received>,
+    results: Vec<Option<io::Result<Collected>>>,
+    progresses: Vec<Option<Progress>>,
+    options: &'a Options,
+    progress: &'a mut dyn FnMut(&Progress),
+}
+
+/// How often to check for Ctrl-C or a stop requested by the program.
+const POLL: Duration = Duration::from_millis(20);
+
+impl<'a> Collector<'a> {
+    fn new(
+        agents: &'a mut [AgentConnection],
+        options: &'a Options,
+        progress: &'a mut dyn FnMut(&Progress),
+    ) -> Result<Self, LoadError> {
+        let (sender, received) = mpsc::channel();
+        let mut writers = Vec::new();
+        let mut offsets_us = Vec::new();
+        for (index, agent) in agents.iter_mut().enumerate() {
+            offsets_us.push(agent.clock_sample.offset_us);
+            if let Some(reader) = agent.reader.take() {
+                let sender = sender.clone();
+                let name = "agent-reader".to_owned();
+                thread::Builder::new()
+                    .name(name)
+                    .spawn(move || receive_all(index, reader, &sender))?;
+            }
+            writers.push(&mut agent.writer);
+        }
+        let results = offsets_us.iter().map(|_| None).collect();
+        let progresses = vec![None; offsets_us.len()];
+        Ok(Self { writers, offsets_us, received, results, progresses, options, progress })
+    }
+
+    fn until_over(mut self) -> Result<Vec<io::Result<Collected>>, LoadError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut ctrl_c = runtime.block_on(async { CtrlC::new(self.options.ctrl_c) })?;
+        let clock = SystemClock::new();
+        let (mut stopped, mut alive_us) = (false, 0);
+        while self.results.iter().any(Option::is_none) {
+            while let Ok((index, message)) = self.received.try_recv() {
+                self.record(index, message);
+            }
+            let now_us = clock.now_us();
+            if !stopped && (ctrl_c.pressed() || self.options.stop.is_stopped()) {
+                stopped = true;
+                self.send(&FromController::Stop);
+            }
+            if now_us.saturating_sub(alive_us) >= limits::AGENT_ALIVE_MS * 1_000 {
+                alive_us = now_us;
+                self.send(&FromController::Alive);
+                self.report_progress();
+            }
+            runtime.block_on(async {
+                tokio::select! {
+                    () = tokio::time::sleep(POLL) => {}
+                    () = ctrl_c.wait(), if !stopped => {}
+                }
+            });
+        }
+        Ok(self.results.into_iter().flatten().collect())
+    }
+
+    /// Sends to all agents that are still running. Failures are detected by their readers.
+    fn send(&mut self, message: &FromController) {
+        for (writer, result) in self.writers.iter_mut().zip(&self.results) {
+            if result.is_none() {
+                let _ = writer.send(message);
+            }
+        }
+    }
+
+    fn record(&mut self, index: usize, message: io::Result<FromAgent>) {
+        let offset_us = self.offsets_us.get(index).copied().unwrap_or_default();
+        let result = match message {
+            Ok(FromAgent::Progress(progress)) => {
+                if let Some(slot) = self.progresses.get_mut(index) {
+                    *slot = Some(progress);
+                }
+                return;
+            }
+            Ok(FromAgent::Alive) => return,
+            Ok(FromAgent::Collected(found)) => found.read(offset_us),
+            Ok(FromAgent::Rejected(why)) => Err(io::Error::other(why)),
+            Ok(FromAgent::Ready | FromAgent::Clock { .. }) => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "unexpected message"))
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(io::Error::new(error.kind(), "the agent closed the connection"))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(io::Error::new(error.kind(), "no message from the agent"))
+            }
+            Err(error) => Err(error),
+        };
+        if let Some(slot @ None) = self.results.get_mut(index) {
+            *slot = Some(result);
+        }
+    }
+
+    /// Reports the sum of the agents' last progress messages.
+    fn report_progress(&mut self) {
+        let reported = || self.progresses.iter().flatten();
+        let Some(longest) = reported().max_by_key(|progress| progress.left) else {
+            return;
+        };
+        (self.progress)(&Progress {
+            requests: reported().map(|progress| progress.requests).sum(),
+            errors: reported().map(|progress| progress.errors).sum(),
+            rate_per_s: reported().map(|progress| progress.rate_per_s).sum(),
+            ..*longest
+        });
+    }
+}
+
+fn receive_all(index: usize, mut reader: FrameReader<TcpStream>, sender: &Sender<Received>) {
+    loop {
+        let message = reader.receive();
+        let last = !matches!(message, Ok(FromAgent::Alive | FromAgent::Progress(_)));
+        if sender.send((index, message)).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// Merges all results. A lost agent is an incident; if all are lost, the measurement fails.
+fn merge(
+    agents: &[AgentConnection],
+    results: Vec<io::Result<Collected>>,
+) -> Result<(Collected, Vec<AgentShare>, Vec<Incident>), LoadError> {
+    let mut whole: Option<Collected> = None;
+    let (mut shares, mut incidents) = (Vec::new(), Vec::new());
+    let mut failure = None;
+    for (agent, result) in agents.iter().zip(results) {
+        let name = agent.name.clone();
+        incidents.extend(agent.clock_sample.incident(&name));
+        match result {
+            Ok(found) => {
+                shares.push(AgentShare {
+                    name,
+                    requests: found.tally.measured.requests,
+                    errors: found.tally.measured.errors,
+                    clock_offset_us: agent.clock_sample.offset_us,
+                    clock_uncertainty_us: agent.clock_sample.uncertainty_us,
+                });
+                whole = Some(match whole {
+                    Some(whole) => both(whole, found),
+                    None => found,
+                });
+            }
+            Err(problem) => {
+                failure = Some(lost(&name, &problem));
+                incidents.push(Incident::AgentLost { name, problem: problem.to_string() });
+            }
+        }
+    }
+    let none = || LoadError::Agent { name: "none".to_owned(), problem: "no agents".to_owned() };
+    let whole = whole.ok_or_else(|| failure.unwrap_or_else(none))?;
+    Ok((whole, shares, incidents))
+}
+
+fn both(one: Collected, other: Collected) -> Collected {
+    let open = one.tally.measured.open.is_some();
+    let mut tally = Tally::new(open, false);
+    tally.merge(&one.tally);
+    tally.merge(&other.tally);
+    Collected {
+        tally,
+        measured_us: one.measured_us.max(other.measured_us),
+        measured_from_ms: one.measured_from_ms.min(other.measured_from_ms),
+        interrupted: one.interrupted || other.interrupted,
+        cpu_us: one.cpu_us.saturating_add(other.cpu_us),
+        finished: one.finished.saturating_add(other.finished),
+        generator: Generator {
+            busy: one.generator.busy.max(other.generator.busy),
+            waited: one.generator.waited.max(other.generator.waited),
+        },
+        recording_problems: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clock_uncertainty_is_half_the_round_trip() {
+        // Sent at 1,000, received at 1,400 on our clock, whose zero is 5,000,000 in Unix time.
+        let clock_sample = ClockSample::new((1_000, 1_400), 5_000_000, 77_000, 5_001_950);
+        assert_eq!((clock_sample.offset_us, clock_sample.uncertainty_us), (750, 200));
+        assert_eq!(clock_sample.theirs(1_200), 77_000);
+        assert_eq!(clock_sample.theirs(301_200), 377_000);
+        assert_eq!(ClockSample::new((0, 0), 9_000, 0, 1_000).offset_us, -8_000);
+    }
+
+    #[test]
+    fn large_clock_offsets_and_uncertainties_are_incidents() {
+        let far = |offset_us, uncertainty_us| {
+            ClockSample { offset_us, uncertainty_us, ..ClockSample::default() }
+                .incident("a")
+                .is_some()
+        };
+        assert!(!far(999_999, 9_999));
+        assert!(far(-1_000_001, 9));
+        assert!(far(9, 10_001));
+    }
+}

@@ -1,0 +1,238 @@
+//! The monitor of a running measurement: edges of the measured time, progress, early stops, and recordings.
+//! Runs on the calling thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::load::report::Progress;
+use crate::load::statistics::Interval;
+use crate::load::thread_state::{Plan, ThreadState};
+use crate::load::{LoadError, Options, us};
+use crate::machine;
+use crate::recording::hlog::{HistogramLog, TimedInterval};
+use crate::recording::jtl::{Chunks, Jtl, LineConstants};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The recordings requested for a measurement.
+pub(super) struct RecordingFiles {
+    hlog: Option<HistogramLog>,
+    jtl: Option<Jtl>,
+}
+
+impl RecordingFiles {
+    /// # Errors
+    /// [`LoadError::File`]: a file exists or cannot be created.
+    pub(super) fn create(plan: &Plan, options: &Options) -> Result<Self, LoadError> {
+        let origin_us = plan.clock.origin_unix_us();
+        let mut files = Self { hlog: None, jtl: None };
+        if let Some(path) = &options.recordings.hlog {
+            let failed = |source| LoadError::File { path: path.clone(), source };
+            let title = format!("penstock lab load {}", options.url);
+            files.hlog = Some(HistogramLog::create(path, origin_us, title).map_err(failed)?);
+        }
+        if let Some(path) = &options.recordings.jtl {
+            let failed = |source| LoadError::File { path: path.clone(), source };
+            let same = LineConstants { origin_us, url: options.url.clone() };
+            files.jtl = Some(Jtl::create(path, same).map_err(failed)?);
+        }
+        Ok(files)
+    }
+
+    pub(super) fn chunks(&self) -> Option<Chunks> {
+        self.jtl.as_ref().map(Jtl::chunks)
+    }
+
+    /// Waits until everything is written. Returns a message for each incomplete file.
+    pub(super) fn finish(self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Some(Err(error)) = self.hlog.map(HistogramLog::finish) {
+            problems.push(format!("the histogram log is incomplete: {error}"));
+        }
+        match self.jtl.map(Jtl::finish) {
+            Some(Err(error)) => problems.push(format!("the JTL is incomplete: {error}")),
+            Some(Ok(lost)) if lost > 0 => {
+                problems.push(format!("the JTL is missing {lost} samples: the disk was too slow"));
+            }
+            Some(Ok(_)) | None => {}
+        }
+        problems
+    }
+}
+
+/// Reports progress, handles early stops, and reads the process's CPU time at both ends of the measured time.
+pub(super) struct Monitor<'a> {
+    plan: &'a Plan,
+    states: &'a [Arc<ThreadState>],
+    files: &'a RecordingFiles,
+    options: &'a Options,
+    progress: &'a mut dyn FnMut(&Progress),
+    /// CPU time and finished requests at the start of the measured time.
+    began: Option<(u64, u64)>,
+    ended: Option<(u64, u64)>,
+    /// Time of the last progress report, and the finished requests at that time.
+    last_progress: (u64, u64),
+    /// Start of the current interval of the histogram log.
+    interval_us: u64,
+}
+
+impl<'a> Monitor<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        states: &'a [Arc<ThreadState>],
+        files: &'a RecordingFiles,
+        options: &'a Options,
+        progress: &'a mut dyn FnMut(&Progress),
+    ) -> Self {
+        let last_progress = (plan.now_us(), 0);
+        let interval_us = plan.window.from_us;
+        Self {
+            plan,
+            states,
+            files,
+            options,
+            progress,
+            began: None,
+            ended: None,
+            last_progress,
+            interval_us,
+        }
+    }
+
+    /// Returns at the end of the measured time; `true` if it was ended early.
+    pub(super) async fn until_over(&mut self) -> Result<bool, LoadError> {
+        let mut ctrl_c = CtrlC::new(self.options.ctrl_c)?;
+        loop {
+            let now_us = self.plan.now_us();
+            if self.began.is_none() && now_us >= self.plan.window.from_us {
+                self.began = Some(self.snapshot());
+            }
+            if now_us >= self.plan.window.until_us() {
+                self.ended = Some(self.snapshot());
+                return Ok(false);
+            }
+            if self.options.stop.is_stopped() || ctrl_c.pressed() {
+                self.plan.window.end_at(self.whole_ms(now_us));
+                self.ended = Some(self.snapshot());
+                return Ok(true);
+            }
+            if now_us.saturating_sub(self.last_progress.0) >= us(SECOND) {
+                self.report_progress(now_us);
+            }
+            if now_us >= self.interval_us.saturating_add(us(SECOND)) {
+                self.take_interval(now_us);
+            }
+            let pause = Duration::from_micros(self.next_us(now_us).saturating_sub(now_us));
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = ctrl_c.wait() => {}
+            }
+        }
+    }
+
+    /// The next time to wake up: an edge of the measured time, a progress report, or a check for a stop.
+    fn next_us(&self, now_us: u64) -> u64 {
+        let mut next_us = now_us.saturating_add(us(STOP_LOOK)).min(self.plan.window.until_us());
+        next_us = next_us.min(self.last_progress.0.saturating_add(us(SECOND)));
+        next_us = next_us.min(self.interval_us.saturating_add(us(SECOND)));
+        if self.began.is_none() {
+            next_us = next_us.min(self.plan.window.from_us);
+        }
+        next_us
+    }
+
+    fn report_progress(&mut self, now_us: u64) {
+        let (requests, errors) = self.finished();
+        let since_s = now_us.saturating_sub(self.last_progress.0) as f64 / 1_000_000.0;
+        let left_us = self.plan.window.until_us().saturating_sub(now_us);
+        (self.progress)(&Progress {
+            warming_up: now_us < self.plan.window.from_us,
+            requests,
+            errors,
+            rate_per_s: requests.saturating_sub(self.last_progress.1) as f64 / since_s,
+            left: Duration::from_micros(left_us),
+        });
+        self.last_progress = (now_us, requests);
+    }
+
+    fn finished(&self) -> (u64, u64) {
+        let mut sum = (0, 0);
+        for state in self.states {
+            let (all, errors) = state.finished();
+            sum = (sum.0 + all, sum.1 + errors);
+        }
+        sum
+    }
+
+    /// The next whole millisecond of Unix time, on the plan's clock.
+    fn whole_ms(&self, us: u64) -> u64 {
+        let origin_us = self.plan.clock.origin_unix_us();
+        us.saturating_add(origin_us).next_multiple_of(1_000).saturating_sub(origin_us)
+    }
+
+    /// Writes the counts since the last interval to the histogram log, if there is one.
+    fn take_interval(&mut self, until_us: u64) {
+        let from_us = std::mem::replace(&mut self.interval_us, until_us);
+        let Some(log) = &self.files.hlog else {
+            return;
+        };
+        let open = self.plan.shape.is_open();
+        let mut sum = Interval::new(open);
+        for state in self.states {
+            if let Some(interval) = state.take_interval(Interval::new(open)) {
+                sum.merge(&interval);
+            }
+        }
+        log.push(TimedInterval { from_us, until_us, interval: sum });
+    }
+
+    /// Writes the requests that finished after the last full interval.
+    pub(super) fn last_interval(&mut self) {
+        self.take_interval(self.plan.now_us());
+    }
+
+    fn snapshot(&self) -> (u64, u64) {
+        (machine::process_cpu_us(), self.finished().0)
+    }
+
+    /// CPU time and finished requests within the measured time.
+    pub(super) fn spent(&self) -> (u64, u64) {
+        let ((cpu_from, from), (cpu_to, to)) =
+            (self.began.unwrap_or_default(), self.ended.unwrap_or_default());
+        if self.began.is_none() {
+            return (0, 0);
+        }
+        (cpu_to.saturating_sub(cpu_from), to.saturating_sub(from))
+    }
+}
+
+/// How often to check for a stop requested by the program.
+const STOP_LOOK: Duration = Duration::from_millis(50);
+
+/// The SIGINT handler, if requested.
+pub(crate) struct CtrlC {
+    signal: Option<tokio::signal::unix::Signal>,
+    pressed: bool,
+}
+
+impl CtrlC {
+    pub(crate) fn new(wanted: bool) -> Result<Self, LoadError> {
+        let kind = tokio::signal::unix::SignalKind::interrupt();
+        let signal = if wanted { Some(tokio::signal::unix::signal(kind)?) } else { None };
+        Ok(Self { signal, pressed: false })
+    }
+
+    pub(crate) fn pressed(&self) -> bool {
+        self.pressed
+    }
+
+    pub(crate) async fn wait(&mut self) {
+        match &mut self.signal {
+            Some(signal) => {
+                signal.recv().await;
+                self.pressed = true;
+            }
+            None => std::future::pending().await,
+        }
+    }
+}

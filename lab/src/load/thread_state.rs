@@ -1,0 +1,214 @@
+//! State shared by the users of a measurement: the plan, the measured window, and per-thread state.
+//!
+//! Architecture invariant: nothing that is written per request is shared between threads.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use base::SystemClock;
+
+use crate::load::connect::Connector;
+use crate::load::request::Prepared;
+use crate::load::shape::{IdleUser, NextStart, Part, Scheduler, Shape, Timeline};
+use crate::load::statistics::{Interval, Sample, Tally};
+use crate::recording::jtl;
+
+/// Shared by all users of a measurement.
+pub(crate) struct Plan {
+    pub(crate) clock: SystemClock,
+    pub(crate) connector: Connector,
+    pub(crate) prepared: Prepared,
+    pub(crate) expect: Option<Vec<u8>>,
+    pub(crate) timeout: Duration,
+    pub(crate) shape: Shape,
+    pub(crate) timeline: Timeline,
+    pub(crate) window: Window,
+    /// The share of the measurement that this process handles.
+    pub(crate) part: Part,
+    pub(crate) threads: usize,
+    pub(crate) seed: u64,
+    /// Users that have started; recorded in a JTL.
+    pub(crate) begun: AtomicUsize,
+}
+
+impl Plan {
+    pub(crate) fn now_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+
+    /// Thread `index` of this process among all threads of the measurement.
+    pub(crate) fn thread_part(&self, index: usize) -> Part {
+        Part { index: self.part.index * self.threads + index, of: self.part.of * self.threads }
+    }
+}
+
+/// The measured time, on the plan's clock.
+pub(crate) struct Window {
+    pub(crate) from_us: u64,
+    until_us: AtomicU64,
+}
+
+impl Window {
+    pub(crate) fn new(from_us: u64, until_us: u64) -> Self {
+        Self { from_us, until_us: AtomicU64::new(until_us) }
+    }
+
+    pub(crate) fn until_us(&self) -> u64 {
+        self.until_us.load(Ordering::Relaxed)
+    }
+
+    /// Ends the measured time at `at_us`, unless it ends earlier.
+    pub(crate) fn end_at(&self, at_us: u64) {
+        self.until_us.fetch_min(at_us, Ordering::Relaxed);
+    }
+
+    /// Whether a request whose latency counts from `from_us` is measured.
+    pub(crate) fn measures(&self, from_us: u64) -> bool {
+        from_us >= self.from_us && from_us < self.until_us()
+    }
+}
+
+/// Shared by the users of one thread.
+pub(crate) struct ThreadState {
+    records: Mutex<Records>,
+    scheduler: Mutex<Box<dyn Scheduler>>,
+    /// The Unix time at the clock's zero.
+    origin_us: u64,
+    /// Index of the next token. Threads interleave: thread 1 of 3 uses tokens 1, 4, 7, ...
+    turn: AtomicUsize,
+    step: usize,
+    /// Whether samples need details such as the time of the first byte.
+    pub(crate) detailed: bool,
+}
+
+/// Counters, and the samples for a JTL.
+struct Records {
+    tally: Tally,
+    jtl: Option<jtl::Chunks>,
+}
+
+impl ThreadState {
+    /// `index`: the thread's index within the process. `intervals`: whether to keep counts per interval.
+    pub(crate) fn new(
+        plan: &Plan,
+        index: usize,
+        intervals: bool,
+        jtl: Option<jtl::Chunks>,
+    ) -> Self {
+        let part = plan.thread_part(index);
+        Self {
+            detailed: jtl.is_some(),
+            records: Mutex::new(Records {
+                tally: Tally::new(plan.shape.is_open(), intervals),
+                jtl,
+            }),
+            scheduler: Mutex::new(plan.shape.scheduler(plan.timeline, part, plan.seed)),
+            origin_us: plan.clock.origin_unix_us(),
+            turn: AtomicUsize::new(part.index),
+            step: part.of,
+        }
+    }
+
+    /// Records a finished request. `measured`: whether its latency counts from within the measured time.
+    pub(crate) fn record(&self, measured: bool, sample: &Sample) {
+        let mut records = self.records();
+        records.tally.record(measured, sample, self.origin_us);
+        if let Some(jtl) = &mut records.jtl {
+            jtl.push(*sample);
+        }
+    }
+
+    /// Records the thread's current scheduling lag.
+    pub(crate) fn record_lag(&self, lag_us: u64) {
+        self.records().tally.lag.record(lag_us);
+    }
+
+    /// Finished requests so far, and those of them that failed.
+    pub(crate) fn finished(&self) -> (u64, u64) {
+        let records = self.records();
+        (records.tally.all, records.tally.all_errors)
+    }
+
+    pub(crate) fn take_interval(&self, empty: Interval) -> Option<Interval> {
+        self.records().tally.take_interval(empty)
+    }
+
+    /// Returns all counts; hands the remaining samples to the JTL writer.
+    pub(crate) fn close(&self) -> Tally {
+        let mut records = self.records();
+        records.jtl.take();
+        records.tally.clone()
+    }
+
+    pub(crate) fn next(&self, free: IdleUser) -> NextStart {
+        self.scheduler.lock().unwrap_or_else(PoisonError::into_inner).next(free)
+    }
+
+    /// Called by one thread only, so there is no race between load and store.
+    pub(crate) fn next_token(&self) -> usize {
+        let turn = self.turn.load(Ordering::Relaxed);
+        self.turn.store(turn.wrapping_add(self.step), Ordering::Relaxed);
+        turn
+    }
+
+    fn records(&self) -> MutexGuard<'_, Records> {
+        // The records are consistent between statements, so a panic elsewhere cannot corrupt them.
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets the thread's sweep time out a user's request.
+pub(crate) struct TimeoutSlot {
+    /// Start of the request in flight; [`IDLE`] if there is none.
+    waiting_since_us: AtomicU64,
+    expired: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+const IDLE: u64 = u64::MAX;
+
+impl TimeoutSlot {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting_since_us: AtomicU64::new(IDLE),
+            expired: AtomicBool::new(false),
+            waker: Mutex::new(None),
+        }
+    }
+
+    /// Wakes the user if its request started at `deadline_us` or earlier.
+    pub(crate) fn expire(&self, deadline_us: u64) {
+        let since_us = self.waiting_since_us.load(Ordering::Relaxed);
+        if since_us == IDLE || since_us > deadline_us {
+            return;
+        }
+        self.expired.store(true, Ordering::Relaxed);
+        if let Some(waker) = self.waker().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
+
+    pub(crate) fn is_expired(&self) -> bool {
+        self.expired.load(Ordering::Relaxed)
+    }
+
+    /// Sets the waker of the user.
+    pub(crate) fn set_waker(&self, waker: &Waker) {
+        *self.waker() = Some(waker.clone());
+    }
+
+    pub(crate) fn begin(&self, start_us: u64) {
+        self.expired.store(false, Ordering::Relaxed);
+        self.waiting_since_us.store(start_us, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end(&self) {
+        self.waiting_since_us.store(IDLE, Ordering::Relaxed);
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

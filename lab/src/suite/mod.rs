@@ -1,0 +1,232 @@
+//! Suites: a matrix of targets, scenarios, users, sizes and delays, run case by case.
+//!
+//! Reads a suite file (`suites/*.toml`), starts backend and target, measures them with `load`, and stores one
+//! [`CaseResult`] per case with the logs of target and backend, in
+//! `DIR/<scenario>/<target>/<users>_users/<bytes>B/<delay>ms_sleep/<repetition>/`.
+//!
+//! A case that a target does not support is recorded as [`State::NotServed`](crate::result::State) with a
+//! reason, never left out.
+//!
+//! Architecture invariant: a folder with a case's final name is complete and is never overwritten.
+
+mod buy_stocks;
+pub mod cases;
+pub mod cost;
+pub mod definition;
+mod fingerprint;
+mod fixtures;
+pub mod knee;
+mod parse;
+mod run_folder;
+mod runner;
+pub mod scenario;
+pub(crate) mod source;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base::{Clock, SystemClock};
+use regex::Regex;
+use time::OffsetDateTime;
+
+pub use definition::Suite;
+pub use run_folder::About;
+pub use source::Source;
+
+use crate::load::{Progress, Stop};
+use crate::result::{Case, CaseResult, State};
+use run_folder::RunFolder;
+use runner::Runner;
+
+/// What to run, and where to store the results.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub out: PathBuf,
+    /// Regular expression over case folders, including the repetition; `None`: all cases.
+    pub only: Option<String>,
+    /// Continue an earlier run.
+    pub resume: bool,
+    /// The program used as backend and to sign tokens.
+    pub penstock: PathBuf,
+    /// The command line, recorded in the results.
+    pub command: Vec<String>,
+    /// Stops the run after the current case.
+    pub stop: Stop,
+}
+
+/// Why a suite could not be run. A failing case is a result, not an error.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Invalid arguments or files: exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    #[error("{0}")]
+    Unable(String),
+}
+
+/// Progress events of a run.
+#[derive(Debug)]
+pub enum Event<'e> {
+    /// Before the first case. `done` cases exist already.
+    Plan { cases: usize, done: usize, not_served: usize, left: Duration },
+    /// Case number `number` starts.
+    Begin { case: &'e Case, number: usize, cases: usize, left: Duration },
+    /// Load generation progress.
+    Load(&'e Progress),
+    /// A case has finished and its result is stored.
+    End(&'e CaseResult),
+}
+
+/// The outcome of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub measured: usize,
+    pub flagged: usize,
+    pub not_served: usize,
+    pub failed: usize,
+    /// Cases kept from an earlier run.
+    pub kept: usize,
+    /// The run was stopped before its last case.
+    pub interrupted: bool,
+}
+
+/// Runs a suite. Blocks; must not be called from a tokio runtime.
+///
+/// # Errors
+/// [`RunError`]: invalid arguments, a folder of a different suite, or a folder that cannot be written.
+pub fn run(
+    suite: &Suite,
+    run: &Run,
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> Result<Summary, RunError> {
+    let wanted = chosen(suite, run.only.as_deref())?;
+    let clock = SystemClock::new();
+    let about = About {
+        suite: suite.name.clone(),
+        about: suite.about.clone(),
+        config_sha256: suite.sha256(),
+        cases: cases::all(suite).len(),
+        started: rfc3339(clock.now().unix_s),
+        command: run.command.clone(),
+    };
+    let folder = RunFolder::open(&run.out, suite, run.resume, &about)?;
+    let (done, to_do): (Vec<Case>, Vec<Case>) =
+        wanted.into_iter().partition(|case| folder.is_done(case));
+    let mut estimate = Estimate::new(suite, &to_do);
+    let cases = to_do.len();
+    let not_served = cases - estimate.to_measure;
+    on_event(&Event::Plan { cases, done: done.len(), not_served, left: estimate.left() });
+    let mut summary = Summary { kept: done.len(), ..Summary::default() };
+    let mut runner = Runner::new(run, suite, folder)?;
+    for (number, case) in (1..).zip(&to_do) {
+        on_event(&Event::Begin { case, number, cases, left: estimate.left() });
+        let began_us = clock.now_us();
+        let Some(found) = runner.case(case, on_event)? else {
+            summary.interrupted = true;
+            break;
+        };
+        estimate.over(&found, Duration::from_micros(clock.now_us().saturating_sub(began_us)));
+        summary.count(&found);
+        on_event(&Event::End(&found));
+        if run.stop.is_stopped() && number < cases {
+            summary.interrupted = true;
+            break;
+        }
+    }
+    Ok(summary)
+}
+
+/// The cases that `only` matches.
+///
+/// # Errors
+/// [`RunError::Usage`]: `only` is not a valid regular expression, or matches nothing.
+pub fn chosen(suite: &Suite, only: Option<&str>) -> Result<Vec<Case>, RunError> {
+    let all = cases::all(suite);
+    let Some(only) = only else { return Ok(all) };
+    let pattern = Regex::new(only).map_err(|error| RunError::Usage(format!("--only: {error}")))?;
+    let name = |case: &Case| format!("{}/{}", case.id, case.repetition);
+    let example = all.first().map(name).unwrap_or_default();
+    let found: Vec<Case> = all.into_iter().filter(|case| pattern.is_match(&name(case))).collect();
+    if found.is_empty() {
+        return Err(RunError::Usage(format!(
+            "--only {only}: no case matches; the first case is {example}"
+        )));
+    }
+    Ok(found)
+}
+
+impl Summary {
+    fn count(&mut self, found: &CaseResult) {
+        match found.state {
+            State::Measured => {
+                self.measured += 1;
+                self.flagged += usize::from(!found.warnings.is_empty());
+            }
+            State::NotServed => self.not_served += 1,
+            State::Failed => self.failed += 1,
+        }
+    }
+}
+
+/// Estimates the remaining time: the measured time, plus the average overhead of the cases so far.
+struct Estimate {
+    each: Duration,
+    to_measure: usize,
+    overhead: Duration,
+    over: u32,
+}
+
+impl Estimate {
+    fn new(suite: &Suite, to_do: &[Case]) -> Self {
+        let serves = |case: &&Case| {
+            let both = suite.target(&case.target).zip(suite.scenario(&case.scenario));
+            both.is_some_and(|(target, scenario)| runner::not_served(target, scenario).is_none())
+        };
+        let to_measure = to_do.iter().filter(serves).count();
+        let each = suite.time.warm_up + suite.time.measure;
+        Self { each, to_measure, overhead: Duration::ZERO, over: 0 }
+    }
+
+    fn left(&self) -> Duration {
+        /// Overhead assumed for the first case.
+        const FIRST_OVERHEAD: Duration = Duration::from_millis(500);
+        let overhead = self.overhead.checked_div(self.over).unwrap_or(FIRST_OVERHEAD);
+        (self.each + overhead).saturating_mul(u32::try_from(self.to_measure).unwrap_or(u32::MAX))
+    }
+
+    fn over(&mut self, found: &CaseResult, took: Duration) {
+        match found.state {
+            State::NotServed => {}
+            State::Measured | State::Failed => {
+                self.to_measure = self.to_measure.saturating_sub(1);
+                self.over += 1;
+                self.overhead += took.saturating_sub(self.each);
+            }
+        }
+    }
+}
+
+/// A Unix time in RFC 3339, such as `2026-01-31T23:59:59Z`.
+fn rfc3339(unix_s: u64) -> String {
+    let time = i64::try_from(unix_s).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
+    let time = time.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (year, month, day) = time.to_calendar_date();
+    let (hour, minute, second) = time.to_hms();
+    format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z", u8::from(month))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rfc3339;
+
+    #[test]
+    fn times_are_formatted_as_rfc_3339() {
+        for (unix_s, expect) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (4_102_444_800, "2100-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc3339(unix_s), expect);
+        }
+    }
+}

@@ -1,0 +1,555 @@
+//! Runs the cases of a suite one after the other.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base::{Clock, SystemClock};
+use serde_json::Value;
+
+use super::cases;
+use super::definition::{Limit, Restart, Suite};
+use super::fingerprint;
+use super::fixtures::Fixtures;
+use super::run_folder::RunFolder;
+use super::scenario::Scenario;
+use super::{Event, Run, RunError, rfc3339};
+use crate::load::{self, Options, Progress, Trust};
+use crate::recording::Recordings;
+use crate::result::{self, Case, CaseResult, Machine, RecordedShape, State, Version, Warning};
+use crate::target::cores;
+use crate::target::definition::{Role, StopBy, Target};
+use crate::target::proc;
+use crate::target::process::{Process, ProcessSpec, free_port};
+use crate::target::reaper::Reaper;
+use crate::target::running::{Running, TargetStart};
+use crate::target::sampler::{Sampler, Watched, WatchedGroup};
+use crate::target::template::Values;
+use crate::validity;
+
+/// How long the backend may take to start listening.
+const BACKEND_READY: Duration = Duration::from_secs(20);
+
+pub(crate) struct Runner<'r> {
+    run: &'r Run,
+    suite: &'r Suite,
+    folder: RunFolder,
+    fixtures: Fixtures,
+    reaper: Reaper,
+    /// The backend's address.
+    listen: SocketAddrV4,
+    /// Hash of the suite.
+    config_sha256: String,
+    /// CPU name, kernel release, memory in bytes.
+    machine: (String, String, u64),
+    backend: Option<(u64, Process)>,
+    target: Option<RunningTarget>,
+    /// Number of targets started so far; used in folder names.
+    started: u32,
+    /// Requests per second of the backend alone, or why they are unknown, by users, bytes, delay and payload.
+    calibrations: BTreeMap<(u32, u64, u64, String), Calibration>,
+}
+
+type Calibration = Result<f64, String>;
+
+/// A running target, and the configuration it was started with.
+struct RunningTarget {
+    key: String,
+    running: Running,
+}
+
+/// Why a case has no figures.
+enum CaseError {
+    Failed(String),
+    Interrupted,
+}
+
+impl From<String> for CaseError {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
+}
+
+/// The raw data of a result.
+struct Measured {
+    load: Value,
+    found: crate::target::sampler::Sampled,
+    warnings: Vec<Warning>,
+    limits: Vec<String>,
+    target_version: Option<String>,
+    calibration: Option<f64>,
+    gc_log: Option<PathBuf>,
+}
+
+impl<'r> Runner<'r> {
+    /// # Errors
+    /// The fixtures cannot be created.
+    pub(crate) fn new(run: &'r Run, suite: &'r Suite, folder: RunFolder) -> Result<Self, RunError> {
+        let fixtures = Fixtures::prepare(folder.fixtures(), &run.penstock, suite.load.seed)
+            .map_err(RunError::Unable)?;
+        let reaper = Reaper::start().map_err(|error| RunError::Unable(format!("sh: {error}")))?;
+        let listen = match suite.backend {
+            Some(listen) => listen,
+            None => {
+                let port = free_port().map_err(RunError::Unable)?;
+                SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
+            }
+        };
+        Ok(Self {
+            run,
+            suite,
+            folder,
+            fixtures,
+            reaper,
+            listen,
+            config_sha256: suite.sha256(),
+            machine: proc::machine(),
+            backend: None,
+            target: None,
+            started: 0,
+            calibrations: BTreeMap::new(),
+        })
+    }
+
+    /// Runs one case and stores its result. `Ok(None)`: it was interrupted, and nothing is stored.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub(crate) fn case(
+        &mut self,
+        case: &Case,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Option<CaseResult>, RunError> {
+        let describe = |error: std::io::Error| RunError::Unable(format!("{}: {error}", case.id));
+        let partial = self.folder.begin(case).map_err(describe)?;
+        let started = rfc3339(SystemClock::new().now().unix_s);
+        let mut found = self.blank(case, started);
+        let outcome = self.measure_if_served(case, &partial, on_event);
+        if self.suite.matrix.restart == Restart::Case {
+            (self.target, self.backend) = (None, None);
+        }
+        match outcome {
+            Err(CaseError::Interrupted) => {
+                let _ = std::fs::remove_dir_all(&partial);
+                return Ok(None);
+            }
+            Err(CaseError::Failed(reason)) => {
+                (self.target, self.backend) = (None, None);
+                (found.state, found.reason) = (State::Failed, Some(reason));
+            }
+            Ok(Err(missing)) => (found.state, found.reason) = (State::NotServed, Some(missing)),
+            Ok(Ok(measured)) => self.fill(&mut found, measured),
+        }
+        self.folder.finish(&partial, &found).map_err(describe)?;
+        Ok(Some(found))
+    }
+
+    /// The inner error says what the target does not support.
+    fn measure_if_served(
+        &mut self,
+        case: &Case,
+        partial: &Path,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Result<Measured, String>, CaseError> {
+        let suite = self.suite;
+        let unknown_name =
+            || CaseError::Failed("the case refers to an unknown scenario or target".to_owned());
+        let scenario = suite.scenario(&case.scenario).ok_or_else(unknown_name)?;
+        let target = suite.target(&case.target).ok_or_else(unknown_name)?;
+        if let Some(missing) = not_served(target, scenario) {
+            return Ok(Err(missing));
+        }
+        let mut warnings = Vec::new();
+        let mut calibration = None;
+        if suite.backend.is_some() || target.names_backend() {
+            warnings = self.ensure_backend(case, partial)?;
+            match self.calibrate(case, scenario)? {
+                Some(Ok(rate)) => calibration = Some(rate),
+                Some(Err(why)) => warnings.push(warning("backend-alone", &why)),
+                None => {}
+            }
+        } else {
+            // This target does not use the lab's backend.
+            self.backend = None;
+        }
+        self.ensure_target(case, target, scenario, partial)?;
+        let (url, watched, limits, version) = {
+            let kept = self.target.as_ref().ok_or_else(unknown_name)?;
+            let running = &kept.running;
+            let base = if scenario.tls() { &running.url_tls } else { &running.url };
+            let base = base.as_ref().ok_or_else(|| {
+                format!(
+                    "`{}` has no `{}`",
+                    target.name,
+                    if scenario.tls() { "url_tls" } else { "url" }
+                )
+            })?;
+            let url = format!("{}{}", base.trim_end_matches('/'), scenario.path);
+            let backend = self.backend.iter().map(|(_, process)| process.pid()).collect();
+            warnings.extend(running.warnings.iter().map(|text| warning("limits", text)));
+            let watched = Watched {
+                target: self.part(running.pids(Role::Target), &suite.cores.target),
+                backend: self.part(backend, &suite.cores.backend),
+                helper: self.part(running.pids(Role::Helper), &suite.cores.backend),
+                generator_cores: self.cores_of(&suite.cores.generator),
+            };
+            let backend = self.backend.iter().flat_map(|(_, process)| &process.limits);
+            let limits: Vec<String> = running.limits.iter().chain(backend).cloned().collect();
+            (url, watched, limits, running.version.clone())
+        };
+        let jtl = suite.load.jtl.then(|| partial.join("results.jtl"));
+        let recordings = Recordings { hlog: Some(partial.join("histogram.hlog")), jtl };
+        let options =
+            Options { shape: suite.load.shape, recordings, ..self.options(case, scenario, url)? };
+        // Sampling must not use the target's CPU.
+        let sampler = on_generator(suite, || Sampler::start(&watched))?;
+        let loaded = self.load(&options, &sampler, on_event);
+        if !matches!(loaded, Err(CaseError::Interrupted)) {
+            // A process that ended explains more than the clients' errors do.
+            self.check_processes()?;
+        }
+        let (load, span) = loaded?;
+        let rate_per_s = load.get("throughput_per_s").and_then(Value::as_f64).unwrap_or(0.0);
+        let found = sampler.finish(span.0, span.1, rate_per_s);
+        let gc_log = self.target.as_ref().and_then(|kept| kept.running.gc_log.clone());
+        Ok(Ok(Measured {
+            load,
+            found,
+            warnings,
+            limits,
+            target_version: version,
+            calibration,
+            gc_log,
+        }))
+    }
+
+    /// Fails if target or backend has ended.
+    fn check_processes(&mut self) -> Result<(), CaseError> {
+        let backend = self.backend.as_mut().and_then(|(_, process)| process.broken());
+        let target = || self.target.as_mut().and_then(|kept| kept.running.broken());
+        backend.or_else(target).map_or(Ok(()), |broken| Err(CaseError::Failed(broken)))
+    }
+
+    /// Returns the report, and the measured time on the sampler's clock.
+    fn load(
+        &self,
+        options: &Options,
+        sampler: &Sampler,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(Value, (u64, u64)), CaseError> {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let began_us = sampler.now_us().saturating_add(us(options.warm_up));
+        let mut span = (began_us, began_us.saturating_add(us(options.duration)));
+        let mut show = |progress: &Progress| {
+            // The remaining time gives the end of the measured time to the millisecond.
+            let end_us = sampler.now_us().saturating_add(us(progress.left));
+            span = (end_us.saturating_sub(us(options.duration)), end_us);
+            on_event(&Event::Load(progress));
+        };
+        let report = on_generator(self.suite, || load::run(options, &mut show));
+        let report = report.map_err(CaseError::Failed)?.map_err(|error| error.to_string());
+        if self.run.stop.is_stopped() {
+            return Err(CaseError::Interrupted);
+        }
+        Ok((report?.json(), span))
+    }
+
+    fn options(&self, case: &Case, scenario: &Scenario, url: String) -> Result<Options, CaseError> {
+        let suite = self.suite;
+        let mut headers: Vec<(String, String)> =
+            scenario.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        headers.sort();
+        let tokens = scenario.tokens.map(|tokens| self.fixtures.tokens(tokens)).transpose()?;
+        let bytes = case.payload_bytes.to_string();
+        Ok(Options {
+            users: case.users as usize,
+            duration: suite.time.measure,
+            warm_up: suite.time.warm_up,
+            method: Some(scenario.method.clone()),
+            payload: self.fixtures.payload(scenario, case.payload_bytes)?,
+            tokens,
+            headers,
+            expect: scenario.expect.as_ref().map(|text| text.replace("{{bytes}}", &bytes)),
+            // The published runs accept any certificate, as JMeter does.
+            trust: Trust::Insecure,
+            threads: suite.load.threads.min(case.users as usize),
+            timeout: suite.load.timeout,
+            seed: suite.load.seed,
+            stop: self.run.stop.clone(),
+            ..Options::new(url)
+        })
+    }
+
+    /// Starts the backend with the case's delay; it keeps its port for the whole run.
+    fn ensure_backend(&mut self, case: &Case, partial: &Path) -> Result<Vec<Warning>, CaseError> {
+        // The backend may have ended between two cases.
+        let running = self
+            .backend
+            .as_mut()
+            .is_some_and(|(delay, process)| *delay == case.delay_ms && process.broken().is_none());
+        if !running {
+            self.backend = None;
+            // Another process on this address would be mistaken for the backend, or share its connections.
+            drop(
+                TcpListener::bind(self.listen)
+                    .map_err(|error| format!("backend: {}: {error}", self.listen))?,
+            );
+            let listen = self.listen.to_string();
+            let program = self.run.penstock.display().to_string();
+            let delay = case.delay_ms.to_string();
+            let words = ["echo", "--listen", &listen, "--delay-ms", &delay];
+            let limit = self.limit("backend");
+            let mut process = Process::start(ProcessSpec {
+                name: "backend",
+                command: std::iter::once(program).chain(words.map(str::to_owned)).collect(),
+                folder: partial.to_owned(),
+                log: self.backend_log(partial),
+                cores: self.cores_of(&self.suite.cores.backend),
+                cpus: limit.cpus,
+                memory_bytes: limit.memory.map(|m| super::source::parse_bytes(&m)).transpose()?,
+                stop: StopBy::Term,
+                env: Vec::new(),
+                reaper: Some(&self.reaper),
+            })?;
+            let port = [self.listen.port()];
+            let ready = process.wait_until_ready(&port, None, BACKEND_READY, &self.run.stop);
+            self.interrupted()?;
+            ready?;
+            self.backend = Some((case.delay_ms, process));
+        }
+        let warnings = self.backend.iter().flat_map(|(_, process)| &process.warnings);
+        Ok(warnings.map(|text| warning("limits", text)).collect())
+    }
+
+    fn ensure_target(
+        &mut self,
+        case: &Case,
+        target: &Target,
+        scenario: &Scenario,
+        partial: &Path,
+    ) -> Result<(), CaseError> {
+        let settings = cases::settings(self.suite, case);
+        let path = scenario.path.split('?').next().unwrap_or_default();
+        let key = format!("{}\n{settings:?}\n{:?}\n{path}", target.name, scenario.needs);
+        let runs = |kept: &mut RunningTarget| kept.key == key && kept.running.broken().is_none();
+        if self.target.as_mut().is_some_and(runs) {
+            return Ok(());
+        }
+        self.target = None;
+        self.started += 1;
+        let folder = match self.suite.matrix.restart {
+            Restart::Case => partial.to_owned(),
+            Restart::Suite => {
+                let name = format!("{}-{}-{}", self.started, std::process::id(), target.name);
+                self.folder.fixtures().join("targets").join(name)
+            }
+        };
+        let mut built_in: Values = self.fixtures.values(self.listen.port())?;
+        built_in.insert("path".to_owned(), path.to_owned());
+        let suite = self.suite;
+        let running = Running::start(&TargetStart {
+            target,
+            needs: &scenario.needs,
+            built_in: &built_in,
+            settings: &settings,
+            folder: &folder,
+            cores: &|role| match role {
+                Role::Target => self.cores_of(&suite.cores.target),
+                Role::Helper => self.cores_of(&suite.cores.backend),
+            },
+            limits: &|role| match role {
+                Role::Target => self.limit("target"),
+                Role::Helper => self.limit("helper"),
+            },
+            stop: &self.run.stop,
+            reaper: &self.reaper,
+        });
+        self.interrupted()?;
+        self.target = Some(RunningTarget { key, running: running? });
+        Ok(())
+    }
+
+    /// Measures the backend alone, in clear text and without tokens: the upper bound of the target's
+    /// throughput. `None`: not requested.
+    fn calibrate(
+        &mut self,
+        case: &Case,
+        scenario: &Scenario,
+    ) -> Result<Option<Calibration>, CaseError> {
+        let Some(time) = self.suite.time.calibrate else { return Ok(None) };
+        let payload = format!("{:?}", scenario.payload);
+        let key = (case.users, case.payload_bytes, case.delay_ms, payload);
+        if let Some(known) = self.calibrations.get(&key) {
+            return Ok(Some(known.clone()));
+        }
+        let url = format!("http://127.0.0.1:{}{}", self.listen.port(), scenario.path);
+        let options = Options {
+            duration: time,
+            warm_up: time / 4,
+            tokens: None,
+            ..self.options(case, scenario, url)?
+        };
+        let report = on_generator(self.suite, || load::run(&options, &mut |_| {}))?;
+        self.interrupted()?;
+        let report = report.map_err(|error| format!("the backend alone: {error}"))?;
+        let found = match (report.errors, report.requests) {
+            (_, 0) => {
+                Err("the backend alone served no requests, so its speed is unknown".to_owned())
+            }
+            (0, _) => Ok(report.throughput_per_s),
+            (errors, requests) => Err(format!(
+                "{errors} of {requests} requests to the backend alone failed, so its speed is unknown"
+            )),
+        };
+        self.calibrations.insert(key, found.clone());
+        Ok(Some(found))
+    }
+
+    fn interrupted(&self) -> Result<(), CaseError> {
+        if self.run.stop.is_stopped() { Err(CaseError::Interrupted) } else { Ok(()) }
+    }
+
+    /// A backend that outlives the case gets a numbered log outside of it.
+    fn backend_log(&self, partial: &Path) -> PathBuf {
+        let fixtures = self.folder.fixtures();
+        let numbered = |n| fixtures.join(format!("backend-{n}.log"));
+        match self.suite.matrix.restart {
+            Restart::Case => partial.join("backend.log"),
+            Restart::Suite => {
+                (1_u32..).map(numbered).find(|log| !log.exists()).unwrap_or_else(|| numbered(0))
+            }
+        }
+    }
+
+    fn limit(&self, part: &str) -> Limit {
+        self.suite.limits.get(part).cloned().unwrap_or_default()
+    }
+
+    fn part(&self, pids: Vec<u32>, cores: &Option<toml::Spanned<String>>) -> WatchedGroup {
+        WatchedGroup { pids, cores: self.cores_of(cores) }
+    }
+
+    fn cores_of(&self, written: &Option<toml::Spanned<String>>) -> Option<Vec<usize>> {
+        written.as_ref().and_then(|text| cores::parse(text.get_ref()).ok())
+    }
+
+    fn config_sha256(&self, case: &Case) -> String {
+        let known = self.suite.target(&case.target).zip(self.suite.scenario(&case.scenario));
+        let settings = cases::settings(self.suite, case);
+        known.map_or_else(
+            || self.config_sha256.clone(),
+            |(target, scenario)| {
+                fingerprint::of_case(&self.config_sha256, target, scenario, &settings)
+            },
+        )
+    }
+
+    fn blank(&self, case: &Case, started: String) -> CaseResult {
+        let (cpu, kernel, memory_bytes) = self.machine.clone();
+        let cores = crate::machine::cpus() as u64;
+        let lab = env!("CARGO_PKG_VERSION").to_owned();
+        CaseResult {
+            format: result::FORMAT,
+            suite: self.suite.name.clone(),
+            case: case.clone(),
+            scenario_name: self.suite.scenario(&case.scenario).map(|known| known.display.clone()),
+            state: State::Measured,
+            reason: None,
+            shape: recorded_shape(self.suite.load.shape, case.users),
+            load: Value::Null,
+            target_use: None,
+            backend_use: None,
+            helper_use: None,
+            generator_use: None,
+            load_average: [0.0; 3],
+            gc: None,
+            calibration: None,
+            environment: result::Environment::default(),
+            machine: Machine { cpu, cores, kernel, memory_bytes, limits: Vec::new() },
+            versions: vec![Version { name: "lab".to_owned(), version: lab }],
+            config_sha256: self.config_sha256(case),
+            seed: self.suite.load.seed,
+            command: self.run.command.clone(),
+            started,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn fill(&self, into: &mut CaseResult, measured: Measured) {
+        into.load = measured.load;
+        into.target_use = measured.found.target;
+        into.backend_use = measured.found.backend;
+        into.helper_use = measured.found.helper;
+        into.generator_use = measured.found.generator;
+        into.environment = measured.found.environment;
+        into.load_average = proc::load_average();
+        into.calibration = measured.calibration;
+        into.machine.limits = measured.limits;
+        let name = into.case.target.clone();
+        let version = measured.target_version.map(|version| Version { name, version });
+        into.versions.extend(version);
+        // A log shared by several cases cannot be attributed to one of them.
+        if self.suite.matrix.restart == Restart::Case
+            && let Some(log) = measured.gc_log
+        {
+            match crate::gc::read(&log) {
+                Ok(gc) => into.gc = Some(gc),
+                Err(error) => into.warnings.push(warning("gc-log", &error)),
+            }
+        }
+        into.warnings.extend(measured.warnings);
+        into.warnings = validity::measured::warnings(into);
+    }
+}
+
+/// Runs `work` on the generator's CPUs.
+fn on_generator<T>(suite: &Suite, work: impl FnOnce() -> T) -> Result<T, String> {
+    let wanted = suite.cores.generator.as_ref().and_then(|text| cores::parse(text.get_ref()).ok());
+    let allowed = cores::allowed();
+    match wanted.filter(|wanted| wanted.iter().all(|core| allowed.contains(core))) {
+        Some(wanted) => cores::on(&wanted, work).map_err(|error| format!("generator: {error}")),
+        None => Ok(work()),
+    }
+}
+
+/// What the target does not support of the scenario, as a sentence.
+pub(crate) fn not_served(target: &Target, scenario: &Scenario) -> Option<String> {
+    let lacking = scenario.lacking(&target.can);
+    if lacking.is_empty() {
+        return None;
+    }
+    let describe = |need: &&str| match target.cannot.get(*need) {
+        Some(why) => format!("{need} ({why})"),
+        None => (*need).to_owned(),
+    };
+    let missing: Vec<String> = lacking.iter().map(describe).collect();
+    Some(format!("{} does not support {}", target.name, missing.join(", ")))
+}
+
+fn warning(check: &str, message: &str) -> Warning {
+    Warning { check: check.to_owned(), message: message.to_owned() }
+}
+
+/// The load shape as recorded in a result.
+fn recorded_shape(shape: load::Shape, users: u32) -> RecordedShape {
+    match shape {
+        load::Shape::Closed { .. } => {
+            let think_ms = shape.mean_pause_ms().round();
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "positive, and at most the longest think time"
+            )]
+            let think_ms = think_ms as u64;
+            RecordedShape::Closed { think_ms }
+        }
+        load::Shape::Arrivals { rate_per_s } => RecordedShape::Arrivals { rate_per_s },
+        load::Shape::RampUsers { from, think: _ } => {
+            RecordedShape::RampUsers { from: from as u64, to: u64::from(users) }
+        }
+        load::Shape::RampArrivals { from_per_s, to_per_s } => {
+            RecordedShape::Ramp { from_per_s, to_per_s }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Scenarios: a named request, the response it expects, and what a gateway must support for it.
+
+use std::collections::BTreeMap;
+
+use crate::limits;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::buy_stocks;
+use super::source::Source;
+use crate::payload::{self, JsonShape};
+
+/// The scenarios shipped with the lab (`suites/scenarios.toml`).
+const SHIPPED: &str = include_str!("../../../suites/scenarios.toml");
+
+/// One kind of request.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scenario {
+    /// Name used by folders and suites.
+    pub name: String,
+    /// Name used in the published tables.
+    pub display: String,
+    /// Description for progress output and reports.
+    pub about: String,
+    /// Source of the definition.
+    pub source: String,
+    pub method: String,
+    pub path: String,
+    /// Capabilities required of the target; compared with its `can`.
+    pub needs: Vec<String>,
+    pub headers: BTreeMap<String, String>,
+    pub tokens: Option<Tokens>,
+    pub payload: ScenarioPayload,
+    /// Text that every response body must contain; `{{bytes}}` stands for the payload size.
+    pub expect: Option<String>,
+}
+
+/// A scenario as written in a file, with the positions needed for diagnostics.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScenarioEntry {
+    pub(crate) name: Spanned<String>,
+    display: String,
+    about: String,
+    #[serde(default)]
+    source: String,
+    #[serde(default = "post")]
+    method: String,
+    path: String,
+    #[serde(default)]
+    pub(crate) needs: Vec<Spanned<String>>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    tokens: Option<TokensEntry>,
+    payload: ScenarioPayload,
+    #[serde(default)]
+    expect: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TokensEntry {
+    kind: TokenKind,
+    count: Spanned<u32>,
+}
+
+/// The credentials that clients send, in rotation.
+#[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq, Hash)]
+pub struct Tokens {
+    pub kind: TokenKind,
+    pub count: u32,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, Hash)]
+#[serde(rename_all = "kebab-case")]
+pub enum TokenKind {
+    /// RS256 with a 2,048-bit key, each with its own `jti`.
+    Jwt,
+    /// 36 characters of `a-z0-9`, for introspection by the gateway.
+    Opaque,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScenarioPayload {
+    None,
+    Array,
+    Simple,
+    Object,
+    /// The SOAP orders of the Micro Integrator's tests.
+    BuyStocks,
+}
+
+impl ScenarioPayload {
+    /// # Errors
+    /// `bytes` is below the minimum of this payload, or too large.
+    pub(crate) fn check(self, bytes: usize) -> Result<(), String> {
+        match self {
+            Self::None => Ok(()),
+            Self::Array => payload::make(JsonShape::Array, bytes).map(drop),
+            Self::Simple => payload::make(JsonShape::Simple, bytes).map(drop),
+            Self::Object => payload::make(JsonShape::Object, bytes).map(drop),
+            Self::BuyStocks => buy_stocks::make(bytes).map(drop),
+        }
+    }
+}
+
+/// TLS is a capability like any other.
+pub const TLS: &str = "tls";
+
+impl Scenario {
+    pub(crate) fn tls(&self) -> bool {
+        self.needs.iter().any(|need| need == TLS)
+    }
+
+    /// The needs that `can` does not cover.
+    pub(crate) fn lacking<'s>(&'s self, can: &[String]) -> Vec<&'s str> {
+        self.needs.iter().filter(|need| !can.contains(need)).map(String::as_str).collect()
+    }
+}
+
+impl ScenarioEntry {
+    /// # Errors
+    /// A diagnostic with the position: an invalid name, or a number of tokens out of range.
+    pub(crate) fn read(&self, source: &Source) -> Result<Scenario, String> {
+        source.check_name(&self.name)?;
+        let tokens = self.tokens.as_ref().map(|tokens| tokens.read(source)).transpose()?;
+        Ok(Scenario {
+            name: self.name.get_ref().clone(),
+            display: self.display.clone(),
+            about: self.about.clone(),
+            source: self.source.clone(),
+            method: self.method.clone(),
+            path: self.path.clone(),
+            needs: self.needs.iter().map(|need| need.get_ref().clone()).collect(),
+            headers: self.headers.clone(),
+            tokens,
+            payload: self.payload,
+            expect: self.expect.clone(),
+        })
+    }
+}
+
+impl TokensEntry {
+    fn read(&self, source: &Source) -> Result<Tokens, String> {
+        let count = *self.count.get_ref();
+        let most = limits::LOAD_TOKENS_MAX;
+        if count == 0 || count as usize > most {
+            let message = format!("{count} tokens; expected 1 to {most}");
+            return Err(source.error_at(&self.count, &message, ""));
+        }
+        Ok(Tokens { kind: self.kind, count })
+    }
+}
+
+fn post() -> String {
+    "POST".to_owned()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    scenario: Vec<ScenarioEntry>,
+}
+
+/// The scenarios shipped with the lab.
+///
+/// # Errors
+/// The shipped file is invalid; a test prevents that.
+pub fn shipped() -> Result<Vec<Scenario>, String> {
+    let source = Source { name: "suites/scenarios.toml".into(), text: SHIPPED.to_owned() };
+    source.parse::<File>()?.scenario.iter().map(|written| written.read(&source)).collect()
+}
