@@ -1,6 +1,6 @@
-//! What reading and writing a buyStocks document costs: `cargo run --profile quick --example read_cost`
-//! prints, for 1, 10 and 100 KB, microseconds for a parse, for a serialisation, and the tree's heap as a
-//! multiple of the document.
+//! Measures parsing and writing of a buyStocks document: `cargo run --profile quick --example read_cost`
+//! prints, for 1, 10 and 100 KB, the microseconds of a parse and of a serialisation, and the heap of the tree
+//! as a multiple of the document.
 
 use std::time::Instant;
 
