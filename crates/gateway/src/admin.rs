@@ -25,16 +25,16 @@ use crate::account::{WorkerFigures, expose};
 use crate::runner::Command;
 
 /// Pages that other rooms fill.
-pub struct Texts {
+pub struct AdminPages {
     /// `/diagnostics`: JSON.
     pub diagnostics: Box<dyn Fn() -> String + Send + Sync>,
     /// More families for `/metrics`, in Prometheus' text format.
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
 }
 
-impl fmt::Debug for Texts {
+impl fmt::Debug for AdminPages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Texts")
+        f.write_str("AdminPages")
     }
 }
 
@@ -58,7 +58,7 @@ impl Drop for Running {
 struct Admin {
     workers: Vec<UnboundedSender<Command>>,
     ready: Arc<AtomicBool>,
-    texts: Texts,
+    pages: AdminPages,
     build: &'static str,
     clock: SystemClock,
 }
@@ -71,7 +71,7 @@ pub(crate) fn start(
     address: SocketAddr,
     workers: Vec<UnboundedSender<Command>>,
     ready: Arc<AtomicBool>,
-    texts: Texts,
+    pages: AdminPages,
     build: &'static str,
     clock: SystemClock,
 ) -> Result<Running, StartError> {
@@ -85,7 +85,7 @@ pub(crate) fn start(
         .build()
         .map_err(StartError::Worker)?;
     let (stop, stopped) = oneshot::channel();
-    let admin = Admin { workers, ready, texts, build, clock };
+    let admin = Admin { workers, ready, pages, build, clock };
     let thread = std::thread::Builder::new()
         .name("admin".to_owned())
         .spawn(move || LocalSet::new().block_on(&runtime, run(listener, admin, stopped)))
@@ -151,8 +151,8 @@ async fn serve(mut tcp: TcpStream, admin: &Admin) -> io::Result<()> {
                     return Ok(());
                 }
             }
-            Err(refusal) => {
-                let page = Page::text(refusal.status, refusal.reason);
+            Err(rejection) => {
+                let page = Page::text(rejection.status, rejection.reason);
                 timeout(patience, tcp.write_all(&render(&page, false, false))).await??;
                 return tcp.shutdown().await;
             }
@@ -188,12 +188,12 @@ impl Admin {
             b"/readyz" if self.ready.load(Ordering::Acquire) => Page::text(200, "ready\n"),
             b"/readyz" => Page::text(503, "draining\n"),
             b"/diagnostics" => {
-                let body = (self.texts.diagnostics)();
+                let body = (self.pages.diagnostics)();
                 Page { status: 200, content_type: "application/json; charset=UTF-8", body }
             }
             b"/metrics" => {
                 let figures = self.scrape().await;
-                let more = (self.texts.metrics)();
+                let more = (self.pages.metrics)();
                 let uptime_s = self.clock.now_us() / 1_000_000;
                 let body = expose(&figures, self.build, uptime_s, &more);
                 Page { status: 200, content_type: "text/plain; version=0.0.4; charset=UTF-8", body }

@@ -165,12 +165,12 @@ impl Buffers {
             let mut larger = self.body();
             larger.take_over(buffer);
             let small = std::mem::replace(buffer, larger);
-            self.give_back(small);
+            self.release(small);
         }
     }
 
     /// Takes a buffer back. One that grew beyond its kind goes to the allocator.
-    pub(crate) fn give_back(&self, mut buffer: Buffer) {
+    pub(crate) fn release(&self, mut buffer: Buffer) {
         buffer.reset();
         let shelf = match buffer.bytes.len() {
             len if len == HEAD_BUFFER_BYTES as usize => &self.heads,
@@ -193,7 +193,7 @@ impl Buffers {
         Some(LentPipe { pipe, home: Rc::clone(&self.pipes) })
     }
 
-    pub(crate) fn give_back_text(&self, mut text: Vec<u8>) {
+    pub(crate) fn release_text(&self, mut text: Vec<u8>) {
         let mut texts = self.texts.borrow_mut();
         if text.capacity() > 0
             && texts.len() < SPARE_HEADS_MAX

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use base::limits::{SPLICE_BYTES_MIN, SPLICE_PIECE_BYTES_MIN};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use wire::http1::{self, BodyFraming, ChunkedDecoder, Piece, Refusal, ResponseFraming, Side};
+use wire::http1::{self, BodyFraming, ChunkedDecoder, Piece, Rejection, ResponseFraming, Side};
 use wire::splice;
 use wire::stream::Stream;
 
@@ -24,7 +24,7 @@ pub(crate) enum BodyError {
     /// The peer closed, or the connection broke.
     Closed,
     /// The framing is wrong.
-    Malformed(Refusal),
+    Malformed(Rejection),
 }
 
 /// Payload bytes, piece by piece, without their framing.
@@ -55,7 +55,7 @@ impl Unread<'_> {
     /// Moves some of it into a pipe that is lent for it. None: the body has to be read after all.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<LentPipe>, BodyError>> {
         // Nothing is lent while nothing is in flight.
-        self.buffers.give_back(std::mem::take(&mut self.reader.buffer));
+        self.buffers.release(std::mem::take(&mut self.reader.buffer));
         // An error shows itself in the splice.
         let _ = ready!(self.tcp.poll_read_ready(cx));
         let most = usize::try_from(self.reader.unread_len()).unwrap_or(usize::MAX);
@@ -69,7 +69,7 @@ impl Unread<'_> {
                 self.reader.was_spliced(count);
                 Poll::Ready(Ok(lent))
             }
-            Err(error) if splice::is_refusal(&error) => {
+            Err(error) if splice::is_unsupported(&error) => {
                 self.reader.in_pieces = true;
                 Poll::Ready(Ok(None))
             }
@@ -212,7 +212,7 @@ impl BodyReader {
     }
 
     /// Finds payload among the bytes at hand. False: more have to be read.
-    fn advance(&mut self) -> Result<bool, Refusal> {
+    fn advance(&mut self) -> Result<bool, Rejection> {
         if self.ready > 0 || self.complete {
             return Ok(true);
         }
@@ -357,7 +357,7 @@ pub(crate) fn poll_read(
         Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
         Poll::Pending => {
             if buffer.is_empty() {
-                buffers.give_back(std::mem::take(buffer));
+                buffers.release(std::mem::take(buffer));
             }
             Poll::Pending
         }
@@ -439,9 +439,9 @@ impl Outflow {
     }
 
     /// Gives back what was lent: at the end, or when all is written.
-    pub(crate) fn give_back(&mut self, buffers: &Buffers) {
+    pub(crate) fn release(&mut self, buffers: &Buffers) {
         self.sent = 0;
-        buffers.give_back_text(std::mem::take(&mut self.text));
+        buffers.release_text(std::mem::take(&mut self.text));
         self.pipe = None;
     }
 

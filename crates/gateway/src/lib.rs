@@ -9,21 +9,21 @@
 
 mod account;
 mod admin;
+#[doc(hidden)]
+pub mod bench;
 mod buffer;
-mod call;
 mod compiled;
 mod cross_origin;
 mod flow;
 mod forward;
 mod listen;
-mod local;
-#[doc(hidden)]
-pub mod measured;
 mod pipeline;
+mod request;
 mod respond;
 mod runner;
 mod watch;
 mod worker;
+mod worker_api;
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ use compiled::{Compiled, Live};
 use listen::Protocol;
 use runner::{Command, Running};
 
-pub use admin::Texts;
+pub use admin::AdminPages;
 
 /// Why the gateway did not start. Each names the setting that changes it.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ pub struct Parts {
     /// How https backends are verified.
     pub client_tls: Arc<ClientTls>,
     /// What other rooms tell on the admin port.
-    pub texts: Texts,
+    pub pages: AdminPages,
     /// The `version` of `penstock_build_info`.
     pub build: &'static str,
 }
@@ -146,7 +146,7 @@ impl Gateway {
         gateway.start_workers(http, https, &tls, &clock, &sender)?;
         if let Some(address) = settings.admin.listen {
             let workers = gateway.workers.iter().map(|worker| worker.commands.clone()).collect();
-            let admin = admin::start(address, workers, ready, parts.texts, parts.build, clock)?;
+            let admin = admin::start(address, workers, ready, parts.pages, parts.build, clock)?;
             gateway.addresses.admin = Some(admin.address);
             gateway.admin = Some(admin);
         }

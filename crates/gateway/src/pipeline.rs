@@ -8,58 +8,58 @@ use stages::{Identity, authenticate, authorise};
 use wire::http1::{BodyFraming, Field, Known, Upgrade};
 
 use crate::account::Record;
-use crate::call::{Call, Client};
 use crate::compiled::Compiled;
 use crate::cross_origin;
-use crate::forward::{self, Forwarding, Upstreamed};
-use crate::respond::Local;
+use crate::forward::{self, Forwarding, UpstreamResponse};
+use crate::request::{Client, Request};
+use crate::respond::OwnResponse;
 use crate::worker::Worker;
 
 /// What a request comes to.
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each request")]
-pub(crate) enum Reply {
+pub(crate) enum Response {
     /// A backend's answer, its body still on the wire.
-    Upstream(Upstreamed),
+    Upstream(UpstreamResponse),
     /// The gateway's own.
-    Local(Local),
+    Own(OwnResponse),
 }
 
 /// The life of a request. Read this first: each verb below is a room of that name.
 ///
 /// # Errors
 /// Every [`Fault`]; `respond` tells it to the caller.
-pub(crate) async fn answer<C: Client>(
+pub(crate) async fn exchange<C: Client>(
     worker: &Worker,
     compiled: &Compiled,
-    call: &Call,
+    request: &Request,
     client: &mut C,
     record: &mut Record,
-) -> Result<Reply, Fault> {
-    let (head, bytes) = (&call.head, call.bytes.as_slice());
+) -> Result<Response, Fault> {
+    let (head, bytes) = (&request.head, request.bytes.as_slice());
     let path = head.path(bytes);
-    let found = match compiled.routes.find(head.host(bytes), head.method(), path, call.secure) {
+    let found = match compiled.routes.find(head.host(bytes), head.method(), path, request.secure) {
         Ok(found) => found,
-        Err(missed) => {
-            record.api = missed.api.map(|api| worker.locals.of(api, &worker.pools));
-            record.allow = missed.allow;
-            let api = missed.api.filter(|_| missed.denial == Denial::MethodNotAllowed);
-            return cross_origin::preflight(call, api, missed.remainder)
-                .map(Reply::Local)
-                .ok_or(Fault::Denied(missed.denial));
+        Err(not_found) => {
+            record.api = not_found.api.map(|api| worker.apis.get(api, &worker.pools));
+            record.allow = not_found.allow;
+            let api = not_found.api.filter(|_| not_found.denial == Denial::MethodNotAllowed);
+            return cross_origin::preflight(request, api, not_found.remainder)
+                .map(Response::Own)
+                .ok_or(Fault::Denied(not_found.denial));
         }
     };
-    let local = worker.locals.of(found.api, &worker.pools);
+    let local = worker.apis.get(found.api, &worker.pools);
     record.api = Some(Rc::clone(&local));
     record.operation = Some(found.operation);
-    if let Some(answer) = cross_origin::preflight(call, Some(found.api), found.remainder) {
-        return Ok(Reply::Local(answer));
+    if let Some(answer) = cross_origin::preflight(request, Some(found.api), found.remainder) {
+        return Ok(Response::Own(answer));
     }
     let api: &Api = &found.api.api;
     let operation = api.operations.get(found.operation).ok_or(Fault::Denied(Denial::NoResource))?;
     let key_type = match &operation.security {
         Security::Open => None,
         Security::Token(rule) => {
-            let caller = identify(worker, compiled, call, api)?;
+            let caller = identify(worker, compiled, request, api)?;
             authorise::grant(&caller, rule).map_err(Fault::Denied)?;
             Some(caller.key_type)
         }
@@ -72,30 +72,30 @@ pub(crate) async fn answer<C: Client>(
         balancer,
         remainder: found.remainder,
         withhold: (!api.forward_auth_header).then_some(api.auth_header.as_str()),
-        upgrade: may_upgrade(call, api),
+        upgrade: may_upgrade(request, api),
     };
-    let answer = forward::send(worker, &forwarding, call, client).await?;
+    let answer = forward::send(worker, &forwarding, request, client).await?;
     record.upstream_us = Some(worker.now_us().saturating_sub(record.started_us));
-    Ok(Reply::Upstream(answer))
+    Ok(Response::Upstream(answer))
 }
 
-/// Finds out who calls. A token that names an unknown key is a reason to fetch its issuer's keys.
+/// Finds out who requests. A token that names an unknown key is a reason to fetch its issuer's keys.
 fn identify(
     worker: &Worker,
     compiled: &Compiled,
-    call: &Call,
+    request: &Request,
     api: &Api,
 ) -> Result<Rc<Caller>, Fault> {
     let field = if api.auth_header == "authorization" {
-        call.head.find(Known::Authorization)
+        request.head.find(Known::Authorization)
     } else {
-        call.head.find_name(&call.bytes, api.auth_header.as_bytes())
+        request.head.find_name(&request.bytes, api.auth_header.as_bytes())
     };
     let field = field.ok_or(Fault::Denied(Denial::MissingCredentials))?;
-    if is_repeated(call, field) {
+    if is_repeated(request, field) {
         return Err(Fault::Denied(Denial::InvalidCredentials));
     }
-    let token = authenticate::bearer(field.value.of(&call.bytes)).map_err(Fault::Denied)?;
+    let token = authenticate::bearer(field.value.of(&request.bytes)).map_err(Fault::Denied)?;
     let issuers = compiled.routes.issuers();
     let mut tokens = worker.tokens.borrow_mut();
     match authenticate::identify(&mut tokens, token, issuers, worker.coarse()) {
@@ -111,26 +111,26 @@ fn identify(
 }
 
 /// Whether another field has the same name: a backend that gets both could believe the other one.
-fn is_repeated(call: &Call, field: &Field) -> bool {
+fn is_repeated(request: &Request, field: &Field) -> bool {
     if field.known == Known::Authorization {
-        return call.head.has_several(Known::Authorization);
+        return request.head.has_several(Known::Authorization);
     }
-    let name = field.name.of(&call.bytes);
-    let same = |other: &&Field| other.name.of(&call.bytes).eq_ignore_ascii_case(name);
-    call.head.fields().iter().filter(same).count() > 1
+    let name = field.name.of(&request.bytes);
+    let same = |other: &&Field| other.name.of(&request.bytes).eq_ignore_ascii_case(name);
+    request.head.fields().iter().filter(same).count() > 1
 }
 
 /// Whether this request may turn its connection into a tunnel. WebSocket always; others where the
 /// API lists them; HTTP/2 never, since nobody would look at the requests within.
-fn may_upgrade(call: &Call, api: &Api) -> bool {
-    if call.head.framing() != BodyFraming::None {
+fn may_upgrade(request: &Request, api: &Api) -> bool {
+    if request.head.framing() != BodyFraming::None {
         return false;
     }
-    match call.head.upgrade(&call.bytes) {
+    match request.head.upgrade(&request.bytes) {
         Upgrade::None => false,
-        Upgrade::WebSocket => call.head.method() == Method::Get,
-        Upgrade::Other => call.head.find(Known::Upgrade).is_some_and(|field| {
-            let asked = field.value.of(&call.bytes);
+        Upgrade::WebSocket => request.head.method() == Method::Get,
+        Upgrade::Other => request.head.find(Known::Upgrade).is_some_and(|field| {
+            let asked = field.value.of(&request.bytes);
             !asked.eq_ignore_ascii_case(b"h2c")
                 && api.upgrades.iter().any(|allowed| asked.eq_ignore_ascii_case(allowed.as_bytes()))
         }),

@@ -7,24 +7,28 @@ use model::{Denial, Fault, FaultStatus, MethodSet};
 
 /// One answer of the gateway's own. `lines` are additional fields, each with its CRLF.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Local {
+pub(crate) struct OwnResponse {
     pub(crate) status: u16,
     pub(crate) lines: Vec<u8>,
     pub(crate) body: Vec<u8>,
     pub(crate) content_type: Option<&'static str>,
 }
 
-/// A fault as it is told: the answer, and WSO2's code for the record.
+/// A fault as it is fault: the answer, and WSO2's code for the record.
 #[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) local: Local,
+pub(crate) struct FaultResponse {
+    pub(crate) response: OwnResponse,
     pub(crate) code: u32,
 }
 
 /// Tells `fault`. `allow`: what the path offers, for 405.
-pub(crate) fn tell(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -> Told {
+pub(crate) fn fault_response(
+    fault: &Fault,
+    allow: MethodSet,
+    statuses: FaultStatus,
+) -> FaultResponse {
     match fault {
-        Fault::Denied(denial) => deny(*denial, allow),
+        Fault::Denied(denial) => denial_response(*denial, allow),
         Fault::Malformed { status, reason } => malformed(*status, reason),
         Fault::ClientTimeout => malformed(408, "The request did not arrive in time"),
         // Nobody is left to read it; the record needs a code all the same.
@@ -54,11 +58,11 @@ pub(crate) fn tell(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -> To
     }
 }
 
-fn deny(denial: Denial, allow: MethodSet) -> Told {
+fn denial_response(denial: Denial, allow: MethodSet) -> FaultResponse {
     let row = denial.row();
     let kind = row.status_report.then_some("Status report");
-    let mut told = json(row.status, row.code, kind, row.message, row.description);
-    let lines = &mut told.local.lines;
+    let mut fault = json(row.status, row.code, kind, row.message, row.description);
+    let lines = &mut fault.response.lines;
     if row.status == 401 {
         lines.extend_from_slice(b"WWW-Authenticate: OAuth2 realm=\"WSO2 API Manager\"");
         if denial != Denial::MissingCredentials {
@@ -81,16 +85,16 @@ fn deny(denial: Denial, allow: MethodSet) -> Told {
         }
         lines.extend_from_slice(b"\r\n");
     }
-    told
+    fault
 }
 
-fn malformed(status: u16, description: &str) -> Told {
+fn malformed(status: u16, description: &str) -> FaultResponse {
     let message = wire::http1::write::reason(status);
     report(status, u32::from(status), message, description)
 }
 
 /// WSO2 answers every fault of a backend with 500; `fault_status = "http"` tells them apart.
-fn runtime(code: u32, description: &str, http: u16, statuses: FaultStatus) -> Told {
+fn runtime(code: u32, description: &str, http: u16, statuses: FaultStatus) -> FaultResponse {
     let status = match statuses {
         FaultStatus::Wso2 => 500,
         FaultStatus::Http => http,
@@ -98,22 +102,28 @@ fn runtime(code: u32, description: &str, http: u16, statuses: FaultStatus) -> To
     report(status, code, "Runtime Error", description)
 }
 
-fn report(status: u16, code: u32, message: &str, description: &str) -> Told {
+fn report(status: u16, code: u32, message: &str, description: &str) -> FaultResponse {
     json(status, code, Some("Status report"), message, description)
 }
 
 /// All texts are constants without a character that JSON would escape: a test says so.
-fn json(status: u16, code: u32, kind: Option<&str>, message: &str, description: &str) -> Told {
+fn json(
+    status: u16,
+    code: u32,
+    kind: Option<&str>,
+    message: &str,
+    description: &str,
+) -> FaultResponse {
     let kind = kind.map(|kind| format!("\"type\":\"{kind}\",")).unwrap_or_default();
     let body = format!(
         "{{\"code\":\"{code}\",{kind}\"message\":\"{message}\",\"description\":\"{description}\"}}"
     );
     let content_type = Some("application/json; charset=UTF-8");
-    let local = Local { status, lines: Vec::new(), body: body.into_bytes(), content_type };
-    Told { local, code }
+    let response = OwnResponse { status, lines: Vec::new(), body: body.into_bytes(), content_type };
+    FaultResponse { response, code }
 }
 
-/// What a connection beyond `connections_max` is told, whole.
+/// What a connection beyond `connections_max` is fault, whole.
 pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
 Content-Type: application/json; charset=UTF-8\r\nContent-Length: 102\r\nConnection: close\r\n\r\n\
 {\"code\":\"503\",\"type\":\"Status report\",\"message\":\"Service Unavailable\",\"description\":\"Too many clients\"}";
@@ -126,9 +136,9 @@ mod tests {
 
     #[track_caller]
     fn check(fault: &Fault, statuses: FaultStatus, status: u16, body: &str) {
-        let told = tell(fault, MethodSet::EMPTY, statuses);
+        let fault = fault_response(fault, MethodSet::EMPTY, statuses);
         assert_eq!(
-            (told.local.status, String::from_utf8(told.local.body).unwrap()),
+            (fault.response.status, String::from_utf8(fault.response.body).unwrap()),
             (status, body.to_owned())
         );
     }
@@ -154,8 +164,8 @@ mod tests {
     #[test]
     fn every_denial_is_json_and_names_neither_host_nor_path() {
         for row in model::TABLE {
-            let told = deny(row.denial, MethodSet::EMPTY);
-            let text = String::from_utf8(told.local.body).unwrap();
+            let fault = denial_response(row.denial, MethodSet::EMPTY);
+            let text = String::from_utf8(fault.response.body).unwrap();
             assert_eq!(text.matches('\\').count(), 0, "{text}");
             assert_eq!(text.matches('"').count() % 4, 0, "{text}");
         }
@@ -164,8 +174,8 @@ mod tests {
     #[test]
     fn a_405_names_what_the_path_offers() {
         let allow = MethodSet::EMPTY.with(Method::Get).with(Method::Put);
-        let told = deny(Denial::MethodNotAllowed, allow);
-        assert_eq!(told.local.lines, b"Allow: GET, PUT\r\n");
+        let fault = denial_response(Denial::MethodNotAllowed, allow);
+        assert_eq!(fault.response.lines, b"Allow: GET, PUT\r\n");
     }
 
     #[test]

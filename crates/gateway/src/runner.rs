@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::account::{AccessLines, WorkerFigures};
 use crate::compiled::Compiled;
-use crate::listen::{self, Open, Protocol};
+use crate::listen::{self, OpenConnection, Protocol};
 use crate::worker::Worker;
 
 /// What a worker is told.
@@ -156,7 +156,8 @@ async fn accept(
         };
         match accepted {
             Ok((tcp, from)) => {
-                let serving = listen::serve(Open::new(&worker), tcp, from, protocol.clone());
+                let serving =
+                    listen::serve(OpenConnection::new(&worker), tcp, from, protocol.clone());
                 tokio::task::spawn_local(serving);
             }
             Err(error) => {
@@ -168,18 +169,18 @@ async fn accept(
         }
     }
     if let Ok(listener) = listener.into_std() {
-        take_the_rest(&worker, &listener, &protocol);
+        serve_accept_queue(&worker, &listener, &protocol);
     }
 }
 
 /// Serves what waits in the kernel's queue: those callers were told that they are connected.
-fn take_the_rest(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol: &Protocol) {
+fn serve_accept_queue(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol: &Protocol) {
     for (tcp, from) in waiting(|| listener.accept()) {
         if tcp.set_nonblocking(true).is_err() {
             continue;
         }
         if let Ok(tcp) = TcpStream::from_std(tcp) {
-            let serving = listen::serve(Open::new(worker), tcp, from, protocol.clone());
+            let serving = listen::serve(OpenConnection::new(worker), tcp, from, protocol.clone());
             tokio::task::spawn_local(serving);
         }
     }
@@ -191,14 +192,14 @@ fn waiting<T>(mut accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item =
     std::iter::from_fn(move || {
         loop {
             match accept() {
-                Err(error) if is_about_one_connection(&error) => {}
+                Err(error) if concerns_one_connection(&error) => {}
                 accepted => return accepted.ok(),
             }
         }
     })
 }
 
-fn is_about_one_connection(error: &io::Error) -> bool {
+fn concerns_one_connection(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionAborted || error.kind() == io::ErrorKind::Interrupted
 }
 

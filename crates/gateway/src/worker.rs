@@ -12,11 +12,11 @@ use wire::http1::ResponseHead;
 
 use crate::account::{AccessLines, Record, Tally, WorkerFigures, bump};
 use crate::buffer::Buffers;
-use crate::call::Call;
 use crate::compiled::Compiled;
 use crate::forward::Pools;
-use crate::local::Locals;
+use crate::request::Request;
 use crate::watch::Watches;
+use crate::worker_api::WorkerApis;
 
 /// Something under way that a shutdown should wait for.
 pub(crate) struct Busy<'w>(&'w Cell<usize>);
@@ -39,11 +39,11 @@ pub(crate) struct Worker {
     /// The clock as the last sweep read it: good enough for deadlines and lifetimes.
     coarse: Cell<Now>,
     pub(crate) buffers: Buffers,
-    calls: RefCell<Lent<Call>>,
+    requests: RefCell<Lent<Request>>,
     response_heads: RefCell<Lent<ResponseHead>>,
     pub(crate) watches: Watches,
     compiled: RefCell<Rc<Compiled>>,
-    pub(crate) locals: Locals,
+    pub(crate) apis: WorkerApis,
     pub(crate) pools: Pools,
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) tally: Tally,
@@ -73,11 +73,11 @@ impl Worker {
             clock,
             coarse,
             buffers: Buffers::default(),
-            calls: RefCell::default(),
+            requests: RefCell::default(),
             response_heads: RefCell::default(),
             watches: Watches::default(),
             compiled: RefCell::new(Rc::new(compiled)),
-            locals: Locals::default(),
+            apis: WorkerApis::default(),
             pools: Pools::default(),
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             tally: Tally::default(),
@@ -126,22 +126,21 @@ impl Worker {
                 *known = true;
             }
         }
-        self.locals
-            .retain(|local| known.get(local.routes.slot as usize).is_some_and(|known| *known));
+        self.apis.retain(|local| known.get(local.routes.slot as usize).is_some_and(|known| *known));
     }
 
     /// A call to fill in. Its memory served earlier ones.
-    pub(crate) fn call(&self) -> Box<Call> {
-        self.calls.borrow_mut().pop().unwrap_or_default()
+    pub(crate) fn request(&self) -> Box<Request> {
+        self.requests.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(crate) fn give_back_call(&self, mut call: Box<Call>) {
-        let mut calls = self.calls.borrow_mut();
-        if calls.len() < limits::SPARE_HEADS_MAX
-            && call.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize
+    pub(crate) fn release_request(&self, mut request: Box<Request>) {
+        let mut requests = self.requests.borrow_mut();
+        if requests.len() < limits::SPARE_HEADS_MAX
+            && request.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize
         {
-            call.bytes.clear();
-            calls.push(call);
+            request.bytes.clear();
+            requests.push(request);
         }
     }
 
@@ -150,7 +149,7 @@ impl Worker {
         self.response_heads.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(crate) fn give_back_response_head(&self, head: Box<ResponseHead>) {
+    pub(crate) fn release_response_head(&self, head: Box<ResponseHead>) {
         let mut heads = self.response_heads.borrow_mut();
         if heads.len() < limits::SPARE_HEADS_MAX {
             heads.push(head);
@@ -167,20 +166,20 @@ impl Worker {
     }
 
     /// Closes a record: counters, and the access log where it is on.
-    pub(crate) fn close(&self, record: Record, call: &Call) {
+    pub(crate) fn close(&self, record: Record, request: &Request) {
         if record.is_settled() {
             return;
         }
         let us = self.now_us().saturating_sub(record.started_us);
         match &record.api {
             Some(api) => api.count(record.operation, record.status, us, record.sent),
-            None => self.tally.homeless(record.status),
+            None => self.tally.unrouted(record.status),
         }
         if let Some(blame) = record.blame {
             self.tally.blame(blame);
         }
         if self.access.is_on() {
-            self.access.write(self, &record, call, us);
+            self.access.write(self, &record, request, us);
         }
     }
 
@@ -200,7 +199,7 @@ impl Worker {
             accepted: tally.accepted.get(),
             refused_connections: tally.refused_connections.get(),
             handshakes_failed: tally.handshakes_failed.get(),
-            homeless: tally.homeless.borrow().clone(),
+            unrouted: tally.unrouted.borrow().clone(),
             faults: [
                 ("caller", tally.faults_caller.get()),
                 ("upstream", tally.faults_upstream.get()),
@@ -217,7 +216,7 @@ impl Worker {
             apis: Vec::new(),
             upstreams: Vec::new(),
         };
-        self.locals.each(|local| {
+        self.apis.each(|local| {
             let api = &local.routes.api;
             let suspended = local.suspended(now_us);
             figures.apis.push(local.counters.figures(&api.name, &api.version, suspended));

@@ -21,4 +21,4 @@ pub mod route;
 
 pub use authenticate::{Identity, TokenCache};
 pub use model::MethodSet;
-pub use route::{ApiRoutes, Found, Missed, Routes};
+pub use route::{ApiRoutes, Found, NotFound, Routes};

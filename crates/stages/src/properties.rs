@@ -9,7 +9,7 @@ use crate::route::{Routes, reference};
 use crate::samples;
 
 /// Templates and a path, drawn from `input`: the winner is the one of the naive search, for each
-/// method. Then the raw bytes as host and path: found or missed, the remainder is the path's end.
+/// method. Then the raw bytes as host and path: found or not_found, the remainder is the path's end.
 ///
 /// # Panics
 /// When that doesn't hold.
@@ -47,7 +47,7 @@ fn anything_is_answered(operations: &[&str], bytes: &[u8]) {
     let routes = routes(operations);
     let remainder = match routes.find(bytes, Method::Get, bytes, true) {
         Ok(found) => found.remainder,
-        Err(missed) => missed.remainder,
+        Err(not_found) => not_found.remainder,
     };
     assert!(bytes.ends_with(remainder));
 }

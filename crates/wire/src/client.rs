@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::http1::{
-    ChunkedDecoder, Known, Parsed, Piece, Refusal, ResponseFraming, ResponseHead, Side, write,
+    ChunkedDecoder, Known, Parsed, Piece, Rejection, ResponseFraming, ResponseHead, Side, write,
 };
 use crate::stream::Stream;
 use crate::tls::ClientTls;
@@ -58,9 +58,9 @@ pub enum FetchError {
     #[error("the connection broke: {source}")]
     Broken { source: io::Error },
     #[error("the connection was closed before the whole answer was there")]
-    Cut,
+    Incomplete,
     #[error("the answer is not HTTP as it should be: {}", .0.reason)]
-    Misframed(Refusal),
+    Malformed(Rejection),
     #[error("the answer has more than {bytes_max} bytes")]
     TooLarge { bytes_max: usize },
     #[error(
@@ -79,24 +79,24 @@ pub async fn get(
     tls: Option<&ClientTls>,
     limits: Limits,
 ) -> Result<Fetched, FetchError> {
-    let target = Target::read(url)?;
-    if target.secure && tls.is_none() {
+    let url = ParsedUrl::read(url)?;
+    if url.secure && tls.is_none() {
         return Err(FetchError::BadUrl { problem: "https, and no CA is trusted" });
     }
     let total_ms = limits.total_ms;
-    let exchange = async {
-        let stream = connect(&target, tls).await.map_err(|source| FetchError::Unreachable {
-            authority: target.authority.clone(),
+    let fetch = async {
+        let stream = connect(&url, tls).await.map_err(|source| FetchError::Unreachable {
+            authority: url.authority.clone(),
             source,
         })?;
-        Exchange::new(stream, limits.bytes_max).run(&target).await
+        Fetch::new(stream, limits.bytes_max).run(&url).await
     };
-    tokio::time::timeout(Duration::from_millis(u64::from(total_ms)), exchange)
+    tokio::time::timeout(Duration::from_millis(u64::from(total_ms)), fetch)
         .await
         .unwrap_or(Err(FetchError::Timeout { total_ms }))
 }
 
-struct Target {
+struct ParsedUrl {
     secure: bool,
     /// As it stands in the URL, for Host.
     authority: String,
@@ -105,7 +105,7 @@ struct Target {
     path_and_query: String,
 }
 
-impl Target {
+impl ParsedUrl {
     fn read(url: &str) -> Result<Self, FetchError> {
         let bad = |problem| FetchError::BadUrl { problem };
         let uri: Uri = url.parse().map_err(|_| bad("malformed"))?;
@@ -133,31 +133,31 @@ impl Target {
     }
 }
 
-async fn connect(target: &Target, tls: Option<&ClientTls>) -> io::Result<Stream> {
-    let bare = target.host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let tcp = TcpStream::connect((bare.unwrap_or(&target.host), target.port)).await?;
+async fn connect(url: &ParsedUrl, tls: Option<&ClientTls>) -> io::Result<Stream> {
+    let bare = url.host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let tcp = TcpStream::connect((bare.unwrap_or(&url.host), url.port)).await?;
     tcp.set_nodelay(true)?;
-    match tls.filter(|_| target.secure) {
-        Some(tls) => tls.connect(tcp, &target.host).await,
+    match tls.filter(|_| url.secure) {
+        Some(tls) => tls.connect(tcp, &url.host).await,
         None => Ok(Stream::Clear(tcp)),
     }
 }
 
 /// One request and its answer. `buffer` holds what was read and not yet used.
-struct Exchange {
+struct Fetch {
     stream: Stream,
     buffer: Vec<u8>,
     bytes_max: usize,
 }
 
-impl Exchange {
+impl Fetch {
     fn new(stream: Stream, bytes_max: usize) -> Self {
         let buffer = Vec::with_capacity(limits::HEAD_BUFFER_BYTES as usize);
         Self { stream, buffer, bytes_max }
     }
 
-    async fn run(mut self, target: &Target) -> Result<Fetched, FetchError> {
-        self.ask(target).await.map_err(|source| FetchError::Broken { source })?;
+    async fn run(mut self, url: &ParsedUrl) -> Result<Fetched, FetchError> {
+        self.send_request(url).await.map_err(|source| FetchError::Broken { source })?;
         let (head, head_bytes) = self.final_head().await?;
         let status = head.status();
         if let 301 | 302 | 303 | 307 | 308 = status {
@@ -174,9 +174,9 @@ impl Exchange {
         Ok(Fetched { status, body, head, head_bytes })
     }
 
-    async fn ask(&mut self, target: &Target) -> io::Result<()> {
-        let mut request = format!("GET {} HTTP/1.1\r\n", target.path_and_query).into_bytes();
-        write::field(&mut request, b"host", target.authority.as_bytes());
+    async fn send_request(&mut self, url: &ParsedUrl) -> io::Result<()> {
+        let mut request = format!("GET {} HTTP/1.1\r\n", url.path_and_query).into_bytes();
+        write::field(&mut request, b"host", url.authority.as_bytes());
         write::field(&mut request, b"accept", b"*/*");
         write::field(&mut request, b"user-agent", b"penstock");
         write::field(&mut request, b"connection", b"close");
@@ -190,7 +190,7 @@ impl Exchange {
         let mut head = ResponseHead::default();
         for _ in 0..=limits::INTERIM_RESPONSES_MAX {
             while let Parsed::Partial =
-                head.parse(&self.buffer, Method::Get).map_err(FetchError::Misframed)?
+                head.parse(&self.buffer, Method::Get).map_err(FetchError::Malformed)?
             {
                 self.read_more().await?;
             }
@@ -200,7 +200,7 @@ impl Exchange {
                 return Ok((head, head_bytes));
             }
         }
-        Err(FetchError::Misframed(Refusal::new(502, "too many interim responses")))
+        Err(FetchError::Malformed(Rejection::new(502, "too many interim responses")))
     }
 
     async fn sized_body(&mut self, length: u64) -> Result<Vec<u8>, FetchError> {
@@ -220,7 +220,7 @@ impl Exchange {
         let mut decoder = ChunkedDecoder::new(Side::Response);
         let mut body = Vec::new();
         loop {
-            match decoder.next(&self.buffer).map_err(FetchError::Misframed)? {
+            match decoder.next(&self.buffer).map_err(FetchError::Malformed)? {
                 Piece::NeedMore { used } => {
                     self.drop_front(used);
                     self.read_more().await?;
@@ -253,7 +253,7 @@ impl Exchange {
 
     async fn read_more(&mut self) -> Result<(), FetchError> {
         match self.read().await? {
-            0 => Err(FetchError::Cut),
+            0 => Err(FetchError::Incomplete),
             _ => Ok(()),
         }
     }
@@ -277,8 +277,8 @@ mod tests {
     const LIMITS: Limits = Limits { bytes_max: 10, total_ms: 10_000 };
 
     /// What a call came to, in a word: status and body, or which error.
-    fn told(answer: Result<Fetched, FetchError>) -> String {
-        match answer {
+    fn outcome(response: Result<Fetched, FetchError>) -> String {
+        match response {
             Ok(fetched) => format!("{} {}", fetched.status, String::from_utf8_lossy(&fetched.body)),
             Err(error) => error.to_string(),
         }
@@ -347,7 +347,8 @@ mod tests {
             let (listener, port) = listen().await;
             let server =
                 tokio::spawn(serve_once(listener, whole.replace('\n', "\r\n").into_bytes()));
-            let got = told(get(&format!("http://127.0.0.1:{port}/keys?a=b"), None, LIMITS).await);
+            let got =
+                outcome(get(&format!("http://127.0.0.1:{port}/keys?a=b"), None, LIMITS).await);
             let fits = if expect.ends_with(": ") { got.starts_with(expect) } else { got == expect };
             assert!(fits, "{answer:?} came to {got:?}, not {expect:?}");
             let request = String::from_utf8(server.await.unwrap()).unwrap();
@@ -372,7 +373,7 @@ mod tests {
         let (listener, port) = listen().await;
         let limits = Limits { total_ms: 20, ..LIMITS };
         let got = get(&format!("http://127.0.0.1:{port}/"), None, limits).await;
-        assert_eq!(told(got), "no answer within 20 ms");
+        assert_eq!(outcome(got), "no answer within 20 ms");
         drop(listener);
     }
 
@@ -381,7 +382,7 @@ mod tests {
         let (listener, port) = listen().await;
         drop(listener);
         let got = get(&format!("http://127.0.0.1:{port}/"), None, LIMITS).await;
-        assert!(matches!(got, Err(FetchError::Unreachable { .. })), "{}", told(got));
+        assert!(matches!(got, Err(FetchError::Unreachable { .. })), "{}", outcome(got));
     }
 
     #[tokio::test]
@@ -406,7 +407,7 @@ mod tests {
             });
             let trust = ClientTls::new(&[trusted.as_bytes().to_vec()], false).unwrap();
             let url = format!("https://localhost:{port}/jwks");
-            let got = told(get(&url, Some(&trust), LIMITS).await);
+            let got = outcome(get(&url, Some(&trust), LIMITS).await);
             assert!(got.starts_with(expect), "{got}");
             server.await.unwrap();
         }
@@ -427,7 +428,7 @@ mod tests {
 
         async fn check(url: &str, expect: &str) {
             let expect = format!("not a URL to fetch from: {expect}");
-            assert_eq!(told(get(url, None, LIMITS).await), expect, "{url}");
+            assert_eq!(outcome(get(url, None, LIMITS).await), expect, "{url}");
         }
     }
 }

@@ -46,7 +46,7 @@ impl Pipe {
     /// 0: the peer sends no more.
     ///
     /// # Errors
-    /// The socket's; nothing is taken then. [`is_refusal`] tells a system that cannot splice.
+    /// The socket's; nothing is taken then. [`is_unsupported`] tells a system that cannot splice.
     pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -93,7 +93,7 @@ fn is_passing(error: &io::Error) -> bool {
 
 /// Whether the system does not splice these sockets at all, or not for us: a sandbox, for one.
 #[must_use]
-pub fn is_refusal(error: &io::Error) -> bool {
+pub fn is_unsupported(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported)
 }

@@ -9,7 +9,9 @@ use base::Method;
 
 use crate::limits;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use wire::http1::{BodyFraming, ChunkedDecoder, Known, Parsed, Piece, Refusal, RequestHead, Side};
+use wire::http1::{
+    BodyFraming, ChunkedDecoder, Known, Parsed, Piece, Rejection, RequestHead, Side,
+};
 use wire::stream::Stream;
 
 /// Room for the first read; a body that is longer makes it grow to its size, once.
@@ -40,7 +42,7 @@ enum Body {
 pub(super) enum End {
     /// The caller closed it, or asked for it.
     Asked,
-    Refused(Refusal),
+    Refused(Rejection),
     Broken(io::Error),
 }
 
@@ -50,8 +52,8 @@ impl From<io::Error> for End {
     }
 }
 
-impl From<Refusal> for End {
-    fn from(refusal: Refusal) -> Self {
+impl From<Rejection> for End {
+    fn from(refusal: Rejection) -> Self {
         Self::Refused(refusal)
     }
 }
@@ -217,7 +219,7 @@ impl<'a> Connection<'a> {
 
     /// Answers with the refusal's status, then lets the caller read it: closing while it still sends
     /// would reset the connection and lose the answer.
-    async fn refuse(&mut self, refusal: Refusal) -> io::Result<()> {
+    async fn refuse(&mut self, refusal: Rejection) -> io::Result<()> {
         let status = refusal.status;
         let answer = format!(
             "HTTP/1.1 {status} {}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
@@ -245,7 +247,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-const TOO_LARGE: Refusal = Refusal::new(413, "body too large");
+const TOO_LARGE: Rejection = Rejection::new(413, "body too large");
 
 /// Writes both in one system call where the socket takes them.
 async fn write_both(stream: &mut Stream, head: &[u8], body: &[u8]) -> io::Result<()> {

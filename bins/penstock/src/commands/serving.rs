@@ -7,7 +7,7 @@ use std::thread;
 
 use base::SystemClock;
 use follow::{Board, Change, Fetch, Follower, Handle, Options};
-use gateway::{Addresses, Gateway, Parts, StartError, Texts};
+use gateway::{Addresses, AdminPages, Gateway, Parts, StartError};
 use model::{Diagnostic, LogFormat, LogSettings, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
@@ -51,7 +51,7 @@ impl Serving {
         let parts = Parts {
             certificates: follower.certificates(),
             client_tls,
-            texts: texts(&follower.board()),
+            pages: texts(&follower.board()),
             build: env!("CARGO_PKG_VERSION"),
         };
         let gateway = Gateway::start(&settings, &snapshot, parts)
@@ -147,9 +147,9 @@ fn pass_on_unknown_kids(gateway: &Gateway, follower: &Follower) -> Result<(), Fa
     spawned.map(drop).map_err(|error| Failure::Unable(format!("cannot start a thread: {error}")))
 }
 
-fn texts(board: &Arc<Board>) -> Texts {
+fn texts(board: &Arc<Board>) -> AdminPages {
     let (for_page, for_metrics) = (Arc::clone(board), Arc::clone(board));
-    Texts {
+    AdminPages {
         diagnostics: Box::new(move || for_page.to_json()),
         metrics: Box::new(move || for_metrics.to_prometheus()),
     }

@@ -107,7 +107,7 @@ pub(crate) struct Tally {
     pub(crate) refused_connections: Cell<u64>,
     pub(crate) handshakes_failed: Cell<u64>,
     /// Requests that met no API, by status.
-    pub(crate) homeless: RefCell<Vec<StatusCount>>,
+    pub(crate) unrouted: RefCell<Vec<StatusCount>>,
     pub(crate) faults_caller: Cell<u64>,
     pub(crate) faults_upstream: Cell<u64>,
     pub(crate) faults_gateway: Cell<u64>,
@@ -129,11 +129,11 @@ impl Tally {
         });
     }
 
-    pub(crate) fn homeless(&self, status: u16) {
-        let mut homeless = self.homeless.borrow_mut();
-        match homeless.iter_mut().find(|known| known.status == status) {
+    pub(crate) fn unrouted(&self, status: u16) {
+        let mut unrouted = self.unrouted.borrow_mut();
+        match unrouted.iter_mut().find(|known| known.status == status) {
             Some(known) => known.count += 1,
-            None => homeless.push(StatusCount { status, count: 1 }),
+            None => unrouted.push(StatusCount { status, count: 1 }),
         }
     }
 }
@@ -186,7 +186,7 @@ pub(crate) struct WorkerFigures {
     pub(crate) accepted: u64,
     pub(crate) refused_connections: u64,
     pub(crate) handshakes_failed: u64,
-    pub(crate) homeless: Vec<StatusCount>,
+    pub(crate) unrouted: Vec<StatusCount>,
     pub(crate) faults: [(&'static str, u64); 3],
     pub(crate) retries: u64,
     pub(crate) tunnels: u64,

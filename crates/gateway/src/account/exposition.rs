@@ -65,7 +65,7 @@ impl Page {
                 self.line("penstock_requests_total", &labels, *count);
             }
         }
-        for (status, count) in homeless(workers) {
+        for (status, count) in unrouted(workers) {
             let status = status.to_string();
             let labels = [
                 ("api", ""),
@@ -114,7 +114,12 @@ impl Page {
     fn connections(&mut self, workers: &[WorkerFigures]) {
         let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
         let rows: [(&str, &str, &str, u64); 7] = [
-            ("penstock_connections", "gauge", "Open client connections.", sum(|w| w.connections)),
+            (
+                "penstock_connections",
+                "gauge",
+                "OpenConnection client connections.",
+                sum(|w| w.connections),
+            ),
             (
                 "penstock_connections_accepted_total",
                 "counter",
@@ -266,9 +271,9 @@ fn add(sum: &mut ApiSum, api: &ApiFigures) {
     }
 }
 
-fn homeless(workers: &[WorkerFigures]) -> BTreeMap<u16, u64> {
+fn unrouted(workers: &[WorkerFigures]) -> BTreeMap<u16, u64> {
     let mut sums = BTreeMap::new();
-    for counted in workers.iter().flat_map(|worker| &worker.homeless) {
+    for counted in workers.iter().flat_map(|worker| &worker.unrouted) {
         *sums.entry(counted.status).or_default() += counted.count;
     }
     sums

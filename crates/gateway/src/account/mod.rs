@@ -21,14 +21,14 @@ pub(crate) use counters::{ApiCounters, Tally, WorkerFigures, bump};
 pub(crate) type OperationHandle = Rc<counters::OperationCounters>;
 pub(crate) use exposition::expose;
 
-use crate::local::ApiLocal;
+use crate::worker_api::WorkerApi;
 
 /// One request, from its first byte to its last.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     /// When its head was complete, on the worker's clock.
     pub(crate) started_us: u64,
-    pub(crate) api: Option<Rc<ApiLocal>>,
+    pub(crate) api: Option<Rc<WorkerApi>>,
     /// Index in the API's operations.
     pub(crate) operation: Option<usize>,
     /// What was answered; 499 when the caller left before.

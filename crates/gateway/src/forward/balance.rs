@@ -17,13 +17,13 @@ pub(crate) struct Balancer {
     suspension: Suspension,
     pub(crate) response_head_ms: u32,
     next: Cell<usize>,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) endpoints: Vec<EndpointState>,
 }
 
 /// One endpoint as a worker sees it.
 #[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) endpoint: Endpoint,
+pub(crate) struct EndpointState {
+    pub(crate) config: Endpoint,
     pub(crate) authority: Rc<str>,
     pub(crate) pool: Rc<Pool>,
     health: Health,
@@ -56,8 +56,8 @@ impl Tried {
 
 impl Balancer {
     pub(crate) fn new(upstream: &Upstream, pools: &Pools) -> Self {
-        let target = |endpoint: &Endpoint| Target {
-            endpoint: endpoint.clone(),
+        let endpoint = |endpoint: &Endpoint| EndpointState {
+            config: endpoint.clone(),
             authority: Rc::from(endpoint.authority.as_str()),
             pool: pools.of(endpoint),
             health: Health::default(),
@@ -67,7 +67,7 @@ impl Balancer {
             suspension: upstream.suspension,
             response_head_ms: upstream.response_head_ms,
             next: Cell::new(0),
-            targets: upstream.endpoints.iter().map(target).collect(),
+            endpoints: upstream.endpoints.iter().map(endpoint).collect(),
         }
     }
 
@@ -76,8 +76,12 @@ impl Balancer {
     /// # Errors
     /// [`Fault::NotReady`] for a single endpoint, [`Fault::NoReadyChild`] for a set, when all that
     /// were not tried are suspended.
-    pub(crate) fn choose(&self, now_us: u64, tried: Tried) -> Result<(usize, &Target), Fault> {
-        let count = self.targets.len();
+    pub(crate) fn choose(
+        &self,
+        now_us: u64,
+        tried: Tried,
+    ) -> Result<(usize, &EndpointState), Fault> {
+        let count = self.endpoints.len();
         let first = match self.kind {
             UpstreamKind::Single | UpstreamKind::Failover => 0,
             UpstreamKind::RoundRobin => {
@@ -88,21 +92,23 @@ impl Balancer {
         };
         (0..count)
             .map(|step| (first + step) % count)
-            .filter_map(|position| self.targets.get(position).map(|target| (position, target)))
-            .find(|(position, target)| !tried.has(*position) && target.health.may_try(now_us))
+            .filter_map(|position| {
+                self.endpoints.get(position).map(|endpoint| (position, endpoint))
+            })
+            .find(|(position, endpoint)| !tried.has(*position) && endpoint.health.may_try(now_us))
             .ok_or_else(|| self.none_ready())
     }
 
     /// Whether another endpoint than those `tried` could be asked now.
     pub(crate) fn has_another(&self, now_us: u64, tried: Tried) -> bool {
-        self.targets
+        self.endpoints
             .iter()
             .enumerate()
-            .any(|(position, target)| !tried.has(position) && target.health.is_open(now_us))
+            .any(|(position, endpoint)| !tried.has(position) && endpoint.health.is_open(now_us))
     }
 
     fn none_ready(&self) -> Fault {
-        let authority = self.targets.first().map_or("", |target| &target.endpoint.authority);
+        let authority = self.endpoints.first().map_or("", |endpoint| &endpoint.config.authority);
         match self.kind {
             UpstreamKind::Single => Fault::NotReady { authority: authority.to_owned() },
             UpstreamKind::RoundRobin | UpstreamKind::Failover => {
@@ -113,21 +119,21 @@ impl Balancer {
 
     /// How many endpoints are suspended at `now_us`.
     pub(crate) fn suspended(&self, now_us: u64) -> usize {
-        self.targets.iter().filter(|target| !target.health.is_open(now_us)).count()
+        self.endpoints.iter().filter(|endpoint| !endpoint.health.is_open(now_us)).count()
     }
 
-    /// Records a failed exchange with `target`.
-    pub(crate) fn failed(&self, target: &Target, now_us: u64) {
-        if let Some(length_ms) = target.health.fail(&self.suspension, now_us) {
-            tracing::warn!(endpoint = %target.authority, length_ms, "endpoint suspended");
+    /// Records a failed exchange with `endpoint`.
+    pub(crate) fn failed(&self, endpoint: &EndpointState, now_us: u64) {
+        if let Some(length_ms) = endpoint.health.fail(&self.suspension, now_us) {
+            tracing::warn!(endpoint = %endpoint.authority, length_ms, "endpoint suspended");
         }
     }
 }
 
 /// Gives a probe's place back when its request ends without a verdict, for another to take it.
-pub(crate) struct Claim<'a>(Option<&'a Health>);
+pub(crate) struct ProbeGuard<'a>(Option<&'a Health>);
 
-impl Drop for Claim<'_> {
+impl Drop for ProbeGuard<'_> {
     fn drop(&mut self) {
         if let Some(health) = self.0 {
             health.probing_until_us.set(0);
@@ -135,11 +141,11 @@ impl Drop for Claim<'_> {
     }
 }
 
-impl Target {
+impl EndpointState {
     /// To be taken right after it was chosen, and held until the outcome is recorded.
-    pub(crate) fn claim(&self) -> Claim<'_> {
+    pub(crate) fn claim(&self) -> ProbeGuard<'_> {
         let is_probe = self.health.probing_until_us.get() > 0;
-        Claim(is_probe.then_some(&self.health))
+        ProbeGuard(is_probe.then_some(&self.health))
     }
 
     /// Records a response head.
@@ -246,8 +252,8 @@ mod tests {
                     Err(Fault::NotReady { .. }) => "303001".to_owned(),
                     Err(_) => "303000".to_owned(),
                 }),
-                "x" => balancer.failed(&balancer.targets[number as usize], now_us),
-                "o" => balancer.targets[number as usize].succeeded(),
+                "x" => balancer.failed(&balancer.endpoints[number as usize], now_us),
+                "o" => balancer.endpoints[number as usize].succeeded(),
                 _ => now_us += u64::from(number) * 1_000,
             }
         }
@@ -299,9 +305,9 @@ mod tests {
     #[test]
     fn a_probe_whose_caller_leaves_gives_its_place_to_the_next() {
         let balancer = balancer(UpstreamKind::Single, 1);
-        let (_, target) = balancer.choose(0, Tried::default()).unwrap();
-        balancer.failed(target, 0);
-        balancer.failed(target, 0);
+        let (_, endpoint) = balancer.choose(0, Tried::default()).unwrap();
+        balancer.failed(endpoint, 0);
+        balancer.failed(endpoint, 0);
         let (_, probed) = balancer.choose(1_000_000, Tried::default()).unwrap();
         let claim = probed.claim();
         assert!(balancer.choose(1_000_000, Tried::default()).is_err());

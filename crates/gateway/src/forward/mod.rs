@@ -1,14 +1,14 @@
 //! The way to the backend: choose an endpoint, get a connection, send, wait for the response head.
 //!
-//! Life of a request: authorise -> **forward** -> back to the caller. Reads a [`Call`] and the
-//! operation's endpoints; answers an [`Upstreamed`]: a response head with its body still on the wire.
+//! Life of a request: authorise -> **forward** -> back to the caller. Reads a [`Request`] and the
+//! operation's endpoints; answers an [`UpstreamResponse`]: a response head with its body still on the wire.
 //!
 //! Architecture invariant: a request is sent twice only if it is idempotent and nothing of its body
 //! was handed on, or if no byte of it was written. (RFC 9110 section 9.2.2.)
 
 mod balance;
+mod head;
 mod pool;
-mod request;
 
 use std::future::poll_fn;
 use std::io;
@@ -23,16 +23,16 @@ pub(crate) use balance::Balancer;
 pub(crate) use pool::{Lease, PoolFigures, Pools, within};
 
 use crate::buffer::Buffer;
-use crate::call::{Call, Client};
 use crate::compiled::Live;
 use crate::flow::{BodyError, BodyReader, FlowError, Lend, Outflow, poll_read};
+use crate::request::{Client, Request};
 use crate::worker::Worker;
 
-use balance::{Target, Tried};
+use balance::{EndpointState, Tried};
 use pool::Freshness;
 
 /// A response head from a backend; its body, and perhaps the rest of the request's, still to come.
-pub(crate) struct Upstreamed {
+pub(crate) struct UpstreamResponse {
     pub(crate) lease: Lease,
     pub(crate) head: Box<ResponseHead>,
     /// The head's bytes are at the front of its buffer.
@@ -55,14 +55,14 @@ pub(crate) enum Upload {
 }
 
 /// Why one attempt failed.
-struct Broken {
+struct FailedAttempt {
     fault: Fault,
     /// Bytes of the request that the connection took.
     written: u64,
     /// The backend answered nothing at all on a connection that had served before.
     stale: bool,
     /// It says nothing about the endpoint: the line was full, or the time already spent elsewhere.
-    innocent: bool,
+    endpoint_blameless: bool,
 }
 
 /// Where and how a request is forwarded.
@@ -82,52 +82,55 @@ pub(crate) struct Forwarding<'a> {
 /// Sends `call` to one of the endpoints and waits for the response head.
 ///
 /// # Errors
-/// Each `Fault` that is the upstream's, and the caller's own when it left or sent a broken body.
+/// Each `Fault` that is the upstream's, and the caller's own when it left or sent a failed body.
 pub(crate) async fn send<C: Client>(
     worker: &Worker,
     forwarding: &Forwarding<'_>,
-    call: &Call,
+    request: &Request,
     client: &mut C,
-) -> Result<Upstreamed, Fault> {
+) -> Result<UpstreamResponse, Fault> {
     let balancer = forwarding.balancer;
     let (mut tried, mut freshness, mut retried) = (Tried::default(), Freshness::Any, false);
     let mut cause = None;
     loop {
-        let (position, target) = match balancer.choose(worker.coarse_us(), tried) {
+        let (position, endpoint) = match balancer.choose(worker.coarse_us(), tried) {
             Ok(chosen) => chosen,
             // What went wrong before says more than that nobody is left now.
             Err(none_ready) => return Err(cause.unwrap_or(none_ready)),
         };
-        let _claim = target.claim();
-        let broken = match attempt(worker, forwarding, target, freshness, call, client).await {
+        let _claim = endpoint.claim();
+        let failed = match attempt(worker, forwarding, endpoint, freshness, request, client).await {
             Ok(answer) => {
-                target.succeeded();
+                endpoint.succeeded();
                 return Ok(answer);
             }
-            Err(broken) => broken,
+            Err(failed) => failed,
         };
         let now_us = worker.now_us();
-        if !broken.stale && !broken.innocent && broken.fault.blame() == model::Blame::Upstream {
-            balancer.failed(target, now_us);
+        if !failed.stale
+            && !failed.endpoint_blameless
+            && failed.fault.blame() == model::Blame::Upstream
+        {
+            balancer.failed(endpoint, now_us);
         }
         let untouched = client.is_untouched();
-        let nothing_sent = broken.written == 0 && untouched;
-        let repeatable = call.head.method().is_idempotent() && untouched;
-        if !may_follow(&broken.fault) || !(nothing_sent || repeatable) {
-            return Err(broken.fault);
+        let nothing_sent = failed.written == 0 && untouched;
+        let repeatable = request.head.method().is_idempotent() && untouched;
+        if !may_follow(&failed.fault) || !(nothing_sent || repeatable) {
+            return Err(failed.fault);
         }
-        if !broken.stale {
+        if !failed.stale {
             tried.add(position);
             if nothing_sent && balancer.has_another(now_us, tried) {
-                cause = Some(broken.fault);
+                cause = Some(failed.fault);
                 continue;
             }
         }
         let spent_us = now_us.saturating_sub(forwarding.begun_us);
         if retried || spent_us >= u64::from(balancer.response_head_ms) * 1_000 {
-            return Err(broken.fault);
+            return Err(failed.fault);
         }
-        cause = Some(broken.fault);
+        cause = Some(failed.fault);
         worker.count_retry();
         (retried, freshness, tried) = (true, Freshness::Fresh, Tried::default());
     }
@@ -157,11 +160,11 @@ const EARLIER_ATTEMPT_US: u64 = 1_000_000;
 async fn attempt<C: Client>(
     worker: &Worker,
     forwarding: &Forwarding<'_>,
-    target: &Target,
+    endpoint: &EndpointState,
     freshness: Freshness,
-    call: &Call,
+    request: &Request,
     client: &mut C,
-) -> Result<Upstreamed, Broken> {
+) -> Result<UpstreamResponse, FailedAttempt> {
     let live = forwarding.live;
     // The time for the response head covers all attempts: what earlier ones took is gone.
     let spent_us = worker.coarse_us().saturating_sub(forwarding.begun_us);
@@ -169,20 +172,20 @@ async fn attempt<C: Client>(
     let wait_us = wait_us.saturating_sub(spent_us);
     let connect_us = wait_us.min(u64::from(live.connect_ms) * 1_000);
     client.watch().set(worker.coarse_us() + connect_us);
-    let lease = target
+    let lease = endpoint
         .pool
         .lease(freshness, &live.client_tls, client.watch(), live.connect_ms)
         .await
         .map_err(|refused| {
             let cut_short = connect_us < u64::from(live.connect_ms) * 1_000;
-            let innocent = !refused.tried || cut_short;
-            Broken { fault: refused.fault, written: 0, stale: false, innocent }
+            let endpoint_blameless = !refused.attempted || cut_short;
+            FailedAttempt { fault: refused.fault, written: 0, stale: false, endpoint_blameless }
         })?;
     let mut text = worker.buffers.text();
-    let framing = request::write_head(&mut text, call, &target.endpoint, forwarding);
-    let mut exchange = Exchange {
+    let framing = head::write_head(&mut text, request, &endpoint.config, forwarding);
+    let mut attempt = Attempt {
         worker,
-        authority: &target.authority,
+        authority: &endpoint.authority,
         lease,
         flow: Outflow::new(text, framing),
         cut_short: spent_us > EARLIER_ATTEMPT_US,
@@ -192,16 +195,16 @@ async fn attempt<C: Client>(
         interim: 0,
         stall_us: u64::from(live.stall_ms) * 1_000,
         wait_us,
-        method: call.head.method(),
+        method: request.head.method(),
         upgrade: forwarding.upgrade,
     };
-    client.watch().set(worker.coarse_us() + exchange.patience_us());
-    let outcome = poll_fn(|cx| exchange.poll(cx, client)).await;
-    exchange.conclude(outcome)
+    client.watch().set(worker.coarse_us() + attempt.patience_us());
+    let outcome = poll_fn(|cx| attempt.poll(cx, client)).await;
+    attempt.finish(outcome)
 }
 
 /// One request on one connection, up to the response head.
-struct Exchange<'a> {
+struct Attempt<'a> {
     worker: &'a Worker,
     authority: &'a Rc<str>,
     lease: Lease,
@@ -222,7 +225,7 @@ struct Exchange<'a> {
     upgrade: bool,
 }
 
-impl Exchange<'_> {
+impl Attempt<'_> {
     fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Fault>> {
         if self.uploaded.is_none() {
             let before = self.flow.written;
@@ -230,7 +233,7 @@ impl Exchange<'_> {
                 Poll::Ready(Ok(())) => {
                     self.uploaded = Some(Upload::Done);
                     // Given back before the wait, so that the next request writes into the same memory.
-                    self.flow.give_back(&self.worker.buffers);
+                    self.flow.release(&self.worker.buffers);
                 }
                 Poll::Ready(Err(FlowError::Source(error))) => {
                     return Poll::Ready(Err(body_fault(error)));
@@ -279,7 +282,7 @@ impl Exchange<'_> {
             if !self.buffer.is_empty() {
                 let head = self.head.get_or_insert_with(|| self.worker.response_head());
                 match head.parse(self.buffer.filled(), self.method) {
-                    Err(refusal) => return Poll::Ready(Err(self.violation(refusal.reason))),
+                    Err(rejection) => return Poll::Ready(Err(self.violation(rejection.reason))),
                     Ok(Parsed::Complete) if head.is_interim() => {
                         let len = head.len();
                         self.interim += 1;
@@ -321,18 +324,18 @@ impl Exchange<'_> {
         }
     }
 
-    fn conclude(mut self, outcome: Result<(), Fault>) -> Result<Upstreamed, Broken> {
+    fn finish(mut self, outcome: Result<(), Fault>) -> Result<UpstreamResponse, FailedAttempt> {
         let buffers = &self.worker.buffers;
         match outcome {
             Ok(()) => {
                 let upload = match self.uploaded {
                     None => Upload::Running(self.flow),
                     Some(ended) => {
-                        self.flow.give_back(buffers);
+                        self.flow.release(buffers);
                         ended
                     }
                 };
-                Ok(Upstreamed {
+                Ok(UpstreamResponse {
                     lease: self.lease,
                     head: self.head.unwrap_or_default(),
                     reader: BodyReader::idle(self.buffer),
@@ -344,18 +347,19 @@ impl Exchange<'_> {
             Err(fault) => {
                 let silent = self.buffer.is_empty() && self.interim == 0;
                 let ended = matches!(fault, Fault::Closed { .. } | Fault::SendFailed { .. });
-                let broken = Broken {
+                let failed = FailedAttempt {
                     stale: self.lease.reused && silent && ended,
-                    innocent: self.cut_short && matches!(fault, Fault::ResponseTimeout { .. }),
+                    endpoint_blameless: self.cut_short
+                        && matches!(fault, Fault::ResponseTimeout { .. }),
                     written: self.flow.written,
                     fault,
                 };
-                buffers.give_back(self.buffer);
-                self.flow.give_back(buffers);
+                buffers.release(self.buffer);
+                self.flow.release(buffers);
                 if let Some(head) = self.head {
-                    self.worker.give_back_response_head(head);
+                    self.worker.release_response_head(head);
                 }
-                Err(broken)
+                Err(failed)
             }
         }
     }
@@ -365,8 +369,8 @@ impl Exchange<'_> {
 pub(crate) fn body_fault(error: BodyError) -> Fault {
     match error {
         BodyError::Closed => Fault::ClientLeft,
-        BodyError::Malformed(refusal) => {
-            Fault::Malformed { status: refusal.status, reason: refusal.reason }
+        BodyError::Malformed(rejection) => {
+            Fault::Malformed { status: rejection.status, reason: rejection.reason }
         }
     }
 }

@@ -101,10 +101,10 @@ struct Idle {
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct ConnectFailure {
     pub(crate) fault: Fault,
-    /// The endpoint was asked for one; otherwise the pool had no place.
-    pub(crate) tried: bool,
+    /// The endpoint was asked for one; otherwise the pool had no permit.
+    pub(crate) attempted: bool,
 }
 
 /// Whether a kept connection will do.
@@ -121,10 +121,10 @@ pub(crate) struct Lease {
     pub(crate) stream: Stream,
     /// It served requests before: a failure may be the idle time of the other side.
     pub(crate) reused: bool,
-    place: Place,
+    permit: Permit,
 }
 
-/// One place in the line for a connection. A caller that leaves meanwhile leaves the line.
+/// One permit in the line for a connection. A caller that leaves meanwhile leaves the line.
 struct Waiting<'a>(&'a Cell<usize>);
 
 impl<'a> Waiting<'a> {
@@ -140,11 +140,11 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// One place in the pool's count of connections, given back when dropped.
+/// One permit in the pool's count of connections, given back when dropped.
 #[derive(Debug)]
-struct Place(Rc<Pool>);
+struct Permit(Rc<Pool>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.in_use.set(self.0.in_use.get().saturating_sub(1));
         if self.0.waiting.get() > 0 {
@@ -155,8 +155,8 @@ impl Drop for Place {
 
 impl Lease {
     /// Back to the pool. Both bodies must be done, and nothing unread.
-    pub(crate) fn give_back(self, now_us: u64) {
-        let pool = Rc::clone(&self.place.0);
+    pub(crate) fn release(self, now_us: u64) {
+        let pool = Rc::clone(&self.permit.0);
         let mut idle = pool.idle.borrow_mut();
         if idle.len() < UPSTREAM_IDLE_MAX {
             idle.push(Idle { stream: self.stream, since_us: now_us });
@@ -169,36 +169,36 @@ impl Pool {
     /// when the pool is at its limit. `watch` bounds the wait.
     ///
     /// # Errors
-    /// [`Refused`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], or [`Fault::NotReady`] when the line is full.
+    /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], or [`Fault::NotReady`] when the line is full.
     pub(crate) async fn lease(
         self: &Rc<Self>,
         freshness: Freshness,
         tls: &ClientTls,
         watch: &Watch,
         connect_ms: u32,
-    ) -> Result<Lease, Refused> {
-        let place = self.place(watch, connect_ms).await;
-        let place = place.map_err(|fault| Refused { fault, tried: false })?;
+    ) -> Result<Lease, ConnectFailure> {
+        let permit = self.permit(watch, connect_ms).await;
+        let permit = permit.map_err(|fault| ConnectFailure { fault, attempted: false })?;
         if freshness == Freshness::Any
             && let Some(stream) = self.take_idle()
         {
-            return Ok(Lease { stream, reused: true, place });
+            return Ok(Lease { stream, reused: true, permit });
         }
         let authority = self.authority();
         // Boxed: this is the rare case, and takes no room in the futures of the others.
         let fault = match within(watch, Box::pin(self.connect(tls, connect_ms))).await {
             Some(Ok(stream)) => {
                 self.opened.set(self.opened.get() + 1);
-                return Ok(Lease { stream, reused: false, place });
+                return Ok(Lease { stream, reused: false, permit });
             }
             Some(Err(error)) => Fault::Unreachable { authority, cause: error.to_string() },
             None => Fault::ConnectTimeout { authority, waited_ms: connect_ms },
         };
         self.failed.set(self.failed.get() + 1);
-        Err(Refused { fault, tried: true })
+        Err(ConnectFailure { fault, attempted: true })
     }
 
-    async fn place(self: &Rc<Self>, watch: &Watch, connect_ms: u32) -> Result<Place, Fault> {
+    async fn permit(self: &Rc<Self>, watch: &Watch, connect_ms: u32) -> Result<Permit, Fault> {
         while self.in_use.get() >= UPSTREAM_CONNECTIONS_MAX {
             if self.waiting.get() >= UPSTREAM_WAITERS_MAX {
                 return Err(Fault::NotReady { authority: self.authority() });
@@ -212,7 +212,7 @@ impl Pool {
             }
         }
         self.in_use.set(self.in_use.get() + 1);
-        Ok(Place(Rc::clone(self)))
+        Ok(Permit(Rc::clone(self)))
     }
 
     /// The youngest kept connection that its peer has not closed. Finding out costs no system call

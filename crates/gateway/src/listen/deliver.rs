@@ -6,37 +6,39 @@ use std::task::{Context, Poll};
 
 use wire::http1::write;
 
-use super::answer::connection_field;
 use super::http1::{After, Connection};
-use super::reply::{Ended, Framing, conclude, framing_for, poll_upload, release, write_upstream};
+use super::response::{
+    Ended, Framing, finish_delivery, framing_for, poll_upload, release, write_upstream,
+};
+use super::serve::connection_field;
 use super::tunnel;
 use crate::account::Record;
-use crate::call::Call;
 use crate::flow::{FlowError, Http1Source, OutFraming, Outflow};
-use crate::forward::{Upload, Upstreamed};
+use crate::forward::{Upload, UpstreamResponse};
+use crate::request::Request;
 
 impl Connection<'_> {
     /// Streams `answer` to the caller.
     pub(super) async fn deliver(
         &mut self,
-        call: &Call,
-        mut answer: Upstreamed,
+        request: &Request,
+        mut answer: UpstreamResponse,
         record: &mut Record,
     ) -> After {
         record.status = answer.head.status();
         if answer.head.status() == 101 {
             // Boxed, so that it takes no room in the tasks of the others.
-            return Box::pin(tunnel::run(self, call, answer, record)).await;
+            return Box::pin(tunnel::run(self, request, answer, record)).await;
         }
-        let framing = framing_for(call, &answer);
+        let framing = framing_for(request, &answer);
         let overtaken = !matches!(answer.upload, Upload::Done);
-        let keep = call.head.keep_alive()
+        let keep = request.head.keep_alive()
             && !self.half_closed
             && !self.worker.draining.get()
             && framing != Framing::Close
             && (answer.head.status() < 400 || !overtaken);
         let interim = self.take_interim(wants_more(&answer));
-        let mut text = self.response_head(call, &answer, framing, keep, record);
+        let mut text = self.response_head(request, &answer, framing, keep, record);
         if !interim.is_empty() {
             text.splice(..0, interim.iter().copied());
         }
@@ -49,8 +51,8 @@ impl Connection<'_> {
         self.watch.set(self.worker.coarse_us() + stall_us);
         let ended = poll_fn(|cx| self.poll_deliver(cx, &mut answer, &mut down, stall_us)).await;
         record.sent = down.written;
-        down.give_back(&self.worker.buffers);
-        let whole = conclude(self.worker, ended, record);
+        down.release(&self.worker.buffers);
+        let whole = finish_delivery(self.worker, ended, record);
         if !whole && framing == Framing::Close {
             // The connection's end is the body's: only a reset tells that this one is not whole.
             let _ = self.stream.tcp().set_zero_linger();
@@ -66,18 +68,18 @@ impl Connection<'_> {
 
     fn response_head(
         &self,
-        call: &Call,
-        answer: &Upstreamed,
+        request: &Request,
+        answer: &UpstreamResponse,
         framing: Framing,
         keep: bool,
         record: &Record,
     ) -> Vec<u8> {
         let mut text = self.worker.buffers.text();
-        write_upstream(&mut text, call, answer, framing, record);
+        write_upstream(&mut text, request, answer, framing, record);
         if framing == Framing::Chunked {
             write::transfer_encoding_chunked(&mut text);
         }
-        connection_field(&mut text, call, keep);
+        connection_field(&mut text, request, keep);
         write::end(&mut text);
         text
     }
@@ -85,7 +87,7 @@ impl Connection<'_> {
     fn poll_deliver(
         &mut self,
         cx: &mut Context<'_>,
-        answer: &mut Upstreamed,
+        answer: &mut UpstreamResponse,
         down: &mut Outflow,
         stall_us: u64,
     ) -> Poll<Result<(), Ended>> {
@@ -101,7 +103,7 @@ impl Connection<'_> {
             // The answer is out; the rest of the request still goes to a backend that takes it.
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(FlowError::Source(_))) => return Poll::Ready(Err(Ended::Upstream)),
-            Poll::Ready(Err(FlowError::Sink(_))) => return Poll::Ready(Err(Ended::Caller)),
+            Poll::Ready(Err(FlowError::Sink(_))) => return Poll::Ready(Err(Ended::Client)),
             Poll::Pending => {}
         }
         moved |= down.written != before;
@@ -109,10 +111,10 @@ impl Connection<'_> {
             self.watch.set(self.worker.coarse_us() + stall_us);
         }
         if down.waits_for_source() && self.poll_gone(cx) {
-            return Poll::Ready(Err(Ended::Caller));
+            return Poll::Ready(Err(Ended::Client));
         }
         if self.watch.poll_expired(cx) {
-            let by = if down.waits_for_source() { Ended::Upstream } else { Ended::Caller };
+            let by = if down.waits_for_source() { Ended::Upstream } else { Ended::Client };
             return Poll::Ready(Err(by));
         }
         Poll::Pending
@@ -121,6 +123,6 @@ impl Connection<'_> {
 
 /// Whether the backend still takes the request's body after its answer. One that refused is not
 /// sent the rest.
-fn wants_more(answer: &Upstreamed) -> bool {
+fn wants_more(answer: &UpstreamResponse) -> bool {
     matches!(answer.upload, Upload::Running(_)) && answer.head.status() < 400
 }

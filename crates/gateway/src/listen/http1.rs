@@ -10,13 +10,13 @@ use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX, HALF_CLOSE_MS_MAX};
 use bytes::Bytes;
 use model::Fault;
 use tokio::io::AsyncWrite;
-use wire::h2::{PrefaceMatch, is_preface_prefix};
+use wire::h2::{PrefaceMatch, match_preface};
 use wire::http1::Parsed;
 use wire::stream::Stream;
 
 use crate::buffer::Buffer;
-use crate::call::{Call, Client, Peer};
 use crate::flow::{BodyError, BodyReader, Http1Source, Lend, Source, Unread, poll_read};
+use crate::request::{Client, Peer, Request};
 use crate::watch::Watch;
 use crate::worker::Worker;
 
@@ -58,7 +58,7 @@ pub(super) struct Http2 {
 /// What a connection gives when a head is asked of it.
 enum Next {
     /// A request.
-    Request(Box<Call>),
+    Request(Box<Request>),
     /// The preface of HTTP/2, as the very first bytes.
     Http2,
     /// The connection ended, or idled too long, between requests.
@@ -80,11 +80,11 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
     let mut first = true;
     loop {
         let after = match connection.read_head(first).await {
-            Ok(Next::Request(call)) => connection.serve_one(call).await,
+            Ok(Next::Request(request)) => connection.serve_one(request).await,
             Ok(Next::End) => break,
             Ok(Next::Http2) => {
                 let read = Bytes::copy_from_slice(connection.reader.buffer.filled());
-                worker.buffers.give_back(connection.reader.buffer);
+                worker.buffers.release(connection.reader.buffer);
                 return Some(Http2 { stream: connection.stream, read });
             }
             Err(fault) => connection.refuse(&fault).await,
@@ -98,7 +98,7 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
             }
         }
     }
-    worker.buffers.give_back(std::mem::take(&mut connection.reader.buffer));
+    worker.buffers.release(std::mem::take(&mut connection.reader.buffer));
     None
 }
 
@@ -121,8 +121,8 @@ impl Connection<'_> {
                 match self.preface(first) {
                     PrefaceMatch::Yes => return Ok(Next::Http2),
                     PrefaceMatch::No => {
-                        if let Some(call) = self.parse_head(&mut looked_at)? {
-                            return Ok(Next::Request(call));
+                        if let Some(request) = self.parse_head(&mut looked_at)? {
+                            return Ok(Next::Request(request));
                         }
                     }
                     PrefaceMatch::Partial => {}
@@ -142,7 +142,7 @@ impl Connection<'_> {
     /// never after a request. Source: RFC 9113 section 3.3.
     fn preface(&self, first: bool) -> PrefaceMatch {
         if first && !self.stream.is_secure() {
-            is_preface_prefix(self.reader.buffer.filled())
+            match_preface(self.reader.buffer.filled())
         } else {
             PrefaceMatch::No
         }
@@ -164,17 +164,17 @@ impl Connection<'_> {
     /// before: they are looked at again only when a line or the buffer ends since, so that a head sent
     /// byte by byte costs a look for each line, not for each byte. The call is borrowed for the look:
     /// a connection that waits holds none.
-    fn parse_head(&mut self, looked_at: &mut usize) -> Result<Option<Box<Call>>, Fault> {
+    fn parse_head(&mut self, looked_at: &mut usize) -> Result<Option<Box<Request>>, Fault> {
         let buffer = &mut self.reader.buffer;
         let fresh = buffer.filled().get(*looked_at..).unwrap_or_default();
         if *looked_at > 0 && buffer.has_room() && !fresh.contains(&b'\n') {
             return Ok(None);
         }
         *looked_at = buffer.filled().len();
-        let mut call = self.worker.call();
-        match call.head.parse(buffer.filled()) {
+        let mut request = self.worker.request();
+        match request.head.parse(buffer.filled()) {
             Ok(Parsed::Partial) => {
-                self.worker.give_back_call(call);
+                self.worker.release_request(request);
                 buffer.compact();
                 if !buffer.has_room() && !buffer.grow() {
                     let reason = "Request Header Fields Too Large";
@@ -183,25 +183,25 @@ impl Connection<'_> {
                 Ok(None)
             }
             Ok(Parsed::Complete) => {
-                let len = call.head.len();
-                call.bytes.clear();
-                call.bytes.extend_from_slice(buffer.filled().get(..len).unwrap_or_default());
-                call.peer = Rc::clone(&self.peer);
-                call.secure = self.stream.is_secure();
+                let len = request.head.len();
+                request.bytes.clear();
+                request.bytes.extend_from_slice(buffer.filled().get(..len).unwrap_or_default());
+                request.peer = Rc::clone(&self.peer);
+                request.secure = self.stream.is_secure();
                 buffer.consume(len);
-                self.begin_body(&call);
-                Ok(Some(call))
+                self.begin_body(&request);
+                Ok(Some(request))
             }
-            Err(refusal) => {
-                self.worker.give_back_call(call);
-                Err(Fault::Malformed { status: refusal.status, reason: refusal.reason })
+            Err(rejection) => {
+                self.worker.release_request(request);
+                Err(Fault::Malformed { status: rejection.status, reason: rejection.reason })
             }
         }
     }
 
-    fn begin_body(&mut self, call: &Call) {
-        self.reader.start_request(call.head.framing());
-        let waits = call.head.expects_continue() && self.reader.buffer.is_empty();
+    fn begin_body(&mut self, request: &Request) {
+        self.reader.start_request(request.head.framing());
+        let waits = request.head.expects_continue() && self.reader.buffer.is_empty();
         self.interim = if waits { CONTINUE } else { &[] };
     }
 

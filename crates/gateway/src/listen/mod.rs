@@ -1,15 +1,15 @@
 //! The callers' side: connections, their heads, and the way back of every answer.
 //!
-//! Life of a request: **listen** -> route -> ... Reads bytes; answers a [`crate::call::Call`] to the
+//! Life of a request: **listen** -> route -> ... Reads bytes; answers a [`crate::request::Request`] to the
 //! pipeline, and writes what the pipeline makes of it.
 //!
 //! Architecture invariant: what one connection sends cannot hold another up; a panic ends one.
 
-mod answer;
 mod deliver;
 mod http1;
 mod http2;
-mod reply;
+mod response;
+mod serve;
 mod tunnel;
 
 use std::net::SocketAddr;
@@ -27,8 +27,8 @@ use wire::tls::ALPN_H2;
 use http1::Http2;
 
 use crate::account::bump;
-use crate::call::Peer;
 use crate::forward::within;
+use crate::request::Peer;
 use crate::respond::TOO_MANY_CONNECTIONS;
 use crate::worker::Worker;
 
@@ -40,7 +40,12 @@ pub(crate) enum Protocol {
 }
 
 /// Serves one accepted connection until it ends.
-pub(crate) async fn serve(open: Open, tcp: TcpStream, from: SocketAddr, protocol: Protocol) {
+pub(crate) async fn serve(
+    open: OpenConnection,
+    tcp: TcpStream,
+    from: SocketAddr,
+    protocol: Protocol,
+) {
     let worker = &*open.0;
     bump(&worker.tally.accepted);
     let compiled = worker.compiled();
@@ -93,16 +98,16 @@ async fn refuse(mut tcp: TcpStream, protocol: &Protocol) {
 }
 
 /// One connection in the worker's count.
-pub(crate) struct Open(Rc<Worker>);
+pub(crate) struct OpenConnection(Rc<Worker>);
 
-impl Open {
+impl OpenConnection {
     pub(crate) fn new(worker: &Rc<Worker>) -> Self {
         worker.connections.set(worker.connections.get() + 1);
         Self(Rc::clone(worker))
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         let left = self.0.connections.get().saturating_sub(1);
         self.0.connections.set(left);

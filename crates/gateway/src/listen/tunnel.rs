@@ -12,42 +12,42 @@ use wire::http1::{Known, KnownSet, write};
 use wire::stream::Stream;
 
 use super::http1::{After, Connection};
-use super::reply::log_fault;
+use super::response::log_fault;
 use crate::account::{Record, bump};
 use crate::buffer::{Buffer, Buffers};
-use crate::call::Call;
 use crate::flow::{Lend, poll_read};
-use crate::forward::Upstreamed;
+use crate::forward::UpstreamResponse;
+use crate::request::Request;
 use crate::respond;
 
 /// Turns the caller's connection into a tunnel, when the backend agreed to the protocol that the
 /// caller asked for and the API allows. Anything else is a protocol violation.
 pub(super) async fn run(
     connection: &mut Connection<'_>,
-    call: &Call,
-    mut answer: Upstreamed,
+    request: &Request,
+    mut answer: UpstreamResponse,
     record: &mut Record,
 ) -> After {
-    if !answer.upgrade || !is_agreed(call, &answer) {
-        return refuse(connection, call, &answer, record).await;
+    if !answer.upgrade || !is_agreed(request, &answer) {
+        return refuse(connection, request, &answer, record).await;
     }
     let worker = connection.worker;
     bump(&worker.tally.tunnels);
     // Counted and logged now, so that the tunnel holds no revision of its API.
-    worker.close(std::mem::replace(record, Record::settled()), call);
+    worker.close(std::mem::replace(record, Record::settled()), request);
     let mut text = worker.buffers.text();
     let bytes = answer.reader.buffer.filled();
     write::status_line(&mut text, 101, b"Switching Protocols");
     write::fields(&mut text, bytes, answer.head.fields(), KnownSet::EMPTY);
     let protocol =
-        call.head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(&call.bytes));
+        request.head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(&request.bytes));
     text.extend_from_slice(b"Connection: Upgrade\r\n");
     write::field(&mut text, b"Upgrade", protocol);
     write::end(&mut text);
     let head_len = answer.head.len();
     answer.reader.buffer.consume(head_len);
-    let mut down = Lane { text, ..Lane::new(std::mem::take(&mut answer.reader.buffer)) };
-    let mut up = Lane::new(std::mem::take(&mut connection.reader.buffer));
+    let mut down = Direction { text, ..Direction::new(std::mem::take(&mut answer.reader.buffer)) };
+    let mut up = Direction::new(std::mem::take(&mut connection.reader.buffer));
     let idle_us = u64::from(TUNNEL_IDLE_MS_MAX) * 1_000;
     connection.watch.set(worker.coarse_us() + idle_us);
     poll_fn(|cx| {
@@ -66,16 +66,16 @@ pub(super) async fn run(
         }
     })
     .await;
-    for lane in [up, down] {
-        worker.buffers.give_back(lane.buffer);
-        worker.buffers.give_back_text(lane.text);
+    for direction in [up, down] {
+        worker.buffers.release(direction.buffer);
+        worker.buffers.release_text(direction.text);
     }
-    worker.give_back_response_head(answer.head);
+    worker.release_response_head(answer.head);
     After::Close
 }
 
-fn is_agreed(call: &Call, answer: &Upstreamed) -> bool {
-    let asked = call.head.find(Known::Upgrade).map(|field| field.value.of(&call.bytes));
+fn is_agreed(request: &Request, answer: &UpstreamResponse) -> bool {
+    let asked = request.head.find(Known::Upgrade).map(|field| field.value.of(&request.bytes));
     let given = answer.head.find(Known::Upgrade);
     let given = given.map(|field| field.value.of(answer.reader.buffer.filled()));
     asked.zip(given).is_some_and(|(asked, given)| asked.eq_ignore_ascii_case(given))
@@ -83,33 +83,33 @@ fn is_agreed(call: &Call, answer: &Upstreamed) -> bool {
 
 async fn refuse(
     connection: &mut Connection<'_>,
-    call: &Call,
-    answer: &Upstreamed,
+    request: &Request,
+    answer: &UpstreamResponse,
     record: &mut Record,
 ) -> After {
     let authority = answer.authority.to_string();
     let fault = Fault::ProtocolViolation { authority, reason: "a 101 that nobody asked for" };
     let statuses = connection.worker.compiled().live.fault_status;
-    let told = respond::tell(&fault, record.allow, statuses);
-    record.fault(&fault, told.local.status, told.code);
+    let own = respond::fault_response(&fault, record.allow, statuses);
+    record.fault(&fault, own.response.status, own.code);
     log_fault(connection.worker, &fault, record);
-    connection.answer(call, told.local, record).await
+    connection.answer(request, own.response, record).await
 }
 
 /// One direction of a tunnel.
-struct Lane {
+struct Direction {
     /// Goes first: the 101.
     text: Vec<u8>,
     sent: usize,
     buffer: Buffer,
     /// The reading side is at its end.
     ended: bool,
-    /// The writing side was told so.
+    /// The writing side was own so.
     shut: bool,
     moved: u64,
 }
 
-impl Lane {
+impl Direction {
     fn new(buffer: Buffer) -> Self {
         Self { text: Vec::new(), sent: 0, buffer, ended: false, shut: false, moved: 0 }
     }

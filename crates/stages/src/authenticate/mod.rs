@@ -62,7 +62,7 @@ pub fn bearer(value: &[u8]) -> Result<&[u8], Denial> {
 ///
 /// [`Identity::Denied`] holds [`Denial::InvalidCredentials`] for anything but a JWS of a configured
 /// issuer that verifies, and for one that isn't valid yet; [`Denial::ExpiredToken`] and
-/// [`Denial::AudienceRefused`] for what verified.
+/// [`Denial::WrongAudience`] for what verified.
 pub fn identify(
     cache: &mut TokenCache,
     token: &[u8],
@@ -107,7 +107,7 @@ fn standing(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), Denial> {
     }
     let wanted = &issuer.audiences;
     if !wanted.is_empty() && !caller.audiences.iter().any(|audience| wanted.contains(audience)) {
-        return Err(Denial::AudienceRefused);
+        return Err(Denial::WrongAudience);
     }
     Ok(())
 }

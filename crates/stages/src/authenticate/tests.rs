@@ -157,9 +157,9 @@ fn a_token_for_another_audience_is_refused() {
         (&[][..], r#""x""#, Ok(())),
         (&["shop"][..], r#""shop""#, Ok(())),
         (&["shop", "desk"][..], r#"["x","desk"]"#, Ok(())),
-        (&["shop"][..], r#""SHOP""#, Err(Denial::AudienceRefused)),
-        (&["shop"][..], r#"["shops","sho"]"#, Err(Denial::AudienceRefused)),
-        (&["shop"][..], "[]", Err(Denial::AudienceRefused)),
+        (&["shop"][..], r#""SHOP""#, Err(Denial::WrongAudience)),
+        (&["shop"][..], r#"["shops","sho"]"#, Err(Denial::WrongAudience)),
+        (&["shop"][..], "[]", Err(Denial::WrongAudience)),
     ] {
         let audiences: Vec<String> = audiences.iter().map(|one| (*one).to_owned()).collect();
         let mut desk = Desk::new(vec![Issuer { audiences, ..issuer(1) }]);
@@ -169,7 +169,7 @@ fn a_token_for_another_audience_is_refused() {
         }
     }
     let mut desk = Desk::new(vec![Issuer { audiences: vec!["shop".to_owned()], ..issuer(1) }]);
-    desk.check(&token(1), Err(Denial::AudienceRefused), "no aud at all");
+    desk.check(&token(1), Err(Denial::WrongAudience), "no aud at all");
 }
 
 #[test]

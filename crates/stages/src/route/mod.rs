@@ -1,7 +1,7 @@
 //! Which operation of which API is meant?
 //!
 //! Life of a request: listen -> **route** -> authenticate. Reads host, method and normalised path;
-//! answers [`Found`] or [`Missed`]. In turn: the host's table, the longest base path in it, then the
+//! answers [`Found`] or [`NotFound`]. In turn: the host's table, the longest base path in it, then the
 //! API's own templates. The API that owns the longest base path decides alone: where none of its
 //! templates fits, no shorter base path is tried.
 //!
@@ -65,7 +65,7 @@ pub struct Found<'a> {
 
 /// Why there is none.
 #[derive(Clone, Copy, Debug)]
-pub struct Missed<'a> {
+pub struct NotFound<'a> {
     /// `NoApi`, `NoResource`, `MethodNotAllowed`, `UnsupportedTransport` or `ApiUnloaded`.
     pub denial: Denial,
     /// Absent with `NoApi` only.
@@ -81,7 +81,7 @@ impl Routes {
     /// `wire`; `secure` tells the listener with TLS.
     ///
     /// # Errors
-    /// [`Missed`], with the first reason of: no API, not loaded, not on this listener, no template,
+    /// [`NotFound`], with the first reason of: no API, not loaded, not on this listener, no template,
     /// no method.
     pub fn find<'a>(
         &'a self,
@@ -89,20 +89,20 @@ impl Routes {
         method: Method,
         path: &'a [u8],
         secure: bool,
-    ) -> Result<Found<'a>, Missed<'a>> {
-        let (api, remainder) = self.api(host, path).ok_or(Missed::NOWHERE)?;
-        let missed = |denial, allow| Missed { denial, api: Some(api), allow, remainder };
+    ) -> Result<Found<'a>, NotFound<'a>> {
+        let (api, remainder) = self.api(host, path).ok_or(NotFound::NO_API)?;
+        let not_found = |denial, allow| NotFound { denial, api: Some(api), allow, remainder };
         match api.state {
             ApiState::Serving => {}
-            ApiState::Unloaded => return Err(missed(Denial::ApiUnloaded, MethodSet::EMPTY)),
+            ApiState::Unloaded => return Err(not_found(Denial::ApiUnloaded, MethodSet::EMPTY)),
         }
         if !api.answers_on(secure) {
-            return Err(missed(Denial::UnsupportedTransport, MethodSet::EMPTY));
+            return Err(not_found(Denial::UnsupportedTransport, MethodSet::EMPTY));
         }
         match api.operation(method, remainder) {
             Ok(operation) => Ok(Found { api, operation, remainder }),
-            Err(MethodSet::EMPTY) => Err(missed(Denial::NoResource, MethodSet::EMPTY)),
-            Err(allow) => Err(missed(Denial::MethodNotAllowed, allow)),
+            Err(MethodSet::EMPTY) => Err(not_found(Denial::NoResource, MethodSet::EMPTY)),
+            Err(allow) => Err(not_found(Denial::MethodNotAllowed, allow)),
         }
     }
 
@@ -149,8 +149,8 @@ fn same_place(prefix: &[u8], path: &[u8]) -> usize {
     starts.nth(slashes).map_or(path.len(), |(at, _)| at)
 }
 
-impl Missed<'_> {
-    const NOWHERE: Self =
+impl NotFound<'_> {
+    const NO_API: Self =
         Self { denial: Denial::NoApi, api: None, allow: MethodSet::EMPTY, remainder: b"" };
 }
 

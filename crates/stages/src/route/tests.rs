@@ -141,10 +141,10 @@ fn check(operations: &[&str], request: &str, expect: &str) {
     let method = Method::from_bytes(method.as_bytes());
     let shown = match routes.find(b"", method, path.as_bytes(), true) {
         Ok(found) => operations[found.operation].to_owned(),
-        Err(missed) if missed.denial == Denial::NoResource => "no resource".to_owned(),
-        Err(missed) => {
-            assert_eq!(missed.denial, Denial::MethodNotAllowed);
-            format!("allow {}", missed.allow)
+        Err(not_found) if not_found.denial == Denial::NoResource => "no resource".to_owned(),
+        Err(not_found) => {
+            assert_eq!(not_found.denial, Denial::MethodNotAllowed);
+            format!("allow {}", not_found.allow)
         }
     };
     assert_eq!(shown, expect, "{request} among {operations:?}");
@@ -314,9 +314,9 @@ fn check_api(apis: &[Api], host: &str, path: &str, expect: &str) {
         Ok(found) => {
             format!("{} + {}", found.api.api.name, String::from_utf8_lossy(found.remainder))
         }
-        Err(missed) => {
-            assert_eq!(missed.denial, Denial::NoApi);
-            assert!(missed.api.is_none());
+        Err(not_found) => {
+            assert_eq!(not_found.denial, Denial::NoApi);
+            assert!(not_found.api.is_none());
             "none".to_owned()
         }
     };
@@ -337,8 +337,8 @@ fn an_api_answers_on_its_own_listeners_only() {
         let mut api = samples::api("/p", &["GET /*"]);
         api.transports = model::Transports { http, https };
         let routes = compile(&[api], None);
-        let missed = routes.find(b"", Method::Get, b"/p/x", secure).err();
-        assert_eq!(missed.map(|missed| missed.denial), expect);
+        let not_found = routes.find(b"", Method::Get, b"/p/x", secure).err();
+        assert_eq!(not_found.map(|not_found| not_found.denial), expect);
     }
 }
 
@@ -348,10 +348,10 @@ fn everything_below_an_api_that_never_loaded_is_unavailable() {
     let apis = vec![LoadedApi { api, state: ApiState::Unloaded }];
     let routes = Routes::compile(&Snapshot { revision: 7, apis, issuers: Vec::new() }, None);
     assert_eq!(routes.revision(), 7);
-    let missed = routes.find(b"", Method::Get, b"/p/x", true).unwrap_err();
-    assert_eq!(missed.denial, Denial::ApiUnloaded);
-    assert_eq!(missed.remainder, b"/x");
-    assert!(missed.api.is_some());
+    let not_found = routes.find(b"", Method::Get, b"/p/x", true).unwrap_err();
+    assert_eq!(not_found.denial, Denial::ApiUnloaded);
+    assert_eq!(not_found.remainder, b"/x");
+    assert!(not_found.api.is_some());
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Connection {
 
     /// Whether frames wait for the client to read. Asked after [`Self::accept`] had nothing to give:
     /// if none do, all that was handed over before is on its way.
-    pub fn is_held_up(&self) -> bool {
+    pub fn is_blocked(&self) -> bool {
         self.held.load(Ordering::Relaxed)
     }
 

@@ -25,6 +25,6 @@ pub use ::h2::{Error, Reason, RecvStream, SendStream};
 
 pub use body::{Incoming, Outgoing};
 pub use connection::{Accepted, Connection};
-pub use preface::{PREFACE, PrefaceMatch, Rewind, is_preface_prefix};
+pub use preface::{PREFACE, PrefaceMatch, Rewind, match_preface};
 pub use request::{head_bytes, trailer_lines};
 pub use response::{response_parts, send_continue, trailer_map};

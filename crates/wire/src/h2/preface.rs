@@ -26,7 +26,7 @@ pub enum PrefaceMatch {
 }
 
 /// Compares the first bytes of a connection with [`PREFACE`].
-pub fn is_preface_prefix(bytes: &[u8]) -> PrefaceMatch {
+pub fn match_preface(bytes: &[u8]) -> PrefaceMatch {
     if bytes.starts_with(PREFACE) {
         PrefaceMatch::Yes
     } else if PREFACE.starts_with(bytes) {

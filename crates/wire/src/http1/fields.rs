@@ -2,7 +2,7 @@
 
 use base::limits;
 
-use super::{Known, KnownSet, Refusal, Side, Span, Version, known, lanes, scan};
+use super::{Known, KnownSet, Rejection, Side, Span, Version, known, scan, swar};
 
 /// One field line of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Fields {
     /// # Errors
     /// 400 (502): an element that is no token, more elements than `CONNECTION_OPTIONS_MAX`, or one
     /// that would remove Host or Content-Length. Source: RFC 9110 section 7.6.1.
-    pub(super) fn connection(&mut self, buf: &[u8], side: Side) -> Result<Options, Refusal> {
+    pub(super) fn connection(&mut self, buf: &[u8], side: Side) -> Result<Options, Rejection> {
         let mut options = Options::default();
         let Some(first) = self.find(Known::Connection) else { return Ok(options) };
         if !self.has_several(Known::Connection) {
@@ -152,7 +152,7 @@ impl Fields {
                 }
                 count += 1;
                 if count > limits::CONNECTION_OPTIONS_MAX {
-                    return Err(side.refuse(400, "too many connection options"));
+                    return Err(side.reject(400, "too many connection options"));
                 }
                 self.option(buf, name, side, &mut options)?;
             }
@@ -166,17 +166,17 @@ impl Fields {
         name: &[u8],
         side: Side,
         options: &mut Options,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         if name.eq_ignore_ascii_case(b"close") {
             options.close = true;
         } else if name.eq_ignore_ascii_case(b"keep-alive") {
             options.keep_alive = true;
         } else if name.eq_ignore_ascii_case(b"upgrade") {
             options.upgrade = true;
-        } else if !lanes::is_token(name) {
-            return Err(side.refuse(400, "connection option is not a token"));
+        } else if !swar::is_token(name) {
+            return Err(side.reject(400, "connection option is not a token"));
         } else if matches!(Known::of(name), Known::Host | Known::ContentLength) {
-            return Err(side.refuse(400, "connection option names a field that must stay"));
+            return Err(side.reject(400, "connection option names a field that must stay"));
         } else {
             let named = |field: &&mut Field| field.name.of(buf).eq_ignore_ascii_case(name);
             self.list.iter_mut().filter(named).for_each(|field| field.hop = true);
@@ -202,14 +202,14 @@ impl Fields {
 #[inline]
 fn field_line(buf: &[u8], start: usize) -> Option<(Field, usize)> {
     let line = buf.get(start..)?;
-    let (name, [b':', after_colon @ ..]) = line.split_at_checked(lanes::name_len(line)?)? else {
+    let (name, [b':', after_colon @ ..]) = line.split_at_checked(swar::name_len(line)?)? else {
         return None;
     };
     let known = Known::of(name);
-    if !known.is_spelt_exactly() && !lanes::is_token(name) {
+    if !known.is_spelt_exactly() && !swar::is_token(name) {
         return None;
     }
-    let value_end = lanes::value_end(after_colon, 0)?;
+    let value_end = swar::value_end(after_colon, 0)?;
     let (value, [b'\r', b'\n', ..]) = after_colon.split_at_checked(value_end)? else {
         return None;
     };

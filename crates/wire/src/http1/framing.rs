@@ -4,7 +4,7 @@
 //! Source: RFC 9112 section 6.
 
 use super::fields::Fields;
-use super::{Known, Refusal, Side, Version, lanes, scan};
+use super::{Known, Rejection, Side, Version, scan, swar};
 
 /// Where a request's body ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,41 +41,41 @@ pub(super) fn declared(
     fields: &Fields,
     version: Version,
     side: Side,
-) -> Result<BodyFraming, Refusal> {
+) -> Result<BodyFraming, Rejection> {
     let length = fields.find(Known::ContentLength);
     let coding = fields.find(Known::TransferEncoding);
     match (length, coding) {
         (None, None) => Ok(BodyFraming::None),
-        (Some(_), Some(_)) => Err(side.refuse(400, "content-length with transfer-encoding")),
+        (Some(_), Some(_)) => Err(side.reject(400, "content-length with transfer-encoding")),
         (Some(length), None) => {
             if fields.has_several(Known::ContentLength) {
-                return Err(side.refuse(400, "content-length is repeated"));
+                return Err(side.reject(400, "content-length is repeated"));
             }
             let length = decimal(length.value.of(buf));
-            length.map(BodyFraming::Length).ok_or(side.refuse(400, "content-length is no number"))
+            length.map(BodyFraming::Length).ok_or(side.reject(400, "content-length is no number"))
         }
         (None, Some(coding)) => {
             if fields.has_several(Known::TransferEncoding) {
-                return Err(side.refuse(400, "transfer-encoding is repeated"));
+                return Err(side.reject(400, "transfer-encoding is repeated"));
             }
             if version == Version::Http10 {
-                return Err(side.refuse(400, "transfer-encoding on HTTP/1.0"));
+                return Err(side.reject(400, "transfer-encoding on HTTP/1.0"));
             }
             chunked(coding.value.of(buf), side)
         }
     }
 }
 
-fn chunked(value: &[u8], side: Side) -> Result<BodyFraming, Refusal> {
+fn chunked(value: &[u8], side: Side) -> Result<BodyFraming, Rejection> {
     if value.eq_ignore_ascii_case(b"chunked") {
         return Ok(BodyFraming::Chunked);
     }
     let codings = || value.split(|&byte| byte == b',').map(scan::trim);
     let is_unknown = codings().any(|coding| !coding.eq_ignore_ascii_case(b"chunked"));
-    if is_unknown && codings().all(lanes::is_token) {
-        return Err(side.refuse(501, "transfer coding is not supported"));
+    if is_unknown && codings().all(swar::is_token) {
+        return Err(side.reject(501, "transfer coding is not supported"));
     }
-    Err(side.refuse(400, "transfer-encoding is not exactly `chunked`"))
+    Err(side.reject(400, "transfer-encoding is not exactly `chunked`"))
 }
 
 /// Pure digits, at least one, up to 2^64 - 1.

@@ -5,7 +5,7 @@
 //! **forward** writes the next head with [`write`] from those offsets, and reads the backend's
 //! [`ResponseHead`]. Chunked bodies pass through [`ChunkedDecoder`].
 //!
-//! A head is read several bytes at a time ([`lanes`]), which finds a plain, complete head or nothing.
+//! A head is read several bytes at a time ([`swar`]), which finds a plain, complete head or nothing.
 //! If nothing, [`scan`] reads the bytes once more, one by one from left to right, and says which:
 //! unfinished, or refused and why. Both accept the same heads, and no head that `httparse` refuses.
 //!
@@ -19,13 +19,13 @@ mod chunked;
 mod fields;
 mod framing;
 mod known;
-mod lanes;
 #[doc(hidden)]
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 mod request;
 mod response;
 mod scan;
+mod swar;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -91,14 +91,14 @@ pub enum Version {
 /// response. After it the connection's framing is unknown, so the connection has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} ({status})")]
-pub struct Refusal {
+pub struct Rejection {
     pub status: u16,
     /// For the log: what was wrong, in a few words that hold none of the peer's bytes.
     pub reason: &'static str,
 }
 
-impl Refusal {
-    /// A refusal that is answered with `status`.
+impl Rejection {
+    /// A rejection that is answered with `status`.
     #[must_use]
     pub const fn new(status: u16, reason: &'static str) -> Self {
         Self { status, reason }
@@ -119,10 +119,10 @@ pub enum Side {
 }
 
 impl Side {
-    const fn refuse(self, request_status: u16, reason: &'static str) -> Refusal {
+    const fn reject(self, request_status: u16, reason: &'static str) -> Rejection {
         match self {
-            Self::Request => Refusal::new(request_status, reason),
-            Self::Response => Refusal::new(502, reason),
+            Self::Request => Rejection::new(request_status, reason),
+            Self::Response => Rejection::new(502, reason),
         }
     }
 }

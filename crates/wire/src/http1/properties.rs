@@ -6,8 +6,8 @@ use std::ops::Range;
 use base::{Method, limits};
 
 use super::{
-    BodyFraming, ChunkedDecoder, Field, Known, KnownSet, Parsed, Piece, Refusal, RequestHead,
-    ResponseHead, Side, lanes, scan, write,
+    BodyFraming, ChunkedDecoder, Field, Known, KnownSet, Parsed, Piece, Rejection, RequestHead,
+    ResponseHead, Side, scan, swar, write,
 };
 
 /// A request head gets the same answer however it was cut, both ways of reading agree, and what was
@@ -36,9 +36,9 @@ pub fn request_head(bytes: &[u8]) {
             request_written_back(&head, bytes);
         }
         Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the second opinion differs"),
-        Err(refusal) => {
+        Err(rejection) => {
             assert_ne!(second, Ok(None), "refused what could still become valid");
-            assert_ne!(refusal.reason, "head is malformed", "the two ways of reading differ");
+            assert_ne!(rejection.reason, "head is malformed", "the two ways of reading differ");
         }
     }
 }
@@ -63,10 +63,10 @@ pub fn response_head(bytes: &[u8]) {
                 response_written_back(&head, bytes, method);
             }
             Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the second opinion differs"),
-            Err(refusal) => {
-                assert_eq!(refusal.status, 502);
+            Err(rejection) => {
+                assert_eq!(rejection.status, 502);
                 assert_ne!(second, Ok(None), "refused what could still become valid");
-                assert_ne!(refusal.reason, "head is malformed", "the two ways of reading differ");
+                assert_ne!(rejection.reason, "head is malformed", "the two ways of reading differ");
             }
         }
     }
@@ -113,7 +113,7 @@ fn decode(
     bytes: &[u8],
     side: Side,
     step: impl Fn(usize) -> usize,
-) -> Result<Option<Body>, Refusal> {
+) -> Result<Option<Body>, Rejection> {
     let mut decoder = ChunkedDecoder::new(side);
     let mut payload = Vec::new();
     let mut used_before = 0;
@@ -163,7 +163,7 @@ fn cuts(len: usize) -> impl Iterator<Item = usize> {
     start.chain(middle).chain(len.saturating_sub(EACH).max(2 * EACH)..len)
 }
 
-fn check_cut(part: Result<Parsed, Refusal>, whole: Result<Parsed, Refusal>, cut: usize) {
+fn check_cut(part: Result<Parsed, Rejection>, whole: Result<Parsed, Rejection>, cut: usize) {
     if part != Ok(Parsed::Partial) {
         assert_eq!(part, whole, "a cut at {cut} changed the answer");
     }
@@ -183,7 +183,7 @@ fn check_plain(head: &[u8], fields: &[Field]) {
     }
     for field in fields {
         let (name, value) = (field.name.of(head), field.value.of(head));
-        assert!(lanes::is_token(name), "a name that is no token");
+        assert!(swar::is_token(name), "a name that is no token");
         assert_eq!(scan::trim(value), value, "white space around a value");
         assert_eq!(Known::of(name), field.known);
         let between = head.get(field.name.end as usize..field.value.start as usize);

@@ -5,7 +5,7 @@ use base::{Method, limits};
 use super::fields::{Fields, Options};
 use super::framing::{self, BodyFraming};
 use super::target::{self, Path, Target};
-use super::{Field, Known, Parsed, Refusal, Side, Span, Upgrade, Version, lanes, scan};
+use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, scan, swar};
 
 /// The head of a request. Keep it and parse the next one into it: its memory is reused.
 ///
@@ -56,20 +56,20 @@ impl RequestHead {
     /// longer than `TARGET_BYTES_MAX`. 417: an expectation other than `100-continue`. 431: a head above
     /// `HEAD_BYTES_MAX` or with more than `HEADER_FIELDS_MAX` fields. 501: CONNECT, a method above
     /// `METHOD_BYTES_MAX`, or an unknown transfer coding. 505: a version other than 1.0 and 1.1.
-    pub fn parse(&mut self, buf: &[u8]) -> Result<Parsed, Refusal> {
+    pub fn parse(&mut self, buf: &[u8]) -> Result<Parsed, Rejection> {
         self.clear();
         if self.read(buf).is_none() {
             self.clear();
             return match scan::request(buf)? {
                 None => Ok(Parsed::Partial),
-                Some(_) => Err(Refusal::bad("head is malformed")),
+                Some(_) => Err(Rejection::bad("head is malformed")),
             };
         }
-        match self.judge(buf) {
+        match self.validate(buf) {
             Ok(()) => Ok(Parsed::Complete),
-            Err(refusal) => {
+            Err(rejection) => {
                 self.clear();
-                Err(refusal)
+                Err(rejection)
             }
         }
     }
@@ -203,7 +203,7 @@ impl RequestHead {
 
     /// Reads the request line, which starts at 0, and answers where it ends.
     fn request_line(&mut self, buf: &[u8]) -> Option<usize> {
-        let method_len = lanes::token_len(buf.get(..=limits::METHOD_BYTES_MAX).unwrap_or(buf));
+        let method_len = swar::token_len(buf.get(..=limits::METHOD_BYTES_MAX).unwrap_or(buf));
         let (method, [b' ', after_method @ ..]) = buf.split_at_checked(method_len)? else {
             return None;
         };
@@ -216,7 +216,7 @@ impl RequestHead {
         };
         let within_limits = (1..=limits::METHOD_BYTES_MAX).contains(&method.len())
             && (1..=limits::TARGET_BYTES_MAX as usize).contains(&target.len());
-        if !within_limits || lanes::has_forbidden_target_byte(target) {
+        if !within_limits || swar::has_forbidden_target_byte(target) {
             return None;
         }
         let target_start = method.len().checked_add(1)?;
@@ -228,33 +228,33 @@ impl RequestHead {
     }
 
     /// Judges the meaning of a well spelt head.
-    fn judge(&mut self, buf: &[u8]) -> Result<(), Refusal> {
+    fn validate(&mut self, buf: &[u8]) -> Result<(), Rejection> {
         self.target = target::read(buf, self.whole_target, self.method, &mut self.changed_path)?;
-        self.judge_host(buf)?;
+        self.validate_host(buf)?;
         self.framing = framing::declared(buf, &self.fields, self.version, Side::Request)?;
         self.options = self.fields.connection(buf, Side::Request)?;
-        self.judge_expect(buf)
+        self.validate_expect(buf)
     }
 
     /// Source: RFC 9112 section 3.2.
-    fn judge_host(&mut self, buf: &[u8]) -> Result<(), Refusal> {
+    fn validate_host(&mut self, buf: &[u8]) -> Result<(), Rejection> {
         if self.fields.has_several(Known::Host) {
-            return Err(Refusal::bad("host is repeated"));
+            return Err(Rejection::bad("host is repeated"));
         }
         match self.fields.find(Known::Host) {
             Some(field) if !target::is_authority(field.value.of(buf)) => {
-                return Err(Refusal::bad("host is invalid"));
+                return Err(Rejection::bad("host is invalid"));
             }
             Some(field) => self.host = field.value,
             None if self.version == Version::Http11 => {
-                return Err(Refusal::bad("host is missing"));
+                return Err(Rejection::bad("host is missing"));
             }
             None => {}
         }
         if let Some((authority, port)) = self.target.authority {
             let named = self.host.of(buf);
             if !named.is_empty() && !target::agree(authority.of(buf), port, named) {
-                return Err(Refusal::bad("host disagrees with the target"));
+                return Err(Rejection::bad("host disagrees with the target"));
             }
             self.host = authority;
         }
@@ -262,7 +262,7 @@ impl RequestHead {
     }
 
     /// HTTP/1.0 cannot expect anything. Source: RFC 9110 section 10.1.1.
-    fn judge_expect(&mut self, buf: &[u8]) -> Result<(), Refusal> {
+    fn validate_expect(&mut self, buf: &[u8]) -> Result<(), Rejection> {
         let Some(field) = self.fields.find(Known::Expect) else {
             return Ok(());
         };
@@ -271,7 +271,7 @@ impl RequestHead {
         }
         let known = field.value.of(buf).eq_ignore_ascii_case(b"100-continue");
         if !known || self.fields.has_several(Known::Expect) {
-            return Err(Refusal::new(417, "expectation is not `100-continue`"));
+            return Err(Rejection::new(417, "expectation is not `100-continue`"));
         }
         self.expects_continue = true;
         Ok(())

@@ -4,7 +4,7 @@ use base::{Method, limits};
 
 use super::fields::{Fields, Options};
 use super::framing::{self, BodyFraming, ResponseFraming};
-use super::{Field, Known, Parsed, Refusal, Side, Span, Upgrade, Version, lanes, scan};
+use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, scan, swar};
 
 /// The head of a response. Keep it and parse the next one into it: its memory is reused.
 /// As with [`super::RequestHead`], methods that take a `buf` want the one that was parsed.
@@ -28,20 +28,20 @@ impl ResponseHead {
     /// # Errors
     /// 502, whatever is wrong: spelling, framing, a head above `RESPONSE_HEAD_BYTES_MAX`, a status
     /// outside 100 to 599, or a 1xx that announces a body.
-    pub fn parse(&mut self, buf: &[u8], for_method: Method) -> Result<Parsed, Refusal> {
+    pub fn parse(&mut self, buf: &[u8], for_method: Method) -> Result<Parsed, Rejection> {
         self.clear();
         if self.read(buf).is_none() {
             self.clear();
             return match scan::response(buf)? {
                 None => Ok(Parsed::Partial),
-                Some(_) => Err(Refusal::new(502, "head is malformed")),
+                Some(_) => Err(Rejection::new(502, "head is malformed")),
             };
         }
-        match self.judge(buf, for_method) {
+        match self.validate(buf, for_method) {
             Ok(()) => Ok(Parsed::Complete),
-            Err(refusal) => {
+            Err(rejection) => {
                 self.clear();
-                Err(refusal)
+                Err(rejection)
             }
         }
     }
@@ -149,7 +149,7 @@ impl ResponseHead {
         self.status = digit(hundreds) * 100 + digit(tens) * 10 + digit(ones);
         let end = match rest {
             [b' ', ..] => {
-                let end = lanes::value_end(buf, REASON_AT)?;
+                let end = swar::value_end(buf, REASON_AT)?;
                 self.reason = Span::new(REASON_AT, end)?;
                 end
             }
@@ -159,13 +159,13 @@ impl ResponseHead {
     }
 
     /// Judges the meaning of a well spelt head. Source: RFC 9112 section 6.3.
-    fn judge(&mut self, buf: &[u8], for_method: Method) -> Result<(), Refusal> {
+    fn validate(&mut self, buf: &[u8], for_method: Method) -> Result<(), Rejection> {
         let declared = framing::declared(buf, &self.fields, self.version, Side::Response)?;
         self.options = self.fields.connection(buf, Side::Response)?;
         self.is_clean = true;
         self.framing = match (self.status, declared) {
             (100..=199, BodyFraming::Length(_) | BodyFraming::Chunked) => {
-                return Err(Refusal::new(502, "interim response announces a body"));
+                return Err(Rejection::new(502, "interim response announces a body"));
             }
             (100..=199 | 304, _) => ResponseFraming::None,
             (204, declared) => {

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 
 use base::Method;
 
-use super::{Refusal, Span};
+use super::{Rejection, Span};
 
 /// Where the normalised path is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,14 +46,14 @@ pub(super) fn read(
     whole: Span,
     method: Method,
     scratch: &mut Vec<u8>,
-) -> Result<Target, Refusal> {
+) -> Result<Target, Rejection> {
     let bytes = whole.of(buf);
     if method == Method::Connect {
         let valid = host_and_port(bytes).is_some_and(|(_, port)| port.is_some());
         return Err(if valid {
-            Refusal::new(501, "CONNECT is not supported")
+            Rejection::new(501, "CONNECT is not supported")
         } else {
-            Refusal::bad("target of CONNECT is not host and port")
+            Rejection::bad("target of CONNECT is not host and port")
         });
     }
     match bytes {
@@ -65,7 +65,7 @@ pub(super) fn read(
     }
 }
 
-fn origin_form(buf: &[u8], whole: Span, scratch: &mut Vec<u8>) -> Result<Target, Refusal> {
+fn origin_form(buf: &[u8], whole: Span, scratch: &mut Vec<u8>) -> Result<Target, Rejection> {
     let (path, query) = split_query(buf, whole);
     Ok(Target { authority: None, path: normalise(buf, path, scratch)?, query })
 }
@@ -75,14 +75,14 @@ fn absolute_form(
     whole: Span,
     method: Method,
     scratch: &mut Vec<u8>,
-) -> Result<Target, Refusal> {
+) -> Result<Target, Rejection> {
     let bytes = whole.of(buf);
     let (scheme_len, port): (u32, DefaultPort) = if starts_with(bytes, b"http://") {
         (7, b":80")
     } else if starts_with(bytes, b"https://") {
         (8, b":443")
     } else {
-        return Err(Refusal::bad("target has no form that its method allows"));
+        return Err(Rejection::bad("target has no form that its method allows"));
     };
     let start = whole.start.saturating_add(scheme_len);
     let rest = Span { start, end: whole.end };
@@ -90,7 +90,7 @@ fn absolute_form(
     let cut = start.saturating_add(u32::try_from(authority_len.count()).unwrap_or(u32::MAX));
     let authority = Span { start, end: cut };
     if !is_authority(authority.of(buf)) {
-        return Err(Refusal::bad("authority of the target is invalid"));
+        return Err(Rejection::bad("authority of the target is invalid"));
     }
     let (path, query) = split_query(buf, Span { start: cut, end: whole.end });
     let path = match (path.is_empty(), query) {
@@ -203,7 +203,7 @@ fn is_host_byte(byte: u8) -> bool {
 /// # Errors
 /// 400: an invalid escape, `%00`, a raw backslash, `..` above the root, or a dot segment with
 /// parameters (`..;x`), which servlet containers resolve only after cutting them off.
-fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<Path, Refusal> {
+fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<Path, Rejection> {
     let path = span.of(buf);
     if is_plain(path) || !needs_change(path)? {
         return Ok(Path::Sent(span));
@@ -223,7 +223,7 @@ fn is_plain(path: &[u8]) -> bool {
 }
 
 /// Whether normalising changes anything; checks what [`rewrite`] would not be asked about.
-fn needs_change(path: &[u8]) -> Result<bool, Refusal> {
+fn needs_change(path: &[u8]) -> Result<bool, Rejection> {
     let mut rest = path;
     while let Some(at) = memchr::memchr2(b'%', b'\\', rest) {
         let found = rest.get(at..).unwrap_or_default();
@@ -241,7 +241,7 @@ fn needs_change(path: &[u8]) -> Result<bool, Refusal> {
 }
 
 /// Writes the normalised path to `scratch`.
-fn rewrite(path: &[u8], scratch: &mut Vec<u8>) -> Result<(), Refusal> {
+fn rewrite(path: &[u8], scratch: &mut Vec<u8>) -> Result<(), Rejection> {
     scratch.clear();
     let mut segments = path.get(1..).unwrap_or_default().split(|&byte| byte == b'/').peekable();
     while let Some(segment) = segments.next() {
@@ -255,7 +255,7 @@ fn rewrite(path: &[u8], scratch: &mut Vec<u8>) -> Result<(), Refusal> {
             Segment::Up => {
                 scratch.truncate(start);
                 let above = scratch.iter().rposition(|&byte| byte == b'/');
-                scratch.truncate(above.ok_or(Refusal::bad("path leads above the root"))?);
+                scratch.truncate(above.ok_or(Rejection::bad("path leads above the root"))?);
             }
         }
         if segments.peek().is_none() {
@@ -275,12 +275,12 @@ enum Segment {
 
 impl Segment {
     #[inline]
-    fn of(segment: &[u8]) -> Result<Self, Refusal> {
+    fn of(segment: &[u8]) -> Result<Self, Rejection> {
         match segment {
             b"." => Ok(Self::Here),
             b".." => Ok(Self::Up),
             [b'.', b';', ..] | [b'.', b'.', b';', ..] => {
-                Err(Refusal::bad("dot segment with parameters"))
+                Err(Rejection::bad("dot segment with parameters"))
             }
             _ => Ok(Self::Plain),
         }
@@ -288,7 +288,7 @@ impl Segment {
 }
 
 /// Appends `segment` with its unreserved characters decoded.
-fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Rejection> {
     let mut rest = segment;
     while let Some(at) = memchr::memchr2(b'%', b'\\', rest) {
         let (before, found) = rest.split_at(at);
@@ -307,14 +307,14 @@ fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
 }
 
 /// The byte that the escape at the start of `bytes` stands for, and the escape's length.
-fn unescape(bytes: &[u8]) -> Result<(u8, usize), Refusal> {
+fn unescape(bytes: &[u8]) -> Result<(u8, usize), Rejection> {
     let [b'%', high, low, ..] = bytes else {
-        return Err(Refusal::bad("path has a backslash or an unfinished escape"));
+        return Err(Rejection::bad("path has a backslash or an unfinished escape"));
     };
     match (hex(*high), hex(*low)) {
-        (Some(0), Some(0)) => Err(Refusal::bad("path has an escaped NUL")),
+        (Some(0), Some(0)) => Err(Rejection::bad("path has an escaped NUL")),
         (Some(high), Some(low)) => Ok((high << 4 | low, 3)),
-        (None, _) | (_, None) => Err(Refusal::bad("path has an invalid escape")),
+        (None, _) | (_, None) => Err(Rejection::bad("path has an invalid escape")),
     }
 }
 

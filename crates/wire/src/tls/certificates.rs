@@ -109,7 +109,7 @@ impl CertificateSet {
         }
         match map.insert(name.to_owned(), certified) {
             None => Ok(()),
-            Some(_) => Err(TlsError::HostTwice { host: host.to_owned() }),
+            Some(_) => Err(TlsError::DuplicateHost { host: host.to_owned() }),
         }
     }
 }

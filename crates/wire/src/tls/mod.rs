@@ -55,7 +55,7 @@ pub enum TlsError {
     #[error("`{host}` is no host for a certificate: write a DNS name, or `*.` and a DNS name")]
     BadHost { host: String },
     #[error("`{host}` has two certificates")]
-    HostTwice { host: String },
+    DuplicateHost { host: String },
     #[error("custom CA {index}: {problem}")]
     BadRoot { index: usize, problem: String },
     #[error(

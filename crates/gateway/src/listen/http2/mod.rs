@@ -3,12 +3,12 @@
 //! The tasks own requests and answers; the loop here moves their frames, opens and closes. Whatever
 //! happens in one task, a panic included, ends that stream alone: its halves reset it when dropped.
 //!
-//! Architecture invariant: nothing but [`caller`] and [`answer`] knows that a request came this way;
+//! Architecture invariant: nothing but [`client`] and [`stream`] knows that a request came this way;
 //! its head was validated as HTTP/1.1 bytes before any stage saw it.
 
-mod answer;
-mod caller;
+mod client;
 mod outbox;
+mod stream;
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -23,14 +23,14 @@ use wire::stream::Stream;
 
 use outbox::Outbox;
 
-use super::Open;
-use crate::call::Peer;
+use super::OpenConnection;
 use crate::forward::within;
+use crate::request::Peer;
 use crate::watch::Watch;
 use crate::worker::Worker;
 
 /// Serves a connection until one side ends it. `read`: bytes of `stream` that told the protocol.
-pub(super) async fn serve(open: Open, stream: Stream, read: Bytes, peer: Rc<Peer>) {
+pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Bytes, peer: Rc<Peer>) {
     let worker = &*open.0;
     let watch = worker.watches.add();
     let head_ms = worker.compiled().live.head_ms;
@@ -52,7 +52,7 @@ pub(super) async fn serve(open: Open, stream: Stream, read: Bytes, peer: Rc<Peer
     loop {
         match poll_fn(|cx| shared.poll_event(cx, &mut connection)).await {
             Event::Accepted(accepted) => {
-                let answering = answer::answer(Opened::new(&shared), *accepted);
+                let answering = stream::serve(OpenStream::new(&shared), *accepted);
                 tokio::task::spawn_local(answering);
             }
             Event::Leave => {
@@ -68,7 +68,7 @@ pub(super) async fn serve(open: Open, stream: Stream, read: Bytes, peer: Rc<Peer
 
 /// What the streams of a connection have in common.
 struct Shared {
-    open: Open,
+    open: OpenConnection,
     peer: Rc<Peer>,
     secure: bool,
     /// Runs while no stream is being answered; each stream has one of its own.
@@ -102,7 +102,7 @@ impl Shared {
                 Some(Err(_)) | None => Event::Ended,
             });
         }
-        if !connection.is_held_up() {
+        if !connection.is_blocked() {
             self.outbox.emptied();
         }
         if self.worker().draining.get() && !self.leaving.get() {
@@ -133,9 +133,9 @@ impl Shared {
 }
 
 /// One stream that is being answered. The connection counts as open until the last one is done.
-struct Opened(Rc<Shared>);
+struct OpenStream(Rc<Shared>);
 
-impl Opened {
+impl OpenStream {
     fn new(shared: &Rc<Shared>) -> Self {
         shared.streams.set(shared.streams.get() + 1);
         shared.watch.set(u64::MAX);
@@ -143,7 +143,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         let left = self.0.streams.get().saturating_sub(1);
         self.0.streams.set(left);

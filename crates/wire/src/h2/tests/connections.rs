@@ -24,10 +24,10 @@ async fn listen() -> (TcpListener, SocketAddr) {
 async fn serve_clear(listener: &TcpListener) -> Connection {
     let (mut tcp, _) = listener.accept().await.unwrap();
     let mut read = BytesMut::new();
-    while is_preface_prefix(&read) == PrefaceMatch::Partial {
+    while match_preface(&read) == PrefaceMatch::Partial {
         assert_ne!(tcp.read_buf(&mut read).await.unwrap(), 0, "closed before the preface");
     }
-    assert_eq!(is_preface_prefix(&read), PrefaceMatch::Yes);
+    assert_eq!(match_preface(&read), PrefaceMatch::Yes);
     Connection::handshake(Stream::Clear(tcp), read.freeze()).await.unwrap()
 }
 
@@ -341,7 +341,7 @@ async fn a_malformed_head_never_becomes_a_request() {
     check(&[METHOD, SCHEME, HOST], "nothing").await;
     check(&[METHOD, SCHEME, HOST, ("x", "1"), PATH], "nothing").await;
 
-    /// `expect`: the request line, the status of a refusal, or that nothing came up before the
+    /// `expect`: the request line, the status of a rejection, or that nothing came up before the
     /// good request that follows.
     async fn check(fields: &[(&str, &str)], expect: &str) {
         let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
@@ -354,19 +354,19 @@ async fn a_malformed_head_never_becomes_a_request() {
         let mut connection = serve_clear(&listener).await;
         let told = match connection.accept().await {
             Some(Ok((parts, _, _))) if parts.uri.path() == "/good" => "nothing".to_owned(),
-            Some(Ok((parts, body, _))) => judge(&parts, body.is_end_stream()),
+            Some(Ok((parts, body, _))) => validate(&parts, body.is_end_stream()),
             Some(Err(_)) | None => "nothing".to_owned(),
         };
         assert_eq!(told, expect, "{fields:?}");
     }
 
-    fn judge(parts: &Parts, end_of_stream: bool) -> String {
+    fn validate(parts: &Parts, end_of_stream: bool) -> String {
         let mut out = Vec::new();
         let told = head_bytes(&mut out, parts, end_of_stream)
             .and_then(|()| RequestHead::default().parse(&out));
         match told {
             Ok(_) => String::from_utf8_lossy(&out).lines().next().unwrap().to_owned(),
-            Err(refusal) => refusal.status.to_string(),
+            Err(rejection) => rejection.status.to_string(),
         }
     }
 }

@@ -99,7 +99,7 @@ fn what_http_2_calls_malformed_is_refused_as_in_http_1() {
         let mut out = Vec::new();
         let told = head_bytes(&mut out, &parts(method, uri, fields), true)
             .and_then(|()| RequestHead::default().parse(&out));
-        assert_eq!(told.map_err(|refusal| refusal.status), Err(expect), "{method} {uri}");
+        assert_eq!(told.map_err(|rejection| rejection.status), Err(expect), "{method} {uri}");
     }
 }
 
@@ -127,7 +127,7 @@ fn a_response_head_loses_what_speaks_of_the_connection() {
                 let fields = fields.collect::<Vec<_>>().join(", ");
                 format!("{} {fields}", response.status().as_u16()).trim().to_owned()
             }
-            Err(refusal) => refusal.status.to_string(),
+            Err(rejection) => rejection.status.to_string(),
         };
         assert_eq!(told, expect);
     }
@@ -165,12 +165,12 @@ fn trailers_pass_both_ways_but_for_what_means_something_to_a_gateway() {
 fn the_preface_is_known_by_its_first_bytes() {
     let with_more = [PREFACE, b"\0\0\0"].concat();
     for cut in 0..PREFACE.len() {
-        assert_eq!(is_preface_prefix(&PREFACE[..cut]), PrefaceMatch::Partial, "cut at {cut}");
+        assert_eq!(match_preface(&PREFACE[..cut]), PrefaceMatch::Partial, "cut at {cut}");
     }
-    assert_eq!(is_preface_prefix(PREFACE), PrefaceMatch::Yes);
-    assert_eq!(is_preface_prefix(&with_more), PrefaceMatch::Yes);
+    assert_eq!(match_preface(PREFACE), PrefaceMatch::Yes);
+    assert_eq!(match_preface(&with_more), PrefaceMatch::Yes);
     for other in ["GET / HTTP/1.1\r\n", "P ", "PRI * HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSN"]
     {
-        assert_eq!(is_preface_prefix(other.as_bytes()), PrefaceMatch::No, "{other}");
+        assert_eq!(match_preface(other.as_bytes()), PrefaceMatch::No, "{other}");
     }
 }

@@ -157,7 +157,7 @@ fn trailers_over_their_limits_are_refused() {
 fn a_backend_that_errs_is_502_and_an_error_is_final() {
     let mut decoder = ChunkedDecoder::new(Side::Response);
     let first = decoder.next(b"x");
-    assert_eq!(first.map_err(|refusal| refusal.status), Err(502));
+    assert_eq!(first.map_err(|rejection| rejection.status), Err(502));
     assert_eq!(decoder.next(b"5\r\n"), first);
     assert!(!decoder.is_done() && decoder.trailers().is_empty());
 }
@@ -190,7 +190,7 @@ fn check(body: &str, expect: &str) {
                 let plus = if lines.is_empty() { "" } else { " + " };
                 break format!("[{}] end{left}{plus}{}", payload.escape_ascii(), lines.join("|"));
             }
-            Err(refusal) => break refusal.status.to_string(),
+            Err(rejection) => break rejection.status.to_string(),
         }
     };
     assert_eq!(told, expect, "{body:?}");

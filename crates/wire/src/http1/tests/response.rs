@@ -157,7 +157,8 @@ fn parsed(bytes: &[u8], method: Method) -> ResponseHead {
 #[track_caller]
 fn refused(text: &str, method: Method) {
     properties::response_head(text.as_bytes());
-    let status =
-        ResponseHead::default().parse(text.as_bytes(), method).map_err(|refusal| refusal.status);
+    let status = ResponseHead::default()
+        .parse(text.as_bytes(), method)
+        .map_err(|rejection| rejection.status);
     assert_eq!(status, Err(502), "{text:?} for {method:?}");
 }

@@ -7,43 +7,43 @@ use model::Fault;
 use wire::http1::{Version, write};
 
 use super::http1::{After, Connection};
-use super::reply::{log_fault, write_local};
+use super::response::{log_fault, write_own};
 use crate::account::Record;
-use crate::call::Call;
 use crate::flow::{Empty, OutFraming, Outflow};
-use crate::pipeline::{self, Reply};
-use crate::respond::{self, Local};
+use crate::pipeline::{self, Response};
+use crate::request::Request;
+use crate::respond::{self, OwnResponse};
 
 impl Connection<'_> {
     /// Answers the request whose head stands in `call`.
-    pub(super) async fn serve_one(&mut self, call: Box<Call>) -> After {
+    pub(super) async fn serve_one(&mut self, request: Box<Request>) -> After {
         let worker = self.worker;
         let _busy = worker.busy();
         let compiled = worker.compiled();
         let mut record = Record::open(worker.now_us());
-        let after = match pipeline::answer(worker, &compiled, &call, self, &mut record).await {
-            Ok(Reply::Upstream(answer)) => {
+        let after = match pipeline::exchange(worker, &compiled, &request, self, &mut record).await {
+            Ok(Response::Upstream(answer)) => {
                 drop(compiled);
-                self.deliver(&call, answer, &mut record).await
+                self.deliver(&request, answer, &mut record).await
             }
-            Ok(Reply::Local(local)) => {
+            Ok(Response::Own(local)) => {
                 record.status = local.status;
-                self.answer(&call, local, &mut record).await
+                self.answer(&request, local, &mut record).await
             }
             Err(fault) => {
-                let told = respond::tell(&fault, record.allow, compiled.live.fault_status);
+                let own = respond::fault_response(&fault, record.allow, compiled.live.fault_status);
                 drop(compiled);
-                record.fault(&fault, told.local.status, told.code);
+                record.fault(&fault, own.response.status, own.code);
                 log_fault(worker, &fault, &record);
                 if fault == Fault::ClientLeft {
                     After::Close
                 } else {
-                    self.answer(&call, told.local, &mut record).await
+                    self.answer(&request, own.response, &mut record).await
                 }
             }
         };
-        worker.close(record, &call);
-        worker.give_back_call(call);
+        worker.close(record, &request);
+        worker.release_request(request);
         after
     }
 
@@ -52,23 +52,28 @@ impl Connection<'_> {
     pub(super) async fn refuse(&mut self, fault: &Fault) -> After {
         let mut record = Record::open(self.worker.now_us());
         let statuses = self.worker.compiled().live.fault_status;
-        let told = respond::tell(fault, record.allow, statuses);
-        record.fault(fault, told.local.status, told.code);
-        let nobody = Call { peer: Rc::clone(self.peer()), ..Call::default() };
-        self.send_local(&nobody, &told.local, false, &mut record).await;
+        let own = respond::fault_response(fault, record.allow, statuses);
+        record.fault(fault, own.response.status, own.code);
+        let nobody = Request { peer: Rc::clone(self.peer()), ..Request::default() };
+        self.send_own(&nobody, &own.response, false, &mut record).await;
         self.worker.close(record, &nobody);
         After::Linger
     }
 
     /// Writes one of the gateway's own answers.
-    pub(super) async fn answer(&mut self, call: &Call, local: Local, record: &mut Record) -> After {
+    pub(super) async fn answer(
+        &mut self,
+        request: &Request,
+        local: OwnResponse,
+        record: &mut Record,
+    ) -> After {
         let drained = self.body_is_done() || self.skip_body();
         let keep = drained
-            && call.head.keep_alive()
+            && request.head.keep_alive()
             && !self.half_closed
             && !self.worker.draining.get()
             && local.status != 408;
-        if !self.send_local(call, &local, keep, record).await {
+        if !self.send_own(request, &local, keep, record).await {
             return After::Close;
         }
         match (keep, drained) {
@@ -84,19 +89,19 @@ impl Connection<'_> {
     }
 
     /// True: the caller's connection took all of it.
-    async fn send_local(
+    async fn send_own(
         &mut self,
-        call: &Call,
-        local: &Local,
+        request: &Request,
+        local: &OwnResponse,
         keep: bool,
         record: &mut Record,
     ) -> bool {
         let mut text = self.worker.buffers.text();
         text.extend_from_slice(self.take_interim(false));
-        write_local(&mut text, call, local, record);
-        connection_field(&mut text, call, keep);
+        write_own(&mut text, request, local, record);
+        connection_field(&mut text, request, keep);
         write::end(&mut text);
-        if call.head.method() != base::Method::Head {
+        if request.head.method() != base::Method::Head {
             text.extend_from_slice(&local.body);
         }
         let mut flow = Outflow::new(text, OutFraming::Plain);
@@ -111,14 +116,14 @@ impl Connection<'_> {
         })
         .await;
         record.sent = flow.written;
-        flow.give_back(&self.worker.buffers);
+        flow.release(&self.worker.buffers);
         written
     }
 }
 
 /// `Connection`, where it says something that the version does not.
-pub(super) fn connection_field(out: &mut Vec<u8>, call: &Call, keep: bool) {
-    match (keep, call.head.version()) {
+pub(super) fn connection_field(out: &mut Vec<u8>, request: &Request, keep: bool) {
+    match (keep, request.head.version()) {
         (false, _) => out.extend_from_slice(b"Connection: close\r\n"),
         (true, Version::Http10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         (true, Version::Http11) => {}

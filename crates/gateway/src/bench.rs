@@ -10,14 +10,14 @@ use tokio::sync::mpsc::channel;
 use wire::tls::ClientTls;
 
 use crate::account::{AccessLines, Record};
-use crate::call::Call;
 use crate::compiled::{Compiled, Live};
+use crate::request::Request;
 use crate::worker::Worker;
 
 /// One worker's account. Nothing listens.
 pub struct Account {
     worker: Worker,
-    call: Call,
+    request: Request,
 }
 
 impl std::fmt::Debug for Account {
@@ -45,35 +45,35 @@ impl Account {
         let lines = AccessLines::default();
         let clock = SystemClock::default();
         let worker = Worker::new(0, clock, Compiled { routes, live }, lines, unknown_kids);
-        Self { worker, call: Call::default() }
+        Self { worker, request: Request::default() }
     }
 
     /// Opens the record of a request. Its time is read here.
     #[must_use]
-    pub fn open(&self) -> Opened {
-        Opened(Record::open(self.worker.now_us()))
+    pub fn open(&self) -> OpenRecord {
+        OpenRecord(Record::open(self.worker.now_us()))
     }
 
-    /// Notes what the route found, as `pipeline::answer` does.
-    pub fn found(&self, opened: &mut Opened, api: &Arc<ApiRoutes>, operation: usize) {
-        let local = self.worker.locals.of(api, &self.worker.pools);
+    /// Notes what the route found, as `pipeline::exchange` does.
+    pub fn found(&self, opened: &mut OpenRecord, api: &Arc<ApiRoutes>, operation: usize) {
+        let local = self.worker.apis.get(api, &self.worker.pools);
         opened.0.api = Some(Rc::clone(&local));
         opened.0.operation = Some(operation);
     }
 
     /// Closes the record: its counters, and its time.
-    pub fn close(&self, opened: Opened, status: u16, sent: u64) {
-        let Opened(mut record) = opened;
+    pub fn close(&self, opened: OpenRecord, status: u16, sent: u64) {
+        let OpenRecord(mut record) = opened;
         record.upstream_us = Some(self.worker.now_us().saturating_sub(record.started_us));
         record.status = status;
         record.sent = sent;
-        self.worker.close(record, &self.call);
+        self.worker.close(record, &self.request);
     }
 
     /// How many records of this API were closed.
     #[must_use]
     pub fn closed(&self, api: &Arc<ApiRoutes>) -> u64 {
-        let local = self.worker.locals.of(api, &self.worker.pools);
+        let local = self.worker.apis.get(api, &self.worker.pools);
         let figures = local.counters.figures("", "", 0);
         figures.latency.count()
     }
@@ -81,4 +81,4 @@ impl Account {
 
 /// A request's record while it is under way.
 #[derive(Debug)]
-pub struct Opened(Record);
+pub struct OpenRecord(Record);

@@ -4,8 +4,8 @@
 use model::Endpoint;
 use wire::http1::{BodyFraming, Known, KnownSet, write};
 
-use crate::call::Call;
 use crate::flow::OutFraming;
+use crate::request::Request;
 
 use super::Forwarding;
 
@@ -28,11 +28,11 @@ const IDENTITY: KnownSet = KnownSet::of(&[
 /// Appends the whole head, empty line included; says how the body has to be framed.
 pub(crate) fn write_head(
     out: &mut Vec<u8>,
-    call: &Call,
+    request: &Request,
     endpoint: &Endpoint,
     way: &Forwarding<'_>,
 ) -> OutFraming {
-    let (head, bytes) = (&call.head, call.bytes.as_slice());
+    let (head, bytes) = (&request.head, request.bytes.as_slice());
     write::request_line(
         out,
         head.method_bytes(bytes),
@@ -41,7 +41,7 @@ pub(crate) fn write_head(
         head.query(bytes),
     );
     write::field(out, b"Host", endpoint.authority.as_bytes());
-    let mut drop = if call.peer.trusted { OURS } else { OURS.union(IDENTITY) };
+    let mut drop = if request.peer.trusted { OURS } else { OURS.union(IDENTITY) };
     match way.withhold {
         Some("authorization") => drop = drop.with(Known::Authorization),
         Some(name) => {
@@ -56,18 +56,18 @@ pub(crate) fn write_head(
     if drop != KnownSet::EMPTY {
         write::fields(out, bytes, head.fields(), drop);
     }
-    out.extend_from_slice(&call.peer.forwarded_lines);
-    if !call.peer.trusted {
+    out.extend_from_slice(&request.peer.forwarded_lines);
+    if !request.peer.trusted {
         write::field(out, b"X-Forwarded-Host", head.host(bytes));
     }
     if way.upgrade {
         let protocol = head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(bytes));
         out.extend_from_slice(b"Connection: Upgrade\r\n");
         write::field(out, b"Upgrade", protocol);
-    } else if wants_trailers(call) {
+    } else if wants_trailers(request) {
         out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n");
     }
-    let framing = write_framing(out, call);
+    let framing = write_framing(out, request);
     out.extend_from_slice(b"\r\n");
     framing
 }
@@ -77,10 +77,10 @@ fn path_below<'a>(endpoint: &Endpoint, remainder: &'a [u8]) -> &'a [u8] {
     if remainder.is_empty() && endpoint.path.is_empty() { b"/" } else { remainder }
 }
 
-fn write_framing(out: &mut Vec<u8>, call: &Call) -> OutFraming {
-    match call.head.framing() {
+fn write_framing(out: &mut Vec<u8>, request: &Request) -> OutFraming {
+    match request.head.framing() {
         BodyFraming::None => {
-            if expects_body(call.head.method()) {
+            if expects_body(request.head.method()) {
                 out.extend_from_slice(b"Content-Length: 0\r\n");
             }
             OutFraming::Plain
@@ -97,9 +97,9 @@ fn write_framing(out: &mut Vec<u8>, call: &Call) -> OutFraming {
 }
 
 /// Whether the caller can take trailers; gRPC backends ask for it (RFC 9110 section 10.1.4).
-fn wants_trailers(call: &Call) -> bool {
-    call.head.find(Known::Te).is_some_and(|field| {
-        let codings = field.value.of(&call.bytes);
+fn wants_trailers(request: &Request) -> bool {
+    request.head.find(Known::Te).is_some_and(|field| {
+        let codings = field.value.of(&request.bytes);
         codings
             .split(|byte| *byte == b',')
             .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))

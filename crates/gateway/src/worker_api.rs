@@ -12,7 +12,7 @@ use crate::forward::{Balancer, Pools};
 
 /// One API on one worker, in one revision.
 #[derive(Debug)]
-pub(crate) struct ApiLocal {
+pub(crate) struct WorkerApi {
     pub(crate) routes: Arc<ApiRoutes>,
     pub(crate) counters: Rc<ApiCounters>,
     pub(crate) balancers: Vec<Rc<Balancer>>,
@@ -20,7 +20,7 @@ pub(crate) struct ApiLocal {
     operations: RefCell<Vec<Option<OperationHandle>>>,
 }
 
-impl ApiLocal {
+impl WorkerApi {
     fn new(routes: &Arc<ApiRoutes>, pools: &Pools, counters: Rc<ApiCounters>) -> Self {
         let balancers = routes.api.upstreams.iter().map(|set| Rc::new(Balancer::new(set, pools)));
         Self {
@@ -53,28 +53,28 @@ impl ApiLocal {
 
 /// A worker's APIs by slot, each made at its first request.
 #[derive(Debug, Default)]
-pub(crate) struct Locals {
-    by_slot: RefCell<Vec<Option<Rc<ApiLocal>>>>,
+pub(crate) struct WorkerApis {
+    by_slot: RefCell<Vec<Option<Rc<WorkerApi>>>>,
 }
 
-impl Locals {
+impl WorkerApis {
     /// The worker's own part of `routes`. An edited API gets new endpoint states and keeps its
     /// counters; its connections stay in their pools.
-    pub(crate) fn of(&self, routes: &Arc<ApiRoutes>, pools: &Pools) -> Rc<ApiLocal> {
+    pub(crate) fn get(&self, routes: &Arc<ApiRoutes>, pools: &Pools) -> Rc<WorkerApi> {
         let slot = routes.slot as usize;
         let mut by_slot = self.by_slot.borrow_mut();
         if by_slot.len() <= slot {
             by_slot.resize(slot + 1, None);
         }
         let Some(place) = by_slot.get_mut(slot) else {
-            return Rc::new(ApiLocal::new(routes, pools, Rc::default()));
+            return Rc::new(WorkerApi::new(routes, pools, Rc::default()));
         };
         match place {
             Some(local) if Arc::ptr_eq(&local.routes, routes) => Rc::clone(local),
             _ => {
                 let same = place.as_ref().filter(|local| is_same_api(&local.routes, routes));
                 let counters = same.map(|local| Rc::clone(&local.counters)).unwrap_or_default();
-                let made = Rc::new(ApiLocal::new(routes, pools, counters));
+                let made = Rc::new(WorkerApi::new(routes, pools, counters));
                 *place = Some(Rc::clone(&made));
                 made
             }
@@ -82,7 +82,7 @@ impl Locals {
     }
 
     /// Lets go of APIs that `keeps` does not know any more.
-    pub(crate) fn retain(&self, keeps: impl Fn(&ApiLocal) -> bool) {
+    pub(crate) fn retain(&self, keeps: impl Fn(&WorkerApi) -> bool) {
         for place in self.by_slot.borrow_mut().iter_mut() {
             if place.as_ref().is_some_and(|local| !keeps(local)) {
                 *place = None;
@@ -90,7 +90,7 @@ impl Locals {
         }
     }
 
-    pub(crate) fn each(&self, mut visit: impl FnMut(&ApiLocal)) {
+    pub(crate) fn each(&self, mut visit: impl FnMut(&WorkerApi)) {
         for local in self.by_slot.borrow().iter().flatten() {
             visit(local);
         }

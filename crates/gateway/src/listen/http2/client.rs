@@ -8,18 +8,18 @@ use bytes::{Buf, Bytes};
 use model::Fault;
 use wire::h2::{self, Incoming, SendResponse};
 
-use crate::call::Client;
 use crate::flow::{BodyError, Source};
+use crate::request::Client;
 use crate::watch::Watch;
 
 /// The way back to the caller. It is asked for resets whatever else the stream waits for, so it
 /// cannot belong to one waiter.
-pub(super) type Respond = RefCell<SendResponse<Bytes>>;
+pub(super) type Responder = RefCell<SendResponse<Bytes>>;
 
 /// A request's body, and someone who may reset the stream.
-pub(super) struct Caller<'a> {
+pub(super) struct StreamClient<'a> {
     body: Incoming,
-    pub(super) respond: &'a Respond,
+    pub(super) respond: &'a Responder,
     pub(super) watch: Rc<Watch>,
     /// What is read and not handed on: at most a frame.
     piece: Bytes,
@@ -32,8 +32,8 @@ pub(super) struct Caller<'a> {
     touched: bool,
 }
 
-impl<'a> Caller<'a> {
-    pub(super) fn new(body: Incoming, respond: &'a Respond, watch: Rc<Watch>) -> Self {
+impl<'a> StreamClient<'a> {
+    pub(super) fn new(body: Incoming, respond: &'a Responder, watch: Rc<Watch>) -> Self {
         Self {
             body,
             respond,
@@ -56,7 +56,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-impl Source for Caller<'_> {
+impl Source for StreamClient<'_> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         if std::mem::take(&mut self.waits_for_continue) {
             // A caller that is gone shows when its body is read.
@@ -93,7 +93,7 @@ impl Source for Caller<'_> {
     }
 }
 
-impl Client for Caller<'_> {
+impl Client for StreamClient<'_> {
     fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
         self.respond.borrow_mut().poll_reset(cx).map(|_| Fault::ClientLeft)
     }

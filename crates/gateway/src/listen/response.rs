@@ -7,11 +7,11 @@ use model::{Blame, Fault};
 use wire::http1::{Known, KnownSet, ResponseFraming, Version, write};
 
 use crate::account::{CLIENT_LEFT, Record};
-use crate::call::{Call, Client};
 use crate::cross_origin;
 use crate::flow::FlowError;
-use crate::forward::{Upload, Upstreamed};
-use crate::respond::Local;
+use crate::forward::{Upload, UpstreamResponse};
+use crate::request::{Client, Request};
+use crate::respond::OwnResponse;
 use crate::worker::Worker;
 
 /// Framing is ours to write.
@@ -31,19 +31,19 @@ const CORS: KnownSet = KnownSet::of(&[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     /// No body follows: what the backend said of its length stays (HEAD, 304).
-    AsSaid,
+    Declared,
     Length(u64),
     Chunked,
     /// The connection's end is the body's.
     Close,
 }
 
-pub(super) fn framing_for(call: &Call, answer: &Upstreamed) -> Framing {
-    match (answer.head.framing(), call.head.version()) {
-        (ResponseFraming::None, _) if call.head.method() == Method::Head => Framing::AsSaid,
-        (ResponseFraming::None, _) if answer.head.status() == 304 => Framing::AsSaid,
+pub(super) fn framing_for(request: &Request, answer: &UpstreamResponse) -> Framing {
+    match (answer.head.framing(), request.head.version()) {
+        (ResponseFraming::None, _) if request.head.method() == Method::Head => Framing::Declared,
+        (ResponseFraming::None, _) if answer.head.status() == 304 => Framing::Declared,
         (ResponseFraming::None, _) => match answer.head.status() {
-            204 => Framing::AsSaid,
+            204 => Framing::Declared,
             _ => Framing::Length(0),
         },
         (ResponseFraming::Length(bytes), _) => Framing::Length(bytes),
@@ -56,8 +56,8 @@ pub(super) fn framing_for(call: &Call, answer: &Upstreamed) -> Framing {
 /// it is known. What a connection says of itself, and the empty line, are left to the caller.
 pub(super) fn write_upstream(
     text: &mut Vec<u8>,
-    call: &Call,
-    answer: &Upstreamed,
+    request: &Request,
+    answer: &UpstreamResponse,
     framing: Framing,
     record: &Record,
 ) {
@@ -65,14 +65,14 @@ pub(super) fn write_upstream(
     write::status_line(text, head.status(), head.reason(bytes));
     let rules = record.api.as_ref().filter(|api| api.routes.api.cors.is_some());
     // A 204 has no length to tell (RFC 9110 section 8.6), whatever the backend said.
-    let as_said = framing == Framing::AsSaid && head.status() != 204;
-    let mut drop = if as_said { KnownSet::EMPTY } else { FRAMING };
+    let as_declared = framing == Framing::Declared && head.status() != 204;
+    let mut drop = if as_declared { KnownSet::EMPTY } else { FRAMING };
     if rules.is_some() {
         drop = drop.union(CORS);
     }
     write::fields(text, bytes, head.fields(), drop);
     if let Some(api) = rules {
-        cross_origin::append(call, &api.routes, text);
+        cross_origin::append(request, &api.routes, text);
     }
     if let Framing::Length(bytes) = framing {
         write::content_length(text, bytes);
@@ -80,7 +80,12 @@ pub(super) fn write_upstream(
 }
 
 /// The same for one of the gateway's own answers.
-pub(super) fn write_local(text: &mut Vec<u8>, call: &Call, local: &Local, record: &Record) {
+pub(super) fn write_own(
+    text: &mut Vec<u8>,
+    request: &Request,
+    local: &OwnResponse,
+    record: &Record,
+) {
     write::status_line(text, local.status, write::reason(local.status).as_bytes());
     text.extend_from_slice(&local.lines);
     if let Some(content_type) = local.content_type {
@@ -90,7 +95,7 @@ pub(super) fn write_local(text: &mut Vec<u8>, call: &Call, local: &Local, record
         write::field_number(text, b"Content-Length", local.body.len() as u64);
     }
     if let Some(api) = record.api.as_ref().filter(|_| record.code.is_some()) {
-        cross_origin::append(call, &api.routes, text);
+        cross_origin::append(request, &api.routes, text);
     }
 }
 
@@ -98,7 +103,7 @@ pub(super) fn write_local(text: &mut Vec<u8>, call: &Call, local: &Local, record
 pub(super) fn poll_upload<C: Client>(
     cx: &mut Context<'_>,
     client: &mut C,
-    answer: &mut Upstreamed,
+    answer: &mut UpstreamResponse,
 ) -> bool {
     let Upload::Running(up) = &mut answer.upload else { return false };
     let before = up.written;
@@ -121,16 +126,20 @@ pub(super) fn poll_upload<C: Client>(
 /// Whose end stopped a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    Caller,
+    Client,
     Upstream,
 }
 
 /// Whether the caller got all of it; otherwise the record says why not.
-pub(super) fn conclude(worker: &Worker, ended: Result<(), Ended>, record: &mut Record) -> bool {
+pub(super) fn finish_delivery(
+    worker: &Worker,
+    ended: Result<(), Ended>,
+    record: &mut Record,
+) -> bool {
     let Err(by) = ended else { return true };
     record.truncated = true;
     match by {
-        Ended::Caller => {
+        Ended::Client => {
             record.status = CLIENT_LEFT;
             record.blame = Some(Blame::Caller);
         }
@@ -145,12 +154,12 @@ pub(super) fn conclude(worker: &Worker, ended: Result<(), Ended>, record: &mut R
 }
 
 /// A connection goes back to its pool only when both bodies are done and nothing is unread.
-pub(super) fn release(worker: &Worker, mut answer: Upstreamed, done: bool) {
+pub(super) fn release(worker: &Worker, mut answer: UpstreamResponse, done: bool) {
     let clean = answer.reader.buffer.is_empty() && answer.head.keep_alive();
-    worker.buffers.give_back(std::mem::take(&mut answer.reader.buffer));
-    worker.give_back_response_head(answer.head);
+    worker.buffers.release(std::mem::take(&mut answer.reader.buffer));
+    worker.release_response_head(answer.head);
     if done && clean && answer.reader.is_done() {
-        answer.lease.give_back(worker.coarse_us());
+        answer.lease.release(worker.coarse_us());
     }
 }
 

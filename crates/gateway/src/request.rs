@@ -12,7 +12,7 @@ use crate::watch::Watch;
 
 /// A request head with its own bytes. Lent by the worker, so that reading one allocates nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Call {
+pub(crate) struct Request {
     /// The head as HTTP/1.1 bytes; `head` holds offsets into it.
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: RequestHead,
