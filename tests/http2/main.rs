@@ -2,6 +2,7 @@
 //! only this protocol has.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod auth_failures;
 mod caller;
 mod connections;
 mod endings;

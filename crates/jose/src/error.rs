@@ -8,9 +8,12 @@ pub enum TokenError {
     /// It isn't a JWS in compact form with a JWT's claims.
     #[error("malformed token: {0}")]
     Malformed(&'static str),
-    /// It is well formed, but asks for what we refuse: `none`, `crit`, an algorithm no key allows.
+    /// It is well formed, but its header has a `typ` or an extension such as `crit` that is rejected.
     #[error("unsupported token: {0}")]
     Unsupported(&'static str),
+    /// Its algorithm is `none`, unknown, or one that none of the keys serves.
+    #[error("unsupported algorithm: {0}")]
+    UnsupportedAlgorithm(&'static str),
     /// Its `kid` is none of ours. Newer keys of the issuer may hold it.
     #[error("no key has the token's kid")]
     UnknownKid,

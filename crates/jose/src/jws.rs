@@ -47,8 +47,9 @@ impl<'a> Compact<'a> {
     ///
     /// # Errors
     /// [`TokenError::Malformed`] unless it is three base64url segments of which the first is a strict
-    /// JSON object; [`TokenError::Unsupported`] for `none` and other unknown algorithms, for `crit`,
-    /// `b64`, `zip` and `enc`, and for a `typ` that isn't an access token's.
+    /// JSON object; [`TokenError::UnsupportedAlgorithm`] for `none` and other unknown algorithms;
+    /// [`TokenError::Unsupported`] for `crit`, `b64`, `zip` and `enc`, and for a `typ` that isn't an access
+    /// token's.
     pub fn parse(token: &'a [u8], padding: Padding) -> Result<Self, TokenError> {
         if token.len() > limits::TOKEN_BYTES_MAX {
             return Err(TokenError::Malformed("too long"));
@@ -92,8 +93,8 @@ impl<'a> Compact<'a> {
     /// Checks the signature against the keys that suit the header.
     ///
     /// # Errors
-    /// [`TokenError::UnknownKid`] when no key has the header's `kid`; [`TokenError::Unsupported`] when
-    /// none that could be meant serves the header's algorithm; [`TokenError::BadSignature`] else.
+    /// [`TokenError::UnknownKid`] when no key has the header's `kid`; [`TokenError::UnsupportedAlgorithm`]
+    /// when none that could be meant serves the header's algorithm; [`TokenError::BadSignature`] else.
     pub fn verify_signature(&self, keys: &KeySet) -> Result<(), TokenError> {
         keys.verify(&self.header, self.signing_input, &self.signature)
     }
@@ -138,7 +139,7 @@ impl Header {
         let alg = text(&object, "alg", "`alg` is not a string")?
             .ok_or(TokenError::Malformed("the header has no `alg`"))?
             .parse()
-            .map_err(|_| TokenError::Unsupported("`alg` is `none` or unknown"))?;
+            .map_err(|_| TokenError::UnsupportedAlgorithm("`alg` is `none` or unknown"))?;
         let kid = text(&object, "kid", "`kid` is not a string")?;
         let typ = text(&object, "typ", "`typ` is not a string")?;
         if !typ.as_deref().is_none_or(is_token_type) {

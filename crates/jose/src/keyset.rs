@@ -172,7 +172,7 @@ impl KeySet {
             return Err(match (&header.kid, named) {
                 (Some(_), None) => TokenError::UnknownKid,
                 (Some(_), Some(_)) | (None, _) => {
-                    TokenError::Unsupported("no key serves the header's `alg`")
+                    TokenError::UnsupportedAlgorithm("no key serves the header's `alg`")
                 }
             });
         }

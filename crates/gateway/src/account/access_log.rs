@@ -1,8 +1,8 @@
-//! The access log: one JSON line for each request. Off by default.
+//! The access log: one line of JSON per request. Off by default.
 //!
-//! A worker writes lines into its own buffer and hands it over when it is full or at the next
-//! sweep; one thread writes to the file. When the disk cannot keep up, lines are lost and counted:
-//! requests never wait for a log.
+//! A worker collects lines in a buffer of its own and passes it on when it is full, or at the next
+//! sweep; one thread writes to the file. If the disk cannot keep up, lines are dropped and counted:
+//! requests never wait for the log.
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -21,19 +21,19 @@ use crate::worker::Worker;
 
 enum LogCommand {
     Lines(Vec<u8>),
-    /// The file was moved away: go on in a new one.
+    /// Open the file again, after it was renamed.
     Reopen,
     Stop,
 }
 
-/// The thread that writes.
+/// The writing thread.
 #[derive(Debug)]
 pub(crate) struct AccessLogger {
     sender: SyncSender<LogCommand>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A worker's end.
+/// A worker's buffer of lines.
 #[derive(Debug, Default)]
 pub(crate) struct AccessLines {
     lines: RefCell<Vec<u8>>,
@@ -41,7 +41,7 @@ pub(crate) struct AccessLines {
 }
 
 impl AccessLogger {
-    /// Opens the file, so that a path that cannot be written is told at start. `None`: off.
+    /// Opens the file, so that a path that cannot be written is reported at startup. `None`: off.
     ///
     /// # Errors
     /// The file cannot be opened for appending.
@@ -62,9 +62,9 @@ impl AccessLogger {
         AccessLines { lines: RefCell::default(), sender: Some(self.sender.clone()) }
     }
 
-    /// For SIGHUP after a rotation.
+    /// Opens the file again: on SIGHUP, after log rotation.
     pub(crate) fn reopen(&self) {
-        // A writer that is gone has nothing to reopen.
+        // Fails only if the writer has ended.
         let _ = self.sender.try_send(LogCommand::Reopen);
     }
 }
@@ -101,7 +101,7 @@ fn write_all(mut sink: Sink, receiver: &Receiver<LogCommand>) {
             Ok(()) => failing = false,
             Err(error) if !failing => {
                 failing = true;
-                tracing::error!(%error, "the access log cannot be written; lines are lost");
+                tracing::error!(%error, "cannot write the access log; dropping lines");
             }
             Err(_) => {}
         }
@@ -113,7 +113,7 @@ impl AccessLines {
         self.sender.is_some()
     }
 
-    /// Adds the line of a finished request. The query is left out: it may carry secrets.
+    /// Adds the line of a finished request. The query is omitted: it may hold secrets.
     pub(crate) fn write(&self, worker: &Worker, record: &Record, request: &Request, us: u64) {
         let mut lines = self.lines.borrow_mut();
         write_line(&mut lines, worker, record, request, us);
@@ -123,7 +123,7 @@ impl AccessLines {
         }
     }
 
-    /// Hands over what there is.
+    /// Passes the buffer on to the writing thread.
     pub(crate) fn flush(&self, tally: &Tally) {
         let Some(sender) = &self.sender else { return };
         let lines = std::mem::take(&mut *self.lines.borrow_mut());
@@ -162,6 +162,9 @@ fn write_line(out: &mut Vec<u8>, worker: &Worker, record: &Record, request: &Req
         out.extend_from_slice(b",\"code\":");
         number(out, u64::from(code));
     }
+    if let Some(failure) = record.auth_failure {
+        member(out, "auth_failure", failure.as_str().as_bytes());
+    }
     out.extend_from_slice(b",\"duration_us\":");
     number(out, us);
     if let Some(upstream_us) = record.upstream_us {
@@ -182,8 +185,8 @@ fn number(out: &mut Vec<u8>, number: u64) {
     wire::http1::write::decimal(out, number);
 }
 
-/// `,"name":"value"`, nothing for an empty value. Bytes that are not printable ASCII are escaped,
-/// so that no caller can break a line or a terminal.
+/// Appends `,"name":"value"`; nothing for an empty value. Bytes that are not printable ASCII are escaped,
+/// so that no client can inject lines or terminal sequences.
 fn member(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     if value.is_empty() {
         return;
@@ -215,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_caller_sends_cannot_break_a_line() {
+    fn bytes_from_a_client_are_escaped() {
         let mut out = Vec::new();
         member(&mut out, "path", b"/a\"b\\c\n\xff");
         assert_eq!(out, br#","path":"/a\"b\\c\u000a\u00ff""#);

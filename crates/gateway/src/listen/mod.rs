@@ -50,7 +50,7 @@ pub(crate) async fn serve(
     bump(&worker.tally.accepted);
     let compiled = worker.compiled();
     if worker.connections.get() > compiled.live.connections_max {
-        bump(&worker.tally.refused_connections);
+        bump(&worker.tally.rejected_connections);
         refuse(tcp, &protocol).await;
         return;
     }
