@@ -1,4 +1,4 @@
-//! The gateway's part of CORS: which answers carry which fields. The rules are `stages::cors`.
+//! CORS fields of responses. The rules are in `stages::cors`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use wire::http1::Known;
 use crate::request::Request;
 use crate::respond::OwnResponse;
 
-/// The answer to a preflight for a resource of `api`, when this is one and the API has CORS rules.
+/// The response to a CORS preflight. `None` if the request is none, or the API has no CORS rules.
 pub(crate) fn preflight(
     request: &Request,
     api: Option<&Arc<ApiRoutes>>,
@@ -33,7 +33,7 @@ pub(crate) fn preflight(
     Some(OwnResponse { status: 204, lines, body: Vec::new(), content_type: None })
 }
 
-/// Appends the fields for the answer to an actual request.
+/// Appends the CORS fields of the response to an actual request.
 pub(crate) fn append(request: &Request, api: &ApiRoutes, out: &mut Vec<u8>) {
     let Some(rules) = &api.api.cors else { return };
     let origin = request.head.find(Known::Origin).map(|field| field.value.of(&request.bytes));

@@ -1,5 +1,5 @@
-//! The head that goes to the backend: the caller's, byte for byte, less what must not pass, plus what
-//! the policies add. Written straight from the parsed head's offsets.
+//! The head of the forwarded request: the client's, byte for byte, without the fields that must not be
+//! forwarded, and with those that the gateway adds. Written from the offsets of the parsed head.
 
 use model::Endpoint;
 use wire::http1::{BodyFraming, Known, KnownSet, write};
@@ -9,11 +9,11 @@ use crate::request::Request;
 
 use super::Forwarding;
 
-/// Fields that the gateway writes itself, or answers itself.
+/// Fields that the gateway writes or handles itself.
 const OURS: KnownSet =
     KnownSet::of(&[Known::Host, Known::ContentLength, Known::TransferEncoding, Known::Expect]);
 
-/// Fields by which a caller could pretend to be a proxy, or to have been verified.
+/// Fields by which a client could pose as a proxy, or as an authenticated caller.
 const IDENTITY: KnownSet = KnownSet::of(&[
     Known::XForwardedFor,
     Known::XForwardedHost,
@@ -25,24 +25,24 @@ const IDENTITY: KnownSet = KnownSet::of(&[
     Known::XJwtAssertion,
 ]);
 
-/// Appends the whole head, empty line included; says how the body has to be framed.
+/// Appends the whole head, empty line included. Returns the framing of the body.
 pub(crate) fn write_head(
     out: &mut Vec<u8>,
     request: &Request,
     endpoint: &Endpoint,
-    way: &Forwarding<'_>,
+    forwarding: &Forwarding<'_>,
 ) -> OutFraming {
     let (head, bytes) = (&request.head, request.bytes.as_slice());
     write::request_line(
         out,
         head.method_bytes(bytes),
         endpoint.path.as_bytes(),
-        path_below(endpoint, way.remainder),
+        path_below(endpoint, forwarding.remainder),
         head.query(bytes),
     );
     write::field(out, b"Host", endpoint.authority.as_bytes());
     let mut drop = if request.peer.trusted { OURS } else { OURS.union(IDENTITY) };
-    match way.withhold {
+    match forwarding.withhold {
         Some("authorization") => drop = drop.with(Known::Authorization),
         Some(name) => {
             write::fields_where(out, bytes, head.fields(), |field| {
@@ -60,7 +60,7 @@ pub(crate) fn write_head(
     if !request.peer.trusted {
         write::field(out, b"X-Forwarded-Host", head.host(bytes));
     }
-    if way.upgrade {
+    if forwarding.upgrade {
         let protocol = head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(bytes));
         out.extend_from_slice(b"Connection: Upgrade\r\n");
         write::field(out, b"Upgrade", protocol);
@@ -72,7 +72,7 @@ pub(crate) fn write_head(
     framing
 }
 
-/// An endpoint without a path of its own still needs one.
+/// The path after the endpoint's own; `/` if both are empty.
 fn path_below<'a>(endpoint: &Endpoint, remainder: &'a [u8]) -> &'a [u8] {
     if remainder.is_empty() && endpoint.path.is_empty() { b"/" } else { remainder }
 }
@@ -96,7 +96,7 @@ fn write_framing(out: &mut Vec<u8>, request: &Request) -> OutFraming {
     }
 }
 
-/// Whether the caller can take trailers; gRPC backends ask for it (RFC 9110 section 10.1.4).
+/// Whether the client accepts trailers, which gRPC servers require (RFC 9110 section 10.1.4).
 fn wants_trailers(request: &Request) -> bool {
     request.head.find(Known::Te).is_some_and(|field| {
         let codings = field.value.of(&request.bytes);
@@ -106,7 +106,7 @@ fn wants_trailers(request: &Request) -> bool {
     })
 }
 
-/// Methods whose requests say so when they carry nothing (RFC 9110 section 8.6).
+/// Methods whose requests need `Content-Length: 0` if they have no body (RFC 9110 section 8.6).
 fn expects_body(method: base::Method) -> bool {
     use base::Method::{Connect, Delete, Get, Head, Options, Other, Patch, Post, Put, Trace};
     match method {

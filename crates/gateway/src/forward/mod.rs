@@ -1,10 +1,10 @@
-//! The way to the backend: choose an endpoint, get a connection, send, wait for the response head.
+//! Forwarding: choose an endpoint, lease a connection, send the request, wait for the response head.
 //!
-//! Life of a request: authorise -> **forward** -> back to the caller. Reads a [`Request`] and the
-//! operation's endpoints; answers an [`UpstreamResponse`]: a response head with its body still on the wire.
+//! Life of a request: authorise -> **forward** -> deliver. Reads a [`Request`] and the operation's
+//! endpoints; returns an [`UpstreamResponse`]: a response head, its body still on the wire.
 //!
-//! Architecture invariant: a request is sent twice only if it is idempotent and nothing of its body
-//! was handed on, or if no byte of it was written. (RFC 9110 section 9.2.2.)
+//! Architecture invariant: a request is sent again only if no byte of it was written, or if it is
+//! idempotent and nothing of its body was sent (RFC 9110 section 9.2.2).
 
 mod balance;
 mod head;
@@ -31,7 +31,7 @@ use crate::worker::Worker;
 use balance::{EndpointState, Tried};
 use pool::Freshness;
 
-/// A response head from a backend; its body, and perhaps the rest of the request's, still to come.
+/// An upstream's response head. Its body, and possibly the rest of the request's body, are still to come.
 pub(crate) struct UpstreamResponse {
     pub(crate) lease: Lease,
     pub(crate) head: Box<ResponseHead>,
@@ -39,47 +39,47 @@ pub(crate) struct UpstreamResponse {
     pub(crate) reader: BodyReader,
     pub(crate) upload: Upload,
     pub(crate) authority: Rc<str>,
-    /// The request asked for another protocol, and may have it.
+    /// The request may switch protocols.
     pub(crate) upgrade: bool,
 }
 
-/// How far the request's body got.
+/// The state of the request's body.
 #[derive(Debug)]
 pub(crate) enum Upload {
     /// All of it is written.
     Done,
-    /// The response came first: go on while it streams.
+    /// The response came first: the upload continues while it streams.
     Running(Outflow),
-    /// The backend stopped reading. What it answered still counts.
+    /// The upstream stopped reading. Its response is still valid.
     Refused(io::ErrorKind),
 }
 
 /// Why one attempt failed.
 struct FailedAttempt {
     fault: Fault,
-    /// Bytes of the request that the connection took.
+    /// Bytes of the request written to the connection.
     written: u64,
-    /// The backend answered nothing at all on a connection that had served before.
+    /// The upstream closed a reused connection without sending anything.
     stale: bool,
-    /// It says nothing about the endpoint: the line was full, or the time already spent elsewhere.
+    /// The endpoint is not to blame: the queue was full, or earlier attempts used up the time.
     endpoint_blameless: bool,
 }
 
-/// Where and how a request is forwarded.
+/// How a request is forwarded.
 pub(crate) struct Forwarding<'a> {
     pub(crate) live: &'a Live,
-    /// When the request began, on the worker's clock.
+    /// Start of the request, on the worker's clock.
     pub(crate) begun_us: u64,
     pub(crate) balancer: &'a Balancer,
     /// The routed path below the base path.
     pub(crate) remainder: &'a [u8],
-    /// Lower-case name of the credential's field, when it is not passed on.
+    /// Name of the credential's field in lower case, if it is not forwarded.
     pub(crate) withhold: Option<&'a str>,
-    /// The caller asked for another protocol, and may have it.
+    /// The request may switch protocols.
     pub(crate) upgrade: bool,
 }
 
-/// Sends `call` to one of the endpoints and waits for the response head.
+/// Sends `request` to one of the endpoints and waits for the response head.
 ///
 /// # Errors
 /// Each `Fault` that is the upstream's, and the caller's own when it left or sent a failed body.
@@ -95,14 +95,14 @@ pub(crate) async fn send<C: Client>(
     loop {
         let (position, endpoint) = match balancer.choose(worker.coarse_us(), tried) {
             Ok(chosen) => chosen,
-            // What went wrong before says more than that nobody is left now.
+            // An earlier failure is more informative than that no endpoint is left.
             Err(none_ready) => return Err(cause.unwrap_or(none_ready)),
         };
-        let _claim = endpoint.claim();
+        let _guard = endpoint.guard_probe();
         let failed = match attempt(worker, forwarding, endpoint, freshness, request, client).await {
-            Ok(answer) => {
+            Ok(response) => {
                 endpoint.succeeded();
-                return Ok(answer);
+                return Ok(response);
             }
             Err(failed) => failed,
         };
@@ -116,7 +116,7 @@ pub(crate) async fn send<C: Client>(
         let untouched = client.is_untouched();
         let nothing_sent = failed.written == 0 && untouched;
         let repeatable = request.head.method().is_idempotent() && untouched;
-        if !may_follow(&failed.fault) || !(nothing_sent || repeatable) {
+        if !is_retryable(&failed.fault) || !(nothing_sent || repeatable) {
             return Err(failed.fault);
         }
         if !failed.stale {
@@ -136,8 +136,8 @@ pub(crate) async fn send<C: Client>(
     }
 }
 
-/// Whether another attempt could end differently.
-fn may_follow(fault: &Fault) -> bool {
+/// Whether another attempt could succeed.
+fn is_retryable(fault: &Fault) -> bool {
     match fault {
         Fault::Unreachable { .. }
         | Fault::ConnectTimeout { .. }
@@ -154,7 +154,7 @@ fn may_follow(fault: &Fault) -> bool {
     }
 }
 
-/// Time before an attempt that only an earlier one can have taken, in microseconds.
+/// An attempt that starts later than this was preceded by a failed one, in microseconds.
 const EARLIER_ATTEMPT_US: u64 = 1_000_000;
 
 async fn attempt<C: Client>(
@@ -166,7 +166,7 @@ async fn attempt<C: Client>(
     client: &mut C,
 ) -> Result<UpstreamResponse, FailedAttempt> {
     let live = forwarding.live;
-    // The time for the response head covers all attempts: what earlier ones took is gone.
+    // The limit for the response head includes all attempts.
     let spent_us = worker.coarse_us().saturating_sub(forwarding.begun_us);
     let wait_us = u64::from(forwarding.balancer.response_head_ms) * 1_000;
     let wait_us = wait_us.saturating_sub(spent_us);
@@ -198,28 +198,28 @@ async fn attempt<C: Client>(
         method: request.head.method(),
         upgrade: forwarding.upgrade,
     };
-    client.watch().set(worker.coarse_us() + attempt.patience_us());
+    client.watch().set(worker.coarse_us() + attempt.wait_limit_us());
     let outcome = poll_fn(|cx| attempt.poll(cx, client)).await;
     attempt.finish(outcome)
 }
 
-/// One request on one connection, up to the response head.
+/// One attempt to send a request on one connection, up to the response head.
 struct Attempt<'a> {
     worker: &'a Worker,
     authority: &'a Rc<str>,
     lease: Lease,
     flow: Outflow,
-    /// Earlier attempts left less than the whole wait.
+    /// Earlier attempts used up a part of the time.
     cut_short: bool,
     /// How the upload ended; `None` while it runs.
     uploaded: Option<Upload>,
-    /// Borrowed when the first bytes of the response are there.
+    /// Borrowed when the first bytes of the response arrive.
     head: Option<Box<ResponseHead>>,
     buffer: Buffer,
     interim: u32,
-    /// Longest wait without a byte written.
+    /// Longest time without progress of the upload.
     stall_us: u64,
-    /// Longest wait for the response head after the last one.
+    /// Longest wait for the response head after the upload.
     wait_us: u64,
     method: base::Method,
     upgrade: bool,
@@ -232,7 +232,7 @@ impl Attempt<'_> {
             match self.flow.poll_run(cx, client, &mut self.lease.stream) {
                 Poll::Ready(Ok(())) => {
                     self.uploaded = Some(Upload::Done);
-                    // Given back before the wait, so that the next request writes into the same memory.
+                    // Released before the wait, so that the next request uses the same memory.
                     self.flow.release(&self.worker.buffers);
                 }
                 Poll::Ready(Err(FlowError::Source(error))) => {
@@ -244,7 +244,7 @@ impl Attempt<'_> {
                 Poll::Pending => {}
             }
             if self.flow.written != before || self.uploaded.is_some() {
-                client.watch().set(self.worker.coarse_us() + self.patience_us());
+                client.watch().set(self.worker.coarse_us() + self.wait_limit_us());
             }
         }
         if let Poll::Ready(result) = self.poll_head(cx) {
@@ -256,14 +256,14 @@ impl Attempt<'_> {
             return Poll::Ready(Err(fault));
         }
         if client.watch().poll_expired(cx) {
-            let left = self.uploaded.is_some() && client.has_half_closed();
-            return Poll::Ready(Err(if left { Fault::ClientLeft } else { self.timed_out() }));
+            let has_left = self.uploaded.is_some() && client.has_half_closed();
+            return Poll::Ready(Err(if has_left { Fault::ClientLeft } else { self.timed_out() }));
         }
         Poll::Pending
     }
 
-    /// How long the next byte may take, or the response head once all is sent.
-    fn patience_us(&self) -> u64 {
+    /// Longest wait for progress of the upload, or for the response head after it.
+    fn wait_limit_us(&self) -> u64 {
         if self.uploaded.is_some() { self.wait_us } else { self.stall_us }
     }
 
@@ -271,12 +271,12 @@ impl Attempt<'_> {
         if self.uploaded.is_none() && self.flow.waits_for_source() {
             return Fault::ClientTimeout;
         }
-        let waited_ms = u32::try_from(self.patience_us() / 1_000).unwrap_or(u32::MAX);
+        let waited_ms = u32::try_from(self.wait_limit_us() / 1_000).unwrap_or(u32::MAX);
         Fault::ResponseTimeout { authority: self.authority.to_string(), waited_ms }
     }
 
-    /// Reads until the final response head is complete. Interim ones are dropped: the gateway answers
-    /// 100 by itself.
+    /// Reads until the final response head is complete. Interim responses are dropped: the gateway sends
+    /// its own 100.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         loop {
             if !self.buffer.is_empty() {
@@ -365,7 +365,7 @@ impl Attempt<'_> {
     }
 }
 
-/// A request body that ended wrongly is the caller's fault.
+/// The fault of a client whose request body failed.
 pub(crate) fn body_fault(error: BodyError) -> Fault {
     match error {
         BodyError::Closed => Fault::ClientLeft,
