@@ -21,7 +21,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    fn with_room(bytes: u32) -> Self {
+    fn zeroed(bytes: u32) -> Self {
         Self { bytes: vec![0; bytes as usize], start: 0, end: 0 }
     }
 
@@ -31,11 +31,11 @@ impl Buffer {
     }
 
     /// Free space for the next read; empty if the buffer is full to its end.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn free_space(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn has_free_space(&self) -> bool {
         self.end < self.bytes.len()
     }
 
@@ -76,14 +76,14 @@ impl Buffer {
         if larger > self.bytes.len() {
             self.bytes.resize(larger, 0);
         }
-        self.has_room()
+        self.has_free_space()
     }
 
     /// Copies the unread bytes of `other` if they fit.
     fn copy_from(&mut self, other: &Self) {
         let unread = other.filled();
-        if let Some(target) = self.room().get_mut(..unread.len()) {
-            target.copy_from_slice(unread);
+        if let Some(free) = self.free_space().get_mut(..unread.len()) {
+            free.copy_from_slice(unread);
             self.fill(unread.len());
         }
     }
@@ -145,12 +145,12 @@ impl Drop for LentPipe {
 impl Buffers {
     /// A buffer for a head and the bytes that follow it.
     pub(crate) fn head(&self) -> Buffer {
-        self.heads.borrow_mut().pop().unwrap_or_else(|| Buffer::with_room(HEAD_BUFFER_BYTES))
+        self.heads.borrow_mut().pop().unwrap_or_else(|| Buffer::zeroed(HEAD_BUFFER_BYTES))
     }
 
     /// A buffer for a streaming body, or for a response.
     pub(crate) fn body(&self) -> Buffer {
-        self.bodies.borrow_mut().pop().unwrap_or_else(|| Buffer::with_room(BODY_BUFFER_BYTES))
+        self.bodies.borrow_mut().pop().unwrap_or_else(|| Buffer::zeroed(BODY_BUFFER_BYTES))
     }
 
     /// An empty vector to write a head into.
@@ -212,7 +212,7 @@ mod tests {
     fn a_larger_buffer_keeps_the_unread_bytes() {
         let buffers = Buffers::default();
         let mut buffer = buffers.head();
-        buffer.room()[..8].copy_from_slice(b"HEADbody");
+        buffer.free_space()[..8].copy_from_slice(b"HEADbody");
         buffer.fill(8);
         buffer.consume(4);
         buffers.enlarge(&mut buffer);
@@ -222,21 +222,21 @@ mod tests {
 
     #[test]
     fn compacting_makes_the_free_space_contiguous() {
-        let mut buffer = Buffer::with_room(16);
-        buffer.room().copy_from_slice(b"0123456789abcdef");
+        let mut buffer = Buffer::zeroed(16);
+        buffer.free_space().copy_from_slice(b"0123456789abcdef");
         buffer.fill(16);
         buffer.consume(10);
-        assert!(!buffer.has_room());
+        assert!(!buffer.has_free_space());
         buffer.compact();
         assert_eq!(buffer.filled(), b"abcdef");
-        assert_eq!(buffer.room().len(), 10);
+        assert_eq!(buffer.free_space().len(), 10);
     }
 
     #[test]
     fn a_buffer_grows_to_the_largest_head_and_no_further() {
-        let mut buffer = Buffer::with_room(HEAD_BUFFER_BYTES);
+        let mut buffer = Buffer::zeroed(HEAD_BUFFER_BYTES);
         while buffer.grow() {
-            let room = buffer.room().len();
+            let room = buffer.free_space().len();
             buffer.fill(room);
         }
         assert_eq!(buffer.filled().len(), HEAD_BYTES_MAX as usize + 1);

@@ -339,14 +339,14 @@ pub(crate) fn poll_read(
             Lend::Body(buffers) => buffers.body(),
         };
     } else if let Lend::Body(buffers) = lend
-        && (buffer.is_empty() || !buffer.has_room())
+        && (buffer.is_empty() || !buffer.has_free_space())
     {
         buffer.compact();
         buffers.enlarge(buffer);
-    } else if !buffer.has_room() {
+    } else if !buffer.has_free_space() {
         buffer.compact();
     }
-    let mut room = ReadBuf::new(buffer.room());
+    let mut room = ReadBuf::new(buffer.free_space());
     match Pin::new(stream).poll_read(cx, &mut room) {
         Poll::Ready(Ok(())) => {
             let count = room.filled().len();

@@ -51,7 +51,7 @@ pub(crate) enum Upload {
     /// The response came first: the upload continues while it streams.
     Running(Outflow),
     /// The upstream stopped reading. Its response is still valid.
-    Refused(io::ErrorKind),
+    Stopped(io::ErrorKind),
 }
 
 /// Why one attempt failed.
@@ -82,7 +82,7 @@ pub(crate) struct Forwarding<'a> {
 /// Sends `request` to one of the endpoints and waits for the response head.
 ///
 /// # Errors
-/// Each `Fault` that is the upstream's, and the caller's own when it left or sent a failed body.
+/// A fault of the upstream; or of the client, if it closed or sent an invalid body.
 pub(crate) async fn send<C: Client>(
     worker: &Worker,
     forwarding: &Forwarding<'_>,
@@ -176,10 +176,10 @@ async fn attempt<C: Client>(
         .pool
         .lease(freshness, &live.client_tls, client.watch(), live.connect_ms)
         .await
-        .map_err(|refused| {
+        .map_err(|failure| {
             let cut_short = connect_us < u64::from(live.connect_ms) * 1_000;
-            let endpoint_blameless = !refused.attempted || cut_short;
-            FailedAttempt { fault: refused.fault, written: 0, stale: false, endpoint_blameless }
+            let endpoint_blameless = !failure.attempted || cut_short;
+            FailedAttempt { fault: failure.fault, written: 0, stale: false, endpoint_blameless }
         })?;
     let mut text = worker.buffers.text();
     let framing = head::write_head(&mut text, request, &endpoint.config, forwarding);
@@ -239,7 +239,7 @@ impl Attempt<'_> {
                     return Poll::Ready(Err(body_fault(error)));
                 }
                 Poll::Ready(Err(FlowError::Sink(error))) => {
-                    self.uploaded = Some(Upload::Refused(error.kind()));
+                    self.uploaded = Some(Upload::Stopped(error.kind()));
                 }
                 Poll::Pending => {}
             }
@@ -295,7 +295,7 @@ impl Attempt<'_> {
                     Ok(Parsed::Complete) => return Poll::Ready(Ok(())),
                     Ok(Parsed::Partial) => {
                         self.buffer.compact();
-                        if !self.buffer.has_room() && !self.buffer.grow() {
+                        if !self.buffer.has_free_space() && !self.buffer.grow() {
                             return Poll::Ready(Err(
                                 self.violation("the response head is too large")
                             ));
@@ -319,7 +319,7 @@ impl Attempt<'_> {
     fn closed(&self) -> Fault {
         let authority = self.authority.to_string();
         match self.uploaded {
-            Some(Upload::Refused(kind)) => Fault::SendFailed { authority, cause: kind.to_string() },
+            Some(Upload::Stopped(kind)) => Fault::SendFailed { authority, cause: kind.to_string() },
             Some(Upload::Done | Upload::Running(_)) | None => Fault::Closed { authority },
         }
     }

@@ -103,7 +103,7 @@ struct Idle {
 #[derive(Debug)]
 pub(crate) struct ConnectFailure {
     pub(crate) fault: Fault,
-    /// The endpoint was asked for one; otherwise the pool had no permit.
+    /// Connecting to the endpoint was attempted; otherwise the pool was at its limit.
     pub(crate) attempted: bool,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Lease {
     permit: Permit,
 }
 
-/// One permit in the line for a connection. A caller that leaves meanwhile leaves the line.
+/// A request waiting for a connection. Dropped if the client closes meanwhile.
 struct Waiting<'a>(&'a Cell<usize>);
 
 impl<'a> Waiting<'a> {
@@ -140,7 +140,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// One permit in the pool's count of connections, given back when dropped.
+/// One of the pool's permitted connections, returned when dropped.
 #[derive(Debug)]
 struct Permit(Rc<Pool>);
 

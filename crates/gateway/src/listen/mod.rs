@@ -1,9 +1,9 @@
-//! The callers' side: connections, their heads, and the way back of every answer.
+//! The clients' side: listeners, connections, request heads, and the delivery of responses.
 //!
-//! Life of a request: **listen** -> route -> ... Reads bytes; answers a [`crate::request::Request`] to the
-//! pipeline, and writes what the pipeline makes of it.
+//! Life of a request: **listen** -> route -> ... -> **deliver**. Reads bytes into a
+//! [`crate::request::Request`], passes it to the pipeline, and writes the response.
 //!
-//! Architecture invariant: what one connection sends cannot hold another up; a panic ends one.
+//! Architecture invariant: no connection can block another; a panic ends only its own.
 
 mod deliver;
 mod http1;
@@ -32,7 +32,7 @@ use crate::request::Peer;
 use crate::respond::TOO_MANY_CONNECTIONS;
 use crate::worker::Worker;
 
-/// What a listener speaks.
+/// The protocol of a listener.
 #[derive(Clone, Debug)]
 pub(crate) enum Protocol {
     Http,
@@ -51,10 +51,10 @@ pub(crate) async fn serve(
     let compiled = worker.compiled();
     if worker.connections.get() > compiled.live.connections_max {
         bump(&worker.tally.rejected_connections);
-        refuse(tcp, &protocol).await;
+        reject(tcp, &protocol).await;
         return;
     }
-    // A socket that cannot be set to send at once still works, only later.
+    // Without it the connection works, with more latency.
     let _ = tcp.set_nodelay(true);
     let secure = matches!(protocol, Protocol::Https(_));
     let peer = Rc::new(Peer::new(from.ip(), secure, &compiled.live.trusted_proxies));
@@ -66,12 +66,12 @@ pub(crate) async fn serve(
         http1::serve(worker, stream, Rc::clone(&peer)).await
     };
     if let Some(Http2 { stream, read }) = http2 {
-        // Boxed, so that it takes no room in the tasks of the others.
+        // Boxed, so that it does not enlarge every task.
         Box::pin(http2::serve(open, stream, read, peer)).await;
     }
 }
 
-/// TLS where the listener speaks it. A failed handshake ends the connection.
+/// The TLS handshake, if the listener uses TLS. A failed handshake ends the connection.
 async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Option<Stream> {
     let config = match protocol {
         Protocol::Http => return Some(Stream::Clear(tcp)),
@@ -88,16 +88,16 @@ async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Opt
     }
 }
 
-/// Tells a connection beyond the limit so; one that expects TLS is only closed.
-async fn refuse(mut tcp: TcpStream, protocol: &Protocol) {
+/// Rejects a connection above the limit: in cleartext with a 503, with TLS by closing it.
+async fn reject(mut tcp: TcpStream, protocol: &Protocol) {
     if matches!(protocol, Protocol::Http) {
-        // The caller may be gone already; there is nobody else to tell.
+        // Fails if the client is gone.
         let _ = tcp.try_write(TOO_MANY_CONNECTIONS);
         let _ = tcp.shutdown().await;
     }
 }
 
-/// One connection in the worker's count.
+/// An open connection in the worker's count.
 pub(crate) struct OpenConnection(Rc<Worker>);
 
 impl OpenConnection {

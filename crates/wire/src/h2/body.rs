@@ -87,7 +87,7 @@ impl Outgoing {
     /// The client reset the stream or went away.
     pub async fn write(&mut self, mut data: Bytes) -> Result<(), Error> {
         while !data.is_empty() {
-            let room = poll_fn(|cx| self.poll_room(cx, data.len())).await?;
+            let room = poll_fn(|cx| self.poll_capacity(cx, data.len())).await?;
             self.send(data.split_to(room))?;
         }
         Ok(())
@@ -98,7 +98,11 @@ impl Outgoing {
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<usize, Error>> {
+    pub fn poll_capacity(
+        &mut self,
+        cx: &mut Context<'_>,
+        wanted: usize,
+    ) -> Poll<Result<usize, Error>> {
         self.stream.reserve_capacity(wanted);
         // What was granted earlier is not announced again, so it is looked at first.
         loop {
@@ -113,7 +117,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends `data`, no more than [`Self::poll_room`] said there is room for.
+    /// Sends `data`, no more than [`Self::poll_capacity`] said there is room for.
     ///
     /// # Errors
     /// As [`Self::write`].

@@ -1,4 +1,4 @@
-//! One request over HTTP/2: from its head to the last frame of its answer.
+//! One exchange over HTTP/2, from the request's head to the last frame of the response.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -26,7 +26,7 @@ use crate::request::Request;
 use crate::respond::{self, OwnResponse};
 use crate::worker::Worker;
 
-/// Answers one stream.
+/// Serves one stream.
 pub(super) async fn serve(opened: OpenStream, (parts, body, respond): Accepted) {
     let worker = opened.0.worker();
     let _busy = worker.busy();
@@ -37,28 +37,28 @@ pub(super) async fn serve(opened: OpenStream, (parts, body, respond): Accepted) 
     request.bytes.clear();
     let head = h2::head_bytes(&mut request.bytes, &parts, client.has_no_body());
     let compiled = worker.compiled();
-    let replied = match head.and_then(|()| judge(&mut request)) {
+    let outcome = match head.and_then(|()| parse_head(&mut request)) {
         Ok(()) => {
             request.peer = Rc::clone(&opened.0.peer);
             request.secure = opened.0.secure;
             client.expect_continue(request.head.expects_continue());
-            let answering =
+            let exchange =
                 pipeline::exchange(worker, &compiled, &request, &mut client, &mut record);
-            unless_reset(&respond, answering).await
+            unless_reset(&respond, exchange).await
         }
         Err(Rejection { status, reason }) => {
-            // What the head meant is unknown: nothing of it may stay.
+            // Nothing of a rejected head may be logged.
             *request = Request { peer: Rc::clone(&opened.0.peer), ..Request::default() };
             Err(Fault::Malformed { status, reason })
         }
     };
     let (outbox, is_head) = (&opened.0.outbox, parts.method == "HEAD");
-    let mut response = ResponseStream { worker, outbox, request: &request, client, is_head };
-    let fault = match replied {
-        Ok(Response::Upstream(answer)) => response.deliver(answer, &mut record).await.err(),
-        Ok(Response::Own(local)) => {
-            record.status = local.status;
-            response.send_own(local, &mut record).await;
+    let mut stream = ResponseStream { worker, outbox, request: &request, client, is_head };
+    let fault = match outcome {
+        Ok(Response::Upstream(response)) => stream.deliver(response, &mut record).await.err(),
+        Ok(Response::Own(response)) => {
+            record.status = response.status;
+            stream.send_own(response, &mut record).await;
             None
         }
         Err(fault) => Some(fault),
@@ -68,17 +68,17 @@ pub(super) async fn serve(opened: OpenStream, (parts, body, respond): Accepted) 
         record.fault(&fault, own.response.status, own.code);
         log_fault(worker, &fault, &record);
         if fault != Fault::ClientLeft {
-            response.send_own(own.response, &mut record).await;
+            stream.send_own(own.response, &mut record).await;
         }
     }
-    response.skip_rest().await;
-    drop(response);
+    stream.skip_rest().await;
+    drop(stream);
     worker.close(record, &request);
     worker.release_request(request);
 }
 
-/// The head in `call` is judged as any other.
-fn judge(request: &mut Request) -> Result<(), Rejection> {
+/// Parses the head, which is subject to the same checks as over HTTP/1.1.
+fn parse_head(request: &mut Request) -> Result<(), Rejection> {
     match request.head.parse(&request.bytes)? {
         Parsed::Complete if request.head.len() == request.bytes.len() => Ok(()),
         Parsed::Complete | Parsed::Partial => {
@@ -87,80 +87,80 @@ fn judge(request: &mut Request) -> Result<(), Rejection> {
     }
 }
 
-/// `answering`'s outcome, unless the caller resets its stream first. What was under way towards a
-/// backend is then dropped, its connection closed.
+/// The output of `exchange`, unless the client resets the stream first. The exchange is then dropped, and
+/// its upstream connection closed.
 async fn unless_reset<T>(
     respond: &Responder,
-    answering: impl Future<Output = Result<T, Fault>>,
+    exchange: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
-    let mut answering = pin!(answering);
+    let mut exchange = pin!(exchange);
     poll_fn(|cx| {
         if respond.borrow_mut().poll_reset(cx).is_ready() {
             return Poll::Ready(Err(Fault::ClientLeft));
         }
-        answering.as_mut().poll(cx)
+        exchange.as_mut().poll(cx)
     })
     .await
 }
 
-/// One stream with an answer under way.
+/// A stream whose response is being sent.
 struct ResponseStream<'a> {
     worker: &'a Worker,
     /// Frames of all streams of the connection.
     outbox: &'a Outbox,
     request: &'a Request,
     client: StreamClient<'a>,
-    /// The answer has no body, whatever it says of its length. Known even of a malformed head.
+    /// The response has no body, whatever its length. Known even if the head is malformed.
     is_head: bool,
 }
 
 impl ResponseStream<'_> {
-    /// Streams a backend's answer to the client.
+    /// Streams an upstream's response to the client.
     ///
     /// # Errors
-    /// An answer that HTTP/2 cannot carry; nothing of it was sent.
+    /// HTTP/2 cannot carry the response; nothing of it was sent.
     async fn deliver(
         &mut self,
-        mut answer: UpstreamResponse,
+        mut response: UpstreamResponse,
         record: &mut Record,
     ) -> Result<(), Fault> {
         let worker = self.worker;
         let mut text = worker.buffers.text();
-        let framing = framing_for(self.request, &answer);
-        write_upstream(&mut text, self.request, &answer, framing, record);
+        let framing = framing_for(self.request, &response);
+        write_upstream(&mut text, self.request, &response, framing, record);
         write::end(&mut text);
-        let status = answer.head.status();
-        let head_len = answer.head.len();
-        answer.reader.buffer.consume(head_len);
-        answer.reader.start_response(answer.head.framing());
-        let begun = self.send_head(&text, answer.reader.is_done());
+        let status = response.head.status();
+        let head_len = response.head.len();
+        response.reader.buffer.consume(head_len);
+        response.reader.start_response(response.head.framing());
+        let begun = self.send_head(&text, response.reader.is_done());
         record.sent = text.len() as u64;
         worker.buffers.release_text(text);
         let ended = match begun {
-            Ok(Some(_)) if answer.reader.is_done() => Ok(()),
-            Ok(Some(stream)) => self.pump(Outgoing::new(stream), &mut answer, record).await,
+            Ok(Some(_)) if response.reader.is_done() => Ok(()),
+            Ok(Some(stream)) => self.pump(Outgoing::new(stream), &mut response, record).await,
             Ok(None) => Err(Ended::Client),
             Err(rejection) => {
                 record.sent = 0;
-                let authority = answer.authority.to_string();
-                release(worker, answer, false);
+                let authority = response.authority.to_string();
+                release(worker, response, false);
                 return Err(Fault::ProtocolViolation { authority, reason: rejection.reason });
             }
         };
         record.status = status;
         let whole = finish_delivery(worker, ended, record);
-        let uploaded = matches!(answer.upload, Upload::Done);
-        release(worker, answer, whole && uploaded);
+        let uploaded = matches!(response.upload, Upload::Done);
+        release(worker, response, whole && uploaded);
         Ok(())
     }
 
-    /// Sends one of the gateway's own answers.
-    async fn send_own(&mut self, local: OwnResponse, record: &mut Record) {
+    /// Sends a response generated by the gateway.
+    async fn send_own(&mut self, response: OwnResponse, record: &mut Record) {
         let worker = self.worker;
         let mut text = worker.buffers.text();
-        write_own(&mut text, self.request, &local, record);
+        write_own(&mut text, self.request, &response, record);
         write::end(&mut text);
-        let is_all = self.is_head || local.body.is_empty();
+        let is_all = self.is_head || response.body.is_empty();
         let begun = self.send_head(&text, is_all);
         record.sent = text.len() as u64;
         worker.buffers.release_text(text);
@@ -168,7 +168,7 @@ impl ResponseStream<'_> {
         if is_all {
             return;
         }
-        let (mut out, mut body) = (Outgoing::new(stream), Held(Bytes::from(local.body)));
+        let (mut out, mut body) = (Outgoing::new(stream), Held(Bytes::from(response.body)));
         let stall_ms = worker.compiled().live.stall_ms;
         self.client.watch.set(worker.coarse_us() + u64::from(stall_ms) * 1_000);
         let sent = poll_fn(|cx| {
@@ -179,14 +179,14 @@ impl ResponseStream<'_> {
             run
         });
         match sent.await {
-            // A caller that is gone by now is gone after its answer.
+            // Fails if the client is gone, after the response.
             Ok(()) => drop(out.finish()),
             Err(_) => out.reset(Reason::CANCEL),
         }
     }
 
-    /// Drops what the caller still sends after its answer, within limits. Dropping the stream instead
-    /// would reset it, and some callers (curl 7.88) then throw away the answer that they have.
+    /// Drops what the client still sends after the response, within limits. Dropping the stream instead
+    /// would reset it, and some clients (curl 7.88) then discard the response.
     async fn skip_rest(&mut self) {
         self.client.expect_continue(false);
         self.client.watch.set(self.worker.coarse_us() + u64::from(DRAIN_MS_MAX) * 1_000);
@@ -210,8 +210,7 @@ impl ResponseStream<'_> {
         .await;
     }
 
-    /// Sends the head that stands in `text` as HTTP/1.1; `is_all`: no body follows. None: the caller
-    /// is gone.
+    /// Sends the head, which is HTTP/1.1 in `text`; `is_all`: no body follows. `None` if the client is gone.
     ///
     /// # Errors
     /// HTTP/2 cannot carry it.
@@ -225,17 +224,17 @@ impl ResponseStream<'_> {
         Ok(self.client.respond.borrow_mut().send_response(response?, is_all).ok())
     }
 
-    /// Moves the body, and the rest of the request's the other way.
+    /// Moves the response's body, and the rest of the request's in the other direction.
     async fn pump(
         &mut self,
         mut out: Outgoing,
-        answer: &mut UpstreamResponse,
+        response: &mut UpstreamResponse,
         record: &mut Record,
     ) -> Result<(), Ended> {
         let stall_us = u64::from(self.worker.compiled().live.stall_ms) * 1_000;
         self.client.watch.set(self.worker.coarse_us() + stall_us);
-        let moved = poll_fn(|cx| self.poll_pump(cx, &mut out, answer, record, stall_us)).await;
-        let trailers = answer.reader.chunked().map(h2::trailer_map).transpose();
+        let moved = poll_fn(|cx| self.poll_pump(cx, &mut out, response, record, stall_us)).await;
+        let trailers = response.reader.chunked().map(h2::trailer_map).transpose();
         match moved.and(trailers.map_err(|_| Ended::Upstream)) {
             Ok(Some(Some(trailers))) => out.trailers(trailers).map_err(|_| Ended::Client),
             Ok(Some(None) | None) => out.finish().map_err(|_| Ended::Client),
@@ -252,9 +251,8 @@ impl ResponseStream<'_> {
         }
     }
 
-    /// Waits until what was handed over is on its way, so that a reset does not take it back: a head
-    /// and the beginning of a body say more than a reset alone. Not longer than the watch says, and
-    /// not for a caller that is gone.
+    /// Waits until the frames so far are sent, so that a reset does not discard them. Ends when the watch
+    /// expires or the client resets.
     async fn until_sent(&self, out: &mut Outgoing) {
         let mark = self.outbox.mark();
         poll_fn(|cx| {
@@ -270,18 +268,18 @@ impl ResponseStream<'_> {
         &mut self,
         cx: &mut Context<'_>,
         out: &mut Outgoing,
-        answer: &mut UpstreamResponse,
+        response: &mut UpstreamResponse,
         record: &mut Record,
         stall_us: u64,
     ) -> Poll<Result<(), Ended>> {
-        let mut moved = poll_upload(cx, &mut self.client, answer);
+        let mut moved = poll_upload(cx, &mut self.client, response);
         if out.poll_reset(cx).is_ready() {
             return Poll::Ready(Err(Ended::Client));
         }
         let before = record.sent;
         let mut source = Http1Source {
-            reader: &mut answer.reader,
-            stream: &mut answer.lease.stream,
+            reader: &mut response.reader,
+            stream: &mut response.lease.stream,
             buffers: &self.worker.buffers,
         };
         if let Poll::Ready(ended) = poll_down(cx, &mut source, out, self.outbox, &mut record.sent) {
@@ -292,7 +290,7 @@ impl ResponseStream<'_> {
             self.client.watch.set(self.worker.coarse_us() + stall_us);
         }
         if self.client.watch.poll_expired(cx) {
-            let starved = answer.reader.data().is_empty();
+            let starved = response.reader.data().is_empty();
             return Poll::Ready(Err(if starved { Ended::Upstream } else { Ended::Client }));
         }
         Poll::Pending
@@ -309,14 +307,14 @@ fn poll_down<S: Source>(
     sent: &mut u64,
 ) -> Poll<Result<(), Ended>> {
     loop {
-        // First, so that a stream that has to wait reads nothing that it would then have to hold.
-        ready!(outbox.poll_room(cx));
+        // First, so that a stream that has to wait does not read bytes that it would have to hold.
+        ready!(outbox.poll_capacity(cx));
         ready!(source.poll_fill(cx)).map_err(|_| Ended::Upstream)?;
         let data = source.data();
         if data.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        let room = ready!(out.poll_room(cx, data.len())).map_err(|_| Ended::Client)?;
+        let room = ready!(out.poll_capacity(cx, data.len())).map_err(|_| Ended::Client)?;
         let piece = Bytes::copy_from_slice(data.get(..room).unwrap_or(data));
         let count = piece.len();
         out.send(piece).map_err(|_| Ended::Client)?;
@@ -326,7 +324,7 @@ fn poll_down<S: Source>(
     }
 }
 
-/// A body that is all there.
+/// A complete body in memory.
 struct Held(Bytes);
 
 impl Source for Held {
