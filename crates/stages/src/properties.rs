@@ -8,11 +8,11 @@ use model::{ApiState, LoadedApi, Snapshot};
 use crate::route::{Routes, reference};
 use crate::samples;
 
-/// Templates and a path, drawn from `input`: the winner is the one of the naive search, for each
-/// method. Then the raw bytes as host and path: found or not_found, the remainder is the path's end.
+/// With templates and a path generated from `input`, the trie finds the operation that the naive search
+/// finds. With the raw bytes as host and path, the remainder is a suffix of the path.
 ///
 /// # Panics
-/// When that doesn't hold.
+/// If a property does not hold.
 pub fn route(input: &[u8]) {
     let mut letters = input.iter().copied();
     let count = letters.next().unwrap_or(0) % 8;

@@ -274,11 +274,14 @@ mod tests {
 
     const LIMITS: Limits = Limits { bytes_max: 10, total_ms: 10_000 };
 
-    /// Status and body, or the error's message.
+    /// Status and body, or the kind of error.
     fn outcome(response: Result<Fetched, FetchError>) -> String {
         match response {
             Ok(fetched) => format!("{} {}", fetched.status, String::from_utf8_lossy(&fetched.body)),
-            Err(error) => error.to_string(),
+            Err(error) => {
+                let debug = format!("{error:?}");
+                debug.split([' ', '(']).next().unwrap_or_default().to_owned()
+            }
         }
     }
 
@@ -315,28 +318,26 @@ mod tests {
         check("200 OK\n\nto the end", "200 to the end").await;
         check("103 Early\nLink: x\n\nHTTP/1.1 200 OK\nContent-Length: 1\n\nx", "200 x").await;
 
-        let too_large = "larger than 10 bytes";
+        let too_large = "TooLarge";
         check("200 OK\nContent-Length: 11\n\n0123456789x", too_large).await;
         check("200 OK\nContent-Length: 18446744073709551615\n\n", too_large).await;
         check("200 OK\nTransfer-Encoding: chunked\n\n6\nabcdef\n6\nabcdef\n0\n\n", too_large).await;
         check("200 OK\n\nmore than ten bytes", too_large).await;
 
-        let cut = "before the response was complete";
+        let cut = "Incomplete";
         check("", cut).await;
         check("200 OK\nContent-Le", cut).await;
         check("200 OK\nContent-Length: 9\n\nhalf", cut).await;
         check("200 OK\nTransfer-Encoding: chunked\n\n3\nabc\n", cut).await;
 
-        let redirect = "answered 302, a redirect to `http://b.test/`: redirects are not followed, \
-                        write the final URL";
-        check("302 Found\nLocation: http://b.test/\nContent-Length: 0\n\n", redirect).await;
+        check("302 Found\nLocation: http://b.test/\nContent-Length: 0\n\n", "Redirect").await;
 
-        let misframed = "invalid HTTP response: ";
-        check("200 OK\nContent-Length: 1\nTransfer-Encoding: chunked\n\n", misframed).await;
-        check("200 OK\nContent-Length: 1\nContent-Length: 2\n\n", misframed).await;
-        check("200 OK\nTransfer-Encoding: chunked\n\nxyz\n", misframed).await;
+        let malformed = "Malformed";
+        check("200 OK\nContent-Length: 1\nTransfer-Encoding: chunked\n\n", malformed).await;
+        check("200 OK\nContent-Length: 1\nContent-Length: 2\n\n", malformed).await;
+        check("200 OK\nTransfer-Encoding: chunked\n\nxyz\n", malformed).await;
         let interim = "103 Early\n\nHTTP/1.1 ".repeat(limits::INTERIM_RESPONSES_MAX as usize + 1);
-        check(&format!("{interim}200 OK\n\n"), misframed).await;
+        check(&format!("{interim}200 OK\n\n"), malformed).await;
 
         /// `response`: what follows `HTTP/1.1 `, lines ended by LF; nothing at all if empty.
         async fn check(response: &str, expect: &str) {
@@ -347,8 +348,7 @@ mod tests {
                 tokio::spawn(serve_once(listener, whole.replace('\n', "\r\n").into_bytes()));
             let got =
                 outcome(get(&format!("http://127.0.0.1:{port}/keys?a=b"), None, LIMITS).await);
-            let fits = if expect.ends_with(": ") { got.starts_with(expect) } else { got == expect };
-            assert!(fits, "{response:?} came to {got:?}, not {expect:?}");
+            assert_eq!(got, expect, "{response:?}");
             let request = String::from_utf8(server.await.unwrap()).unwrap();
             let start = format!("GET /keys?a=b HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n");
             assert!(request.starts_with(&start), "{request}");
@@ -392,7 +392,7 @@ mod tests {
             CertificateSet::load(Some((cert.as_bytes(), key.as_bytes())), Vec::new()).unwrap();
         let config = tls::server_config(Arc::new(ServerCertificates::new(set)), true);
         check(&config, &cert, "200 {}").await;
-        check(&config, &other, "no connection to localhost:").await;
+        check(&config, &other, "Unreachable").await;
 
         async fn check(config: &Arc<rustls::ServerConfig>, trusted: &str, expect: &str) {
             let (listener, port) = listen().await;
@@ -406,7 +406,7 @@ mod tests {
             let trust = ClientTls::new(&[trusted.as_bytes().to_vec()], false).unwrap();
             let url = format!("https://localhost:{port}/jwks");
             let got = outcome(get(&url, Some(&trust), LIMITS).await);
-            assert!(got.starts_with(expect), "{got}");
+            assert_eq!(got, expect);
             server.await.unwrap();
         }
     }
@@ -425,8 +425,10 @@ mod tests {
         check("", "malformed").await;
 
         async fn check(url: &str, expect: &str) {
-            let expect = format!("invalid URL: {expect}");
-            assert_eq!(outcome(get(url, None, LIMITS).await), expect, "{url}");
+            match get(url, None, LIMITS).await {
+                Err(FetchError::BadUrl { problem }) => assert_eq!(problem, expect, "{url}"),
+                other => panic!("{url}: {other:?}"),
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Chunked bodies: finds the payload between the framing, and keeps nothing but the trailers.
+//! Decoding of chunked bodies: finds the payload between the framing, and stores only the trailers.
 //!
 //! Source: RFC 9112 section 7.1.
 
@@ -7,25 +7,25 @@ use base::limits;
 use super::fields::Fields;
 use super::{Field, Known, Rejection, Side, Span, scan, target, write};
 
-/// What the bytes at hand hold.
+/// What the input contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// All `used` bytes, the whole input, were framing. Call again with what comes next.
+    /// The whole input, `used` bytes, was framing. Call again with the following bytes.
     NeedMore { used: usize },
-    /// After `skip` bytes of framing come `take` (at least one) of payload. Call again with the rest.
+    /// `skip` bytes of framing, then `take` (at least one) bytes of payload. Call again with the rest.
     Data { skip: usize, take: usize },
     /// The body ends after `used` bytes; what follows is the next message.
     End { used: usize },
 }
 
-/// Decodes one chunked body, piece by piece, however it was cut. The payload is not copied.
+/// Decodes one chunked body from pieces of any size. The payload is not copied.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkedDecoder {
     side: Side,
     state: State,
     /// Bytes of the current chunk-size line so far.
     line_bytes: u32,
-    /// The trailer section while it is read; then its forwardable fields, written anew.
+    /// The trailer section while it is read; then its forwardable fields, serialised anew.
     trailers: Vec<u8>,
     trailer_fields: Vec<Field>,
 }
@@ -57,7 +57,7 @@ impl ChunkedDecoder {
         Self { side, ..Self::default() }
     }
 
-    /// Looks at `input`, which starts where the last piece ended.
+    /// Decodes `input`, which starts where the last piece ended.
     ///
     /// # Errors
     /// 400: a size that is not pure hexadecimal or above 2^64 - 1, a line without CRLF, a size line
@@ -106,8 +106,8 @@ impl ChunkedDecoder {
     }
 
     /// After [`Piece::End`]: the trailer fields that may be forwarded, as `name: value CRLF` lines, to
-    /// be handed to [`write::last_chunk`]. Fields that mean something to a gateway (framing, routing, identity:
-    /// everything in [`Known`]) were dropped.
+    /// be handed to [`write::last_chunk`]. Framing, routing and identity fields (everything
+    /// in [`Known`]) were dropped.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
         if self.is_done() { &self.trailers } else { &[] }
@@ -119,7 +119,7 @@ impl ChunkedDecoder {
         &self.trailer_fields
     }
 
-    /// What one byte of framing does.
+    /// Processes one byte of framing.
     fn step(&mut self, byte: u8) -> Result<State, Rejection> {
         match self.state {
             State::Size { .. } | State::Extension { .. } | State::SizeLf { .. } => {
@@ -185,7 +185,7 @@ impl ChunkedDecoder {
         Ok(State::Trailers)
     }
 
-    /// Checks the section and writes it anew with the fields that may pass.
+    /// Validates the section, and serialises the fields that may be forwarded.
     fn finish_trailers(&mut self) -> Result<(), Rejection> {
         let section = std::mem::take(&mut self.trailers);
         scan::trailers(&section, self.side)?;
@@ -202,10 +202,10 @@ impl ChunkedDecoder {
     }
 }
 
-/// 16 digits are the 64 bits of a size. Longer numbers would only be zeros in front.
+/// 16 digits are 64 bits. A longer number could only have leading zeros.
 const HEX_DIGITS_MAX: u8 = 16;
 
-/// Where a field is once it was written at `start`.
+/// The offsets of a field that was written at `start`.
 fn written_at(start: usize, field: &Field) -> Option<Field> {
     let name_end = start.checked_add(field.name.len())?;
     let value_start = name_end.checked_add(b": ".len())?;

@@ -1,4 +1,4 @@
-//! Field lines as offsets, and the fields that speak about the connection.
+//! Field lines as offsets, and the fields that concern the connection.
 
 use base::limits;
 
@@ -8,29 +8,29 @@ use super::{Known, KnownSet, Rejection, Side, Span, Version, known, scan, swar};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     pub name: Span,
-    /// Without the white space around it; may be empty.
+    /// Without surrounding white space; may be empty.
     pub value: Span,
     pub known: Known,
-    /// Speaks about this connection only (by standard, or because Connection names it): not forwarded.
+    /// Hop-by-hop, by standard or because Connection names it: not forwarded.
     pub hop: bool,
 }
 
-/// What the peer wants to speak after this exchange.
+/// The protocol that the peer requests to switch to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upgrade {
-    /// Nothing else, or it did not ask properly (HTTP/1.1, and Connection says so).
+    /// None, or not a valid request to switch (HTTP/1.1, and `Connection: upgrade`).
     None,
     WebSocket,
     Other,
 }
 
-/// The fields of a head, kept from one head to the next for the capacity.
+/// The fields of a head. Reused for the next head, to keep the capacity.
 #[derive(Clone, Debug)]
 pub(super) struct Fields {
     list: Vec<Field>,
     seen: KnownSet,
     repeated: KnownSet,
-    /// Where the first field of each kind stands in `list`. Stale for kinds that were not seen.
+    /// Index in `list` of the first field of each kind. Outdated for kinds that are not in `seen`.
     first: [u8; KnownSet::CAPACITY],
 }
 
@@ -47,7 +47,7 @@ impl Default for Fields {
     }
 }
 
-/// What the Connection fields ask for.
+/// The options in the Connection fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     close: bool,
@@ -96,8 +96,8 @@ impl Fields {
         self.list.iter().find(|field| field.name.of(buf).eq_ignore_ascii_case(name))
     }
 
-    /// Reads the field lines from `start` up to the empty line, and answers where that ends. `None`
-    /// when it is not there or anything is misspelt: `scan` knows which.
+    /// Reads the field lines from `start` to the empty line, and returns the end of that. `None` if they are
+    /// incomplete or malformed; `scan` determines which.
     #[inline]
     pub(super) fn read(&mut self, buf: &[u8], start: usize) -> Option<usize> {
         let mut at = start;
@@ -130,7 +130,7 @@ impl Fields {
         let mut options = Options::default();
         let Some(first) = self.find(Known::Connection) else { return Ok(options) };
         if !self.has_several(Known::Connection) {
-            // What nearly every head says, without the walk.
+            // Fast path for nearly every head.
             let value = first.value.of(buf);
             if known::is_same(value, const { known::Key::of(b"keep-alive") }, 10) {
                 options.keep_alive = true;
@@ -197,7 +197,7 @@ impl Fields {
     }
 }
 
-/// Reads the field line at `start`. Answers it and where the next line starts.
+/// Reads the field line at `start`. Returns it and the start of the next line.
 /// Source: RFC 9112 section 5.
 #[inline]
 fn field_line(buf: &[u8], start: usize) -> Option<(Field, usize)> {

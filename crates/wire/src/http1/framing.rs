@@ -1,5 +1,5 @@
-//! How long a body is, from Content-Length and Transfer-Encoding. Refuses whatever two
-//! implementations could read differently: request smuggling lives from that difference.
+//! The framing of bodies by Content-Length and Transfer-Encoding. Rejects whatever two implementations could
+//! interpret differently, because that is what request smuggling exploits.
 //!
 //! Source: RFC 9112 section 6.
 
@@ -26,11 +26,11 @@ pub enum ResponseFraming {
     Length(u64),
     /// With the last chunk and its trailers.
     Chunked,
-    /// When the backend closes the connection.
+    /// When the connection closes.
     UntilClose,
 }
 
-/// What the two framing fields say, before method and status have their word.
+/// The framing declared by the two fields, before method and status are considered.
 ///
 /// # Errors
 /// 400 (502): Content-Length with Transfer-Encoding, either of them repeated, a length that is not
@@ -52,7 +52,9 @@ pub(super) fn declared(
                 return Err(side.reject(400, "content-length is repeated"));
             }
             let length = decimal(length.value.of(buf));
-            length.map(BodyFraming::Length).ok_or(side.reject(400, "content-length is no number"))
+            length
+                .map(BodyFraming::Length)
+                .ok_or(side.reject(400, "content-length is not a number"))
         }
         (None, Some(coding)) => {
             if fields.has_several(Known::TransferEncoding) {

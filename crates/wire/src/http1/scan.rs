@@ -1,9 +1,8 @@
-//! The grammar of heads, read byte by byte from left to right: slow, plain, and the judge. Asked when
-//! the fast way did not find a complete head, it says whether more bytes could still make it valid,
-//! or which byte made that impossible.
+//! The reference parser: reads a head byte by byte. Used when the fast parser did not find a complete head, it
+//! returns whether more bytes could make it valid, or why it is rejected.
 //!
-//! Architecture invariant: the answer for a prefix is never taken back by the bytes that follow, and
-//! it accepts exactly what the fast way accepts (`properties`).
+//! Architecture invariant: the rejection of a prefix does not depend on the bytes that follow, and it accepts
+//! exactly what the fast parser accepts (`properties`).
 
 use base::limits;
 
@@ -18,7 +17,7 @@ enum Stop {
 
 type Scan<T> = Result<T, Stop>;
 
-/// The length of the request head at the start of `buf`; `None` when it is not all there.
+/// The length of the request head at the start of `buf`; `None` if it is incomplete.
 ///
 /// # Errors
 /// 400, 414, 431, 501 (a method of no known length) or 505: see `request_line` and `field_lines`.
@@ -29,7 +28,7 @@ pub(super) fn request(buf: &[u8]) -> Result<Option<usize>, Rejection> {
     cursor.conclude(scanned, buf.len() >= MAX)
 }
 
-/// The length of the response head at the start of `buf`; `None` when it is not all there.
+/// The length of the response head at the start of `buf`; `None` if it is incomplete.
 ///
 /// # Errors
 /// 502.
@@ -40,7 +39,7 @@ pub(super) fn response(buf: &[u8]) -> Result<Option<usize>, Rejection> {
     cursor.conclude(scanned, buf.len() >= MAX)
 }
 
-/// Checks a whole trailer section, its closing empty line included.
+/// Validates a complete trailer section, with its final empty line.
 pub(super) fn trailers(section: &[u8], side: Side) -> Result<(), Rejection> {
     let mut cursor = Cursor::new(section, section.len(), side);
     let scanned = cursor.field_lines();
@@ -90,7 +89,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Passes bytes while `accepted`; answers how many. Past `max` of them it is refused.
+    /// Skips bytes while `accepted`, and returns their number. More than `max` are rejected.
     fn run(
         &mut self,
         accepted: impl Fn(u8) -> bool,
@@ -172,7 +171,7 @@ impl<'a> Cursor<'a> {
         self.expect(b'\n', "CR is not followed by LF")
     }
 
-    /// Field lines up to and with the empty line. Source: RFC 9112 section 5.
+    /// Field lines up to and including the empty line. Source: RFC 9112 section 5.
     fn field_lines(&mut self) -> Scan<()> {
         let mut count = 0;
         while self.peek()? != b'\r' {
@@ -210,12 +209,12 @@ pub(super) const fn is_value_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
 
-/// A byte that may stand in a request target: visible ASCII but `#`, which starts a fragment.
+/// A byte that is allowed in a request target: visible ASCII except `#`, which starts a fragment.
 pub(super) const fn is_target_byte(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~') && byte != b'#'
 }
 
-/// Without the spaces and tabs around it.
+/// Removes surrounding spaces and tabs.
 pub(super) fn trim(bytes: &[u8]) -> &[u8] {
     trim_end(trim_start(bytes))
 }

@@ -108,7 +108,7 @@ async fn exchange(
 }
 
 #[tokio::test]
-async fn a_client_with_prior_knowledge_is_served_bodies_and_trailers_of_any_size() {
+async fn a_client_with_prior_knowledge_exchanges_bodies_and_trailers_of_any_size() {
     let (listener, address) = listen().await;
     let server = tokio::spawn(async move { echo_all(serve_clear(&listener).await).await });
     let client = client_over(TcpStream::connect(address).await.unwrap()).await;
@@ -149,7 +149,7 @@ async fn many_streams_share_a_connection() {
 }
 
 #[tokio::test]
-async fn uploads_that_nobody_reads_are_held_to_the_connections_window() {
+async fn unread_uploads_are_limited_by_the_connection_window() {
     const STREAMS: usize = 8;
     let window_bytes = limits::H2_CONNECTION_WINDOW_BYTES as usize;
     let stream_bytes = limits::H2_STREAM_WINDOW_BYTES as usize;
@@ -195,7 +195,7 @@ async fn uploads_that_nobody_reads_are_held_to_the_connections_window() {
 }
 
 #[tokio::test]
-async fn a_cut_answer_is_reset_and_the_connection_lives_on() {
+async fn a_truncated_response_is_reset_and_the_connection_stays_open() {
     let (listener, address) = listen().await;
     tokio::spawn(async move { echo_all(serve_clear(&listener).await).await });
     let client = client_over(TcpStream::connect(address).await.unwrap()).await;
@@ -205,7 +205,7 @@ async fn a_cut_answer_is_reset_and_the_connection_lives_on() {
 }
 
 #[tokio::test]
-async fn a_graceful_shutdown_serves_what_was_asked_and_then_ends() {
+async fn a_graceful_shutdown_serves_open_streams_and_then_ends() {
     let (listener, address) = listen().await;
     let server = tokio::spawn(async move {
         let mut connection = serve_clear(&listener).await;
@@ -268,7 +268,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_client_that_only_opens_and_resets_is_cut_off() {
+async fn a_client_that_only_opens_and_resets_streams_is_disconnected() {
     // :method GET, :scheme http, :path / from the static table, :authority a. RFC 7541 appendix A.
     const HEAD: &[u8] = &[0x82, 0x86, 0x84, 0x41, 0x01, b'a'];
     let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
