@@ -45,7 +45,7 @@ fn rejected(issuer: &Issuer, stranger: &Issuer) -> Vec<(String, AuthFailure)> {
 fn each_reason_is_counted_and_logged_and_not_told_to_the_client() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");
-    let upstream = Upstream::saying("in");
+    let upstream = Upstream::fixed("in");
     let issuer = Issuer::new("resident").audiences(&["shop"]);
     let rejected = rejected(&issuer, &Issuer::new("resident"));
     let gateway = Gateway::of(api("/a").secured("GET /*").to(&upstream))
@@ -54,7 +54,7 @@ fn each_reason_is_counted_and_logged_and_not_told_to_the_client() {
         .start();
     let mut responses: Vec<(Denial, HashSet<String>)> = Vec::new();
     for (fields, reason) in &rejected {
-        let response = gateway.ask("GET /a/x", fields);
+        let response = gateway.fetch("GET /a/x", fields);
         let denial = reason.denial();
         assert_eq!(response.status, denial.row().status, "{reason:?}");
         let whole = format!("{}{}", response.head, response.text());
@@ -70,7 +70,7 @@ fn each_reason_is_counted_and_logged_and_not_told_to_the_client() {
         assert_eq!(responses.len(), 1, "one response for all reasons of {denial:?}");
     }
     let accepted = issuer.token().claim("aud", "shop").bearer();
-    assert_eq!(gateway.ask("GET /a/x", &format!("Authorization: {accepted}\r\n")).status, 200);
+    assert_eq!(gateway.fetch("GET /a/x", &format!("Authorization: {accepted}\r\n")).status, 200);
     let total = gateway.metric("penstock_auth_failures_total", "api=");
     assert_eq!(total, AuthFailure::ALL.len() as u64);
     assert!(gateway.drain(), "nothing is in progress");

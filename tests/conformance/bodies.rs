@@ -1,6 +1,6 @@
-//! Bodies both ways: lengths, chunks, trailers, and answers that have none.
+//! Bodies both ways: lengths, chunks, trailers, and responses without a body.
 
-use harness::{Answer, Gateway, Upstream, api};
+use harness::{CannedResponse, Gateway, Upstream, api};
 
 const GET: &str = "GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
 
@@ -8,24 +8,24 @@ fn gateway(upstream: &Upstream) -> Gateway {
     Gateway::of(api("/a").open("* /*").to(upstream)).start()
 }
 
-/// The backend answers `sent` to `request`; the caller reads `expect` and the connection is kept.
+/// The upstream sends `sent`; the client reads `expect`, and the connection is kept.
 #[track_caller]
 fn check(request: &str, sent: &'static str, expect: &str) {
-    let upstream = Upstream::answering(move |request| match request.target() {
-        "/again" => Answer::ok("again"),
-        _ => Answer::bytes(sent),
+    let upstream = Upstream::responding(move |request| match request.target() {
+        "/again" => CannedResponse::ok("again"),
+        _ => CannedResponse::bytes(sent),
     });
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(request);
     let got = String::from_utf8(client.read_exactly(expect.len())).unwrap();
     assert_eq!(got, expect);
-    assert_eq!(client.ask("GET /a/again", "").text(), "again");
-    assert_eq!(upstream.connections(), 1, "the backend's connection was clean");
+    assert_eq!(client.fetch("GET /a/again", "").text(), "again");
+    assert_eq!(upstream.connections(), 1, "the upstream's connection was clean");
 }
 
 #[test]
-fn an_answer_to_head_keeps_its_length_and_has_no_body() {
+fn a_response_to_head_keeps_its_length_and_has_no_body() {
     check(
         "HEAD /a/x HTTP/1.1\r\nHost: me\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
@@ -34,7 +34,7 @@ fn an_answer_to_head_keeps_its_length_and_has_no_body() {
 }
 
 #[test]
-fn a_204_and_a_304_have_no_body_whatever_they_announce() {
+fn a_204_and_a_304_have_no_body_whatever_their_length() {
     check(GET, "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n");
     check(
         GET,
@@ -53,7 +53,7 @@ fn an_empty_body_has_length_zero() {
 }
 
 #[test]
-fn interim_responses_are_not_passed_on() {
+fn interim_responses_are_not_forwarded() {
     check(
         GET,
         "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
@@ -63,26 +63,26 @@ fn interim_responses_are_not_passed_on() {
 }
 
 #[test]
-fn a_chunked_answer_arrives_with_its_trailers() {
-    let upstream = Upstream::by_hand();
+fn a_chunked_response_arrives_with_its_trailers() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(GET);
-    let mut visit = upstream.accept();
-    visit.request();
-    visit.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n");
-    visit.send("5;ext=1\r\nhello\r\n");
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n");
+    connection.send("5;ext=1\r\nhello\r\n");
     assert_eq!(client.read_head().header("transfer-encoding"), Some("chunked"));
     assert_eq!(
         client.read_exactly(10),
         b"5\r\nhello\r\n",
         "a piece arrives before the next is sent"
     );
-    visit.send("6\r\n world\r\n0\r\nX-Sum: 42\r\nContent-Length: 7\r\n\r\n");
+    connection.send("6\r\n world\r\n0\r\nX-Sum: 42\r\nContent-Length: 7\r\n\r\n");
     assert_eq!(client.read_exactly(27), b"6\r\n world\r\n0\r\nX-Sum: 42\r\n\r\n");
     client.send(GET);
-    visit.request();
-    visit.ok("again");
+    connection.request();
+    connection.ok("again");
     assert_eq!(client.read().text(), "again");
 }
 
@@ -94,28 +94,28 @@ fn letters(count: usize) -> String {
 fn many_short_chunks_arrive_in_order() {
     let chunks: String = (1..200).map(|n| format!("{n:x}\r\n{}\r\n", letters(n))).collect();
     let sent = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n");
-    let upstream = Upstream::answering(move |_| Answer::bytes(&sent));
-    let answer = gateway(&upstream).connect().ask("GET /a/x", "");
+    let upstream = Upstream::responding(move |_| CannedResponse::bytes(&sent));
+    let response = gateway(&upstream).connect().fetch("GET /a/x", "");
     let whole: String = (1..200).map(letters).collect();
-    assert!(answer.text() == whole);
+    assert!(response.text() == whole);
 }
 
 #[test]
-fn what_came_before_a_broken_chunk_arrives_and_is_not_taken_for_all() {
-    let upstream = Upstream::by_hand();
+fn bytes_before_a_broken_chunk_arrive_and_the_response_is_truncated() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(GET);
-    let mut visit = upstream.accept();
-    visit.request_head();
-    visit.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\nzz\r\n");
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\nzz\r\n");
     assert_eq!(client.read_head().status, 200);
     assert_eq!(client.read_exactly(9), b"4\r\ngood\r\n");
     client.expect_close();
 }
 
 #[test]
-fn a_request_whose_first_chunk_is_broken_reaches_no_backend() {
+fn a_request_with_a_broken_first_chunk_reaches_no_upstream() {
     let upstream = Upstream::echo();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
@@ -125,10 +125,10 @@ fn a_request_whose_first_chunk_is_broken_reaches_no_backend() {
 }
 
 #[test]
-fn a_chunked_request_arrives_with_its_trailers_but_for_those_that_frame_route_or_identify() {
+fn trailers_are_forwarded_except_those_that_frame_route_or_identify() {
     let upstream = Upstream::echo();
     let gateway = gateway(&upstream);
-    let answer = gateway
+    let response = gateway
         .connect()
         .send(
             "POST /a/x HTTP/1.1\r\nHost: me\r\nTE: trailers\r\nConnection: TE\r\n\
@@ -137,7 +137,7 @@ fn a_chunked_request_arrives_with_its_trailers_but_for_those_that_frame_route_or
              Authorization: Bearer x\r\nX-Forwarded-For: 6.6.6.6\r\nX-JWT-Assertion: a\r\n\r\n",
         )
         .read();
-    assert_eq!(answer.text(), "hello");
+    assert_eq!(response.text(), "hello");
     let request = &upstream.requests()[0];
     assert_eq!(request.trailers, "X-Sum: 42\r\n");
     assert_eq!(
@@ -147,9 +147,9 @@ fn a_chunked_request_arrives_with_its_trailers_but_for_those_that_frame_route_or
 }
 
 #[test]
-fn a_chunked_answer_to_http_1_0_ends_with_the_connection() {
-    let upstream = Upstream::answering(|_| {
-        Answer::bytes(
+fn a_chunked_response_to_http_1_0_ends_with_the_connection() {
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
         )
     });
@@ -160,46 +160,47 @@ fn a_chunked_answer_to_http_1_0_ends_with_the_connection() {
 }
 
 #[test]
-fn an_answer_that_ends_with_the_connection_becomes_chunked() {
-    let upstream =
-        Upstream::answering(|_| Answer::bytes("HTTP/1.1 200 OK\r\n\r\nhello").then_close());
+fn a_response_that_ends_with_the_connection_becomes_chunked() {
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes("HTTP/1.1 200 OK\r\n\r\nhello").then_close()
+    });
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
-    let answer = client.send(GET).read();
+    let response = client.send(GET).read();
     assert_eq!(
-        (answer.text().as_str(), answer.header("transfer-encoding")),
+        (response.text().as_str(), response.header("transfer-encoding")),
         ("hello", Some("chunked"))
     );
-    assert_eq!(client.send(GET).read().text(), "hello", "the caller's connection is kept");
+    assert_eq!(client.send(GET).read().text(), "hello", "the client's connection is kept");
     assert_eq!(upstream.connections(), 2);
 }
 
 #[test]
-fn an_http_1_0_backend_is_understood() {
+fn an_http_1_0_upstream_is_supported() {
     let upstream =
-        Upstream::answering(|_| Answer::bytes("HTTP/1.0 200 OK\r\n\r\nold").then_close());
+        Upstream::responding(|_| CannedResponse::bytes("HTTP/1.0 200 OK\r\n\r\nold").then_close());
     let gateway = gateway(&upstream);
-    let answer = gateway.ask("GET /a/x", "");
-    assert_eq!((answer.text().as_str(), answer.head.starts_with("HTTP/1.1 ")), ("old", true));
+    let response = gateway.fetch("GET /a/x", "");
+    assert_eq!((response.text().as_str(), response.head.starts_with("HTTP/1.1 ")), ("old", true));
 }
 
 #[test]
-fn a_request_without_a_body_says_so_where_its_method_expects_one() {
+fn a_bodyless_request_has_content_length_0_where_its_method_expects_a_body() {
     for (method, expect) in
         [("GET", None), ("DELETE", None), ("POST", Some("0")), ("PUT", Some("0"))]
     {
         let upstream = Upstream::echo();
         let gateway = gateway(&upstream);
-        assert_eq!(gateway.ask(&format!("{method} /a/x"), "").status, 200);
+        assert_eq!(gateway.fetch(&format!("{method} /a/x"), "").status, 200);
         assert_eq!(upstream.requests()[0].header("content-length"), expect, "{method}");
     }
 }
 
 #[test]
-fn a_get_with_a_body_is_passed_on_whole() {
+fn a_get_with_a_body_is_forwarded_whole() {
     let upstream = Upstream::echo();
     let gateway = gateway(&upstream);
-    assert_eq!(gateway.connect().ask_with("GET /a/x", "", "a body").text(), "a body");
+    assert_eq!(gateway.connect().fetch_with_body("GET /a/x", "", "a body").text(), "a body");
 }
 
 #[test]
@@ -224,20 +225,20 @@ fn a_body_of_many_megabytes_comes_back_unchanged() {
 }
 
 #[test]
-fn an_upload_goes_on_after_an_answer_that_came_first() {
-    let upstream = Upstream::by_hand();
+fn an_upload_goes_on_after_a_response_that_came_first() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send("PUT /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 10\r\n\r\n01234");
-    let mut visit = upstream.accept();
-    visit.request_head();
-    assert_eq!(visit.read_exactly(5), b"01234");
-    visit.send("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n");
+    let mut connection = upstream.accept();
+    connection.request_head();
+    assert_eq!(connection.read_exactly(5), b"01234");
+    connection.send("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(client.read().status, 202);
     client.send("56789");
-    assert_eq!(visit.read_exactly(5), b"56789");
+    assert_eq!(connection.read_exactly(5), b"56789");
     client.send(GET);
-    visit.request_head();
-    visit.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nkept");
+    connection.request_head();
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nkept");
     assert_eq!(client.read().text(), "kept");
 }

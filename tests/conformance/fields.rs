@@ -1,17 +1,17 @@
-//! Which fields pass, which do not, and which are the gateway's own.
+//! Header fields that are forwarded, removed or added.
 
-use harness::{Answer, Gateway, Issuer, Upstream, api};
+use harness::{CannedResponse, Gateway, Issuer, Upstream, api};
 
-/// What of `sent` (whole lines) the backend sees, beside `Host` and the gateway's own.
+/// The fields of `sent` (whole lines) that the upstream receives, besides `Host` and the gateway's own.
 #[track_caller]
 fn check(trusted: bool, sent: &str, expect: &str) {
-    let upstream = Upstream::saying("seen");
+    let upstream = Upstream::fixed("seen");
     let mut gateway = Gateway::of(api("/a").open("* /*").to(&upstream));
     if trusted {
-        gateway = gateway.behind_a_trusted_proxy();
+        gateway = gateway.trusting_loopback_clients();
     }
     let gateway = gateway.start();
-    assert_eq!(gateway.ask("GET /a/x", sent).status, 200, "{sent}");
+    assert_eq!(gateway.fetch("GET /a/x", sent).status, 200, "{sent}");
     let head = upstream.requests()[0].head.clone();
     let seen: String = head
         .split_inclusive("\r\n")
@@ -25,7 +25,7 @@ const OURS: &str =
     "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: gateway\r\n";
 
 #[test]
-fn ordinary_fields_pass_byte_for_byte_in_their_order() {
+fn ordinary_fields_are_forwarded_byte_for_byte_in_order() {
     let sent = "Accept: a/b;q=0.5\r\nx-LOWER-upper:  spaced\t\r\nCookie: a=b; c=d\r\n\
                 X-Twice: 1\r\nX-Twice: 2\r\nX-Empty:\r\n";
     let seen = "Accept: a/b;q=0.5\r\nx-LOWER-upper: spaced\r\nCookie: a=b; c=d\r\n\
@@ -39,7 +39,7 @@ fn ordinary_fields_pass_byte_for_byte_in_their_order() {
 }
 
 #[test]
-fn hop_by_hop_fields_and_those_that_connection_names_end_here() {
+fn hop_by_hop_fields_and_those_named_by_connection_are_removed() {
     let sent = "Connection: keep-alive, X-Mine\r\nKeep-Alive: timeout=5\r\nX-Mine: private\r\n\
                 Proxy-Connection: keep-alive\r\nProxy-Authorization: Basic x\r\nTE: gzip\r\n\
                 Upgrade: h2c\r\nTrailer: X-Sum\r\nX-Kept: yes\r\n";
@@ -49,7 +49,7 @@ fn hop_by_hop_fields_and_those_that_connection_names_end_here() {
 }
 
 #[test]
-fn what_a_caller_says_of_those_before_it_is_not_believed() {
+fn forwarded_fields_of_an_untrusted_client_are_removed() {
     let sent = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\n\
                 X-Forwarded-Port: 1\r\nX-Forwarded-Prefix: /p\r\nForwarded: for=6.6.6.6\r\n\
                 X-JWT-Assertion: forged\r\nx-jwt-assertion: forged too\r\n";
@@ -57,16 +57,16 @@ fn what_a_caller_says_of_those_before_it_is_not_believed() {
 }
 
 #[test]
-fn a_trusted_proxy_is_believed() {
+fn forwarded_fields_of_a_trusted_proxy_are_kept() {
     let sent = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: shop\r\n\
                 Forwarded: for=6.6.6.6\r\n";
     check(true, sent, sent);
 }
 
 #[test]
-fn the_backends_own_fields_pass_but_for_hop_by_hop_ones() {
-    let upstream = Upstream::answering(|_| {
-        Answer::bytes(
+fn response_fields_are_forwarded_except_hop_by_hop_ones() {
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes(
             "HTTP/1.1 201 Made It\r\nServer: theirs\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
              Connection: keep-alive, X-Mine\r\nKeep-Alive: timeout=5\r\nX-Mine: private\r\n\
              Proxy-Authenticate: Basic\r\nUpgrade: h2c\r\nLocation: http://inside/x\r\n\
@@ -75,32 +75,32 @@ fn the_backends_own_fields_pass_but_for_hop_by_hop_ones() {
     });
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
     assert_eq!(
-        gateway.ask("GET /a/x", "").head,
+        gateway.fetch("GET /a/x", "").head,
         "HTTP/1.1 201 Made It\r\nServer: theirs\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
          Location: http://inside/x\r\ncontent-length: 2\r\n\r\n"
     );
 }
 
-/// Whether the backend sees the credential, which the caller sends in `field`.
+/// Whether the upstream receives the credential that the client sends in `field`.
 #[track_caller]
 fn check_credential(field: &str, forwarded: bool, expect: bool) {
     let issuer = Issuer::new("resident");
-    let upstream = Upstream::saying("seen");
+    let upstream = Upstream::fixed("seen");
     let api = api("/a").secured("* /*").to(&upstream).with(|api| {
         api.auth_header = field.to_ascii_lowercase();
         api.forward_auth_header = forwarded;
     });
     let gateway = Gateway::of(api).issuer(&issuer).start();
     let bearer = issuer.token().bearer();
-    let answer = gateway.ask("GET /a/x", &format!("X-A: b\r\n{field}: {bearer}\r\nX-C: d\r\n"));
-    assert_eq!(answer.status, 200, "{field}");
+    let response = gateway.fetch("GET /a/x", &format!("X-A: b\r\n{field}: {bearer}\r\nX-C: d\r\n"));
+    assert_eq!(response.status, 200, "{field}");
     let request = &upstream.requests()[0];
     assert_eq!(request.header(field).is_some(), expect, "{field} {forwarded}");
     assert_eq!((request.header("x-a"), request.header("x-c")), (Some("b"), Some("d")));
 }
 
 #[test]
-fn the_credential_is_not_passed_on_unless_the_api_says_so() {
+fn the_credential_is_not_forwarded_unless_the_api_says_so() {
     check_credential("Authorization", false, false);
     check_credential("Authorization", true, true);
     check_credential("X-Api-Token", false, false);
@@ -108,15 +108,15 @@ fn the_credential_is_not_passed_on_unless_the_api_says_so() {
 }
 
 #[test]
-fn where_another_field_carries_the_credential_authorization_is_the_backends() {
+fn with_another_credential_header_authorization_is_forwarded() {
     let issuer = Issuer::new("resident");
-    let upstream = Upstream::saying("seen");
+    let upstream = Upstream::fixed("seen");
     let api = api("/a").secured("* /*").to(&upstream);
     let api = api.with(|api| api.auth_header = "x-api-token".to_owned());
     let gateway = Gateway::of(api).issuer(&issuer).start();
     let bearer = issuer.token().bearer();
     let fields = format!("X-Api-Token: {bearer}\r\nAuthorization: Basic bWU6eW91\r\n");
-    assert_eq!(gateway.ask("GET /a/x", &fields).status, 200);
+    assert_eq!(gateway.fetch("GET /a/x", &fields).status, 200);
     let request = &upstream.requests()[0];
     assert_eq!(request.header("authorization"), Some("Basic bWU6eW91"));
     assert_eq!(request.header("x-api-token"), None);

@@ -1,16 +1,16 @@
-//! Bodies long enough to go from socket to socket unread.
+//! Bodies long enough to be spliced from socket to socket.
 
-use harness::{Answer, Client, Gateway, Upstream, Visit, api};
+use harness::{CannedResponse, Client, Gateway, Upstream, UpstreamConnection, api};
 
 const LONG: usize = 300_000;
-/// More than all buffers on the way hold together.
+/// More than all buffers in between hold.
 const MUCH: usize = 32 * 1024 * 1024;
 
 fn gateway(upstream: &Upstream) -> Gateway {
     Gateway::of(api("/a").open("* /*").to(upstream)).start()
 }
 
-/// Bytes that tell where they belong.
+/// Bytes that depend on their position.
 fn body(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| b'a' + u8::try_from((at / 7 + at / 4096) % 26).unwrap()).collect()
 }
@@ -19,34 +19,34 @@ fn post(bytes: usize) -> String {
     format!("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: {bytes}\r\n\r\n")
 }
 
-/// A caller that sent the head of a long request, and the backend that has it.
-fn begin(gateway: &Gateway, upstream: &Upstream, bytes: usize) -> (Client, Visit) {
+/// A client that has sent the head of a long request, and the upstream connection that has received it.
+fn begin(gateway: &Gateway, upstream: &Upstream, bytes: usize) -> (Client, UpstreamConnection) {
     let mut client = gateway.connect();
     client.send(post(bytes));
-    let mut visit = upstream.accept();
-    visit.request_head();
-    (client, visit)
+    let mut connection = upstream.accept();
+    connection.request_head();
+    (client, connection)
 }
 
 /// A long body passes both ways, in pieces of these sizes in turn, each seen before the next is sent.
 #[track_caller]
 fn check(pieces: &[usize]) {
-    let upstream = Upstream::by_hand();
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
-    let (mut client, mut visit) = begin(&gateway, &upstream, LONG);
+    let (mut client, mut connection) = begin(&gateway, &upstream, LONG);
     each_piece(pieces, |piece| {
         client.send(piece);
-        assert!(visit.read_exactly(piece.len()) == piece, "up, in pieces of {pieces:?}");
+        assert!(connection.read_exactly(piece.len()) == piece, "up, in pieces of {pieces:?}");
     });
-    visit.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LONG}\r\n\r\n"));
+    connection.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LONG}\r\n\r\n"));
     assert_eq!(client.read_head().status, 200);
     each_piece(pieces, |piece| {
-        visit.send(piece);
+        connection.send(piece);
         assert!(client.read_exactly(piece.len()) == piece, "down, in pieces of {pieces:?}");
     });
     client.send("GET /a/next HTTP/1.1\r\nHost: me\r\n\r\n");
-    assert!(visit.request_head().starts_with("GET /next "), "both connections were kept");
-    visit.ok("next");
+    assert!(connection.request_head().starts_with("GET /next "), "both connections were kept");
+    connection.ok("next");
     assert_eq!(client.read().text(), "next");
 }
 
@@ -61,7 +61,7 @@ fn each_piece(pieces: &[usize], mut pass: impl FnMut(&[u8])) {
 }
 
 #[test]
-fn a_long_body_arrives_in_order_whatever_the_pieces_that_it_comes_in() {
+fn a_long_body_arrives_in_order_in_pieces_of_any_size() {
     check(&[LONG]);
     check(&[100_000]);
     check(&[50_000, 100, 50_000]);
@@ -70,7 +70,7 @@ fn a_long_body_arrives_in_order_whatever_the_pieces_that_it_comes_in() {
 }
 
 #[test]
-fn what_follows_a_long_body_is_the_next_request() {
+fn a_request_after_a_long_body_is_parsed() {
     let upstream = Upstream::echo();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
@@ -83,29 +83,29 @@ fn what_follows_a_long_body_is_the_next_request() {
 }
 
 #[test]
-fn what_is_left_of_a_broken_upload_reaches_nobody() {
-    let upstream = Upstream::by_hand();
+fn the_rest_of_a_broken_upload_reaches_no_other_exchange() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
-    let (mut client, mut visit) = begin(&gateway, &upstream, MUCH);
+    let (mut client, mut connection) = begin(&gateway, &upstream, MUCH);
     std::thread::scope(|threads| {
-        threads.spawn(|| client.offer(vec![b'!'; MUCH]));
-        visit.read_exactly(LONG);
-        // The gateway holds bytes that this backend will not take any more.
-        visit.reset();
+        threads.spawn(|| client.try_send(vec![b'!'; MUCH]));
+        connection.read_exactly(LONG);
+        // The gateway holds bytes that this upstream will not read.
+        connection.reset();
     });
-    let (mut client, mut visit) = begin(&gateway, &upstream, LONG);
+    let (mut client, mut connection) = begin(&gateway, &upstream, LONG);
     client.send(body(LONG));
-    assert!(visit.read_exactly(LONG) == body(LONG));
-    visit.ok("whole");
+    assert!(connection.read_exactly(LONG) == body(LONG));
+    connection.ok("whole");
     assert_eq!(client.read().text(), "whole");
 }
 
 #[test]
-fn what_is_left_of_a_download_that_nobody_takes_reaches_nobody() {
-    let upstream = Upstream::answering(|request| {
+fn the_rest_of_an_abandoned_download_reaches_no_other_exchange() {
+    let upstream = Upstream::responding(|request| {
         let bytes = if request.target() == "/much" { vec![b'!'; MUCH] } else { body(LONG) };
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", bytes.len());
-        Answer::bytes([head.into_bytes(), bytes].concat())
+        CannedResponse::bytes([head.into_bytes(), bytes].concat())
     });
     let gateway = gateway(&upstream);
     let mut leaving = gateway.connect();
@@ -114,28 +114,28 @@ fn what_is_left_of_a_download_that_nobody_takes_reaches_nobody() {
     leaving.skip(LONG as u64);
     leaving.reset();
     for _ in 0..3 {
-        let answer = gateway.connect().ask("GET /a/long", "");
-        assert!(answer.text().into_bytes() == body(LONG));
+        let response = gateway.connect().fetch("GET /a/long", "");
+        assert!(response.text().into_bytes() == body(LONG));
     }
 }
 
 #[test]
-fn a_long_answer_that_breaks_off_is_not_taken_for_whole() {
-    let upstream = Upstream::by_hand();
+fn a_truncated_long_response_is_detectable() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send("GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n");
-    let mut visit = upstream.accept();
-    visit.request_head();
-    visit.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\n")).send(body(LONG));
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\n")).send(body(LONG));
     assert_eq!(client.read_head().status, 200);
     assert!(client.read_exactly(LONG) == body(LONG));
-    visit.close();
+    connection.close();
     client.expect_close();
 }
 
 #[test]
-fn a_long_body_follows_the_go_ahead_that_its_caller_waits_for() {
+fn a_long_body_is_sent_after_100_continue() {
     let upstream = Upstream::echo();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();

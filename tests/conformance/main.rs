@@ -1,21 +1,21 @@
-//! DESIGN.md sections 3 and 4, end to end over real sockets: one test for each rule.
+//! The rules of the gateway for HTTP and for APIs, end to end over real sockets: one test for each rule.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod access_log;
 mod auth_failures;
-mod backends;
-mod basics;
 mod bodies;
-mod endings;
+mod disconnects;
 mod endpoints;
-mod expecting;
+mod exchange;
+mod expect;
 mod fields;
-mod following;
+mod files;
 mod framing;
-mod keeping;
-mod living;
-mod logging;
+mod keep_alive;
+mod lifecycle;
 mod long_bodies;
 mod paths;
 mod routing;
 mod tokens;
 mod upgrades;
+mod upstreams;

@@ -1,19 +1,19 @@
-//! The path that was routed is, byte for byte, the path forwarded.
+//! The path that was routed is the path that is forwarded, byte for byte.
 
 use harness::{Gateway, Upstream, api};
 
-/// What the backend is asked for each target; or the status of a refusal.
+/// The target that the upstream receives for each target sent, or the status of the rejection.
 #[track_caller]
 fn check(rows: &[(&str, &str)]) {
-    let upstream = Upstream::saying("seen");
+    let upstream = Upstream::fixed("seen");
     let gateway =
         Gateway::of(api("/a").open("* /*").secured("* /admin, * /admin/*").to(&upstream)).start();
     for (target, expect) in rows {
         let before = upstream.requests().len();
-        let answer = gateway.ask(&format!("GET {target}"), "");
+        let response = gateway.fetch(&format!("GET {target}"), "");
         let got = match upstream.requests().get(before) {
             Some(request) => request.target().to_owned(),
-            None => answer.status.to_string(),
+            None => response.status.to_string(),
         };
         assert_eq!(&got, expect, "{target}");
     }
@@ -36,7 +36,7 @@ fn dot_segments_are_resolved_before_routing() {
 }
 
 #[test]
-fn no_spelling_reaches_a_secured_operation_as_an_open_one() {
+fn no_spelling_of_a_path_bypasses_security() {
     check(&[
         ("/a/admin", "401"),
         ("/a/x/../admin", "401"),
@@ -61,7 +61,7 @@ fn an_escaped_separator_stays_escaped_and_separates_nothing() {
 }
 
 #[test]
-fn a_path_that_means_different_things_to_different_servers_is_refused() {
+fn an_ambiguous_path_is_rejected() {
     check(&[
         ("/a/x%00y", "400"),
         ("/a/x%0", "400"),
@@ -72,7 +72,7 @@ fn a_path_that_means_different_things_to_different_servers_is_refused() {
 }
 
 #[test]
-fn escapes_of_ordinary_characters_are_spelt_out_and_others_stay() {
+fn escapes_of_unreserved_characters_are_decoded_and_others_kept() {
     check(&[
         ("/a/%78", "/x"),
         ("/a/x%20y", "/x%20y"),

@@ -1,14 +1,18 @@
-//! Who may call what: tokens, scopes, key types, and how each denial is told.
+//! Tokens, scopes and key types, and the response to each denial.
 
 use harness::{Gateway, Issuer, Token, Upstream, api};
 use jose::Algorithm;
 use serde_json::json;
 
-/// What a caller with this `Authorization` field (or none) comes to.
+/// Sends a request with this `Authorization` field, or none.
 #[track_caller]
 fn check(gateway: &Gateway, request: &str, credential: Option<&str>, expect: &str) {
     let field = credential.map(|value| format!("Authorization: {value}\r\n")).unwrap_or_default();
-    assert_eq!(gateway.ask(request, &field).verdict(), expect, "{request} {credential:?}");
+    assert_eq!(
+        gateway.fetch(request, &field).status_and_code(),
+        expect,
+        "{request} {credential:?}"
+    );
 }
 
 fn secured(issuer: &Issuer, upstream: &Upstream) -> Gateway {
@@ -16,16 +20,16 @@ fn secured(issuer: &Issuer, upstream: &Upstream) -> Gateway {
 }
 
 #[test]
-fn a_valid_token_opens_and_nothing_else_does() {
+fn only_a_valid_token_is_accepted() {
     let (issuer, stranger) = (Issuer::new("resident"), Issuer::new("resident"));
-    let upstream = Upstream::saying("in");
+    let upstream = Upstream::fixed("in");
     let gateway = secured(&issuer, &upstream);
     let valid = issuer.token().sign();
     let (head, rest) = valid.split_once('.').unwrap();
     let (payload, signature) = rest.split_once('.').unwrap();
     // {"alg":"none"}
     let unsigned = format!("eyJhbGciOiJub25lIn0.{payload}.");
-    let refused = [
+    let rejected = [
         issuer.token().expires_in_s(-1).sign(),
         stranger.token().sign(),
         issuer.token().claim("iss", "https://other.example/token").sign(),
@@ -40,14 +44,14 @@ fn a_valid_token_opens_and_nothing_else_does() {
         format!("{head}.{payload}.{signature}="),
         "opaque".to_owned(),
     ];
-    for token in &refused {
+    for token in &rejected {
         check(&gateway, "GET /a/x", Some(&format!("Bearer {token}")), "401 900901");
     }
     check(&gateway, "GET /a/x", Some(&format!("Basic {valid}")), "401 900902");
     check(&gateway, "GET /a/x", Some(&valid), "401 900902");
     check(&gateway, "GET /a/x", Some("Bearer "), "401 900902");
     check(&gateway, "GET /a/x", None, "401 900902");
-    assert_eq!(upstream.requests(), [], "a denied request never reaches the backend");
+    assert_eq!(upstream.requests(), [], "a denied request never reaches the upstream");
     for token in [
         issuer.token(),
         issuer.token().typ(None),
@@ -60,10 +64,10 @@ fn a_valid_token_opens_and_nothing_else_does() {
     }
 }
 
-/// The whole answer to `credential`.
+/// The whole response to `credential`.
 #[track_caller]
-fn check_told(credential: &str, status: u16, authenticate: &str, body: &str) {
-    let upstream = Upstream::saying("in");
+fn check_response(credential: &str, status: u16, authenticate: &str, body: &str) {
+    let upstream = Upstream::fixed("in");
     let issuer = Issuer::new("resident").audiences(&["shop"]);
     let gateway =
         Gateway::of(api("/a").any_scope("GET /scoped", &["read"]).secured("GET /*").to(&upstream))
@@ -77,10 +81,10 @@ fn check_told(credential: &str, status: u16, authenticate: &str, body: &str) {
         "audience" => ("x", authorization(&valid.claim("aud", "bank"))),
         _ => ("scoped", authorization(&valid)),
     };
-    let answer = gateway.ask(&format!("GET /a/{path}"), &field);
-    assert_eq!((answer.status, answer.text().as_str()), (status, body), "{credential}");
-    assert_eq!(answer.header("content-type"), Some("application/json; charset=UTF-8"));
-    assert_eq!(answer.header("www-authenticate").unwrap_or("none"), authenticate, "{credential}");
+    let response = gateway.fetch(&format!("GET /a/{path}"), &field);
+    assert_eq!((response.status, response.text().as_str()), (status, body), "{credential}");
+    assert_eq!(response.header("content-type"), Some("application/json; charset=UTF-8"));
+    assert_eq!(response.header("www-authenticate").unwrap_or("none"), authenticate, "{credential}");
 }
 
 fn authorization(token: &Token<'_>) -> String {
@@ -88,12 +92,12 @@ fn authorization(token: &Token<'_>) -> String {
 }
 
 #[test]
-fn each_denial_is_told_in_wso2s_words() {
+fn each_denial_has_wso2s_code_and_body() {
     const REALM: &str = "OAuth2 realm=\"WSO2 API Manager\"";
     let invalid = format!("{REALM}, error=\"invalid_token\"");
     let credentials = "{\"code\":\"900901\",\"message\":\"Invalid Credentials\",\"description\":\
         \"Invalid Credentials. Make sure you have provided the correct security credentials\"}";
-    check_told(
+    check_response(
         "none",
         401,
         REALM,
@@ -101,16 +105,16 @@ fn each_denial_is_told_in_wso2s_words() {
          Credentials. Make sure your API invocation call has a header: 'Authorization : Bearer \
          ACCESS_TOKEN'\"}",
     );
-    check_told("broken", 401, &invalid, credentials);
-    check_told("expired", 401, &invalid, credentials);
-    check_told(
+    check_response("broken", 401, &invalid, credentials);
+    check_response("expired", 401, &invalid, credentials);
+    check_response(
         "audience",
         403,
         "none",
         "{\"code\":\"900914\",\"message\":\"Invalid Credentials\",\"description\":\"The access \
          token is not meant for this API\"}",
     );
-    check_told(
+    check_response(
         "scope",
         403,
         &format!("{REALM}, error=\"insufficient_scope\""),
@@ -121,8 +125,8 @@ fn each_denial_is_told_in_wso2s_words() {
 }
 
 #[test]
-fn leeway_forgives_a_clock_that_is_a_little_off() {
-    let upstream = Upstream::saying("in");
+fn leeway_allows_for_clock_skew() {
+    let upstream = Upstream::fixed("in");
     let issuer = Issuer::new("resident").leeway_s(300);
     let gateway = secured(&issuer, &upstream);
     check(&gateway, "GET /a/x", Some(&issuer.token().expires_in_s(-60).bearer()), "200");
@@ -132,8 +136,8 @@ fn leeway_forgives_a_clock_that_is_a_little_off() {
 }
 
 #[test]
-fn one_of_the_audiences_is_enough() {
-    let upstream = Upstream::saying("in");
+fn one_matching_audience_suffices() {
+    let upstream = Upstream::fixed("in");
     let issuer = Issuer::new("resident").audiences(&["shop", "bank"]);
     let gateway = secured(&issuer, &upstream);
     for (audience, expect) in [
@@ -149,8 +153,8 @@ fn one_of_the_audiences_is_enough() {
 }
 
 #[test]
-fn scopes_are_asked_for_by_operation() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("resident"));
+fn scopes_are_checked_per_operation() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let gateway = Gateway::of(
         api("/a")
             .any_scope("GET /any", &["read", "write"])
@@ -177,7 +181,7 @@ fn scopes_are_asked_for_by_operation() {
 
 #[test]
 fn the_key_type_chooses_between_production_and_sandbox() {
-    let (production, sandbox) = (Upstream::saying("production"), Upstream::saying("sandbox"));
+    let (production, sandbox) = (Upstream::fixed("production"), Upstream::fixed("sandbox"));
     let issuer = Issuer::new("resident");
     let gateway = Gateway::of(
         api("/both").secured("GET /*").open("GET /open").to(&production).sandbox(&sandbox),
@@ -200,15 +204,15 @@ fn the_key_type_chooses_between_production_and_sandbox() {
             "" => issuer.token(),
             named => issuer.token().claim("keytype", named),
         };
-        let answer = gateway.ask(&format!("GET {path}"), &authorization(&token));
-        let got = if answer.status == 200 { answer.text() } else { answer.verdict() };
+        let response = gateway.fetch(&format!("GET {path}"), &authorization(&token));
+        let got = if response.status == 200 { response.text() } else { response.status_and_code() };
         assert_eq!(got, expect, "{path} {key_type}");
     }
 }
 
 #[test]
 fn tokens_of_several_issuers_are_accepted_each_by_its_own_key() {
-    let upstream = Upstream::saying("in");
+    let upstream = Upstream::fixed("in");
     let (one, two) = (Issuer::new("one"), Issuer::rsa("two"));
     let gateway =
         Gateway::of(api("/a").secured("GET /*").to(&upstream)).issuer(&one).issuer(&two).start();
@@ -222,8 +226,8 @@ fn tokens_of_several_issuers_are_accepted_each_by_its_own_key() {
 }
 
 #[test]
-fn a_token_is_verified_once_and_found_again() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("resident"));
+fn a_verified_token_is_cached() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let gateway = secured(&issuer, &upstream);
     let bearer = issuer.token().bearer();
     for _ in 0..5 {
@@ -236,37 +240,37 @@ fn a_token_is_verified_once_and_found_again() {
 }
 
 #[test]
-fn the_credential_may_stand_in_a_field_of_the_apis_own() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("resident"));
+fn an_api_may_name_another_credential_header() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let api = api("/a")
         .secured("GET /*")
         .to(&upstream)
         .with(|api| api.auth_header = "x-api-token".to_owned());
     let gateway = Gateway::of(api).issuer(&issuer).start();
     let bearer = issuer.token().bearer();
-    assert_eq!(gateway.ask("GET /a/x", &format!("X-API-Token: {bearer}\r\n")).status, 200);
+    assert_eq!(gateway.fetch("GET /a/x", &format!("X-API-Token: {bearer}\r\n")).status, 200);
     check(&gateway, "GET /a/x", Some(&bearer), "401 900902");
 }
 
 #[test]
-fn two_credentials_are_none() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("resident"));
+fn two_credentials_are_rejected() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let gateway = secured(&issuer, &upstream);
     let field = authorization(&issuer.token());
     for fields in [format!("{field}{field}"), format!("{field}Authorization: Bearer x\r\n")] {
-        assert_eq!(gateway.ask("GET /a/x", &fields).status, 401, "{fields}");
+        assert_eq!(gateway.fetch("GET /a/x", &fields).status, 401, "{fields}");
     }
 }
 
 #[test]
-fn no_answer_echoes_path_token_or_context() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("resident"));
+fn no_response_echoes_path_token_or_context() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let gateway = secured(&issuer, &upstream);
     for (request, credential) in
         [("GET /a/sEcReT", "sEcReT"), ("GET /sEcReT", "sEcReT"), ("POST /a/sEcReT", "sEcReT")]
     {
-        let answer = gateway.ask(request, &format!("Authorization: Bearer {credential}\r\n"));
-        let whole = format!("{}{}", answer.head, answer.text());
-        assert!(answer.status >= 400 && !whole.contains("sEcReT"), "{whole}");
+        let response = gateway.fetch(request, &format!("Authorization: Bearer {credential}\r\n"));
+        let whole = format!("{}{}", response.head, response.text());
+        assert!(response.status >= 400 && !whole.contains("sEcReT"), "{whole}");
     }
 }

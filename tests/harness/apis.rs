@@ -1,4 +1,4 @@
-//! APIs in a line.
+//! A builder for APIs.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use model::{
 
 use crate::Upstream;
 
-/// An API under construction. Its name is its base path; its endpoints suspend nobody unless told.
+/// An API under construction. Its name is its base path; no endpoint is suspended unless configured.
 #[derive(Clone, Debug)]
 pub struct ApiBuilder {
     api: Api,
@@ -160,7 +160,7 @@ impl ApiBuilder {
         self
     }
 
-    /// Anything else.
+    /// Changes any other setting.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Api)) -> Self {
         change(&mut self.api);

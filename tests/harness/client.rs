@@ -1,4 +1,4 @@
-//! A caller that says exactly what it is told to, and reads exactly what it is given.
+//! A client that sends and receives exact bytes.
 
 use std::net::SocketAddr;
 
@@ -30,7 +30,7 @@ impl Client {
     #[must_use]
     pub fn would_trust(address: SocketAddr, config: Arc<ClientConfig>, host: &str) -> bool {
         let mut socket = Socket::connect(address).tls_client(config, host);
-        socket.shakes_hands()
+        socket.handshake_succeeds()
     }
 
     /// Sends all of `bytes`.
@@ -39,9 +39,9 @@ impl Client {
         self
     }
 
-    /// Sends what the gateway takes of `bytes`: it may have answered and closed already.
-    pub fn offer(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
-        // That it is not taken is what some tests are about.
+    /// Sends `bytes` as far as the gateway reads them.
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        // The gateway may have closed already.
         let _ = self.0.socket.write_all(bytes.as_ref());
         self
     }
@@ -79,48 +79,48 @@ impl Client {
         String::from_utf8_lossy(&self.0.rest()).into_owned()
     }
 
-    /// Whether the gateway ended the connection so that nobody takes what came for all there is.
+    /// Whether the connection ended so that the client can detect a truncation.
     #[must_use]
-    pub fn was_cut(&self) -> bool {
+    pub fn was_truncated(&self) -> bool {
         self.0.socket.is_broken()
     }
 
-    /// The gateway closes, and says nothing before that.
+    /// The gateway closes without sending another byte.
     #[track_caller]
     pub fn expect_close(&mut self) {
-        assert_eq!(self.read_until_close(), "", "nothing but the end was expected");
+        assert_eq!(self.read_until_close(), "", "expected the end of the connection");
     }
 
-    /// Sends no more; still reads.
+    /// Closes the sending side.
     pub fn half_close(&mut self) -> &mut Self {
         self.0.socket.half_close();
         self
     }
 
-    /// Whether something came back already.
-    pub fn has_answer(&mut self) -> bool {
+    /// Whether a response has begun to arrive.
+    pub fn has_response(&mut self) -> bool {
         !self.0.unread.is_empty() || self.0.socket.has_bytes()
     }
 
-    /// Goes away with a reset.
+    /// Closes with a reset.
     pub fn reset(self) {
         self.0.socket.reset();
     }
 
-    /// A request without a body, and its answer: `ask("GET /a", "")`. `fields` are whole lines.
-    pub fn ask(&mut self, request: &str, fields: &str) -> Response {
+    /// A request without a body, and its response: `fetch("GET /a", "")`. `fields` are whole lines.
+    pub fn fetch(&mut self, request: &str, fields: &str) -> Response {
         self.send(format!("{request} HTTP/1.1\r\nHost: gateway\r\n{fields}\r\n"));
         if request.starts_with("HEAD ") { self.read_for_head() } else { self.read() }
     }
 
-    /// A request with a body of known length, and its answer.
-    pub fn ask_with(&mut self, request: &str, fields: &str, body: &str) -> Response {
+    /// A request with a body of known length, and its response.
+    pub fn fetch_with_body(&mut self, request: &str, fields: &str, body: &str) -> Response {
         let fields = format!("{fields}Content-Length: {}\r\n\r\n{body}", body.len());
         self.send(format!("{request} HTTP/1.1\r\nHost: gateway\r\n{fields}"));
         self.read()
     }
 
-    /// The protocol that TLS agreed on.
+    /// The protocol selected by ALPN.
     #[must_use]
     pub fn alpn(&self) -> Option<String> {
         self.0.socket.alpn()

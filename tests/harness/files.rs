@@ -1,4 +1,4 @@
-//! A gateway from files: `penstock.toml` and API descriptions in a folder of its own.
+//! A gateway that follows files in a temporary folder: `penstock.toml` and API descriptions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,19 +43,19 @@ impl Files {
         files
     }
 
-    /// Where `name` is.
+    /// The path of `name`.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The folder itself.
+    /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Writes a file whole, by a rename into its place.
+    /// Writes a file atomically, by a rename.
     pub fn write(&self, name: &str, text: &str) {
         let (whole, half) = (self.path(name), self.path(&format!("{name}.half")));
         fs::write(&half, text).unwrap();
@@ -122,10 +122,12 @@ impl Files {
             build: "test",
         };
         let running = Arc::new(gateway::Gateway::start(&settings, &snapshot, parts).unwrap());
-        let told = Arc::clone(&running);
+        let gateway = Arc::clone(&running);
         let publish = move |change| match change {
-            Change::Snapshot(snapshot) => told.apply(&snapshot),
-            Change::Settings(settings) => told.apply_settings(&settings, Arc::clone(&client_tls)),
+            Change::Snapshot(snapshot) => gateway.apply(&snapshot),
+            Change::Settings(settings) => {
+                gateway.apply_settings(&settings, Arc::clone(&client_tls))
+            }
         };
         let handle = follower.watch(Box::new(publish)).unwrap();
         Gateway::running(running, self.identity.clone(), (*snapshot).clone(), Some(handle))

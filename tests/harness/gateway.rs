@@ -1,4 +1,4 @@
-//! A gateway in the test's own process.
+//! A gateway in the process of the test.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::{ApiBuilder, Client, Identity, Issuer, PATIENCE, Response};
 /// The certificate of every in-process gateway's https listener: `localhost` and 127.0.0.1.
 static IDENTITY: LazyLock<Identity> = LazyLock::new(|| Identity::of(&["localhost", "127.0.0.1"]));
 
-/// A gateway to be started.
+/// A gateway under construction.
 #[derive(Debug)]
 pub struct Builder {
     settings: Settings,
@@ -43,35 +43,35 @@ impl Builder {
         self
     }
 
-    /// Callers on loopback are believed in what they forward.
+    /// Clients on loopback are trusted proxies.
     #[must_use]
-    pub fn behind_a_trusted_proxy(mut self) -> Self {
+    pub fn trusting_loopback_clients(mut self) -> Self {
         self.settings.gateway.trusted_proxies = vec![(IpAddr::from([127, 0, 0, 0]), 8)];
         self
     }
 
-    /// Backends with this certificate are trusted.
+    /// Upstreams with this certificate are trusted.
     #[must_use]
     pub fn trusting(mut self, identity: &Identity) -> Self {
         self.authorities.push(identity.cert_pem.clone().into_bytes());
         self
     }
 
-    /// Faults of backends are told in HTTP's statuses.
+    /// Sets `fault_status = "http"`.
     #[must_use]
     pub fn http_statuses(mut self) -> Self {
         self.settings.gateway.fault_status = FaultStatus::Http;
         self
     }
 
-    /// Anything else of the settings.
+    /// Changes any other setting.
     #[must_use]
     pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
         self
     }
 
-    /// Starts it. When this returns, it answers.
+    /// Starts it. It accepts requests when this returns.
     #[must_use]
     pub fn start(self) -> Gateway {
         let snapshot = Snapshot {
@@ -94,9 +94,9 @@ impl Builder {
     }
 }
 
-/// A running gateway. Dropping it ends it at once.
+/// A running gateway. Dropping it stops it at once.
 pub struct Gateway {
-    /// Goes first, since its thread tells the gateway.
+    /// Dropped first, since its thread calls the gateway.
     following: Following,
     running: Arc<gateway::Gateway>,
     addresses: Addresses,
@@ -146,19 +146,19 @@ impl Gateway {
         Self { following, running, addresses, identity, snapshot, revision }
     }
 
-    /// Where it listens in clear.
+    /// The address of the listener in clear.
     #[must_use]
     pub fn http(&self) -> SocketAddr {
         self.addresses.http.expect("an http listener")
     }
 
-    /// Where it listens with TLS.
+    /// The address of the listener with TLS.
     #[must_use]
     pub fn https(&self) -> SocketAddr {
         self.addresses.https.expect("an https listener")
     }
 
-    /// Its admin port.
+    /// The address of the admin port.
     #[must_use]
     pub fn admin(&self) -> SocketAddr {
         self.addresses.admin.expect("an admin port")
@@ -183,16 +183,16 @@ impl Gateway {
         Client::connect_tls(self.https(), config, "localhost")
     }
 
-    /// A request on a connection of its own: `ask("GET /shop/1.0/pets", "Accept: a/b\r\n")`.
+    /// A request on a connection of its own: `fetch("GET /shop/1.0/pets", "Accept: a/b\r\n")`.
     #[must_use]
-    pub fn ask(&self, request: &str, fields: &str) -> Response {
-        self.connect().ask(request, fields)
+    pub fn fetch(&self, request: &str, fields: &str) -> Response {
+        self.connect().fetch(request, fields)
     }
 
     /// A page of the admin port.
     #[must_use]
     pub fn page(&self, path: &str) -> Response {
-        Client::connect(self.admin()).ask(&format!("GET {path}"), "")
+        Client::connect(self.admin()).fetch(&format!("GET {path}"), "")
     }
 
     /// The sum of the samples of `name` whose labels include `labels`, as in
@@ -223,19 +223,19 @@ impl Gateway {
         }
     }
 
-    /// Serves these APIs instead, from the next request on.
+    /// Replaces the APIs, from the next request on.
     pub fn apply(&self, apis: Vec<ApiBuilder>) {
         let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
         let apis = apis.into_iter().map(ApiBuilder::build).collect();
         self.running.apply(&Snapshot { revision, apis, ..self.snapshot.clone() });
     }
 
-    /// Ends it gently. True: nothing had to be cut.
+    /// Drains it. Returns whether every connection finished in time.
     #[must_use]
     pub fn drain(self) -> bool {
         let Self { following, running, .. } = self;
         drop(following);
-        Arc::into_inner(running).expect("nobody else holds it").drain() == 0
+        Arc::into_inner(running).expect("no other reference").drain() == 0
     }
 }
 

@@ -12,7 +12,7 @@ pub fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
-/// Someone who signs tokens, and whose keys the gateway knows.
+/// A token issuer whose keys the gateway knows.
 #[derive(Debug)]
 pub struct Issuer {
     name: String,
@@ -56,7 +56,7 @@ impl Issuer {
         self
     }
 
-    /// Forgives this much clock skew, in seconds.
+    /// Allowed clock skew, in seconds.
     #[must_use]
     pub fn leeway_s(mut self, leeway_s: u64) -> Self {
         self.leeway_s = leeway_s;
@@ -75,7 +75,7 @@ impl Issuer {
         format!("{{\"keys\":[{}]}}", self.key.public_jwk(Some(&self.name)).unwrap())
     }
 
-    /// As the gateway knows it.
+    /// The issuer as part of a snapshot.
     #[must_use]
     pub fn model(&self) -> Arc<model::Issuer> {
         Arc::new(model::Issuer {

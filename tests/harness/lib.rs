@@ -1,24 +1,23 @@
-//! What end-to-end tests stand on: a gateway, a backend and a caller, all on loopback and port 0.
+//! Support for end-to-end tests: a gateway, upstreams and clients, on loopback and port 0.
 //!
-//! A test says what is served ([`api`]), starts a [`Gateway`] in its own process, speaks to it as a
-//! [`Client`] byte by byte, and plays the backend as an [`Upstream`]: by hand, where the order of
-//! events matters, or by a function of the request.
+//! A test defines an API ([`api`]), starts a [`Gateway`] in its own process, connects to it as a [`Client`], and
+//! plays the [`Upstream`]: manually, where the order of events matters, or by a function of the request.
 //!
 //! ```no_run
 //! use harness::{Gateway, Upstream, api};
 //!
-//! let upstream = Upstream::by_hand();
+//! let upstream = Upstream::manual();
 //! let gateway = Gateway::of(api("/shop/1.0").open("GET /*").to(&upstream)).start();
 //! let mut client = gateway.connect();
 //! client.send("GET /shop/1.0/pets HTTP/1.1\r\nHost: me\r\n\r\n");
-//! let mut visit = upstream.accept();
-//! assert_eq!(visit.request().line(), "GET /pets HTTP/1.1");
-//! visit.send("HTTP/1.1 204 No Content\r\n\r\n");
+//! let mut connection = upstream.accept();
+//! assert_eq!(connection.request().line(), "GET /pets HTTP/1.1");
+//! connection.send("HTTP/1.1 204 No Content\r\n\r\n");
 //! assert_eq!(client.read().status, 204);
 //! ```
 //!
-//! Architecture invariant: nothing here sleeps or measures time. Every wait ends by what it waits
-//! for; [`PATIENCE`] only turns a hang into a failed test.
+//! Architecture invariant: nothing here sleeps or measures time. Every wait ends with the event it waits for;
+//! [`PATIENCE`] only turns a hang into a failed test.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "only tests use it")]
 #![allow(clippy::missing_panics_doc, reason = "a panic is how a test fails")]
@@ -43,7 +42,7 @@ pub use issuer::{Issuer, Token, now_s};
 pub use message::{Request, Response};
 pub use process::{Process, penstock};
 pub use socket::{Identity, Socket};
-pub use upstream::{Answer, Upstream, Visit};
+pub use upstream::{CannedResponse, Upstream, UpstreamConnection};
 
-/// Longest that any single wait of a test may last: generous, since nothing depends on it.
+/// Limit on any single wait of a test. Generous, since no result depends on it.
 pub const PATIENCE: Duration = Duration::from_secs(60);

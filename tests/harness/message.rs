@@ -1,4 +1,4 @@
-//! Requests and responses as they came off the wire, parsed by `wire::http1`.
+//! Requests and responses as received, parsed by `wire::http1`.
 
 use base::Method;
 use wire::http1::{
@@ -14,7 +14,7 @@ pub(crate) struct Incoming {
     pub(crate) unread: Vec<u8>,
 }
 
-/// A request as a backend saw it.
+/// A request as the upstream received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Request line and fields with the empty line, byte for byte.
@@ -25,7 +25,7 @@ pub struct Request {
     pub trailers: String,
 }
 
-/// A response as a caller saw it.
+/// A response as the client received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
@@ -82,9 +82,9 @@ impl Response {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Status and the `code` of a body of the gateway's own: `401 900902`.
+    /// The status, and the `code` of a response of the gateway's own: `401 900902`.
     #[must_use]
-    pub fn verdict(&self) -> String {
+    pub fn status_and_code(&self) -> String {
         let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
         match body.get("code").and_then(serde_json::Value::as_str) {
             Some(code) => format!("{} {code}", self.status),
@@ -136,9 +136,9 @@ impl Incoming {
             if self.unread.is_empty() {
                 assert!(self.more(), "the connection ended with {left} bytes to come");
             }
-            let taken = (self.unread.len() as u64).min(left);
-            self.unread.drain(..usize::try_from(taken).unwrap());
-            left -= taken;
+            let count = (self.unread.len() as u64).min(left);
+            self.unread.drain(..usize::try_from(count).unwrap());
+            left -= count;
         }
     }
 
@@ -155,8 +155,8 @@ impl Incoming {
             let found = if self.unread.is_empty() {
                 Parsed::Partial
             } else {
-                head.parse(&self.unread).unwrap_or_else(|refusal| {
-                    panic!("{refusal:?} in {:?}", String::from_utf8_lossy(&self.unread))
+                head.parse(&self.unread).unwrap_or_else(|error| {
+                    panic!("{error:?} in {:?}", String::from_utf8_lossy(&self.unread))
                 })
             };
             match found {
@@ -204,15 +204,15 @@ impl Incoming {
             let found = if self.unread.is_empty() {
                 Parsed::Partial
             } else {
-                head.parse(&self.unread, method).unwrap_or_else(|refusal| {
-                    panic!("{refusal:?} in {:?}", String::from_utf8_lossy(&self.unread))
+                head.parse(&self.unread, method).unwrap_or_else(|error| {
+                    panic!("{error:?} in {:?}", String::from_utf8_lossy(&self.unread))
                 })
             };
             match found {
                 Parsed::Complete => break,
                 Parsed::Partial => assert!(
                     self.more(),
-                    "the connection ended instead of an answer, after {:?}",
+                    "the connection ended instead of a response, after {:?}",
                     String::from_utf8_lossy(&self.unread)
                 ),
             }

@@ -1,4 +1,4 @@
-//! The built program, started the way a user starts it.
+//! The built program, started as a user starts it.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -12,8 +12,8 @@ use nix::unistd::Pid;
 
 use crate::{Files, PATIENCE};
 
-/// The `penstock` program of this build's profile. Cargo is asked each time, so that no test ever
-/// meets an old one; when nothing changed, that is quick.
+/// The `penstock` program of this build's profile. Cargo is run each time, so that no test uses a stale one; this is
+/// quick if nothing changed.
 #[must_use]
 pub fn penstock() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -39,7 +39,7 @@ fn build() -> PathBuf {
     folder.join("penstock")
 }
 
-/// A program that runs, with all it prints. Killed when dropped.
+/// A running program and its output. Killed when dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -72,7 +72,7 @@ impl Process {
         Self { child, printed, readers: vec![out, err] }
     }
 
-    /// Runs it to its end: exit code and all that it printed.
+    /// Runs the program to its end; returns its exit code and output.
     #[must_use]
     pub fn run(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
         let mut process = Self::start(folder, arguments);
@@ -80,7 +80,7 @@ impl Process {
         (status.code(), process.text())
     }
 
-    /// Starts `penstock gateway` with the configuration of `files`; waits until it serves.
+    /// Starts `penstock gateway` with the configuration of `files` and waits until it is serving.
     #[must_use]
     pub fn gateway(files: &Files) -> Self {
         let file = files.configure();
@@ -89,11 +89,14 @@ impl Process {
         process
     }
 
-    /// The address of a listener (`http`, `https`, `admin`), as the log tells it.
+    /// The address of a listener (`http`, `https`, `admin`), as logged.
     #[must_use]
     pub fn address(&self, listener: &str) -> SocketAddr {
         let text = self.text();
-        let line = text.lines().find(|line| line.contains(" serving ")).expect("it serves");
+        let line = text
+            .lines()
+            .find(|line| line.contains(" serving "))
+            .expect("a log line with ` serving `");
         let field = format!(" {listener}=");
         let (_, rest) = line.split_once(&field).unwrap_or_else(|| panic!("no {field} in {line}"));
         let value = rest.split(' ').next().unwrap_or_default().trim_matches('"');
@@ -104,7 +107,10 @@ impl Process {
     #[must_use]
     pub fn memory_bytes(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with(field)).expect("Linux tells it");
+        let line = status
+            .lines()
+            .find(|line| line.starts_with(field))
+            .expect("a line of /proc/PID/status");
         let kilobytes = line.split_whitespace().nth(1).expect("a number of kB");
         kilobytes.parse::<u64>().unwrap() * 1024
     }
@@ -115,7 +121,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until it printed `text`; answers all that it printed so far.
+    /// Waits until it has printed `text`; returns its output so far.
     #[track_caller]
     pub fn wait_for(&self, text: &str) -> String {
         let printed = self.printed.text.lock().unwrap();
@@ -125,7 +131,7 @@ impl Process {
         printed.0.clone()
     }
 
-    /// All that it printed so far, both streams together.
+    /// Its output so far, stdout and stderr together.
     #[must_use]
     pub fn text(&self) -> String {
         self.printed.text.lock().unwrap().0.clone()
@@ -137,7 +143,7 @@ impl Process {
         kill(Pid::from_raw(id), signal).expect("it still runs");
     }
 
-    /// Waits for its end, and for the end of what it prints.
+    /// Waits for its end and the end of its output.
     pub fn wait(&mut self) -> ExitStatus {
         let status = self.child.wait().unwrap();
         for reader in self.readers.drain(..) {

@@ -11,7 +11,7 @@ use wire::tls::{CertificateSet, ServerCertificates};
 
 use crate::{PATIENCE, now_s};
 
-/// A certificate of its own for some hosts, and whoever trusts it.
+/// A self-signed certificate for some hosts.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub cert_pem: String,
@@ -35,7 +35,7 @@ impl Identity {
         wire::tls::server_config(Arc::new(ServerCertificates::new(self.certificates())), false)
     }
 
-    /// A client's configuration that trusts this certificate alone and offers `alpn`.
+    /// A client configuration that trusts only this certificate and offers `alpn`.
     #[must_use]
     pub fn client(&self, alpn: &[&str]) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
@@ -56,7 +56,7 @@ impl Identity {
 pub struct Socket {
     tcp: TcpStream,
     tls: Option<Tls>,
-    /// It ended otherwise than by the other side saying so.
+    /// It ended by a reset, or over TLS without `close_notify`.
     broken: bool,
 }
 
@@ -94,7 +94,7 @@ impl Socket {
         Self { tls: Some(tls), ..self }
     }
 
-    /// The protocol agreed on by ALPN, once bytes went both ways.
+    /// The protocol selected by ALPN, after the handshake.
     #[must_use]
     pub fn alpn(&self) -> Option<String> {
         let name = match self.tls.as_ref()? {
@@ -104,8 +104,8 @@ impl Socket {
         name.map(|name| String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Completes the handshake; false when either side refuses.
-    pub(crate) fn shakes_hands(&mut self) -> bool {
+    /// Completes the TLS handshake; false if it fails.
+    pub(crate) fn handshake_succeeds(&mut self) -> bool {
         let tcp = &mut self.tcp;
         let done = match &mut self.tls {
             None => return true,
@@ -120,7 +120,7 @@ impl Socket {
         self.tcp.try_clone().unwrap()
     }
 
-    /// Sends nothing more; still reads.
+    /// Closes the sending side.
     pub(crate) fn half_close(&mut self) {
         match &mut self.tls {
             Some(Tls::Client(stream)) => {
@@ -137,7 +137,7 @@ impl Socket {
         let _ = self.tcp.shutdown(Shutdown::Write);
     }
 
-    /// Closes with a reset, so that the other side learns at once that nobody reads any more.
+    /// Closes with a reset.
     pub(crate) fn reset(self) {
         socket2::SockRef::from(&self.tcp).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     }
@@ -150,7 +150,7 @@ impl Socket {
         found
     }
 
-    /// One read; 0 at the end. A reset and a TLS alert are ends too: `Err` is left for lost patience.
+    /// One read; 0 at the end. A reset and a TLS alert count as the end; `Err` is a timeout.
     pub(crate) fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let read = match &mut self.tls {
             None => self.tcp.read(buf),
@@ -166,7 +166,7 @@ impl Socket {
         }
     }
 
-    /// Whether it ended by a reset, or over TLS without a farewell: bytes may be missing.
+    /// Whether it ended by a reset, or over TLS without `close_notify`.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }

@@ -1,4 +1,4 @@
-//! A backend that misbehaves on demand.
+//! An upstream that can be made to misbehave.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::PATIENCE;
 use crate::message::{Incoming, Request};
 use crate::socket::{Identity, Socket};
 
-/// A backend on a port of its own.
+/// An upstream on its own port.
 #[derive(Debug)]
 pub struct Upstream {
     address: SocketAddr,
@@ -22,17 +22,17 @@ pub struct Upstream {
 
 #[derive(Debug)]
 enum Role {
-    /// The test accepts and answers.
-    ByHand(TcpListener),
+    /// The test accepts connections and responds.
+    Manual(TcpListener),
     /// Threads do.
-    Answering(Server),
-    /// The port is bound and nobody listens.
+    Threaded(Server),
+    /// The port is bound but not listening.
     Refusing { _held: socket2::Socket },
 }
 
-/// What a backend does after a request.
+/// The bytes that an upstream sends after a request.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct CannedResponse {
     bytes: Vec<u8>,
     then: Then,
 }
@@ -43,8 +43,8 @@ enum Then {
     Close,
 }
 
-impl Answer {
-    /// Exactly these bytes; the connection stays.
+impl CannedResponse {
+    /// Exactly these bytes; the connection stays open.
     pub fn bytes(bytes: impl AsRef<[u8]>) -> Self {
         Self { bytes: bytes.as_ref().to_vec(), then: Then::Keep }
     }
@@ -58,7 +58,7 @@ impl Answer {
         Self::bytes(head + body)
     }
 
-    /// The same, and then the end of the connection.
+    /// Closes the connection afterwards.
     #[must_use]
     pub fn then_close(self) -> Self {
         Self { then: Then::Close, ..self }
@@ -66,49 +66,51 @@ impl Answer {
 }
 
 impl Upstream {
-    /// A backend that the test plays by itself: [`Upstream::accept`].
+    /// An upstream whose connections the test accepts itself: [`Upstream::accept`].
     #[must_use]
-    pub fn by_hand() -> Self {
+    pub fn manual() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         SockRef::from(&listener).set_read_timeout(Some(PATIENCE)).unwrap();
         let address = listener.local_addr().unwrap();
-        Self { address, tls: None, role: Role::ByHand(listener) }
+        Self { address, tls: None, role: Role::Manual(listener) }
     }
 
     /// The same over TLS.
     #[must_use]
-    pub fn by_hand_tls(identity: &Identity) -> Self {
-        Self { tls: Some(identity.clone()), ..Self::by_hand() }
+    pub fn manual_tls(identity: &Identity) -> Self {
+        Self { tls: Some(identity.clone()), ..Self::manual() }
     }
 
-    /// A backend that answers every request by `answer`, on threads of its own.
-    pub fn answering(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
-        Self::served(None, Arc::new(answer))
+    /// An upstream that responds to every request by `respond`, on its own threads.
+    pub fn responding(
+        response: impl Fn(&Request) -> CannedResponse + Send + Sync + 'static,
+    ) -> Self {
+        Self::served(None, Arc::new(response))
     }
 
     /// The same over TLS.
-    pub fn answering_tls(
+    pub fn responding_tls(
         identity: &Identity,
-        answer: impl Fn(&Request) -> Answer + Send + Sync + 'static,
+        response: impl Fn(&Request) -> CannedResponse + Send + Sync + 'static,
     ) -> Self {
-        Self::served(Some(identity.clone()), Arc::new(answer))
+        Self::served(Some(identity.clone()), Arc::new(response))
     }
 
-    fn served(tls: Option<Identity>, answer: Answering) -> Self {
-        let server = Server::start(tls.clone(), answer);
-        Self { address: server.address, tls, role: Role::Answering(server) }
+    fn served(tls: Option<Identity>, response: Responder) -> Self {
+        let server = Server::start(tls.clone(), response);
+        Self { address: server.address, tls, role: Role::Threaded(server) }
     }
 
     /// 200 with the request's body.
     #[must_use]
     pub fn echo() -> Self {
-        Self::answering(|request| Answer::ok(&request.text()))
+        Self::responding(|request| CannedResponse::ok(&request.text()))
     }
 
-    /// 200 with `body`, whatever is asked.
+    /// 200 with `body` for every request.
     #[must_use]
-    pub fn saying(body: &'static str) -> Self {
-        Self::answering(move |_| Answer::ok(body))
+    pub fn fixed(body: &'static str) -> Self {
+        Self::responding(move |_| CannedResponse::ok(body))
     }
 
     /// Every connection is refused.
@@ -120,13 +122,13 @@ impl Upstream {
         Self { address, tls: None, role: Role::Refusing { _held: held } }
     }
 
-    /// Where it is.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// As an API names it.
+    /// Its endpoint in an API.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         let (host, scheme) = match &self.tls {
@@ -142,7 +144,7 @@ impl Upstream {
         }
     }
 
-    /// As a configuration file names it.
+    /// Its URL in a file.
     #[must_use]
     pub fn url(&self) -> String {
         let endpoint = self.endpoint();
@@ -150,15 +152,15 @@ impl Upstream {
         format!("{scheme}://{}", endpoint.authority)
     }
 
-    /// Takes the next connection, played by hand.
+    /// Accepts the next connection.
     #[track_caller]
-    pub fn accept(&self) -> Visit {
+    pub fn accept(&self) -> UpstreamConnection {
         let (tcp, _) = self.listener().accept().expect("the gateway connects");
-        self.visit(tcp)
+        self.connection(tcp)
     }
 
-    /// Takes the next connection, unless `given_up` comes first.
-    pub fn accept_or(&self, mut given_up: impl FnMut() -> bool) -> Option<Visit> {
+    /// Accepts the next connection, unless `given_up` becomes true first.
+    pub fn accept_or(&self, mut given_up: impl FnMut() -> bool) -> Option<UpstreamConnection> {
         self.listener().set_nonblocking(true).unwrap();
         let found = loop {
             match self.listener().accept() {
@@ -168,60 +170,59 @@ impl Upstream {
             }
         };
         self.listener().set_nonblocking(false).unwrap();
-        found.map(|tcp| self.visit(tcp))
+        found.map(|tcp| self.connection(tcp))
     }
 
     fn listener(&self) -> &TcpListener {
         match &self.role {
-            Role::ByHand(listener) => listener,
-            Role::Answering(_) | Role::Refusing { .. } => panic!("it is not played by hand"),
+            Role::Manual(listener) => listener,
+            Role::Threaded(_) | Role::Refusing { .. } => panic!("not a manual upstream"),
         }
     }
 
-    fn visit(&self, tcp: TcpStream) -> Visit {
+    fn connection(&self, tcp: TcpStream) -> UpstreamConnection {
         tcp.set_nonblocking(false).unwrap();
         let socket = Socket::clear(tcp);
-        Visit(Incoming::new(match &self.tls {
+        UpstreamConnection(Incoming::new(match &self.tls {
             None => socket,
             Some(identity) => socket.tls_server(identity.server()),
         }))
     }
 
-    /// Whether nobody waits to be accepted.
+    /// Whether no connection waits to be accepted.
     #[must_use]
-    pub fn is_left_alone(&self) -> bool {
+    pub fn has_no_connection(&self) -> bool {
         self.accept_or(|| true).is_none()
     }
 
-    /// Requests that were answered by function so far.
+    /// Requests received so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
-        let Role::Answering(server) = &self.role else { panic!("it is played by hand") };
+        let Role::Threaded(server) = &self.role else { panic!("a manual upstream") };
         server.seen.lock().unwrap().requests.clone()
     }
 
-    /// Connections that were taken so far.
+    /// Connections accepted so far.
     #[must_use]
     pub fn connections(&self) -> usize {
-        let Role::Answering(server) = &self.role else { panic!("it is played by hand") };
+        let Role::Threaded(server) = &self.role else { panic!("a manual upstream") };
         server.seen.lock().unwrap().connections
     }
 
-    /// All requests that ever arrived. To be called when the gateway has ended: it waits until every
-    /// connection has.
+    /// All requests received. To be called after the gateway has stopped: waits until every connection has ended.
     #[must_use]
     pub fn finish(mut self) -> Vec<Request> {
-        let Role::Answering(server) = &mut self.role else { panic!("it is played by hand") };
+        let Role::Threaded(server) = &mut self.role else { panic!("a manual upstream") };
         server.join();
         self.requests()
     }
 }
 
-/// One connection from the gateway, played by hand.
+/// One connection from the gateway to a manual upstream.
 #[derive(Debug)]
-pub struct Visit(Incoming);
+pub struct UpstreamConnection(Incoming);
 
-impl Visit {
+impl UpstreamConnection {
     /// Reads a whole request.
     #[track_caller]
     pub fn request(&mut self) -> Request {
@@ -251,10 +252,10 @@ impl Visit {
         String::from_utf8_lossy(&self.0.rest()).into_owned()
     }
 
-    /// The gateway closes, and says nothing before that.
+    /// The gateway closes without sending another byte.
     #[track_caller]
     pub fn expect_close(&mut self) {
-        assert_eq!(self.read_until_close(), "", "nothing but the end was expected");
+        assert_eq!(self.read_until_close(), "", "expected the end of the connection");
     }
 
     /// Sends all of `bytes`.
@@ -263,18 +264,18 @@ impl Visit {
         self
     }
 
-    /// Sends what the gateway takes of `bytes`.
-    pub fn offer(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+    /// Sends `bytes` as far as the gateway reads them.
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let _ = self.0.socket.write_all(bytes.as_ref());
         self
     }
 
     /// 200 with `body`.
     pub fn ok(&mut self, body: &str) -> &mut Self {
-        self.send(Answer::ok(body).bytes)
+        self.send(CannedResponse::ok(body).bytes)
     }
 
-    /// Sends no more; still reads.
+    /// Closes the sending side.
     pub fn half_close(&mut self) -> &mut Self {
         self.0.socket.half_close();
         self
@@ -289,9 +290,9 @@ impl Visit {
     }
 }
 
-type Answering = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
+type Responder = Arc<dyn Fn(&Request) -> CannedResponse + Send + Sync>;
 
-/// The threads of a backend that answers by function.
+/// The threads of an upstream that responds by a function.
 #[derive(Debug)]
 struct Server {
     address: SocketAddr,
@@ -309,7 +310,7 @@ struct Seen {
 }
 
 impl Server {
-    fn start(tls: Option<Identity>, answer: Answering) -> Self {
+    fn start(tls: Option<Identity>, response: Responder) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, ending) = (Arc::<Mutex<Seen>>::default(), Arc::<AtomicBool>::default());
@@ -326,13 +327,13 @@ impl Server {
                     None => socket,
                     Some(config) => socket.tls_server(Arc::clone(config)),
                 };
-                let (seen, answer) = (Arc::clone(&all), Arc::clone(&answer));
-                // Counted before it is answered, so that a test never sees an answer from nowhere.
+                let (seen, response) = (Arc::clone(&all), Arc::clone(&response));
+                // Counted before the response, so that a test never sees an uncounted one.
                 let mut all = all.lock().unwrap();
                 all.connections += 1;
                 all.open.push(open);
                 all.threads.push(thread::spawn(move || {
-                    serve(Incoming::new(socket), &seen, &answer);
+                    serve(Incoming::new(socket), &seen, &response);
                 }));
             }
         });
@@ -343,12 +344,12 @@ impl Server {
     fn join(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
         self.ending.store(true, Ordering::Release);
-        // Wakes the accepting thread, behind all that waits before it.
+        // Wakes the accepting thread, after all connections in the backlog.
         let _ = TcpStream::connect(self.address);
         accepting.join().unwrap();
         let threads = std::mem::take(&mut self.seen.lock().unwrap().threads);
         for thread in threads {
-            thread.join().expect("the gateway speaks HTTP to its backends");
+            thread.join().expect("the gateway sends valid requests");
         }
     }
 }
@@ -366,22 +367,21 @@ impl Drop for Server {
     }
 }
 
-fn serve(mut incoming: Incoming, seen: &Mutex<Seen>, answer: &Answering) {
+fn serve(mut incoming: Incoming, seen: &Mutex<Seen>, response: &Responder) {
     let _ending = Ending(incoming.socket.handle());
     while let Some(request) = incoming.request() {
-        let answer = answer(&request);
+        let response = response(&request);
         seen.lock().unwrap().requests.push(request);
-        // The gateway may have left, for its caller did.
-        let taken = incoming.socket.write_all(&answer.bytes).is_ok();
-        if !taken || answer.then == Then::Close {
+        // The gateway closes if its client has left.
+        let sent = incoming.socket.write_all(&response.bytes).is_ok();
+        if !sent || response.then == Then::Close {
             break;
         }
     }
     incoming.socket.half_close();
 }
 
-/// Ends a connection even when its thread panics: a second handle is kept, so dropping the socket
-/// alone would not.
+/// Closes a connection even if its thread panics: dropping the socket is not enough, since there is a second handle.
 struct Ending(TcpStream);
 
 impl Drop for Ending {

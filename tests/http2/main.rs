@@ -1,12 +1,11 @@
-//! HTTP/2 from callers, end to end over real sockets: the same rules as `conformance`, and those that
-//! only this protocol has.
+//! HTTP/2 from clients, end to end over real sockets: the rules of `conformance`, and those of HTTP/2 alone.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod auth_failures;
-mod caller;
+mod client;
+mod connection_queue;
 mod connections;
-mod endings;
+mod disconnects;
 mod exchanges;
-mod line;
 mod panics;
 mod streaming;

@@ -1,5 +1,5 @@
-//! A panic ends what it happened in, and nothing else. What panics is the test's own log: a worker's
-//! task writes into it when a backend fails.
+//! A panic ends its own stream or connection and nothing else. The test's log subscriber panics when a worker logs
+//! a failed upstream.
 
 use std::sync::Once;
 
@@ -9,9 +9,9 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::caller::Caller;
+use crate::client::Http2Client;
 
-/// The API of which a line in the log panics.
+/// The API whose log lines panic.
 const ACCIDENT: &str = "accident";
 
 struct Fragile;
@@ -61,26 +61,26 @@ fn gateway(good: &Upstream, refusing: &Upstream) -> Gateway {
 fn a_panic_ends_its_stream_and_no_other() {
     let (good, refusing) = (Upstream::echo(), Upstream::refusing());
     let gateway = gateway(&good, &refusing);
-    let caller = Caller::connect(&gateway);
-    let mut kept = caller.open("POST /a/b", &[]);
+    let client = Http2Client::connect(&gateway);
+    let mut kept = client.open("POST /a/b", &[]);
     kept.send("one ");
-    let broken = caller.start(caller.request("GET /accident/b", &[]), true).unwrap();
+    let broken = client.start(client.request("GET /accident/b", &[]), true).unwrap();
     assert_eq!(broken.failure(), Some(Reason::CANCEL));
     kept.send("two").end();
-    assert_eq!(kept.answer().text(), "one two");
-    assert_eq!(caller.ask_with("POST /a/b", &[], "three").text(), "three");
-    drop(caller);
+    assert_eq!(kept.response().text(), "one two");
+    assert_eq!(client.fetch_with_body("POST /a/b", &[], "three").text(), "three");
+    drop(client);
     assert!(gateway.drain(), "nothing of the panic is left under way");
 }
 
 #[test]
-fn a_panic_ends_its_connection_and_the_worker_goes_on() {
+fn a_panic_ends_its_connection_and_not_the_worker() {
     let (good, refusing) = (Upstream::echo(), Upstream::refusing());
     let gateway = gateway(&good, &refusing);
     let (mut kept, mut broken) = (gateway.connect(), gateway.connect());
-    assert_eq!(kept.ask_with("POST /a/b", "", "before").text(), "before");
+    assert_eq!(kept.fetch_with_body("POST /a/b", "", "before").text(), "before");
     broken.send("GET /accident/b HTTP/1.1\r\nHost: me\r\n\r\n").expect_close();
-    assert_eq!(kept.ask_with("POST /a/b", "", "after").text(), "after");
+    assert_eq!(kept.fetch_with_body("POST /a/b", "", "after").text(), "after");
     gateway.wait_for_metric("penstock_connections", "", 1);
     drop(kept);
     assert!(gateway.drain(), "nothing of the panic is left under way");

@@ -5,7 +5,7 @@ use std::path::Path;
 use harness::{Files, Process};
 
 #[test]
-fn every_finding_of_every_file_is_listed_with_its_place_and_ends_with_1() {
+fn every_error_of_every_file_is_listed_with_its_position() {
     let files = Files::new()
         .api(
             "one.yaml",
@@ -26,14 +26,14 @@ fn every_finding_of_every_file_is_listed_with_its_place_and_ends_with_1() {
 }
 
 #[test]
-fn the_examples_are_without_a_finding() {
+fn the_examples_have_no_diagnostics() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let (code, text) = Process::run(root, &["check", "examples"]);
     assert_eq!((code, text.as_str()), (Some(0), "2 files, 0 errors, 0 warnings\n"));
 }
 
 #[test]
-fn a_configuration_is_checked_with_all_that_it_names() {
+fn a_configuration_is_checked_with_the_files_that_it_names() {
     let files = Files::new()
         .api("broken.yaml", "openapi: 3.0.3\n")
         .toml("[[issuer]]\nname = \"x\"\niss = \"https://x\"\njwks = \"none.json\"\n");

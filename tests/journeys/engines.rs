@@ -5,16 +5,16 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use base::limits;
+use expression::limits;
 use harness::{Files, penstock};
 
 const ORDERS: &str = "<?xml version=\"1.0\"?>\n<s:orders xmlns:s=\"urn:shop\"><order id=\"1\"><symbol>IBM</symbol></order>\
                       <!--c--><s:order id=\"2\"><symbol>a &lt; b</symbol></s:order><?p d?></s:orders>\n";
 
-/// Arguments, stdout, part of stderr (empty: all of it is), exit code.
+/// Arguments, stdout, a pattern that stderr contains (`…` matches any text; empty: stderr is empty), exit code.
 type Row = (&'static [&'static str], &'static str, &'static str, i32);
 
-/// A folder with the files that the rows name.
+/// A folder with the input files.
 fn folder() -> Files {
     let files = Files::new();
     files.write("orders.xml", ORDERS);
@@ -60,35 +60,44 @@ fn check_with(stdin: &str, rows: &[Row]) {
         // A command that reads no stdin may have ended already.
         drop(child.stdin.take().unwrap().write_all(stdin.as_bytes()));
         let output = child.wait_with_output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
         let found = (String::from_utf8(output.stdout).unwrap(), output.status.code());
-        assert_eq!((found.0.as_str(), found.1), (stdout, Some(code)), "{arguments:?}: {told}");
-        assert!(told.contains(stderr), "{arguments:?}: no {stderr:?} in\n{told}");
-        assert!(!stderr.is_empty() || told.is_empty(), "{arguments:?}: {told}");
+        assert_eq!((found.0.as_str(), found.1), (stdout, Some(code)), "{arguments:?}: {errors}");
+        assert!(matches(&errors, stderr), "{arguments:?}: no {stderr:?} in\n{errors}");
+        assert!(!stderr.is_empty() || errors.is_empty(), "{arguments:?}: {errors}");
     }
+}
+
+/// Whether `text` contains the parts of `pattern` between `…`, in their order.
+fn matches(text: &str, pattern: &str) -> bool {
+    let mut rest = Some(text);
+    for part in pattern.split('…') {
+        rest = rest.and_then(|rest| rest.split_once(part)).map(|(_, rest)| rest);
+    }
+    rest.is_some()
 }
 
 #[test]
 #[rustfmt::skip]
-fn xml_check_tells_the_problem_of_every_file_below_its_line() {
+fn xml_check_reports_the_first_error_of_every_file() {
     check(&[
         (&["xml", "check", "orders.xml"], "1 file, 0 errors\n", "", 0),
         (&["xml", "check", "broken.xml"], "1 file, 1 error\n",
-         "broken.xml:2:6: `</c>` doesn't close `<b>`; write `</b>`\n\t<b>é</c>\n\t    ^\n", 1),
+         "broken.xml:2:6: …\n\t<b>é</c>\n\t    ^\n", 1),
         (&["xml", "check", "returns.xml"], "1 file, 1 error\n", "\n<c&/></b></a>\n  ^\n", 1),
         (&["xml", "check", "doctype.xml"], "1 file, 0 errors\n", "", 0),
-        (&["xml", "check", "outside.xml"], "1 file, 1 error\n", "nothing outside the document is ever read", 1),
+        (&["xml", "check", "outside.xml"], "1 file, 1 error\n", "outside.xml:1:…", 1),
         (&["xml", "check", "none.xml", "broken.xml", "orders.xml"], "3 files, 2 errors\n",
          "penstock: cannot read none.xml: No such file or directory (os error 2)\nbroken.xml:2:6: ", 1),
         (&["xml", "check", "apis"], "1 file, 1 error\n", "penstock: cannot read apis: Is a directory", 1),
-        (&["xml", "check"], "", "Usage: penstock xml check <FILE>...", 2),
-        (&["xml", "check", "-", "-"], "", "penstock: `-` is stdin, which can be read once only\n", 2),
+        (&["xml", "check"], "", "Usage: penstock xml check", 2),
+        (&["xml", "check", "-", "-"], "", "penstock: `-` (stdin)", 2),
     ]);
 }
 
 #[test]
 #[rustfmt::skip]
-fn xml_select_prints_nodes_a_line_each_and_other_values_as_text() {
+fn xml_select_prints_one_node_per_line_and_other_values_as_text() {
     check(&[
         (&["xml", "select", "//symbol/..", "orders.xml"],
          "<order xmlns:s=\"urn:shop\" id=\"1\"><symbol>IBM</symbol></order>\n\
@@ -110,12 +119,12 @@ fn xml_select_prints_nodes_a_line_each_and_other_values_as_text() {
 
 #[test]
 #[rustfmt::skip]
-fn xml_select_tells_what_is_wrong_with_expression_file_and_arguments() {
+fn xml_select_reports_errors_of_expression_file_and_arguments() {
     check(&[
-        (&["xml", "select", "//a[", "orders.xml"], "", "expression:1:5: the expression ends where an operand has to follow\n//a[\n    ^\n", 1),
-        (&["xml", "select", "//é/p:a", "orders.xml"], "", "expression:1:5: no namespace is bound to the prefix `p`\n//é/p:a\n    ^\n", 1),
-        (&["xml", "select", "1 + $no", "orders.xml"], "", "expression:1:5: the variable `$no` isn't known here\n1 + $no\n    ^\n", 1),
-        (&["xml", "select", "1 +\n $no", "orders.xml"], "", "expression:2:2: the variable `$no` isn't known here\n $no\n ^\n", 1),
+        (&["xml", "select", "//a[", "orders.xml"], "", "expression:1:5: …\n//a[\n    ^\n", 1),
+        (&["xml", "select", "//é/p:a", "orders.xml"], "", "expression:1:5: …\n//é/p:a\n    ^\n", 1),
+        (&["xml", "select", "1 + $no", "orders.xml"], "", "expression:1:5: …\n1 + $no\n    ^\n", 1),
+        (&["xml", "select", "1 +\n $no", "orders.xml"], "", "expression:2:2: …\n $no\n ^\n", 1),
         (&["xml", "select", "//b", "broken.xml"], "", "broken.xml:2:6: ", 1),
         (&["xml", "select", "//b", "none.xml"], "", "penstock: cannot read none.xml: ", 1),
         (&["xml", "select", "//b"], "", "Usage: penstock xml select", 2),
@@ -125,13 +134,13 @@ fn xml_select_tells_what_is_wrong_with_expression_file_and_arguments() {
     ]);
 }
 
-/// The inside of a sheet, as one.
+/// A stylesheet with these children.
 fn sheet(inside: &str) -> String {
     let xsl = "http://www.w3.org/1999/XSL/Transform";
     format!("<xsl:stylesheet version='1.0' xmlns:xsl='{xsl}'>\n{inside}\n</xsl:stylesheet>\n")
 }
 
-/// The example's folder, and sheets that read other files or fail.
+/// The example's files, and stylesheets that read other files or fail.
 fn sheets() -> Files {
     let files = folder();
     fs::create_dir_all(files.path("example/in")).unwrap();
@@ -179,43 +188,43 @@ fn transform(files: &Files, arguments: &[&str]) -> (String, String, Option<i32>)
 }
 
 #[test]
-fn xml_transform_makes_of_the_example_what_stands_beside_it() {
+fn xml_transform_produces_the_result_beside_the_example() {
     let files = sheets();
     let arguments = ["example/positions.xslt", "example/orders.xml", "--param", "currency=EUR"];
-    let (out, told, code) = transform(&files, &arguments);
-    assert_eq!((out.trim_end(), told.as_str(), code), (POSITIONS.trim_end(), "", Some(0)));
-    let (out, told, code) = transform(&files, &arguments[..2]);
-    assert!(out.contains("currency=\"USD\"") && code == Some(0), "{told}");
+    let (out, errors, code) = transform(&files, &arguments);
+    assert_eq!((out.trim_end(), errors.as_str(), code), (POSITIONS.trim_end(), "", Some(0)));
+    let (out, errors, code) = transform(&files, &arguments[..2]);
+    assert!(out.contains("currency=\"USD\"") && code == Some(0), "{errors}");
 }
 
 #[test]
-fn xml_transform_knows_the_time() {
+fn xml_transform_has_a_clock() {
     let files = sheets();
     let sheet = "<o xsl:version='1.0' xmlns:xsl='http://www.w3.org/1999/XSL/Transform' \
         xmlns:date='http://exslt.org/dates-and-times'><xsl:value-of select='date:year() > 2025'/></o>";
     files.write("example/now.xslt", sheet);
-    let (out, told, code) = transform(&files, &["example/now.xslt", "example/orders.xml"]);
-    assert!(out.contains(">true</o>") && code == Some(0), "{out}{told}");
+    let (out, errors, code) = transform(&files, &["example/now.xslt", "example/orders.xml"]);
+    assert!(out.contains(">true</o>") && code == Some(0), "{out}{errors}");
 }
 
 const POSITIONS: &str = include_str!("../../examples/xslt/positions.xml");
 
 #[test]
 #[rustfmt::skip]
-fn xml_transform_reads_other_files_below_the_sheet_alone_and_tells_where_it_failed() {
+fn xml_transform_reads_only_files_below_the_sheet_and_reports_positions() {
     let files = sheets();
     let rows: &[Row] = &[
         (&["down.xslt"], "<o>in</o>", "", 0),
-        (&["up.xslt"], "", "example/up.xslt:2:28: `../orders.xml` isn't read: it isn't below the sheet's folder\n<xsl:template", 1),
-        (&["url.xslt"], "", "`http://127.0.0.1:1/` isn't read: only files below", 1),
-        (&["absolute.xslt"], "", "`/etc/hostname` isn't read: only files below", 1),
-        (&["gone.xslt"], "", "example/gone.xslt:2:1: cannot read `gone.xsl`: No such file", 1),
+        (&["up.xslt"], "", "example/up.xslt:2:28: …`../orders.xml`…\n<xsl:template", 1),
+        (&["url.xslt"], "", "`http://127.0.0.1:1/`", 1),
+        (&["absolute.xslt"], "", "`/etc/hostname`", 1),
+        (&["gone.xslt"], "", "example/gone.xslt:2:1: …`gone.xsl`…No such file", 1),
         (&["imports-wrong.xslt"], "", "example/in/wrong.xslt:2:", 1),
         (&["imports-wrong.xslt"], "", "<xsl:template match='é['/>\n                       ^\n", 1),
-        (&["stop.xslt"], "", "no\u{fffd}w\nexample/stop.xslt:3:1: ended by xsl:message: no\u{fffd}w\n<xsl:message", 1),
+        (&["stop.xslt"], "", "no\u{fffd}w\nexample/stop.xslt:3:1: …no\u{fffd}w\n<xsl:message", 1),
         (&["none.xslt"], "", "penstock: cannot read example/none.xslt: ", 1),
-        (&["orders.xml"], "", "example/orders.xml:2:1: this isn't a sheet", 1),
-        (&["positions.xslt", "--param", "rate=2"], "", "the sheet has no such parameter; it has: currency", 2),
+        (&["orders.xml"], "", "example/orders.xml:2:1: ", 1),
+        (&["positions.xslt", "--param", "rate=2"], "", "--param rate: …currency", 2),
         (&["positions.xslt", "--param", "currency=2", "--param", "currency=3"], "", "given twice", 2),
         (&["positions.xslt", "--param", "currency"], "", "write name=value", 2),
         (&["positions.xslt", "--repeat", "0"], "", "--repeat", 2),
@@ -223,30 +232,30 @@ fn xml_transform_reads_other_files_below_the_sheet_alone_and_tells_where_it_fail
     for &(arguments, stdout, stderr, code) in rows {
         let sheet = format!("example/{}", arguments[0]);
         let all = [&[sheet.as_str(), "example/orders.xml"], &arguments[1..]].concat();
-        let (out, told, status) = transform(&files, &all);
+        let (out, errors, status) = transform(&files, &all);
         let out = out.split_once("?>\n").map_or(out.as_str(), |(_, rest)| rest);
-        assert_eq!((out, status), (stdout, Some(code)), "{arguments:?}: {told}");
-        assert!(told.contains(stderr), "{arguments:?}: no {stderr:?} in\n{told}");
+        assert_eq!((out, status), (stdout, Some(code)), "{arguments:?}: {errors}");
+        assert!(matches(&errors, stderr), "{arguments:?}: no {stderr:?} in\n{errors}");
     }
-    let (_, told, code) = transform(&files, &["example/says.xslt", "broken.xml"]);
-    assert!(told.contains("broken.xml:2:6: ") && code == Some(1), "{told}");
-    let (_, told, code) = transform(&files, &["example/says.xslt"]);
-    assert!(told.contains("Usage: penstock xml transform") && code == Some(2), "{told}");
+    let (_, errors, code) = transform(&files, &["example/says.xslt", "broken.xml"]);
+    assert!(errors.contains("broken.xml:2:6: ") && code == Some(1), "{errors}");
+    let (_, errors, code) = transform(&files, &["example/says.xslt"]);
+    assert!(errors.contains("Usage: penstock xml transform") && code == Some(2), "{errors}");
 }
 
 #[test]
-fn xml_transform_repeats_the_work_and_tells_its_times_once() {
+fn xml_transform_repeats_the_work_and_prints_its_times_once() {
     let files = sheets();
     let arguments = ["example/says.xslt", "orders.xml", "--repeat", "3"];
-    let (out, told, code) = transform(&files, &arguments);
-    assert_eq!((out.as_str(), code), ("<o/>", Some(0)), "{told}");
-    let (message, times) = told.split_once('\n').unwrap();
+    let (out, errors, code) = transform(&files, &arguments);
+    assert_eq!((out.as_str(), code), ("<o/>", Some(0)), "{errors}");
+    let (message, times) = errors.split_once('\n').unwrap();
     assert_eq!(message, "hello");
     let times: serde_json::Value = serde_json::from_str(times).unwrap();
     let time = |name: &str| times[name].as_f64().unwrap();
-    assert!(time("parse_us") > 0.0 && time("transform_us") > 0.0, "{told}");
+    assert!(time("parse_us") > 0.0 && time("transform_us") > 0.0, "{errors}");
     assert_eq!(time("serialise_us"), 0.0);
-    assert!(time("total_us") >= time("parse_us"), "{told}");
+    assert!(time("total_us") >= time("parse_us"), "{errors}");
     assert_eq!(times.as_object().unwrap().len(), 4);
 }
 
@@ -260,7 +269,7 @@ fn json_select_prints_the_value_of_a_definite_path_and_a_list_of_any_other() {
         (&["json", "select", "$.items[?(@.price > 99)]", "order.json"], "[]\n", "", 0),
         (&["json", "select", "$.items.nope", "order.json"], "", "expression:1:1: ", 1),
         (&["json", "select", "$.items[", "order.json"], "", "\n$.items[\n        ^\n", 1),
-        (&["json", "select", "$.a", "broken.json"], "", "broken.json:2:6: a value expected\n  [1,,2]}\n     ^\n", 1),
+        (&["json", "select", "$.a", "broken.json"], "", "broken.json:2:6: …\n  [1,,2]}\n     ^\n", 1),
         (&["json", "select", "$.a", "none.json"], "", "penstock: cannot read none.json: ", 1),
         (&["json", "select", "$.a"], "", "Usage: penstock json select", 2),
     ]);
@@ -287,24 +296,24 @@ fn expression_evaluates_every_language_over_payload_headers_and_variables() {
 
 #[test]
 #[rustfmt::skip]
-fn expression_tells_what_is_wrong_with_the_expression_and_its_files() {
+fn expression_reports_errors_of_the_expression_and_its_files() {
     check(&[
-        (&["expression", "${1 +"], "", "expression:1:6: an expression expected\n${1 +\n     ^\n", 1),
+        (&["expression", "${1 +"], "", "expression:1:6: …\n${1 +\n     ^\n", 1),
         (&["expression", "json-eval($.é[)"], "", "\njson-eval($.é[)\n              ^\n", 1),
-        (&["expression", "//a:b"], "", "expression:1:3: no namespace is bound to the prefix `a`\n//a:b\n  ^\n", 1),
-        (&["expression", "json-eval($.a)"], "", "expression:1:1: the body is no JSON; give one with --payload FILE\n", 1),
-        (&["expression", "json-eval($.a)", "--payload", "orders.xml"], "", "expression:1:1: the body is no JSON\n", 1),
+        (&["expression", "//a:b"], "", "expression:1:3: …\n//a:b\n  ^\n", 1),
+        (&["expression", "json-eval($.a)"], "", "expression:1:1: …\n", 1),
+        (&["expression", "json-eval($.a)", "--payload", "orders.xml"], "", "expression:1:1: …\n", 1),
         (&["expression", "json-eval($.nope)", "--payload", "order.json"], "", "expression:1:1: ", 1),
         (&["expression", "${payload.a}", "--payload", "broken.json"], "", "broken.json:2:6: ", 1),
         (&["expression", "//a", "--payload", "broken.xml"], "", "broken.xml:2:6: ", 1),
-        // As the gateway reads a message: unlike `xml select`.
-        (&["expression", "//a", "--payload", "doctype.xml"], "", "doctype.xml:1:1: document type declarations are refused", 1),
+        // Payloads are read as message bodies are: unlike `xml select`, without a DTD.
+        (&["expression", "//a", "--payload", "doctype.xml"], "", "doctype.xml:1:1: ", 1),
         (&["expression", "$trp:a", "--headers", "bad-headers.txt"], "",
-         "bad-headers.txt:2:1: `name: value` is expected\nGET / HTTP/1.1\n^\n", 1),
+         "bad-headers.txt:2:1: …\nGET / HTTP/1.1\n^\n", 1),
         (&["expression", "$trp:a", "--headers", "deep-headers.json"], "", "deep-headers.json:2:2: ", 1),
-        (&["expression", "$var:a", "--vars", "list.json"], "", "list.json:2:2: an object is expected", 1),
+        (&["expression", "$var:a", "--vars", "list.json"], "", "list.json:2:2: ", 1),
         (&["expression", "1", "--payload", "none.json"], "", "penstock: cannot read none.json: ", 1),
-        (&["expression", "1", "--payload", "-", "--vars", "-"], "", "which can be read once only", 2),
+        (&["expression", "1", "--payload", "-", "--vars", "-"], "", "`-` (stdin)", 2),
         (&["expression"], "", "Usage: penstock expression", 2),
     ]);
 }
@@ -327,7 +336,7 @@ fn a_dash_is_stdin() {
 }
 
 #[test]
-fn a_reader_that_stops_reading_is_no_failure_but_a_full_disk_is() {
+fn a_closed_pipe_is_not_an_error_but_a_full_disk_is() {
     let files = folder();
     files.write("long.xml", &format!("<a>{}</a>", "<b/>".repeat(50_000)));
     let mut child = start(&files, &["xml", "select", "//b", "long.xml"]);
@@ -340,36 +349,33 @@ fn a_reader_that_stops_reading_is_no_failure_but_a_full_disk_is() {
         .stdout(OpenOptions::new().write(true).open("/dev/full").unwrap())
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.starts_with("penstock: cannot write to stdout: "), "{told}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.starts_with("penstock: cannot write to stdout: "), "{errors}");
     assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
-fn a_file_above_the_limit_is_refused_and_another_encoding_is_shown_as_text() {
+fn a_file_above_the_limit_is_rejected_and_excerpts_are_decoded() {
     let files = folder();
-    let body = u64::from(limits::BODY_BYTES_MAX);
+    let body = u64::from(limits::JSON_BYTES_MAX);
     File::create(files.path("large.json")).unwrap().set_len(body + 1).unwrap();
     let utf16: Vec<u8> = "\u{FEFF}<a>é</b>".encode_utf16().flat_map(u16::to_le_bytes).collect();
     fs::write(files.path("wide.xml"), utf16).unwrap();
     let declaration = b"<?xml version=\"1.0\" encoding=\"windows-1252\"?>\r\n";
     fs::write(files.path("windows.xml"), [&declaration[..], b"<a>\x80\xE9</b>"].concat()).unwrap();
     for (arguments, stderr) in [
-        (["json", "select", "$", "large.json"], "large.json is larger than 10485760 bytes"),
+        (["json", "select", "$", "large.json"], "large.json is larger than…10485760"),
         (["xml", "select", "/", "wide.xml"], "\n<a>é</b>\n    ^\n"),
-        (
-            ["xml", "select", "/", "windows.xml"],
-            "windows.xml:2:6: `</b>` doesn't close `<a>`; write `</a>`\n<a>€é</b>\n     ^\n",
-        ),
+        (["xml", "select", "/", "windows.xml"], "windows.xml:2:6: …\n<a>€é</b>\n     ^\n"),
     ] {
         let output = start(&files, &arguments).wait_with_output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(told.contains(stderr) && output.status.code() == Some(1), "{told}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(matches(&errors, stderr) && output.status.code() == Some(1), "{errors}");
     }
 }
 
 #[test]
-fn each_command_teaches_with_an_example() {
+fn the_help_of_each_command_has_an_example() {
     let files = folder();
     for arguments in [
         &["xml", "check"][..],

@@ -1,4 +1,4 @@
-//! `penstock gateway`: what it says when it cannot start, how it follows its files, how it ends.
+//! `penstock gateway`: errors at startup, changes of its files, shutdown.
 
 use std::fs;
 use std::net::TcpListener;
@@ -17,11 +17,11 @@ fn description(upstream: &Upstream) -> String {
     )
 }
 
-fn ask(process: &Process, path: &str) -> harness::Response {
-    Client::connect(process.address("http")).ask(&format!("GET {path}"), "")
+fn fetch(process: &Process, path: &str) -> harness::Response {
+    Client::connect(process.address("http")).fetch(&format!("GET {path}"), "")
 }
 
-/// With `toml` as configuration it ends with 1 and says each of `expect`.
+/// With `toml` as configuration it exits with 1 and prints each of `expect`.
 #[track_caller]
 fn check_not_started(toml: &str, expect: &[&str]) {
     let files = Files::new();
@@ -34,7 +34,7 @@ fn check_not_started(toml: &str, expect: &[&str]) {
 }
 
 #[test]
-fn a_taken_port_is_named_with_its_setting() {
+fn a_port_in_use_is_reported_with_its_setting() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap();
     for (section, key, setting) in [
@@ -46,12 +46,12 @@ fn a_taken_port_is_named_with_its_setting() {
         let section = if section == "gateway" && !other.is_empty() { "" } else { section };
         let header = if section.is_empty() { String::new() } else { format!("[{section}]\n") };
         let toml = format!("{other}{header}{key} = \"{taken}\"\n");
-        check_not_started(&toml, &[&format!("{taken} is taken"), setting, "penstock.toml"]);
+        check_not_started(&toml, &[&taken.to_string(), setting, "penstock.toml"]);
     }
 }
 
 #[test]
-fn what_is_wrong_with_the_configuration_is_told_with_its_place_and_a_way_out() {
+fn errors_of_the_configuration_have_a_position_and_a_suggestion() {
     check_not_started(
         "[gateway]\nhttp = \"127.0.0.1:0\"\nwrokers = 2\n",
         &["penstock.toml:3:1: error: ", "wrokers", "workers"],
@@ -66,7 +66,7 @@ fn what_is_wrong_with_the_configuration_is_told_with_its_place_and_a_way_out() {
 }
 
 #[test]
-fn a_missing_file_is_named_and_a_wrong_flag_is_a_matter_of_usage() {
+fn a_missing_file_exits_with_1_and_a_wrong_flag_with_2() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, code, expect) in [
         (&["gateway", "--config", "none.toml"][..], 1, "none.toml"),
@@ -86,43 +86,43 @@ fn a_missing_file_is_named_and_a_wrong_flag_is_a_matter_of_usage() {
 
 #[test]
 fn an_edited_added_or_removed_description_is_served_without_a_restart() {
-    let (one, two) = (Upstream::saying("one"), Upstream::saying("two"));
+    let (one, two) = (Upstream::fixed("one"), Upstream::fixed("two"));
     let files = Files::new().api("a.yaml", &description(&one));
     let process = Process::gateway(&files);
-    assert_eq!(ask(&process, "/a/x").text(), "one");
+    assert_eq!(fetch(&process, "/a/x").text(), "one");
     files.write("apis/a.yaml", &description(&two));
-    while ask(&process, "/a/x").text() != "two" {}
+    while fetch(&process, "/a/x").text() != "two" {}
     files.write("apis/b.yaml", &description(&one).replace("basePath: /a", "basePath: /b"));
-    while ask(&process, "/b/x").status != 200 {}
+    while fetch(&process, "/b/x").status != 200 {}
     fs::remove_file(files.path("apis/b.yaml")).unwrap();
-    while ask(&process, "/b/x").status != 404 {}
-    assert_eq!(ask(&process, "/a/x").text(), "two");
+    while fetch(&process, "/b/x").status != 404 {}
+    assert_eq!(fetch(&process, "/a/x").text(), "two");
 }
 
 #[test]
-fn a_broken_edit_keeps_the_last_good_version_and_stands_on_the_admin_port() {
-    let upstream = Upstream::saying("good");
+fn a_broken_edit_keeps_the_last_good_version_and_is_reported_on_the_admin_port() {
+    let upstream = Upstream::fixed("good");
     let files = Files::new().api("a.yaml", &description(&upstream));
     let process = Process::gateway(&files);
     let diagnostics =
-        || Client::connect(process.address("admin")).ask("GET /diagnostics", "").text();
+        || Client::connect(process.address("admin")).fetch("GET /diagnostics", "").text();
     assert_eq!(diagnostics(), "[]");
     files.write("apis/a.yaml", &format!("{}x-wso2-basePath: [oops\n", description(&upstream)));
     while diagnostics() == "[]" {}
     assert!(diagnostics().contains("a.yaml"), "{}", diagnostics());
-    assert_eq!(ask(&process, "/a/x").text(), "good");
+    assert_eq!(fetch(&process, "/a/x").text(), "good");
     files.write("apis/a.yaml", &description(&upstream));
     while diagnostics() != "[]" {}
 }
 
 #[test]
-fn sighup_reads_issuers_and_limits_again() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("late"));
+fn sighup_reloads_issuers_and_limits() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("late"));
     let secured = description(&upstream).replace("security: []\n", "");
     let files = Files::new().api("a.yaml", &secured).issuer("first", &Issuer::new("first"));
     let process = Process::gateway(&files);
     let bearer = format!("Authorization: {}\r\n", issuer.token().bearer());
-    let status = || Client::connect(process.address("http")).ask("GET /a/x", &bearer).status;
+    let status = || Client::connect(process.address("http")).fetch("GET /a/x", &bearer).status;
     assert_eq!(status(), 401);
     let files = files.issuer("late", &issuer);
     files.configure();
@@ -131,57 +131,57 @@ fn sighup_reads_issuers_and_limits_again() {
 }
 
 #[test]
-fn sigterm_under_load_fails_no_request_and_ends_well() {
-    let upstream = Upstream::saying("answered");
+fn sigterm_under_load_fails_no_request() {
+    let upstream = Upstream::fixed("answered");
     let files = Files::new().api("a.yaml", &description(&upstream));
     let mut process = Process::gateway(&files);
     let (http, admin) = (process.address("http"), process.address("admin"));
-    let (begun, warmed_up) = std::sync::mpsc::channel();
-    let callers: Vec<_> = (0..8)
+    let (ready, warmed_up) = std::sync::mpsc::channel();
+    let clients: Vec<_> = (0..8)
         .map(|_| {
-            let begun = begun.clone();
+            let ready = ready.clone();
             thread::spawn(move || {
                 let mut client = Client::connect(http);
                 for count in 1_u32.. {
-                    let answer = client.ask("GET /a/x", "");
-                    assert_eq!((answer.status, answer.text().as_str()), (200, "answered"));
+                    let response = client.fetch("GET /a/x", "");
+                    assert_eq!((response.status, response.text().as_str()), (200, "answered"));
                     if count == 10 {
-                        begun.send(()).unwrap();
+                        ready.send(()).unwrap();
                     }
-                    if answer.header("connection") == Some("close") {
+                    if response.header("connection") == Some("close") {
                         return count;
                     }
                 }
-                unreachable!("it is told to close")
+                unreachable!("the gateway closes the connection")
             })
         })
         .collect();
-    for _ in &callers {
+    for _ in &clients {
         warmed_up.recv().unwrap();
     }
     process.signal(SIGTERM);
-    while Client::connect(admin).ask("GET /readyz", "").status == 200 {}
-    // Balancers have not looked yet: a new connection is still taken.
-    assert_eq!(Client::connect(http).ask("GET /a/x", "").status, 200);
-    for caller in callers {
-        assert!(caller.join().unwrap() > 10);
+    while Client::connect(admin).fetch("GET /readyz", "").status == 200 {}
+    // Load balancers may not have noticed yet: a new connection is still accepted.
+    assert_eq!(Client::connect(http).fetch("GET /a/x", "").status, 200);
+    for client in clients {
+        assert!(client.join().unwrap() > 10);
     }
     assert_eq!(process.wait().code(), Some(0), "{}", process.text());
-    assert!(process.text().contains("every request was answered"), "{}", process.text());
+    assert!(process.text().contains("all requests finished"), "{}", process.text());
     assert!(TcpListener::bind(http).is_ok(), "the port is free again");
 }
 
 #[test]
-fn a_second_signal_ends_at_once() {
-    let upstream = Upstream::by_hand();
+fn a_second_signal_shuts_down_at_once() {
+    let upstream = Upstream::manual();
     let files = Files::new().api("a.yaml", &description(&upstream));
     let mut process = Process::gateway(&files);
     let mut client = Client::connect(process.address("http"));
     client.send("GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n");
-    let mut visit = upstream.accept();
-    visit.request();
+    let mut connection = upstream.accept();
+    connection.request();
     process.signal(SIGTERM);
-    process.wait_for("a second signal ends at once");
+    process.wait_for("draining");
     process.signal(SIGTERM);
     assert_eq!(process.wait().code(), Some(1), "{}", process.text());
     client.expect_close();
@@ -189,11 +189,11 @@ fn a_second_signal_ends_at_once() {
 
 #[test]
 fn after_kill_9_the_same_data_folder_serves_again() {
-    let upstream = Upstream::saying("served");
+    let upstream = Upstream::fixed("served");
     let files = Files::new().api("a.yaml", &description(&upstream));
     for _ in 0..2 {
         let mut process = Process::gateway(&files);
-        assert_eq!(ask(&process, "/a/x").text(), "served");
+        assert_eq!(fetch(&process, "/a/x").text(), "served");
         process.signal(SIGKILL);
         process.wait();
     }
@@ -201,7 +201,7 @@ fn after_kill_9_the_same_data_folder_serves_again() {
 
 #[test]
 fn the_log_and_the_access_log_hold_no_token() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("resident"));
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let files = Files::new()
         .api("a.yaml", &description(&upstream).replace("security: []\n", ""))
         .issuer("resident", &issuer)
@@ -210,7 +210,8 @@ fn the_log_and_the_access_log_hold_no_token() {
     let valid = issuer.token().sign();
     for token in [&valid, &issuer.token().expires_in_s(-5).sign()] {
         let field = format!("Authorization: Bearer {token}\r\n");
-        let answer = Client::connect(process.address("http")).ask("GET /a/sEcReT?q=hIdDeN", &field);
+        let answer =
+            Client::connect(process.address("http")).fetch("GET /a/sEcReT?q=hIdDeN", &field);
         assert!([200, 401].contains(&answer.status));
     }
     process.signal(SIGTERM);

@@ -1,4 +1,4 @@
-//! What the README and the examples say is true.
+//! The README and the examples are true.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,11 +29,11 @@ fn every_command_of_the_readme_exists() {
         }
         known += 1;
     }
-    assert!(known >= 7, "the table of commands was read");
+    assert!(known >= 7, "the table of commands was found");
 }
 
 #[test]
-fn every_file_that_the_readme_links_to_is_there() {
+fn every_file_that_the_readme_links_to_exists() {
     let text = readme();
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     for target in targets.filter(|target| !target.starts_with("http")) {
@@ -52,25 +52,25 @@ fn the_configuration_of_the_readme_is_accepted() {
     assert_eq!(code, Some(0), "{text}");
 }
 
-/// `examples/pets.yaml` with its backends replaced by ours, in the order of their ports.
-fn pets(backends: &[&Upstream; 5]) -> String {
+/// `examples/pets.yaml` with its endpoints replaced by `upstreams`, in the order of their ports.
+fn pets(upstreams: &[&Upstream; 5]) -> String {
     let mut text = fs::read_to_string(root().join("examples/pets.yaml")).unwrap();
-    for (port, backend) in ["8701", "8702", "8703", "8711", "8712"].iter().zip(backends) {
+    for (port, upstream) in ["8701", "8702", "8703", "8711", "8712"].iter().zip(upstreams) {
         let named = format!("http://127.0.0.1:{port}");
         assert!(text.contains(&named), "{named}");
-        text = text.replace(&named, &backend.url());
+        text = text.replace(&named, &upstream.url());
     }
     text
 }
 
 #[test]
-fn the_pets_example_does_what_its_comments_say() {
-    let told = |name: &'static str| {
-        Upstream::answering(move |request| {
-            harness::Answer::ok(&format!("{name} {}", request.target()))
+fn the_pets_example_behaves_as_its_comments_describe() {
+    let upstream = |name: &'static str| {
+        Upstream::responding(move |request| {
+            harness::CannedResponse::ok(&format!("{name} {}", request.target()))
         })
     };
-    let [one, two, sandbox, photos] = ["one", "two", "sandbox", "photos"].map(told);
+    let [one, two, sandbox, photos] = ["one", "two", "sandbox", "photos"].map(upstream);
     let down = Upstream::refusing();
     let issuer = Issuer::new("account");
     let gateway = Files::new()
@@ -101,11 +101,11 @@ fn the_pets_example_does_what_its_comments_say() {
         ("GET /pets/2.1.0/cats", None, "404 404"),
     ] {
         let field = token.map(|token| format!("Authorization: {}\r\n", token.bearer()));
-        let answer = gateway.ask(request, &field.unwrap_or_default());
-        let got = if answer.status == 200 { answer.text() } else { answer.verdict() };
+        let response = gateway.fetch(request, &field.unwrap_or_default());
+        let got = if response.status == 200 { response.text() } else { response.status_and_code() };
         assert_eq!(got, expect, "{request}");
     }
-    let preflight = gateway.ask(
+    let preflight = gateway.fetch(
         "OPTIONS /pets/2.1.0/pets",
         "Origin: https://pets.example\r\nAccess-Control-Request-Method: POST\r\n",
     );

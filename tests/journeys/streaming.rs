@@ -9,8 +9,8 @@ const BYTES: u64 = 2 * 1024 * 1024 * 1024;
 const GROWTH_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 #[test]
-fn two_gibibytes_up_and_down_leave_the_memory_as_it_was() {
-    let upstream = Upstream::by_hand();
+fn two_gibibytes_up_and_down_do_not_grow_the_memory() {
+    let upstream = Upstream::manual();
     let files = Files::new().api(
         "a.yaml",
         &format!(
@@ -24,9 +24,9 @@ fn two_gibibytes_up_and_down_leave_the_memory_as_it_was() {
     let mut client = Client::connect(process.address("http"));
     // Once small, so that all that is made at the first request is there.
     client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\n\r\nhi");
-    let mut visit = upstream.accept();
-    visit.request();
-    visit.ok("hi");
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.ok("hi");
     client.read();
     let before = process.memory_bytes("VmRSS");
     let piece = vec![b'x'; 1024 * 1024];
@@ -42,13 +42,13 @@ fn two_gibibytes_up_and_down_leave_the_memory_as_it_was() {
             assert_eq!(client.read_head().status, 200);
             client.skip(BYTES);
         });
-        visit.request_head();
-        visit.skip(BYTES);
-        visit.ok("up");
-        visit.request();
-        visit.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n"));
+        connection.request_head();
+        connection.skip(BYTES);
+        connection.ok("up");
+        connection.request();
+        connection.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n"));
         for _ in 0..BYTES / piece.len() as u64 {
-            visit.send(&piece);
+            connection.send(&piece);
         }
     });
     let most = process.memory_bytes("VmHWM");

@@ -6,7 +6,7 @@ use harness::{Files, Issuer, Process, Upstream, now_s};
 
 #[test]
 fn signed_tokens_are_accepted_by_the_gateway_each_with_a_jti_of_its_own() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::rsa("mine"));
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::rsa("mine"));
     let files = Files::new().issuer("mine", &issuer).api(
         "a.yaml",
         &format!(
@@ -32,15 +32,15 @@ fn signed_tokens_are_accepted_by_the_gateway_each_with_a_jti_of_its_own() {
         assert_eq!((code, text.lines().count()), (Some(0), count), "{text}");
         for token in text.lines() {
             assert!(seen.insert(token.to_owned()), "each is its own");
-            let answer = gateway.ask("GET /a/x", &format!("Authorization: Bearer {token}\r\n"));
-            assert_eq!(answer.verdict(), "200", "{arguments:?}");
+            let answer = gateway.fetch("GET /a/x", &format!("Authorization: Bearer {token}\r\n"));
+            assert_eq!(answer.status_and_code(), "200", "{arguments:?}");
         }
     }
     drop(gateway);
 }
 
 #[test]
-fn a_wrong_key_or_wrong_claims_are_told() {
+fn wrong_keys_and_claims_are_rejected() {
     let files = Files::new();
     files.write("signing.pem", &Issuer::new("mine").pem);
     for (key, claims, more, code, expect) in [
@@ -63,7 +63,7 @@ fn a_wrong_key_or_wrong_claims_are_told() {
 }
 
 #[test]
-fn a_file_of_tokens_is_for_its_owner_alone() {
+fn a_token_file_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let files = Files::new();
     files.write("signing.pem", &Issuer::new("mine").pem);

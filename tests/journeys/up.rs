@@ -1,4 +1,4 @@
-//! `penstock up`: from nothing to a secured API, as a new user meets it.
+//! `penstock up`: from nothing to a secured API, as a new user sees it.
 
 use std::fs;
 use std::net::TcpListener;
@@ -8,21 +8,26 @@ use std::process::Command;
 use harness::Process;
 use nix::sys::signal::Signal::{SIGINT, SIGKILL};
 
-/// A data folder as the first start leaves it, with ports that nobody else has. The first start itself
-/// ends at once, since the sample backend's port is taken.
+/// A data folder after a first start, with free ports. The first start itself fails, since the echo backend's
+/// port is in use.
 fn data() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // Whether we hold it or somebody else does: it is taken.
-    let _held = TcpListener::bind("127.0.0.1:8688");
-    let (code, text) = Process::run(folder.path(), &["up", "--data", "data dir"]);
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = held.local_addr().unwrap();
+    let port = address.port().to_string();
+    let (code, text) = Process::run(folder.path(), &["up", "--data", "data dir", "--echo", &port]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("127.0.0.1:8688 (echo backend) is taken; its port is set by"), "{text}");
-    assert!(text.contains("data dir/apis/echo.yaml"), "{text}");
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    edit(folder.path(), "apis/echo.yaml", &[("127.0.0.1:8688", &format!("127.0.0.1:{free}"))]);
+    for part in [address.to_string().as_str(), "--echo", "data dir/apis/echo.yaml"] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+    edit(folder.path(), "apis/echo.yaml", &[(&port, &free_port().to_string())]);
     let ports = [":8280\"", ":8243\"", ":9201\""].map(|port| (port, ":0\""));
     edit(folder.path(), "penstock.toml", &ports);
     folder
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn edit(folder: &Path, name: &str, changes: &[(&str, &str)]) {
@@ -37,15 +42,15 @@ fn edit(folder: &Path, name: &str, changes: &[(&str, &str)]) {
 
 fn up(folder: &Path) -> (Process, String) {
     let process = Process::start(folder, &["up", "--data", "data dir"]);
-    let printed = process.wait_for("Ctrl-C ends it.");
+    let printed = process.wait_for("Press Ctrl-C to stop.");
     (process, printed)
 }
 
-/// What the shell says to the `curl` lines of `printed`, in their order.
+/// The output of the `curl` lines of `printed`, run by a shell.
 fn run_curls(printed: &str) -> Vec<String> {
     let lines = printed.lines().filter(|line| line.starts_with("curl "));
     let run = |line: &str| {
-        // Somewhere else: the lines can be pasted anywhere.
+        // In another folder: the lines work anywhere.
         let elsewhere = tempfile::tempdir().unwrap();
         let output =
             Command::new("sh").args(["-c", line]).current_dir(elsewhere.path()).output().unwrap();
@@ -57,12 +62,12 @@ fn run_curls(printed: &str) -> Vec<String> {
 
 #[track_caller]
 fn check_curls(printed: &str) {
-    let answers = run_curls(printed);
-    let [http, https, denied] = answers.as_slice() else { panic!("three lines in {printed}") };
-    for answer in [http, https] {
-        assert!(answer.starts_with("HTTP/"), "{answer}");
-        assert!(answer.lines().next().unwrap().contains(" 200"), "{answer}");
-        assert!(answer.ends_with("{\"hello\":\"world\"}"), "{answer}");
+    let responses = run_curls(printed);
+    let [http, https, denied] = responses.as_slice() else { panic!("three lines in {printed}") };
+    for response in [http, https] {
+        assert!(response.starts_with("HTTP/"), "{response}");
+        assert!(response.lines().next().unwrap().contains(" 200"), "{response}");
+        assert!(response.ends_with("{\"hello\":\"world\"}"), "{response}");
     }
     assert!(denied.starts_with("HTTP/1.1 401 "), "{denied}");
     assert!(
@@ -72,7 +77,7 @@ fn check_curls(printed: &str) {
 }
 
 #[test]
-fn the_printed_curl_lines_do_what_they_say_and_ctrl_c_ends_it_well() {
+fn the_printed_curl_lines_work_and_ctrl_c_stops_it() {
     let folder = data();
     let (mut process, printed) = up(folder.path());
     check_curls(&printed);
@@ -81,7 +86,7 @@ fn the_printed_curl_lines_do_what_they_say_and_ctrl_c_ends_it_well() {
 }
 
 #[test]
-fn after_kill_9_it_starts_again_on_the_same_folder() {
+fn after_kill_9_the_same_data_folder_starts_again() {
     let folder = data();
     let (mut process, printed) = up(folder.path());
     check_curls(&printed);
@@ -97,7 +102,34 @@ fn after_kill_9_it_starts_again_on_the_same_folder() {
 }
 
 #[test]
-fn the_sample_may_be_edited_while_it_runs() {
+fn flags_replace_the_ports_of_the_configuration() {
+    let folder = data();
+    let (http, echo) = (free_port(), free_port());
+    let start = |echo: u16| {
+        let (http, echo) = (http.to_string(), echo.to_string());
+        let flags = ["up", "--data", "data dir", "--http", &http, "--echo", &echo];
+        let process = Process::start(folder.path(), &flags);
+        let printed = process.wait_for("Press Ctrl-C to stop.");
+        (process, printed)
+    };
+    let (mut process, printed) = start(echo);
+    assert!(printed.contains(&format!("http://127.0.0.1:{http} ")), "{printed}");
+    assert!(printed.contains(&format!("http://127.0.0.1:{echo} ")), "{printed}");
+    check_curls(&printed);
+    process.signal(SIGINT);
+    assert_eq!(process.wait().code(), Some(0));
+    // An edited sample is not overwritten.
+    edit(folder.path(), "apis/echo.yaml", &[("title: Echo", "title: Mine")]);
+    let arguments = ["up", "--data", "data dir", "--echo", &free_port().to_string()];
+    let (code, text) = Process::run(folder.path(), &arguments);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("data dir/apis/echo.yaml"), "{text}");
+    let (_process, printed) = start(echo);
+    check_curls(&printed);
+}
+
+#[test]
+fn the_sample_api_may_be_edited_while_it_runs() {
     let folder = data();
     let (_process, printed) = up(folder.path());
     let denied = printed.lines().rfind(|line| line.starts_with("curl ")).unwrap();

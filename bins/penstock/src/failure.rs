@@ -1,48 +1,48 @@
-//! Why a command ended otherwise than well, as the user is told.
+//! How a command fails: the message on stderr and the exit code.
 
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::commands::note;
+use crate::commands::stderr;
 
 /// Ends the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// It was asked wrongly: exit 2.
+    /// Wrong flags or arguments: exit code 2.
     Usage(String),
-    /// It couldn't: exit 1.
-    Unable(String),
-    /// Everything has been said already: exit 1.
-    Told,
-    /// Everything has been said already, and the answer is an exit code of the command's own.
-    Verdict(u8),
+    /// The command failed: exit code 1.
+    Error(String),
+    /// The command failed and has already printed why: exit code 1.
+    Reported,
+    /// The command has printed its result, which has an exit code of its own.
+    Exit(u8),
 }
 
 impl Failure {
-    pub(crate) fn unable(cause: impl Display) -> Self {
-        Self::Unable(cause.to_string())
+    pub(crate) fn error(cause: impl Display) -> Self {
+        Self::Error(cause.to_string())
     }
 
-    /// Something about a file or folder.
-    pub(crate) fn file(what: &str, path: &Path, error: &io::Error) -> Self {
-        Self::Unable(format!("cannot {what} {}: {error}", path.display()))
+    /// `cannot ACTION PATH: ERROR`
+    pub(crate) fn file(action: &str, path: &Path, error: &io::Error) -> Self {
+        Self::Error(format!("cannot {action} {}: {error}", path.display()))
     }
 
-    /// Says it on stderr.
-    pub(crate) fn tell(self) -> ExitCode {
+    /// Prints the message to stderr and returns the exit code.
+    pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Usage(message) => {
-                note(&format!("penstock: {message}\n"));
+                stderr(&format!("penstock: {message}\n"));
                 ExitCode::from(2)
             }
-            Self::Unable(message) => {
-                note(&format!("penstock: {message}\n"));
+            Self::Error(message) => {
+                stderr(&format!("penstock: {message}\n"));
                 ExitCode::FAILURE
             }
-            Self::Told => ExitCode::FAILURE,
-            Self::Verdict(code) => ExitCode::from(code),
+            Self::Reported => ExitCode::FAILURE,
+            Self::Exit(code) => ExitCode::from(code),
         }
     }
 }

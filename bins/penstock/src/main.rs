@@ -1,10 +1,9 @@
-//! The program: one command each for what Penstock can do. What a command does is in
-//! `commands/<name>.rs`; what it takes for that is a library of ours.
+//! The `penstock` program. Each command is a module of `commands`; the work is done by the libraries.
 //!
-//! Exit codes: 0 it ran, 1 it couldn't, 2 it was asked wrongly.
+//! Exit codes: 0 success, 1 failure, 2 usage error.
 //!
-//! Architecture invariant: `commands::say` and `note` print, nothing else does. The macros panic where
-//! nobody reads any more, and would end a run of hours with its terminal.
+//! Architecture invariant: only `commands::stdout` and `commands::stderr` print. `println!` and `eprintln!` panic
+//! on a closed pipe, which would end an hours-long run together with its terminal.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -21,10 +20,10 @@ use commands::{check, echo, expression, gateway, json, lab, token, up, xml};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Penstock: an API gateway, and the lab that measures it.
+/// API gateway and performance lab
 ///
-/// `penstock up` shows everything on this machine in one go: a gateway with a sample API, a backend,
-/// keys and a token.
+/// Start with `penstock up`: it runs a gateway with a sample API, an echo backend, keys and a token on
+/// this machine.
 #[derive(Parser)]
 #[command(name = "penstock", version, arg_required_else_help = true)]
 struct Arguments {
@@ -63,6 +62,6 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.tell(),
+        Err(failure) => failure.report(),
     }
 }

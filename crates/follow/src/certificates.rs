@@ -162,7 +162,7 @@ mod tests {
         let settings = TlsSettings { default: Some(mixed), sni: Vec::new() };
         let refused = load(&settings, folder.path(), Now { unix_s: NOW_S, mono_us: 0 });
         let refused = refused.err().unwrap();
-        assert_eq!(refused.message, "key and certificate of `default` do not belong together");
+        assert_eq!(refused.message, "key and certificate of `default` do not match");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `penstock check`: what the gateway would say of files, without serving them.
+//! `penstock check`: the gateway's diagnostics for files, without serving them.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ use clap::Args;
 use formats::openapi::Defaults;
 use model::{Diagnostic, Severity};
 
-use super::{counted, say};
+use super::{counted, stdout};
 use crate::failure::Failure;
 
 /// Check API descriptions and configuration files
 ///
-/// Prints everything that is wrong with every file, as file:line:column, and what to write instead.
-/// Ends with 1 if anything is an error; warnings alone end with 0.
+/// Prints every problem of every file as file:line:column, with what to write instead. The exit code is 1 if there
+/// is an error; warnings alone give 0.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  penstock check apis/                      every description below a folder
-  penstock check petstore.yaml orders.json  some of them
-  penstock check penstock.toml              a configuration, with the APIs, keys and certificates
+  penstock check apis/                      every API description in a folder
+  penstock check petstore.yaml orders.json  single files
+  penstock check penstock.toml              a configuration with the APIs, keys and certificates
                                             that it names")]
 pub(crate) struct Arguments {
     /// API descriptions (YAML or JSON), folders of them, and configuration files (*.toml)
@@ -27,25 +27,25 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (files, diagnostics) = look(&arguments.paths);
+    let (files, diagnostics) = check(&arguments.paths);
     for diagnostic in &diagnostics {
-        say(&format!("{diagnostic}\n"));
+        stdout(&format!("{diagnostic}\n"));
     }
     let count = |severity| diagnostics.iter().filter(|found| found.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let summary = [counted(files, "file"), counted(errors, "error"), counted(warnings, "warning")];
-    say(&format!("{}\n", summary.join(", ")));
-    if errors > 0 { Err(Failure::Told) } else { Ok(()) }
+    stdout(&format!("{}\n", summary.join(", ")));
+    if errors > 0 { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// How many files there are, and what is wrong with them.
-fn look(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
+/// The number of files and their diagnostics.
+fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
     let is_configuration = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
     let (configurations, mut apis): (Vec<_>, Vec<_>) =
         paths.iter().cloned().partition(is_configuration);
     let mut defaults = Defaults {
         response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
-        // Without a configuration at hand: that there is an issuer is the configuration's affair.
+        // API descriptions alone are checked as if the configuration had an issuer.
         issuers_configured: true,
     };
     let (mut files, mut diagnostics) = (configurations.len(), Vec::new());
@@ -57,7 +57,7 @@ fn look(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
                 defaults = follow::defaults(&settings);
                 apis.extend(settings.gateway.apis);
             }
-            Err(refused) => diagnostics.extend(refused.diagnostics),
+            Err(invalid) => diagnostics.extend(invalid.diagnostics),
         }
     }
     let checked = follow::check(&apis, &defaults);

@@ -1,4 +1,4 @@
-//! `penstock echo`: the backend of measurements and of the sample API.
+//! `penstock echo`: the echo backend of the sample API and of measurements.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -9,26 +9,26 @@ use clap::Args;
 use lab::echo::{Echo, Options};
 use wire::tls::{CertificateSet, ServerCertificates, generate_self_signed, server_config};
 
-use super::say;
-use super::signals::{Asked, Signals};
+use super::signals::{Event, Signals};
+use super::stdout;
 use crate::failure::Failure;
 
-/// Answer every request with its own body
+/// Run an HTTP server that echoes request bodies
 ///
-/// Status 200, the request's content type, and its bytes, whatever method and path.
+/// Every response has status 200 and the request's content type and body, whatever the method and path.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock echo --listen 127.0.0.1:8688
   penstock echo --listen 127.0.0.1:8688 --delay-ms 500
-  penstock echo --listen 127.0.0.1:8689 --tls       (a certificate of its own: curl -k)")]
+  penstock echo --listen 127.0.0.1:8689 --tls       (self-signed certificate: curl -k)")]
 pub(crate) struct Arguments {
-    /// Address and port; port 0 picks a free one, which is printed
+    /// Address and port; port 0 picks a free port and prints it
     #[arg(long, value_name = "ADDR")]
     listen: SocketAddr,
-    /// Wait before each answer, in milliseconds
+    /// Delay before each response, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 0)]
     delay_ms: u64,
-    /// TLS, with a certificate made for this run
+    /// Serve TLS with a self-signed certificate generated at startup
     #[arg(long)]
     tls: bool,
 }
@@ -41,27 +41,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options =
         Options { listen: arguments.listen, delay_ms: arguments.delay_ms, tls, workers: None };
     let echo = Echo::start(options).map_err(|error| not_started(arguments.listen, &error))?;
-    say(&format!("echo listens on {scheme}://{}\n", echo.addr()));
-    while signals.next() != Asked::End {}
+    stdout(&format!("echo listening on {scheme}://{}\n", echo.addr()));
+    while signals.next() != Event::Stop {}
     echo.stop();
     Ok(())
 }
 
 fn not_started(listen: SocketAddr, error: &io::Error) -> Failure {
     if error.kind() == ErrorKind::AddrInUse {
-        Failure::Unable(format!("{listen} is taken; another port is set by --listen"))
+        Failure::Error(format!("{listen} is already in use; choose another port with --listen"))
     } else if error.kind() == ErrorKind::InvalidInput {
         Failure::Usage(error.to_string())
     } else {
-        Failure::Unable(format!("cannot listen on {listen}: {error}"))
+        Failure::Error(format!("cannot listen on {listen}: {error}"))
     }
 }
 
 fn certificates() -> Result<ServerCertificates, Failure> {
     let now_s = SystemClock::new().now().unix_s;
     let hosts = ["localhost", "127.0.0.1", "::1"];
-    let (cert, key) = generate_self_signed(&hosts, now_s).map_err(Failure::unable)?;
+    let (cert, key) = generate_self_signed(&hosts, now_s).map_err(Failure::error)?;
     CertificateSet::load(Some((cert.as_bytes(), key.as_bytes())), Vec::new())
         .map(ServerCertificates::new)
-        .map_err(Failure::unable)
+        .map_err(Failure::error)
 }

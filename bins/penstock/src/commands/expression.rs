@@ -11,7 +11,7 @@ use expression::synapse::Mode;
 use expression::{EvalError, Expression, Scope, Value};
 use xml::Position;
 
-use super::source::{Source, complain, complain_of_expression, print, stdin_once};
+use super::source::{Source, print, report_at, report_expression, stdin_once};
 use super::xml::{binding, bound_once};
 use crate::failure::Failure;
 
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let compiled = Expression::compile_with(text, Mode::Compatible, &arguments.ns);
     let expression = compiled.map_err(|error| {
         let place = Position { line: error.line, column: error.column };
-        complain_of_expression(text, place, error.message)
+        report_expression(text, place, error.message)
     })?;
     let message = Message::read(arguments)?;
     let value = expression.evaluate(&message).map_err(|error| {
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             _ => "",
         };
         let place = Position { line: 1, column: 1 };
-        complain_of_expression(text, place, format!("{error}{way_out}"))
+        report_expression(text, place, format!("{error}{way_out}"))
     })?;
     print(|out| writeln!(out, "{}", value.text()))
 }
@@ -109,13 +109,12 @@ fn payload(source: &Source) -> Result<Payload, Failure> {
     if !text.trim_start().starts_with('<') {
         return json(source).map(Payload::Json);
     }
-    let document =
-        xml::Document::parse(&source.bytes).map_err(|error| source.refused_xml(&error))?;
+    let document = xml::Document::parse(&source.bytes).map_err(|error| source.xml_error(&error))?;
     Ok(Payload::Xml { document: Box::new(document), text: text.into_owned() })
 }
 
 fn json(source: &Source) -> Result<json::Document<'static>, Failure> {
-    let read = json::Document::parse(&source.bytes).map_err(|error| source.refused_json(&error))?;
+    let read = json::Document::parse(&source.bytes).map_err(|error| source.json_error(&error))?;
     Ok(read.into_owned())
 }
 
@@ -125,7 +124,7 @@ fn object(source: &Source) -> Result<json::Document<'static>, Failure> {
         return Ok(document);
     }
     let place = Position::of(document.text(), document.root().offset());
-    Err(complain(&source.name, document.text(), place, "an object is expected: {\"name\": value}"))
+    Err(report_at(&source.name, document.text(), place, "an object is expected: {\"name\": value}"))
 }
 
 fn headers(source: &Source) -> Result<Vec<(String, String)>, Failure> {
@@ -139,7 +138,7 @@ fn headers(source: &Source) -> Result<Vec<(String, String)>, Failure> {
         let Some((name, value)) = parts.filter(|(name, _)| is_field_name(name)) else {
             let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
             let place = Position { line, column: 1 };
-            return Err(complain(&source.name, &text, place, "`name: value` is expected"));
+            return Err(report_at(&source.name, &text, place, "`name: value` is expected"));
         };
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
@@ -158,7 +157,7 @@ fn members(source: &Source) -> Result<Vec<(String, String)>, Failure> {
         if matches!(value.kind(), Kind::Array | Kind::Object) {
             let place = Position::of(document.text(), value.offset());
             let what = "a header's value is a text; write it in quotes";
-            return Err(complain(&source.name, document.text(), place, what));
+            return Err(report_at(&source.name, document.text(), place, what));
         }
         members.push((name.into_owned(), Value::Json(value).text().into_owned()));
     }

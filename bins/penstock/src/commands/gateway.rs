@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::serving::Serving;
+use super::serving::{Listen, Serving};
 use crate::failure::Failure;
 
-/// Serve APIs as a configuration file says
+/// Run the gateway
 ///
-/// Files are followed while it runs: APIs, keys, certificates and limits change without a restart.
-/// SIGHUP reads everything again; SIGTERM and Ctrl-C let requests finish, a second one ends at once.
+/// Changed files take effect without a restart: APIs, keys, certificates and limits. SIGHUP re-reads everything.
+/// SIGTERM and Ctrl-C let requests finish; a second signal shuts down at once.
 #[derive(Args)]
 #[command(after_help = "Example:
   penstock gateway --config penstock.toml
@@ -31,15 +31,15 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let serving = Serving::start(&arguments.config)?;
+    let serving = Serving::start(&arguments.config, &Listen::default())?;
     let addresses = serving.addresses();
-    let shown = |address: Option<std::net::SocketAddr>| {
-        address.map_or_else(|| "not opened".to_owned(), |address| address.to_string())
+    let address = |listener: Option<std::net::SocketAddr>| {
+        listener.map_or_else(|| "off".to_owned(), |address| address.to_string())
     };
     tracing::info!(
-        http = shown(addresses.http),
-        https = shown(addresses.https),
-        admin = shown(addresses.admin),
+        http = address(addresses.http),
+        https = address(addresses.https),
+        admin = address(addresses.admin),
         version = env!("CARGO_PKG_VERSION"),
         "serving"
     );

@@ -8,7 +8,7 @@ use expression::jsonpath::Path;
 use expression::limits;
 use xml::Position;
 
-use super::source::{Source, complain_of_expression, print};
+use super::source::{Source, print, report_expression};
 use crate::failure::Failure;
 
 /// Select from JSON
@@ -38,13 +38,13 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     let text = &arguments.path;
     let path = Path::compile(text).map_err(|error| {
         let place = Position { line: error.line, column: error.column };
-        complain_of_expression(text, place, error.message)
+        report_expression(text, place, error.message)
     })?;
     let source = Source::read(&arguments.file, limits::JSON_BYTES_MAX)?;
-    let document = Document::parse(&source.bytes).map_err(|error| source.refused_json(&error))?;
+    let document = Document::parse(&source.bytes).map_err(|error| source.json_error(&error))?;
     let found = path
         .evaluate(document.root())
-        .map_err(|error| complain_of_expression(text, Position { line: 1, column: 1 }, error))?;
+        .map_err(|error| report_expression(text, Position { line: 1, column: 1 }, error))?;
     print(|out| {
         found.write_json(out)?;
         out.write_all(b"\n")

@@ -1,5 +1,4 @@
-//! One module for each command, and what several of them share: [`serving`], [`signals`],
-//! [`source`], [`say`], [`note`].
+//! One module for each command, and the helpers that several of them share: [`serving`], [`signals`], [`source`].
 
 pub(crate) mod check;
 pub(crate) mod echo;
@@ -20,20 +19,20 @@ use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Prints to stdout. Whoever reads it may stop reading: that is no failure.
-pub(crate) fn say(text: &str) {
+/// Prints to stdout. A closed pipe is not an error.
+pub(crate) fn stdout(text: &str) {
     let mut out = io::stdout().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// Prints to stderr, where a terminal may be gone: no work of hours ends for that.
-pub(crate) fn note(text: &str) {
+/// Prints to stderr. A closed terminal is not an error.
+pub(crate) fn stderr(text: &str) {
     let mut out = io::stderr().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// Writes a result to `out`, or to stdout.
-pub(crate) fn deliver(out: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
+/// Writes `bytes` to `out`, or to stdout.
+pub(crate) fn write_result(out: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
     match out {
         Some(file) => {
             std::fs::write(file, bytes).map_err(|error| Failure::file("write", file, &error))
@@ -46,29 +45,28 @@ pub(crate) fn deliver(out: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Whether there is a result that [`deliver_new`] would refuse to write over. Pipes and terminals are no
-/// results.
-pub(crate) fn is_kept(file: &Path) -> bool {
+/// Whether [`write_new`] would reject `file`. It writes to existing pipes and terminals, not to files.
+pub(crate) fn is_regular_file(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file())
 }
 
-/// Writes a result into a file that wasn't there.
-pub(crate) fn deliver_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+/// Writes `bytes` to a new file.
+pub(crate) fn write_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true);
     if !file.exists() {
         options.create_new(true);
-    } else if is_kept(file) {
-        return Err(kept(file));
+    } else if is_regular_file(file) {
+        return Err(already_exists(file));
     }
     let written = options.open(file).and_then(|mut file| file.write_all(bytes));
     written.map_err(|error| Failure::file("write", file, &error))
 }
 
-/// What is said of a result that is there already.
-pub(crate) fn kept(file: &Path) -> Failure {
+/// The error for an output file that already exists.
+pub(crate) fn already_exists(file: &Path) -> Failure {
     let name = file.display();
-    Failure::Usage(format!("{name} is there already, and nothing is written over: name another"))
+    Failure::Usage(format!("{name} already exists and is not overwritten; choose another name"))
 }
 
 /// `1 file`, `2 files`.

@@ -1,6 +1,7 @@
-//! A gateway that follows its files: what `gateway` and `up` have in common.
+//! A gateway that follows its files, shared by `gateway` and `up`.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -14,10 +15,10 @@ use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 use wire::tls::ClientTls;
 
-use super::signals::{Asked, Ended, Signals};
+use super::signals::{Event, Shutdown, Signals};
 use crate::failure::Failure;
 
-/// A running gateway and the follower that tells it what to serve.
+/// A running gateway and the follower that keeps its snapshot up to date.
 pub(crate) struct Serving {
     gateway: Arc<Gateway>,
     follower: Handle,
@@ -25,29 +26,52 @@ pub(crate) struct Serving {
     pub(crate) settings: Settings,
 }
 
-/// Whom backends' and issuers' certificates are checked against, as last read.
+/// Listener addresses from the command line, in place of those of the configuration.
+#[derive(Debug, Default)]
+pub(crate) struct Listen {
+    pub(crate) http: Option<SocketAddr>,
+    pub(crate) https: Option<SocketAddr>,
+    pub(crate) admin: Option<SocketAddr>,
+}
+
+impl Listen {
+    fn apply(&self, settings: &mut Settings) {
+        for (address, setting) in [
+            (self.http, &mut settings.gateway.http),
+            (self.https, &mut settings.gateway.https),
+            (self.admin, &mut settings.admin.listen),
+        ] {
+            *setting = address.or(*setting);
+        }
+    }
+}
+
+/// The trust store for upstreams and issuers, as last read.
 type Trust = Arc<Mutex<Arc<ClientTls>>>;
 
 impl Serving {
-    /// Reads `configuration`, and serves what it says. When it returns, requests are answered.
-    pub(crate) fn start(configuration: &Path) -> Result<Self, Failure> {
+    /// Reads `configuration`, with the listeners of `listen` in place of its own, and starts serving. Requests are
+    /// accepted when it returns.
+    pub(crate) fn start(configuration: &Path, listen: &Listen) -> Result<Self, Failure> {
         let read = follow::read_settings(configuration);
-        let (settings, warnings) = read.map_err(|refused| told(&refused.diagnostics))?;
-        log_as(&settings.log);
+        let (configured, warnings) = read.map_err(|invalid| report(&invalid.diagnostics))?;
+        let mut settings = configured.clone();
+        listen.apply(&mut settings);
+        init_log(&settings.log);
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
         raise_open_files();
         let signals = Signals::listen()?;
-        let client_tls = client_tls(&settings.upstream_tls).map_err(Failure::Unable)?;
+        let client_tls = client_tls(&settings.upstream_tls).map_err(Failure::Error)?;
         let trust: Trust = Arc::new(Mutex::new(Arc::clone(&client_tls)));
         let options = Options {
             configuration: Some(configuration.to_owned()),
             clock: Arc::new(SystemClock::new()),
             fetch: fetch(&trust),
         };
-        let (follower, snapshot) = Follower::load(settings.clone(), options)
-            .map_err(|refused| told(&refused.diagnostics))?;
+        let (follower, snapshot) =
+            Follower::load(configured, options).map_err(|invalid| report(&invalid.diagnostics))?;
         let parts = Parts {
             certificates: follower.certificates(),
             client_tls,
@@ -57,10 +81,10 @@ impl Serving {
         let gateway = Gateway::start(&settings, &snapshot, parts)
             .map_err(|error| not_started(&error, configuration))?;
         let gateway = Arc::new(gateway);
-        pass_on_unknown_kids(&gateway, &follower)?;
+        forward_unknown_kids(&gateway, &follower)?;
         let publish = publish(Arc::clone(&gateway), trust);
         let follower = follower.watch(publish).map_err(|error| {
-            Failure::Unable(format!("cannot start the thread that follows files: {error}"))
+            Failure::Error(format!("cannot start the thread that follows files: {error}"))
         })?;
         Ok(Self { gateway, follower, signals, settings })
     }
@@ -69,39 +93,42 @@ impl Serving {
         self.gateway.addresses()
     }
 
-    /// Serves until SIGINT or SIGTERM, then lets the requests under way finish, unless it is asked
-    /// again.
+    /// Serves until SIGINT or SIGTERM, then drains. A second signal ends the process at once.
     pub(crate) fn wait(self) -> Result<(), Failure> {
         let Self { gateway, follower, mut signals, settings } = self;
-        while signals.next() == Asked::Reload {
+        while signals.next() == Event::Reload {
             gateway.reopen_logs();
             follower.reload();
         }
         let drain_s = settings.gateway.drain_s;
-        tracing::info!(drain_s, "ending; a second signal ends at once");
-        let (told, done) = oneshot::channel();
-        let ending = move || {
-            // The follower holds the gateway to tell it changes.
+        tracing::info!(drain_s, "signal received, draining; a second signal shuts down at once");
+        let (drained, done) = oneshot::channel();
+        let drain = move || {
+            // The follower holds a reference to the gateway.
             follower.stop();
             match Arc::into_inner(gateway).map_or(0, Gateway::drain) {
-                0 => tracing::info!("ended; every request was answered"),
-                cut => {
-                    tracing::warn!(cut, "ended; what was still under way after `drain_s` was cut")
-                }
+                0 => tracing::info!("shutdown complete, all requests finished"),
+                cut => tracing::warn!(
+                    cut,
+                    "shutdown complete, connections still open after `drain_s` were closed"
+                ),
             }
-            // Nobody waits any more where a second signal came first.
-            let _ = told.send(());
+            // After a second signal nobody waits.
+            let _ = drained.send(());
         };
-        let spawned = thread::Builder::new().name("ending".to_owned()).spawn(ending);
-        spawned.map_err(|error| Failure::Unable(format!("cannot end gently: {error}")))?;
-        match signals.ended_before(done) {
-            Ended::ByItself => Ok(()),
-            Ended::AskedAgain => Err(Failure::Unable("ended at once, as asked twice".to_owned())),
+        let spawned = thread::Builder::new().name("drain".to_owned()).spawn(drain);
+        spawned
+            .map_err(|error| Failure::Error(format!("cannot start the drain thread: {error}")))?;
+        match signals.wait_for_shutdown(done) {
+            Shutdown::Complete => Ok(()),
+            Shutdown::Forced => {
+                Err(Failure::Error("second signal received, shutting down now".to_owned()))
+            }
         }
     }
 }
 
-/// What to do with each change, on the follower's thread.
+/// Applies each change to the gateway, on the follower's thread.
 fn publish(gateway: Arc<Gateway>, trust: Trust) -> follow::Publish {
     Box::new(move |change| match change {
         Change::Snapshot(snapshot) => gateway.apply(&snapshot),
@@ -109,14 +136,16 @@ fn publish(gateway: Arc<Gateway>, trust: Trust) -> follow::Publish {
             let mut trusted = trust.lock().unwrap_or_else(PoisonError::into_inner);
             match client_tls(&settings.upstream_tls) {
                 Ok(new) => *trusted = new,
-                Err(problem) => tracing::error!("the former authorities stay: {problem}"),
+                Err(problem) => {
+                    tracing::error!("{problem}; the previous certificate authorities stay in use")
+                }
             }
             gateway.apply_settings(&settings, Arc::clone(&trusted));
         }
     })
 }
 
-/// Fetches with the trust of the moment.
+/// Fetches with the current trust store.
 fn fetch(trust: &Trust) -> Fetch {
     let trust = Arc::clone(trust);
     Arc::new(move |url| {
@@ -136,7 +165,7 @@ fn client_tls(settings: &UpstreamTls) -> Result<Arc<ClientTls>, String> {
         .map_err(|error| format!("`[upstream_tls]`: {error}"))
 }
 
-fn pass_on_unknown_kids(gateway: &Gateway, follower: &Follower) -> Result<(), Failure> {
+fn forward_unknown_kids(gateway: &Gateway, follower: &Follower) -> Result<(), Failure> {
     let Some(mut names) = gateway.take_unknown_kids() else { return Ok(()) };
     let ask = follower.on_unknown_kid();
     let spawned = thread::Builder::new().name("unknown-kids".to_owned()).spawn(move || {
@@ -144,7 +173,7 @@ fn pass_on_unknown_kids(gateway: &Gateway, follower: &Follower) -> Result<(), Fa
             ask(&issuer);
         }
     });
-    spawned.map(drop).map_err(|error| Failure::Unable(format!("cannot start a thread: {error}")))
+    spawned.map(drop).map_err(|error| Failure::Error(format!("cannot start a thread: {error}")))
 }
 
 fn texts(board: &Arc<Board>) -> AdminPages {
@@ -155,19 +184,19 @@ fn texts(board: &Arc<Board>) -> AdminPages {
     }
 }
 
-/// Shows what is wrong with files.
-fn told(diagnostics: &[Diagnostic]) -> Failure {
+/// Prints `diagnostics` to stderr.
+fn report(diagnostics: &[Diagnostic]) -> Failure {
     for diagnostic in diagnostics {
-        super::note(&format!("{diagnostic}\n"));
+        super::stderr(&format!("{diagnostic}\n"));
     }
-    Failure::Told
+    Failure::Reported
 }
 
 fn not_started(error: &StartError, configuration: &Path) -> Failure {
-    Failure::Unable(format!("{error} in {}", configuration.display()))
+    Failure::Error(format!("{error} in {}", configuration.display()))
 }
 
-fn log_as(settings: &LogSettings) {
+fn init_log(settings: &LogSettings) {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&settings.level))
         .with_writer(std::io::stderr)
@@ -179,11 +208,11 @@ fn log_as(settings: &LogSettings) {
     }
 }
 
-/// Each connection is an open file, and many systems allow 1,024 unless asked for more.
+/// Raises the soft limit on open files, often 1,024, to the hard limit: each connection takes one.
 fn raise_open_files() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
     if let Err(error) = raised {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+        tracing::warn!(%error, "cannot raise the limit on open files");
     }
 }

@@ -1,4 +1,4 @@
-//! Signals: what the operator asks of a running program.
+//! SIGINT, SIGTERM and SIGHUP as events.
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -6,23 +6,24 @@ use tokio::sync::oneshot;
 
 use crate::failure::Failure;
 
-/// What a signal asks for.
+/// What a signal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Event {
     /// SIGINT (Ctrl-C) or SIGTERM.
-    End,
+    Stop,
     /// SIGHUP.
     Reload,
 }
 
-/// How waiting for an end ended.
+/// How a shutdown ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    ByItself,
-    AskedAgain,
+pub(crate) enum Shutdown {
+    Complete,
+    /// A second SIGINT or SIGTERM came first.
+    Forced,
 }
 
-/// Listens from its creation on, so that no signal ends the program unasked.
+/// From its creation on, the signals no longer end the process.
 pub(crate) struct Signals {
     runtime: Runtime,
     interrupt: Signal,
@@ -32,36 +33,36 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn listen() -> Result<Self, Failure> {
-        let told = |error| Failure::Unable(format!("cannot listen to signals: {error}"));
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(told)?;
+        let failed = |error| Failure::Error(format!("cannot install signal handlers: {error}"));
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let inside = runtime.enter();
-        let interrupt = signal(SignalKind::interrupt()).map_err(told)?;
-        let terminate = signal(SignalKind::terminate()).map_err(told)?;
-        let hang_up = signal(SignalKind::hangup()).map_err(told)?;
+        let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        let hang_up = signal(SignalKind::hangup()).map_err(failed)?;
         drop(inside);
         Ok(Self { runtime, interrupt, terminate, hang_up })
     }
 
-    /// Waits for the next one.
-    pub(crate) fn next(&mut self) -> Asked {
+    /// Waits for the next signal.
+    pub(crate) fn next(&mut self) -> Event {
         let Self { runtime, interrupt, terminate, hang_up } = self;
         runtime.block_on(async {
             tokio::select! {
-                _ = interrupt.recv() => Asked::End,
-                _ = terminate.recv() => Asked::End,
-                _ = hang_up.recv() => Asked::Reload,
+                _ = interrupt.recv() => Event::Stop,
+                _ = terminate.recv() => Event::Stop,
+                _ = hang_up.recv() => Event::Reload,
             }
         })
     }
 
-    /// Waits until `done` tells, or its sender is gone; or until SIGINT or SIGTERM comes first.
-    pub(crate) fn ended_before(&mut self, done: oneshot::Receiver<()>) -> Ended {
+    /// Waits until `done` fires or its sender is dropped, or for the next SIGINT or SIGTERM.
+    pub(crate) fn wait_for_shutdown(&mut self, done: oneshot::Receiver<()>) -> Shutdown {
         let Self { runtime, interrupt, terminate, hang_up: _ } = self;
         runtime.block_on(async {
             tokio::select! {
-                _ = done => Ended::ByItself,
-                _ = interrupt.recv() => Ended::AskedAgain,
-                _ = terminate.recv() => Ended::AskedAgain,
+                _ = done => Shutdown::Complete,
+                _ = interrupt.recv() => Shutdown::Forced,
+                _ = terminate.recv() => Shutdown::Forced,
             }
         })
     }

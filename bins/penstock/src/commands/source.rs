@@ -1,8 +1,8 @@
-//! What the engines' commands read, and how they say what is wrong with it: file:line:column and a
-//! sentence on stderr, then the line itself, then a caret below the column.
+//! Input of the engines' commands, and their error messages: file:line:column and the error, then the line, then a
+//! caret below the column.
 //!
-//! A file is read whole, up to a limit; `-` is stdin. What is shown of it never holds control
-//! characters, so that a file can't speak to the terminal.
+//! A file is read whole, up to a limit; `-` is stdin. Control characters of an excerpt are replaced, so that a file
+//! cannot send escape sequences to the terminal.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -15,10 +15,10 @@ use xml::{Position, XmlError};
 
 use crate::failure::Failure;
 
-/// Most characters of a line that are shown; of a longer one those around the column.
+/// Longest excerpt of a line, in characters; of a longer line, the part around the column.
 const SHOWN_CHARS_MAX: usize = 160;
 
-/// A file, or stdin.
+/// The contents of a file or of stdin.
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
@@ -34,24 +34,24 @@ impl Source {
         let bytes = read.map_err(|error| Failure::file("read", file, &error))?;
         let name = file.display().to_string();
         if bytes.len() > bytes_max as usize {
-            return Err(Failure::Unable(format!(
-                "{name} is larger than {bytes_max} bytes, the most that is read here"
+            return Err(Failure::Error(format!(
+                "{name} is larger than the limit of {bytes_max} bytes"
             )));
         }
         Ok(Self { name, bytes })
     }
 
-    pub(crate) fn refused_xml(&self, error: &XmlError) -> Failure {
+    pub(crate) fn xml_error(&self, error: &XmlError) -> Failure {
         let place = Position { line: error.line, column: error.column };
-        complain(&self.name, &self.xml_text(), place, &error.kind)
+        report_at(&self.name, &self.xml_text(), place, &error.kind)
     }
 
-    pub(crate) fn refused_json(&self, error: &JsonError) -> Failure {
+    pub(crate) fn json_error(&self, error: &JsonError) -> Failure {
         let place = Position { line: error.line, column: error.column };
-        complain(&self.name, &String::from_utf8_lossy(&self.bytes), place, error.kind)
+        report_at(&self.name, &String::from_utf8_lossy(&self.bytes), place, error.kind)
     }
 
-    /// The characters of an XML document as the reader counts them: only for people's eyes when it refused it.
+    /// The characters of an XML document as the reader counts them, for excerpts.
     pub(crate) fn xml_text(&self) -> Cow<'_, str> {
         xml::lossy_text(&self.bytes)
     }
@@ -67,30 +67,29 @@ pub(crate) fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// Refuses to read stdin twice.
+/// Rejects a second `-`.
 pub(crate) fn stdin_once<'f>(files: impl IntoIterator<Item = &'f Path>) -> Result<(), Failure> {
     if files.into_iter().filter(|file| is_stdin(file)).count() > 1 {
-        return Err(Failure::Usage("`-` is stdin, which can be read once only".to_owned()));
+        return Err(Failure::Usage("`-` (stdin) can be given only once".to_owned()));
     }
     Ok(())
 }
 
-/// Says what is wrong with an expression of the command line.
-pub(crate) fn complain_of_expression(text: &str, place: Position, what: impl Display) -> Failure {
-    complain("expression", text, place, what)
+/// Reports an error in an expression from the command line.
+pub(crate) fn report_expression(text: &str, place: Position, what: impl Display) -> Failure {
+    report_at("expression", text, place, what)
 }
 
-/// Says what is wrong at a place of `text`, which came from the file `name`.
-pub(crate) fn complain(name: &str, text: &str, place: Position, what: impl Display) -> Failure {
-    let what: String = what.to_string().chars().map(shown).collect();
+/// Reports an error at `place` in `text`, the contents of the file `name`.
+pub(crate) fn report_at(name: &str, text: &str, place: Position, what: impl Display) -> Failure {
+    let what: String = what.to_string().chars().map(printable).collect();
     let (line, caret) = excerpt(text, place);
-    let told = format!("{name}:{place}: {what}\n{line}\n{caret}\n");
-    // Whoever closed stderr doesn't want to know.
-    drop(io::stderr().lock().write_all(told.as_bytes()));
-    Failure::Told
+    let message = format!("{name}:{place}: {what}\n{line}\n{caret}\n");
+    super::stderr(&message);
+    Failure::Reported
 }
 
-/// The line of that place, and the line with the caret.
+/// The line at `place`, and the line with the caret.
 fn excerpt(text: &str, place: Position) -> (String, String) {
     let line = text.split('\n').nth((place.line as usize).saturating_sub(1)).unwrap_or_default();
     let line = line.strip_suffix('\r').unwrap_or(line);
@@ -99,7 +98,7 @@ fn excerpt(text: &str, place: Position) -> (String, String) {
     let cut = if long { before.saturating_sub(SHOWN_CHARS_MAX / 2) } else { 0 };
     let mark = |is_cut: bool| if is_cut { "..." } else { "" };
     let goes_on = line.chars().nth(cut + SHOWN_CHARS_MAX).is_some();
-    let part = || line.chars().skip(cut).take(SHOWN_CHARS_MAX).map(shown);
+    let part = || line.chars().skip(cut).take(SHOWN_CHARS_MAX).map(printable);
     let blank = |c: char| if c == '\t' { '\t' } else { ' ' };
     let spaces: String =
         part().chain(std::iter::repeat(' ')).take(before - cut).map(blank).collect();
@@ -107,19 +106,19 @@ fn excerpt(text: &str, place: Position) -> (String, String) {
     (excerpt, format!("{}{spaces}^", if cut > 0 { "   " } else { "" }))
 }
 
-/// Control characters, and those that change the direction of a line, are replaced.
-pub(crate) fn shown(c: char) -> char {
-    let turns =
+/// Replaces control characters and those that change the text direction.
+pub(crate) fn printable(c: char) -> char {
+    let bidi =
         matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    if c != '\t' && (c.is_control() || turns || c == '\u{FEFF}') { '\u{FFFD}' } else { c }
+    if c != '\t' && (c.is_control() || bidi || c == '\u{FEFF}') { '\u{FFFD}' } else { c }
 }
 
-/// Writes a result to stdout. Whoever reads it may stop reading: that is no failure.
+/// Writes a result to stdout. A closed pipe is not an error.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::Unable(format!("cannot write to stdout: {error}")))
+            Err(Failure::Error(format!("cannot write to stdout: {error}")))
         }
         Ok(()) | Err(_) => Ok(()),
     }
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caret_stands_below_the_column() {
+    fn the_caret_is_below_the_column() {
         check("ab\ncde\n", 2, 3, ("cde", "  ^"));
         check("\tä\tx\r\n", 1, 4, ("\tä\tx", "\t \t^"));
         check("ab", 1, 3, ("ab", "  ^"));
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_the_part_around_the_column_is_shown() {
+    fn a_long_line_is_cut_around_the_column() {
         let line = format!("{}!{}", "a".repeat(1_000), "b".repeat(1_000));
         let (shown, caret) = excerpt(&line, Position { line: 1, column: 1_001 });
         assert_eq!(shown, format!("...{}!{}...", "a".repeat(80), "b".repeat(79)));
@@ -157,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn stdin_is_read_once() {
+    fn stdin_can_be_given_only_once() {
         let two = [Path::new("-"), Path::new("a"), Path::new("-")];
         assert!(matches!(stdin_once(two), Err(Failure::Usage(_))));
         assert_eq!(stdin_once([Path::new("-"), Path::new("./-")]), Ok(()));
     }
 
     #[test]
-    fn a_document_is_shown_in_its_encoding() {
+    fn an_excerpt_is_decoded_by_the_documents_encoding() {
         let check = |bytes: &[u8], text: &str| {
             let source = Source { name: String::new(), bytes: bytes.to_vec() };
             assert_eq!(source.xml_text(), text);

@@ -1,4 +1,4 @@
-//! `penstock token`: tokens for tests and measurements, signed with a key of one's own.
+//! `penstock token`: tokens for tests and measurements, signed with the user's key.
 
 use std::fs;
 use std::num::NonZero;
@@ -9,10 +9,10 @@ use base::{Entropy, SystemEntropy};
 use clap::{Args, Subcommand};
 use jose::{Algorithm, Header, SigningKey};
 
-use super::deliver;
+use super::write_result;
 use crate::failure::Failure;
 
-/// Make tokens
+/// Create tokens
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Sign(Sign),
@@ -20,37 +20,37 @@ pub(crate) enum Command {
 
 /// Sign claims as JWTs
 ///
-/// Prints one token per line, each with a `jti` of its own. Nothing else is added to the claims; an
-/// `exp` has to be among them, in seconds since 1970.
+/// Prints one token per line. Each gets its own `jti`; nothing else is added to the claims, which must include `exp`
+/// (seconds since 1970).
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock token sign --key signing.pem \\
       --claims '{\"iss\":\"https://localhost:9443/oauth2/token\",\"sub\":\"me\",\"exp\":1893456000}'
   penstock token sign --key signing.pem --claims @claims.json --count 4000 --out tokens.txt
 
-A key and its public half:
+To create a key pair:
   openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out signing.pem
   openssl pkey -in signing.pem -pubout -out public.pem      (`pem = \"public.pem\"` of an [[issuer]])")]
 pub(crate) struct Sign {
-    /// Private key as PEM (RSA, EC or Ed25519); for HS256, HS384 and HS512 the secret's file
+    /// Private key in PEM (RSA, EC or Ed25519), or a file with the secret for HS256, HS384 and HS512
     #[arg(long, value_name = "PEM")]
     key: PathBuf,
-    /// The claims as JSON, or @FILE that holds them
+    /// Claims as JSON, or @FILE to read them from a file
     #[arg(long, value_name = "JSON|@FILE")]
     claims: String,
-    /// Signature algorithm [default: the key's: RS256, ES256, ES384, ES512 or EdDSA]
+    /// Signature algorithm [default: by key: RS256, ES256, ES384, ES512 or EdDSA]
     #[arg(long, value_name = "ALG")]
     alg: Option<String>,
-    /// `kid` of the header [default: none]
+    /// `kid` header parameter [default: none]
     #[arg(long)]
     kid: Option<String>,
-    /// `typ` of the header
+    /// `typ` header parameter
     #[arg(long, default_value = "JWT")]
     typ: String,
-    /// How many
+    /// Number of tokens
     #[arg(long, default_value_t = NonZero::<u32>::MIN)]
     count: NonZero<u32>,
-    /// File to write to, for the owner's eyes only [default: stdout]
+    /// Output file, created with mode 0600 [default: stdout]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match &sign.out {
         Some(file) => follow::keep_private(file, tokens.as_bytes())
             .map_err(|error| Failure::file("write", file, &error)),
-        None => deliver(None, tokens.as_bytes()),
+        None => write_result(None, tokens.as_bytes()),
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn sign_one(key: &SigningKey, header: &Header, claims: &str) -> Resul
     key.sign(header, &claims).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// One line each. RSA takes about a millisecond for a token: shared among the CPUs.
+/// Signs `count` tokens, one per line, on all CPUs: an RSA signature takes about a millisecond.
 fn sign_all(
     key: &SigningKey,
     header: &Header,
@@ -105,7 +105,7 @@ fn algorithm(name: &str) -> Result<Algorithm, Failure> {
     name.parse().map_err(|error| Failure::Usage(format!("--alg {name}: {error}")))
 }
 
-/// The file is a secret by itself only for the algorithms that use one.
+/// Reads a PEM key, or a raw secret for the symmetric algorithms.
 fn key(file: &Path, alg: Option<Algorithm>) -> Result<SigningKey, Failure> {
     let bytes = fs::read(file).map_err(|error| Failure::file("read", file, &error))?;
     let read = if alg.is_some_and(Algorithm::is_symmetric) {
@@ -113,7 +113,7 @@ fn key(file: &Path, alg: Option<Algorithm>) -> Result<SigningKey, Failure> {
     } else {
         SigningKey::from_pem(&bytes)
     };
-    read.map_err(|error| Failure::Unable(format!("{}: {error}", file.display())))
+    read.map_err(|error| Failure::Error(format!("{}: {error}", file.display())))
 }
 
 fn claims(argument: &str) -> Result<String, Failure> {
@@ -123,14 +123,14 @@ fn claims(argument: &str) -> Result<String, Failure> {
         None => argument.to_owned(),
     };
     let parsed: serde_json::Value = serde_json::from_str(&text)
-        .map_err(|error| Failure::Usage(format!("--claims is not JSON: {error}")))?;
+        .map_err(|error| Failure::Usage(format!("--claims is not valid JSON: {error}")))?;
     let Some(members) = parsed.as_object() else {
         return Err(Failure::Usage("--claims is not a JSON object".to_owned()));
     };
     if !members.contains_key("exp") {
         return Err(Failure::Usage(
-            "--claims has no `exp`, so the token would be valid for ever: add the second since 1970 \
-             at which it ends, such as \"exp\":1893456000 (`date -d '+1 day' +%s` prints one)"
+            "--claims has no `exp`, so the token would never expire; add an expiry in seconds since \
+             1970, such as \"exp\":1893456000 (`date -d '+1 day' +%s` prints tomorrow's)"
                 .to_owned(),
         ));
     }
@@ -142,20 +142,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_without_an_end_are_refused_with_what_to_add() {
+    fn claims_without_exp_are_rejected() {
         let Err(Failure::Usage(message)) = claims("{\"sub\":\"me\"}") else {
-            panic!("they were taken");
+            panic!("accepted");
         };
-        assert!(message.contains("add the second since 1970"), "{message}");
+        assert!(message.contains("`exp`"), "{message}");
         assert!(claims("{\"exp\":1893456000}").is_ok());
         assert!(matches!(claims("[]"), Err(Failure::Usage(_))));
         assert!(matches!(claims("{"), Err(Failure::Usage(_))));
-        assert!(matches!(claims("@/no/such/file"), Err(Failure::Unable(_))));
+        assert!(matches!(claims("@/no/such/file"), Err(Failure::Error(_))));
     }
 
     #[test]
     fn every_token_has_a_jti_of_its_own() {
-        let key = SigningKey::from_secret(&[7; 32]).expect("32 bytes are enough");
+        let key = SigningKey::from_secret(&[7; 32]).expect("32 bytes suffice");
         let header = Header { alg: Algorithm::Hs256, kid: None, typ: None };
         let count = NonZero::new(101).expect("not zero");
         let tokens = sign_all(&key, &header, "{\"exp\":1893456000}", count).expect("signed");

@@ -11,7 +11,7 @@ use clap::Args;
 use xml::{Document, Position, is_ncname};
 use xslt::{Params, Resolved, Resolver, Stylesheet, TransformError};
 
-use super::source::{Source, bounded, complain, is_stdin, print, shown, stdin_once};
+use super::source::{Source, bounded, is_stdin, print, printable, report_at, stdin_once};
 use super::xml::read;
 use crate::failure::Failure;
 
@@ -54,11 +54,11 @@ pub(crate) fn run(arguments: &Transform) -> Result<(), Failure> {
     let sheet = Source::read(&arguments.sheet, xml::limits::XML_BYTES_MAX)?;
     let files = Files::below(&arguments.sheet)?;
     let compiled = Stylesheet::compile(&sheet.bytes, &files)
-        .map_err(|e| files.complain(&sheet, &e.uri, (e.line, e.column), &e.message))?;
+        .map_err(|e| files.report_at(&sheet, &e.uri, (e.line, e.column), &e.message))?;
     let params = given(&compiled, &arguments.param)?;
     let source = Source::read(&arguments.file, xml::limits::XML_BYTES_MAX)?;
     let failed =
-        |e: &TransformError| files.complain(&sheet, &e.uri, (e.line, e.column), &e.message);
+        |e: &TransformError| files.report_at(&sheet, &e.uri, (e.line, e.column), &e.message);
 
     let transform = |document: &Document| {
         let mut out = Vec::new();
@@ -167,7 +167,7 @@ impl Files {
     }
 
     /// Says what is wrong at a place of a sheet; `uri` is empty for the main one.
-    fn complain(
+    fn report_at(
         &self,
         main: &Source,
         uri: &str,
@@ -178,9 +178,9 @@ impl Files {
         let other = texts.get(uri).filter(|_| !uri.is_empty());
         let source = other.unwrap_or(main);
         if line == 0 {
-            return Failure::Unable(format!("{}: {what}", source.name));
+            return Failure::Error(format!("{}: {what}", source.name));
         }
-        complain(&source.name, &source.xml_text(), Position { line, column }, what)
+        report_at(&source.name, &source.xml_text(), Position { line, column }, what)
     }
 }
 
@@ -203,7 +203,8 @@ impl Resolver for Files {
 
     fn message(&self, text: &str) {
         if !self.silent.get() {
-            let text: String = text.chars().map(|c| if c == '\n' { c } else { shown(c) }).collect();
+            let text: String =
+                text.chars().map(|c| if c == '\n' { c } else { printable(c) }).collect();
             // Whoever closed stderr doesn't want to know.
             drop(writeln!(io::stderr().lock(), "{text}"));
         }

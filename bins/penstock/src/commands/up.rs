@@ -1,4 +1,4 @@
-//! `penstock up`: everything on this machine, ready to be tried.
+//! `penstock up`: a gateway with everything needed to try it, on this machine.
 
 use std::fs;
 use std::io;
@@ -12,33 +12,54 @@ use jose::{Header, SigningKey};
 use lab::echo::{Echo, Options};
 use model::{Api, Settings};
 
-use super::serving::Serving;
-use super::{say, token};
+use super::serving::{Listen, Serving};
+use super::{stdout, token};
 use crate::failure::Failure;
 
 const SAMPLE_API: &str = include_str!("../../../../examples/echo.yaml");
+/// The endpoint in [`SAMPLE_API`].
+const ECHO: &str = "127.0.0.1:8688";
 const ISSUER_NAME: &str = "resident";
 /// Source: WSO2's resident key manager.
 const ISS: &str = "https://localhost:9443/oauth2/token";
-/// A new token is made at each start.
+/// Lifetime of the token that each start writes.
 const TOKEN_DAYS: u64 = 30;
 
-/// Start everything on this machine: a gateway with a sample API, a backend, keys and a token
+/// Run a gateway with a sample API, an echo backend, keys and a token on this machine
 ///
-/// The first start writes its configuration, the sample API and a signing key into the data folder;
-/// later ones read them. Ports are changed there.
+/// The first start writes a configuration, the sample API and a signing key to the data folder; later starts read
+/// them. Listener flags replace the ports of the configuration for one run.
 #[derive(Args)]
-#[command(after_help = "Example:
-  penstock up        then paste one of the curl lines that it prints
+#[command(after_help = "Examples:
+  penstock up                            then paste one of the curl lines that it prints
+  penstock up --http 9080 --echo 9688    on other ports
 
-Things to try while it runs: edit penstock-data/apis/echo.yaml, or put your own OpenAPI file beside it.")]
+While it runs, edit penstock-data/apis/echo.yaml or add your own OpenAPI file beside it.")]
 pub(crate) struct Arguments {
-    /// The data folder
+    /// Data folder
     #[arg(long, value_name = "DIR", default_value = "penstock-data")]
     data: PathBuf,
+    /// Gateway listener in clear [default: `[gateway] http` of the configuration]
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
+    http: Option<SocketAddr>,
+    /// Gateway listener with TLS [default: `[gateway] https` of the configuration]
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
+    https: Option<SocketAddr>,
+    /// Admin listener [default: `[admin] listen` of the configuration]
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
+    admin: Option<SocketAddr>,
+    /// Port of the echo backend; written to the endpoint of the sample API unless that was edited
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    echo: Option<u16>,
 }
 
-/// Where things lie in the data folder.
+/// A port alone is on 127.0.0.1.
+fn listen_address(argument: &str) -> Result<SocketAddr, String> {
+    let port = argument.parse().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
+    port.or_else(|_| argument.parse()).map_err(|_| "expected PORT or HOST:PORT".to_owned())
+}
+
+/// The files in the data folder.
 struct Places {
     configuration: PathBuf,
     sample: PathBuf,
@@ -52,18 +73,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !places.configuration.exists() {
         first_start(&places)?;
     }
+    if let Some(port) = arguments.echo {
+        move_echo(&places, port)?;
+    }
     let has_token = renew_token(&places)?;
     let echo = start_echo(&places)?;
-    let serving = Serving::start(&places.configuration)?;
+    let listen = Listen { http: arguments.http, https: arguments.https, admin: arguments.admin };
+    let serving = Serving::start(&places.configuration, &listen)?;
     let echo_address = echo.as_ref().map(Echo::addr);
-    say(&welcome(&serving, &places, echo_address, has_token));
+    stdout(&welcome(&serving, &places, echo_address, has_token));
     let ended = serving.wait();
     drop(echo);
     ended
 }
 
 impl Places {
-    /// Full paths, so that printed lines can be pasted anywhere.
+    /// Absolute paths, so that the printed commands work in any folder.
     fn below(data: &Path) -> Result<Self, Failure> {
         fs::create_dir_all(data).map_err(|error| Failure::file("create", data, &error))?;
         let data = fs::canonicalize(data).map_err(|error| Failure::file("find", data, &error))?;
@@ -77,17 +102,17 @@ impl Places {
     }
 }
 
-/// Writes what is not there yet; the configuration last, so that an interrupted start is begun anew.
+/// Writes the files that are missing, the configuration last, so that an interrupted first start is repeated.
 fn first_start(places: &Places) -> Result<(), Failure> {
     for file in [&places.sample, &places.signing_key] {
         let folder = file.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
     }
     if !places.signing_key.exists() {
-        let pem = SigningKey::generate_rsa().map_err(Failure::unable)?;
+        let pem = SigningKey::generate_rsa().map_err(Failure::error)?;
         written(&places.signing_key, follow::keep_private(&places.signing_key, pem.as_bytes()))?;
     }
-    let jwk = signing_key(&places.signing_key)?.public_jwk(None).map_err(Failure::unable)?;
+    let jwk = signing_key(&places.signing_key)?.public_jwk(None).map_err(Failure::error)?;
     let jwks = format!("{{\"keys\":[{jwk}]}}\n");
     written(&places.jwks, follow::keep_public(&places.jwks, jwks.as_bytes()))?;
     if !places.sample.exists() {
@@ -107,7 +132,25 @@ fn first_start(places: &Places) -> Result<(), Failure> {
     written(&places.configuration, kept)
 }
 
-/// Signs a token for the sample API. False: the signing key is gone, on purpose it seems.
+/// Points the sample API to the echo backend on `port`. An edited sample stays as it is.
+fn move_echo(places: &Places, port: u16) -> Result<(), Failure> {
+    let sample = &places.sample;
+    let text = fs::read_to_string(sample).map_err(|error| Failure::file("read", sample, &error))?;
+    let current = sample_api(places).as_ref().and_then(local_endpoint);
+    if current.is_some_and(|current| current.port() == port) {
+        return Ok(());
+    }
+    let with_port = |port: u16| SAMPLE_API.replace(ECHO, &format!("127.0.0.1:{port}"));
+    if current.is_none_or(|current| text != with_port(current.port())) {
+        let sample = sample.display();
+        return Err(Failure::Usage(format!(
+            "--echo {port}: {sample} was edited; set the port in its endpoint instead"
+        )));
+    }
+    written(sample, follow::keep_public(sample, with_port(port).as_bytes()))
+}
+
+/// Signs a token for the sample API. False: there is no signing key, since the operator removed it.
 fn renew_token(places: &Places) -> Result<bool, Failure> {
     if !places.signing_key.exists() {
         return Ok(false);
@@ -123,7 +166,7 @@ fn renew_token(places: &Places) -> Result<bool, Failure> {
     });
     let header = Header {
         alg: key.algorithm(),
-        kid: Some(key.thumbprint().map_err(Failure::unable)?),
+        kid: Some(key.thumbprint().map_err(Failure::error)?),
         typ: Some("at+jwt".to_owned()),
     };
     let signed = token::sign_one(&key, &header, &claims.to_string())?;
@@ -131,20 +174,19 @@ fn renew_token(places: &Places) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// The backend that the sample API names, where it is on this machine; the sample is the place where
-/// its port is changed.
+/// Starts the echo backend at the endpoint of the sample API, if that is on loopback.
 fn start_echo(places: &Places) -> Result<Option<Echo>, Failure> {
-    let Some(listen) = sample_api(places).as_ref().and_then(backend_here) else {
+    let Some(listen) = sample_api(places).as_ref().and_then(local_endpoint) else {
         return Ok(None);
     };
     let options = Options { listen, delay_ms: 0, tls: None, workers: None };
     let not_started = |error: io::Error| {
         let sample = places.sample.display();
-        let change = format!("its port is set by the endpoint in {sample}");
-        Failure::Unable(if error.kind() == io::ErrorKind::AddrInUse {
-            format!("{listen} (echo backend) is taken; {change}")
+        let change = format!("choose another port with --echo, or in the endpoint of {sample}");
+        Failure::Error(if error.kind() == io::ErrorKind::AddrInUse {
+            format!("{listen} (echo backend) is already in use; {change}")
         } else {
-            format!("the echo backend cannot listen on {listen}: {error}; {change}")
+            format!("echo backend: cannot listen on {listen}: {error}; {change}")
         })
     };
     Echo::start(options).map(Some).map_err(not_started)
@@ -163,21 +205,23 @@ fn sample_api(places: &Places) -> Option<Api> {
     }
 }
 
-fn backend_here(api: &Api) -> Option<SocketAddr> {
+fn local_endpoint(api: &Api) -> Option<SocketAddr> {
     let endpoint = api.upstreams.get(api.production?)?.endpoints.first()?;
     let address: IpAddr = match endpoint.host.as_str() {
         "localhost" => IpAddr::from([127, 0, 0, 1]),
         host => host.parse().ok()?,
     };
-    let ours = address.is_loopback() && endpoint.scheme == model::Scheme::Http;
-    ours.then_some(SocketAddr::new(address, endpoint.port))
+    let is_local = address.is_loopback() && endpoint.scheme == model::Scheme::Http;
+    is_local.then_some(SocketAddr::new(address, endpoint.port))
 }
 
 fn signing_key(file: &Path) -> Result<SigningKey, Failure> {
     let pem = fs::read(file).map_err(|error| Failure::file("read", file, &error))?;
     SigningKey::from_pem(&pem).map_err(|error| {
-        let way_out = "remove it and penstock.toml to have both made anew";
-        Failure::Unable(format!("{}: {error}; {way_out}", file.display()))
+        let file = file.display();
+        Failure::Error(format!(
+            "{file}: {error}; remove it and penstock.toml to generate both again"
+        ))
     })
 }
 
@@ -185,7 +229,7 @@ fn written(file: &Path, result: io::Result<()>) -> Result<(), Failure> {
     result.map_err(|error| Failure::file("write", file, &error))
 }
 
-/// What runs where, and lines to paste.
+/// The addresses, and `curl` lines to paste.
 fn welcome(
     serving: &Serving,
     places: &Places,
@@ -199,7 +243,7 @@ fn welcome(
     ];
     let [http, https] = &urls;
     let gateway: Vec<&str> = urls.iter().flatten().map(String::as_str).collect();
-    let mut text = format!("Penstock {} runs.\n\n", env!("CARGO_PKG_VERSION"));
+    let mut text = format!("Penstock {} is running.\n\n", env!("CARGO_PKG_VERSION"));
     text += &format!("  gateway   {}\n", gateway.join("  "));
     if let Some(at) = echo {
         text += &format!("  backend   http://{at}  echo\n");
@@ -207,10 +251,10 @@ fn welcome(
     if let Some(at) = addresses.admin {
         text += &format!("  admin     http://{at}  /healthz /readyz /metrics /diagnostics\n");
     }
-    text += &format!("  settings  {}\n", places.configuration.display());
-    text += &format!("  APIs      {}\n\n", shown(&serving.settings.gateway.apis));
+    text += &format!("  config    {}\n", places.configuration.display());
+    text += &format!("  APIs      {}\n\n", joined(&serving.settings.gateway.apis));
     let Some(api) = sample_api(places) else {
-        return text + "Ctrl-C ends it.\n";
+        return text + "Press Ctrl-C to stop.\n";
     };
     let path = format!("{}/hello", api.base_path);
     let bearer = format!(
@@ -219,7 +263,7 @@ fn welcome(
     );
     let body = "-d '{\"hello\":\"world\"}'";
     if has_token {
-        text += &format!("With the token, which is valid for {TOKEN_DAYS} days:\n\n");
+        text += &format!("With the token (valid for {TOKEN_DAYS} days):\n\n");
         if let Some(url) = http {
             text += &format!("curl -i {bearer} {body} {url}{path}\n\n");
         }
@@ -230,14 +274,12 @@ fn welcome(
     }
     if let Some(url) = http.as_ref().or(https.as_ref()) {
         let trust = if http.is_some() { String::new() } else { trust(&serving.settings) + " " };
-        text += &format!(
-            "Without a token, which is answered with 401:\n\ncurl -i {trust}{body} {url}{path}\n\n"
-        );
+        text += &format!("Without a token (status 401):\n\ncurl -i {trust}{body} {url}{path}\n\n");
     }
-    text + "Ctrl-C ends it.\n"
+    text + "Press Ctrl-C to stop.\n"
 }
 
-/// The generated certificate is its own authority; of another one we know nothing.
+/// The `curl` flag to trust the certificate: the generated one is self-signed, the issuer of another is unknown.
 fn trust(settings: &Settings) -> String {
     match settings.tls.default {
         Some(_) => "-k".to_owned(),
@@ -248,11 +290,11 @@ fn trust(settings: &Settings) -> String {
     }
 }
 
-fn shown(paths: &[PathBuf]) -> String {
+fn joined(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// For a POSIX shell; inside double quotes as well, since `$(...)` begins anew.
+/// Quotes `text` for a POSIX shell, also for `$(...)` inside double quotes.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if text.chars().all(plain) {
@@ -268,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_first_start_writes_what_later_ones_read() {
+    fn the_first_start_writes_files_that_later_starts_read() {
         let folder = tempfile::tempdir().unwrap();
         let places = Places::below(&folder.path().join("data")).unwrap();
         first_start(&places).unwrap();
@@ -277,12 +319,12 @@ mod tests {
         assert_eq!(warnings, []);
         let checked = follow::check(&settings.gateway.apis, &follow::defaults(&settings));
         assert_eq!((checked.files, checked.diagnostics), (1, Vec::new()));
-        let backend = sample_api(&places).as_ref().and_then(backend_here);
+        let backend = sample_api(&places).as_ref().and_then(local_endpoint);
         assert_eq!(backend, Some(SocketAddr::from(([127, 0, 0, 1], 8688))));
     }
 
     #[test]
-    fn a_second_start_keeps_what_was_edited() {
+    fn a_second_start_keeps_edited_files() {
         let folder = tempfile::tempdir().unwrap();
         let places = Places::below(folder.path()).unwrap();
         first_start(&places).unwrap();
@@ -295,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_quoted_where_a_shell_would_cut_it() {
+    fn paths_with_special_characters_are_quoted() {
         assert_eq!(quoted("/tmp/data/token"), "/tmp/data/token");
         assert_eq!(quoted("/tmp/my data/it's"), "'/tmp/my data/it'\\''s'");
     }

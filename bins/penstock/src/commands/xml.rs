@@ -1,4 +1,4 @@
-//! `penstock xml`: the XML reader and XPath, on files. XSLT is in [`transform`].
+//! `penstock xml`: check and query XML files. XSLT is in [`transform`].
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use xpath::{
     VariableId,
 };
 
-use super::source::{Source, complain_of_expression, print, stdin_once};
+use super::source::{Source, print, report_expression, stdin_once};
 use super::transform::{self, Transform};
-use super::{counted, say};
+use super::{counted, stdout};
 use crate::failure::Failure;
 
-/// Check XML, select from it and transform it
+/// Check, query and transform XML
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Check(Check),
@@ -24,41 +24,41 @@ pub(crate) enum Command {
     Transform(Transform),
 }
 
-/// Say whether files are well-formed XML
+/// Check that files are well-formed XML
 ///
-/// Prints the first thing that is wrong with each file, as file:line:column, with the line and a caret
-/// below the place. Internal document types are read, nothing external ever is.
+/// Prints the first error of each file as file:line:column, with the line and a caret below the column. The internal
+/// DTD subset is read; external entities never are.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock xml check order.xml invoice.xml
   curl -s https://example.org/feed.xml | penstock xml check -")]
 pub(crate) struct Check {
-    /// XML files; `-` is stdin
+    /// XML files; `-` reads stdin
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
-/// Evaluate an XPath 1.0 expression on a file
+/// Evaluate an XPath 1.0 expression
 ///
-/// Prints each node of a node-set on a line of its own: elements, comments and processing
-/// instructions as XML, attributes, texts and namespaces as their value. A string, a number or a boolean
-/// is printed as text. No node: nothing is printed, and that is no failure.
+/// Prints one node per line: elements, comments and processing instructions as XML; attributes, text and namespaces as
+/// their value. Strings, numbers and booleans are printed as text. An empty node-set prints nothing and is not an
+/// error.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock xml select '//order[1]/symbol' orders.xml
   penstock xml select 'count(//s:order)' orders.xml --ns s=http://services.samples
   penstock xml select '//order[symbol = $wanted]' orders.xml --var wanted=IBM
-  penstock xml select -- '-1 + count(//order)' orders.xml     (`--` before what begins with `-`)")]
+  penstock xml select -- '-1 + count(//order)' orders.xml     (`--` before an expression that begins with `-`)")]
 pub(crate) struct Select {
     /// The XPath expression
     #[arg(value_name = "EXPR")]
     expression: String,
-    /// The XML file; `-` is stdin
+    /// XML file; `-` reads stdin
     file: PathBuf,
-    /// Bind a prefix of the expression to a namespace; again for more
+    /// Bind a namespace prefix (repeatable)
     #[arg(long, value_name = "P=URI", value_parser = binding)]
     ns: Vec<(String, String)>,
-    /// Give a variable a string; again for more
+    /// Set a string variable (repeatable)
     #[arg(long, value_name = "K=V", value_parser = assignment)]
     var: Vec<(String, String)>,
 }
@@ -76,12 +76,12 @@ fn check(files: &[PathBuf]) -> Result<(), Failure> {
     let mut errors = 0;
     for file in files {
         if let Err(failure) = check_one(file) {
-            failure.tell();
+            failure.report();
             errors += 1;
         }
     }
-    say(&format!("{}, {}\n", counted(files.len(), "file"), counted(errors, "error")));
-    if errors > 0 { Err(Failure::Told) } else { Ok(()) }
+    stdout(&format!("{}, {}\n", counted(files.len(), "file"), counted(errors, "error")));
+    if errors > 0 { Err(Failure::Reported) } else { Ok(()) }
 }
 
 fn check_one(file: &Path) -> Result<(), Failure> {
@@ -90,19 +90,19 @@ fn check_one(file: &Path) -> Result<(), Failure> {
 
 pub(super) fn read(source: &Source) -> Result<Document, Failure> {
     let options = Options { doctype: Doctype::ReadInternal, ..Options::default() };
-    Document::parse_with(&source.bytes, &options).map_err(|error| source.refused_xml(&error))
+    Document::parse_with(&source.bytes, &options).map_err(|error| source.xml_error(&error))
 }
 
 fn select(arguments: &Select) -> Result<(), Failure> {
-    let mut given = Given::new(&arguments.ns, &arguments.var)?;
+    let mut bindings = Bindings::new(&arguments.ns, &arguments.var)?;
     let text = &arguments.expression;
-    let expression = Expression::compile(text, &given).map_err(|error| {
-        complain_of_expression(text, Position::of(text, error.offset), error.message)
+    let expression = Expression::compile(text, &bindings).map_err(|error| {
+        report_expression(text, Position::of(text, error.offset), error.message)
     })?;
     let document = read(&Source::read(&arguments.file, limits::XML_BYTES_MAX)?)?;
     let value = expression
-        .evaluate(Context::new(document.root()), &mut given)
-        .map_err(|error| complain_of_expression(text, Position { line: 1, column: 1 }, error))?;
+        .evaluate(Context::new(document.root()), &mut bindings)
+        .map_err(|error| report_expression(text, Position { line: 1, column: 1 }, error))?;
     print(|out| write_value(&value, out))
 }
 
@@ -130,27 +130,27 @@ fn write_item(item: Item<'_>, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// The namespaces and variables of the command line. A variable's number is its place.
-struct Given<'a> {
+/// Namespaces and variables from the command line. A `VariableId` is an index into `variables`.
+struct Bindings<'a> {
     namespaces: &'a [(String, String)],
     variables: Vec<(ExpandedName, &'a str)>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> Bindings<'a> {
     fn new(
         namespaces: &'a [(String, String)],
         variables: &'a [(String, String)],
     ) -> Result<Self, Failure> {
         bound_once(namespaces)?;
-        let mut given = Self { namespaces, variables: Vec::new() };
+        let mut bindings = Self { namespaces, variables: Vec::new() };
         for (name, value) in variables {
-            let expanded = given.expanded(name)?;
-            if given.variables.iter().any(|(known, _)| *known == expanded) {
+            let expanded = bindings.expanded(name)?;
+            if bindings.variables.iter().any(|(known, _)| *known == expanded) {
                 return Err(twice("--var", name));
             }
-            given.variables.push((expanded, value));
+            bindings.variables.push((expanded, value));
         }
-        Ok(given)
+        Ok(bindings)
     }
 
     fn expanded(&self, name: &str) -> Result<ExpandedName, Failure> {
@@ -160,13 +160,13 @@ impl<'a> Given<'a> {
         match self.namespace(prefix) {
             Some(namespace) => Ok(ExpandedName::new(namespace, local)),
             None => Err(Failure::Usage(format!(
-                "--var {name}: the prefix `{prefix}` is bound to nothing; add --ns {prefix}=URI"
+                "--var {name}: the prefix `{prefix}` is not bound; add --ns {prefix}=URI"
             ))),
         }
     }
 }
 
-impl StaticContext for Given<'_> {
+impl StaticContext for Bindings<'_> {
     fn namespace(&self, prefix: &str) -> Option<String> {
         let bound = self.namespaces.iter().find(|(known, _)| known == prefix);
         bound.map(|(_, uri)| uri.clone())
@@ -178,15 +178,14 @@ impl StaticContext for Given<'_> {
     }
 }
 
-impl<'d> Environment<'d> for Given<'_> {
+impl<'d> Environment<'d> for Bindings<'_> {
     fn variable(&mut self, id: VariableId) -> Result<Value<'d>, EvalError> {
         let (_, value) = self.variables.get(id.0 as usize).ok_or(EvalError::NoVariable(id.0))?;
         Ok(Value::String((*value).to_owned()))
     }
 }
 
-/// `p=uri`
-/// Refuses a prefix that is bound twice.
+/// Rejects a prefix that is bound twice.
 pub(super) fn bound_once(namespaces: &[(String, String)]) -> Result<(), Failure> {
     for (place, (prefix, _)) in namespaces.iter().enumerate() {
         if namespaces.iter().take(place).any(|(known, _)| known == prefix) {
@@ -197,29 +196,30 @@ pub(super) fn bound_once(namespaces: &[(String, String)]) -> Result<(), Failure>
 }
 
 fn twice(option: &str, name: &str) -> Failure {
-    Failure::Usage(format!("{option} {name} is given twice; which one counts?"))
+    Failure::Usage(format!("{option} {name} is given twice"))
 }
 
+/// Parses `prefix=uri`.
 pub(super) fn binding(argument: &str) -> Result<(String, String), String> {
     let (prefix, uri) = argument.split_once('=').ok_or("write prefix=URI")?;
     if !is_ncname(prefix) {
-        return Err(format!("`{prefix}` is no prefix"));
+        return Err(format!("`{prefix}` is not a valid prefix"));
     }
     if matches!(prefix, "xml" | "xmlns") {
-        return Err(format!("`{prefix}` is reserved, and needs no --ns"));
+        return Err(format!("`{prefix}` is reserved and always bound"));
     }
     if uri.is_empty() {
-        return Err("a prefix needs a namespace; names without one have no prefix".to_owned());
+        return Err("the namespace URI is empty".to_owned());
     }
     Ok((prefix.to_owned(), uri.to_owned()))
 }
 
-/// `name=value`
+/// Parses `name=value`.
 fn assignment(argument: &str) -> Result<(String, String), String> {
     let (name, value) = argument.split_once('=').ok_or("write name=value")?;
     let (prefix, local) = name.split_once(':').unwrap_or(("p", name));
     if !is_ncname(prefix) || !is_ncname(local) {
-        return Err(format!("`{name}` is no name of a variable"));
+        return Err(format!("`{name}` is not a valid variable name"));
     }
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bindings_and_assignments_are_read_to_their_first_equals_sign() {
+    fn bindings_and_assignments_split_at_the_first_equals_sign() {
         let pair = |a: &str, b: &str| Ok((a.to_owned(), b.to_owned()));
         assert_eq!(binding("p=urn:a=b"), pair("p", "urn:a=b"));
         assert_eq!(assignment("k="), pair("k", ""));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use lab::agent;
 
-use crate::commands::say;
+use crate::commands::stdout;
 use crate::failure::Failure;
 
 /// Make load for a `penstock lab load --agent` on another host
@@ -36,8 +36,8 @@ pub(crate) struct Agent {
 pub(crate) fn run(asked: &Agent) -> Result<(), Failure> {
     let secret = read_secret(&asked.token_file)?;
     let agent = agent::Agent::start(asked.listen, secret, asked.once)
-        .map_err(|error| Failure::unable(format!("{}: {error}", asked.listen)))?;
-    say(&format!("agent on {}\n", agent.addr()));
+        .map_err(|error| Failure::error(format!("{}: {error}", asked.listen)))?;
+    stdout(&format!("agent on {}\n", agent.addr()));
     agent.wait();
     Ok(())
 }
@@ -45,6 +45,6 @@ pub(crate) fn run(asked: &Agent) -> Result<(), Failure> {
 /// The secret that controller and agents share.
 pub(crate) fn read_secret(path: &Path) -> Result<agent::Secret, Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
-    let named = |problem| Failure::unable(format!("{}: {problem}", path.display()));
+    let named = |problem| Failure::error(format!("{}: {problem}", path.display()));
     agent::Secret::new(&bytes).map_err(named)
 }

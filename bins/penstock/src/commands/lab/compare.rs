@@ -8,7 +8,7 @@ use lab::compare::{self, Comparison, Metric, Outcome, Side, Thresholds, Verdict}
 use lab::report::{View, folder};
 use serde_json::{Value, json};
 
-use crate::commands::say;
+use crate::commands::stdout;
 use crate::failure::Failure;
 
 /// Compare two results folders, or two targets of one
@@ -71,14 +71,14 @@ pub(crate) fn run(asked: &Compare) -> Result<(), Failure> {
     let found = compare::compare(&a, &b, &told).map_err(Failure::Usage)?;
     let outcome = compare::outcome(&found);
     if asked.json {
-        say(&format!("{:#}\n", as_json(&found, outcome, &told)));
+        stdout(&format!("{:#}\n", as_json(&found, outcome, &told)));
     } else {
-        say(&as_text(&found, &told));
+        stdout(&as_text(&found, &told));
     }
     match outcome {
         Outcome::Fine => Ok(()),
-        Outcome::Regression => Err(Failure::Verdict(3)),
-        Outcome::Unknown => Err(Failure::Verdict(4)),
+        Outcome::Regression => Err(Failure::Exit(3)),
+        Outcome::Unknown => Err(Failure::Exit(4)),
     }
 }
 
@@ -118,7 +118,7 @@ fn folders(asked: &Compare, told: &Thresholds) -> Result<(PathBuf, PathBuf), Fai
 }
 
 fn views(folder: &Path) -> Result<Vec<View>, Failure> {
-    let found = folder::read(folder).map_err(Failure::Unable)?;
+    let found = folder::read(folder).map_err(Failure::Error)?;
     Ok(found.into_iter().map(View::new).collect())
 }
 

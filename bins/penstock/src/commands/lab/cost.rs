@@ -7,7 +7,7 @@ use lab::matrix::{self, cost};
 use lab::report::folder;
 
 use super::run::{carry_out, judge, plan as plan_into};
-use crate::commands::{deliver, say};
+use crate::commands::{stdout, write_result};
 use crate::failure::Failure;
 
 /// Measure what each policy of a target costs
@@ -36,12 +36,12 @@ pub(crate) fn run(asked: Cost) -> Result<(), Failure> {
     let suite = cost::suite(&asked.target).map_err(Failure::Usage)?;
     let plan = matrix::Run { resume: asked.resume, ..plan_into(asked.out)? };
     let summary = carry_out(&suite, &plan)?;
-    let found = folder::read(&plan.out).map_err(Failure::Unable)?;
+    let found = folder::read(&plan.out).map_err(Failure::Error)?;
     let prices = cost::prices(&suite, found.iter().map(|found| &found.result));
     let table = cost::table(&suite, &prices);
-    say(&table);
+    stdout(&table);
     if !summary.interrupted {
-        deliver(Some(&plan.out.join("cost.txt")), table.as_bytes())?;
+        write_result(Some(&plan.out.join("cost.txt")), table.as_bytes())?;
     }
     judge(&summary)
 }

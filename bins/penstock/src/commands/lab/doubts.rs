@@ -13,7 +13,7 @@ use lab::report::folder;
 use lab::result::Doubt;
 use serde_json::{Value, json};
 
-use crate::commands::{counted, say};
+use crate::commands::{counted, stdout};
 use crate::failure::Failure;
 
 /// Say which rows of a results table, or of a results folder, are not to be believed
@@ -59,9 +59,9 @@ pub(crate) fn run(asked: &Doubts) -> Result<(), Failure> {
         asked.sources.iter().map(|source| look(source)).collect::<Result<_, _>>()?;
     if asked.json {
         let files: Vec<Value> = looked.iter().map(as_json).collect();
-        say(&format!("{:#}\n", json!({ "files": files })));
+        stdout(&format!("{:#}\n", json!({ "files": files })));
     } else {
-        looked.iter().for_each(|one| say(&as_text(one)));
+        looked.iter().for_each(|one| stdout(&as_text(one)));
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ pub(crate) fn run(asked: &Doubts) -> Result<(), Failure> {
 fn look(source: &Path) -> Result<Looked, Failure> {
     let name = source.display().to_string();
     if source.is_dir() {
-        let found = folder::read(source).map_err(Failure::Unable)?;
+        let found = folder::read(source).map_err(Failure::Error)?;
         let all = found.len();
         let judged = |one: folder::Found| {
             let (row, doubts) = (Row::of(&one.result)?, measured::doubts(&one.result));
@@ -84,11 +84,11 @@ fn look(source: &Path) -> Result<Looked, Failure> {
         .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut text))
         .map_err(|error| Failure::file("read", source, &error))?;
     if text.len() as u64 > most {
-        return Err(Failure::Unable(format!("{name}: larger than {most} bytes")));
+        return Err(Failure::Error(format!("{name}: larger than {most} bytes")));
     }
     let rows = Table::read(&text)
         .and_then(|table| table.rows())
-        .map_err(|error| Failure::Unable(format!("{name}: {error}")))?;
+        .map_err(|error| Failure::Error(format!("{name}: {error}")))?;
     let rows = rows
         .into_iter()
         .map(|(line, row)| {

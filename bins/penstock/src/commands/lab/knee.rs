@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::run::{plan, stop_at_signal};
 use super::sent::Sent;
-use crate::commands::{note, say};
+use crate::commands::{stderr, stdout};
 use crate::failure::Failure;
 
 /// Find the highest load at which an objective still holds
@@ -95,7 +95,7 @@ pub(crate) fn run(asked: KneeOf) -> Result<(), Failure> {
     };
     let range = range(&asked, by)?;
     let (slo, as_json_asked) = (asked.slo.clone(), asked.json);
-    let tell = |probe: &Probe| note(&format!("{}\n", line(probe, by)));
+    let tell = |probe: &Probe| stderr(&format!("{}\n", line(probe, by)));
     let stop = stop_at_signal()?;
     let found = if asked.target.contains("://") {
         let options = url_options(asked, &stop)?;
@@ -114,9 +114,9 @@ pub(crate) fn run(asked: KneeOf) -> Result<(), Failure> {
         knee::search(range, measure, tell)?
     };
     if as_json_asked {
-        say(&format!("{:#}\n", as_json(&found, &slo, by)));
+        stdout(&format!("{:#}\n", as_json(&found, &slo, by)));
     } else {
-        say(&as_text(&found, &slo, by));
+        stdout(&as_text(&found, &slo, by));
     }
     Ok(())
 }
@@ -124,7 +124,7 @@ pub(crate) fn run(asked: KneeOf) -> Result<(), Failure> {
 /// A level that was cut short ends the search.
 fn whole(stop: &Stop, probe: Probe) -> Result<Probe, Failure> {
     if stop.is_stopped() {
-        return Err(Failure::Unable(
+        return Err(Failure::Error(
             "interrupted: what was found until then stands above".to_owned(),
         ));
     }
@@ -140,7 +140,7 @@ fn told(error: LoadError) -> Failure {
         | LoadError::Connect { .. }
         | LoadError::Tls(_)
         | LoadError::Agent { .. }
-        | LoadError::System(_) => Failure::unable(error),
+        | LoadError::System(_) => Failure::error(error),
     }
 }
 
@@ -210,9 +210,9 @@ fn level_of(
     };
     matrix::run(&suite, &run, &mut keep).map_err(|failed| match failed {
         Failed::Usage(message) => Failure::Usage(message),
-        Failed::Unable(message) => Failure::Unable(message),
+        Failed::Unable(message) => Failure::Error(message),
     })?;
-    kept.ok_or_else(|| Failure::Unable("interrupted before the level was measured".to_owned()))
+    kept.ok_or_else(|| Failure::Error("interrupted before the level was measured".to_owned()))
 }
 
 fn range(asked: &KneeOf, by: By) -> Result<Range, Failure> {

@@ -12,7 +12,7 @@ use lab::raw::Raw;
 
 use super::agent::read_secret;
 use super::sent::Sent;
-use crate::commands::{deliver_new, is_kept, kept, note, say};
+use crate::commands::{already_exists, is_regular_file, stderr, stdout, write_new};
 use crate::failure::Failure;
 
 /// Put load on a URL and report latency, throughput and errors
@@ -97,8 +97,8 @@ Examples:
 pub(crate) fn run(asked: Load) -> Result<(), Failure> {
     let json = asked.json.clone();
     // Better now than when all has been measured.
-    if let Some(file) = json.as_deref().filter(|file| is_kept(file)) {
-        return Err(kept(file));
+    if let Some(file) = json.as_deref().filter(|file| is_regular_file(file)) {
+        return Err(already_exists(file));
     }
     let agents = asked.agents.clone();
     let secret = asked.agent_token_file.as_deref().map(read_secret).transpose()?;
@@ -115,11 +115,11 @@ pub(crate) fn run(asked: Load) -> Result<(), Failure> {
         | LoadError::Connect { .. }
         | LoadError::Tls(_)
         | LoadError::Agent { .. }
-        | LoadError::System(_) => Failure::unable(error),
+        | LoadError::System(_) => Failure::error(error),
     })?;
-    say(&report.table());
+    stdout(&report.table());
     match json {
-        Some(file) => deliver_new(&file, format!("{:#}\n", report.json()).as_bytes()),
+        Some(file) => write_new(&file, format!("{:#}\n", report.json()).as_bytes()),
         None => Ok(()),
     }
 }
@@ -172,9 +172,9 @@ fn show(progress: &Progress) {
         progress.left.as_secs()
     );
     if std::io::stderr().is_terminal() {
-        note(&format!("\r\x1b[K{line}"));
+        stderr(&format!("\r\x1b[K{line}"));
     } else {
-        note(&format!("{line}\n"));
+        stderr(&format!("{line}\n"));
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lab::payload::{self, Shape};
 
-use crate::commands::deliver;
+use crate::commands::write_result;
 use crate::failure::Failure;
 
 /// Make a payload of an exact size
@@ -26,5 +26,5 @@ pub(crate) struct Payload {
 
 pub(crate) fn run(asked: &Payload) -> Result<(), Failure> {
     let made = payload::make(asked.shape, asked.bytes).map_err(Failure::Usage)?;
-    deliver(asked.out.as_deref(), &made)
+    write_result(asked.out.as_deref(), &made)
 }

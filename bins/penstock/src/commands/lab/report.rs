@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lab::report::{self, PngError, View, folder};
 
-use crate::commands::{counted, note, say};
+use crate::commands::{counted, stderr, stdout};
 use crate::failure::Failure;
 
 /// Make tables, charts and one page of a results folder
@@ -32,15 +32,15 @@ pub(crate) struct Report {
 }
 
 pub(crate) fn run(asked: &Report) -> Result<(), Failure> {
-    let found = folder::read(&asked.folder).map_err(Failure::Unable)?;
+    let found = folder::read(&asked.folder).map_err(Failure::Error)?;
     let found = folder::chosen(found, asked.only.as_deref()).map_err(Failure::Usage)?;
     let views: Vec<View> = found.into_iter().map(View::new).collect();
     let out = asked.out.clone().unwrap_or_else(|| asked.folder.join("report"));
-    let written = report::write(&views, &out).map_err(Failure::unable)?;
+    let written = report::write(&views, &out).map_err(Failure::error)?;
     let (cases, charts) = (counted(written.cases, "case"), counted(written.charts, "chart"));
-    say(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()));
+    stdout(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()));
     if !written.pngs {
-        note(&format!("penstock: {}\n", PngError::Font));
+        stderr(&format!("penstock: {}\n", PngError::Font));
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ use lab::load::Stop;
 use lab::matrix::{self, Event, Failed, Suite, Summary};
 use lab::result::{CaseResult, State};
 
-use crate::commands::signals::{Asked, Signals};
-use crate::commands::{counted, note, say};
+use crate::commands::signals::{self, Signals};
+use crate::commands::{counted, stderr, stdout};
 use crate::failure::Failure;
 
 /// Run a suite: targets x scenarios x users x sizes x delays
@@ -43,7 +43,7 @@ pub(crate) fn run(asked: Run) -> Result<(), Failure> {
     let suite = Suite::read(&asked.suite).map_err(Failure::Usage)?;
     let run = matrix::Run { only: asked.only, resume: asked.resume, ..plan(asked.out)? };
     let summary = carry_out(&suite, &run)?;
-    say(&format!("{}\nresults: {}\n", told(&summary), run.out.display()));
+    stdout(&format!("{}\nresults: {}\n", told(&summary), run.out.display()));
     judge(&summary)
 }
 
@@ -51,10 +51,10 @@ pub(crate) fn run(asked: Run) -> Result<(), Failure> {
 pub(super) fn judge(summary: &Summary) -> Result<(), Failure> {
     if summary.interrupted {
         let again = "go on with the same command and --resume";
-        return Err(Failure::Unable(format!("interrupted: what is done is kept; {again}")));
+        return Err(Failure::Error(format!("interrupted: what is done is kept; {again}")));
     }
     if summary.failed > 0 {
-        return Err(Failure::Unable(format!("{} failed", counted(summary.failed, "case"))));
+        return Err(Failure::Error(format!("{} failed", counted(summary.failed, "case"))));
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ pub(super) fn plan(out: PathBuf) -> Result<matrix::Run, Failure> {
         out,
         only: None,
         resume: false,
-        penstock: std::env::current_exe().map_err(Failure::unable)?,
+        penstock: std::env::current_exe().map_err(Failure::error)?,
         command: std::env::args().collect(),
         stop: Stop::default(),
     })
@@ -78,7 +78,7 @@ pub(super) fn stop_at_signal() -> Result<Stop, Failure> {
     let stopped = stop.clone();
     // Ends with the process.
     thread::spawn(move || {
-        while signals.next() != Asked::End {}
+        while signals.next() != signals::Event::Stop {}
         stopped.stop();
     });
     Ok(stop)
@@ -92,7 +92,7 @@ pub(super) fn carry_out(suite: &Suite, run: &matrix::Run) -> Result<Summary, Fai
     screen.clear();
     outcome.map_err(|failed| match failed {
         Failed::Usage(message) => Failure::Usage(message),
-        Failed::Unable(message) => Failure::Unable(message),
+        Failed::Unable(message) => Failure::Error(message),
     })
 }
 
@@ -151,19 +151,19 @@ impl Screen {
 
     fn keep(&mut self, text: &str) {
         self.clear();
-        note(&format!("{text}\n"));
+        stderr(&format!("{text}\n"));
     }
 
     fn passing(&mut self, text: &str) {
         if std::io::stderr().is_terminal() {
-            note(&format!("\r\x1b[K{text}"));
+            stderr(&format!("\r\x1b[K{text}"));
             self.line = true;
         }
     }
 
     fn clear(&mut self) {
         if std::mem::take(&mut self.line) {
-            note("\r\x1b[K");
+            stderr("\r\x1b[K");
         }
     }
 }

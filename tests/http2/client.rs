@@ -1,5 +1,5 @@
-//! A caller that speaks HTTP/2, by the h2 crate's client. Its frames move on a thread of their own, so
-//! that a test can play the backend meanwhile.
+//! An HTTP/2 client, built on the h2 crate. It runs on its own thread, so that a test can play the upstream
+//! meanwhile.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -23,50 +23,50 @@ static RUNTIME: LazyLock<Handle> = LazyLock::new(|| {
     handle
 });
 
-/// The outcome of `future`; a hang is a failed test.
+/// Waits for `future`; a hang fails the test.
 #[track_caller]
 pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     RUNTIME
         .block_on(async { tokio::time::timeout(PATIENCE, future).await })
-        .expect("it happens in time")
+        .expect("an event within PATIENCE")
 }
 
 /// One connection to the gateway.
-pub(crate) struct Caller {
+pub(crate) struct Http2Client {
     streams: SendRequest<Bytes>,
     ended: JoinHandle<Result<(), h2::Error>>,
     scheme: &'static str,
 }
 
-/// A request under way.
-pub(crate) struct Exchange {
+/// An open stream.
+pub(crate) struct Stream {
     pub(crate) up: SendStream<Bytes>,
     pub(crate) response: ResponseFuture,
 }
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) fields: HeaderMap,
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Option<HeaderMap>,
 }
 
-/// An answer whose body is still to be read.
-pub(crate) struct Begun {
+/// A response whose body has not been read.
+pub(crate) struct StreamingResponse {
     pub(crate) status: u16,
     pub(crate) fields: HeaderMap,
     pub(crate) down: RecvStream,
 }
 
-impl Caller {
+impl Http2Client {
     /// In clear, by prior knowledge.
     pub(crate) fn connect(gateway: &Gateway) -> Self {
         Self::connect_to(gateway.http())
     }
 
-    /// In clear; no window of its own ever holds the gateway up.
+    /// In clear, with windows of `bytes`.
     pub(crate) fn connect_with_windows(gateway: &Gateway, bytes: u32) -> Self {
         wait(async {
             let tcp = TcpStream::connect(gateway.http()).await.unwrap();
@@ -87,7 +87,7 @@ impl Caller {
         })
     }
 
-    /// Over TLS, agreed on by ALPN.
+    /// Over TLS, selected by ALPN.
     pub(crate) fn connect_tls(gateway: &Gateway) -> Self {
         let config = gateway.identity().client(&["h2", "http/1.1"]);
         wait(async {
@@ -106,7 +106,7 @@ impl Caller {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // The connection's window holds what tests leave unread on some of its streams.
+        // The connection window covers what tests leave unread on some streams.
         let (streams, connection) = h2::client::Builder::new()
             .initial_connection_window_size(16 << 20)
             .handshake(stream)
@@ -116,8 +116,8 @@ impl Caller {
     }
 
     /// Opens a stream with a head, the body to follow: `open("POST /a", &[("te", "trailers")])`.
-    pub(crate) fn open(&self, request: &str, fields: &[(&str, &str)]) -> Exchange {
-        self.start(self.request(request, fields), false).expect("the gateway takes new streams")
+    pub(crate) fn open(&self, request: &str, fields: &[(&str, &str)]) -> Stream {
+        self.start(self.request(request, fields), false).expect("the gateway accepts new streams")
     }
 
     pub(crate) fn request(&self, request: &str, fields: &[(&str, &str)]) -> Request<()> {
@@ -130,40 +130,45 @@ impl Caller {
         head.body(()).unwrap()
     }
 
-    pub(crate) fn start(&self, request: Request<()>, is_all: bool) -> Result<Exchange, h2::Error> {
+    pub(crate) fn start(&self, request: Request<()>, is_all: bool) -> Result<Stream, h2::Error> {
         let streams = self.streams.clone();
         let mut streams = wait(streams.ready())?;
         let (response, up) = streams.send_request(request, is_all)?;
-        Ok(Exchange { up, response })
+        Ok(Stream { up, response })
     }
 
-    /// A request without a body, and its answer.
+    /// A request without a body, and its response.
     #[track_caller]
-    pub(crate) fn ask(&self, request: &str, fields: &[(&str, &str)]) -> Answer {
-        self.start(self.request(request, fields), true).unwrap().answer()
+    pub(crate) fn fetch(&self, request: &str, fields: &[(&str, &str)]) -> Response {
+        self.start(self.request(request, fields), true).unwrap().response()
     }
 
-    /// A request with a body, and its answer.
+    /// A request with a body, and its response.
     #[track_caller]
-    pub(crate) fn ask_with(&self, request: &str, fields: &[(&str, &str)], body: &str) -> Answer {
-        let mut exchange = self.open(request, fields);
-        exchange.send(body).end();
-        exchange.answer()
+    pub(crate) fn fetch_with_body(
+        &self,
+        request: &str,
+        fields: &[(&str, &str)],
+        body: &str,
+    ) -> Response {
+        let mut stream = self.open(request, fields);
+        stream.send(body).end();
+        stream.response()
     }
 
-    /// Breaks the connection off.
+    /// Drops the connection.
     pub(crate) fn abort(&self) {
         self.ended.abort();
     }
 
-    /// Waits for the connection's end: none, or the reason.
+    /// Waits for the end of the connection; returns the reason, if any.
     pub(crate) fn ended(self) -> Option<Reason> {
         drop(self.streams);
         wait(self.ended).unwrap().err().and_then(|error| error.reason())
     }
 }
 
-impl Exchange {
+impl Stream {
     /// Sends a piece of the body, which fits the window.
     pub(crate) fn send(&mut self, piece: &str) -> &mut Self {
         self.up.send_data(Bytes::copy_from_slice(piece.as_bytes()), false).unwrap();
@@ -182,63 +187,64 @@ impl Exchange {
         self.up.send_trailers(trailers).unwrap();
     }
 
-    /// Waits for the head of the answer.
+    /// Waits for the response head.
     #[track_caller]
-    pub(crate) fn begun(self) -> Begun {
-        wait(self.try_begun()).unwrap()
+    pub(crate) fn head(self) -> StreamingResponse {
+        wait(self.try_head()).unwrap()
     }
 
-    async fn try_begun(self) -> Result<Begun, h2::Error> {
+    async fn try_head(self) -> Result<StreamingResponse, h2::Error> {
         let (parts, down) = self.response.await?.into_parts();
-        Ok(Begun { status: parts.status.as_u16(), fields: parts.headers, down })
+        Ok(StreamingResponse { status: parts.status.as_u16(), fields: parts.headers, down })
     }
 
-    /// Waits for all of the answer.
+    /// Waits for the whole response.
     #[track_caller]
-    pub(crate) fn answer(self) -> Answer {
-        wait(self.try_answer()).unwrap()
+    pub(crate) fn response(self) -> Response {
+        wait(self.try_response()).unwrap()
     }
 
-    /// Why there is no whole answer.
+    /// The reason for a failed response.
     #[track_caller]
     pub(crate) fn failure(self) -> Option<Reason> {
-        wait(self.try_answer()).expect_err("the answer is not whole").reason()
+        wait(self.try_response()).expect_err("the response is not whole").reason()
     }
 
-    /// The status of the answer, or why there is none.
+    /// The status, or the error.
     pub(crate) fn try_status(self) -> Result<u16, h2::Error> {
-        wait(self.try_begun()).map(|begun| begun.status)
+        wait(self.try_head()).map(|response| response.status)
     }
 
-    async fn try_answer(self) -> Result<Answer, h2::Error> {
-        // The upload's half must live: dropped before its end, it resets the stream.
+    async fn try_response(self) -> Result<Response, h2::Error> {
+        // Dropping the sending half before its end would reset the stream.
         let Self { up, response } = self;
         let (parts, down) = response.await?.into_parts();
-        let begun = Begun { status: parts.status.as_u16(), fields: parts.headers, down };
-        let answer = begun.try_rest().await;
+        let response =
+            StreamingResponse { status: parts.status.as_u16(), fields: parts.headers, down };
+        let response = response.try_rest().await;
         drop(up);
-        answer
+        response
     }
 }
 
-impl Begun {
-    /// All that is left.
+impl StreamingResponse {
+    /// The rest of the response.
     #[track_caller]
-    pub(crate) fn rest(self) -> Answer {
+    pub(crate) fn rest(self) -> Response {
         wait(self.try_rest()).unwrap()
     }
 
-    async fn try_rest(mut self) -> Result<Answer, h2::Error> {
+    async fn try_rest(mut self) -> Result<Response, h2::Error> {
         let mut body = Vec::new();
         while let Some(piece) = next(&mut self.down).await {
             body.extend_from_slice(&piece?);
         }
         let trailers = self.down.trailers().await?;
-        Ok(Answer { status: self.status, fields: self.fields, body, trailers })
+        Ok(Response { status: self.status, fields: self.fields, body, trailers })
     }
 }
 
-/// The next piece of a body; what was read is given back to its window.
+/// The next piece of a body; releases its flow-control capacity.
 pub(crate) async fn next(down: &mut RecvStream) -> Option<Result<Bytes, h2::Error>> {
     let piece = poll_fn(|cx| down.poll_data(cx)).await?;
     if let Ok(piece) = &piece {
@@ -247,7 +253,7 @@ pub(crate) async fn next(down: &mut RecvStream) -> Option<Result<Bytes, h2::Erro
     Some(piece)
 }
 
-/// Sends `piece` at the pace of the window.
+/// Sends `piece` as the window allows.
 pub(crate) async fn send_all(up: &mut SendStream<Bytes>, mut piece: Bytes) {
     while !piece.is_empty() {
         up.reserve_capacity(piece.len());
@@ -256,7 +262,7 @@ pub(crate) async fn send_all(up: &mut SendStream<Bytes>, mut piece: Bytes) {
     }
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

@@ -1,7 +1,7 @@
-//! Backends that misbehave: what the caller is told, and which connections are used again.
+//! Misbehaving upstreams: the response to the client, and which connections are reused.
 
 use base::limits;
-use harness::{Answer, Gateway, Upstream, Visit, api};
+use harness::{CannedResponse, Gateway, Upstream, UpstreamConnection, api};
 
 const GET: &str = "GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
 const POST: &str = "POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\n\r\nhi";
@@ -10,32 +10,32 @@ fn gateway(upstream: &Upstream) -> Gateway {
     Gateway::of(api("/a").open("* /*").to(upstream)).start()
 }
 
-/// Every answer in `answers` becomes `expect`, and its connection is not used again.
+/// Every response in `responses` becomes `expect`, and its connection is not reused.
 #[track_caller]
-fn check_told(request: &str, answers: &[&str], expect: &str) {
-    for &sent in answers {
-        let upstream = Upstream::by_hand();
+fn check_response(request: &str, responses: &[&str], expect: &str) {
+    for &sent in responses {
+        let upstream = Upstream::manual();
         let gateway = gateway(&upstream);
         let mut client = gateway.connect();
         client.send(request);
-        let mut visit = upstream.accept();
-        visit.request();
-        visit.offer(sent).half_close();
+        let mut connection = upstream.accept();
+        connection.request();
+        connection.try_send(sent).half_close();
         let shown: String = sent.chars().take(200).collect();
-        assert_eq!(client.read().verdict(), expect, "{shown:?}");
-        visit.expect_close();
-        // The caller is not to blame: its connection serves on.
+        assert_eq!(client.read().status_and_code(), expect, "{shown:?}");
+        connection.expect_close();
+        // The client is not at fault: its connection is kept.
         client.send(request);
-        let mut visit = upstream.accept();
-        visit.request();
-        visit.ok("fine");
+        let mut connection = upstream.accept();
+        connection.request();
+        connection.ok("fine");
         assert_eq!(client.read().text(), "fine", "{shown:?}");
     }
 }
 
 #[test]
 fn a_response_whose_framing_is_ambiguous_is_a_protocol_violation() {
-    check_told(
+    check_response(
         POST,
         &[
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -52,8 +52,8 @@ fn a_response_whose_framing_is_ambiguous_is_a_protocol_violation() {
 }
 
 #[test]
-fn what_is_not_http_is_a_protocol_violation() {
-    check_told(
+fn anything_but_http_is_a_protocol_violation() {
+    check_response(
         POST,
         &[
             "garbage\r\n\r\n",
@@ -74,7 +74,7 @@ fn what_is_not_http_is_a_protocol_violation() {
 #[test]
 fn misused_interim_responses_are_a_protocol_violation() {
     let many = "HTTP/1.1 100 Continue\r\n\r\n".repeat(limits::INTERIM_RESPONSES_MAX as usize + 1);
-    check_told(
+    check_response(
         POST,
         &[
             "HTTP/1.1 100 Continue\r\nContent-Length: 2\r\n\r\nhi",
@@ -90,33 +90,33 @@ fn misused_interim_responses_are_a_protocol_violation() {
 fn a_response_head_beyond_its_limits_is_a_protocol_violation() {
     let large = format!("HTTP/1.1 200 OK\r\nX-Large: {}\r\n\r\n", "x".repeat(64 * 1024));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "X-Many: 1\r\n".repeat(129));
-    check_told(POST, &[&large, &many], "500 101506");
+    check_response(POST, &[&large, &many], "500 101506");
 }
 
 #[test]
-fn a_backend_that_closes_before_its_answer_is_told_as_closed() {
-    check_told(POST, &["", "HTTP/1.1 20", "HTTP/1.1 100 Continue\r\n\r\n"], "500 101505");
+fn an_upstream_that_closes_before_its_response_is_101505() {
+    check_response(POST, &["", "HTTP/1.1 20", "HTTP/1.1 100 Continue\r\n\r\n"], "500 101505");
 }
 
-/// The caller gets the head and the first bytes, then the end: it can tell that something is missing.
+/// The client gets the head and the first bytes and can detect the truncation.
 #[track_caller]
 fn check_broken(sent: &str, expect: &str) {
-    let upstream = Upstream::by_hand();
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(GET);
-    let mut visit = upstream.accept();
-    visit.request();
-    visit.send(sent).half_close();
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.send(sent).half_close();
     let got = client.read_until_close();
-    // The end of the last whole chunk may have been on its way.
+    // The end of the last whole chunk may have been sent.
     assert_eq!(got.strip_suffix("\r\n").unwrap_or(&got), expect, "{sent:?}");
-    visit.expect_close();
+    connection.expect_close();
     gateway.wait_for_metric("penstock_faults_total", "blame=\"upstream\"", 1);
 }
 
 #[test]
-fn a_truncated_answer_ends_the_callers_connection() {
+fn a_truncated_response_ends_the_clients_connection() {
     check_broken(
         "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
         "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf",
@@ -132,36 +132,36 @@ fn a_truncated_answer_ends_the_callers_connection() {
 }
 
 #[test]
-fn an_answer_that_the_connections_end_would_frame_is_cut_when_it_breaks_off() {
+fn a_truncated_response_to_http_1_0_ends_with_a_reset() {
     for (sent, is_whole) in
         [("4\r\nhalf\r\n", false), ("4\r\nhalf\r\nx\r\n", false), ("4\r\nhalf\r\n0\r\n\r\n", true)]
     {
-        let upstream = Upstream::by_hand();
+        let upstream = Upstream::manual();
         let gateway = gateway(&upstream);
         for mut client in [gateway.connect(), gateway.connect_tls()] {
             client.send("GET /a/x HTTP/1.0\r\nHost: me\r\n\r\n");
-            let mut visit = upstream.accept();
-            visit.request();
-            visit.send(format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{sent}"));
+            let mut connection = upstream.accept();
+            connection.request();
+            connection.send(format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{sent}"));
             let got = client.read_head();
             assert_eq!((got.status, got.header("content-length")), (200, None));
-            visit.close();
+            connection.close();
             assert_eq!(client.read_until_close(), "half", "{sent:?}");
-            assert_eq!(client.was_cut(), !is_whole, "{sent:?}");
+            assert_eq!(client.was_truncated(), !is_whole, "{sent:?}");
         }
     }
 }
 
-/// After this answer to `request`, is the backend's connection used for the next request?
+/// Whether the upstream connection is reused after this response to `request`.
 #[track_caller]
 fn check_reuse(request: &str, sent: &str, expect: bool) {
-    let upstream = Upstream::by_hand();
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(request);
-    let mut visit = upstream.accept();
-    visit.request();
-    visit.send(sent);
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.send(sent);
     if request.starts_with("HEAD") {
         client.read_for_head()
     } else {
@@ -170,10 +170,10 @@ fn check_reuse(request: &str, sent: &str, expect: bool) {
     let mut other = gateway.connect();
     other.send(GET);
     if expect {
-        visit.request();
-        visit.ok("again");
+        connection.request();
+        connection.ok("again");
     } else {
-        visit.expect_close();
+        connection.expect_close();
         let mut fresh = upstream.accept();
         fresh.request();
         fresh.ok("again");
@@ -182,7 +182,7 @@ fn check_reuse(request: &str, sent: &str, expect: bool) {
 }
 
 #[test]
-fn a_connection_is_used_again_after_a_clean_answer() {
+fn a_connection_is_reused_after_a_clean_response() {
     check_reuse(GET, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", true);
     check_reuse(GET, "HTTP/1.1 500 Oops\r\nContent-Length: 2\r\n\r\nok", true);
     check_reuse(
@@ -202,7 +202,7 @@ fn a_connection_is_used_again_after_a_clean_answer() {
 }
 
 #[test]
-fn a_connection_is_not_used_again_when_it_says_close_or_more_than_the_answer() {
+fn a_connection_is_not_reused_after_close_or_surplus_bytes() {
     check_reuse(GET, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", false);
     check_reuse(GET, "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", false);
     check_reuse(GET, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more", false);
@@ -212,34 +212,34 @@ fn a_connection_is_not_used_again_when_it_says_close_or_more_than_the_answer() {
 }
 
 #[test]
-fn an_answer_nobody_asked_for_never_answers_the_next_request() {
-    let upstream = Upstream::by_hand();
+fn an_unsolicited_response_is_never_used_for_the_next_request() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(GET);
-    let mut visit = upstream.accept();
-    visit.request();
-    visit.ok("first");
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.ok("first");
     assert_eq!(client.read().text(), "first");
-    // Back in the pool, the connection gets what nobody asked for.
-    visit.ok("poison");
+    // In the pool, the connection receives an unsolicited response.
+    connection.ok("poison");
     client.send(GET);
     let mut fresh = upstream.accept();
     fresh.request();
     fresh.ok("second");
     assert_eq!(client.read().text(), "second");
-    visit.expect_close();
+    connection.expect_close();
 }
 
 #[test]
-fn an_answer_to_a_half_sent_request_is_not_followed_by_another_request() {
-    let upstream = Upstream::by_hand();
+fn a_response_to_a_half_sent_request_is_not_followed_by_another_request() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 100\r\n\r\nhalf");
-    let mut visit = upstream.accept();
-    visit.request_head();
-    visit.send("HTTP/1.1 400 Bad\r\nContent-Length: 2\r\n\r\nno");
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.send("HTTP/1.1 400 Bad\r\nContent-Length: 2\r\n\r\nno");
     assert_eq!(client.read().status, 400);
     let mut other = gateway.connect();
     other.send(GET);
@@ -247,38 +247,38 @@ fn an_answer_to_a_half_sent_request_is_not_followed_by_another_request() {
     assert_eq!(fresh.request().line(), "GET /x HTTP/1.1");
     fresh.ok("fine");
     assert_eq!(other.read().text(), "fine");
-    assert_eq!(visit.read_until_close(), "half");
+    assert_eq!(connection.read_until_close(), "half");
 }
 
-/// Leaves one kept connection in the pool, whose other end is returned.
-fn pooled(gateway: &Gateway, upstream: &Upstream) -> Visit {
+/// Leaves one connection in the pool and returns its other end.
+fn pooled(gateway: &Gateway, upstream: &Upstream) -> UpstreamConnection {
     let mut client = gateway.connect();
     client.send(GET);
-    let mut visit = upstream.accept();
-    visit.request();
-    visit.ok("first");
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.ok("first");
     assert_eq!(client.read().text(), "first");
-    visit
+    connection
 }
 
 #[test]
-fn a_kept_connection_that_was_closed_meanwhile_is_found_before_use() {
+fn a_closed_pooled_connection_is_detected_before_use() {
     for request in [GET, POST] {
-        let upstream = Upstream::by_hand();
+        let upstream = Upstream::manual();
         let gateway = gateway(&upstream);
         pooled(&gateway, &upstream).close();
         let mut client = gateway.connect();
         client.send(request);
-        let mut visit = upstream.accept();
-        visit.request();
-        visit.ok("second");
+        let mut connection = upstream.accept();
+        connection.request();
+        connection.ok("second");
         assert_eq!(client.read().text(), "second", "{request}");
         assert_eq!(gateway.metric("penstock_retries_total", ""), 0, "{request}");
     }
 }
 
 #[test]
-fn an_idempotent_request_on_a_kept_connection_that_closes_is_sent_once_more() {
+fn an_idempotent_request_is_retried_when_a_pooled_connection_closes() {
     let requests = [
         GET,
         "HEAD /a/x HTTP/1.1\r\nHost: me\r\n\r\n",
@@ -287,7 +287,7 @@ fn an_idempotent_request_on_a_kept_connection_that_closes_is_sent_once_more() {
         "PUT /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 0\r\n\r\n",
     ];
     for request in requests {
-        let upstream = Upstream::by_hand();
+        let upstream = Upstream::manual();
         let gateway = gateway(&upstream);
         let mut kept = pooled(&gateway, &upstream);
         let mut client = gateway.connect();
@@ -303,8 +303,8 @@ fn an_idempotent_request_on_a_kept_connection_that_closes_is_sent_once_more() {
 }
 
 #[test]
-fn a_request_is_never_sent_a_third_time() {
-    let upstream = Upstream::by_hand();
+fn a_request_is_retried_at_most_once() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut kept = pooled(&gateway, &upstream);
     let mut client = gateway.connect();
@@ -314,41 +314,41 @@ fn a_request_is_never_sent_a_third_time() {
     let mut fresh = upstream.accept();
     fresh.request();
     fresh.close();
-    assert_eq!(client.read().verdict(), "500 101505");
-    assert!(upstream.is_left_alone());
+    assert_eq!(client.read().status_and_code(), "500 101505");
+    assert!(upstream.has_no_connection());
 }
 
 #[test]
-fn a_request_that_is_not_idempotent_is_sent_once() {
+fn a_request_that_is_not_idempotent_is_not_retried() {
     for request in [POST, "PATCH /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 0\r\n\r\n"] {
-        let upstream = Upstream::by_hand();
+        let upstream = Upstream::manual();
         let gateway = gateway(&upstream);
         let mut kept = pooled(&gateway, &upstream);
         let mut client = gateway.connect();
         client.send(request);
         kept.request();
         kept.close();
-        assert_eq!(client.read().verdict(), "500 101505", "{request}");
-        assert!(upstream.is_left_alone());
+        assert_eq!(client.read().status_and_code(), "500 101505", "{request}");
+        assert!(upstream.has_no_connection());
     }
 }
 
 #[test]
-fn an_idempotent_request_whose_body_was_handed_on_is_sent_once() {
-    let upstream = Upstream::by_hand();
+fn an_idempotent_request_whose_body_was_sent_is_not_retried() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut kept = pooled(&gateway, &upstream);
     let mut client = gateway.connect();
     client.send("PUT /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\n\r\nhi");
     kept.request();
     kept.close();
-    assert_eq!(client.read().verdict(), "500 101505");
-    assert!(upstream.is_left_alone());
+    assert_eq!(client.read().status_and_code(), "500 101505");
+    assert!(upstream.has_no_connection());
 }
 
 #[test]
-fn after_an_answer_has_begun_nothing_is_sent_again() {
-    let upstream = Upstream::by_hand();
+fn nothing_is_retried_after_a_response_has_begun() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut kept = pooled(&gateway, &upstream);
     let mut client = gateway.connect();
@@ -357,17 +357,17 @@ fn after_an_answer_has_begun_nothing_is_sent_again() {
     kept.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
     kept.close();
     assert!(client.read_until_close().ends_with("half"));
-    assert!(upstream.is_left_alone());
+    assert!(upstream.has_no_connection());
 }
 
 #[test]
-fn faults_are_told_in_https_statuses_where_that_is_asked_for() {
-    let upstream = Upstream::answering(|_| Answer::bytes("garbage\r\n\r\n"));
+fn fault_status_http_uses_http_statuses() {
+    let upstream = Upstream::responding(|_| CannedResponse::bytes("garbage\r\n\r\n"));
     let refusing = Upstream::refusing();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
         .api(api("/refused").open("* /*").to(&refusing))
         .http_statuses()
         .start();
-    assert_eq!(gateway.ask("GET /a/x", "").verdict(), "502 101506");
-    assert_eq!(gateway.ask("GET /refused/x", "").verdict(), "502 101503");
+    assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "502 101506");
+    assert_eq!(gateway.fetch("GET /refused/x", "").status_and_code(), "502 101503");
 }

@@ -1,11 +1,11 @@
-//! Exchanges that end otherwise than by both sides finishing in turn.
+//! Exchanges that end early: disconnects, stalls and limits.
 
 use harness::{Gateway, Upstream, api};
 
 const GET: &str = "GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
-/// More than all buffers on the way hold together.
+/// More than all buffers in between hold.
 const MUCH: usize = 32 * 1024 * 1024;
-/// A limit that is waited for, and far from what a busy machine takes between two lines of a test.
+/// A time limit that a test waits for; long enough for a busy machine to execute the lines before.
 const SOON_MS: u32 = 1_500;
 
 fn gateway(upstream: &Upstream) -> Gateway {
@@ -18,81 +18,81 @@ fn large_post() -> String {
 }
 
 #[test]
-fn an_early_answer_arrives_though_the_backend_stopped_reading() {
-    let upstream = Upstream::by_hand();
+fn an_early_response_arrives_although_the_upstream_stopped_reading() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(large_post()).send("the first bytes");
-    let mut visit = upstream.accept();
-    visit.request_head();
-    visit.read_exactly("the first bytes".len());
-    visit.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\n\r\nlarge");
-    visit.close();
-    // The gateway takes no more than it drains; the answer is there all the same.
-    client.offer(vec![b'x'; 100 * 1024]);
-    let answer = client.read();
-    assert_eq!((answer.status, answer.text().as_str()), (413, "large"));
-    assert_eq!(answer.header("connection"), Some("close"));
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.read_exactly("the first bytes".len());
+    connection.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\n\r\nlarge");
+    connection.close();
+    // The gateway reads no more than it drains; the response arrives all the same.
+    client.try_send(vec![b'x'; 100 * 1024]);
+    let response = client.read();
+    assert_eq!((response.status, response.text().as_str()), (413, "large"));
+    assert_eq!(response.header("connection"), Some("close"));
     client.expect_close();
 }
 
 #[test]
-fn an_early_answer_arrives_while_the_upload_goes_on() {
-    let upstream = Upstream::by_hand();
+fn an_early_response_arrives_while_the_upload_goes_on() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 8\r\n\r\nhalf");
-    let mut visit = upstream.accept();
-    visit.request_head();
-    visit.ok("early");
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.ok("early");
     assert_eq!(client.read().text(), "early");
-    // The caller goes on; nothing of it becomes a request of its own.
-    client.offer("more").half_close();
+    // The client continues; its bytes do not become a request.
+    client.try_send("more").half_close();
     client.expect_close();
 }
 
 #[test]
 fn both_bodies_stream_at_once() {
-    let upstream = Upstream::by_hand();
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nTransfer-Encoding: chunked\r\n\r\n");
-    let mut visit = upstream.accept();
-    visit.request_head();
-    visit.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     assert_eq!(client.read_head().status, 200);
     for _ in 0..3 {
         client.send("4\r\nping\r\n");
-        assert_eq!(visit.read_exactly(9), b"4\r\nping\r\n");
-        visit.send("4\r\npong\r\n");
+        assert_eq!(connection.read_exactly(9), b"4\r\nping\r\n");
+        connection.send("4\r\npong\r\n");
         assert_eq!(client.read_exactly(9), b"4\r\npong\r\n");
     }
     client.send("0\r\n\r\n");
-    assert_eq!(visit.read_exactly(5), b"0\r\n\r\n");
-    visit.send("0\r\n\r\n");
+    assert_eq!(connection.read_exactly(5), b"0\r\n\r\n");
+    connection.send("0\r\n\r\n");
     assert_eq!(client.read_exactly(5), b"0\r\n\r\n");
     client.send(GET);
-    visit.request();
-    visit.ok("again");
+    connection.request();
+    connection.ok("again");
     assert_eq!(client.read().text(), "again");
 }
 
 #[test]
-fn a_caller_that_closed_its_side_still_gets_its_answer() {
-    let upstream = Upstream::by_hand();
+fn a_half_closed_client_still_gets_its_response() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(GET).half_close();
-    let mut visit = upstream.accept();
-    visit.request();
-    visit.ok("still");
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.ok("still");
     assert_eq!(client.read().text(), "still");
     client.expect_close();
 }
 
 #[test]
-fn a_caller_that_closed_its_side_gets_all_its_pipelined_answers() {
-    let upstream = Upstream::saying("answered");
+fn a_half_closed_client_gets_all_its_pipelined_responses() {
+    let upstream = Upstream::fixed("answered");
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(GET.repeat(3)).half_close();
@@ -103,30 +103,30 @@ fn a_caller_that_closed_its_side_gets_all_its_pipelined_answers() {
 }
 
 #[test]
-fn a_caller_that_leaves_closes_its_backend_and_is_recorded_as_499() {
-    let upstream = Upstream::by_hand();
+fn a_client_that_leaves_closes_its_upstream_and_is_recorded_as_499() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(GET);
-    let mut visit = upstream.accept();
-    visit.request();
+    let mut connection = upstream.accept();
+    connection.request();
     client.reset();
-    visit.expect_close();
+    connection.expect_close();
     gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
     gateway.wait_for_metric("penstock_connections", "", 0);
 }
 
 #[test]
-fn a_caller_that_closes_while_its_backend_is_silent_is_taken_to_have_left() {
-    let upstream = Upstream::by_hand();
+fn a_client_that_closes_while_its_upstream_is_silent_counts_as_gone() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     for request in [GET, "POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\n\r\nhi"] {
         let mut client = gateway.connect();
         client.send(request);
-        let mut visit = upstream.accept();
-        visit.request();
+        let mut connection = upstream.accept();
+        connection.request();
         drop(client);
-        visit.expect_close();
+        connection.expect_close();
     }
     gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 2);
     gateway.wait_for_metric("penstock_connections", "", 0);
@@ -134,53 +134,57 @@ fn a_caller_that_closes_while_its_backend_is_silent_is_taken_to_have_left() {
 }
 
 #[test]
-fn a_caller_that_leaves_within_an_answer_closes_its_backend() {
-    let upstream = Upstream::by_hand();
+fn a_client_that_leaves_during_a_response_closes_its_upstream() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send(GET);
-    let mut visit = upstream.accept();
-    visit.request();
-    visit.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\nsome"));
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\nsome"));
     client.read_head();
     client.reset();
-    visit.offer(vec![b'x'; MUCH]);
-    visit.expect_close();
+    connection.try_send(vec![b'x'; MUCH]);
+    connection.expect_close();
     gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
 }
 
 #[test]
-fn a_caller_that_leaves_within_its_request_closes_its_backend() {
-    let upstream = Upstream::by_hand();
+fn a_client_that_leaves_during_its_request_closes_its_upstream() {
+    let upstream = Upstream::manual();
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 8\r\n\r\nhalf");
-    let mut visit = upstream.accept();
-    visit.request_head();
-    assert_eq!(visit.read_exactly(4), b"half");
+    let mut connection = upstream.accept();
+    connection.request_head();
+    assert_eq!(connection.read_exactly(4), b"half");
     client.reset();
-    visit.expect_close();
+    connection.expect_close();
     gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
 }
 
 #[test]
-fn a_slow_head_is_408_and_the_end() {
-    let upstream = Upstream::by_hand();
+fn a_slow_head_is_408_and_closes() {
+    let upstream = Upstream::manual();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
         .settings(|settings| settings.gateway.head_ms = SOON_MS)
         .start();
     for begun in ["GET /a/x HT", "GET /a/x HTTP/1.1\r\nHost: me\r\nX-Slow:"] {
         let mut client = gateway.connect();
-        let answer = client.send(begun).read();
-        assert_eq!((answer.status, answer.header("connection")), (408, Some("close")), "{begun}");
+        let response = client.send(begun).read();
+        assert_eq!(
+            (response.status, response.header("connection")),
+            (408, Some("close")),
+            "{begun}"
+        );
         client.expect_close();
     }
-    assert!(upstream.is_left_alone());
+    assert!(upstream.has_no_connection());
 }
 
 #[test]
-fn a_connection_without_a_request_is_closed_in_silence() {
-    let upstream = Upstream::saying("answered");
+fn a_connection_without_a_request_is_closed_without_a_response() {
+    let upstream = Upstream::fixed("answered");
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
         .settings(|settings| {
             settings.gateway.head_ms = SOON_MS;
@@ -194,42 +198,42 @@ fn a_connection_without_a_request_is_closed_in_silence() {
 }
 
 #[test]
-fn a_request_body_that_stalls_is_408_and_the_end() {
-    let upstream = Upstream::by_hand();
+fn a_stalled_request_body_is_408_and_closes() {
+    let upstream = Upstream::manual();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
         .settings(|settings| settings.gateway.stall_ms = SOON_MS)
         .start();
     let mut client = gateway.connect();
     client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 8\r\n\r\nhalf");
-    let mut visit = upstream.accept();
-    visit.request_head();
-    assert_eq!(visit.read_exactly(4), b"half");
+    let mut connection = upstream.accept();
+    connection.request_head();
+    assert_eq!(connection.read_exactly(4), b"half");
     assert_eq!(client.read().status, 408);
     client.expect_close();
-    visit.expect_close();
+    connection.expect_close();
 }
 
 #[test]
-fn a_caller_that_reads_nothing_is_cut_off_after_the_stall_limit() {
-    let upstream = Upstream::by_hand();
+fn a_client_that_reads_nothing_is_cut_off_after_the_stall_limit() {
+    let upstream = Upstream::manual();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
         .settings(|settings| settings.gateway.stall_ms = SOON_MS)
         .start();
     let mut client = gateway.connect();
     client.send(GET);
-    let mut visit = upstream.accept();
-    visit.request();
-    let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\n").into_bytes();
-    answer.resize(answer.len() + MUCH, b'x');
-    visit.offer(answer);
-    visit.expect_close();
+    let mut connection = upstream.accept();
+    connection.request();
+    let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\n").into_bytes();
+    response.resize(response.len() + MUCH, b'x');
+    connection.try_send(response);
+    connection.expect_close();
     gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
     assert!(client.read_until_close().len() < MUCH);
 }
 
 #[test]
-fn a_connection_too_many_is_told_503() {
-    let upstream = Upstream::saying("answered");
+fn a_connection_above_the_limit_gets_503() {
+    let upstream = Upstream::fixed("answered");
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
         .settings(|settings| settings.gateway.connections_max = 2)
         .start();
@@ -238,12 +242,12 @@ fn a_connection_too_many_is_told_503() {
         assert_eq!(client.send(GET).read().status, 200);
     }
     let mut client = gateway.connect();
-    assert_eq!(client.read().verdict(), "503 503");
+    assert_eq!(client.read().status_and_code(), "503 503");
     client.expect_close();
     assert_eq!(gateway.metric("penstock_connections_refused_total", ""), 1);
     let [first, mut second] = kept;
     drop(first);
     gateway.wait_for_metric("penstock_connections", "", 1);
-    assert_eq!(gateway.connect().send(GET).read().status, 200, "there is a place again");
+    assert_eq!(gateway.connect().send(GET).read().status, 200, "a connection is accepted again");
     assert_eq!(second.send(GET).read().status, 200);
 }

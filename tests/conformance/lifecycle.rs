@@ -1,31 +1,31 @@
-//! A gateway's life: changes while it serves, its admin port, and its end.
+//! Changes of the snapshot, the admin port, and draining.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use harness::{Answer, Gateway, Upstream, api};
+use harness::{CannedResponse, Gateway, Upstream, api};
 
 const GET: &str = "GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
 
 #[test]
 fn no_request_fails_while_its_api_changes() {
-    let (one, two) = (Upstream::saying("one"), Upstream::saying("two"));
+    let (one, two) = (Upstream::fixed("one"), Upstream::fixed("two"));
     let gateway = Gateway::of(api("/a").open("GET /*").to(&one))
         .settings(|settings| settings.gateway.workers = Some(2))
         .start();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let callers: Vec<_> = (0..4)
+        let clients: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
                     let mut client = gateway.connect();
                     let mut seen = [0_u32; 2];
                     while !done.load(Ordering::Relaxed) {
-                        let answer = client.send(GET).read();
-                        match answer.text().as_str() {
+                        let response = client.send(GET).read();
+                        match response.text().as_str() {
                             "one" => seen[0] += 1,
                             "two" => seen[1] += 1,
-                            other => panic!("{} {other}", answer.status),
+                            other => panic!("{} {other}", response.status),
                         }
                     }
                     seen
@@ -34,35 +34,35 @@ fn no_request_fails_while_its_api_changes() {
             .collect();
         for round in 0..200 {
             let upstream = if round % 2 == 0 { &two } else { &one };
-            // Neighbours come and go.
+            // Other APIs are added and removed.
             let neighbour = api(&format!("/n{round}")).open("GET /*").to(upstream);
             gateway.apply(vec![api("/a").open("GET /*").to(upstream), neighbour]);
             let expect = if round % 2 == 0 { "two" } else { "one" };
-            assert_eq!(gateway.ask("GET /a/x", "").text(), expect, "live when `apply` returns");
+            assert_eq!(gateway.fetch("GET /a/x", "").text(), expect, "live when `apply` returns");
         }
         done.store(true, Ordering::Relaxed);
-        let seen: Vec<[u32; 2]> = callers.into_iter().map(|one| one.join().unwrap()).collect();
+        let seen: Vec<[u32; 2]> = clients.into_iter().map(|one| one.join().unwrap()).collect();
         assert!(seen.iter().all(|[one, two]| one + two > 0), "{seen:?}");
     });
 }
 
 #[test]
-fn a_request_ends_with_the_revision_it_began_with() {
-    let upstream = Upstream::by_hand();
+fn an_exchange_sees_one_revision() {
+    let upstream = Upstream::manual();
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
     let mut client = gateway.connect();
     client.send(GET);
-    let mut visit = upstream.accept();
-    visit.request();
+    let mut connection = upstream.accept();
+    connection.request();
     gateway.apply(Vec::new());
-    visit.ok("begun before");
+    connection.ok("begun before");
     assert_eq!(client.read().text(), "begun before");
-    assert_eq!(client.send(GET).read().verdict(), "404 404");
+    assert_eq!(client.send(GET).read().status_and_code(), "404 404");
 }
 
 #[test]
 fn an_edited_api_keeps_its_counters_and_its_connections() {
-    let upstream = Upstream::saying("in");
+    let upstream = Upstream::fixed("in");
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
     let mut client = gateway.connect();
     for _ in 0..3 {
@@ -74,10 +74,10 @@ fn an_edited_api_keeps_its_counters_and_its_connections() {
 }
 
 #[test]
-fn the_admin_port_tells_health_metrics_and_diagnostics() {
-    let upstream = Upstream::saying("in");
+fn the_admin_port_serves_health_metrics_and_diagnostics() {
+    let upstream = Upstream::fixed("in");
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
-    assert_eq!(gateway.ask("GET /a/x", "").status, 200);
+    assert_eq!(gateway.fetch("GET /a/x", "").status, 200);
     for (path, status, text) in [
         ("/healthz", 200, "ok\n"),
         ("/readyz", 200, "ready\n"),
@@ -94,52 +94,52 @@ fn the_admin_port_tells_health_metrics_and_diagnostics() {
 }
 
 #[test]
-fn a_drain_fails_readiness_first_and_then_gives_each_connection_one_more_answer() {
-    let upstream = Upstream::by_hand();
+fn a_drain_fails_readiness_first_and_then_allows_each_connection_one_more_response() {
+    let upstream = Upstream::manual();
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
     let (address, admin) = (gateway.http(), gateway.admin());
-    // One idle, one with a request under way.
+    // One idle connection, one with an open exchange.
     let mut idle = gateway.connect();
     idle.send(GET);
-    let mut visit = upstream.accept();
-    visit.request();
-    visit.ok("before");
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.ok("before");
     assert_eq!(idle.read().text(), "before");
     let mut busy = gateway.connect();
     busy.send(GET);
-    visit.request();
+    connection.request();
     thread::scope(|scope| {
         let draining = scope.spawn(|| gateway.drain());
-        let ready = || harness::Client::connect(admin).ask("GET /readyz", "").status;
+        let ready = || harness::Client::connect(admin).fetch("GET /readyz", "").status;
         while ready() == 200 {
             thread::yield_now();
         }
-        // The listener still takes connections while balancers look away.
+        // The listener accepts connections until load balancers have noticed.
         let mut late = harness::Client::connect(address);
-        visit.ok("under way");
+        connection.ok("under way");
         assert_eq!(busy.read().text(), "under way");
         for client in [&mut idle, &mut late] {
-            // Connections are kept until the listeners close; then each gets one more answer.
+            // Connections are kept until the listeners close; then each gets one more response.
             loop {
                 client.send(GET);
-                visit.request();
-                visit.ok("one more");
-                let answer = client.read();
-                assert_eq!(answer.text(), "one more");
-                if answer.header("connection") == Some("close") {
+                connection.request();
+                connection.ok("one more");
+                let response = client.read();
+                assert_eq!(response.text(), "one more");
+                if response.header("connection") == Some("close") {
                     break;
                 }
             }
             client.expect_close();
         }
         drop(busy);
-        assert!(draining.join().unwrap(), "nothing had to be cut");
+        assert!(draining.join().unwrap(), "no connection was cut");
     });
 }
 
 #[test]
-fn a_drain_takes_in_whoever_waits_to_be_accepted() {
-    let upstream = Upstream::saying("in");
+fn a_drain_serves_connections_waiting_in_the_backlog() {
+    let upstream = Upstream::fixed("in");
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
         .settings(|settings| settings.admin.listen = None)
         .start();
@@ -149,9 +149,9 @@ fn a_drain_takes_in_whoever_waits_to_be_accepted() {
     }
     let drained = thread::spawn(move || gateway.drain());
     for mut client in clients {
-        let answer = client.read();
-        assert_eq!(answer.text(), "in");
-        if answer.header("connection") == Some("close") {
+        let response = client.read();
+        assert_eq!(response.text(), "in");
+        if response.header("connection") == Some("close") {
             client.expect_close();
         }
     }
@@ -159,8 +159,8 @@ fn a_drain_takes_in_whoever_waits_to_be_accepted() {
 }
 
 #[test]
-fn what_does_not_end_within_drain_s_is_cut() {
-    let upstream = Upstream::by_hand();
+fn exchanges_open_after_drain_s_are_cut() {
+    let upstream = Upstream::manual();
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
         .settings(|settings| {
             settings.gateway.drain_s = 0;
@@ -169,21 +169,21 @@ fn what_does_not_end_within_drain_s_is_cut() {
         .start();
     let mut client = gateway.connect();
     client.send(GET);
-    let mut visit = upstream.accept();
-    visit.request();
-    assert!(!gateway.drain(), "something had to be cut");
+    let mut connection = upstream.accept();
+    connection.request();
+    assert!(!gateway.drain(), "a connection was cut");
     client.expect_close();
-    visit.expect_close();
+    connection.expect_close();
 }
 
 #[test]
 fn several_workers_share_one_address() {
-    let upstream = Upstream::answering(|request| Answer::ok(request.target()));
+    let upstream = Upstream::responding(|request| CannedResponse::ok(request.target()));
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
         .settings(|settings| settings.gateway.workers = Some(4))
         .start();
     for number in 0..40 {
-        assert_eq!(gateway.ask(&format!("GET /a/{number}"), "").text(), format!("/{number}"));
+        assert_eq!(gateway.fetch(&format!("GET /a/{number}"), "").text(), format!("/{number}"));
     }
     assert_eq!(gateway.metric("penstock_requests_total", "status=\"200\""), 40);
 }

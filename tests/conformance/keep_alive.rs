@@ -1,19 +1,23 @@
-//! Connections of callers: how long they are kept, and in what order they are answered.
+//! Client connections: keep-alive, and the order of responses.
 
-use harness::{Answer, Gateway, Upstream, api};
+use harness::{CannedResponse, Gateway, Upstream, api};
 
 fn echo_target() -> Upstream {
-    Upstream::answering(|request| Answer::ok(request.target()))
+    Upstream::responding(|request| CannedResponse::ok(request.target()))
 }
 
-/// Sends `request` twice on one connection; says what came of both.
+/// Sends `request` twice on one connection.
 #[track_caller]
 fn check(request: &str, expect_kept: bool, expect_field: Option<&str>) {
     let upstream = echo_target();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
     let mut client = gateway.connect();
-    let answer = client.send(request).read();
-    assert_eq!((answer.status, answer.header("connection")), (200, expect_field), "{request:?}");
+    let response = client.send(request).read();
+    assert_eq!(
+        (response.status, response.header("connection")),
+        (200, expect_field),
+        "{request:?}"
+    );
     if expect_kept {
         assert_eq!(client.send(request).read().status, 200, "{request:?}");
     } else {
@@ -22,7 +26,7 @@ fn check(request: &str, expect_kept: bool, expect_field: Option<&str>) {
 }
 
 #[test]
-fn http_1_1_keeps_the_connection_unless_the_caller_says_close() {
+fn http_1_1_keeps_the_connection_unless_the_client_says_close() {
     check("GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n", true, None);
     check("GET /a/x HTTP/1.1\r\nHost: me\r\nConnection: keep-alive\r\n\r\n", true, None);
     check("GET /a/x HTTP/1.1\r\nHost: me\r\nConnection: close\r\n\r\n", false, Some("close"));
@@ -30,13 +34,13 @@ fn http_1_1_keeps_the_connection_unless_the_caller_says_close() {
 }
 
 #[test]
-fn http_1_0_closes_unless_the_caller_says_keep_alive() {
+fn http_1_0_closes_unless_the_client_says_keep_alive() {
     check("GET /a/x HTTP/1.0\r\n\r\n", false, Some("close"));
     check("GET /a/x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true, Some("keep-alive"));
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let upstream = echo_target();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
     let mut client = gateway.connect();
@@ -62,13 +66,13 @@ fn a_pipelined_request_waits_for_the_body_before_it() {
     );
     assert_eq!(client.read().text(), "first");
     assert_eq!(client.read().text(), "second");
-    assert_eq!(client.read().verdict(), "404 404");
+    assert_eq!(client.read().status_and_code(), "404 404");
     client.send("rt");
     assert_eq!(client.read().text(), "fourt");
 }
 
 #[test]
-fn a_request_in_single_bytes_is_the_same_request() {
+fn a_request_may_arrive_byte_by_byte() {
     let upstream = Upstream::echo();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
     let mut client = gateway.connect();
@@ -82,24 +86,24 @@ fn a_request_in_single_bytes_is_the_same_request() {
 }
 
 #[test]
-fn a_denied_request_whose_body_is_there_keeps_the_connection() {
+fn a_denied_request_whose_body_was_read_keeps_the_connection() {
     let upstream = Upstream::echo();
     let gateway = Gateway::of(api("/a").secured("POST /*").open("GET /*").to(&upstream)).start();
     let mut client = gateway.connect();
-    assert_eq!(client.ask_with("POST /a/x", "", "unwanted").verdict(), "401 900902");
-    assert_eq!(client.ask("GET /a/x", "").status, 200);
+    assert_eq!(client.fetch_with_body("POST /a/x", "", "unwanted").status_and_code(), "401 900902");
+    assert_eq!(client.fetch("GET /a/x", "").status, 200);
 }
 
 #[test]
-fn a_denied_request_whose_body_is_still_to_come_ends_the_connection_after_its_answer() {
-    let upstream = Upstream::by_hand();
+fn a_denied_request_with_an_unread_body_closes_the_connection_after_its_response() {
+    let upstream = Upstream::manual();
     let gateway = Gateway::of(api("/a").secured("POST /*").to(&upstream)).start();
     let mut client = gateway.connect();
     client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 100000\r\n\r\nsome");
-    let answer = client.read();
-    assert_eq!(answer.verdict(), "401 900902");
-    assert_eq!(answer.header("connection"), Some("close"));
-    client.offer("more of it");
+    let response = client.read();
+    assert_eq!(response.status_and_code(), "401 900902");
+    assert_eq!(response.header("connection"), Some("close"));
+    client.try_send("more of it");
     client.expect_close();
-    assert!(upstream.is_left_alone());
+    assert!(upstream.has_no_connection());
 }

@@ -1,10 +1,10 @@
-//! The thinnest path, and what an ordinary exchange looks like from both ends.
+//! An ordinary exchange, seen from both ends.
 
-use harness::{Answer, Gateway, Identity, Upstream, api};
+use harness::{CannedResponse, Gateway, Identity, Upstream, api};
 
 #[test]
 fn a_request_passes_through_and_back() {
-    let upstream = Upstream::by_hand();
+    let upstream = Upstream::manual();
     let gateway = Gateway::of(
         api("/echo/1.0.0")
             .open("POST /*")
@@ -16,8 +16,8 @@ fn a_request_passes_through_and_back() {
     client.send(
         "POST /echo/1.0.0/a?b=c HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\nX-Y: z\r\n\r\nhi",
     );
-    let mut visit = upstream.accept();
-    let request = visit.request();
+    let mut connection = upstream.accept();
+    let request = connection.request();
     let authority = upstream.endpoint().authority;
     assert_eq!(
         request.head,
@@ -28,31 +28,31 @@ fn a_request_passes_through_and_back() {
         )
     );
     assert_eq!(request.text(), "hi");
-    visit.send("HTTP/1.1 200 OK\r\nX-Own: kept\r\nContent-Length: 5\r\n\r\nhello");
-    let answer = client.read();
-    assert_eq!(answer.head, "HTTP/1.1 200 OK\r\nX-Own: kept\r\ncontent-length: 5\r\n\r\n");
-    assert_eq!(answer.text(), "hello");
+    connection.send("HTTP/1.1 200 OK\r\nX-Own: kept\r\nContent-Length: 5\r\n\r\nhello");
+    let response = client.read();
+    assert_eq!(response.head, "HTTP/1.1 200 OK\r\nX-Own: kept\r\ncontent-length: 5\r\n\r\n");
+    assert_eq!(response.text(), "hello");
 }
 
 #[test]
 fn a_request_passes_through_tls_on_both_sides() {
     let identity = Identity::of(&["localhost"]);
-    let upstream = Upstream::answering_tls(&identity, |request| {
-        Answer::ok(request.header("x-forwarded-proto").unwrap_or("none"))
+    let upstream = Upstream::responding_tls(&identity, |request| {
+        CannedResponse::ok(request.header("x-forwarded-proto").unwrap_or("none"))
     });
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).trusting(&identity).start();
     let mut client = gateway.connect_tls();
-    assert_eq!(client.ask("GET /a/b", "").text(), "https");
-    assert_eq!(client.ask("GET /a/b", "").text(), "https");
+    assert_eq!(client.fetch("GET /a/b", "").text(), "https");
+    assert_eq!(client.fetch("GET /a/b", "").text(), "https");
     assert_eq!(upstream.connections(), 1);
 }
 
 #[test]
-fn a_backend_whose_certificate_is_not_trusted_gets_nothing() {
+fn an_upstream_with_an_untrusted_certificate_gets_nothing() {
     let (theirs, trusted) = (Identity::of(&["localhost"]), Identity::of(&["localhost"]));
-    let upstream = Upstream::answering_tls(&theirs, |_| Answer::ok("told"));
+    let upstream = Upstream::responding_tls(&theirs, |_| CannedResponse::ok("reached"));
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).trusting(&trusted).start();
-    assert_eq!(gateway.ask("GET /a/b", "").verdict(), "500 101503");
+    assert_eq!(gateway.fetch("GET /a/b", "").status_and_code(), "500 101503");
     drop(gateway);
     assert_eq!(upstream.finish(), []);
 }

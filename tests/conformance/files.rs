@@ -1,10 +1,10 @@
-//! From files: what a description says is what is served, and what happens when it is broken.
+//! A gateway that follows files: descriptions, key sets, certificates and limits that change or are broken.
 
 use std::fs;
 
 use harness::{Client, Files, Gateway, Issuer, Upstream};
 
-/// A description at `/a` with more lines in it.
+/// A description at `/a` with `more` lines.
 fn description(upstream: &Upstream, more: &str) -> String {
     format!(
         "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\n\
@@ -16,16 +16,16 @@ fn description(upstream: &Upstream, more: &str) -> String {
 
 const OPEN: &str = "security: []\n";
 
-/// Asks until the verdict is `expect`: a change is on its way.
+/// Repeats a request until the change has taken effect.
 fn until(gateway: &Gateway, request: &str, field: &str, expect: &str) {
-    while gateway.ask(request, field).verdict() != expect {
+    while gateway.fetch(request, field).status_and_code() != expect {
         std::thread::yield_now();
     }
 }
 
 #[test]
 fn an_operation_is_secured_unless_its_file_says_otherwise() {
-    let (upstream, issuer) = (Upstream::saying("in"), Issuer::new("resident"));
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     for (more, expect) in [
         ("", "401 900902"),
         (OPEN, "200"),
@@ -35,66 +35,66 @@ fn an_operation_is_secured_unless_its_file_says_otherwise() {
     ] {
         let files =
             Files::new().api("a.yaml", &description(&upstream, more)).issuer("resident", &issuer);
-        assert_eq!(files.start().ask("GET /a/x", "").verdict(), expect, "{more}");
+        assert_eq!(files.start().fetch("GET /a/x", "").status_and_code(), expect, "{more}");
     }
 }
 
 #[test]
-fn a_secured_api_without_an_issuer_is_refused_and_answers_503() {
-    let upstream = Upstream::saying("in");
+fn a_secured_api_without_an_issuer_is_rejected_and_returns_503() {
+    let upstream = Upstream::fixed("in");
     let gateway = Files::new().api("a.yaml", &description(&upstream, "")).start();
-    assert_eq!(gateway.ask("GET /a/x", "").verdict(), "503 700700");
+    assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "503 700700");
     let diagnostics = gateway.page("/diagnostics").text();
     assert!(diagnostics.contains("a.yaml") && diagnostics.contains("issuer"), "{diagnostics}");
     assert_eq!(upstream.requests(), []);
 }
 
 #[test]
-fn a_broken_description_hurts_no_other_and_answers_503_where_its_path_is_readable() {
-    let upstream = Upstream::saying("in");
+fn a_broken_description_affects_no_other_and_returns_503_where_its_path_is_readable() {
+    let upstream = Upstream::fixed("in");
     let broken = description(&upstream, "x-wso2-cors: 7\n").replace("basePath: /a", "basePath: /b");
     let gateway = Files::new()
         .api("a.yaml", &description(&upstream, OPEN))
         .api("b.yaml", &broken)
         .api("c.yaml", "openapi: [\n")
         .start();
-    assert_eq!(gateway.ask("GET /a/x", "").verdict(), "200");
-    assert_eq!(gateway.ask("GET /b/x", "").verdict(), "503 700700");
+    assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "200");
+    assert_eq!(gateway.fetch("GET /b/x", "").status_and_code(), "503 700700");
     let diagnostics = gateway.page("/diagnostics").text();
     for file in ["b.yaml", "c.yaml"] {
         assert!(diagnostics.contains(file), "{diagnostics}");
     }
-    let answer = gateway.ask("GET /b/x", "").text();
-    assert!(!answer.contains("yaml"), "the finding is never in an answer: {answer}");
+    let response = gateway.fetch("GET /b/x", "").text();
+    assert!(!response.contains("yaml"), "the finding is never in a response: {response}");
 }
 
 #[test]
-fn of_two_files_that_claim_one_path_the_serving_one_stays() {
-    let (one, two) = (Upstream::saying("one"), Upstream::saying("two"));
+fn of_two_files_with_one_base_path_the_first_stays() {
+    let (one, two) = (Upstream::fixed("one"), Upstream::fixed("two"));
     let files = Files::new().api("m.yaml", &description(&one, OPEN));
     let gateway = files.start();
     files.write("apis/a.yaml", &description(&two, OPEN));
     files.write("apis/z.yaml", &description(&two, OPEN));
-    let told = || gateway.page("/diagnostics").text();
-    while !(told().contains("a.yaml") && told().contains("z.yaml")) {
-        assert_eq!(gateway.ask("GET /a/x", "").text(), "one");
+    let diagnostics = || gateway.page("/diagnostics").text();
+    while !(diagnostics().contains("a.yaml") && diagnostics().contains("z.yaml")) {
+        assert_eq!(gateway.fetch("GET /a/x", "").text(), "one");
     }
-    assert!(told().contains("m.yaml"), "both are named: {}", told());
-    assert_eq!(gateway.ask("GET /a/x", "").text(), "one");
+    assert!(diagnostics().contains("m.yaml"), "both are named: {}", diagnostics());
+    assert_eq!(gateway.fetch("GET /a/x", "").text(), "one");
     fs::remove_file(files.path("apis/m.yaml")).unwrap();
-    while gateway.ask("GET /a/x", "").text() != "two" {}
+    while gateway.fetch("GET /a/x", "").text() != "two" {}
 }
 
 #[test]
-fn every_way_of_writing_a_file_is_seen() {
-    let all = ["rename", "truncate", "symlink", "remove"].map(Upstream::saying);
-    let first = Upstream::saying("first");
+fn every_way_of_writing_a_file_is_noticed() {
+    let all = ["rename", "truncate", "symlink", "remove"].map(Upstream::fixed);
+    let first = Upstream::fixed("first");
     let files = Files::new().api("a.yaml", &description(&first, OPEN));
     let gateway = files.start();
     let text = |which: usize| description(&all[which], OPEN);
     let file = files.path("apis/a.yaml");
-    let until = |expect: &str| while gateway.ask("GET /a/x", "").text() != expect {};
-    assert_eq!(gateway.ask("GET /a/x", "").text(), "first");
+    let until = |expect: &str| while gateway.fetch("GET /a/x", "").text() != expect {};
+    assert_eq!(gateway.fetch("GET /a/x", "").text(), "first");
     files.write("apis/a.yaml", &text(0));
     until("rename");
     fs::write(&file, text(1)).unwrap();
@@ -109,57 +109,65 @@ fn every_way_of_writing_a_file_is_seen() {
 }
 
 #[test]
-fn a_key_set_that_changes_is_taken_up() {
-    let upstream = Upstream::saying("in");
+fn a_changed_key_set_takes_effect() {
+    let upstream = Upstream::fixed("in");
     let (old, new) = (Issuer::new("resident"), Issuer::new("resident"));
     let files = Files::new().api("a.yaml", &description(&upstream, "")).issuer("resident", &old);
     let gateway = files.start();
     let [with_old, with_new] =
         [&old, &new].map(|issuer| format!("Authorization: {}\r\n", issuer.token().bearer()));
-    assert_eq!(gateway.ask("GET /a/x", &with_old).verdict(), "200");
-    assert_eq!(gateway.ask("GET /a/x", &with_new).verdict(), "401 900901");
+    assert_eq!(gateway.fetch("GET /a/x", &with_old).status_and_code(), "200");
+    assert_eq!(gateway.fetch("GET /a/x", &with_new).status_and_code(), "401 900901");
     files.write("resident.jwks", &new.jwks());
     until(&gateway, "GET /a/x", &with_new, "200");
-    assert_eq!(gateway.ask("GET /a/x", &with_old).verdict(), "401 900901", "not from the cache");
+    assert_eq!(
+        gateway.fetch("GET /a/x", &with_old).status_and_code(),
+        "401 900901",
+        "not from the cache"
+    );
     files.write("resident.jwks", "broken");
     while !gateway.page("/diagnostics").text().contains("resident.jwks") {}
-    assert_eq!(gateway.ask("GET /a/x", &with_new).verdict(), "200", "the last good ones stay");
+    assert_eq!(
+        gateway.fetch("GET /a/x", &with_new).status_and_code(),
+        "200",
+        "the last good ones stay"
+    );
 }
 
 #[test]
-fn new_certificates_are_shown_to_new_connections_and_old_ones_go_on() {
-    let upstream = Upstream::saying("in");
+fn new_certificates_serve_new_connections() {
+    let upstream = Upstream::fixed("in");
     let files = Files::new().api("a.yaml", &description(&upstream, OPEN));
     let gateway = files.start();
     let mut old = gateway.connect_tls();
-    assert_eq!(old.ask("GET /a/x", "").text(), "in");
+    assert_eq!(old.fetch("GET /a/x", "").text(), "in");
     let new = harness::Identity::of(&["localhost"]);
     files.write("tls.key", &new.key_pem);
     files.write("tls.crt", &new.cert_pem);
     while !Client::would_trust(gateway.https(), new.client(&["http/1.1"]), "localhost") {
-        assert_eq!(old.ask("GET /a/x", "").text(), "in");
+        assert_eq!(old.fetch("GET /a/x", "").text(), "in");
     }
-    assert_eq!(old.ask("GET /a/x", "").text(), "in");
+    assert_eq!(old.fetch("GET /a/x", "").text(), "in");
 }
 
 #[test]
-fn limits_are_taken_up_from_the_configuration() {
+fn changed_limits_take_effect() {
     let refusing = Upstream::refusing();
     let files = Files::new().api("a.yaml", &description(&refusing, OPEN));
     let gateway = files.start();
-    assert_eq!(gateway.ask("GET /a/x", "").verdict(), "500 101503");
+    assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "500 101503");
     let toml = fs::read_to_string(files.path("penstock.toml")).unwrap();
     files.write(
         "penstock.toml",
         &toml.replace("workers = 1", "workers = 1\nfault_status = \"http\""),
     );
-    while gateway.ask("GET /a/x", "").status == 500 {}
-    assert!([502, 503].contains(&gateway.ask("GET /a/x", "").status));
+    while gateway.fetch("GET /a/x", "").status == 500 {}
+    assert!([502, 503].contains(&gateway.fetch("GET /a/x", "").status));
 }
 
 #[test]
 fn the_endpoints_path_comes_before_the_remainder() {
-    let upstream = Upstream::answering(|request| harness::Answer::ok(request.target()));
+    let upstream = Upstream::responding(|request| harness::CannedResponse::ok(request.target()));
     let url = upstream.url();
     for (endpoint, path, expect) in [
         ("", "/a/x?q=1", "/x?q=1"),
@@ -171,6 +179,6 @@ fn the_endpoints_path_comes_before_the_remainder() {
     ] {
         let text = description(&upstream, OPEN).replace(&url, &format!("{url}{endpoint}"));
         let gateway = Files::new().api("a.yaml", &text).start();
-        assert_eq!(gateway.ask(&format!("GET {path}"), "").text(), expect, "{endpoint} {path}");
+        assert_eq!(gateway.fetch(&format!("GET {path}"), "").text(), expect, "{endpoint} {path}");
     }
 }

@@ -1,11 +1,11 @@
-//! The access log, line by line.
+//! The access log.
 
 use harness::{Gateway, Upstream, api};
 use model::AccessLog;
 use serde_json::Value;
 
 #[test]
-fn a_refused_head_is_logged_with_the_callers_address() {
+fn a_rejected_head_is_logged_with_the_clients_address() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");
     let upstream = Upstream::refusing();
@@ -20,10 +20,10 @@ fn a_refused_head_is_logged_with_the_callers_address() {
     ];
     for (head, status) in &heads {
         let mut client = gateway.connect();
-        assert_eq!(client.offer(head).read().status, *status);
+        assert_eq!(client.try_send(head).read().status, *status);
         client.half_close().expect_close();
     }
-    assert!(gateway.drain(), "nothing is under way");
+    assert!(gateway.drain(), "no exchange is open");
     let lines = std::fs::read_to_string(&file).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let seen: Vec<_> =
@@ -32,5 +32,8 @@ fn a_refused_head_is_logged_with_the_callers_address() {
         heads.iter().map(|(_, status)| (Some("127.0.0.1"), Some(*status))).collect();
     assert_eq!(seen, expect.iter().map(|(c, s)| (*c, s.map(u64::from))).collect::<Vec<_>>());
     let whole = lines.iter().map(Value::to_string).collect::<String>();
-    assert!(!whole.contains("no colon") && !whole.contains("xxx"), "nothing of a refused head");
+    assert!(
+        !whole.contains("no colon") && !whole.contains("xxx"),
+        "no part of a rejected head is logged"
+    );
 }
