@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use base::{Entropy, Method, Now};
-use gateway::measured::Account;
+use gateway::bench::Account;
 use jose::{Algorithm, Header, KeySet, SigningKey};
 use model::{
     Api, ApiState, Endpoint, Issuer, LoadedApi, Operation, Scheme, ScopeRule, Security, Snapshot,

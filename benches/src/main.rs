@@ -30,7 +30,7 @@ const CASES: &[Case] = &[
     Case { name: "token_cache_hit",      instructions_max: 500, run: decisions::token_cache_hit },
     // A core makes 20 million of them a second at the least: within 50 ns.
     Case { name: "record_latency",       instructions_max: 95, run: records::record_latency },
-    // DESIGN.md section 6, budget 5.
+    // The budget of everything that is decided before a request is forwarded.
     Case { name: "pure_pipeline",        instructions_max: 3_000, run: decisions::pure_pipeline },
 ];
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::SystemClock;
 use follow::{Change, Follower, Options};
-use gateway::{Parts, Texts};
+use gateway::{AdminPages, Parts};
 use tempfile::TempDir;
 use wire::tls::ClientTls;
 
@@ -115,7 +115,7 @@ impl Files {
         let parts = Parts {
             certificates: follower.certificates(),
             client_tls: Arc::clone(&client_tls),
-            texts: Texts {
+            pages: AdminPages {
                 diagnostics: Box::new(move || status.to_json()),
                 metrics: Box::new(String::new),
             },

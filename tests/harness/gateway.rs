@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use base::limits;
-use gateway::{Addresses, Parts, Texts};
+use gateway::{Addresses, AdminPages, Parts};
 use model::{
     AccessLog, AdminSettings, FaultStatus, GatewaySettings, LogFormat, LogSettings, Settings,
     Snapshot, TlsSettings, UpstreamTls,
@@ -83,7 +83,7 @@ impl Builder {
         let parts = Parts {
             certificates: Arc::new(ServerCertificates::new(IDENTITY.certificates())),
             client_tls: client_tls.unwrap_or_else(|_| ClientTls::insecure()),
-            texts: Texts {
+            pages: AdminPages {
                 diagnostics: Box::new(|| "[]".to_owned()),
                 metrics: Box::new(String::new),
             },

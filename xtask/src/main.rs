@@ -34,7 +34,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "limits", help: "write docs/limits.md from every limits.rs", run: limits::run },
     Command {
         name: "openapi",
-        what: "write docs/openapi.md from the table of OpenAPI extensions",
+        help: "write docs/openapi.md from the table of OpenAPI extensions",
         run: openapi::run,
     },
     Command {

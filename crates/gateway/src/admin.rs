@@ -1,5 +1,5 @@
-//! The admin port: `/healthz`, `/readyz`, `/metrics`, `/diagnostics`. A thread of its own, so that a
-//! scrape never waits for a request nor the other way round, except for the copy of the figures.
+//! The admin port: `/healthz`, `/readyz`, `/metrics`, `/diagnostics`. It has a thread of its own, so that
+//! neither requests nor scrapes wait for each other, except while a worker takes a snapshot of its counters.
 
 use std::fmt;
 use std::io;
@@ -24,17 +24,17 @@ use crate::StartError;
 use crate::account::{WorkerFigures, expose};
 use crate::runner::Command;
 
-/// Pages that other rooms fill.
-pub struct Texts {
+/// Contents of the admin port that other crates provide.
+pub struct AdminPages {
     /// `/diagnostics`: JSON.
     pub diagnostics: Box<dyn Fn() -> String + Send + Sync>,
     /// More families for `/metrics`, in Prometheus' text format.
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
 }
 
-impl fmt::Debug for Texts {
+impl fmt::Debug for AdminPages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Texts")
+        f.write_str("AdminPages")
     }
 }
 
@@ -58,7 +58,7 @@ impl Drop for Running {
 struct Admin {
     workers: Vec<UnboundedSender<Command>>,
     ready: Arc<AtomicBool>,
-    texts: Texts,
+    pages: AdminPages,
     build: &'static str,
     clock: SystemClock,
 }
@@ -66,12 +66,12 @@ struct Admin {
 /// Opens the port.
 ///
 /// # Errors
-/// It is taken, or not ours to listen on.
+/// The address is in use, or not available to this process.
 pub(crate) fn start(
     address: SocketAddr,
     workers: Vec<UnboundedSender<Command>>,
     ready: Arc<AtomicBool>,
-    texts: Texts,
+    pages: AdminPages,
     build: &'static str,
     clock: SystemClock,
 ) -> Result<Running, StartError> {
@@ -85,7 +85,7 @@ pub(crate) fn start(
         .build()
         .map_err(StartError::Worker)?;
     let (stop, stopped) = oneshot::channel();
-    let admin = Admin { workers, ready, texts, build, clock };
+    let admin = Admin { workers, ready, pages, build, clock };
     let thread = std::thread::Builder::new()
         .name("admin".to_owned())
         .spawn(move || LocalSet::new().block_on(&runtime, run(listener, admin, stopped)))
@@ -95,9 +95,9 @@ pub(crate) fn start(
 
 async fn run(listener: std::net::TcpListener, admin: Admin, mut stopped: oneshot::Receiver<()>) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
-    let (admin, places) = (Rc::new(admin), Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX)));
+    let (admin, permits) = (Rc::new(admin), Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX)));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = &mut stopped => return,
@@ -106,9 +106,9 @@ async fn run(listener: std::net::TcpListener, admin: Admin, mut stopped: oneshot
             Ok((tcp, _)) => {
                 let admin = Rc::clone(&admin);
                 tokio::task::spawn_local(async move {
-                    // A scraper that went away needs no answer.
+                    // Fails if the client is gone.
                     let _ = serve(tcp, &admin).await;
-                    drop(place);
+                    drop(permit);
                 });
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -116,7 +116,7 @@ async fn run(listener: std::net::TcpListener, admin: Admin, mut stopped: oneshot
     }
 }
 
-/// One page as it is answered.
+/// A response of the admin port.
 struct Page {
     status: u16,
     content_type: &'static str,
@@ -129,7 +129,7 @@ impl Page {
     }
 }
 
-/// Answers one connection's requests. Bodies are not taken: one that comes ends the connection.
+/// Serves one connection. Request bodies are not read: one closes the connection.
 async fn serve(mut tcp: TcpStream, admin: &Admin) -> io::Result<()> {
     let mut head = RequestHead::default();
     let mut bytes = Vec::with_capacity(1024);
@@ -139,8 +139,8 @@ async fn serve(mut tcp: TcpStream, admin: &Admin) -> io::Result<()> {
             Ok(Parsed::Complete) => {
                 let page = admin.page(head.method(), head.path(&bytes)).await;
                 let keep = head.keep_alive() && head.framing() == wire::http1::BodyFraming::None;
-                let answer = render(&page, head.method() == Method::Head, keep);
-                timeout(patience, tcp.write_all(&answer)).await??;
+                let response = render(&page, head.method() == Method::Head, keep);
+                timeout(patience, tcp.write_all(&response)).await??;
                 bytes.drain(..head.len());
                 if !keep {
                     return tcp.shutdown().await;
@@ -151,8 +151,8 @@ async fn serve(mut tcp: TcpStream, admin: &Admin) -> io::Result<()> {
                     return Ok(());
                 }
             }
-            Err(refusal) => {
-                let page = Page::text(refusal.status, refusal.reason);
+            Err(rejection) => {
+                let page = Page::text(rejection.status, rejection.reason);
                 timeout(patience, tcp.write_all(&render(&page, false, false))).await??;
                 return tcp.shutdown().await;
             }
@@ -181,32 +181,32 @@ fn render(page: &Page, head_only: bool, keep: bool) -> Vec<u8> {
 impl Admin {
     async fn page(&self, method: Method, path: &[u8]) -> Page {
         if !matches!(method, Method::Get | Method::Head) {
-            return Page::text(405, "only GET and HEAD\n");
+            return Page::text(405, "use GET or HEAD\n");
         }
         match path {
             b"/healthz" => Page::text(200, "ok\n"),
             b"/readyz" if self.ready.load(Ordering::Acquire) => Page::text(200, "ready\n"),
             b"/readyz" => Page::text(503, "draining\n"),
             b"/diagnostics" => {
-                let body = (self.texts.diagnostics)();
+                let body = (self.pages.diagnostics)();
                 Page { status: 200, content_type: "application/json; charset=UTF-8", body }
             }
             b"/metrics" => {
                 let figures = self.scrape().await;
-                let more = (self.texts.metrics)();
+                let more = (self.pages.metrics)();
                 let uptime_s = self.clock.now_us() / 1_000_000;
                 let body = expose(&figures, self.build, uptime_s, &more);
                 Page { status: 200, content_type: "text/plain; version=0.0.4; charset=UTF-8", body }
             }
-            _ => Page::text(404, "try /healthz /readyz /metrics /diagnostics\n"),
+            _ => Page::text(404, "not found; pages: /healthz /readyz /metrics /diagnostics\n"),
         }
     }
 
-    /// Every worker's figures; one that does not answer in time is left out.
+    /// A snapshot of every worker's counters, without workers that do not reply in time.
     async fn scrape(&self) -> Vec<WorkerFigures> {
         let ask = |worker: &UnboundedSender<Command>| {
-            let (answer, figures) = oneshot::channel();
-            worker.send(Command::Scrape(answer)).ok().map(|()| figures)
+            let (reply, figures) = oneshot::channel();
+            worker.send(Command::Scrape(reply)).ok().map(|()| figures)
         };
         let asked: Vec<_> = self.workers.iter().filter_map(ask).collect();
         let patience = Duration::from_millis(u64::from(SCRAPE_MS_MAX));

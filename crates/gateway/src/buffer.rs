@@ -1,7 +1,7 @@
-//! Byte buffers that belong to the worker and are lent to a connection while bytes are in flight.
+//! Byte buffers that belong to the worker, lent to connections while bytes are in flight.
 //!
-//! An idle connection holds none, so that ten thousand of them cost what their sockets cost. Each
-//! buffer's bytes are written once, when it is made; lending it again allocates and clears nothing.
+//! An idle connection holds no buffer, so that it costs little more than its socket. A buffer is zeroed
+//! once, when it is created; lending it again neither allocates nor clears.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use base::limits::{
 };
 use wire::splice::Pipe;
 
-/// Filled bytes between `start` and `end`, room behind them.
+/// A buffer with unread bytes between `start` and `end`, and free space after them.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -21,21 +21,21 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    fn with_room(bytes: u32) -> Self {
+    fn zeroed(bytes: u32) -> Self {
         Self { bytes: vec![0; bytes as usize], start: 0, end: 0 }
     }
 
-    /// What was read and not consumed.
+    /// Bytes that were read and not consumed.
     pub(crate) fn filled(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Room for the next read, empty when the buffer is full to its end.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    /// Free space for the next read; empty if the buffer is full to its end.
+    pub(crate) fn free_space(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn has_free_space(&self) -> bool {
         self.end < self.bytes.len()
     }
 
@@ -43,17 +43,17 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// Whether this is the place of a buffer rather than one: nothing is lent.
+    /// Whether no buffer is lent: this is a placeholder.
     pub(crate) fn is_absent(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Marks `count` more bytes of the room as filled.
+    /// Marks `count` bytes of the free space as filled.
     pub(crate) fn fill(&mut self, count: usize) {
         self.end = self.end.saturating_add(count).min(self.bytes.len());
     }
 
-    /// Drops `count` bytes from the front; an empty buffer starts anew.
+    /// Drops `count` bytes from the front. An empty buffer starts over at 0.
     pub(crate) fn consume(&mut self, count: usize) {
         self.start = self.start.saturating_add(count).min(self.end);
         if self.start == self.end {
@@ -61,7 +61,7 @@ impl Buffer {
         }
     }
 
-    /// Moves what is unread to the front, so that all room is in one piece.
+    /// Moves the unread bytes to the front, so that all free space is contiguous.
     pub(crate) fn compact(&mut self) {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -70,20 +70,20 @@ impl Buffer {
         }
     }
 
-    /// Doubles the buffer up to the largest head. Says whether there is room now.
+    /// Doubles the buffer, up to the size of the largest head. Returns whether there is free space.
     pub(crate) fn grow(&mut self) -> bool {
         let larger = self.bytes.len().saturating_mul(2).min(LARGEST_HEAD);
         if larger > self.bytes.len() {
             self.bytes.resize(larger, 0);
         }
-        self.has_room()
+        self.has_free_space()
     }
 
-    /// Takes over the unread bytes of `other`, as far as there is room.
-    fn take_over(&mut self, other: &Self) {
+    /// Copies the unread bytes of `other` if they fit.
+    fn copy_from(&mut self, other: &Self) {
         let unread = other.filled();
-        if let Some(target) = self.room().get_mut(..unread.len()) {
-            target.copy_from_slice(unread);
+        if let Some(free) = self.free_space().get_mut(..unread.len()) {
+            free.copy_from_slice(unread);
             self.fill(unread.len());
         }
     }
@@ -93,7 +93,7 @@ impl Buffer {
     }
 }
 
-/// One byte more than the largest head, so that a larger one can be told from one that just fits.
+/// One byte more than the largest head, to distinguish a larger one from one that just fits.
 const LARGEST_HEAD: usize = if HEAD_BYTES_MAX > RESPONSE_HEAD_BYTES_MAX {
     HEAD_BYTES_MAX as usize + 1
 } else {
@@ -109,17 +109,16 @@ pub(crate) struct Buffers {
     pipes: Rc<SparePipes>,
 }
 
-/// A worker's spare pipes. Each pipe that is lent is one more owner.
+/// A worker's spare pipes. Each lent pipe holds a reference.
 #[derive(Debug, Default)]
 struct SparePipes(RefCell<Vec<Pipe>>);
 
-/// A pipe on loan. Dropped, it is lent to the next, unless it still holds bytes: then it is closed, and
-/// they with it.
+/// A lent pipe. Dropping it makes it available again, unless it still holds bytes: then it is closed.
 #[derive(Debug)]
 pub(crate) struct LentPipe {
-    /// There until it is dropped.
+    /// `Some` until dropped.
     pipe: Option<Pipe>,
-    home: Rc<SparePipes>,
+    spares: Rc<SparePipes>,
 }
 
 impl LentPipe {
@@ -134,7 +133,7 @@ impl LentPipe {
 
 impl Drop for LentPipe {
     fn drop(&mut self) {
-        let mut spare = self.home.0.borrow_mut();
+        let mut spare = self.spares.0.borrow_mut();
         if let Some(pipe) = self.pipe.take_if(|pipe| pipe.held() == 0)
             && spare.len() < SPARE_PIPES_MAX
         {
@@ -144,56 +143,56 @@ impl Drop for LentPipe {
 }
 
 impl Buffers {
-    /// A buffer for a head and what comes with it.
+    /// A buffer for a head and the bytes that follow it.
     pub(crate) fn head(&self) -> Buffer {
-        self.heads.borrow_mut().pop().unwrap_or_else(|| Buffer::with_room(HEAD_BUFFER_BYTES))
+        self.heads.borrow_mut().pop().unwrap_or_else(|| Buffer::zeroed(HEAD_BUFFER_BYTES))
     }
 
     /// A buffer for a streaming body, or for a response.
     pub(crate) fn body(&self) -> Buffer {
-        self.bodies.borrow_mut().pop().unwrap_or_else(|| Buffer::with_room(BODY_BUFFER_BYTES))
+        self.bodies.borrow_mut().pop().unwrap_or_else(|| Buffer::zeroed(BODY_BUFFER_BYTES))
     }
 
-    /// An empty text to write a head into.
+    /// An empty vector to write a head into.
     pub(crate) fn text(&self) -> Vec<u8> {
         self.texts.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4096))
     }
 
-    /// Swaps a head's buffer for a body's; its unread bytes move along.
+    /// Replaces a head's buffer by a body's, with its unread bytes.
     pub(crate) fn enlarge(&self, buffer: &mut Buffer) {
         if buffer.bytes.len() == HEAD_BUFFER_BYTES as usize {
             let mut larger = self.body();
-            larger.take_over(buffer);
+            larger.copy_from(buffer);
             let small = std::mem::replace(buffer, larger);
-            self.give_back(small);
+            self.release(small);
         }
     }
 
-    /// Takes a buffer back. One that grew beyond its kind goes to the allocator.
-    pub(crate) fn give_back(&self, mut buffer: Buffer) {
+    /// Returns a buffer. One that grew is freed instead of kept.
+    pub(crate) fn release(&self, mut buffer: Buffer) {
         buffer.reset();
-        let shelf = match buffer.bytes.len() {
+        let kept = match buffer.bytes.len() {
             len if len == HEAD_BUFFER_BYTES as usize => &self.heads,
             len if len == BODY_BUFFER_BYTES as usize => &self.bodies,
             _ => return,
         };
-        let mut shelf = shelf.borrow_mut();
-        if shelf.len() < SPARE_BUFFERS_MAX {
-            shelf.push(buffer);
+        let mut kept = kept.borrow_mut();
+        if kept.len() < SPARE_BUFFERS_MAX {
+            kept.push(buffer);
         }
     }
 
-    /// An empty pipe. None: as many as may be are at work, or the system has none to give.
+    /// An empty pipe. `None` if `PIPES_MAX` are in use, or the system has none.
     pub(crate) fn pipe(&self) -> Option<LentPipe> {
         if Rc::strong_count(&self.pipes) > PIPES_MAX {
             return None;
         }
         let spare = self.pipes.0.borrow_mut().pop();
         let pipe = Some(spare.or_else(|| Pipe::new().ok())?);
-        Some(LentPipe { pipe, home: Rc::clone(&self.pipes) })
+        Some(LentPipe { pipe, spares: Rc::clone(&self.pipes) })
     }
 
-    pub(crate) fn give_back_text(&self, mut text: Vec<u8>) {
+    pub(crate) fn release_text(&self, mut text: Vec<u8>) {
         let mut texts = self.texts.borrow_mut();
         if text.capacity() > 0
             && texts.len() < SPARE_HEADS_MAX
@@ -210,34 +209,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_larger_buffer_takes_over_the_unread_bytes() {
+    fn a_larger_buffer_keeps_the_unread_bytes() {
         let buffers = Buffers::default();
         let mut buffer = buffers.head();
-        buffer.room()[..8].copy_from_slice(b"HEADbody");
+        buffer.free_space()[..8].copy_from_slice(b"HEADbody");
         buffer.fill(8);
         buffer.consume(4);
         buffers.enlarge(&mut buffer);
         assert_eq!(buffer.filled(), b"body");
-        assert_eq!(buffers.heads.borrow().len(), 1, "the small one is on its shelf again");
+        assert_eq!(buffers.heads.borrow().len(), 1, "the small one is available again");
     }
 
     #[test]
-    fn compacting_makes_all_room_one_piece() {
-        let mut buffer = Buffer::with_room(16);
-        buffer.room().copy_from_slice(b"0123456789abcdef");
+    fn compacting_makes_the_free_space_contiguous() {
+        let mut buffer = Buffer::zeroed(16);
+        buffer.free_space().copy_from_slice(b"0123456789abcdef");
         buffer.fill(16);
         buffer.consume(10);
-        assert!(!buffer.has_room());
+        assert!(!buffer.has_free_space());
         buffer.compact();
         assert_eq!(buffer.filled(), b"abcdef");
-        assert_eq!(buffer.room().len(), 10);
+        assert_eq!(buffer.free_space().len(), 10);
     }
 
     #[test]
     fn a_buffer_grows_to_the_largest_head_and_no_further() {
-        let mut buffer = Buffer::with_room(HEAD_BUFFER_BYTES);
+        let mut buffer = Buffer::zeroed(HEAD_BUFFER_BYTES);
         while buffer.grow() {
-            let room = buffer.room().len();
+            let room = buffer.free_space().len();
             buffer.fill(room);
         }
         assert_eq!(buffer.filled().len(), HEAD_BYTES_MAX as usize + 1);

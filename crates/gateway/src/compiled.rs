@@ -1,4 +1,4 @@
-//! What a worker serves from: one revision of everything that live change may touch.
+//! One revision of everything that can change while the gateway runs.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use model::{FaultStatus, Settings};
 use stages::Routes;
 use wire::tls::ClientTls;
 
-/// One revision, compiled. Workers share the parts; each has its own handle.
+/// A compiled revision. Workers share its parts.
 #[derive(Clone)]
 pub(crate) struct Compiled {
     pub(crate) routes: Arc<Routes>,
     pub(crate) live: Arc<Live>,
 }
 
-/// Settings that apply from the next request on, without a restart.
+/// Settings that take effect from the next request on, without a restart.
 #[derive(Clone)]
 pub(crate) struct Live {
     pub(crate) fault_status: FaultStatus,

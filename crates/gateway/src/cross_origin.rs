@@ -1,4 +1,4 @@
-//! The gateway's part of CORS: which answers carry which fields. The rules are `stages::cors`.
+//! CORS fields of responses. The rules are in `stages::cors`.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use base::Method;
 use stages::{ApiRoutes, cors};
 use wire::http1::Known;
 
-use crate::call::Call;
-use crate::respond::Local;
+use crate::request::Request;
+use crate::respond::OwnResponse;
 
-/// The answer to a preflight for a resource of `api`, when this is one and the API has CORS rules.
+/// The response to a CORS preflight. `None` if the request is none, or the API has no CORS rules.
 pub(crate) fn preflight(
-    call: &Call,
+    request: &Request,
     api: Option<&Arc<ApiRoutes>>,
     remainder: &[u8],
-) -> Option<Local> {
-    let api = api.filter(|_| call.head.method() == Method::Options)?;
+) -> Option<OwnResponse> {
+    let api = api.filter(|_| request.head.method() == Method::Options)?;
     let rules = api.api.cors.as_ref()?;
-    let value = |known| call.head.find(known).map(|field| field.value.of(&call.bytes));
+    let value = |known| request.head.find(known).map(|field| field.value.of(&request.bytes));
     let origin = value(Known::Origin)?;
     let requested = value(Known::AccessControlRequestMethod)?;
     let resource = api.methods(remainder);
@@ -30,13 +30,13 @@ pub(crate) fn preflight(
         allowed.append(&mut lines);
     }
     vary(rules, &mut lines);
-    Some(Local { status: 204, lines, body: Vec::new(), content_type: None })
+    Some(OwnResponse { status: 204, lines, body: Vec::new(), content_type: None })
 }
 
-/// Appends the fields for the answer to an actual request.
-pub(crate) fn append(call: &Call, api: &ApiRoutes, out: &mut Vec<u8>) {
+/// Appends the CORS fields of the response to an actual request.
+pub(crate) fn append(request: &Request, api: &ApiRoutes, out: &mut Vec<u8>) {
     let Some(rules) = &api.api.cors else { return };
-    let origin = call.head.find(Known::Origin).map(|field| field.value.of(&call.bytes));
+    let origin = request.head.find(Known::Origin).map(|field| field.value.of(&request.bytes));
     if let Some(allowed) = origin.and_then(|origin| cors::simple(rules, origin)) {
         allowed.append(out);
     }

@@ -1,9 +1,8 @@
-//! Bodies on their way: from a [`Source`] (the caller's request, the backend's response) through a
-//! bounded buffer into a connection, re-framed by us. Whatever its size, a body is never held.
+//! Streaming of bodies: from a [`Source`] (the client's request or the upstream's response) through a
+//! bounded buffer into a connection, framed anew. No body is held, whatever its size.
 //!
-//! In the ordinary case the head that was written and the whole body that came with the other head
-//! leave in one `writev`. The rest of a long body between two sockets in clear goes through the kernel
-//! alone ([`wire::splice`]).
+//! Usually a head and the complete body that arrived with the peer's head are sent with one `writev`. The
+//! rest of a long body between two cleartext sockets is moved within the kernel ([`wire::splice`]).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use base::limits::{SPLICE_BYTES_MIN, SPLICE_PIECE_BYTES_MIN};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use wire::http1::{self, BodyFraming, ChunkedDecoder, Piece, Refusal, ResponseFraming, Side};
+use wire::http1::{self, BodyFraming, ChunkedDecoder, Piece, Rejection, ResponseFraming, Side};
 use wire::splice;
 use wire::stream::Stream;
 
@@ -24,27 +23,27 @@ pub(crate) enum BodyError {
     /// The peer closed, or the connection broke.
     Closed,
     /// The framing is wrong.
-    Malformed(Refusal),
+    Malformed(Rejection),
 }
 
-/// Payload bytes, piece by piece, without their framing.
+/// A body's payload, piece by piece, without framing.
 pub(crate) trait Source {
     /// Ready once `data` is not empty or the body is at its end.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>>;
-    /// Payload that can be sent now. Empty after a ready `poll_fill`: the body is at its end.
+    /// Payload that can be sent now. Empty after a ready `poll_fill`: the body has ended.
     fn data(&self) -> &[u8];
     /// Drops `count` bytes of `data` from the front.
     fn consume(&mut self, count: usize);
-    /// Trailer lines, each with its CRLF, once the body is at its end.
+    /// Trailer lines, each with its CRLF, once the body has ended.
     fn trailers(&self) -> &[u8];
-    /// What of the body is still in a socket and could go on without being read. None: nothing, too
-    /// little, or it has to be decoded.
+    /// The part of the body that is still in the socket and can be spliced. `None` if there is none or too
+    /// little, or if it must be decoded.
     fn unread(&mut self) -> Option<Unread<'_>> {
         None
     }
 }
 
-/// The rest of a body, still in the socket that it came by.
+/// The rest of a body, still unread in its socket.
 pub(crate) struct Unread<'a> {
     reader: &'a mut BodyReader,
     tcp: &'a TcpStream,
@@ -52,11 +51,11 @@ pub(crate) struct Unread<'a> {
 }
 
 impl Unread<'_> {
-    /// Moves some of it into a pipe that is lent for it. None: the body has to be read after all.
+    /// Moves some of it into a lent pipe. `None`: splicing is not possible, the body must be read.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<LentPipe>, BodyError>> {
-        // Nothing is lent while nothing is in flight.
-        self.buffers.give_back(std::mem::take(&mut self.reader.buffer));
-        // An error shows itself in the splice.
+        // Buffers are lent only while bytes are in flight.
+        self.buffers.release(std::mem::take(&mut self.reader.buffer));
+        // An error is reported by the splice.
         let _ = ready!(self.tcp.poll_read_ready(cx));
         let most = usize::try_from(self.reader.unread_len()).unwrap_or(usize::MAX);
         let mut lent = self.buffers.pipe();
@@ -69,7 +68,7 @@ impl Unread<'_> {
                 self.reader.was_spliced(count);
                 Poll::Ready(Ok(lent))
             }
-            Err(error) if splice::is_refusal(&error) => {
+            Err(error) if splice::is_unsupported(&error) => {
                 self.reader.in_pieces = true;
                 Poll::Ready(Ok(None))
             }
@@ -78,7 +77,7 @@ impl Unread<'_> {
     }
 }
 
-/// How many payload bytes an HTTP/1.1 peer still owes, and how they are framed.
+/// The framing of a body, and the number of payload bytes still to come.
 #[derive(Debug)]
 enum Decode {
     Length(u64),
@@ -86,7 +85,7 @@ enum Decode {
     UntilClose,
 }
 
-/// The state of one incoming HTTP/1.1 body. Its buffer is lent: absent while nothing is in flight.
+/// The state of one incoming HTTP/1.1 body. Its buffer is lent while bytes are in flight.
 #[derive(Debug)]
 pub(crate) struct BodyReader {
     pub(crate) buffer: Buffer,
@@ -95,9 +94,9 @@ pub(crate) struct BodyReader {
     ready: usize,
     /// All payload is in `ready`.
     complete: bool,
-    /// Some of it was handed on.
+    /// Some of it was consumed.
     touched: bool,
-    /// It does not go on unread: it comes in small pieces, or there is no pipe for it.
+    /// It is not spliced: it arrives in small pieces, or no pipe is available.
     in_pieces: bool,
 }
 
@@ -108,7 +107,7 @@ impl BodyReader {
         Self { buffer, decode, ready: 0, complete: true, touched: false, in_pieces: false }
     }
 
-    /// Starts a request's body; what came with the head is in the buffer.
+    /// Starts a request's body. The bytes that arrived with the head are in the buffer.
     pub(crate) fn start_request(&mut self, framing: BodyFraming) {
         self.start(match framing {
             BodyFraming::None => Decode::Length(0),
@@ -134,17 +133,17 @@ impl BodyReader {
         (self.touched, self.in_pieces) = (false, false);
     }
 
-    /// Whether every payload byte was read and handed on.
+    /// Whether every payload byte was read and consumed.
     pub(crate) fn is_done(&self) -> bool {
         self.complete && self.ready == 0
     }
 
-    /// Whether nothing of the body was handed on yet.
+    /// Whether nothing of the body was consumed yet.
     pub(crate) fn is_untouched(&self) -> bool {
         !self.touched
     }
 
-    /// Payload bytes that are not even in the buffer, where their number is known.
+    /// The number of payload bytes still in the socket, if nothing is buffered; 0 if unknown.
     fn unread_len(&self) -> u64 {
         match self.decode {
             Decode::Length(left) if self.ready == 0 && self.buffer.is_empty() => left,
@@ -152,7 +151,7 @@ impl BodyReader {
         }
     }
 
-    /// The rest of the body, where it is worth moving unread.
+    /// The rest of the body, if it is long enough to be spliced.
     pub(crate) fn unread<'a>(
         &'a mut self,
         stream: &'a Stream,
@@ -166,7 +165,7 @@ impl BodyReader {
         })
     }
 
-    /// `count` more bytes of the body left its socket without being read.
+    /// Records that `count` bytes of the body were spliced.
     fn was_spliced(&mut self, count: usize) {
         if let Decode::Length(left) = &mut self.decode {
             *left = left.saturating_sub(count as u64);
@@ -176,7 +175,7 @@ impl BodyReader {
         }
     }
 
-    /// Drops payload that is at hand already. True: that was all of the body.
+    /// Drops buffered payload. Returns whether that was the rest of the body.
     pub(crate) fn skip_held(&mut self) -> bool {
         loop {
             self.consume(self.ready);
@@ -203,7 +202,7 @@ impl BodyReader {
         self.chunked().map_or(&[], ChunkedDecoder::trailers)
     }
 
-    /// What decodes the body, where it is chunked.
+    /// The decoder of a chunked body.
     pub(crate) fn chunked(&self) -> Option<&ChunkedDecoder> {
         match &self.decode {
             Decode::Chunked(decoder) => Some(decoder),
@@ -211,8 +210,8 @@ impl BodyReader {
         }
     }
 
-    /// Finds payload among the bytes at hand. False: more have to be read.
-    fn advance(&mut self) -> Result<bool, Refusal> {
+    /// Finds payload in the buffer. Returns false if more must be read.
+    fn advance(&mut self) -> Result<bool, Rejection> {
         if self.ready > 0 || self.complete {
             return Ok(true);
         }
@@ -249,7 +248,7 @@ impl BodyReader {
         Ok(self.ready > 0 || self.complete)
     }
 
-    /// Reads until there is payload or the end of the body.
+    /// Reads until payload is available or the body ends.
     fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -270,7 +269,7 @@ impl BodyReader {
     }
 }
 
-/// An HTTP/1.1 body together with the connection that it comes from.
+/// An HTTP/1.1 body and its connection.
 pub(crate) struct Http1Source<'a> {
     pub(crate) reader: &'a mut BodyReader,
     pub(crate) stream: &'a mut Stream,
@@ -299,7 +298,7 @@ impl Source for Http1Source<'_> {
     }
 }
 
-/// A body without a byte.
+/// An empty body.
 pub(crate) struct Empty;
 
 impl Source for Empty {
@@ -318,15 +317,15 @@ impl Source for Empty {
     }
 }
 
-/// Which shelf a read borrows from when it has no buffer.
+/// The kind of buffer to borrow for a read.
 #[derive(Clone, Copy)]
 pub(crate) enum Lend<'a> {
     Head(&'a Buffers),
     Body(&'a Buffers),
 }
 
-/// One read into `buffer`, which is borrowed for it and given back if nothing came.
-/// `Ok(0)`: the peer sends no more.
+/// One read into `buffer`, which is borrowed if absent, and released if nothing arrived. `Ok(0)`: the peer
+/// sends no more.
 pub(crate) fn poll_read(
     cx: &mut Context<'_>,
     stream: &mut Stream,
@@ -340,14 +339,14 @@ pub(crate) fn poll_read(
             Lend::Body(buffers) => buffers.body(),
         };
     } else if let Lend::Body(buffers) = lend
-        && (buffer.is_empty() || !buffer.has_room())
+        && (buffer.is_empty() || !buffer.has_free_space())
     {
         buffer.compact();
         buffers.enlarge(buffer);
-    } else if !buffer.has_room() {
+    } else if !buffer.has_free_space() {
         buffer.compact();
     }
-    let mut room = ReadBuf::new(buffer.room());
+    let mut room = ReadBuf::new(buffer.free_space());
     match Pin::new(stream).poll_read(cx, &mut room) {
         Poll::Ready(Ok(())) => {
             let count = room.filled().len();
@@ -357,52 +356,52 @@ pub(crate) fn poll_read(
         Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
         Poll::Pending => {
             if buffer.is_empty() {
-                buffers.give_back(std::mem::take(buffer));
+                buffers.release(std::mem::take(buffer));
             }
             Poll::Pending
         }
     }
 }
 
-/// Payload up to this length is copied behind its head, in bytes.
+/// Longest payload that is copied behind its head, in bytes.
 const COPIED_BYTES_MAX: usize = 2 * 1024;
 
-/// Chunks are gathered until so much is ready to be written, in bytes.
+/// Chunks are gathered up to this size before they are written, in bytes.
 const GATHERED_BYTES: usize = 16 * 1024;
 
 /// How the body is framed for the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutFraming {
-    /// The head says the length, or the connection's end does: bytes go as they are.
+    /// By length, or until close: the payload is sent unchanged.
     Plain,
     Chunked,
 }
 
-/// What stopped a flow.
+/// Why a flow failed.
 #[derive(Debug)]
 pub(crate) enum FlowError {
     Source(BodyError),
     Sink(io::Error),
 }
 
-/// One message on its way out over an HTTP/1.1 connection: a head, then a source's payload.
+/// A message being written to an HTTP/1.1 connection: a head, then the payload of a source.
 #[derive(Debug)]
 pub(crate) struct Outflow {
-    /// Head and framing bytes, written before any payload.
+    /// Bytes of head and framing, written before the payload.
     text: Vec<u8>,
     sent: usize,
-    /// Payload bytes that the framing written so far has announced.
+    /// Payload bytes announced by the framing so far.
     announced: usize,
     framing: OutFraming,
-    /// The end of the body stands in `text`.
+    /// `text` holds the end of the body.
     ended: bool,
-    /// The source gave something.
+    /// The source has returned payload or its end.
     begun: bool,
-    /// The source broke; told once all that came before is written.
+    /// The source failed; reported after everything before is written.
     broken: Option<BodyError>,
-    /// What takes payload past us.
+    /// Holds spliced payload.
     pipe: Option<LentPipe>,
-    /// Bytes of the message that the connection took.
+    /// Bytes of the message written to the connection.
     pub(crate) written: u64,
 }
 
@@ -424,12 +423,12 @@ impl Outflow {
         }
     }
 
-    /// Whether all that the source gave is written, so that the next move is the source's.
+    /// Whether everything from the source is written, so that the flow waits for more.
     pub(crate) fn waits_for_source(&self) -> bool {
         !self.ended && self.is_all_written() && self.piped() == 0
     }
 
-    /// Whether neither text nor announced payload is left to write.
+    /// Whether no text or announced payload is left to write.
     fn is_all_written(&self) -> bool {
         self.announced == 0 && self.sent == self.text.len()
     }
@@ -438,14 +437,14 @@ impl Outflow {
         self.pipe.as_ref().map_or(0, LentPipe::held)
     }
 
-    /// Gives back what was lent: at the end, or when all is written.
-    pub(crate) fn give_back(&mut self, buffers: &Buffers) {
+    /// Releases the lent buffers: at the end, or when everything is written.
+    pub(crate) fn release(&mut self, buffers: &Buffers) {
         self.sent = 0;
-        buffers.give_back_text(std::mem::take(&mut self.text));
+        buffers.release_text(std::mem::take(&mut self.text));
         self.pipe = None;
     }
 
-    /// Moves bytes from `source` into `sink` until all is written. `Pending`: one of them waits.
+    /// Moves bytes from `source` to `sink` until everything is written.
     pub(crate) fn poll_run<S: Source>(
         &mut self,
         cx: &mut Context<'_>,
@@ -484,7 +483,7 @@ impl Outflow {
         }
     }
 
-    /// Moves a part of a long body from socket to socket. False: there is nothing to move this way.
+    /// Splices a part of a long body. Returns false if there is nothing to splice.
     fn poll_splice<S: Source>(
         &mut self,
         cx: &mut Context<'_>,
@@ -492,7 +491,7 @@ impl Outflow {
         sink: &TcpStream,
     ) -> Poll<Result<bool, FlowError>> {
         if self.piped() == 0 {
-            // The one that is empty goes back before the wait for more.
+            // An empty pipe is released before waiting for more.
             self.pipe = None;
             if self.framing != OutFraming::Plain {
                 return Poll::Ready(Ok(false));
@@ -513,8 +512,8 @@ impl Outflow {
         }
     }
 
-    /// One write of the text and the announced part of `data`. Two short pieces are copied together:
-    /// that costs less than a vectored write does.
+    /// One write of the text and the announced part of `data`. Short payload is copied behind the text,
+    /// which costs less than a vectored write.
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -540,8 +539,8 @@ impl Outflow {
         taken
     }
 
-    /// Announces what the source has at hand. Short chunks are gathered, so that those that came
-    /// together leave together. True: the source has no more for now.
+    /// Announces the payload that the source has now. Short chunks are gathered, to be sent in one write.
+    /// Returns true if the source has no more for now.
     fn gather<S: Source>(&mut self, cx: &mut Context<'_>, source: &mut S) -> bool {
         while !self.ended && self.announced == 0 && self.broken.is_none() {
             if self.text.len() > GATHERED_BYTES {
@@ -550,15 +549,15 @@ impl Outflow {
             match self.poll_announce(cx, source) {
                 Poll::Pending => return true,
                 Poll::Ready(Err(error)) => self.broken = Some(error),
-                Poll::Ready(Ok(())) => self.take_short_chunk(source),
+                Poll::Ready(Ok(())) => self.copy_short_chunk(source),
             }
         }
         false
     }
 
-    /// Copies an announced chunk behind its header, where it is short. Not before something is
-    /// written: until then the message may be sent elsewhere, and the source has to have all of it.
-    fn take_short_chunk<S: Source>(&mut self, source: &mut S) {
+    /// Copies a short announced chunk behind its header. Only after something was written: until then the
+    /// message may be sent elsewhere, and nothing may be consumed from the source.
+    fn copy_short_chunk<S: Source>(&mut self, source: &mut S) {
         let is_short = (1..=COPIED_BYTES_MAX).contains(&self.announced);
         if self.framing == OutFraming::Chunked && self.written > 0 && is_short {
             let chunk = source.data().get(..self.announced).unwrap_or_default();
@@ -569,7 +568,7 @@ impl Outflow {
         }
     }
 
-    /// Announces the payload that the source has, or the end.
+    /// Announces the payload of the source, or the end.
     fn poll_announce<S: Source>(
         &mut self,
         cx: &mut Context<'_>,
@@ -616,7 +615,7 @@ mod tests {
 
     use super::*;
 
-    /// Chunks that are all at hand.
+    /// Chunks that are available immediately.
     struct Chunks {
         left: &'static [&'static [u8]],
         consumed: usize,
@@ -649,7 +648,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn a_message_of_which_nothing_is_written_has_taken_nothing_from_its_source() {
+    async fn nothing_is_consumed_from_the_source_before_something_is_written() {
         let (ours, theirs) = pair().await;
         theirs.set_zero_linger().unwrap();
         drop(theirs);
@@ -662,7 +661,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn short_chunks_at_hand_leave_in_order_with_the_end_behind_them() {
+    async fn available_short_chunks_are_sent_in_order() {
         let (ours, theirs) = pair().await;
         let mut sink = Stream::Clear(ours);
         let mut source = Chunks { left: &[b"one", b"two", b"three"], consumed: 0 };

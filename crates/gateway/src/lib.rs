@@ -1,29 +1,29 @@
-//! The data plane: everything between a caller's first byte and the last byte of its answer.
+//! The data plane: from the first byte of a request to the last byte of its response.
 //!
-//! Start with `pipeline.rs`: the life of a request, in order. `listen` reads and answers callers,
-//! `forward` talks to backends, `account` remembers; `runner` gives each core its own thread with
-//! its own `worker`. What is served comes in as a [`model::Snapshot`] and leaves again as one.
+//! Start with `pipeline.rs`: the life of an exchange, in order. `listen` serves clients, `forward` sends
+//! requests to upstreams, `account` counts and logs; `runner` starts a thread per core, each with its own
+//! `worker`. What is served is given as a [`model::Snapshot`].
 //!
-//! Architecture invariant: imports neither a format nor the control plane; nothing shared is
-//! written per request, and no request waits for another.
+//! Architecture invariant: imports neither a format nor the control plane. No request writes shared state
+//! or waits for another request.
 
 mod account;
 mod admin;
+#[doc(hidden)]
+pub mod bench;
 mod buffer;
-mod call;
 mod compiled;
 mod cross_origin;
 mod flow;
 mod forward;
 mod listen;
-mod local;
-#[doc(hidden)]
-pub mod measured;
 mod pipeline;
+mod request;
 mod respond;
 mod runner;
 mod watch;
 mod worker;
+mod worker_api;
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,46 +43,46 @@ use compiled::{Compiled, Live};
 use listen::Protocol;
 use runner::{Command, Running};
 
-pub use admin::Texts;
+pub use admin::AdminPages;
 
-/// Why the gateway did not start. Each names the setting that changes it.
+/// Why the gateway did not start. Messages name the setting to change.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("{address} is taken; another port is set by `{setting}`")]
-    PortTaken { address: SocketAddr, setting: &'static str },
+    #[error("address {address} is in use; choose another port with `{setting}`")]
+    AddressInUse { address: SocketAddr, setting: &'static str },
     #[error("cannot listen on {address} (`{setting}`): {source}")]
     Listen { address: SocketAddr, setting: &'static str, source: io::Error },
-    #[error("cannot write the access log (`[access_log] to`): {0}")]
+    #[error("cannot open the access log (`[access_log] to`): {0}")]
     AccessLog(io::Error),
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
-    #[error("neither `[gateway] http` nor `[gateway] https` is set: there is nothing to listen on")]
+    #[error("no listener: set `[gateway] http` or `[gateway] https`")]
     NoListener,
 }
 
 impl StartError {
     fn listen(address: SocketAddr, setting: &'static str, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::AddrInUse {
-            Self::PortTaken { address, setting }
+            Self::AddressInUse { address, setting }
         } else {
             Self::Listen { address, setting, source }
         }
     }
 }
 
-/// What the gateway is given besides settings and snapshot.
+/// What the gateway needs besides settings and snapshot.
 pub struct Parts {
-    /// Certificates of the https listener; replaced in place when their files change.
+    /// Certificates of the https listener, replaced in place when their files change.
     pub certificates: Arc<ServerCertificates>,
-    /// How https backends are verified.
+    /// Verification of https endpoints.
     pub client_tls: Arc<ClientTls>,
-    /// What other rooms tell on the admin port.
-    pub texts: Texts,
+    /// Contents of the admin port that other crates provide.
+    pub pages: AdminPages,
     /// The `version` of `penstock_build_info`.
     pub build: &'static str,
 }
 
-/// Where the gateway listens; useful where port 0 was asked for.
+/// The addresses that the gateway listens on, useful with port 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     pub http: Option<SocketAddr>,
@@ -90,7 +90,7 @@ pub struct Addresses {
     pub admin: Option<SocketAddr>,
 }
 
-/// A running gateway. Dropping it ends it at once; [`Gateway::drain`] ends it gently.
+/// A running gateway. Dropping it shuts down immediately; [`Gateway::drain`] shuts down gracefully.
 pub struct Gateway {
     workers: Vec<Running>,
     admin: Option<admin::Running>,
@@ -101,17 +101,17 @@ pub struct Gateway {
     unknown_kids: Mutex<Option<Receiver<String>>>,
 }
 
-/// What is served, as last told to the workers.
+/// What the workers currently serve.
 struct Current {
     routes: Arc<Routes>,
     live: Arc<Live>,
 }
 
 impl Gateway {
-    /// Binds the listeners, then starts the workers. When it returns, requests are answered.
+    /// Binds the listeners and starts the workers. Requests are served when it returns.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left running.
+    /// [`StartError`]; nothing keeps running.
     pub fn start(
         settings: &Settings,
         snapshot: &Snapshot,
@@ -146,7 +146,7 @@ impl Gateway {
         gateway.start_workers(http, https, &tls, &clock, &sender)?;
         if let Some(address) = settings.admin.listen {
             let workers = gateway.workers.iter().map(|worker| worker.commands.clone()).collect();
-            let admin = admin::start(address, workers, ready, parts.texts, parts.build, clock)?;
+            let admin = admin::start(address, workers, ready, parts.pages, parts.build, clock)?;
             gateway.addresses.admin = Some(admin.address);
             gateway.admin = Some(admin);
         }
@@ -183,52 +183,52 @@ impl Gateway {
         Compiled { routes: Arc::clone(&current.routes), live: Arc::clone(&current.live) }
     }
 
-    /// Where it listens.
+    /// The addresses that it listens on.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// Names of issuers for which a token named a key that they don't have. Can be taken once.
+    /// Receives the names of issuers that lack the `kid` of a token. Returns `None` when called again.
     pub fn take_unknown_kids(&self) -> Option<Receiver<String>> {
         self.unknown_kids.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Serves `snapshot` from the next request on; what did not change is kept as it is. Returns
-    /// when every worker has taken it up.
+    /// Serves `snapshot` from the next request on; unchanged APIs are not compiled again. Returns when every
+    /// worker uses it.
     pub fn apply(&self, snapshot: &Snapshot) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let routes = Arc::new(Routes::compile(snapshot, Some(&current.routes)));
-        // The last revision is let go here, not by a worker that has requests to serve.
+        // Dropped here, not by a worker that has requests to serve.
         let last = std::mem::replace(&mut current.routes, routes);
-        self.tell(&current);
+        self.publish(&current);
         drop(last);
     }
 
-    /// Applies settings that need no restart: limits, trusted proxies, authorities of backends.
+    /// Applies settings that need no restart: limits, trusted proxies, certificate authorities.
     pub fn apply_settings(&self, settings: &Settings, client_tls: Arc<ClientTls>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         current.live = Arc::new(Live::new(settings, client_tls));
-        self.tell(&current);
+        self.publish(&current);
     }
 
-    fn tell(&self, current: &Current) {
-        let (done, taken_up) = mpsc::channel();
+    fn publish(&self, current: &Current) {
+        let (done, applied) = mpsc::channel();
         for worker in &self.workers {
             let compiled =
                 Compiled { routes: Arc::clone(&current.routes), live: Arc::clone(&current.live) };
-            // A worker that ended serves nothing any more.
+            // Fails only if the worker has ended.
             let _ = worker.commands.send(Command::Apply(compiled, done.clone()));
         }
         drop(done);
         for _ in &self.workers {
-            match taken_up.recv_timeout(Duration::from_millis(u64::from(APPLY_MS_MAX))) {
+            match applied.recv_timeout(Duration::from_millis(u64::from(APPLY_MS_MAX))) {
                 Ok(()) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     tracing::error!(
                         revision = current.routes.revision(),
-                        "a worker is late to take up a change"
+                        "a worker did not apply a change in time"
                     );
                     return;
                 }
@@ -236,16 +236,16 @@ impl Gateway {
         }
     }
 
-    /// Goes on in a new file after the access log was moved away.
+    /// Opens the access log again, after it was renamed.
     pub fn reopen_logs(&self) {
         if let Some(access) = &self.access {
             access.reopen();
         }
     }
 
-    /// Ends gently, within `drain_s`: `/readyz` fails first, then the accept queues are emptied, every
-    /// connection gets the answer under way or one more with `Connection: close`. Answers how many
-    /// requests and tunnels had to be cut; connections that only idled are closed and not counted.
+    /// Shuts down gracefully, within `drain_s`: `/readyz` fails first, then queued connections are accepted,
+    /// and every connection gets the response in progress, or one more, with `Connection: close`. Returns the
+    /// number of requests and tunnels that were cut off; idle connections are closed and not counted.
     pub fn drain(mut self) -> usize {
         let clock = SystemClock::new();
         let allowed = Duration::from_secs(u64::from(self.compiled().live.drain_s));
@@ -259,7 +259,7 @@ impl Gateway {
         }
         for worker in &self.workers {
             let left = allowed.saturating_sub(Duration::from_micros(clock.now_us()));
-            // The worker's end of the channel goes away with the worker; the wait ends then.
+            // Disconnected when the worker ends.
             let ended = worker.ended.lock().unwrap_or_else(PoisonError::into_inner);
             let _ = ended.recv_timeout(left);
         }
@@ -272,7 +272,7 @@ impl Gateway {
             let _ = worker.commands.send(Command::Stop);
             match worker.thread.join() {
                 Ok(count) => cut += count,
-                Err(_) => tracing::error!("a worker ended in a panic"),
+                Err(_) => tracing::error!("a worker panicked"),
             }
         }
         self.admin = None;
@@ -287,7 +287,7 @@ impl Drop for Gateway {
     }
 }
 
-/// The listeners of one address, one for each worker.
+/// The listeners of one address, one per worker.
 #[derive(Default)]
 struct Bound {
     address: Option<SocketAddr>,

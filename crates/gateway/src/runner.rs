@@ -1,4 +1,4 @@
-//! One thread, one runtime, one listener of each kind per worker; and the commands they take.
+//! Worker threads: each has its own runtime and listeners, and receives commands.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,17 +17,17 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::account::{AccessLines, WorkerFigures};
 use crate::compiled::Compiled;
-use crate::listen::{self, Open, Protocol};
+use crate::listen::{self, OpenConnection, Protocol};
 use crate::worker::Worker;
 
-/// What a worker is told.
+/// A command to a worker.
 pub(crate) enum Command {
-    /// Serve this from the next request on. Answered when it does.
+    /// Serve this from the next request on. The sender is notified when it does.
     Apply(Compiled, std::sync::mpsc::Sender<()>),
     Scrape(oneshot::Sender<WorkerFigures>),
-    /// Take in what waits in the accept queue, then no more; end when the last connection has.
+    /// Accept the queued connections, then no more; end with the last connection.
     Drain,
-    /// End now, whatever is under way.
+    /// End now, with requests in progress.
     Stop,
 }
 
@@ -35,13 +35,13 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) commands: UnboundedSender<Command>,
-    /// Answers how many requests and tunnels were cut.
+    /// Returns the number of requests and tunnels that were cut off.
     pub(crate) thread: JoinHandle<usize>,
-    /// Says nothing, and is disconnected when the worker has ended.
+    /// Receives nothing; disconnected when the worker has ended.
     pub(crate) ended: Mutex<std::sync::mpsc::Receiver<()>>,
 }
 
-/// What a worker starts with.
+/// The initial state of a worker.
 pub(crate) struct Start {
     pub(crate) number: usize,
     pub(crate) clock: SystemClock,
@@ -54,7 +54,7 @@ pub(crate) struct Start {
 /// Starts a worker's thread.
 ///
 /// # Errors
-/// The system gives no thread or no event queue.
+/// The system provides no thread or no event queue.
 pub(crate) fn start(start: Start) -> io::Result<Running> {
     let (commands, receiver) = unbounded_channel();
     let (report, made) = std::sync::mpsc::channel();
@@ -62,10 +62,9 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
     let name = format!("worker-{}", start.number);
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         let _alive: std::sync::mpsc::Sender<()> = alive;
-        // Its tasks may not leave the thread, so it has to be made there.
+        // Created on the thread, because its tasks are not `Send`.
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-        // Whoever waits for the report is below.
         match runtime {
             Ok(runtime) => {
                 let _ = report.send(Ok(()));
@@ -77,7 +76,7 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
             }
         }
     })?;
-    made.recv().unwrap_or_else(|_| Err(io::Error::other("the worker ended at once")))?;
+    made.recv().unwrap_or_else(|_| Err(io::Error::other("the worker ended during startup")))?;
     Ok(Running { commands, thread, ended: Mutex::new(ended) })
 }
 
@@ -108,18 +107,18 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
         match command {
             Some(Command::Apply(compiled, done)) => {
                 worker.apply(compiled);
-                // Whoever gave the command may have stopped waiting; so below.
+                // The sender may have stopped waiting; likewise below.
                 let _ = done.send(());
             }
-            Some(Command::Scrape(answer)) => {
-                let _ = answer.send(worker.figures());
+            Some(Command::Scrape(reply)) => {
+                let _ = reply.send(worker.figures());
             }
             Some(Command::Drain) => {
                 worker.draining.set(true);
                 drain.notify_waiters();
                 worker.watches.wake_all();
                 for task in accepting.drain(..) {
-                    // A panic in the accept loop was logged; there is nothing left to wait for.
+                    // Fails only if the accept loop panicked, which was logged.
                     let _ = task.await;
                 }
                 if worker.connections.get() == 0 {
@@ -133,7 +132,7 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
     worker.busy.get()
 }
 
-/// Accepts until told to drain; then empties the queue and closes the listener.
+/// Accepts connections until the drain begins, then serves the accept queue and closes the listener.
 async fn accept(
     worker: Rc<Worker>,
     listener: std::net::TcpListener,
@@ -143,11 +142,11 @@ async fn accept(
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(%error, "a listener cannot be watched");
+            tracing::error!(%error, "cannot register a listener with the event queue");
             return;
         }
     };
-    // Looked at each time, for a drain may be told while nobody waits for it: before the first accept.
+    // Checked each time: the drain may begin before this waits for its notification.
     while !worker.draining.get() {
         let accepted = tokio::select! {
             biased;
@@ -156,53 +155,52 @@ async fn accept(
         };
         match accepted {
             Ok((tcp, from)) => {
-                let serving = listen::serve(Open::new(&worker), tcp, from, protocol.clone());
+                let serving =
+                    listen::serve(OpenConnection::new(&worker), tcp, from, protocol.clone());
                 tokio::task::spawn_local(serving);
             }
             Err(error) => {
-                // Out of descriptors, or a connection that broke before it was taken: go on, and
-                // leave the machine a moment.
-                tracing::warn!(%error, "accepting a connection failed");
+                // Out of file descriptors, or the connection was aborted: try again after a pause.
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
     }
     if let Ok(listener) = listener.into_std() {
-        take_the_rest(&worker, &listener, &protocol);
+        serve_accept_queue(&worker, &listener, &protocol);
     }
 }
 
-/// Serves what waits in the kernel's queue: those callers were told that they are connected.
-fn take_the_rest(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol: &Protocol) {
-    for (tcp, from) in waiting(|| listener.accept()) {
+/// Serves the connections in the kernel's accept queue, which are established for their clients.
+fn serve_accept_queue(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol: &Protocol) {
+    for (tcp, from) in queued(|| listener.accept()) {
         if tcp.set_nonblocking(true).is_err() {
             continue;
         }
         if let Ok(tcp) = TcpStream::from_std(tcp) {
-            let serving = listen::serve(Open::new(worker), tcp, from, protocol.clone());
+            let serving = listen::serve(OpenConnection::new(worker), tcp, from, protocol.clone());
             tokio::task::spawn_local(serving);
         }
     }
 }
 
-/// What `accept` gives until the queue is empty. A connection that is gone is left out; others wait
-/// behind it.
-fn waiting<T>(mut accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item = T> {
+/// The results of `accept` until the queue is empty. Aborted connections are skipped.
+fn queued<T>(mut accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item = T> {
     std::iter::from_fn(move || {
         loop {
             match accept() {
-                Err(error) if is_about_one_connection(&error) => {}
+                Err(error) if concerns_one_connection(&error) => {}
                 accepted => return accepted.ok(),
             }
         }
     })
 }
 
-fn is_about_one_connection(error: &io::Error) -> bool {
+fn concerns_one_connection(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionAborted || error.kind() == io::ErrorKind::Interrupted
 }
 
-/// Binds one listener of a worker. All workers of an address share it by `SO_REUSEPORT`.
+/// Binds a worker's listener. The workers share the address through `SO_REUSEPORT`.
 ///
 /// # Errors
 /// The kernel's.
@@ -216,17 +214,17 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-/// Fails when anyone listens on `address` already, even one that would share it.
+/// Fails if another process listens on `address`, even if it would share the port.
 ///
 /// # Errors
-/// The kernel's; `AddrInUse` for a taken one.
+/// The kernel's; `AddrInUse` if the address is in use.
 pub(crate) fn probe(address: SocketAddr) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())
 }
 
-/// How many CPUs this process may use: its affinity, and its cgroup's quota rounded up.
+/// The number of CPUs that this process may use: its affinity, and its cgroup's quota rounded up.
 pub(crate) fn cpus_allowed() -> usize {
     let affinity = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).map_or(1, |set| {
         (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count()
@@ -250,12 +248,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_accept_queue_goes_on_after_an_aborted_connection() {
+    fn aborted_connections_in_the_accept_queue_are_skipped() {
         use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
         let mut queue =
             [Ok(1), Err(ConnectionAborted), Ok(2), Err(Interrupted), Ok(3), Err(WouldBlock), Ok(4)]
                 .into_iter();
-        let taken = waiting(|| queue.next().unwrap_or(Err(WouldBlock)).map_err(io::Error::from));
+        let taken = queued(|| queue.next().unwrap_or(Err(WouldBlock)).map_err(io::Error::from));
         assert_eq!(taken.collect::<Vec<_>>(), [1, 2, 3]);
     }
 

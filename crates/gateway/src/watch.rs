@@ -1,5 +1,5 @@
-//! Deadlines without timers: each connection writes down when its patience ends, and the worker
-//! looks at all of them every `limits::SWEEP_MS`. Arming one costs a store, not a timer.
+//! Deadlines without timers: each connection stores its deadline, and the worker checks all of them every
+//! `limits::SWEEP_MS`. Setting a deadline is a store to memory.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -14,13 +14,13 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Starts a wait that may last until `deadline_us`.
+    /// Sets the deadline, and clears `expired`.
     pub(crate) fn set(&self, deadline_us: u64) {
         self.deadline_us.set(deadline_us);
         self.expired.set(false);
     }
 
-    /// Ends the wait at `latest_us` if it would last longer.
+    /// Moves the deadline to `latest_us` if it is later.
     pub(crate) fn bring_forward(&self, latest_us: u64) {
         self.deadline_us.set(self.deadline_us.get().min(latest_us));
     }
@@ -29,7 +29,7 @@ impl Watch {
         self.expired.get()
     }
 
-    /// Says whether the time is up; otherwise the task is woken when it will be.
+    /// Whether the deadline has passed; if not, registers the task to be woken when it does.
     pub(crate) fn poll_expired(&self, cx: &Context<'_>) -> bool {
         if self.expired.get() {
             return true;
@@ -56,7 +56,7 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// A new watch without deadline. It is swept for as long as someone else holds it too.
+    /// A new watch without deadline. It is swept until its owner drops it.
     pub(crate) fn add(&self) -> Rc<Watch> {
         let watch = Rc::new(Watch {
             deadline_us: Cell::new(u64::MAX),
@@ -67,12 +67,12 @@ impl Watches {
         watch
     }
 
-    /// Wakes everybody, to look at something else than the time.
+    /// Wakes all tasks, because something other than the time changed.
     pub(crate) fn wake_all(&self) {
         self.all.borrow().iter().for_each(|watch| watch.wake());
     }
 
-    /// Wakes those whose time is up at `now_us`, and forgets those whose connection is gone.
+    /// Wakes the tasks whose deadline has passed at `now_us`, and removes watches without owner.
     pub(crate) fn sweep(&self, now_us: u64) {
         self.all.borrow_mut().retain(|watch| {
             if watch.deadline_us.get() <= now_us && !watch.expired.replace(true) {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_deadline_that_passed_expires_and_a_new_one_starts_afresh() {
+    fn a_passed_deadline_expires_and_setting_a_new_one_clears_it() {
         let watches = Watches::default();
         let (early, late) = (watches.add(), watches.add());
         early.set(100);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_whose_connection_is_gone_is_forgotten() {
+    fn a_watch_without_owner_is_removed() {
         let watches = Watches::default();
         drop(watches.add());
         let _kept = watches.add();

@@ -1,4 +1,4 @@
-//! All that one worker owns. It is a thread; nothing here is shared, nothing is locked.
+//! The state of one worker. A worker is a thread: nothing here is shared or locked.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,13 +12,13 @@ use wire::http1::ResponseHead;
 
 use crate::account::{AccessLines, Record, Tally, WorkerFigures, bump};
 use crate::buffer::Buffers;
-use crate::call::Call;
 use crate::compiled::Compiled;
 use crate::forward::Pools;
-use crate::local::Locals;
+use crate::request::Request;
 use crate::watch::Watches;
+use crate::worker_api::WorkerApis;
 
-/// Something under way that a shutdown should wait for.
+/// A request or tunnel in progress, which a shutdown waits for. Ends when dropped.
 pub(crate) struct Busy<'w>(&'w Cell<usize>);
 
 impl Drop for Busy<'_> {
@@ -27,35 +27,34 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// What is lent again and again, the last given back first: that one is still in the cache. Boxed, so
+/// Spare objects. The last one released is lent first, because it is still in the CPU's cache. Boxed, so
 /// that a connection's future holds and moves a pointer.
 #[allow(clippy::vec_box, reason = "the boxes are what is lent")]
-type Lent<T> = Vec<Box<T>>;
+type Spares<T> = Vec<Box<T>>;
 
-/// One worker.
 pub(crate) struct Worker {
     pub(crate) number: usize,
     clock: SystemClock,
-    /// The clock as the last sweep read it: good enough for deadlines and lifetimes.
+    /// The time of the last sweep: precise enough for deadlines and token lifetimes.
     coarse: Cell<Now>,
     pub(crate) buffers: Buffers,
-    calls: RefCell<Lent<Call>>,
-    response_heads: RefCell<Lent<ResponseHead>>,
+    requests: RefCell<Spares<Request>>,
+    response_heads: RefCell<Spares<ResponseHead>>,
     pub(crate) watches: Watches,
     compiled: RefCell<Rc<Compiled>>,
-    pub(crate) locals: Locals,
+    pub(crate) apis: WorkerApis,
     pub(crate) pools: Pools,
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
     pub(crate) connections: Cell<usize>,
-    /// Requests and tunnels under way.
+    /// Requests and tunnels in progress.
     pub(crate) busy: Cell<usize>,
-    /// SIGTERM came: answers say `Connection: close`.
+    /// Set on SIGTERM: responses say `Connection: close`.
     pub(crate) draining: Cell<bool>,
-    /// The last connection ended while draining.
+    /// Notified when the last connection ends while draining.
     pub(crate) emptied: Notify,
-    /// Issuers, by name, whose keys lack a `kid` that a token asked for.
+    /// Receives the names of issuers that lack the `kid` of a token.
     unknown_kids: Sender<String>,
 }
 
@@ -73,11 +72,11 @@ impl Worker {
             clock,
             coarse,
             buffers: Buffers::default(),
-            calls: RefCell::default(),
+            requests: RefCell::default(),
             response_heads: RefCell::default(),
             watches: Watches::default(),
             compiled: RefCell::new(Rc::new(compiled)),
-            locals: Locals::default(),
+            apis: WorkerApis::default(),
             pools: Pools::default(),
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             tally: Tally::default(),
@@ -90,7 +89,7 @@ impl Worker {
         }
     }
 
-    /// Counts a request as under way for as long as the answer lives.
+    /// Counts a request as in progress until the guard is dropped.
     pub(crate) fn busy(&self) -> Busy<'_> {
         self.busy.set(self.busy.get() + 1);
         Busy(&self.busy)
@@ -101,22 +100,23 @@ impl Worker {
         self.clock.now_us()
     }
 
-    /// The same, at most one sweep old, and free.
+    /// The time of the last sweep, without a system call.
     pub(crate) fn coarse_us(&self) -> u64 {
         self.coarse.get().mono_us
     }
 
-    /// Both clocks, at most one sweep old.
+    /// Both clocks at the last sweep.
     pub(crate) fn coarse(&self) -> Now {
         self.coarse.get()
     }
 
-    /// What is served now. A request keeps what it got from its first byte to its last.
+    /// The current revision. A request keeps the one it started with.
     pub(crate) fn compiled(&self) -> Rc<Compiled> {
         Rc::clone(&self.compiled.borrow())
     }
 
-    /// Swaps what is served. Requests under way finish with what they began with.
+    /// Replaces the current revision, and drops the state of APIs that are gone. Requests in progress keep
+    /// theirs.
     pub(crate) fn apply(&self, compiled: Compiled) {
         let routes = Arc::clone(&compiled.routes);
         *self.compiled.borrow_mut() = Rc::new(compiled);
@@ -126,38 +126,37 @@ impl Worker {
                 *known = true;
             }
         }
-        self.locals
-            .retain(|local| known.get(local.routes.slot as usize).is_some_and(|known| *known));
+        self.apis.retain(|api| known.get(api.routes.slot as usize).is_some_and(|known| *known));
     }
 
-    /// A call to fill in. Its memory served earlier ones.
-    pub(crate) fn call(&self) -> Box<Call> {
-        self.calls.borrow_mut().pop().unwrap_or_default()
+    /// A request to fill in, from the spares if there is one.
+    pub(crate) fn request(&self) -> Box<Request> {
+        self.requests.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(crate) fn give_back_call(&self, mut call: Box<Call>) {
-        let mut calls = self.calls.borrow_mut();
-        if calls.len() < limits::SPARE_HEADS_MAX
-            && call.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize
+    pub(crate) fn release_request(&self, mut request: Box<Request>) {
+        let mut requests = self.requests.borrow_mut();
+        if requests.len() < limits::SPARE_HEADS_MAX
+            && request.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize
         {
-            call.bytes.clear();
-            calls.push(call);
+            request.bytes.clear();
+            requests.push(request);
         }
     }
 
-    /// A response head to fill in. Its memory served earlier ones.
+    /// A response head to fill in, from the spares if there is one.
     pub(crate) fn response_head(&self) -> Box<ResponseHead> {
         self.response_heads.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(crate) fn give_back_response_head(&self, head: Box<ResponseHead>) {
+    pub(crate) fn release_response_head(&self, head: Box<ResponseHead>) {
         let mut heads = self.response_heads.borrow_mut();
         if heads.len() < limits::SPARE_HEADS_MAX {
             heads.push(head);
         }
     }
 
-    /// Every `limits::SWEEP_MS`: reads the clock, ends waits whose time is up, closes what idled.
+    /// Runs every `limits::SWEEP_MS`: reads the clock, expires deadlines, closes idle connections.
     pub(crate) fn sweep(&self) {
         let now = self.clock.now();
         self.coarse.set(now);
@@ -166,31 +165,31 @@ impl Worker {
         self.access.flush(&self.tally);
     }
 
-    /// Closes a record: counters, and the access log where it is on.
-    pub(crate) fn close(&self, record: Record, call: &Call) {
+    /// Closes a record: updates the counters and writes to the access log if that is on.
+    pub(crate) fn close(&self, record: Record, request: &Request) {
         if record.is_settled() {
             return;
         }
         let us = self.now_us().saturating_sub(record.started_us);
         match &record.api {
             Some(api) => api.count(record.operation, record.status, us, record.sent),
-            None => self.tally.homeless(record.status),
+            None => self.tally.unrouted(record.status),
         }
         if let Some(blame) = record.blame {
             self.tally.blame(blame);
         }
         if self.access.is_on() {
-            self.access.write(self, &record, call, us);
+            self.access.write(self, &record, request, us);
         }
     }
 
-    /// Asks for an issuer's keys to be fetched again.
+    /// Requests that an issuer's keys be fetched again.
     pub(crate) fn report_unknown_kid(&self, issuer: &str) {
-        // A full queue has asked often enough; a closed one belongs to a process that ends.
+        // If the queue is full, requests are pending already; if it is closed, the process is ending.
         let _ = self.unknown_kids.try_send(issuer.to_owned());
     }
 
-    /// Copies all figures for a scrape.
+    /// A snapshot of all counters, for a scrape.
     pub(crate) fn figures(&self) -> WorkerFigures {
         let now_us = self.now_us();
         let (tally, tokens) = (&self.tally, self.tokens.borrow());
@@ -198,9 +197,9 @@ impl Worker {
             worker: self.number,
             connections: self.connections.get() as u64,
             accepted: tally.accepted.get(),
-            refused_connections: tally.refused_connections.get(),
+            rejected_connections: tally.rejected_connections.get(),
             handshakes_failed: tally.handshakes_failed.get(),
-            homeless: tally.homeless.borrow().clone(),
+            unrouted: tally.unrouted.borrow().clone(),
             faults: [
                 ("caller", tally.faults_caller.get()),
                 ("upstream", tally.faults_upstream.get()),
@@ -217,22 +216,22 @@ impl Worker {
             apis: Vec::new(),
             upstreams: Vec::new(),
         };
-        self.locals.each(|local| {
-            let api = &local.routes.api;
-            let suspended = local.suspended(now_us);
-            figures.apis.push(local.counters.figures(&api.name, &api.version, suspended));
+        self.apis.each(|worker_api| {
+            let api = &worker_api.routes.api;
+            let suspended = worker_api.suspended(now_us);
+            figures.apis.push(worker_api.counters.figures(&api.name, &api.version, suspended));
         });
         self.pools
             .each(|host, port, pool| figures.upstreams.push((format!("{host}:{port}"), pool)));
         figures
     }
 
-    /// Counts one more attempt for the same request.
+    /// Counts a request that is sent a second time.
     pub(crate) fn count_retry(&self) {
         bump(&self.tally.retries);
     }
 
-    /// Microseconds since the Unix epoch at `us` on the worker's clock, for time stamps.
+    /// Converts `us` on the worker's clock to microseconds since the Unix epoch.
     pub(crate) fn unix_us(&self, us: u64) -> u64 {
         self.clock.origin_unix_us().saturating_add(us)
     }

@@ -8,9 +8,12 @@ pub enum TokenError {
     /// Not a JWS in compact form with the claims of a JWT.
     #[error("malformed token: {0}")]
     Malformed(&'static str),
-    /// Well formed, but not supported: `none`, `crit`, an algorithm that no key allows.
+    /// Well formed, but its header has a `typ` or an extension such as `crit` that is rejected.
     #[error("unsupported token: {0}")]
     Unsupported(&'static str),
+    /// Its algorithm is `none`, unknown, or not supported by any of the keys.
+    #[error("unsupported algorithm: {0}")]
+    UnsupportedAlgorithm(&'static str),
     /// No key has its `kid`. The issuer may have published newer keys.
     #[error("no key with the token's kid")]
     UnknownKid,

@@ -47,8 +47,9 @@ impl<'a> Compact<'a> {
     ///
     /// # Errors
     /// [`TokenError::Malformed`] unless it consists of three base64url segments, the first of them a strict
-    /// JSON object; [`TokenError::Unsupported`] for `none` and other unknown algorithms, for `crit`,
-    /// `b64`, `zip` and `enc`, and for a `typ` that isn't that of an access token.
+    /// JSON object; [`TokenError::UnsupportedAlgorithm`] for `none` and other unknown algorithms;
+    /// [`TokenError::Unsupported`] for `crit`, `b64`, `zip` and `enc`, and for a `typ` that isn't that of an access
+    /// token.
     pub fn parse(token: &'a [u8], padding: Padding) -> Result<Self, TokenError> {
         if token.len() > limits::TOKEN_BYTES_MAX {
             return Err(TokenError::Malformed("too long"));
@@ -92,8 +93,8 @@ impl<'a> Compact<'a> {
     /// Verifies the signature with the keys that the header selects.
     ///
     /// # Errors
-    /// [`TokenError::UnknownKid`] if no key has the header's `kid`; [`TokenError::Unsupported`] if none of the
-    /// selected keys supports the header's algorithm; [`TokenError::BadSignature`] otherwise.
+    /// [`TokenError::UnknownKid`] if no key has the header's `kid`; [`TokenError::UnsupportedAlgorithm`] if none of
+    /// the selected keys supports the header's algorithm; [`TokenError::BadSignature`] otherwise.
     pub fn verify_signature(&self, keys: &KeySet) -> Result<(), TokenError> {
         keys.verify(&self.header, self.signing_input, &self.signature)
     }
@@ -139,7 +140,7 @@ impl Header {
         let alg = text(&object, "alg", "`alg` is not a string")?
             .ok_or(TokenError::Malformed("the header has no `alg`"))?
             .parse()
-            .map_err(|_| TokenError::Unsupported("`alg` is `none` or unknown"))?;
+            .map_err(|_| TokenError::UnsupportedAlgorithm("`alg` is `none` or unknown"))?;
         let kid = text(&object, "kid", "`kid` is not a string")?;
         let typ = text(&object, "typ", "`typ` is not a string")?;
         if !typ.as_deref().is_none_or(is_token_type) {

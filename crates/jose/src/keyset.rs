@@ -171,7 +171,7 @@ impl KeySet {
             return Err(match (&header.kid, named) {
                 (Some(_), None) => TokenError::UnknownKid,
                 (Some(_), Some(_)) | (None, _) => {
-                    TokenError::Unsupported("no key supports the header's `alg`")
+                    TokenError::UnsupportedAlgorithm("no key supports the header's `alg`")
                 }
             });
         }

@@ -51,7 +51,7 @@ fn rfc_7515_a_4_es512() {
 fn rfc_7515_a_5_unsecured_is_rejected() {
     let token = format!("eyJhbGciOiJub25lIn0.{JOE}.");
     let refusal = Compact::parse(token.as_bytes(), Padding::Rejected).unwrap_err();
-    assert_eq!(refusal, TokenError::Unsupported("`alg` is `none` or unknown"));
+    assert_eq!(refusal, TokenError::UnsupportedAlgorithm("`alg` is `none` or unknown"));
 }
 
 #[test]

@@ -11,22 +11,22 @@ pub struct Api {
     pub name: String,
     /// `info.version`.
     pub version: String,
-    /// The whole prefix, version included: starts with `/`, does not end with it; empty for the root.
+    /// The whole prefix, version included. Starts with `/`, does not end with it; empty for the root.
     pub base_path: String,
-    /// The second prefix, without the version, where `x-penstock-default-version` asks for it.
+    /// A second prefix, without the version, if `x-penstock-default-version` is set.
     pub default_path: Option<String>,
-    /// Host names in lower case, without port; `*.example.org` stands for one or more labels.
-    /// Empty: every host.
+    /// Host names in lower case, without port; `*.example.org` matches one or more labels.
+    /// Empty: any host.
     pub hosts: Vec<String>,
     pub transports: Transports,
-    /// Header that carries the credential, in lower case. `authorization` unless said otherwise.
+    /// Name of the credential's header field, in lower case. Default: `authorization`.
     pub auth_header: String,
-    /// Whether the credential is passed on to the backend.
+    /// Whether the credential is forwarded to the upstream.
     pub forward_auth_header: bool,
     pub cors: Option<Cors>,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
     pub upgrades: Vec<String>,
-    /// In the order of the file. No two share method and template.
+    /// In file order. No two have the same method and template.
     pub operations: Vec<Operation>,
     /// Endpoint sets, referred to by index.
     pub upstreams: Vec<Upstream>,
@@ -34,11 +34,11 @@ pub struct Api {
     pub production: Option<usize>,
     /// Index in `upstreams`.
     pub sandbox: Option<usize>,
-    /// The file that described it.
+    /// The file that describes it.
     pub source: PathBuf,
 }
 
-/// Which listeners an API answers on. The other one gets 403, "Unsupported Transport".
+/// The listeners that serve an API. Requests on another get 403, "Unsupported Transport".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transports {
     pub http: bool,
@@ -58,27 +58,27 @@ pub struct Operation {
     pub sandbox: Option<usize>,
 }
 
-/// What a caller has to show.
+/// The credential that an operation requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Said so explicitly by the file.
+    /// None; the file says so explicitly.
     Open,
     /// A valid token of one of the configured issuers.
     Token(ScopeRule),
 }
 
-/// Which scopes a token needs.
+/// The scopes that a token needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScopeRule {
-    /// None in particular.
+    /// None.
     Anything,
     /// At least one of these (WSO2's rule).
     AnyOf(Vec<String>),
-    /// Each of these (`x-penstock-scopes: all`).
+    /// All of these (`x-penstock-scopes: all`).
     AllOf(Vec<String>),
 }
 
-/// Cross-origin rules (`x-wso2-cors`). Absent on an API: OPTIONS goes to the backend.
+/// CORS rules (`x-wso2-cors`). An API without them forwards OPTIONS to the upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cors {
     /// `*` or origins.
@@ -90,12 +90,12 @@ pub struct Cors {
     pub allow_credentials: bool,
 }
 
-/// Endpoints that can answer the same operation. Never empty.
+/// The endpoints of an operation. Never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
     pub kind: UpstreamKind,
     pub endpoints: Vec<Endpoint>,
-    /// Longest wait for the response head, in milliseconds; `limits::RESPONSE_HEAD_MS_MAX` by default.
+    /// Longest wait for the response head, in milliseconds. Default: `limits::RESPONSE_HEAD_MS_MAX`.
     pub response_head_ms: u32,
     pub suspension: Suspension,
 }
@@ -105,13 +105,13 @@ pub struct Upstream {
 pub enum UpstreamKind {
     /// One endpoint.
     Single,
-    /// Each in turn, leaving out the suspended ones.
+    /// Each in turn, skipping suspended ones.
     RoundRobin,
     /// The first that is not suspended.
     Failover,
 }
 
-/// Where requests go.
+/// An address that requests are forwarded to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     pub scheme: Scheme,
@@ -120,7 +120,7 @@ pub struct Endpoint {
     pub port: u16,
     /// Prefix of the forwarded path: empty, or starts with `/` and does not end with it.
     pub path: String,
-    /// What stands in the forwarded `Host`: the port only where it is not the scheme's own.
+    /// The forwarded `Host`: without port if it is the scheme's default.
     pub authority: String,
 }
 
@@ -130,15 +130,15 @@ pub enum Scheme {
     Https,
 }
 
-/// When a failing endpoint is left alone, and for how long. A failure is a refused, broken or
-/// timed-out exchange, never a status. Source: Synapse `suspendOnFailure`, whose 30 s are the longest here; it begins with a
-/// second, so that a backend that restarts is back soon.
+/// When and for how long a failing endpoint is suspended. A failure is a refused, broken or timed-out
+/// exchange, never a status. Source: Synapse `suspendOnFailure`, which always suspends for 30 s: here that is the
+/// maximum, and the first suspension lasts one second, so that an endpoint that restarts is used again soon.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Suspension {
-    /// Failures in a row that suspend; 0: never suspended.
+    /// Consecutive failures before the endpoint is suspended; 0: never.
     pub after_failures: u32,
     pub initial_ms: u32,
-    /// Each further suspension lasts this many times as long as the one before.
+    /// Each further suspension lasts this many times as long as the last one.
     pub factor: f64,
     pub max_ms: u32,
 }

@@ -1,6 +1,6 @@
-//! Who calls.
+//! The authenticated identity of a client.
 
-/// What a verified token says of its bearer: all that later stages may ask.
+/// The claims of a verified token that later stages use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// `sub`.
@@ -10,19 +10,19 @@ pub struct Caller {
     /// `scope` (space separated) or `scp` (array).
     pub scopes: Vec<String>,
     pub key_type: KeyType,
-    /// `name` of the issuer in the configuration, as an index in `Snapshot::issuers`.
+    /// Index of the issuer in `Snapshot::issuers`.
     pub issuer: usize,
     /// `jti`.
     pub token_id: Option<String>,
     /// `aud`, whether a string or an array.
     pub audiences: Vec<String>,
-    /// `exp`, seconds since the Unix epoch. A token without it never expires by itself.
+    /// `exp`, seconds since the Unix epoch. A token without it does not expire.
     pub expires_s: Option<u64>,
     /// `nbf`, seconds since the Unix epoch.
     pub not_before_s: Option<u64>,
 }
 
-/// Which endpoints the caller's key opens (claim `keytype`, WSO2).
+/// The endpoints that a key gives access to (WSO2's claim `keytype`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyType {
     #[default]

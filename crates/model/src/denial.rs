@@ -1,32 +1,32 @@
-//! Every refusal that a stage can decide by itself, and how it is told.
+//! The denials of the stages, and the response to each.
 
-/// Why a request is refused before it reaches a backend. The caller's doing, except the last two.
+/// Why a request is denied before it reaches an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Denial {
     /// No API at this host and path.
     NoApi,
-    /// The API has no template that fits the path.
+    /// The API has no template that matches the path.
     NoResource,
-    /// A template fits, with other methods; `Allow` names them.
+    /// Templates match, with other methods; `Allow` lists them.
     MethodNotAllowed,
-    /// The API is not offered on this listener.
+    /// The API is not served on this listener.
     UnsupportedTransport,
     MissingCredentials,
     InvalidCredentials,
     ExpiredToken,
     /// The audience is not one of the issuer's `audiences`.
-    AudienceRefused,
-    /// No scope that the operation asks for.
+    WrongAudience,
+    /// The token lacks the scopes that the operation requires.
     ScopeMissing,
-    /// A sandbox key where there is no sandbox endpoint.
+    /// A sandbox key, and no sandbox endpoint.
     NoSandboxEndpoint,
-    /// A production key where there is no production endpoint.
+    /// A production key, and no production endpoint.
     NoProductionEndpoint,
-    /// The API's file never loaded; its base path was readable.
+    /// The API's file never loaded, although its base path could be read.
     ApiUnloaded,
 }
 
-/// How one denial is told.
+/// The response to one denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DenialRow {
     pub denial: Denial,
@@ -34,7 +34,7 @@ pub struct DenialRow {
     pub code: u32,
     pub message: &'static str,
     pub description: &'static str,
-    /// WSO2 adds `"type":"Status report"` to these.
+    /// Whether the body has WSO2's `"type":"Status report"`.
     pub status_report: bool,
 }
 
@@ -59,8 +59,8 @@ const fn report(
 }
 
 /// Codes: WSO2 `APISecurityConstants` and the `_resource_mismatch_handler_` family, so that clients
-/// written for it keep working. Statuses: RFC 9110 section 15.5. Descriptions never echo the path,
-/// the token or the context.
+/// written for it keep working. Statuses: RFC 9110 section 15.5. No description contains the path or the
+/// token.
 #[rustfmt::skip]
 pub const TABLE: &[DenialRow] = &[
     report(Denial::NoApi,                404, 404,     "Not Found", "The requested resource is not available."),
@@ -70,7 +70,7 @@ pub const TABLE: &[DenialRow] = &[
     auth(Denial::MissingCredentials,     401, 900_902, "Missing Credentials", "Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Bearer ACCESS_TOKEN'"),
     auth(Denial::InvalidCredentials,     401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::ExpiredToken,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
-    auth(Denial::AudienceRefused,        403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),
+    auth(Denial::WrongAudience,        403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),
     auth(Denial::ScopeMissing,           403, 900_910, "The access token does not allow you to access the requested resource", "User is NOT authorized to access the Resource. Scope validation failed."),
     auth(Denial::NoSandboxEndpoint,      403, 900_901, "Invalid Credentials", "Sandbox key offered to the API with no sandbox endpoint"),
     auth(Denial::NoProductionEndpoint,   403, 900_901, "Invalid Credentials", "Production key offered to the API with no production endpoint"),
@@ -84,6 +84,6 @@ impl Denial {
         TABLE
             .iter()
             .find(|row| row.denial == self)
-            .expect("TABLE has one row per denial: a test says so")
+            .expect("TABLE has a row for every denial: tested")
     }
 }

@@ -1,22 +1,22 @@
-//! What is wrong with a file, where, and what to write instead.
+//! Diagnostics: what is wrong with a file, where, and how to fix it.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// One finding. Prints as `file:line:column: error: message` and a second line with the way out.
+/// A diagnostic. Prints as `file:line:column: error: message`, and the help on a second line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     pub severity: Severity,
     pub file: PathBuf,
-    /// Absent when the finding is about the file as a whole (missing, unreadable).
+    /// Absent if it concerns the whole file (missing, unreadable).
     pub place: Option<Place>,
-    /// What is wrong, without full stop.
+    /// What is wrong, without a full stop.
     pub message: String,
-    /// What to write instead.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
-/// A position in a text: both count from 1; columns count characters.
+/// A position in a file. Line and column start at 1; columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub line: u32,
@@ -25,9 +25,9 @@ pub struct Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The file is refused.
+    /// The file is rejected.
     Error,
-    /// The file is served; this part of it has no effect.
+    /// The file is accepted; this part of it has no effect.
     Warning,
 }
 

@@ -1,15 +1,15 @@
-//! Why a request that was let through has no ordinary answer, and whose doing that is.
+//! Faults: why an exchange failed, and who is to blame.
 
 use crate::Denial;
 
-/// Why a request has no ordinary answer. Every stage and the gateway return this one type.
-/// Numbers are WSO2's (`SynapseConstants`).
+/// Why an exchange failed. Every stage and the gateway return this type. The numbers are WSO2's codes
+/// (`SynapseConstants`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("denied: {0:?}")]
     Denied(Denial),
-    /// The bytes are not an acceptable HTTP request: answered with `status`, then the connection closes.
-    #[error("refused with {status}: {reason}")]
+    /// The bytes are not an acceptable HTTP request. The response has `status`, then the connection closes.
+    #[error("rejected with {status}: {reason}")]
     Malformed { status: u16, reason: &'static str },
     /// 101503.
     #[error("no connection to {authority}: {cause}")]
@@ -27,23 +27,23 @@ pub enum Fault {
     #[error("sending to {authority} failed: {cause}")]
     SendFailed { authority: String, cause: String },
     /// 101506.
-    #[error("{authority} answered with something that is not HTTP: {reason}")]
+    #[error("invalid HTTP response from {authority}: {reason}")]
     ProtocolViolation { authority: String, reason: &'static str },
-    /// 303001: every endpoint is suspended, or the line for a connection is full.
+    /// 303001: the endpoint is suspended, or the queue for a connection is full.
     #[error("no endpoint of {authority} is ready")]
     NotReady { authority: String },
-    /// 303000: none of a load-balanced or failover set is ready.
+    /// 303000: no endpoint of a load-balanced or failover set is ready.
     #[error("no child endpoint of {authority} is ready")]
     NoReadyChild { authority: String },
-    /// The client was too slow with head or body.
-    #[error("the client sent nothing for too long")]
+    /// The client was too slow to send head or body.
+    #[error("timeout while reading the request")]
     ClientTimeout,
-    /// The client went away: recorded as 499, answered by nothing.
-    #[error("the client left")]
+    /// The client closed the connection or reset the stream. Recorded as 499; there is no response.
+    #[error("the client closed before the response")]
     ClientLeft,
 }
 
-/// Whose doing a fault is: decides the class of the status, and which counter moves.
+/// Who caused a fault: decides the class of the status, and the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     Caller,
@@ -52,7 +52,7 @@ pub enum Blame {
 }
 
 impl Fault {
-    /// A new variant must choose here.
+    /// Who caused this fault.
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {

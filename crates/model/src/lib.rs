@@ -1,9 +1,10 @@
-//! The words that the rooms of the house share: what an API is, who calls, what may go wrong.
-//! Plain immutable data; formats write it, the gateway compiles it, stages read it.
+//! The types that the other crates share: APIs, callers, settings, faults, denials. Plain immutable data:
+//! formats build it, the gateway compiles it, stages read it.
 //!
-//! Architecture invariant: no I/O, no clock, no randomness, nothing of the gateway's machinery.
+//! Architecture invariant: no I/O, no clock, no randomness, no dependency on the gateway.
 
 mod api;
+mod auth_failure;
 mod caller;
 mod denial;
 mod diagnostic;
@@ -16,6 +17,7 @@ pub use api::{
     Api, Cors, Endpoint, Operation, Scheme, ScopeRule, Security, Suspension, Transports, Upstream,
     UpstreamKind,
 };
+pub use auth_failure::AuthFailure;
 pub use caller::{Caller, KeyType};
 pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};

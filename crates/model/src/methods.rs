@@ -1,10 +1,10 @@
-//! Which methods a resource offers.
+//! Sets of methods.
 
 use std::fmt;
 
 use base::Method;
 
-/// A set of methods: what `Allow` lists, and what a preflight is told.
+/// A set of methods, for `Allow` and CORS preflights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MethodSet(u16);
 
@@ -38,20 +38,19 @@ impl MethodSet {
         Self(self.0 | other.0)
     }
 
-    /// How many members come before `method` in table order: its place in a table that holds the
-    /// members only.
+    /// The number of members before `method` in table order: its index in a table of the members.
     #[must_use]
     pub fn rank(self, method: Method) -> usize {
         (self.0 & ((1 << method.index()) - 1)).count_ones() as usize
     }
 
-    /// How many members there are.
+    /// The number of members.
     #[must_use]
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Named members, in `Allow` order.
+    /// The named members, in the order of `Allow`.
     pub fn iter(self) -> impl Iterator<Item = Method> {
         Method::NAMED.into_iter().filter(move |method| self.contains(*method))
     }
@@ -63,7 +62,7 @@ impl FromIterator<Method> for MethodSet {
     }
 }
 
-/// As `Allow` wants it: `GET, POST`.
+/// As in `Allow`: `GET, POST`.
 impl fmt::Display for MethodSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, method) in self.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! The configuration file `penstock.toml` (DESIGN.md section 5), after reading and checking.
-//! Doc comments here are the manual's text for each key.
+//! The settings of the configuration file `penstock.toml`, loaded and checked by `formats`, which also has
+//! the manual of the keys.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Everything that `penstock gateway --config` reads. Paths are already joined to the file's folder.
+/// All settings of `penstock gateway --config`. Relative paths are resolved against the file's folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub gateway: GatewaySettings,
@@ -19,33 +19,33 @@ pub struct Settings {
 /// `[gateway]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct GatewaySettings {
-    /// `http`: address of the listener in clear; absent: not opened.
+    /// `http`: address of the cleartext listener; absent: not opened.
     pub http: Option<SocketAddr>,
-    /// `https`: address of the listener with TLS; absent: not opened.
+    /// `https`: address of the TLS listener; absent: not opened.
     pub https: Option<SocketAddr>,
-    /// `workers`: worker threads; absent: one for each CPU that affinity and cgroup quota allow.
+    /// `workers`: number of worker threads; absent: one per CPU allowed by affinity and cgroup quota.
     pub workers: Option<usize>,
-    /// `apis`: files and folders of API descriptions, watched.
+    /// `apis`: files and folders of API descriptions, followed while running.
     pub apis: Vec<PathBuf>,
-    /// `data`: generated keys and certificates.
+    /// `data`: folder of generated keys and certificates.
     pub data: PathBuf,
-    /// `trusted_proxies`: addresses and CIDR blocks whose `X-Forwarded-*` and `Forwarded` are believed.
+    /// `trusted_proxies`: addresses and CIDR blocks whose `X-Forwarded-*` and `Forwarded` are trusted.
     pub trusted_proxies: Vec<(std::net::IpAddr, u8)>,
-    /// `fault_status`: `"wso2"` answers backend faults with 500, `"http"` with 502, 503 and 504.
+    /// `fault_status`: status of upstream faults: `"wso2"`: 500; `"http"`: 502, 503 or 504.
     pub fault_status: FaultStatus,
-    /// `drain_s`: longest time that SIGTERM leaves to requests under way, in seconds.
+    /// `drain_s`: longest time to finish requests in progress after SIGTERM, in seconds.
     pub drain_s: u32,
-    /// `response_head_ms`: longest wait for a backend's response head, in milliseconds.
+    /// `response_head_ms`: longest wait for an upstream's response head, in milliseconds.
     pub response_head_ms: u32,
-    /// `connect_ms`: longest wait for a connection to a backend, in milliseconds.
+    /// `connect_ms`: longest wait for an upstream connection, in milliseconds.
     pub connect_ms: u32,
-    /// `stall_ms`: longest time without one byte moving in a body, in milliseconds.
+    /// `stall_ms`: longest time without progress in a body, in milliseconds.
     pub stall_ms: u32,
-    /// `head_ms`: longest wait for a whole request head, in milliseconds.
+    /// `head_ms`: longest wait for a complete request head, in milliseconds.
     pub head_ms: u32,
-    /// `idle_ms`: longest wait for the next request on a kept connection, in milliseconds.
+    /// `idle_ms`: longest wait for the next request on a connection, in milliseconds.
     pub idle_ms: u32,
-    /// `connections_max`: most client connections of one worker.
+    /// `connections_max`: maximum number of client connections per worker.
     pub connections_max: usize,
 }
 
@@ -59,7 +59,7 @@ pub enum FaultStatus {
 /// `[tls]`: the certificates of the https listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// `cert` and `key`: the default pair; absent: generated, kept in `data`.
+    /// `cert` and `key`: the default pair; absent: generated and stored in `data`.
     pub default: Option<CertificateFiles>,
     /// `[[tls.sni]]`
     pub sni: Vec<SniCertificate>,
@@ -75,17 +75,17 @@ pub struct CertificateFiles {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SniCertificate {
-    /// Lower case; `*.example.org` stands for exactly one label.
+    /// Lower case; `*.example.org` matches exactly one label.
     pub hosts: Vec<String>,
     pub files: CertificateFiles,
 }
 
-/// `[upstream_tls]`: how https backends are verified.
+/// `[upstream_tls]`: verification of https endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamTls {
-    /// `ca`: PEM files of additional authorities.
+    /// `ca`: PEM files of additional certificate authorities.
     pub ca: Vec<PathBuf>,
-    /// `system_roots`: whether the machine's own authorities are trusted as well. True by default.
+    /// `system_roots`: whether to trust the system's certificate authorities as well. Default: true.
     pub system_roots: bool,
 }
 
@@ -96,7 +96,7 @@ pub struct AdminSettings {
     pub listen: Option<SocketAddr>,
 }
 
-/// `[access_log]`: one JSON line for each request. Off unless `to` is given.
+/// `[access_log]`: one line of JSON per request. Off unless `to` is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AccessLog {
     #[default]
@@ -107,7 +107,7 @@ pub enum AccessLog {
     File(PathBuf),
 }
 
-/// `[log]`: the process's own log.
+/// `[log]`: the process log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
     /// `level`: error, warn, info, debug or trace.
@@ -123,18 +123,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// `[[issuer]]`: whose tokens are accepted.
+/// `[[issuer]]`: an accepted token issuer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IssuerSettings {
     pub name: String,
-    /// `iss`: compared byte for byte with the claim.
+    /// `iss`: must equal the claim byte for byte.
     pub iss: String,
     pub keys: KeySource,
-    /// `algorithms`: empty: the asymmetric ones that the keys allow.
+    /// `algorithms`: accepted algorithms; empty: the asymmetric ones that the keys serve.
     pub algorithms: Vec<jose::Algorithm>,
-    /// `audiences`: empty: not checked.
+    /// `audiences`: accepted audiences; empty: not checked.
     pub audiences: Vec<String>,
-    /// `leeway_s`: 0 to 300.
+    /// `leeway_s`: tolerated clock skew, 0 to 300 seconds.
     pub leeway_s: u64,
     /// `padded_segments`: accept base64url with `=` padding.
     pub padded_segments: bool,
@@ -149,7 +149,7 @@ pub enum KeySource {
     JwksUrl(String),
     /// `pem = "file"`: one public key or certificate.
     Pem(PathBuf),
-    /// `secret = { env = "NAME" }` or `{ file = "path" }`, for HS*; already resolved.
+    /// `secret = { env = "NAME" }` or `{ file = "path" }`, for HS*; the secret itself.
     Secret(Vec<u8>),
 }
 

@@ -1,20 +1,20 @@
-//! All that the gateway serves at one moment: parts behind `Arc`s, so that a change swaps its part alone.
+//! What the gateway serves. Parts are behind `Arc`s, so that a change replaces only its part.
 
 use std::sync::Arc;
 
 use crate::Api;
 
-/// One consistent state of everything that live change may touch.
+/// One revision of everything that can change without a restart.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Grows by one with each change.
+    /// Incremented by each change.
     pub revision: u64,
     /// No two claim the same host and path.
     pub apis: Vec<LoadedApi>,
     pub issuers: Vec<Arc<Issuer>>,
 }
 
-/// An API and whether it can be served.
+/// An API and its state.
 #[derive(Clone, Debug)]
 pub struct LoadedApi {
     pub api: Arc<Api>,
@@ -24,16 +24,16 @@ pub struct LoadedApi {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiState {
     Serving,
-    /// The file never loaded, though its base path was readable: everything below it answers 503.
+    /// The file never loaded, although its base path could be read. Every request below it gets 503.
     Unloaded,
 }
 
-/// Whose tokens are accepted, with the keys as they are now.
+/// An accepted token issuer with its current keys.
 #[derive(Debug)]
 pub struct Issuer {
     pub name: String,
     pub iss: String,
-    /// Changes whenever the keys or the rules below change; cached verdicts carry it.
+    /// Changes with the keys and the rules below; cached tokens of another revision are verified again.
     pub revision: u64,
     pub keys: jose::KeySet,
     /// Empty: not checked.

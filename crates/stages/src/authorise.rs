@@ -1,16 +1,16 @@
-//! May this caller use this operation, and which endpoints does its key open?
+//! Authorisation: whether the caller may use the operation, and with which endpoints.
 //!
-//! Life of a request: authenticate -> **authorise** -> forward. Reads a [`Caller`] and an
-//! operation's rule; answers nothing but yes or a [`Denial`], and an index of `Api::upstreams`.
+//! Life of a request: authenticate -> **authorise** -> forward. Reads a [`Caller`] and an operation's
+//! rule; returns an index of `Api::upstreams`, or a [`Denial`].
 
 use model::{Api, Caller, Denial, KeyType, Operation, ScopeRule};
 
-/// Checks the token's scopes against what the operation asks for. Scopes are compared byte for
-/// byte (RFC 6749 section 3.3: case-sensitive).
+/// Checks that the token has the scopes that the operation requires. Scopes are case-sensitive (RFC 6749
+/// section 3.3).
 ///
 /// # Errors
-/// [`Denial::ScopeMissing`] when none of [`ScopeRule::AnyOf`], or not each of
-/// [`ScopeRule::AllOf`], is among them. An empty `AnyOf` is met by nobody.
+/// [`Denial::ScopeMissing`] if the token has none of [`ScopeRule::AnyOf`], or lacks one of
+/// [`ScopeRule::AllOf`]. No token satisfies an empty `AnyOf`.
 pub fn grant(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
     let has = |scope: &String| caller.scopes.contains(scope);
     let granted = match rule {
@@ -21,12 +21,12 @@ pub fn grant(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
     if granted { Ok(()) } else { Err(Denial::ScopeMissing) }
 }
 
-/// Chooses the endpoint set, as an index of `api.upstreams`: the operation's own where it names
-/// one, else the API's. `key_type` is the caller's; `None` stands for an anonymous call of an open
-/// operation, which goes to production, else to the sandbox.
+/// Chooses the endpoint set, as an index of `api.upstreams`: the operation's own if it has one, else the
+/// API's. `key_type` is the caller's; `None` is an anonymous request to an open operation, which goes to
+/// production, or to the sandbox if there is no production endpoint.
 ///
 /// # Errors
-/// [`Denial::NoProductionEndpoint`] and [`Denial::NoSandboxEndpoint`] when the key opens nothing.
+/// [`Denial::NoProductionEndpoint`] and [`Denial::NoSandboxEndpoint`] if there is none for the key.
 pub fn upstream(
     api: &Api,
     operation: &Operation,
@@ -48,7 +48,7 @@ mod tests {
     use model::KeyType::{Production, Sandbox};
 
     #[test]
-    fn a_rule_without_scopes_is_met_by_every_caller() {
+    fn a_rule_without_scopes_admits_every_caller() {
         check_grant("", &ScopeRule::Anything, true);
         check_grant("read", &ScopeRule::Anything, true);
     }
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_the_listed_scopes_are_needed_where_the_rule_says_so() {
+    fn all_listed_scopes_are_required_by_all_of() {
         let rule = ScopeRule::AllOf(vec!["read".to_owned(), "write".to_owned()]);
         for (scopes, granted) in [("", false), ("read", false), ("write x read", true)] {
             check_grant(scopes, &rule, granted);
@@ -72,12 +72,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_of_scopes_grants_nobody_any_of_them() {
+    fn an_empty_any_of_admits_no_caller() {
         check_grant("read", &ScopeRule::AnyOf(Vec::new()), false);
     }
 
     #[test]
-    fn the_key_s_type_chooses_the_endpoints_and_the_operation_s_own_come_first() {
+    fn endpoints_are_chosen_by_key_type_and_an_operations_own_take_precedence() {
         let (none, api, own) = (None, Some(0), Some(1));
         for (api, operation, key_type, expect) in [
             ((api, none), (none, none), Some(Production), Ok(0)),

@@ -1,17 +1,16 @@
-//! Which cross-origin requests a browser is told it may make.
+//! CORS: which cross-origin requests a browser may send.
 //!
-//! Beside the way of a request: the gateway asks [`preflight`] for an `OPTIONS` that carries
-//! `Origin` and `Access-Control-Request-Method`, and [`simple`] for the answer to any other request
-//! that carries `Origin`. Only for an API that has a [`Cors`].
+//! For APIs with [`Cors`] rules, the gateway calls [`preflight`] for an `OPTIONS` with `Origin` and
+//! `Access-Control-Request-Method`, and [`simple`] for the response to any other request with `Origin`.
 //!
 //! Source: the Fetch standard, section 3.3 (CORS protocol); WSO2's `CORSRequestHandler`.
-//! Architecture invariant: an origin that isn't listed is never told `*` with credentials, nor
-//! echoed.
+//! Architecture invariant: an origin that is not listed is never echoed, and `*` is never combined with
+//! credentials.
 
 use base::Method;
 use model::{Cors, MethodSet};
 
-/// The answer to a preflight: status 200 or 204 with these fields.
+/// The header fields of the response to a preflight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreflightHeaders<'a> {
     pub origin: AllowOrigin<'a>,
@@ -20,7 +19,7 @@ pub struct PreflightHeaders<'a> {
     pub headers: AllowHeaders<'a>,
 }
 
-/// What an actual answer carries beside the backend's own fields.
+/// The CORS fields of the response to an actual request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimpleHeaders<'a> {
     pub origin: AllowOrigin<'a>,
@@ -30,9 +29,9 @@ pub struct SimpleHeaders<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowOrigin<'a> {
-    /// `*`: the same answer for every origin.
+    /// `*`: any origin.
     Any,
-    /// The listed origin that asked.
+    /// The request's origin, which is listed.
     Origin(&'a [u8]),
 }
 
@@ -40,22 +39,21 @@ pub enum AllowOrigin<'a> {
 pub enum AllowMethods<'a> {
     /// As configured.
     Listed(&'a [String]),
-    /// The resource's own.
+    /// The methods of the resource.
     Resource(MethodSet),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowHeaders<'a> {
-    /// As configured; nothing is written when empty.
+    /// As configured; the field is omitted if empty.
     Listed(&'a [String]),
-    /// `*` is configured: what was asked for; the answer varies by it.
+    /// `*` is configured: the requested headers, by which the response varies.
     Requested(&'a [u8]),
 }
 
-/// Decides a preflight. `None`: the answer carries no CORS field at all, and the browser refuses;
-/// so it is for an origin that isn't listed, and for a method that isn't offered. Headers that
-/// aren't listed are the browser's to refuse: it is told the list.
-/// `resource_methods`: what `route` offers at the path.
+/// Decides a preflight. `None`, for an origin that is not listed or a method that is not offered: the
+/// response has no CORS field, and the browser blocks the request. Requested headers are not checked: the
+/// browser compares them with the list. `resource_methods`: the methods that `route` finds at the path.
 #[must_use]
 pub fn preflight<'a>(
     cors: &'a Cors,
@@ -73,7 +71,7 @@ pub fn preflight<'a>(
     Some(PreflightHeaders { origin, credentials: credentials(cors, origin), methods, headers })
 }
 
-/// The fields of an actual answer. `None`: none, besides `Vary: Origin` where [`varies`].
+/// The fields of the response to an actual request. `None`: no field but `Vary: Origin` if [`varies`].
 #[must_use]
 pub fn simple<'a>(cors: &'a Cors, origin: &'a [u8]) -> Option<SimpleHeaders<'a>> {
     let origin = allow_origin(cors, origin)?;
@@ -81,14 +79,14 @@ pub fn simple<'a>(cors: &'a Cors, origin: &'a [u8]) -> Option<SimpleHeaders<'a>>
     Some(SimpleHeaders { origin, credentials, expose: &cors.expose_headers })
 }
 
-/// Whether answers differ by origin, so that `Vary: Origin` stands on every one of them, those
-/// without CORS fields included. Source: Fetch, section 3.3.5 ("CORS protocol and HTTP caches").
+/// Whether responses differ by origin, so that all of them need `Vary: Origin`, even those without CORS
+/// fields. Source: Fetch, section 3.3.5 ("CORS protocol and HTTP caches").
 #[must_use]
 pub fn varies(cors: &Cors) -> bool {
     !is_any(&cors.allow_origins)
 }
 
-/// Origins are serialised in lower case (RFC 6454 section 6.2); a list may be written otherwise.
+/// Origins are serialised in lower case (RFC 6454 section 6.2); the configured ones may not be.
 fn allow_origin<'a>(cors: &Cors, origin: &'a [u8]) -> Option<AllowOrigin<'a>> {
     if is_any(&cors.allow_origins) {
         return Some(AllowOrigin::Any);
@@ -113,8 +111,8 @@ fn is_match(listed: &[u8], origin: &[u8]) -> bool {
     is_below && start.eq_ignore_ascii_case(scheme) && end.eq_ignore_ascii_case(host)
 }
 
-/// With `*` no browser would accept them (Fetch, section 3.3.5), and an echoed origin in its stead
-/// would hand every site the user's session.
+/// No browser accepts credentials with `*` (Fetch, section 3.3.5), and echoing the origin instead would
+/// give every site access to the user's session.
 fn credentials(cors: &Cors, origin: AllowOrigin<'_>) -> bool {
     match origin {
         AllowOrigin::Any => false,
@@ -122,7 +120,7 @@ fn credentials(cors: &Cors, origin: AllowOrigin<'_>) -> bool {
     }
 }
 
-/// `None` when `requested` isn't among them. Methods are case-sensitive.
+/// `None` if `requested` is not allowed. Methods are case-sensitive.
 fn allow_methods<'a>(
     cors: &'a Cors,
     requested: &[u8],
@@ -140,15 +138,15 @@ fn is_any(list: &[String]) -> bool {
     list.iter().any(|one| one == "*")
 }
 
-/// Nothing else is written back into an answer. Source: RFC 9110 sections 5.1 and 5.6.2.
+/// Only such values are echoed in a response. Source: RFC 9110 sections 5.1 and 5.6.2.
 fn is_list_of_names(bytes: &[u8]) -> bool {
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     bytes.iter().all(|byte| is_token(byte) || matches!(byte, b',' | b' ' | b'\t'))
 }
 
 impl PreflightHeaders<'_> {
-    /// Appends the fields as lines, `name: value CRLF` each. `Vary: Origin` isn't among them: it
-    /// stands wherever [`varies`], not only here.
+    /// Appends the fields as lines, `name: value CRLF` each. `Vary: Origin` is not among them: all
+    /// responses have it if [`varies`].
     pub fn append(&self, out: &mut Vec<u8>) {
         self.origin.append(self.credentials, out);
         match self.methods {
@@ -168,8 +166,8 @@ impl PreflightHeaders<'_> {
 }
 
 impl SimpleHeaders<'_> {
-    /// Appends the fields as lines, `name: value CRLF` each. `Vary: Origin` isn't among them: it
-    /// stands wherever [`varies`], not only here.
+    /// Appends the fields as lines, `name: value CRLF` each. `Vary: Origin` is not among them: all
+    /// responses have it if [`varies`].
     pub fn append(&self, out: &mut Vec<u8>) {
         self.origin.append(self.credentials, out);
         list("Access-Control-Expose-Headers", self.expose, out);
@@ -188,7 +186,7 @@ impl AllowOrigin<'_> {
     }
 }
 
-/// Nothing for an empty list.
+/// Appends nothing for an empty list.
 fn list(name: &str, values: &[String], out: &mut Vec<u8>) {
     if !values.is_empty() {
         field(name, values.join(", ").as_bytes(), out);
@@ -268,7 +266,7 @@ mod tests {
             check_preflight(&rules, (origin, "GET", None), "none");
             check_simple(&rules, origin, "none");
         }
-        assert!(varies(&rules), "a cache must not serve the answer without fields to the shop");
+        assert!(varies(&rules), "a cache must not serve the response without fields to the shop");
     }
 
     #[test]
@@ -298,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn without_configured_methods_the_resource_s_own_count() {
+    fn without_configured_methods_those_of_the_resource_are_allowed() {
         for (methods, requested, expect) in [
             (
                 &[][..],
@@ -324,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn any_header_is_answered_with_those_asked_for_and_nothing_but_names_is_written_back() {
+    fn any_header_echoes_the_requested_names_and_nothing_else() {
         let rules = cors(&["*"], &["GET"], &["*"], false);
         let start = "Access-Control-Allow-Origin: *|Access-Control-Allow-Methods: GET|";
         for (requested, expect) in [
@@ -347,22 +345,22 @@ mod tests {
         let (origin, method, headers) = asked;
         let resource = MethodSet::of(Method::Get).with(Method::Post);
         let headers = headers.map(str::as_bytes);
-        let answer = preflight(rules, origin.as_bytes(), method.as_bytes(), headers, resource);
+        let response = preflight(rules, origin.as_bytes(), method.as_bytes(), headers, resource);
         let mut out = Vec::new();
-        if let Some(answer) = &answer {
-            answer.append(&mut out);
+        if let Some(response) = &response {
+            response.append(&mut out);
         }
-        assert_eq!(shown(answer.is_some(), out), expect);
+        assert_eq!(shown(response.is_some(), out), expect);
     }
 
     #[track_caller]
     fn check_simple(rules: &Cors, origin: &str, expect: &str) {
-        let answer = simple(rules, origin.as_bytes());
+        let response = simple(rules, origin.as_bytes());
         let mut out = Vec::new();
-        if let Some(answer) = &answer {
-            answer.append(&mut out);
+        if let Some(response) = &response {
+            response.append(&mut out);
         }
-        assert_eq!(shown(answer.is_some(), out), expect);
+        assert_eq!(shown(response.is_some(), out), expect);
     }
 
     fn shown(answered: bool, out: Vec<u8>) -> String {

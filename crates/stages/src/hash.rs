@@ -1,8 +1,8 @@
-//! One multiplication that mixes two words: enough for tables, not for secrets.
+//! A fast hash by multiplication: good enough for tables, not for secrets.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Both halves of the product of two words, folded together.
+/// Folds both halves of the product of two words.
 pub(crate) fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
     #[expect(clippy::cast_possible_truncation, reason = "the halves of the product are wanted")]
@@ -10,13 +10,13 @@ pub(crate) fn fold(left: u64, right: u64) -> u64 {
     low ^ high
 }
 
-/// For tables whose keys are fixed at load: nobody can insert keys that collide, so it has no seed.
+/// For tables whose keys are fixed at load. It needs no seed: no client can insert colliding keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoadedKeys(u64);
 
 pub(crate) type LoadedKeysState = BuildHasherDefault<LoadedKeys>;
 
-/// Digits of pi: odd words with both kinds of bits spread evenly.
+/// Digits of pi: odd words with evenly distributed bits.
 const MIX: u64 = 0x243f_6a88_85a3_08d3;
 const SPREAD: u64 = 0x1319_8a2e_0370_7345;
 

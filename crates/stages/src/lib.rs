@@ -1,9 +1,9 @@
-//! The decisions on a request's way, one pure module each, in the order of the way.
+//! The decisions about a request, one pure module each.
 //!
-//! Life of a request: **route -> authenticate -> authorise** -> forward, with **cors** beside them.
-//! Each reads what the one before learned as a `model` type, and answers a value or a
-//! [`model::Denial`]. What is compiled at load ([`Routes`]) is shared by all workers; what grows
-//! while serving ([`TokenCache`]) belongs to one.
+//! Life of a request: **route -> authenticate -> authorise** -> forward; **cors** for cross-origin
+//! requests. Each stage takes the results of earlier ones as `model` types, and returns a value or a
+//! [`model::Denial`]. [`Routes`] are compiled at load and shared by all workers; each worker has its own
+//! [`TokenCache`].
 //!
 //! Architecture invariant: no tokio, no clock, no I/O, no log; time and entropy are arguments, and
 //! no stage imports another stage.
@@ -21,4 +21,4 @@ pub mod route;
 
 pub use authenticate::{Identity, TokenCache};
 pub use model::MethodSet;
-pub use route::{ApiRoutes, Found, Missed, Routes};
+pub use route::{ApiRoutes, Found, NotFound, Routes};

@@ -1,4 +1,4 @@
-//! What holds whatever comes in: called by property tests here and by the fuzz targets.
+//! Properties that hold for any input, checked by property tests and fuzz targets.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use model::{ApiState, LoadedApi, Snapshot};
 use crate::route::{Routes, reference};
 use crate::samples;
 
-/// Templates and a path, drawn from `input`: the winner is the one of the naive search, for each
-/// method. Then the raw bytes as host and path: found or missed, the remainder is the path's end.
+/// With templates and a path generated from `input`, the trie finds the operation that the naive search
+/// finds. With the raw bytes as host and path, the remainder is a suffix of the path.
 ///
 /// # Panics
-/// When that doesn't hold.
+/// If a property does not hold.
 pub fn route(input: &[u8]) {
     let mut letters = input.iter().copied();
     let count = letters.next().unwrap_or(0) % 8;
     let lines: Vec<String> = (0..count).map(|_| line(&mut letters)).collect();
     let path = path(&mut letters);
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    winner_is_the_naive_one(&lines, &path);
-    anything_is_answered(&lines, input);
+    trie_agrees_with_naive_search(&lines, &path);
+    remainder_is_a_suffix(&lines, input);
 }
 
-/// For each method, the trie chooses the operation that the naive search chooses, however the path
-/// is spelled.
+/// For each method, the trie finds the operation that the naive search finds, with or without escapes in
+/// the path.
 ///
 /// # Panics
-/// When it doesn't.
-pub fn winner_is_the_naive_one(operations: &[&str], path: &str) {
+/// If it does not.
+pub fn trie_agrees_with_naive_search(operations: &[&str], path: &str) {
     let routes = routes(operations);
     let Some(api) = routes.apis().next() else {
         return;
@@ -37,17 +37,17 @@ pub fn winner_is_the_naive_one(operations: &[&str], path: &str) {
         let expect = reference::find(&api.api.operations, method, path);
         let found = api.operation(method, path.as_bytes());
         assert_eq!(found, expect, "{} {path:?} among {operations:?}", method.as_str());
-        let spelled = path.replace('a', "%61");
-        let found = api.operation(method, spelled.as_bytes());
-        assert_eq!(found, expect, "{} {spelled:?} among {operations:?}", method.as_str());
+        let escaped = path.replace('a', "%61");
+        let found = api.operation(method, escaped.as_bytes());
+        assert_eq!(found, expect, "{} {escaped:?} among {operations:?}", method.as_str());
     }
 }
 
-fn anything_is_answered(operations: &[&str], bytes: &[u8]) {
+fn remainder_is_a_suffix(operations: &[&str], bytes: &[u8]) {
     let routes = routes(operations);
     let remainder = match routes.find(bytes, Method::Get, bytes, true) {
         Ok(found) => found.remainder,
-        Err(missed) => missed.remainder,
+        Err(not_found) => not_found.remainder,
     };
     assert!(bytes.ends_with(remainder));
 }
@@ -58,7 +58,7 @@ fn routes(operations: &[&str]) -> Routes {
     Routes::compile(&Snapshot { revision: 1, apis, issuers: Vec::new() }, None)
 }
 
-/// Small alphabets, so that templates meet each other and the paths.
+/// Small alphabets, so that templates and paths often overlap.
 fn line(letters: &mut impl Iterator<Item = u8>) -> String {
     let mut draw = |of: u8| letters.next().unwrap_or(0) % of;
     let mut line = ["GET ", "POST ", "PUT "][usize::from(draw(3))].to_owned();

@@ -1,4 +1,4 @@
-//! APIs for tests, written in one line each.
+//! APIs for tests.
 
 use base::Method;
 use model::{Api, Operation, ScopeRule, Security, Transports};

@@ -1,11 +1,10 @@
-//! Both sides of a connection: the HTTP/1.1 codec, HTTP/2 made equal to it, TLS, and connecting.
+//! Both sides of a connection: the HTTP/1.1 codec, HTTP/2 for clients, TLS, splicing, and a small HTTP client.
 //!
-//! Life of a request: **listen** and **forward** of the gateway, and the lab's load generator, stand
-//! on this crate. It reads bytes from peers and answers heads, bodies and verdicts; it knows no API,
-//! no policy and no configuration file.
+//! Used by **listen** and **forward** of the gateway, and by the lab. It knows no API, policy or
+//! configuration file.
 //!
-//! Architecture invariant: [`http1`] is pure (no tokio, no sockets, no clock); only the drivers
-//! beside it do I/O. Bytes from a peer are never indexed, unwrapped or counted unchecked.
+//! Architecture invariant: [`http1`] is pure (no tokio, no sockets, no clock); only the other modules do
+//! I/O. Bytes from a peer are never subject to indexing, unwrapping or unchecked arithmetic.
 
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(

@@ -1,10 +1,10 @@
-//! Bytes from one socket to another through the kernel, unseen: `splice(2)` by way of a pipe.
+//! Moving bytes between two sockets within the kernel: `splice(2)` through a pipe.
 //!
-//! Life of a request: **forward** and the way back, for the part of a long body that neither needs
-//! framing nor encryption. It saves both copies, which are most of what a long body costs.
+//! Used by **forward** and **deliver** for the parts of long bodies that need neither framing nor
+//! encryption. It avoids two copies, which are most of the cost of a long body.
 //!
-//! Architecture invariant: a pipe holds bytes of one message only; one that holds any when its
-//! message breaks off is closed, never lent again.
+//! Architecture invariant: a pipe holds bytes of one message only. If the message breaks off, a pipe that
+//! is not empty is closed.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,28 +25,28 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// An empty pipe of `PIPE_BYTES`, or of the system's default size where that is refused.
+    /// An empty pipe of `PIPE_BYTES`, or of the system's default size if that is not permitted.
     ///
     /// # Errors
-    /// The system's: no file descriptors are left.
+    /// The system's, such as no file descriptors.
     pub fn new() -> io::Result<Self> {
         let (read, write) = pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)?;
-        // A smaller pipe only takes more turns.
+        // A smaller pipe only needs more system calls.
         let _ = fcntl(&write, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
         Ok(Self { read, write, held: 0 })
     }
 
-    /// Bytes on their way.
+    /// The number of bytes in the pipe.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Takes at most `most` bytes and `PIPE_BYTES` out of `from`, when it holds none yet. Ready with the bytes held;
-    /// 0: the peer sends no more.
+    /// If the pipe is empty, moves up to `most` bytes, at most `PIPE_BYTES`, from `from` into it. Ready with the
+    /// number of bytes in the pipe; 0: the peer sends no more.
     ///
     /// # Errors
-    /// The socket's; nothing is taken then. [`is_refusal`] tells a system that cannot splice.
+    /// The socket's; nothing was moved. [`is_unsupported`] recognises systems that cannot splice.
     pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -56,18 +56,18 @@ impl Pipe {
         let most = most.min(PIPE_BYTES.unsigned_abs() as usize);
         while self.held == 0 {
             ready!(from.poll_read_ready(cx))?;
-            // The pipe is empty, so only the socket can be what would block.
+            // The pipe is empty, so only the socket can block.
             match from.try_io(Interest::READABLE, || step(from, &self.write, most)) {
                 Ok(0) => break,
                 Ok(count) => self.held = count,
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_temporary(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
         Poll::Ready(Ok(self.held))
     }
 
-    /// Puts what it holds into `to`, as far as there is room. Ready with the bytes that went.
+    /// Moves bytes from the pipe to `to`. Ready with the number of bytes moved.
     ///
     /// # Errors
     /// The socket's.
@@ -79,21 +79,21 @@ impl Pipe {
                     self.held = self.held.saturating_sub(count);
                     return Poll::Ready(Ok(count));
                 }
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_temporary(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }
 }
 
-/// Whether the next try may go better.
-fn is_passing(error: &io::Error) -> bool {
+/// Whether the operation can be repeated.
+fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Whether the system does not splice these sockets at all, or not for us: a sandbox, for one.
+/// Whether the system cannot splice these sockets, or does not permit it, as in a sandbox.
 #[must_use]
-pub fn is_refusal(error: &io::Error) -> bool {
+pub fn is_unsupported(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported)
 }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn bytes_pass_in_order_and_no_more_than_asked_for() {
+    async fn bytes_are_moved_in_order_and_no_more_than_requested() {
         let (mut sender, from) = pair().await;
         let (to, mut receiver) = pair().await;
         let sent: Vec<u8> = (0..100_000_u32).map(|at| (at % 251) as u8).collect();
@@ -145,11 +145,11 @@ mod tests {
         let mut behind = vec![0; rest.len()];
         let mut from = from;
         from.read_exact(&mut behind).await.unwrap();
-        assert_eq!(behind, rest, "what was not asked for is still in the socket");
+        assert_eq!(behind, rest, "the rest is still in the socket");
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn the_end_of_the_peer_is_no_bytes() {
+    async fn the_end_of_the_stream_is_zero_bytes() {
         let (sender, from) = pair().await;
         drop(sender);
         let mut pipe = Pipe::new().unwrap();

@@ -1,10 +1,8 @@
-//! One type for every byte stream the gateway holds: clear or TLS, towards a client or a backend.
+//! One type for all byte streams: cleartext or TLS, to clients and upstreams.
 //!
-//! Life of a request: **listen** reads its head from one, **forward** writes it to another. What the
-//! stream is made of is settled once, at accept or connect; afterwards nobody asks.
+//! Life of a request: **listen** reads its head from one, **forward** writes it to another.
 //!
-//! Architecture invariant: no buffer of its own, no timer, no policy. Deadlines belong to the
-//! worker's sweep, buffers to the worker.
+//! Architecture invariant: no buffer, no timer, no policy. Buffers and deadlines belong to the worker.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -15,17 +13,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
-/// A connection's byte stream. The clear arm is the socket itself, so that it costs one branch.
+/// A connection's byte stream. Cleartext is the socket itself and costs one branch.
 #[derive(Debug)]
 pub enum Stream {
     Clear(TcpStream),
-    /// Boxed: a TLS state is about 1 KiB, and most of what moves streams about is in clear.
+    /// Boxed, because the TLS state is about 1 KiB.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
-    /// The socket below, for options and `writable`/`readable` waits. Reading or writing it
-    /// directly when [`Self::is_secure`] breaks the TLS session.
+    /// The underlying socket, for options and readiness. Reading or writing it directly breaks a TLS session.
     #[inline]
     pub fn tcp(&self) -> &TcpStream {
         match self {
@@ -34,7 +31,7 @@ impl Stream {
         }
     }
 
-    /// The socket, when its bytes are the stream's own.
+    /// The socket of a cleartext stream.
     #[inline]
     pub fn clear(&self) -> Option<&TcpStream> {
         match self {
@@ -48,7 +45,7 @@ impl Stream {
         matches!(self, Self::Tls(_))
     }
 
-    /// The protocol agreed in the handshake (`h2`, `http/1.1`); none in clear or when the peer
+    /// The protocol negotiated in the handshake (`h2`, `http/1.1`); `None` in cleartext, or if the peer
     /// offered none. Source: RFC 7301.
     pub fn alpn(&self) -> Option<&[u8]> {
         match self {
@@ -65,16 +62,15 @@ impl Stream {
         self.tcp().peer_addr()
     }
 
-    /// Whether a connection that should be idle is of no more use: the peer closed it, it broke,
-    /// or bytes came that nobody asked for. To be asked before a pooled connection is used again.
+    /// Whether an idle connection can no longer be used: the peer closed it, it failed, or unexpected bytes
+    /// arrived. Check this before reusing a pooled connection.
     ///
-    /// Costs no system call while nothing arrived: tokio remembers that the last read left the
-    /// socket empty, and answers from memory until the poller reports otherwise. The answer is
-    /// therefore as fresh as the poller's last turn; a close that crosses the request on the wire
-    /// is met by the retry rule (DESIGN.md section 3), not here.
+    /// Costs no system call if nothing arrived: tokio remembers that the last read emptied the socket, until
+    /// the poller reports otherwise. So the result is as recent as the last poll; a close that crosses the
+    /// request on the wire is handled by the retry rule.
     ///
-    /// An unexpected byte is consumed: a stale stream is only good for closing. Over TLS the
-    /// messages that carry no data (session tickets, key updates) are taken in and are not stale.
+    /// An unexpected byte is consumed: a stale stream can only be closed. TLS messages without data (session
+    /// tickets, key updates) are processed, and do not make the stream stale.
     pub fn is_stale(&mut self) -> bool {
         let mut byte = [0_u8; 1];
         match self {
@@ -83,8 +79,7 @@ impl Stream {
                 Err(error) => error.kind() != io::ErrorKind::WouldBlock,
             },
             Self::Tls(tls) => {
-                // Nobody waits on an idle connection, so there is nobody to wake; the next real
-                // read registers its own waker over this one.
+                // No task waits for an idle connection. The next read registers its own waker.
                 let mut context = Context::from_waker(Waker::noop());
                 let mut buffer = ReadBuf::new(&mut byte);
                 Pin::new(tls.as_mut()).poll_read(&mut context, &mut buffer).is_ready()

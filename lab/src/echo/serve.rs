@@ -9,7 +9,9 @@ use base::Method;
 
 use crate::limits;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use wire::http1::{BodyFraming, ChunkedDecoder, Known, Parsed, Piece, Refusal, RequestHead, Side};
+use wire::http1::{
+    BodyFraming, ChunkedDecoder, Known, Parsed, Piece, Rejection, RequestHead, Side,
+};
 use wire::stream::Stream;
 
 /// Initial size of the read buffer; it grows for longer bodies.
@@ -40,7 +42,7 @@ enum Body {
 pub(super) enum End {
     /// The client closed it, or asked for it.
     Closed,
-    Rejected(Refusal),
+    Rejected(Rejection),
     Broken(io::Error),
 }
 
@@ -50,9 +52,9 @@ impl From<io::Error> for End {
     }
 }
 
-impl From<Refusal> for End {
-    fn from(refusal: Refusal) -> Self {
-        Self::Rejected(refusal)
+impl From<Rejection> for End {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
     }
 }
 
@@ -76,7 +78,7 @@ impl<'a> Connection<'a> {
             match self.exchange().await {
                 Ok(()) => {}
                 Err(End::Closed) => return self.stream.shutdown().await,
-                Err(End::Rejected(refusal)) => return self.reject(refusal).await,
+                Err(End::Rejected(rejection)) => return self.reject(rejection).await,
                 Err(End::Broken(error)) => return Err(error),
             }
         }
@@ -217,11 +219,11 @@ impl<'a> Connection<'a> {
 
     /// Responds with an error status and then drains the connection: closing it while the client is still
     /// sending would reset it, and the response would be lost.
-    async fn reject(&mut self, refusal: Refusal) -> io::Result<()> {
-        let status = refusal.status;
+    async fn reject(&mut self, rejection: Rejection) -> io::Result<()> {
+        let status = rejection.status;
         let response = format!(
             "HTTP/1.1 {status} {}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-            refusal.reason
+            rejection.reason
         );
         self.stream.write_all(response.as_bytes()).await?;
         self.stream.shutdown().await?;
@@ -245,7 +247,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-const TOO_LARGE: Refusal = Refusal::new(413, "body too large");
+const TOO_LARGE: Rejection = Rejection::new(413, "body too large");
 
 /// Writes both with one system call if possible.
 async fn write_both(stream: &mut Stream, head: &[u8], body: &[u8]) -> io::Result<()> {

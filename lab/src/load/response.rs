@@ -12,7 +12,7 @@ use base::Method;
 use crate::limits;
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
-use wire::http1::{ChunkedDecoder, Parsed, Piece, Refusal, ResponseFraming, ResponseHead, Side};
+use wire::http1::{ChunkedDecoder, Parsed, Piece, Rejection, ResponseFraming, ResponseHead, Side};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -165,7 +165,7 @@ impl ResponseReader {
         ReadState::Over { outcome, keep: self.keep }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<Beyond, Refusal> {
+    fn take(&mut self, bytes: &[u8]) -> Result<Beyond, Rejection> {
         match self.state {
             State::Head if self.partial.is_empty() => self.take_heads(bytes),
             State::Head => {
@@ -183,12 +183,12 @@ impl ResponseReader {
         }
     }
 
-    fn take_heads(&mut self, mut bytes: &[u8]) -> Result<Beyond, Refusal> {
+    fn take_heads(&mut self, mut bytes: &[u8]) -> Result<Beyond, Rejection> {
         loop {
             match self.head.parse(bytes, self.method)? {
                 Parsed::Partial => {
                     if bytes.len() > limits::RESPONSE_HEAD_BYTES_MAX as usize {
-                        return Err(Refusal::new(502, "head too large"));
+                        return Err(Rejection::new(502, "head too large"));
                     }
                     self.partial.extend_from_slice(bytes);
                     return Ok(None);
@@ -200,14 +200,14 @@ impl ResponseReader {
                     }
                     self.interim += 1;
                     if self.interim > limits::INTERIM_RESPONSES_MAX {
-                        return Err(Refusal::new(502, "too many interim responses"));
+                        return Err(Rejection::new(502, "too many interim responses"));
                     }
                 }
             }
         }
     }
 
-    fn begin_body(&mut self, bytes: &[u8]) -> Result<Beyond, Refusal> {
+    fn begin_body(&mut self, bytes: &[u8]) -> Result<Beyond, Rejection> {
         self.status = self.head.status();
         self.keep = self.head.keep_alive();
         self.state = match self.head.framing() {
@@ -219,7 +219,7 @@ impl ResponseReader {
         self.take_body(bytes)
     }
 
-    fn take_body(&mut self, bytes: &[u8]) -> Result<Beyond, Refusal> {
+    fn take_body(&mut self, bytes: &[u8]) -> Result<Beyond, Rejection> {
         match &mut self.state {
             State::Length(left) => {
                 let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
@@ -234,7 +234,7 @@ impl ResponseReader {
                 see(&mut self.search, bytes);
                 Ok(None)
             }
-            State::Head => Err(Refusal::new(502, "body before head")),
+            State::Head => Err(Rejection::new(502, "body before head")),
         }
     }
 }
@@ -245,7 +245,7 @@ fn take_chunks(
     decoder: &mut ChunkedDecoder,
     search: &mut Option<Search>,
     mut bytes: &[u8],
-) -> Result<Beyond, Refusal> {
+) -> Result<Beyond, Rejection> {
     loop {
         match decoder.next(bytes)? {
             Piece::NeedMore { .. } => return Ok(None),

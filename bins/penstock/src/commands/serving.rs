@@ -8,7 +8,7 @@ use std::thread;
 
 use base::SystemClock;
 use follow::{Change, Fetch, Follower, Handle, Options, Status};
-use gateway::{Addresses, Gateway, Parts, StartError, Texts};
+use gateway::{Addresses, AdminPages, Gateway, Parts, StartError};
 use model::{Diagnostic, LogFormat, LogSettings, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
@@ -75,7 +75,7 @@ impl Serving {
         let parts = Parts {
             certificates: follower.certificates(),
             client_tls,
-            texts: texts(&follower.status()),
+            pages: admin_pages(&follower.status()),
             build: env!("CARGO_PKG_VERSION"),
         };
         let gateway = Gateway::start(&settings, &snapshot, parts)
@@ -176,9 +176,9 @@ fn forward_unknown_kids(gateway: &Gateway, follower: &Follower) -> Result<(), Fa
     spawned.map(drop).map_err(|error| Failure::Error(format!("cannot start a thread: {error}")))
 }
 
-fn texts(status: &Arc<Status>) -> Texts {
+fn admin_pages(status: &Arc<Status>) -> AdminPages {
     let (for_page, for_metrics) = (Arc::clone(status), Arc::clone(status));
-    Texts {
+    AdminPages {
         diagnostics: Box::new(move || for_page.to_json()),
         metrics: Box::new(move || for_metrics.to_prometheus()),
     }

@@ -1,8 +1,8 @@
-//! The access log: one JSON line for each request. Off by default.
+//! The access log: one line of JSON per request. Off by default.
 //!
-//! A worker writes lines into its own buffer and hands it over when it is full or at the next
-//! sweep; one thread writes to the file. When the disk cannot keep up, lines are lost and counted:
-//! requests never wait for a log.
+//! A worker collects lines in a buffer of its own and passes it on when it is full, or at the next
+//! sweep; one thread writes to the file. If the disk cannot keep up, lines are dropped and counted:
+//! requests never wait for the log.
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -16,45 +16,45 @@ use model::AccessLog;
 use wire::http1::Known;
 
 use super::{Record, Tally};
-use crate::call::Call;
+use crate::request::Request;
 use crate::worker::Worker;
 
-enum Message {
+enum LogCommand {
     Lines(Vec<u8>),
-    /// The file was moved away: go on in a new one.
+    /// Open the file again, after it was renamed.
     Reopen,
     Stop,
 }
 
-/// The thread that writes.
+/// The writing thread.
 #[derive(Debug)]
 pub(crate) struct AccessLogger {
-    sender: SyncSender<Message>,
+    sender: SyncSender<LogCommand>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A worker's end.
+/// A worker's buffer of lines.
 #[derive(Debug, Default)]
 pub(crate) struct AccessLines {
     lines: RefCell<Vec<u8>>,
-    sender: Option<SyncSender<Message>>,
+    sender: Option<SyncSender<LogCommand>>,
 }
 
 impl AccessLogger {
-    /// Opens the file, so that a path that cannot be written is told at start. `None`: off.
+    /// Opens the file, so that a path that cannot be written is reported at startup. `None`: off.
     ///
     /// # Errors
     /// The file cannot be opened for appending.
     pub(crate) fn start(to: &AccessLog) -> io::Result<Option<Self>> {
-        let target = match to {
+        let sink = match to {
             AccessLog::Off => return Ok(None),
-            AccessLog::Stdout => Target::Stdout,
-            AccessLog::File(path) => Target::File(path.clone(), append_to(path)?),
+            AccessLog::Stdout => Sink::Stdout,
+            AccessLog::File(path) => Sink::File(path.clone(), append_to(path)?),
         };
         let (sender, receiver) = sync_channel(ACCESS_LOG_BLOCKS_MAX);
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || write_all(target, &receiver))?;
+            .spawn(move || write_all(sink, &receiver))?;
         Ok(Some(Self { sender, thread: Some(thread) }))
     }
 
@@ -62,23 +62,23 @@ impl AccessLogger {
         AccessLines { lines: RefCell::default(), sender: Some(self.sender.clone()) }
     }
 
-    /// For SIGHUP after a rotation.
+    /// Opens the file again: on SIGHUP, after log rotation.
     pub(crate) fn reopen(&self) {
-        // A writer that is gone has nothing to reopen.
-        let _ = self.sender.try_send(Message::Reopen);
+        // Fails only if the writer has ended.
+        let _ = self.sender.try_send(LogCommand::Reopen);
     }
 }
 
 impl Drop for AccessLogger {
     fn drop(&mut self) {
-        let _ = self.sender.send(Message::Stop);
+        let _ = self.sender.send(LogCommand::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-enum Target {
+enum Sink {
     Stdout,
     File(PathBuf, File),
 }
@@ -87,21 +87,21 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn write_all(mut target: Target, receiver: &Receiver<Message>) {
+fn write_all(mut sink: Sink, receiver: &Receiver<LogCommand>) {
     let mut failing = false;
     while let Ok(message) = receiver.recv() {
-        let result = match (message, &mut target) {
-            (Message::Stop, _) => return,
-            (Message::Lines(lines), Target::Stdout) => io::stdout().write_all(&lines),
-            (Message::Lines(lines), Target::File(_, file)) => file.write_all(&lines),
-            (Message::Reopen, Target::Stdout) => Ok(()),
-            (Message::Reopen, Target::File(path, file)) => append_to(path).map(|new| *file = new),
+        let result = match (message, &mut sink) {
+            (LogCommand::Stop, _) => return,
+            (LogCommand::Lines(lines), Sink::Stdout) => io::stdout().write_all(&lines),
+            (LogCommand::Lines(lines), Sink::File(_, file)) => file.write_all(&lines),
+            (LogCommand::Reopen, Sink::Stdout) => Ok(()),
+            (LogCommand::Reopen, Sink::File(path, file)) => append_to(path).map(|new| *file = new),
         };
         match result {
             Ok(()) => failing = false,
             Err(error) if !failing => {
                 failing = true;
-                tracing::error!(%error, "the access log cannot be written; lines are lost");
+                tracing::error!(%error, "cannot write the access log; dropping lines");
             }
             Err(_) => {}
         }
@@ -113,46 +113,46 @@ impl AccessLines {
         self.sender.is_some()
     }
 
-    /// Adds the line of a finished request. The query is left out: it may carry secrets.
-    pub(crate) fn write(&self, worker: &Worker, record: &Record, call: &Call, us: u64) {
+    /// Adds the line of a finished request. The query is omitted: it may hold secrets.
+    pub(crate) fn write(&self, worker: &Worker, record: &Record, request: &Request, us: u64) {
         let mut lines = self.lines.borrow_mut();
-        write_line(&mut lines, worker, record, call, us);
+        write_line(&mut lines, worker, record, request, us);
         if lines.len() >= ACCESS_LOG_BLOCK_BYTES {
             drop(lines);
             self.flush(&worker.tally);
         }
     }
 
-    /// Hands over what there is.
+    /// Passes the buffer on to the writing thread.
     pub(crate) fn flush(&self, tally: &Tally) {
         let Some(sender) = &self.sender else { return };
         let lines = std::mem::take(&mut *self.lines.borrow_mut());
         if lines.is_empty() {
             return;
         }
-        let count = memchr_count(&lines);
-        if sender.try_send(Message::Lines(lines)).is_err() {
+        let count = count_lines(&lines);
+        if sender.try_send(LogCommand::Lines(lines)).is_err() {
             tally.log_lines_lost.set(tally.log_lines_lost.get().saturating_add(count));
         }
     }
 }
 
-fn memchr_count(lines: &[u8]) -> u64 {
+fn count_lines(lines: &[u8]) -> u64 {
     lines.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-fn write_line(out: &mut Vec<u8>, worker: &Worker, record: &Record, call: &Call, us: u64) {
-    let head = &call.head;
+fn write_line(out: &mut Vec<u8>, worker: &Worker, record: &Record, request: &Request, us: u64) {
+    let head = &request.head;
     let api = record.api.as_ref().map(|local| &local.routes.api);
     let operation = api.zip(record.operation).and_then(|(api, index)| api.operations.get(index));
-    let text = |known| head.find(known).map_or(&b""[..], |field| field.value.of(&call.bytes));
+    let text = |known| head.find(known).map_or(&b""[..], |field| field.value.of(&request.bytes));
     out.extend_from_slice(b"{\"time_ms\":");
     number(out, worker.unix_us(record.started_us) / 1_000);
     member(out, "request", record.id(worker).as_bytes());
-    member(out, "client", call.peer.address.to_string().as_bytes());
-    member(out, "method", head.method_bytes(&call.bytes));
-    member(out, "host", head.host(&call.bytes));
-    member(out, "path", head.path(&call.bytes));
+    member(out, "client", request.peer.address.to_string().as_bytes());
+    member(out, "method", head.method_bytes(&request.bytes));
+    member(out, "host", head.host(&request.bytes));
+    member(out, "path", head.path(&request.bytes));
     member(out, "api", api.map_or("", |api| api.name.as_str()).as_bytes());
     member(out, "version", api.map_or("", |api| api.version.as_str()).as_bytes());
     member(out, "operation", operation.map_or("", |found| found.template.as_str()).as_bytes());
@@ -161,6 +161,9 @@ fn write_line(out: &mut Vec<u8>, worker: &Worker, record: &Record, call: &Call, 
     if let Some(code) = record.code {
         out.extend_from_slice(b",\"code\":");
         number(out, u64::from(code));
+    }
+    if let Some(failure) = record.auth_failure {
+        member(out, "auth_failure", failure.as_str().as_bytes());
     }
     out.extend_from_slice(b",\"duration_us\":");
     number(out, us);
@@ -182,8 +185,8 @@ fn number(out: &mut Vec<u8>, number: u64) {
     wire::http1::write::decimal(out, number);
 }
 
-/// `,"name":"value"`, nothing for an empty value. Bytes that are not printable ASCII are escaped,
-/// so that no caller can break a line or a terminal.
+/// Appends `,"name":"value"`; nothing for an empty value. Bytes that are not printable ASCII are escaped,
+/// so that no client can inject lines or terminal sequences.
 fn member(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     if value.is_empty() {
         return;
@@ -215,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_caller_sends_cannot_break_a_line() {
+    fn bytes_from_a_client_are_escaped() {
         let mut out = Vec::new();
         member(&mut out, "path", b"/a\"b\\c\n\xff");
         assert_eq!(out, br#","path":"/a\"b\\c\u000a\u00ff""#);

@@ -1,17 +1,17 @@
-//! Counters of one worker: plain numbers that only it writes.
+//! One worker's counters: plain numbers that no other thread writes.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use model::Blame;
+use model::{AuthFailure, Blame};
 
-/// Upper edges of the latency buckets, in microseconds: 100 us to 60 s, about 2.2 apart.
+/// Upper bounds of the latency buckets, in microseconds: 100 us to 60 s, each about 2.2 times the last.
 pub(crate) const LATENCY_EDGES_US: [u64; 18] = [
     100, 200, 400, 800, 1_600, 3_200, 6_400, 12_500, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000, 60_000_000,
 ];
 
-/// A latency histogram: one count per bucket, the last one open-ended.
+/// A latency histogram: one count per bucket. The last bucket has no upper bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Histogram {
     pub(crate) buckets: [u64; LATENCY_EDGES_US.len() + 1],
@@ -46,16 +46,25 @@ pub(crate) struct StatusCount {
     pub(crate) count: u64,
 }
 
-/// One API's figures. Made at its first request; they stay while the API is edited.
+/// One API's counters. Created at its first request, and kept when the API is edited.
 #[derive(Debug, Default)]
 pub(crate) struct ApiCounters {
     latency: RefCell<Histogram>,
     /// By method and template, in the order of first use.
     operations: RefCell<Vec<Rc<OperationCounters>>>,
     sent: Cell<u64>,
+    /// By reason, in the order of first use.
+    auth_failures: RefCell<Vec<AuthFailureCount>>,
 }
 
-/// One operation's figures.
+/// How often credentials were rejected for one reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AuthFailureCount {
+    pub(crate) reason: AuthFailure,
+    pub(crate) count: u64,
+}
+
+/// One operation's counters.
 #[derive(Debug)]
 pub(crate) struct OperationCounters {
     pub(crate) method: &'static str,
@@ -74,8 +83,8 @@ impl OperationCounters {
 }
 
 impl ApiCounters {
-    /// The counters of `method` and `template`, made on first use. An empty method stands for
-    /// requests that met no operation.
+    /// The counters of `method` and `template`, created at first use. An empty method counts requests
+    /// that matched no operation.
     pub(crate) fn operation(&self, method: &'static str, template: &str) -> Rc<OperationCounters> {
         let mut operations = self.operations.borrow_mut();
         let known =
@@ -83,13 +92,13 @@ impl ApiCounters {
         if let Some(known) = known {
             return Rc::clone(known);
         }
-        let made = Rc::new(OperationCounters {
+        let created = Rc::new(OperationCounters {
             method,
             template: template.to_owned(),
             statuses: RefCell::default(),
         });
-        operations.push(Rc::clone(&made));
-        made
+        operations.push(Rc::clone(&created));
+        created
     }
 
     /// Counts one finished request.
@@ -98,16 +107,25 @@ impl ApiCounters {
         self.sent.set(self.sent.get().saturating_add(sent));
         operation.add(status);
     }
+
+    /// Counts one rejected credential.
+    pub(crate) fn auth_failed(&self, reason: AuthFailure) {
+        let mut failures = self.auth_failures.borrow_mut();
+        match failures.iter_mut().find(|known| known.reason == reason) {
+            Some(known) => known.count += 1,
+            None => failures.push(AuthFailureCount { reason, count: 1 }),
+        }
+    }
 }
 
-/// Figures of a worker that belong to no API.
+/// A worker's counters that belong to no API.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) accepted: Cell<u64>,
-    pub(crate) refused_connections: Cell<u64>,
+    pub(crate) rejected_connections: Cell<u64>,
     pub(crate) handshakes_failed: Cell<u64>,
-    /// Requests that met no API, by status.
-    pub(crate) homeless: RefCell<Vec<StatusCount>>,
+    /// Requests that matched no API, by status.
+    pub(crate) unrouted: RefCell<Vec<StatusCount>>,
     pub(crate) faults_caller: Cell<u64>,
     pub(crate) faults_upstream: Cell<u64>,
     pub(crate) faults_gateway: Cell<u64>,
@@ -129,27 +147,28 @@ impl Tally {
         });
     }
 
-    pub(crate) fn homeless(&self, status: u16) {
-        let mut homeless = self.homeless.borrow_mut();
-        match homeless.iter_mut().find(|known| known.status == status) {
+    pub(crate) fn unrouted(&self, status: u16) {
+        let mut unrouted = self.unrouted.borrow_mut();
+        match unrouted.iter_mut().find(|known| known.status == status) {
             Some(known) => known.count += 1,
-            None => homeless.push(StatusCount { status, count: 1 }),
+            None => unrouted.push(StatusCount { status, count: 1 }),
         }
     }
 }
 
-/// A copy of one API's figures, for the scrape.
+/// A snapshot of one API's counters, for a scrape.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiFigures {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) latency: Histogram,
     pub(crate) sent: u64,
+    pub(crate) auth_failures: Vec<AuthFailureCount>,
     pub(crate) operations: Vec<OperationFigures>,
     pub(crate) suspended: u64,
 }
 
-/// A copy of one operation's figures.
+/// A snapshot of one operation's counters.
 #[derive(Clone, Debug)]
 pub(crate) struct OperationFigures {
     pub(crate) method: &'static str,
@@ -165,6 +184,7 @@ impl ApiCounters {
             version: version.to_owned(),
             latency: self.latency.borrow().clone(),
             sent: self.sent.get(),
+            auth_failures: self.auth_failures.borrow().clone(),
             suspended,
             operations: operations
                 .iter()
@@ -178,15 +198,15 @@ impl ApiCounters {
     }
 }
 
-/// A copy of all of one worker's figures.
+/// A snapshot of all counters of one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerFigures {
     pub(crate) worker: usize,
     pub(crate) connections: u64,
     pub(crate) accepted: u64,
-    pub(crate) refused_connections: u64,
+    pub(crate) rejected_connections: u64,
     pub(crate) handshakes_failed: u64,
-    pub(crate) homeless: Vec<StatusCount>,
+    pub(crate) unrouted: Vec<StatusCount>,
     pub(crate) faults: [(&'static str, u64); 3],
     pub(crate) retries: u64,
     pub(crate) tunnels: u64,
@@ -205,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_latency_falls_into_the_first_bucket_that_is_not_below_it() {
+    fn a_latency_is_counted_in_the_first_bucket_whose_bound_it_does_not_exceed() {
         let mut histogram = Histogram::default();
         for us in [0, 100, 101, 60_000_000, 60_000_001] {
             histogram.add(us);
@@ -216,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_an_edit_moved_keeps_its_counts() {
+    fn an_operation_keeps_its_counts_when_an_edit_changes_its_index() {
         let counters = ApiCounters::default();
         counters.add(&counters.operation("GET", "/a"), 200, 10, 1);
         counters.add(&counters.operation("GET", "/b"), 200, 10, 1);

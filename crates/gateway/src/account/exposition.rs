@@ -1,4 +1,4 @@
-//! `/metrics`: the workers' figures, summed, in Prometheus' text format 0.0.4.
+//! `/metrics`: the workers' counters, summed, in Prometheus' text format 0.0.4.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,12 +6,12 @@ use std::fmt::Write;
 use super::counters::{ApiFigures, Histogram, LATENCY_EDGES_US, WorkerFigures};
 use crate::forward::PoolFigures;
 
-/// Renders the sum of `workers`. `more`: lines of other rooms (reloads), already in the format.
+/// Renders the sum of `workers`. `more`: families of other crates, already in the format.
 pub(crate) fn expose(workers: &[WorkerFigures], build: &str, uptime_s: u64, more: &str) -> String {
     let mut page = Page(String::new());
-    page.family("penstock_build_info", "gauge", "The build that runs.");
+    page.family("penstock_build_info", "gauge", "Version of this build.");
     page.line("penstock_build_info", &[("version", build)], 1);
-    page.family("penstock_uptime_seconds", "gauge", "Time since the start.");
+    page.family("penstock_uptime_seconds", "gauge", "Time since startup.");
     page.line("penstock_uptime_seconds", &[], uptime_s);
     page.apis(workers);
     page.connections(workers);
@@ -50,7 +50,7 @@ impl Page {
         self.family(
             "penstock_requests_total",
             "counter",
-            "Finished requests by operation and status; 499: the caller left.",
+            "Finished requests by operation and status. Status 499: the client closed first.",
         );
         for ((api, version), sum) in &apis {
             for ((method, template, status), count) in &sum.requests {
@@ -65,7 +65,7 @@ impl Page {
                 self.line("penstock_requests_total", &labels, *count);
             }
         }
-        for (status, count) in homeless(workers) {
+        for (status, count) in unrouted(workers) {
             let status = status.to_string();
             let labels = [
                 ("api", ""),
@@ -76,22 +76,41 @@ impl Page {
             ];
             self.line("penstock_requests_total", &labels, count);
         }
-        self.family("penstock_sent_bytes_total", "counter", "Bytes of responses, heads included.");
+        self.family(
+            "penstock_sent_bytes_total",
+            "counter",
+            "Bytes of responses sent, heads included.",
+        );
         for ((api, version), sum) in &apis {
             self.line("penstock_sent_bytes_total", &[("api", api), ("version", version)], sum.sent);
         }
         self.family(
             "penstock_request_seconds",
             "histogram",
-            "From the complete request head to the last byte of the answer.",
+            "Time from the complete request head to the last byte of the response.",
         );
         for ((api, version), sum) in &apis {
             self.histogram(api, version, &sum.latency);
         }
-        self.family("penstock_endpoints_suspended", "gauge", "Endpoints left alone, all workers.");
+        self.family(
+            "penstock_endpoints_suspended",
+            "gauge",
+            "Suspended endpoints, summed over all workers.",
+        );
         for ((api, version), sum) in &apis {
             let labels = [("api", api.as_str()), ("version", version.as_str())];
             self.line("penstock_endpoints_suspended", &labels, sum.suspended);
+        }
+        self.family(
+            "penstock_auth_failures_total",
+            "counter",
+            "Rejected credentials by API and reason.",
+        );
+        for ((api, version), sum) in &apis {
+            for (reason, count) in &sum.auth_failures {
+                let labels = [("api", api.as_str()), ("version", version), ("reason", reason)];
+                self.line("penstock_auth_failures_total", &labels, *count);
+            }
         }
     }
 
@@ -114,7 +133,12 @@ impl Page {
     fn connections(&mut self, workers: &[WorkerFigures]) {
         let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
         let rows: [(&str, &str, &str, u64); 7] = [
-            ("penstock_connections", "gauge", "Open client connections.", sum(|w| w.connections)),
+            (
+                "penstock_connections",
+                "gauge",
+                "OpenConnection client connections.",
+                sum(|w| w.connections),
+            ),
             (
                 "penstock_connections_accepted_total",
                 "counter",
@@ -124,31 +148,31 @@ impl Page {
             (
                 "penstock_connections_refused_total",
                 "counter",
-                "Connections beyond connections_max.",
-                sum(|w| w.refused_connections),
+                "Client connections rejected because of connections_max.",
+                sum(|w| w.rejected_connections),
             ),
             (
                 "penstock_handshakes_failed_total",
                 "counter",
-                "TLS handshakes that failed.",
+                "Failed TLS handshakes.",
                 sum(|w| w.handshakes_failed),
             ),
             (
                 "penstock_retries_total",
                 "counter",
-                "Requests sent a second time.",
+                "Requests sent to an upstream a second time.",
                 sum(|w| w.retries),
             ),
             (
                 "penstock_tunnels_total",
                 "counter",
-                "Connections that became a tunnel.",
+                "Connections turned into tunnels.",
                 sum(|w| w.tunnels),
             ),
             (
                 "penstock_access_log_lost_total",
                 "counter",
-                "Access log lines lost to a slow disk.",
+                "Access log lines dropped because the disk was too slow.",
                 sum(|w| w.log_lines_lost),
             ),
         ];
@@ -156,11 +180,7 @@ impl Page {
             self.family(name, kind, help);
             self.line(name, &[], value);
         }
-        self.family(
-            "penstock_faults_total",
-            "counter",
-            "Requests without an ordinary answer, by blame.",
-        );
+        self.family("penstock_faults_total", "counter", "Faults and denials by blame.");
         for (position, blame) in ["caller", "upstream", "gateway"].into_iter().enumerate() {
             let count =
                 workers.iter().filter_map(|w| w.faults.get(position)).map(|(_, count)| count).sum();
@@ -171,7 +191,7 @@ impl Page {
         self.family(
             "penstock_worker_revision",
             "gauge",
-            "Revision of the snapshot that each worker serves.",
+            "Revision of the snapshot served by each worker.",
         );
         for worker in workers {
             let number = worker.worker.to_string();
@@ -189,7 +209,7 @@ impl Page {
             sum.opened += pool.opened;
             sum.failed += pool.failed;
         }
-        self.family("penstock_upstream_connections", "gauge", "Connections to backends by state.");
+        self.family("penstock_upstream_connections", "gauge", "Upstream connections by state.");
         for (address, sum) in &sums {
             for (state, value) in
                 [("idle", sum.idle), ("in_use", sum.in_use), ("waited_for", sum.waiting)]
@@ -204,7 +224,7 @@ impl Page {
         self.family(
             "penstock_upstream_connects_total",
             "counter",
-            "Connections to backends by outcome.",
+            "Attempts to connect to an upstream, by outcome.",
         );
         for (address, sum) in &sums {
             for (outcome, value) in [("opened", sum.opened), ("failed", sum.failed)] {
@@ -219,7 +239,7 @@ impl Page {
         self.family(
             "penstock_token_cache_lookups_total",
             "counter",
-            "Look-ups of verified tokens.",
+            "Lookups in the cache of verified tokens.",
         );
         self.line(
             "penstock_token_cache_lookups_total",
@@ -231,9 +251,13 @@ impl Page {
             &[("outcome", "miss")],
             sum(|w| w.token_misses),
         );
-        self.family("penstock_token_cache_tokens", "gauge", "Verified tokens held, all workers.");
+        self.family(
+            "penstock_token_cache_tokens",
+            "gauge",
+            "Cached tokens, summed over all workers.",
+        );
         self.line("penstock_token_cache_tokens", &[], sum(|w| w.tokens));
-        self.family("penstock_token_cache_bytes", "gauge", "Memory of the token caches.");
+        self.family("penstock_token_cache_bytes", "gauge", "Memory used by the token caches.");
         self.line("penstock_token_cache_bytes", &[], sum(|w| w.token_bytes));
     }
 }
@@ -243,6 +267,7 @@ struct ApiSum {
     latency: Histogram,
     sent: u64,
     suspended: u64,
+    auth_failures: BTreeMap<&'static str, u64>,
     requests: BTreeMap<(String, String, u16), u64>,
 }
 
@@ -258,6 +283,9 @@ fn add(sum: &mut ApiSum, api: &ApiFigures) {
     sum.latency.merge(&api.latency);
     sum.sent = sum.sent.saturating_add(api.sent);
     sum.suspended += api.suspended;
+    for failures in &api.auth_failures {
+        *sum.auth_failures.entry(failures.reason.as_str()).or_default() += failures.count;
+    }
     for operation in &api.operations {
         for counted in &operation.statuses {
             let key = (operation.method.to_owned(), operation.template.clone(), counted.status);
@@ -266,9 +294,9 @@ fn add(sum: &mut ApiSum, api: &ApiFigures) {
     }
 }
 
-fn homeless(workers: &[WorkerFigures]) -> BTreeMap<u16, u64> {
+fn unrouted(workers: &[WorkerFigures]) -> BTreeMap<u16, u64> {
     let mut sums = BTreeMap::new();
-    for counted in workers.iter().flat_map(|worker| &worker.homeless) {
+    for counted in workers.iter().flat_map(|worker| &worker.unrouted) {
         *sums.entry(counted.status).or_default() += counted.count;
     }
     sums

@@ -1,10 +1,10 @@
-//! What is remembered of a request: one [`Record`], opened at its first byte, closed at its last.
+//! Accounting: one [`Record`] per request, from the complete head to the last byte of the response.
 //!
-//! Life of a request: beside all of it; every stage leaves one fact here. A closed record becomes
-//! counters, and a line of the access log where that is on.
+//! Life of a request: every stage adds to the record. When it is closed, the counters are updated, and a
+//! line is written to the access log if that is enabled.
 //!
-//! Architecture invariant: a worker writes only its own counters, without locks or atomics; they
-//! are copied out by message when someone scrapes.
+//! Architecture invariant: a worker writes only its own counters, without locks or atomics. A scrape asks
+//! each worker for a snapshot by message.
 
 mod access_log;
 mod counters;
@@ -12,42 +12,45 @@ mod exposition;
 
 use std::rc::Rc;
 
-use model::{Blame, Fault, MethodSet};
+use model::{AuthFailure, Blame, Fault, MethodSet};
 
 pub(crate) use access_log::{AccessLines, AccessLogger};
 pub(crate) use counters::{ApiCounters, Tally, WorkerFigures, bump};
 
-/// Where an operation counts.
-pub(crate) type OperationHandle = Rc<counters::OperationCounters>;
 pub(crate) use exposition::expose;
 
-use crate::local::ApiLocal;
+/// One operation's counters, shared with its API's.
+pub(crate) type OperationHandle = Rc<counters::OperationCounters>;
 
-/// One request, from its first byte to its last.
+use crate::worker_api::WorkerApi;
+
+/// What is recorded of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     /// When its head was complete, on the worker's clock.
     pub(crate) started_us: u64,
-    pub(crate) api: Option<Rc<ApiLocal>>,
+    pub(crate) api: Option<Rc<WorkerApi>>,
     /// Index in the API's operations.
     pub(crate) operation: Option<usize>,
-    /// What was answered; 499 when the caller left before.
+    /// Status of the response; 499 if the client closed before it began.
     pub(crate) status: u16,
-    /// WSO2's code, where the gateway answered by itself.
+    /// WSO2's error code, if the gateway generated the response.
     pub(crate) code: Option<u32>,
     pub(crate) blame: Option<Blame>,
-    /// With 405: what the path offers.
+    /// Why the credential was rejected, if it was.
+    pub(crate) auth_failure: Option<AuthFailure>,
+    /// With 405: the methods that the path has.
     pub(crate) allow: MethodSet,
-    /// Time from the start to the backend's response head, in microseconds.
+    /// Time from the start to the upstream's response head, in microseconds.
     pub(crate) upstream_us: Option<u64>,
-    /// Bytes of the response's head and body that the caller's connection took.
+    /// Bytes of the response, head included, written to the client's connection.
     pub(crate) sent: u64,
-    /// The answer broke off after its head.
+    /// The response ended after its head and before its end.
     pub(crate) truncated: bool,
     settled: bool,
 }
 
-/// The status that stands in records for a caller that left before its answer (nginx's).
+/// Recorded status of a client that closed before its response began (as in nginx).
 pub(crate) const CLIENT_LEFT: u16 = 499;
 
 impl Record {
@@ -59,21 +62,19 @@ impl Record {
         Self { started_us, ..Self::default() }
     }
 
-    /// Stands in for one that is closed already.
+    /// A record that is closed already.
     pub(crate) fn settled() -> Self {
         Self { settled: true, ..Self::default() }
     }
 
-    /// Notes why the gateway answers by itself.
+    /// Records the fault that the gateway responds to.
     pub(crate) fn fault(&mut self, fault: &Fault, status: u16, code: u32) {
         self.status = if *fault == Fault::ClientLeft { CLIENT_LEFT } else { status };
         self.code = Some(code);
         self.blame = Some(fault.blame());
     }
-}
 
-impl Record {
-    /// What ties the lines of one request together in the logs: worker and start, unique in a process.
+    /// The request's id in the logs: worker and start time, unique in a process.
     pub(crate) fn id(&self, worker: &crate::worker::Worker) -> String {
         format!("{:x}-{:x}", worker.number, worker.unix_us(self.started_us))
     }

@@ -1,7 +1,7 @@
-//! Which endpoint of a set answers next, and which are left alone for a while.
+//! Selection of the next endpoint of a set, and suspension of failing ones.
 //!
-//! ACTIVE --failures in a row--> SUSPENDED --time is up--> one probe --> ACTIVE, or SUSPENDED longer.
-//! A failure is a refused, broken or timed-out exchange; a status never is. State is per worker.
+//! ACTIVE --consecutive failures--> SUSPENDED --timeout--> one probe --> ACTIVE, or SUSPENDED for longer.
+//! A failure is a refused, broken or timed-out exchange, never a status. State is per worker.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,20 +10,20 @@ use model::{Endpoint, Fault, Suspension, Upstream, UpstreamKind};
 
 use super::pool::{Pool, Pools};
 
-/// One endpoint set as a worker sees it.
+/// A worker's state of an endpoint set.
 #[derive(Debug)]
 pub(crate) struct Balancer {
     kind: UpstreamKind,
     suspension: Suspension,
     pub(crate) response_head_ms: u32,
     next: Cell<usize>,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) endpoints: Vec<EndpointState>,
 }
 
-/// One endpoint as a worker sees it.
+/// A worker's state of an endpoint.
 #[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) endpoint: Endpoint,
+pub(crate) struct EndpointState {
+    pub(crate) config: Endpoint,
     pub(crate) authority: Rc<str>,
     pub(crate) pool: Rc<Pool>,
     health: Health,
@@ -32,15 +32,15 @@ pub(crate) struct Target {
 #[derive(Debug, Default)]
 struct Health {
     failures: Cell<u32>,
-    /// Zero: active.
+    /// End of the suspension; zero: active.
     suspended_until_us: Cell<u64>,
-    /// Length of the last suspension; zero after a success.
+    /// Duration of the last suspension; zero after a success.
     suspended_ms: Cell<u32>,
-    /// A probe is under way; others stay away until it is judged, or until this time.
+    /// A probe is in progress: no other request is sent until it ends, or until this time.
     probing_until_us: Cell<u64>,
 }
 
-/// Endpoints that one request has tried already, by position; sets beyond 64 share the last bit.
+/// Endpoints that a request has tried, by position. Positions from 63 on share a bit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tried(u64);
 
@@ -56,8 +56,8 @@ impl Tried {
 
 impl Balancer {
     pub(crate) fn new(upstream: &Upstream, pools: &Pools) -> Self {
-        let target = |endpoint: &Endpoint| Target {
-            endpoint: endpoint.clone(),
+        let endpoint = |endpoint: &Endpoint| EndpointState {
+            config: endpoint.clone(),
             authority: Rc::from(endpoint.authority.as_str()),
             pool: pools.of(endpoint),
             health: Health::default(),
@@ -67,17 +67,21 @@ impl Balancer {
             suspension: upstream.suspension,
             response_head_ms: upstream.response_head_ms,
             next: Cell::new(0),
-            targets: upstream.endpoints.iter().map(target).collect(),
+            endpoints: upstream.endpoints.iter().map(endpoint).collect(),
         }
     }
 
-    /// The position of the endpoint to try now.
+    /// Selects the endpoint to try next; returns it with its position.
     ///
     /// # Errors
-    /// [`Fault::NotReady`] for a single endpoint, [`Fault::NoReadyChild`] for a set, when all that
-    /// were not tried are suspended.
-    pub(crate) fn choose(&self, now_us: u64, tried: Tried) -> Result<(usize, &Target), Fault> {
-        let count = self.targets.len();
+    /// [`Fault::NotReady`] for a single endpoint, [`Fault::NoReadyChild`] for a set, if all untried endpoints
+    /// are suspended.
+    pub(crate) fn choose(
+        &self,
+        now_us: u64,
+        tried: Tried,
+    ) -> Result<(usize, &EndpointState), Fault> {
+        let count = self.endpoints.len();
         let first = match self.kind {
             UpstreamKind::Single | UpstreamKind::Failover => 0,
             UpstreamKind::RoundRobin => {
@@ -88,21 +92,23 @@ impl Balancer {
         };
         (0..count)
             .map(|step| (first + step) % count)
-            .filter_map(|position| self.targets.get(position).map(|target| (position, target)))
-            .find(|(position, target)| !tried.has(*position) && target.health.may_try(now_us))
+            .filter_map(|position| {
+                self.endpoints.get(position).map(|endpoint| (position, endpoint))
+            })
+            .find(|(position, endpoint)| !tried.has(*position) && endpoint.health.may_try(now_us))
             .ok_or_else(|| self.none_ready())
     }
 
-    /// Whether another endpoint than those `tried` could be asked now.
+    /// Whether an untried endpoint is available.
     pub(crate) fn has_another(&self, now_us: u64, tried: Tried) -> bool {
-        self.targets
+        self.endpoints
             .iter()
             .enumerate()
-            .any(|(position, target)| !tried.has(position) && target.health.is_open(now_us))
+            .any(|(position, endpoint)| !tried.has(position) && endpoint.health.is_open(now_us))
     }
 
     fn none_ready(&self) -> Fault {
-        let authority = self.targets.first().map_or("", |target| &target.endpoint.authority);
+        let authority = self.endpoints.first().map_or("", |endpoint| &endpoint.config.authority);
         match self.kind {
             UpstreamKind::Single => Fault::NotReady { authority: authority.to_owned() },
             UpstreamKind::RoundRobin | UpstreamKind::Failover => {
@@ -111,23 +117,23 @@ impl Balancer {
         }
     }
 
-    /// How many endpoints are suspended at `now_us`.
+    /// The number of endpoints suspended at `now_us`.
     pub(crate) fn suspended(&self, now_us: u64) -> usize {
-        self.targets.iter().filter(|target| !target.health.is_open(now_us)).count()
+        self.endpoints.iter().filter(|endpoint| !endpoint.health.is_open(now_us)).count()
     }
 
-    /// Records a failed exchange with `target`.
-    pub(crate) fn failed(&self, target: &Target, now_us: u64) {
-        if let Some(length_ms) = target.health.fail(&self.suspension, now_us) {
-            tracing::warn!(endpoint = %target.authority, length_ms, "endpoint suspended");
+    /// Records a failed exchange with `endpoint`.
+    pub(crate) fn failed(&self, endpoint: &EndpointState, now_us: u64) {
+        if let Some(duration_ms) = endpoint.health.fail(&self.suspension, now_us) {
+            tracing::warn!(endpoint = %endpoint.authority, duration_ms, "endpoint suspended");
         }
     }
 }
 
-/// Gives a probe's place back when its request ends without a verdict, for another to take it.
-pub(crate) struct Claim<'a>(Option<&'a Health>);
+/// Allows the next probe when dropped, in case the request ended without an outcome.
+pub(crate) struct ProbeGuard<'a>(Option<&'a Health>);
 
-impl Drop for Claim<'_> {
+impl Drop for ProbeGuard<'_> {
     fn drop(&mut self) {
         if let Some(health) = self.0 {
             health.probing_until_us.set(0);
@@ -135,17 +141,17 @@ impl Drop for Claim<'_> {
     }
 }
 
-impl Target {
-    /// To be taken right after it was chosen, and held until the outcome is recorded.
-    pub(crate) fn claim(&self) -> Claim<'_> {
+impl EndpointState {
+    /// Call right after `choose`, and keep until the outcome is recorded.
+    pub(crate) fn guard_probe(&self) -> ProbeGuard<'_> {
         let is_probe = self.health.probing_until_us.get() > 0;
-        Claim(is_probe.then_some(&self.health))
+        ProbeGuard(is_probe.then_some(&self.health))
     }
 
     /// Records a response head.
     pub(crate) fn succeeded(&self) {
         if self.health.suspended_until_us.get() > 0 {
-            tracing::info!(endpoint = %self.authority, "endpoint answers again");
+            tracing::info!(endpoint = %self.authority, "endpoint active again");
         }
         if self.health.failures.get() > 0 || self.health.suspended_until_us.get() > 0 {
             self.health.failures.set(0);
@@ -156,7 +162,7 @@ impl Target {
     }
 }
 
-/// How long a probe may stay unjudged before another is let through, in microseconds.
+/// Longest wait for the outcome of a probe before the next one, in microseconds.
 const PROBE_US: u64 = 10_000_000;
 
 impl Health {
@@ -164,7 +170,7 @@ impl Health {
         self.suspended_until_us.get() <= now_us && self.probing_until_us.get() <= now_us
     }
 
-    /// Like `is_open`, and claims the probe when a suspension just ended.
+    /// Like `is_open`; marks the request as the probe if a suspension has ended.
     fn may_try(&self, now_us: u64) -> bool {
         let open = self.is_open(now_us);
         if open && self.suspended_until_us.get() > 0 {
@@ -173,7 +179,7 @@ impl Health {
         open
     }
 
-    /// Records a failure. Answers the length of the suspension that it began, in milliseconds.
+    /// Records a failure. Returns the duration of the suspension that it starts, in milliseconds.
     fn fail(&self, rule: &Suspension, now_us: u64) -> Option<u32> {
         let failures = self.failures.get().saturating_add(1);
         self.failures.set(failures);
@@ -185,13 +191,13 @@ impl Health {
         if self.suspended_until_us.get() > now_us {
             return None;
         }
-        let length_ms = match self.suspended_ms.get() {
+        let duration_ms = match self.suspended_ms.get() {
             0 => rule.initial_ms,
             last => longer(last, rule.factor).min(rule.max_ms),
         };
-        self.suspended_ms.set(length_ms);
-        self.suspended_until_us.set(now_us.saturating_add(u64::from(length_ms) * 1_000).max(1));
-        Some(length_ms)
+        self.suspended_ms.set(duration_ms);
+        self.suspended_until_us.set(now_us.saturating_add(u64::from(duration_ms) * 1_000).max(1));
+        Some(duration_ms)
     }
 }
 
@@ -231,58 +237,58 @@ mod tests {
         Balancer::new(&upstream, &Pools::default())
     }
 
-    /// Plays `script`: `?` asks who is next at the current time, `xN` fails endpoint N, `oN` lets it
-    /// succeed, `+N` lets N milliseconds pass. `expect` lists the answers to the questions.
+    /// Runs `script`: `?` selects an endpoint, `xN` records a failure of endpoint N, `oN` a success, `+N`
+    /// advances the clock by N milliseconds. `expect` lists the selections.
     #[track_caller]
     fn check(kind: UpstreamKind, count: u16, script: &str, expect: &str) {
         let balancer = balancer(kind, count);
         let mut now_us = 0;
-        let mut answers = Vec::new();
+        let mut selected = Vec::new();
         for word in script.split(' ') {
             let number = word[1..].parse::<u32>().unwrap_or(0);
             match &word[..1] {
-                "?" => answers.push(match balancer.choose(now_us, Tried::default()) {
+                "?" => selected.push(match balancer.choose(now_us, Tried::default()) {
                     Ok((position, _)) => position.to_string(),
                     Err(Fault::NotReady { .. }) => "303001".to_owned(),
                     Err(_) => "303000".to_owned(),
                 }),
-                "x" => balancer.failed(&balancer.targets[number as usize], now_us),
-                "o" => balancer.targets[number as usize].succeeded(),
+                "x" => balancer.failed(&balancer.endpoints[number as usize], now_us),
+                "o" => balancer.endpoints[number as usize].succeeded(),
                 _ => now_us += u64::from(number) * 1_000,
             }
         }
-        assert_eq!(answers.join(" "), expect);
+        assert_eq!(selected.join(" "), expect);
     }
 
     #[test]
-    fn a_round_takes_each_in_turn_and_leaves_out_the_suspended() {
+    fn round_robin_skips_suspended_endpoints() {
         check(UpstreamKind::RoundRobin, 3, "? ? ? ?", "0 1 2 0");
         check(UpstreamKind::RoundRobin, 3, "x1 x1 ? ? ? ?", "0 2 2 0");
     }
 
     #[test]
-    fn failover_stays_with_the_first_that_is_not_suspended() {
+    fn failover_uses_the_first_endpoint_that_is_not_suspended() {
         check(UpstreamKind::Failover, 2, "? ? x0 ? x0 ? ?", "0 0 0 1 1");
     }
 
     #[test]
-    fn a_success_forgives_earlier_failures() {
+    fn a_success_resets_the_failure_count() {
         check(UpstreamKind::Single, 1, "x0 o0 x0 ?", "0");
     }
 
     #[test]
-    fn a_suspended_single_endpoint_is_not_ready_until_its_time_is_up() {
+    fn a_suspended_endpoint_is_not_ready_until_its_suspension_ends() {
         check(UpstreamKind::Single, 1, "x0 x0 ? +999 ? +1 ?", "303001 303001 0");
     }
 
     #[test]
-    fn one_probe_goes_first_and_the_others_wait_for_its_verdict() {
+    fn only_one_probe_is_sent_at_a_time() {
         check(UpstreamKind::Single, 1, "x0 x0 +1000 ? ? o0 ?", "0 303001 0");
         check(UpstreamKind::RoundRobin, 1, "x0 x0 +1000 ? ?", "0 303000");
     }
 
     #[test]
-    fn each_failed_probe_suspends_for_longer_up_to_the_maximum() {
+    fn each_failed_probe_doubles_the_suspension_up_to_the_maximum() {
         check(
             UpstreamKind::Single,
             1,
@@ -292,20 +298,20 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_nobody_judged_does_not_block_for_ever() {
+    fn a_probe_without_outcome_expires() {
         check(UpstreamKind::Single, 1, "x0 x0 +1000 ? +9999 ? +1 ?", "0 303001 0");
     }
 
     #[test]
-    fn a_probe_whose_caller_leaves_gives_its_place_to_the_next() {
+    fn a_probe_whose_client_closes_allows_the_next() {
         let balancer = balancer(UpstreamKind::Single, 1);
-        let (_, target) = balancer.choose(0, Tried::default()).unwrap();
-        balancer.failed(target, 0);
-        balancer.failed(target, 0);
+        let (_, endpoint) = balancer.choose(0, Tried::default()).unwrap();
+        balancer.failed(endpoint, 0);
+        balancer.failed(endpoint, 0);
         let (_, probed) = balancer.choose(1_000_000, Tried::default()).unwrap();
-        let claim = probed.claim();
+        let guard = probed.guard_probe();
         assert!(balancer.choose(1_000_000, Tried::default()).is_err());
-        drop(claim);
+        drop(guard);
         assert!(balancer.choose(1_000_000, Tried::default()).is_ok());
     }
 }

@@ -1,14 +1,14 @@
-//! The way to the backend: choose an endpoint, get a connection, send, wait for the response head.
+//! Forwarding: choose an endpoint, lease a connection, send the request, wait for the response head.
 //!
-//! Life of a request: authorise -> **forward** -> back to the caller. Reads a [`Call`] and the
-//! operation's endpoints; answers an [`Upstreamed`]: a response head with its body still on the wire.
+//! Life of a request: authorise -> **forward** -> deliver. Reads a [`Request`] and the operation's
+//! endpoints; returns an [`UpstreamResponse`]: a response head, its body still on the wire.
 //!
-//! Architecture invariant: a request is sent twice only if it is idempotent and nothing of its body
-//! was handed on, or if no byte of it was written. (RFC 9110 section 9.2.2.)
+//! Architecture invariant: a request is sent again only if no byte of it was written, or if it is
+//! idempotent and nothing of its body was sent (RFC 9110 section 9.2.2).
 
 mod balance;
+mod head;
 mod pool;
-mod request;
 
 use std::future::poll_fn;
 use std::io;
@@ -23,118 +23,121 @@ pub(crate) use balance::Balancer;
 pub(crate) use pool::{Lease, PoolFigures, Pools, within};
 
 use crate::buffer::Buffer;
-use crate::call::{Call, Client};
 use crate::compiled::Live;
 use crate::flow::{BodyError, BodyReader, FlowError, Lend, Outflow, poll_read};
+use crate::request::{Client, Request};
 use crate::worker::Worker;
 
-use balance::{Target, Tried};
+use balance::{EndpointState, Tried};
 use pool::Freshness;
 
-/// A response head from a backend; its body, and perhaps the rest of the request's, still to come.
-pub(crate) struct Upstreamed {
+/// An upstream's response head. Its body, and possibly the rest of the request's body, are still to come.
+pub(crate) struct UpstreamResponse {
     pub(crate) lease: Lease,
     pub(crate) head: Box<ResponseHead>,
     /// The head's bytes are at the front of its buffer.
     pub(crate) reader: BodyReader,
     pub(crate) upload: Upload,
     pub(crate) authority: Rc<str>,
-    /// The request asked for another protocol, and may have it.
+    /// The request may switch protocols.
     pub(crate) upgrade: bool,
 }
 
-/// How far the request's body got.
+/// The state of the request's body.
 #[derive(Debug)]
 pub(crate) enum Upload {
     /// All of it is written.
     Done,
-    /// The response came first: go on while it streams.
+    /// The response came first: the upload continues while it streams.
     Running(Outflow),
-    /// The backend stopped reading. What it answered still counts.
-    Refused(io::ErrorKind),
+    /// The upstream stopped reading. Its response is still valid.
+    Stopped(io::ErrorKind),
 }
 
 /// Why one attempt failed.
-struct Broken {
+struct FailedAttempt {
     fault: Fault,
-    /// Bytes of the request that the connection took.
+    /// Bytes of the request written to the connection.
     written: u64,
-    /// The backend answered nothing at all on a connection that had served before.
+    /// The upstream closed a reused connection without sending anything.
     stale: bool,
-    /// It says nothing about the endpoint: the line was full, or the time already spent elsewhere.
-    innocent: bool,
+    /// The endpoint is not to blame: the queue was full, or earlier attempts used up the time.
+    endpoint_blameless: bool,
 }
 
-/// Where and how a request is forwarded.
+/// How a request is forwarded.
 pub(crate) struct Forwarding<'a> {
     pub(crate) live: &'a Live,
-    /// When the request began, on the worker's clock.
+    /// Start of the request, on the worker's clock.
     pub(crate) begun_us: u64,
     pub(crate) balancer: &'a Balancer,
     /// The routed path below the base path.
     pub(crate) remainder: &'a [u8],
-    /// Lower-case name of the credential's field, when it is not passed on.
+    /// Name of the credential's field in lower case, if it is not forwarded.
     pub(crate) withhold: Option<&'a str>,
-    /// The caller asked for another protocol, and may have it.
+    /// The request may switch protocols.
     pub(crate) upgrade: bool,
 }
 
-/// Sends `call` to one of the endpoints and waits for the response head.
+/// Sends `request` to one of the endpoints and waits for the response head.
 ///
 /// # Errors
-/// Each `Fault` that is the upstream's, and the caller's own when it left or sent a broken body.
+/// A fault of the upstream; or of the client, if it closed or sent an invalid body.
 pub(crate) async fn send<C: Client>(
     worker: &Worker,
     forwarding: &Forwarding<'_>,
-    call: &Call,
+    request: &Request,
     client: &mut C,
-) -> Result<Upstreamed, Fault> {
+) -> Result<UpstreamResponse, Fault> {
     let balancer = forwarding.balancer;
     let (mut tried, mut freshness, mut retried) = (Tried::default(), Freshness::Any, false);
     let mut cause = None;
     loop {
-        let (position, target) = match balancer.choose(worker.coarse_us(), tried) {
+        let (position, endpoint) = match balancer.choose(worker.coarse_us(), tried) {
             Ok(chosen) => chosen,
-            // What went wrong before says more than that nobody is left now.
+            // An earlier failure is more informative than that no endpoint is left.
             Err(none_ready) => return Err(cause.unwrap_or(none_ready)),
         };
-        let _claim = target.claim();
-        let broken = match attempt(worker, forwarding, target, freshness, call, client).await {
-            Ok(answer) => {
-                target.succeeded();
-                return Ok(answer);
+        let _guard = endpoint.guard_probe();
+        let failed = match attempt(worker, forwarding, endpoint, freshness, request, client).await {
+            Ok(response) => {
+                endpoint.succeeded();
+                return Ok(response);
             }
-            Err(broken) => broken,
+            Err(failed) => failed,
         };
         let now_us = worker.now_us();
-        if !broken.stale && !broken.innocent && broken.fault.blame() == model::Blame::Upstream {
-            balancer.failed(target, now_us);
+        if !failed.stale
+            && !failed.endpoint_blameless
+            && failed.fault.blame() == model::Blame::Upstream
+        {
+            balancer.failed(endpoint, now_us);
         }
         let untouched = client.is_untouched();
-        let nothing_sent = broken.written == 0 && untouched;
-        let repeatable = call.head.method().is_idempotent() && untouched;
-        if !may_follow(&broken.fault) || !(nothing_sent || repeatable) {
-            return Err(broken.fault);
+        let nothing_sent = failed.written == 0 && untouched;
+        let repeatable = request.head.method().is_idempotent() && untouched;
+        if !is_retryable(&failed.fault) || !(nothing_sent || repeatable) {
+            return Err(failed.fault);
         }
-        if !broken.stale {
+        if !failed.stale {
             tried.add(position);
             if nothing_sent && balancer.has_another(now_us, tried) {
-                cause = Some(broken.fault);
+                cause = Some(failed.fault);
                 continue;
             }
         }
         let spent_us = now_us.saturating_sub(forwarding.begun_us);
         if retried || spent_us >= u64::from(balancer.response_head_ms) * 1_000 {
-            return Err(broken.fault);
+            return Err(failed.fault);
         }
-        cause = Some(broken.fault);
+        cause = Some(failed.fault);
         worker.count_retry();
         (retried, freshness, tried) = (true, Freshness::Fresh, Tried::default());
     }
 }
 
-/// Whether another attempt could end differently.
-fn may_follow(fault: &Fault) -> bool {
+/// Whether another attempt could succeed.
+fn is_retryable(fault: &Fault) -> bool {
     match fault {
         Fault::Unreachable { .. }
         | Fault::ConnectTimeout { .. }
@@ -151,38 +154,38 @@ fn may_follow(fault: &Fault) -> bool {
     }
 }
 
-/// Time before an attempt that only an earlier one can have taken, in microseconds.
+/// An attempt that starts later than this was preceded by a failed one, in microseconds.
 const EARLIER_ATTEMPT_US: u64 = 1_000_000;
 
 async fn attempt<C: Client>(
     worker: &Worker,
     forwarding: &Forwarding<'_>,
-    target: &Target,
+    endpoint: &EndpointState,
     freshness: Freshness,
-    call: &Call,
+    request: &Request,
     client: &mut C,
-) -> Result<Upstreamed, Broken> {
+) -> Result<UpstreamResponse, FailedAttempt> {
     let live = forwarding.live;
-    // The time for the response head covers all attempts: what earlier ones took is gone.
+    // The limit for the response head includes all attempts.
     let spent_us = worker.coarse_us().saturating_sub(forwarding.begun_us);
     let wait_us = u64::from(forwarding.balancer.response_head_ms) * 1_000;
     let wait_us = wait_us.saturating_sub(spent_us);
     let connect_us = wait_us.min(u64::from(live.connect_ms) * 1_000);
     client.watch().set(worker.coarse_us() + connect_us);
-    let lease = target
+    let lease = endpoint
         .pool
         .lease(freshness, &live.client_tls, client.watch(), live.connect_ms)
         .await
-        .map_err(|refused| {
+        .map_err(|failure| {
             let cut_short = connect_us < u64::from(live.connect_ms) * 1_000;
-            let innocent = !refused.tried || cut_short;
-            Broken { fault: refused.fault, written: 0, stale: false, innocent }
+            let endpoint_blameless = !failure.attempted || cut_short;
+            FailedAttempt { fault: failure.fault, written: 0, stale: false, endpoint_blameless }
         })?;
     let mut text = worker.buffers.text();
-    let framing = request::write_head(&mut text, call, &target.endpoint, forwarding);
-    let mut exchange = Exchange {
+    let framing = head::write_head(&mut text, request, &endpoint.config, forwarding);
+    let mut attempt = Attempt {
         worker,
-        authority: &target.authority,
+        authority: &endpoint.authority,
         lease,
         flow: Outflow::new(text, framing),
         cut_short: spent_us > EARLIER_ATTEMPT_US,
@@ -192,56 +195,56 @@ async fn attempt<C: Client>(
         interim: 0,
         stall_us: u64::from(live.stall_ms) * 1_000,
         wait_us,
-        method: call.head.method(),
+        method: request.head.method(),
         upgrade: forwarding.upgrade,
     };
-    client.watch().set(worker.coarse_us() + exchange.patience_us());
-    let outcome = poll_fn(|cx| exchange.poll(cx, client)).await;
-    exchange.conclude(outcome)
+    client.watch().set(worker.coarse_us() + attempt.wait_limit_us());
+    let outcome = poll_fn(|cx| attempt.poll(cx, client)).await;
+    attempt.finish(outcome)
 }
 
-/// One request on one connection, up to the response head.
-struct Exchange<'a> {
+/// One attempt to send a request on one connection, up to the response head.
+struct Attempt<'a> {
     worker: &'a Worker,
     authority: &'a Rc<str>,
     lease: Lease,
     flow: Outflow,
-    /// Earlier attempts left less than the whole wait.
+    /// Earlier attempts used up a part of the time.
     cut_short: bool,
     /// How the upload ended; `None` while it runs.
     uploaded: Option<Upload>,
-    /// Borrowed when the first bytes of the response are there.
+    /// Borrowed when the first bytes of the response arrive.
     head: Option<Box<ResponseHead>>,
     buffer: Buffer,
     interim: u32,
-    /// Longest wait without a byte written.
+    /// Longest time without progress of the upload.
     stall_us: u64,
-    /// Longest wait for the response head after the last one.
+    /// Longest wait for the response head after the upload.
     wait_us: u64,
     method: base::Method,
     upgrade: bool,
 }
 
-impl Exchange<'_> {
+impl Attempt<'_> {
     fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Fault>> {
         if self.uploaded.is_none() {
             let before = self.flow.written;
             match self.flow.poll_run(cx, client, &mut self.lease.stream) {
                 Poll::Ready(Ok(())) => {
                     self.uploaded = Some(Upload::Done);
-                    // Given back before the wait, so that the next request writes into the same memory.
-                    self.flow.give_back(&self.worker.buffers);
+                    // Released before the wait, so that the next request uses the same memory.
+                    self.flow.release(&self.worker.buffers);
                 }
                 Poll::Ready(Err(FlowError::Source(error))) => {
                     return Poll::Ready(Err(body_fault(error)));
                 }
                 Poll::Ready(Err(FlowError::Sink(error))) => {
-                    self.uploaded = Some(Upload::Refused(error.kind()));
+                    self.uploaded = Some(Upload::Stopped(error.kind()));
                 }
                 Poll::Pending => {}
             }
             if self.flow.written != before || self.uploaded.is_some() {
-                client.watch().set(self.worker.coarse_us() + self.patience_us());
+                client.watch().set(self.worker.coarse_us() + self.wait_limit_us());
             }
         }
         if let Poll::Ready(result) = self.poll_head(cx) {
@@ -253,14 +256,14 @@ impl Exchange<'_> {
             return Poll::Ready(Err(fault));
         }
         if client.watch().poll_expired(cx) {
-            let left = self.uploaded.is_some() && client.has_half_closed();
-            return Poll::Ready(Err(if left { Fault::ClientLeft } else { self.timed_out() }));
+            let has_left = self.uploaded.is_some() && client.has_half_closed();
+            return Poll::Ready(Err(if has_left { Fault::ClientLeft } else { self.timed_out() }));
         }
         Poll::Pending
     }
 
-    /// How long the next byte may take, or the response head once all is sent.
-    fn patience_us(&self) -> u64 {
+    /// Longest wait for progress of the upload, or for the response head after it.
+    fn wait_limit_us(&self) -> u64 {
         if self.uploaded.is_some() { self.wait_us } else { self.stall_us }
     }
 
@@ -268,18 +271,18 @@ impl Exchange<'_> {
         if self.uploaded.is_none() && self.flow.waits_for_source() {
             return Fault::ClientTimeout;
         }
-        let waited_ms = u32::try_from(self.patience_us() / 1_000).unwrap_or(u32::MAX);
+        let waited_ms = u32::try_from(self.wait_limit_us() / 1_000).unwrap_or(u32::MAX);
         Fault::ResponseTimeout { authority: self.authority.to_string(), waited_ms }
     }
 
-    /// Reads until the final response head is complete. Interim ones are dropped: the gateway answers
-    /// 100 by itself.
+    /// Reads until the final response head is complete. Interim responses are dropped: the gateway sends
+    /// its own 100.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         loop {
             if !self.buffer.is_empty() {
                 let head = self.head.get_or_insert_with(|| self.worker.response_head());
                 match head.parse(self.buffer.filled(), self.method) {
-                    Err(refusal) => return Poll::Ready(Err(self.violation(refusal.reason))),
+                    Err(rejection) => return Poll::Ready(Err(self.violation(rejection.reason))),
                     Ok(Parsed::Complete) if head.is_interim() => {
                         let len = head.len();
                         self.interim += 1;
@@ -292,7 +295,7 @@ impl Exchange<'_> {
                     Ok(Parsed::Complete) => return Poll::Ready(Ok(())),
                     Ok(Parsed::Partial) => {
                         self.buffer.compact();
-                        if !self.buffer.has_room() && !self.buffer.grow() {
+                        if !self.buffer.has_free_space() && !self.buffer.grow() {
                             return Poll::Ready(Err(
                                 self.violation("the response head is too large")
                             ));
@@ -316,23 +319,23 @@ impl Exchange<'_> {
     fn closed(&self) -> Fault {
         let authority = self.authority.to_string();
         match self.uploaded {
-            Some(Upload::Refused(kind)) => Fault::SendFailed { authority, cause: kind.to_string() },
+            Some(Upload::Stopped(kind)) => Fault::SendFailed { authority, cause: kind.to_string() },
             Some(Upload::Done | Upload::Running(_)) | None => Fault::Closed { authority },
         }
     }
 
-    fn conclude(mut self, outcome: Result<(), Fault>) -> Result<Upstreamed, Broken> {
+    fn finish(mut self, outcome: Result<(), Fault>) -> Result<UpstreamResponse, FailedAttempt> {
         let buffers = &self.worker.buffers;
         match outcome {
             Ok(()) => {
                 let upload = match self.uploaded {
                     None => Upload::Running(self.flow),
                     Some(ended) => {
-                        self.flow.give_back(buffers);
+                        self.flow.release(buffers);
                         ended
                     }
                 };
-                Ok(Upstreamed {
+                Ok(UpstreamResponse {
                     lease: self.lease,
                     head: self.head.unwrap_or_default(),
                     reader: BodyReader::idle(self.buffer),
@@ -344,29 +347,30 @@ impl Exchange<'_> {
             Err(fault) => {
                 let silent = self.buffer.is_empty() && self.interim == 0;
                 let ended = matches!(fault, Fault::Closed { .. } | Fault::SendFailed { .. });
-                let broken = Broken {
+                let failed = FailedAttempt {
                     stale: self.lease.reused && silent && ended,
-                    innocent: self.cut_short && matches!(fault, Fault::ResponseTimeout { .. }),
+                    endpoint_blameless: self.cut_short
+                        && matches!(fault, Fault::ResponseTimeout { .. }),
                     written: self.flow.written,
                     fault,
                 };
-                buffers.give_back(self.buffer);
-                self.flow.give_back(buffers);
+                buffers.release(self.buffer);
+                self.flow.release(buffers);
                 if let Some(head) = self.head {
-                    self.worker.give_back_response_head(head);
+                    self.worker.release_response_head(head);
                 }
-                Err(broken)
+                Err(failed)
             }
         }
     }
 }
 
-/// A request body that ended wrongly is the caller's fault.
+/// The fault of a client whose request body failed.
 pub(crate) fn body_fault(error: BodyError) -> Fault {
     match error {
         BodyError::Closed => Fault::ClientLeft,
-        BodyError::Malformed(refusal) => {
-            Fault::Malformed { status: refusal.status, reason: refusal.reason }
+        BodyError::Malformed(rejection) => {
+            Fault::Malformed { status: rejection.status, reason: rejection.reason }
         }
     }
 }

@@ -21,7 +21,7 @@ use wire::tls::ClientTls;
 
 use crate::watch::Watch;
 
-/// What tells pools apart: endpoints with different paths share connections.
+/// The key of a pool: endpoints with different paths share connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Address {
     scheme: Scheme,
@@ -36,7 +36,7 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// The pool of `endpoint`, made when it is the first of its address.
+    /// The pool of `endpoint`'s address, created if needed.
     pub(crate) fn of(&self, endpoint: &Endpoint) -> Rc<Pool> {
         let address =
             Address { scheme: endpoint.scheme, host: endpoint.host.clone(), port: endpoint.port };
@@ -54,7 +54,7 @@ impl Pools {
         }))
     }
 
-    /// Closes what idled too long, and forgets pools that nothing refers to.
+    /// Closes connections that were idle for too long, and drops unused pools.
     pub(crate) fn sweep(&self, now_us: u64) {
         self.by_address.borrow_mut().retain(|_, pool| {
             pool.close_idle(now_us);
@@ -62,7 +62,7 @@ impl Pools {
         });
     }
 
-    /// Visits every pool: host, port and the figures for the metrics.
+    /// Visits every pool: host, port and figures.
     pub(crate) fn each(&self, mut visit: impl FnMut(&str, u16, PoolFigures)) {
         for pool in self.by_address.borrow().values() {
             visit(&pool.address.host, pool.address.port, pool.figures());
@@ -70,7 +70,7 @@ impl Pools {
     }
 }
 
-/// What the metrics tell of a pool.
+/// A pool's figures for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PoolFigures {
     pub(crate) idle: u64,
@@ -84,7 +84,7 @@ pub(crate) struct PoolFigures {
 #[derive(Debug)]
 pub(crate) struct Pool {
     address: Address,
-    /// The most recently used last: it is taken first, so that spare ones age and close.
+    /// The most recently used one is last and is used first, so that spare connections expire.
     idle: RefCell<Vec<Idle>>,
     in_use: Cell<usize>,
     waiting: Cell<usize>,
@@ -99,32 +99,32 @@ struct Idle {
     since_us: u64,
 }
 
-/// Why there is no connection.
+/// Why no connection was leased.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct ConnectFailure {
     pub(crate) fault: Fault,
-    /// The endpoint was asked for one; otherwise the pool had no place.
-    pub(crate) tried: bool,
+    /// Connecting to the endpoint was attempted; otherwise the pool was at its limit.
+    pub(crate) attempted: bool,
 }
 
-/// Whether a kept connection will do.
+/// Whether an idle connection may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freshness {
     Any,
-    /// A retry: only a connection made for it.
+    /// A retry: only a new connection.
     Fresh,
 }
 
-/// A connection on loan. Dropping it closes the connection.
+/// A leased connection. Dropping it closes the connection.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) stream: Stream,
-    /// It served requests before: a failure may be the idle time of the other side.
+    /// It has served requests before, so the upstream may have closed it as idle.
     pub(crate) reused: bool,
-    place: Place,
+    permit: Permit,
 }
 
-/// One place in the line for a connection. A caller that leaves meanwhile leaves the line.
+/// A request waiting for a connection. Dropped if the client closes meanwhile.
 struct Waiting<'a>(&'a Cell<usize>);
 
 impl<'a> Waiting<'a> {
@@ -140,11 +140,11 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// One place in the pool's count of connections, given back when dropped.
+/// One of the pool's permitted connections, returned when dropped.
 #[derive(Debug)]
-struct Place(Rc<Pool>);
+struct Permit(Rc<Pool>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.in_use.set(self.0.in_use.get().saturating_sub(1));
         if self.0.waiting.get() > 0 {
@@ -154,9 +154,9 @@ impl Drop for Place {
 }
 
 impl Lease {
-    /// Back to the pool. Both bodies must be done, and nothing unread.
-    pub(crate) fn give_back(self, now_us: u64) {
-        let pool = Rc::clone(&self.place.0);
+    /// Returns the connection to its pool. Both bodies must be complete, and nothing unread.
+    pub(crate) fn release(self, now_us: u64) {
+        let pool = Rc::clone(&self.permit.0);
         let mut idle = pool.idle.borrow_mut();
         if idle.len() < UPSTREAM_IDLE_MAX {
             idle.push(Idle { stream: self.stream, since_us: now_us });
@@ -165,40 +165,40 @@ impl Lease {
 }
 
 impl Pool {
-    /// A connection: a kept one that is still alive, or a new one, or the next that is given back
-    /// when the pool is at its limit. `watch` bounds the wait.
+    /// Leases a connection: an idle one that is still open, or a new one; if the pool is at its limit, after
+    /// another is released. `watch` limits the wait.
     ///
     /// # Errors
-    /// [`Refused`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], or [`Fault::NotReady`] when the line is full.
+    /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], or [`Fault::NotReady`] if the queue is full.
     pub(crate) async fn lease(
         self: &Rc<Self>,
         freshness: Freshness,
         tls: &ClientTls,
         watch: &Watch,
         connect_ms: u32,
-    ) -> Result<Lease, Refused> {
-        let place = self.place(watch, connect_ms).await;
-        let place = place.map_err(|fault| Refused { fault, tried: false })?;
+    ) -> Result<Lease, ConnectFailure> {
+        let permit = self.permit(watch, connect_ms).await;
+        let permit = permit.map_err(|fault| ConnectFailure { fault, attempted: false })?;
         if freshness == Freshness::Any
             && let Some(stream) = self.take_idle()
         {
-            return Ok(Lease { stream, reused: true, place });
+            return Ok(Lease { stream, reused: true, permit });
         }
         let authority = self.authority();
-        // Boxed: this is the rare case, and takes no room in the futures of the others.
+        // Boxed, so that the rare case does not enlarge every future.
         let fault = match within(watch, Box::pin(self.connect(tls, connect_ms))).await {
             Some(Ok(stream)) => {
                 self.opened.set(self.opened.get() + 1);
-                return Ok(Lease { stream, reused: false, place });
+                return Ok(Lease { stream, reused: false, permit });
             }
             Some(Err(error)) => Fault::Unreachable { authority, cause: error.to_string() },
             None => Fault::ConnectTimeout { authority, waited_ms: connect_ms },
         };
         self.failed.set(self.failed.get() + 1);
-        Err(Refused { fault, tried: true })
+        Err(ConnectFailure { fault, attempted: true })
     }
 
-    async fn place(self: &Rc<Self>, watch: &Watch, connect_ms: u32) -> Result<Place, Fault> {
+    async fn permit(self: &Rc<Self>, watch: &Watch, connect_ms: u32) -> Result<Permit, Fault> {
         while self.in_use.get() >= UPSTREAM_CONNECTIONS_MAX {
             if self.waiting.get() >= UPSTREAM_WAITERS_MAX {
                 return Err(Fault::NotReady { authority: self.authority() });
@@ -212,16 +212,16 @@ impl Pool {
             }
         }
         self.in_use.set(self.in_use.get() + 1);
-        Ok(Place(Rc::clone(self)))
+        Ok(Permit(Rc::clone(self)))
     }
 
-    /// The youngest kept connection that its peer has not closed. Finding out costs no system call
+    /// The most recently used idle connection that its peer has not closed. The check costs no system call
     /// unless something arrived.
     fn take_idle(&self) -> Option<Stream> {
         let mut idle = self.idle.borrow_mut();
-        while let Some(mut kept) = idle.pop() {
-            if !kept.stream.is_stale() {
-                return Some(kept.stream);
+        while let Some(mut found) = idle.pop() {
+            if !found.stream.is_stale() {
+                return Some(found.stream);
             }
         }
         None
@@ -258,10 +258,10 @@ impl Pool {
     }
 }
 
-/// Tries each address in turn, none for longer than its share of the time, so that one that swallows
-/// packets does not hide the next. The last has whatever the caller of this allows.
+/// Tries each address in turn, each but the last for its share of the time, so that an address that drops
+/// packets does not prevent the next attempt. The last one is limited by the caller.
 async fn connect_to_one_of(addresses: &[SocketAddr], connect_ms: u32) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     let share = Duration::from_millis(u64::from(connect_ms)) / shares_of(addresses.len());
     let last = addresses.len().saturating_sub(1);
     for (position, address) in addresses.iter().enumerate() {
@@ -284,11 +284,11 @@ fn shares_of(addresses: usize) -> u32 {
     u32::try_from(addresses).unwrap_or(u32::MAX).max(1)
 }
 
-/// `future`'s answer, or nothing when the watch's time is up first.
+/// The output of `future`, or `None` if the watch expires first.
 pub(crate) async fn within<F: Future>(watch: &Watch, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|cx| match future.as_mut().poll(cx) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Ready(output) => Poll::Ready(Some(output)),
         Poll::Pending if watch.poll_expired(cx) => Poll::Ready(None),
         Poll::Pending => Poll::Pending,
     })
@@ -301,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    /// A listener whose queue is full: Linux drops the packets of whoever would connect.
+    /// A listener whose queue is full: Linux drops further connection attempts.
     fn black_hole() -> (Socket, Vec<Socket>, SocketAddr) {
         let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let listener = tcp();
@@ -311,7 +311,7 @@ mod tests {
         let queued = std::iter::repeat_with(|| {
             let waiting = tcp();
             waiting.set_nonblocking(true).unwrap();
-            // In progress for now; for those beyond the queue it stays so.
+            // Stays in progress for those beyond the queue.
             let _ = waiting.connect(&address);
             waiting
         });
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn an_address_that_swallows_packets_does_not_hide_the_next() {
+    async fn the_next_address_is_tried_if_one_drops_packets() {
         let (_listener, _queued, hole) = black_hole();
         let good = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addresses = [hole, good.local_addr().unwrap()];
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn when_none_answers_the_last_failure_is_told() {
+    async fn the_last_failure_is_returned_if_no_address_accepts() {
         let refusing = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = refusing.local_addr().unwrap();
         drop(refusing);

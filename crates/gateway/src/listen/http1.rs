@@ -1,4 +1,4 @@
-//! HTTP/1.1 from callers: one connection, one request after the other.
+//! HTTP/1.1 connections of clients: one request after another.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,62 +10,61 @@ use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX, HALF_CLOSE_MS_MAX};
 use bytes::Bytes;
 use model::Fault;
 use tokio::io::AsyncWrite;
-use wire::h2::{PrefaceMatch, is_preface_prefix};
+use wire::h2::{PrefaceMatch, match_preface};
 use wire::http1::Parsed;
 use wire::stream::Stream;
 
 use crate::buffer::Buffer;
-use crate::call::{Call, Client, Peer};
 use crate::flow::{BodyError, BodyReader, Http1Source, Lend, Source, Unread, poll_read};
+use crate::request::{Client, Peer, Request};
 use crate::watch::Watch;
 use crate::worker::Worker;
 
-/// One caller's connection.
+/// A client's connection.
 pub(super) struct Connection<'w> {
     pub(super) worker: &'w Worker,
     pub(super) stream: Stream,
-    /// The request's body, and whatever was read beyond it.
+    /// The request's body, and the bytes read beyond it.
     pub(super) reader: BodyReader,
     pub(super) watch: Rc<Watch>,
     peer: Rc<Peer>,
-    /// Bytes of the `100 Continue` that the caller still waits for.
+    /// Unsent bytes of the `100 Continue` that the client expects.
     interim: &'static [u8],
-    /// The caller closed its side: it can read, and sends no more.
+    /// The client closed its sending side; it may still read.
     ended: bool,
-    /// It did, and nothing that it sent is left: the answer under way is the last.
+    /// It did, and nothing unread is left: the current response is the last.
     pub(super) half_closed: bool,
 }
 
-/// What becomes of a connection after an answer.
+/// What to do with a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// The next request may come.
+    /// Read the next request.
     Keep,
-    /// Nothing of the caller's is unread: close.
+    /// Close; nothing is unread.
     Close,
-    /// The caller may still be sending: let it read the answer first.
+    /// The client may still be sending: let it read the response before closing.
     Linger,
 }
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// A connection in clear whose caller speaks HTTP/2, and what was read of it.
+/// A cleartext HTTP/2 connection, and the bytes already read from it.
 pub(super) struct Http2 {
     pub(super) stream: Stream,
     pub(super) read: Bytes,
 }
 
-/// What a connection gives when a head is asked of it.
+/// The result of reading a head.
 enum Next {
-    /// A request.
-    Request(Box<Call>),
-    /// The preface of HTTP/2, as the very first bytes.
+    Request(Box<Request>),
+    /// The connection starts with the preface of HTTP/2.
     Http2,
-    /// The connection ended, or idled too long, between requests.
+    /// The connection ended or was idle too long between requests.
     End,
 }
 
-/// Serves requests until one side ends the connection, or it turns out to be another protocol's.
+/// Serves requests until the connection ends, or starts with the HTTP/2 preface.
 pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Option<Http2> {
     let mut connection = Connection {
         worker,
@@ -80,14 +79,14 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
     let mut first = true;
     loop {
         let after = match connection.read_head(first).await {
-            Ok(Next::Request(call)) => connection.serve_one(call).await,
+            Ok(Next::Request(request)) => connection.serve_request(request).await,
             Ok(Next::End) => break,
             Ok(Next::Http2) => {
                 let read = Bytes::copy_from_slice(connection.reader.buffer.filled());
-                worker.buffers.give_back(connection.reader.buffer);
+                worker.buffers.release(connection.reader.buffer);
                 return Some(Http2 { stream: connection.stream, read });
             }
-            Err(fault) => connection.refuse(&fault).await,
+            Err(fault) => connection.reject(&fault).await,
         };
         match after {
             After::Keep => first = false,
@@ -98,7 +97,7 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
             }
         }
     }
-    worker.buffers.give_back(std::mem::take(&mut connection.reader.buffer));
+    worker.buffers.release(std::mem::take(&mut connection.reader.buffer));
     None
 }
 
@@ -109,8 +108,8 @@ impl Connection<'_> {
         let (head_ms, idle_ms) = (compiled.live.head_ms, compiled.live.idle_ms);
         drop(compiled);
         let mut begun = !self.reader.buffer.is_empty();
-        let patience_ms = if begun || first { head_ms } else { idle_ms };
-        self.wait_at_most(patience_ms);
+        let limit_ms = if begun || first { head_ms } else { idle_ms };
+        self.wait_at_most(limit_ms);
         let mut looked_at = 0;
         loop {
             if !self.reader.buffer.is_empty() {
@@ -121,8 +120,8 @@ impl Connection<'_> {
                 match self.preface(first) {
                     PrefaceMatch::Yes => return Ok(Next::Http2),
                     PrefaceMatch::No => {
-                        if let Some(call) = self.parse_head(&mut looked_at)? {
-                            return Ok(Next::Request(call));
+                        if let Some(request) = self.parse_head(&mut looked_at)? {
+                            return Ok(Next::Request(request));
                         }
                     }
                     PrefaceMatch::Partial => {}
@@ -138,11 +137,11 @@ impl Connection<'_> {
         }
     }
 
-    /// Whether this is HTTP/2 by prior knowledge: in clear, where no handshake could agree on it, and
-    /// never after a request. Source: RFC 9113 section 3.3.
+    /// Whether this is HTTP/2 by prior knowledge: only in cleartext, where there is no ALPN, and never after
+    /// a request. Source: RFC 9113 section 3.3.
     fn preface(&self, first: bool) -> PrefaceMatch {
         if first && !self.stream.is_secure() {
-            is_preface_prefix(self.reader.buffer.filled())
+            match_preface(self.reader.buffer.filled())
         } else {
             PrefaceMatch::No
         }
@@ -160,58 +159,57 @@ impl Connection<'_> {
         self.watch.is_expired()
     }
 
-    /// A call whose head is complete, with its own bytes. `looked_at` bytes were not a whole head
-    /// before: they are looked at again only when a line or the buffer ends since, so that a head sent
-    /// byte by byte costs a look for each line, not for each byte. The call is borrowed for the look:
-    /// a connection that waits holds none.
-    fn parse_head(&mut self, looked_at: &mut usize) -> Result<Option<Box<Call>>, Fault> {
+    /// Parses the head, if it is complete. The first `looked_at` bytes were incomplete before: they are
+    /// parsed again only when a line ends or the buffer is full, so that a head sent byte by byte is parsed
+    /// once per line. The request is borrowed for parsing: a waiting connection holds none.
+    fn parse_head(&mut self, looked_at: &mut usize) -> Result<Option<Box<Request>>, Fault> {
         let buffer = &mut self.reader.buffer;
         let fresh = buffer.filled().get(*looked_at..).unwrap_or_default();
-        if *looked_at > 0 && buffer.has_room() && !fresh.contains(&b'\n') {
+        if *looked_at > 0 && buffer.has_free_space() && !fresh.contains(&b'\n') {
             return Ok(None);
         }
         *looked_at = buffer.filled().len();
-        let mut call = self.worker.call();
-        match call.head.parse(buffer.filled()) {
+        let mut request = self.worker.request();
+        match request.head.parse(buffer.filled()) {
             Ok(Parsed::Partial) => {
-                self.worker.give_back_call(call);
+                self.worker.release_request(request);
                 buffer.compact();
-                if !buffer.has_room() && !buffer.grow() {
+                if !buffer.has_free_space() && !buffer.grow() {
                     let reason = "Request Header Fields Too Large";
                     return Err(Fault::Malformed { status: 431, reason });
                 }
                 Ok(None)
             }
             Ok(Parsed::Complete) => {
-                let len = call.head.len();
-                call.bytes.clear();
-                call.bytes.extend_from_slice(buffer.filled().get(..len).unwrap_or_default());
-                call.peer = Rc::clone(&self.peer);
-                call.secure = self.stream.is_secure();
+                let len = request.head.len();
+                request.bytes.clear();
+                request.bytes.extend_from_slice(buffer.filled().get(..len).unwrap_or_default());
+                request.peer = Rc::clone(&self.peer);
+                request.secure = self.stream.is_secure();
                 buffer.consume(len);
-                self.begin_body(&call);
-                Ok(Some(call))
+                self.begin_body(&request);
+                Ok(Some(request))
             }
-            Err(refusal) => {
-                self.worker.give_back_call(call);
-                Err(Fault::Malformed { status: refusal.status, reason: refusal.reason })
+            Err(rejection) => {
+                self.worker.release_request(request);
+                Err(Fault::Malformed { status: rejection.status, reason: rejection.reason })
             }
         }
     }
 
-    fn begin_body(&mut self, call: &Call) {
-        self.reader.start_request(call.head.framing());
-        let waits = call.head.expects_continue() && self.reader.buffer.is_empty();
+    fn begin_body(&mut self, request: &Request) {
+        self.reader.start_request(request.head.framing());
+        let waits = request.head.expects_continue() && self.reader.buffer.is_empty();
         self.interim = if waits { CONTINUE } else { &[] };
     }
 
-    /// One read. Ready with an error kind `TimedOut` when the watch's time is up.
+    /// One read. Also returns when the watch expires.
     async fn read_more(&mut self) -> io::Result<usize> {
         poll_fn(|cx| {
             let lend = Lend::Head(&self.worker.buffers);
             let read = poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend);
             if read.is_pending() && self.watch.poll_expired(cx) {
-                // The caller of this looks at the watch next.
+                // The caller checks the watch next.
                 return Poll::Ready(Ok(1));
             }
             read
@@ -219,13 +217,12 @@ impl Connection<'_> {
         .await
     }
 
-    /// Whether the caller broke the connection while its answer waits for the backend. One that only
-    /// closed its side may still read.
+    /// Whether the client broke the connection. One that only closed its sending side may still read.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> bool {
         let lend = Lend::Head(&self.worker.buffers);
         while self.body_is_done()
             && !self.half_closed
-            && (self.reader.buffer.is_absent() || self.reader.buffer.has_room())
+            && (self.reader.buffer.is_absent() || self.reader.buffer.has_free_space())
         {
             match poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend) {
                 Poll::Ready(Ok(0)) => self.half_closed = true,
@@ -237,21 +234,21 @@ impl Connection<'_> {
         false
     }
 
-    /// What of a `100 Continue` has to go before a final head: the rest of one that is partly written,
-    /// or a whole one where the body is still `wanted`. From here on none is written beside the answer.
+    /// The bytes of a `100 Continue` to send before the final head: the rest of one that is partly written,
+    /// or a whole one if the body is still `wanted`. No other is sent afterwards.
     pub(super) fn take_interim(&mut self, wanted: bool) -> &'static [u8] {
         let left = std::mem::take(&mut self.interim);
         let begun = left.len() < CONTINUE.len();
         if begun || wanted { left } else { &[] }
     }
 
-    /// Whether the caller's body was read to its end.
+    /// Whether the request's body was read completely.
     pub(super) fn body_is_done(&self) -> bool {
         self.reader.is_done() && self.interim.is_empty()
     }
 
-    /// Sends nothing more, and drops what the caller still sends, so that the answer is not lost to
-    /// a reset. Bounded in time and bytes. Source: RFC 9112 section 9.6.
+    /// Shuts down the sending side, and drops what the client still sends, so that the response is not lost
+    /// to a reset. Limited in time and bytes. Source: RFC 9112 section 9.6.
     async fn linger(&mut self) {
         self.wait_at_most(DRAIN_MS_MAX);
         let mut left = DRAIN_BYTES_MAX as usize;
@@ -317,11 +314,12 @@ impl Source for Connection<'_> {
 }
 
 impl Client for Connection<'_> {
-    /// A caller that closed its side may still wait for its answer; one that is gone looks the same
-    /// until something is sent to it. So it gets `HALF_CLOSE_MS_MAX`; a reset ends the wait at once.
+    /// A client that closed its sending side may still wait for the response, and cannot be distinguished
+    /// from one that is gone. The wait is limited to `HALF_CLOSE_MS_MAX`; a reset ends it immediately.
     fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
         let lend = Lend::Head(&self.worker.buffers);
-        while !self.ended && (self.reader.buffer.is_absent() || self.reader.buffer.has_room()) {
+        while !self.ended && (self.reader.buffer.is_absent() || self.reader.buffer.has_free_space())
+        {
             match ready!(poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend)) {
                 Ok(0) => self.ended = true,
                 Ok(_) => {}

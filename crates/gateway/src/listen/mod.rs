@@ -1,15 +1,15 @@
-//! The callers' side: connections, their heads, and the way back of every answer.
+//! The clients' side: listeners, connections, request heads, and the delivery of responses.
 //!
-//! Life of a request: **listen** -> route -> ... Reads bytes; answers a [`crate::call::Call`] to the
-//! pipeline, and writes what the pipeline makes of it.
+//! Life of a request: **listen** -> route -> ... -> **deliver**. Reads bytes into a
+//! [`crate::request::Request`], passes it to the pipeline, and writes the response.
 //!
-//! Architecture invariant: what one connection sends cannot hold another up; a panic ends one.
+//! Architecture invariant: no connection can block another; a panic ends only its own.
 
-mod answer;
 mod deliver;
 mod http1;
 mod http2;
-mod reply;
+mod response;
+mod serve;
 mod tunnel;
 
 use std::net::SocketAddr;
@@ -27,12 +27,12 @@ use wire::tls::ALPN_H2;
 use http1::Http2;
 
 use crate::account::bump;
-use crate::call::Peer;
 use crate::forward::within;
+use crate::request::Peer;
 use crate::respond::TOO_MANY_CONNECTIONS;
 use crate::worker::Worker;
 
-/// What a listener speaks.
+/// The protocol of a listener.
 #[derive(Clone, Debug)]
 pub(crate) enum Protocol {
     Http,
@@ -40,16 +40,21 @@ pub(crate) enum Protocol {
 }
 
 /// Serves one accepted connection until it ends.
-pub(crate) async fn serve(open: Open, tcp: TcpStream, from: SocketAddr, protocol: Protocol) {
+pub(crate) async fn serve(
+    open: OpenConnection,
+    tcp: TcpStream,
+    from: SocketAddr,
+    protocol: Protocol,
+) {
     let worker = &*open.0;
     bump(&worker.tally.accepted);
     let compiled = worker.compiled();
     if worker.connections.get() > compiled.live.connections_max {
-        bump(&worker.tally.refused_connections);
-        refuse(tcp, &protocol).await;
+        bump(&worker.tally.rejected_connections);
+        reject(tcp, &protocol).await;
         return;
     }
-    // A socket that cannot be set to send at once still works, only later.
+    // Without it the connection works, with more latency.
     let _ = tcp.set_nodelay(true);
     let secure = matches!(protocol, Protocol::Https(_));
     let peer = Rc::new(Peer::new(from.ip(), secure, &compiled.live.trusted_proxies));
@@ -61,12 +66,12 @@ pub(crate) async fn serve(open: Open, tcp: TcpStream, from: SocketAddr, protocol
         http1::serve(worker, stream, Rc::clone(&peer)).await
     };
     if let Some(Http2 { stream, read }) = http2 {
-        // Boxed, so that it takes no room in the tasks of the others.
+        // Boxed, so that it does not enlarge every task.
         Box::pin(http2::serve(open, stream, read, peer)).await;
     }
 }
 
-/// TLS where the listener speaks it. A failed handshake ends the connection.
+/// The TLS handshake, if the listener uses TLS. A failed handshake ends the connection.
 async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Option<Stream> {
     let config = match protocol {
         Protocol::Http => return Some(Stream::Clear(tcp)),
@@ -83,26 +88,26 @@ async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Opt
     }
 }
 
-/// Tells a connection beyond the limit so; one that expects TLS is only closed.
-async fn refuse(mut tcp: TcpStream, protocol: &Protocol) {
+/// Rejects a connection above the limit: in cleartext with a 503, with TLS by closing it.
+async fn reject(mut tcp: TcpStream, protocol: &Protocol) {
     if matches!(protocol, Protocol::Http) {
-        // The caller may be gone already; there is nobody else to tell.
+        // Fails if the client is gone.
         let _ = tcp.try_write(TOO_MANY_CONNECTIONS);
         let _ = tcp.shutdown().await;
     }
 }
 
-/// One connection in the worker's count.
-pub(crate) struct Open(Rc<Worker>);
+/// An open connection in the worker's count.
+pub(crate) struct OpenConnection(Rc<Worker>);
 
-impl Open {
+impl OpenConnection {
     pub(crate) fn new(worker: &Rc<Worker>) -> Self {
         worker.connections.set(worker.connections.get() + 1);
         Self(Rc::clone(worker))
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         let left = self.0.connections.get().saturating_sub(1);
         self.0.connections.set(left);

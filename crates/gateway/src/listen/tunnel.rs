@@ -1,4 +1,4 @@
-//! After a 101 that was asked for: bytes both ways, unread, until one side ends or falls silent.
+//! Tunnels, after a requested 101: bytes are copied in both directions until both sides end or are idle.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,49 +12,50 @@ use wire::http1::{Known, KnownSet, write};
 use wire::stream::Stream;
 
 use super::http1::{After, Connection};
-use super::reply::log_fault;
+use super::response::log_fault;
 use crate::account::{Record, bump};
 use crate::buffer::{Buffer, Buffers};
-use crate::call::Call;
 use crate::flow::{Lend, poll_read};
-use crate::forward::Upstreamed;
+use crate::forward::UpstreamResponse;
+use crate::request::Request;
 use crate::respond;
 
-/// Turns the caller's connection into a tunnel, when the backend agreed to the protocol that the
-/// caller asked for and the API allows. Anything else is a protocol violation.
+/// Turns the client's connection into a tunnel, if the upstream switched to the requested protocol. Any
+/// other 101 is a protocol violation.
 pub(super) async fn run(
     connection: &mut Connection<'_>,
-    call: &Call,
-    mut answer: Upstreamed,
+    request: &Request,
+    mut response: UpstreamResponse,
     record: &mut Record,
 ) -> After {
-    if !answer.upgrade || !is_agreed(call, &answer) {
-        return refuse(connection, call, &answer, record).await;
+    if !response.upgrade || !is_agreed(request, &response) {
+        return reject(connection, request, &response, record).await;
     }
     let worker = connection.worker;
     bump(&worker.tally.tunnels);
-    // Counted and logged now, so that the tunnel holds no revision of its API.
-    worker.close(std::mem::replace(record, Record::settled()), call);
+    // Closed now, so that the tunnel does not keep a revision alive.
+    worker.close(std::mem::replace(record, Record::settled()), request);
     let mut text = worker.buffers.text();
-    let bytes = answer.reader.buffer.filled();
+    let bytes = response.reader.buffer.filled();
     write::status_line(&mut text, 101, b"Switching Protocols");
-    write::fields(&mut text, bytes, answer.head.fields(), KnownSet::EMPTY);
+    write::fields(&mut text, bytes, response.head.fields(), KnownSet::EMPTY);
     let protocol =
-        call.head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(&call.bytes));
+        request.head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(&request.bytes));
     text.extend_from_slice(b"Connection: Upgrade\r\n");
     write::field(&mut text, b"Upgrade", protocol);
     write::end(&mut text);
-    let head_len = answer.head.len();
-    answer.reader.buffer.consume(head_len);
-    let mut down = Lane { text, ..Lane::new(std::mem::take(&mut answer.reader.buffer)) };
-    let mut up = Lane::new(std::mem::take(&mut connection.reader.buffer));
+    let head_len = response.head.len();
+    response.reader.buffer.consume(head_len);
+    let mut down =
+        Direction { text, ..Direction::new(std::mem::take(&mut response.reader.buffer)) };
+    let mut up = Direction::new(std::mem::take(&mut connection.reader.buffer));
     let idle_us = u64::from(TUNNEL_IDLE_MS_MAX) * 1_000;
     connection.watch.set(worker.coarse_us() + idle_us);
     poll_fn(|cx| {
-        let (caller, backend) = (&mut connection.stream, &mut answer.lease.stream);
+        let (client, upstream) = (&mut connection.stream, &mut response.lease.stream);
         let moved = (up.moved, down.moved);
-        let ups = up.poll_run(cx, caller, backend, &worker.buffers);
-        let downs = down.poll_run(cx, backend, caller, &worker.buffers);
+        let ups = up.poll_run(cx, client, upstream, &worker.buffers);
+        let downs = down.poll_run(cx, upstream, client, &worker.buffers);
         if (up.moved, down.moved) != moved {
             connection.watch.set(worker.coarse_us() + idle_us);
         }
@@ -66,55 +67,55 @@ pub(super) async fn run(
         }
     })
     .await;
-    for lane in [up, down] {
-        worker.buffers.give_back(lane.buffer);
-        worker.buffers.give_back_text(lane.text);
+    for direction in [up, down] {
+        worker.buffers.release(direction.buffer);
+        worker.buffers.release_text(direction.text);
     }
-    worker.give_back_response_head(answer.head);
+    worker.release_response_head(response.head);
     After::Close
 }
 
-fn is_agreed(call: &Call, answer: &Upstreamed) -> bool {
-    let asked = call.head.find(Known::Upgrade).map(|field| field.value.of(&call.bytes));
-    let given = answer.head.find(Known::Upgrade);
-    let given = given.map(|field| field.value.of(answer.reader.buffer.filled()));
+fn is_agreed(request: &Request, response: &UpstreamResponse) -> bool {
+    let asked = request.head.find(Known::Upgrade).map(|field| field.value.of(&request.bytes));
+    let given = response.head.find(Known::Upgrade);
+    let given = given.map(|field| field.value.of(response.reader.buffer.filled()));
     asked.zip(given).is_some_and(|(asked, given)| asked.eq_ignore_ascii_case(given))
 }
 
-async fn refuse(
+async fn reject(
     connection: &mut Connection<'_>,
-    call: &Call,
-    answer: &Upstreamed,
+    request: &Request,
+    response: &UpstreamResponse,
     record: &mut Record,
 ) -> After {
-    let authority = answer.authority.to_string();
-    let fault = Fault::ProtocolViolation { authority, reason: "a 101 that nobody asked for" };
+    let authority = response.authority.to_string();
+    let fault = Fault::ProtocolViolation { authority, reason: "unrequested 101" };
     let statuses = connection.worker.compiled().live.fault_status;
-    let told = respond::tell(&fault, record.allow, statuses);
-    record.fault(&fault, told.local.status, told.code);
+    let own = respond::fault_response(&fault, record.allow, statuses);
+    record.fault(&fault, own.response.status, own.code);
     log_fault(connection.worker, &fault, record);
-    connection.answer(call, told.local, record).await
+    connection.respond(request, own.response, record).await
 }
 
 /// One direction of a tunnel.
-struct Lane {
-    /// Goes first: the 101.
+struct Direction {
+    /// Sent first: the 101.
     text: Vec<u8>,
     sent: usize,
     buffer: Buffer,
-    /// The reading side is at its end.
+    /// The reading side has ended.
     ended: bool,
-    /// The writing side was told so.
+    /// The writing side was shut down.
     shut: bool,
     moved: u64,
 }
 
-impl Lane {
+impl Direction {
     fn new(buffer: Buffer) -> Self {
         Self { text: Vec::new(), sent: 0, buffer, ended: false, shut: false, moved: 0 }
     }
 
-    /// Ready when the end of `from` was passed on to `to`.
+    /// Ready when `from` has ended and `to` was shut down.
     fn poll_run(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,8 +1,8 @@
-//! Verified tokens, kept until they expire, their issuer changes or the room is needed.
+//! Verified tokens, cached until they expire, their issuer changes or they are evicted.
 //!
-//! Found by a keyed hash of their last bytes, which are a signature's and so evenly spread, then
-//! compared whole. When the room is used up, the oldest one that wasn't used since the last round
-//! goes ("second chance").
+//! A token is found by a keyed hash of its last bytes, which belong to the signature and are evenly
+//! distributed, and then compared whole. Eviction is by second chance: the oldest entry that was not used
+//! since the last round is removed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,11 +22,11 @@ pub struct TokenCache {
     bytes: usize,
     seeds: [u64; 5],
     /// Index in `entries` by key.
-    places: HashMap<u64, usize, BuildHasherDefault<AsItIs>>,
+    index_by_key: HashMap<u64, usize, BuildHasherDefault<IdentityHasher>>,
     entries: Vec<Option<Entry>>,
-    /// Indices of the vacant ones.
+    /// Indices of vacant entries.
     vacant: Vec<usize>,
-    /// The next entry to be asked for its room.
+    /// Index of the next candidate for eviction.
     hand: usize,
     hits: u64,
     misses: u64,
@@ -43,32 +43,32 @@ struct Entry {
     key: u64,
     token: Box<[u8]>,
     caller: Rc<Caller>,
-    /// As it was when the token was verified.
+    /// The issuer that verified the token.
     issuer: Arc<Issuer>,
     /// On the clock of `Now::mono_us`.
     fresh_until_us: u64,
-    /// Used since the hand last came by.
+    /// Used since the last round of eviction.
     used: bool,
 }
 
-/// Bytes at the end of a token that its key is made of. No signature is shorter, in base64url.
+/// Number of bytes at the end of a token that are hashed. No signature in base64url is shorter.
 const TAIL_BYTES: usize = 32;
 
-/// What an entry takes beside the token's and the caller's text: its place in two tables, which may
-/// be half empty after growing, the caller, and what an allocator adds to each of a few pieces.
+/// Size of an entry without the text of token and caller: its share of two tables, which may be half
+/// empty after growing, the caller, and the overhead of the allocations.
 const ENTRY_BYTES: usize =
     2 * (size_of::<Option<Entry>>() + 2 * size_of::<usize>()) + size_of::<Caller>() + 8 * 16;
 
 impl TokenCache {
-    /// An empty cache that will hold at most `bytes_max` bytes, tokens, callers and its own tables
-    /// counted (`limits::TOKEN_CACHE_BYTES_MAX`).
+    /// An empty cache of at most `bytes_max` bytes (`limits::TOKEN_CACHE_BYTES_MAX`), counting tokens,
+    /// callers and its own tables.
     #[must_use]
     pub fn new(bytes_max: usize, entropy: &dyn Entropy) -> Self {
         Self {
             bytes_max,
             bytes: 0,
             seeds: std::array::from_fn(|_| entropy.u64()),
-            places: HashMap::default(),
+            index_by_key: HashMap::default(),
             entries: Vec::new(),
             vacant: Vec::new(),
             hand: 0,
@@ -77,36 +77,36 @@ impl TokenCache {
         }
     }
 
-    /// Tokens held.
+    /// Number of cached tokens.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.index_by_key.len()
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.index_by_key.is_empty()
     }
 
-    /// Bytes counted towards `bytes_max`.
+    /// Bytes in use, of `bytes_max`.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Tokens found since the beginning.
+    /// Number of successful lookups.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits
     }
 
-    /// Tokens not found, or found out of date, since the beginning.
+    /// Number of lookups that found nothing, or an outdated entry.
     #[must_use]
     pub fn misses(&self) -> u64 {
         self.misses
     }
 
-    /// The token's key; `None` for one too short to be signed.
+    /// The token's key; `None` if it is too short to hold a signature.
     pub(super) fn key(&self, token: &[u8]) -> Option<u64> {
         let tail = token.last_chunk::<TAIL_BYTES>()?;
         let [first, second, third, fourth, last] = self.seeds;
@@ -118,7 +118,7 @@ impl TokenCache {
         Some(fold(left ^ right, last ^ token.len() as u64))
     }
 
-    /// Whose `token` is, if that still holds for `issuers` as they are now. What doesn't hold goes.
+    /// The caller of a cached `token`. An entry that is outdated, or whose issuer changed, is removed.
     pub(super) fn find(
         &mut self,
         key: u64,
@@ -126,12 +126,12 @@ impl TokenCache {
         issuers: &[Arc<Issuer>],
         now: Now,
     ) -> Option<Rc<Caller>> {
-        let Some(place) = self.place(key, token) else {
+        let Some(index) = self.index(key, token) else {
             self.misses += 1;
             return None;
         };
-        let entry = self.entries.get_mut(place)?.as_mut()?;
-        if entry.fresh_until_us <= now.mono_us || !entry.is_of(issuers) {
+        let entry = self.entries.get_mut(index)?.as_mut()?;
+        if entry.fresh_until_us <= now.mono_us || !entry.is_verified_by(issuers) {
             self.misses += 1;
             self.remove(key);
             return None;
@@ -141,13 +141,13 @@ impl TokenCache {
         Some(Rc::clone(&entry.caller))
     }
 
-    fn place(&self, key: u64, token: &[u8]) -> Option<usize> {
-        let place = *self.places.get(&key)?;
-        let entry = self.entries.get(place)?.as_ref()?;
-        (*entry.token == *token).then_some(place)
+    fn index(&self, key: u64, token: &[u8]) -> Option<usize> {
+        let index = *self.index_by_key.get(&key)?;
+        let entry = self.entries.get(index)?.as_ref()?;
+        (*entry.token == *token).then_some(index)
     }
 
-    /// Keeps a token that `issuer` verified. One with the same key makes room for it.
+    /// Caches a token that `issuer` verified. Replaces an entry with the same key.
     pub(super) fn insert(
         &mut self,
         key: u64,
@@ -173,15 +173,15 @@ impl TokenCache {
             self.advance();
         }
         self.bytes += bytes;
-        let place = self.vacant.pop().unwrap_or(self.entries.len());
-        match self.entries.get_mut(place) {
+        let index = self.vacant.pop().unwrap_or(self.entries.len());
+        match self.entries.get_mut(index) {
             Some(vacant) => *vacant = Some(entry),
             None => self.entries.push(Some(entry)),
         }
-        self.places.insert(key, place);
+        self.index_by_key.insert(key, index);
     }
 
-    /// Looks at one entry: takes its room, or the mark that saved it this time.
+    /// Examines one entry: evicts it, or clears its `used` flag.
     fn advance(&mut self) {
         let Some(entry) = self.entries.get_mut(self.hand) else {
             self.hand = 0;
@@ -197,19 +197,19 @@ impl TokenCache {
     }
 
     pub(super) fn remove(&mut self, key: u64) {
-        let Some(place) = self.places.remove(&key) else {
+        let Some(index) = self.index_by_key.remove(&key) else {
             return;
         };
-        if let Some(entry) = self.entries.get_mut(place).and_then(Option::take) {
+        if let Some(entry) = self.entries.get_mut(index).and_then(Option::take) {
             self.bytes -= entry.bytes();
-            self.vacant.push(place);
+            self.vacant.push(index);
         }
     }
 }
 
 impl Entry {
-    /// Whether the issuer that verified it still stands at its place, with the same keys and rules.
-    fn is_of(&self, issuers: &[Arc<Issuer>]) -> bool {
+    /// Whether `issuers` has the verifying issuer at the same index, with the same keys and rules.
+    fn is_verified_by(&self, issuers: &[Arc<Issuer>]) -> bool {
         issuers.get(self.caller.issuer).is_some_and(|issuer| {
             Arc::ptr_eq(issuer, &self.issuer)
                 || issuer.revision == self.issuer.revision
@@ -237,11 +237,11 @@ impl Entry {
     }
 }
 
-/// Keys are hashes already.
+/// The keys are hashes already.
 #[derive(Default)]
-struct AsItIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0 = bytes.iter().fold(self.0, |word, byte| word << 8 | u64::from(*byte));
     }

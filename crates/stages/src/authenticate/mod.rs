@@ -1,12 +1,12 @@
-//! Who calls: from the credential to a [`Caller`].
+//! Who sent the request: from the credential to a [`Caller`].
 //!
-//! Life of a request: route -> **authenticate** -> authorise. Reads the credential's header value,
-//! the issuers and the time; answers an [`Identity`]. It keeps verified tokens in a [`TokenCache`]
-//! and nothing else. Lifetime and audience are checked each time, cached or not; scopes are
-//! `authorise`'s.
+//! Life of a request: route -> **authenticate** -> authorise. Reads the value of the credential's header
+//! field, the issuers and the time, and returns an [`Identity`]. Verified tokens are kept in a
+//! [`TokenCache`]. Lifetime and audience are checked for each request, cached or not; scopes are checked
+//! by `authorise`.
 //!
-//! Architecture invariant: a token that didn't verify is never cached, and no part of a token is
-//! ever logged, printed or told.
+//! Architecture invariant: a token that did not verify is never cached, and no part of a token is ever
+//! logged, printed or sent in a response.
 
 mod cache;
 #[cfg(test)]
@@ -17,52 +17,46 @@ use std::sync::Arc;
 
 use base::{Now, limits};
 use jose::{Claims, Compact, Padding, TokenError};
-use model::{Caller, Denial, Issuer, KeyType};
+use model::{AuthFailure, Caller, Issuer, KeyType};
 
 pub use cache::TokenCache;
 
-/// What a token turned out to be.
+/// The outcome of [`identify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     Known(Rc<Caller>),
-    Denied(Denial),
-    /// Well-formed, of a configured issuer, with a `kid` that its keys don't have: answered by
-    /// `denial`, and a reason to fetch the issuer's keys again.
+    Rejected(AuthFailure),
+    /// Rejected with [`AuthFailure::UnknownKid`]; fetching the issuer's keys again may help.
     UnknownKid {
-        /// Index in the issuers given.
+        /// Index in the `issuers` argument.
         issuer: usize,
-        denial: Denial,
     },
 }
 
-/// Takes the token out of the value of the credential's header: `Bearer`, in any case, blanks, the
-/// token. What the token is made of, [`identify`] finds out.
+/// Extracts the token from the value of the credential's header field: `Bearer` in any case, white
+/// space, the token. The token itself is checked by [`identify`].
 ///
 /// # Errors
-/// [`Denial::MissingCredentials`] for another scheme or no token at all;
-/// [`Denial::InvalidCredentials`] for one longer than `limits::TOKEN_BYTES_MAX`.
+/// [`AuthFailure::UnsupportedScheme`] for another scheme or an empty token;
+/// [`AuthFailure::TokenTooLong`] above `limits::TOKEN_BYTES_MAX`.
 ///
 /// Source: RFC 6750 section 2.1, RFC 9110 section 11.4.
-pub fn bearer(value: &[u8]) -> Result<&[u8], Denial> {
+pub fn bearer(value: &[u8]) -> Result<&[u8], AuthFailure> {
     const SCHEME: &[u8] = b"Bearer";
     let (scheme, rest) =
-        value.trim_ascii().split_at_checked(SCHEME.len()).ok_or(Denial::MissingCredentials)?;
+        value.trim_ascii().split_at_checked(SCHEME.len()).ok_or(AuthFailure::UnsupportedScheme)?;
     let token = rest.trim_ascii_start();
     let is_apart = token.len() < rest.len();
     if !scheme.eq_ignore_ascii_case(SCHEME) || !is_apart || token.is_empty() {
-        return Err(Denial::MissingCredentials);
+        return Err(AuthFailure::UnsupportedScheme);
     }
     if token.len() > limits::TOKEN_BYTES_MAX {
-        return Err(Denial::InvalidCredentials);
+        return Err(AuthFailure::TokenTooLong);
     }
     Ok(token)
 }
 
-/// Finds out whose `token` it is, from the cache or by verifying it with its issuer's keys.
-///
-/// [`Identity::Denied`] holds [`Denial::InvalidCredentials`] for anything but a JWS of a configured
-/// issuer that verifies, and for one that isn't valid yet; [`Denial::ExpiredToken`] and
-/// [`Denial::AudienceRefused`] for what verified.
+/// Identifies the bearer of `token`, from the cache or by verifying it with its issuer's keys.
 pub fn identify(
     cache: &mut TokenCache,
     token: &[u8],
@@ -70,77 +64,97 @@ pub fn identify(
     now: Now,
 ) -> Identity {
     let Some(key) = cache.key(token) else {
-        return Identity::Denied(Denial::InvalidCredentials);
+        return Identity::Rejected(AuthFailure::MalformedToken);
     };
-    let held = cache.find(key, token, issuers, now);
-    let is_held = held.is_some();
-    let caller = match held.map_or_else(|| verify(token, issuers).map(Rc::new), Ok) {
+    let cached = cache.find(key, token, issuers, now);
+    let is_cached = cached.is_some();
+    let caller = match cached.map_or_else(|| verify(token, issuers).map(Rc::new), Ok) {
         Ok(caller) => caller,
-        Err(refused) => return refused,
+        Err(rejected) => return rejected,
     };
     let Some(issuer) = issuers.get(caller.issuer) else {
-        return Identity::Denied(Denial::InvalidCredentials);
+        return Identity::Rejected(AuthFailure::UnknownIssuer);
     };
-    match standing(&caller, issuer, now) {
-        Err(denial) => {
-            if is_held {
+    match check_claims(&caller, issuer, now) {
+        Err(failure) => {
+            if is_cached {
                 cache.remove(key);
             }
-            return Identity::Denied(denial);
+            return Identity::Rejected(failure);
         }
-        Ok(()) if is_held => {}
+        Ok(()) if is_cached => {}
         Ok(()) => cache.insert(key, token, &caller, issuer, now),
     }
     Identity::Known(caller)
 }
 
-/// What holds at one time may not hold at another: lifetime, then audience.
+/// Checks lifetime, then audience: what may change between two requests with the same token.
 ///
 /// Source: RFC 7519 sections 4.1.3 (`aud`), 4.1.4 (`exp`) and 4.1.5 (`nbf`).
-fn standing(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), Denial> {
+fn check_claims(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), AuthFailure> {
     let leeway_s = issuer.leeway_s.min(limits::LEEWAY_S_MAX);
     if caller.expires_s.is_some_and(|exp_s| now.unix_s >= exp_s.saturating_add(leeway_s)) {
-        return Err(Denial::ExpiredToken);
+        return Err(AuthFailure::Expired);
     }
     if caller.not_before_s.is_some_and(|nbf_s| now.unix_s.saturating_add(leeway_s) < nbf_s) {
-        return Err(Denial::InvalidCredentials);
+        return Err(AuthFailure::NotYetValid);
     }
-    let wanted = &issuer.audiences;
-    if !wanted.is_empty() && !caller.audiences.iter().any(|audience| wanted.contains(audience)) {
-        return Err(Denial::AudienceRefused);
+    let accepted = &issuer.audiences;
+    if !accepted.is_empty() && !caller.audiences.iter().any(|audience| accepted.contains(audience))
+    {
+        return Err(AuthFailure::WrongAudience);
     }
     Ok(())
 }
 
-/// Verifies `token` with the keys of the issuers that its unverified `iss` names: once a signature
-/// holds, so does the `iss` under it. Several issuers may share an `iss`; the first whose keys verify
-/// the token wins.
+/// Verifies `token` with the keys of the issuers that its `iss` names. The `iss` is unverified until a
+/// signature verifies, which then covers it. Several issuers may share an `iss`; the first whose keys
+/// verify the token wins.
 fn verify(token: &[u8], issuers: &[Arc<Issuer>]) -> Result<Caller, Identity> {
-    let invalid = |_: TokenError| Identity::Denied(Denial::InvalidCredentials);
+    let jws = parse(token, issuers).map_err(Identity::Rejected)?;
+    let claims = jws.unverified_claims().map_err(|error| Identity::Rejected(failure(error)))?;
+    let mut rejected = Identity::Rejected(AuthFailure::UnknownIssuer);
+    let named = |issuer: &Issuer| claims.iss.as_ref() == Some(&issuer.iss);
+    for (index, issuer) in issuers.iter().enumerate().filter(|(_, issuer)| named(issuer)) {
+        let result = if jws.is_padded() && !issuer.padded_segments {
+            Err(AuthFailure::PaddedToken)
+        } else {
+            jws.verify_signature(&issuer.keys).map_err(failure)
+        };
+        match result {
+            Ok(()) => return Ok(caller(claims, index)),
+            Err(AuthFailure::UnknownKid) => rejected = Identity::UnknownKid { issuer: index },
+            Err(failure) if !matches!(rejected, Identity::UnknownKid { .. }) => {
+                rejected = Identity::Rejected(failure);
+            }
+            Err(_) => {}
+        }
+    }
+    Err(rejected)
+}
+
+fn parse<'a>(token: &'a [u8], issuers: &[Arc<Issuer>]) -> Result<Compact<'a>, AuthFailure> {
     let padding = if issuers.iter().any(|issuer| issuer.padded_segments) {
         Padding::Allowed
     } else {
         Padding::Rejected
     };
-    let jws = Compact::parse(token, padding).map_err(invalid)?;
-    let claims = jws.unverified_claims().map_err(invalid)?;
-    let mut refused = Identity::Denied(Denial::InvalidCredentials);
-    let meant = |issuer: &Issuer| {
-        claims.iss.as_ref() == Some(&issuer.iss) && (issuer.padded_segments || !jws.is_padded())
-    };
-    for (index, issuer) in issuers.iter().enumerate().filter(|(_, issuer)| meant(issuer)) {
-        match jws.verify_signature(&issuer.keys) {
-            Ok(()) => return Ok(caller(claims, index)),
-            Err(TokenError::UnknownKid) => {
-                let denial = Denial::InvalidCredentials;
-                refused = Identity::UnknownKid { issuer: index, denial };
-            }
-            Err(
-                TokenError::Malformed(_) | TokenError::Unsupported(_) | TokenError::BadSignature,
-            ) => {}
-        }
+    Compact::parse(token, padding).map_err(|error| {
+        let only_padding_is_wrong = padding == Padding::Rejected
+            && token.contains(&b'=')
+            && Compact::parse(token, Padding::Allowed).is_ok();
+        if only_padding_is_wrong { AuthFailure::PaddedToken } else { failure(error) }
+    })
+}
+
+fn failure(error: TokenError) -> AuthFailure {
+    match error {
+        TokenError::Malformed(_) => AuthFailure::MalformedToken,
+        TokenError::Unsupported(_) => AuthFailure::UnsupportedHeader,
+        TokenError::UnsupportedAlgorithm(_) => AuthFailure::UnsupportedAlgorithm,
+        TokenError::UnknownKid => AuthFailure::UnknownKid,
+        TokenError::BadSignature => AuthFailure::BadSignature,
     }
-    Err(refused)
 }
 
 fn caller(claims: Claims, issuer: usize) -> Caller {

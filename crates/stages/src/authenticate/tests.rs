@@ -4,21 +4,21 @@ use std::sync::{Arc, OnceLock};
 
 use base::{Entropy, Now, limits};
 use jose::{Algorithm, Header, KeySet, SigningKey};
-use model::{Denial, Issuer, KeyType};
+use model::{AuthFailure, Issuer, KeyType};
 
 use super::{Identity, TokenCache, bearer, identify};
 
 const ISS: &str = "https://idp.example/token";
 const SECRET: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
 const OTHER_SECRET: &[u8; 32] = b"fedcba9876543210fedcba9876543210";
-/// When the tests play, in seconds since the Unix epoch.
+/// The time of the tests, in seconds since the Unix epoch.
 const NOON: u64 = 1_700_000_000;
 
 // --- the header's value -------------------------------------------------------------------------
 
 #[test]
-fn a_bearer_token_is_taken_out_of_its_header() {
-    const NONE: Result<&str, Denial> = Err(Denial::MissingCredentials);
+fn a_bearer_token_is_extracted_from_its_header() {
+    const NONE: Result<&str, AuthFailure> = Err(AuthFailure::UnsupportedScheme);
     for (value, expect) in [
         ("Bearer abc.def.ghi", Ok("abc.def.ghi")),
         ("bearer abc", Ok("abc")),
@@ -38,24 +38,24 @@ fn a_bearer_token_is_taken_out_of_its_header() {
 }
 
 #[test]
-fn a_credential_longer_than_the_limit_is_invalid() {
+fn a_token_above_the_limit_is_rejected() {
     let longest = "a".repeat(limits::TOKEN_BYTES_MAX);
     assert_eq!(bearer(format!("Bearer {longest}").as_bytes()), Ok(longest.as_bytes()));
     let value = format!("Bearer {longest}a");
-    assert_eq!(bearer(value.as_bytes()), Err(Denial::InvalidCredentials));
+    assert_eq!(bearer(value.as_bytes()), Err(AuthFailure::TokenTooLong));
 }
 
 // --- one token ----------------------------------------------------------------------------------
 
 #[test]
-fn a_token_that_verifies_tells_its_caller() {
-    let mut desk = Desk::new(vec![issuer(1)]);
+fn a_verified_token_identifies_its_caller() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
     let token = sign(
         r#"{"iss":"https://idp.example/token","sub":"alice","client_id":"app","azp":"other",
         "scope":"read write","aud":["one","two"],"jti":"id-1","exp":1700000060,"nbf":1699999999}"#,
     );
     for _ in 0..2 {
-        let caller = desk.known(&token);
+        let caller = fixture.known(&token);
         assert_eq!(caller.subject.as_deref(), Some("alice"));
         assert_eq!(caller.client_id.as_deref(), Some("app"));
         assert_eq!(caller.scopes, ["read", "write"]);
@@ -65,83 +65,93 @@ fn a_token_that_verifies_tells_its_caller() {
         assert_eq!(caller.not_before_s, Some(NOON - 1));
         assert_eq!((caller.issuer, caller.key_type), (0, KeyType::Production));
     }
-    desk.expect_counts(1, 1);
+    fixture.expect_counts(1, 1);
 }
 
 #[test]
-fn azp_names_the_client_where_client_id_does_not() {
-    let mut desk = Desk::new(vec![issuer(1)]);
+fn azp_is_the_client_id_if_client_id_is_absent() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
     let token = sign(&format!(r#"{{"iss":"{ISS}","azp":"app"}}"#));
-    assert_eq!(desk.known(&token).client_id.as_deref(), Some("app"));
+    assert_eq!(fixture.known(&token).client_id.as_deref(), Some("app"));
 }
 
 #[test]
-fn keytype_tells_sandbox_keys_in_any_case() {
+fn keytype_marks_sandbox_keys_in_any_case() {
     for (keytype, expect) in [
         ("SANDBOX", KeyType::Sandbox),
         ("sandbox", KeyType::Sandbox),
         ("PRODUCTION", KeyType::Production),
         ("else", KeyType::Production),
     ] {
-        let mut desk = Desk::new(vec![issuer(1)]);
+        let mut fixture = Fixture::new(vec![issuer(1)]);
         let token = sign(&format!(r#"{{"iss":"{ISS}","keytype":"{keytype}"}}"#));
-        assert_eq!(desk.known(&token).key_type, expect, "{keytype}");
+        assert_eq!(fixture.known(&token).key_type, expect, "{keytype}");
     }
 }
 
 #[test]
-fn what_no_configured_issuer_signed_is_invalid_and_never_cached() {
+fn a_token_that_does_not_verify_is_rejected_with_its_reason_and_never_cached() {
+    use AuthFailure::{
+        BadSignature, MalformedToken, UnknownIssuer, UnsupportedAlgorithm, UnsupportedHeader,
+    };
     let good = token(1);
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let (other, _) = token(2).rsplit_once('.').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     let changed = format!("{other}.{signature}");
     let stranger = SigningKey::from_secret(OTHER_SECRET).unwrap();
-    for (what, token) in [
-        ("nothing", String::new()),
-        ("short", "a.b.c".to_owned()),
-        ("no JWS", "x".repeat(200)),
-        ("blanks", format!("{good} {good}")),
-        ("no signature", format!("{signed}.")),
-        ("another's signature", sign_with(&stranger, None, &claims(1))),
-        ("another token's claims under a known signature", changed),
-        ("no iss", sign(r#"{"sub":"alice"}"#)),
-        ("unknown iss", sign(r#"{"iss":"https://idp.example/token/"}"#)),
+    let id_token = Header { alg: Algorithm::Hs256, kid: None, typ: Some("id+jwt".to_owned()) };
+    let id_token = SigningKey::from_secret(SECRET).unwrap().sign(&id_token, &claims(1)).unwrap();
+    // {"alg":"none"}
+    let unsigned = format!("eyJhbGciOiJub25lIn0.{}.{signature}", signed.split_once('.').unwrap().1);
+    for (what, token, reason) in [
+        ("empty", String::new(), MalformedToken),
+        ("shorter than any signature", "a.b.c".to_owned(), MalformedToken),
+        ("no JWS", "x".repeat(200), MalformedToken),
+        ("white space", format!("{good} {good}"), MalformedToken),
+        ("no signature", format!("{signed}."), BadSignature),
+        ("another key's signature", sign_with(&stranger, None, &claims(1)), BadSignature),
+        ("changed claims", changed, BadSignature),
+        ("no iss", sign(r#"{"sub":"alice"}"#), UnknownIssuer),
+        ("unknown iss", sign(r#"{"iss":"https://idp.example/token/"}"#), UnknownIssuer),
+        ("alg none", unsigned, UnsupportedAlgorithm),
+        ("an algorithm without key", sign_with(rsa(), None, &claims(1)), UnsupportedAlgorithm),
+        ("an ID token", id_token, UnsupportedHeader),
     ] {
-        let mut desk = Desk::new(vec![issuer(1)]);
-        desk.check(&token, Err(Denial::InvalidCredentials), what);
-        assert_eq!(desk.cache.len(), 0, "{what}");
-        desk.known(&good);
-        desk.check(&token, Err(Denial::InvalidCredentials), what);
-        assert_eq!(desk.cache.len(), 1, "{what}");
+        let mut fixture = Fixture::new(vec![issuer(1)]);
+        fixture.check(&token, Err(reason), what);
+        assert_eq!(fixture.cache.len(), 0, "{what}");
+        fixture.known(&good);
+        fixture.check(&token, Err(reason), what);
+        assert_eq!(fixture.cache.len(), 1, "{what}");
     }
 }
 
 #[test]
-fn without_issuers_every_token_is_invalid() {
-    Desk::new(Vec::new()).check(&token(1), Err(Denial::InvalidCredentials), "no issuer");
+fn without_issuers_every_token_is_rejected() {
+    Fixture::new(Vec::new()).check(&token(1), Err(AuthFailure::UnknownIssuer), "no issuer");
 }
 
 #[test]
-fn lifetime_is_checked_at_each_use_with_the_issuer_s_leeway() {
+fn lifetime_is_checked_at_each_use_with_the_issuers_leeway() {
     let lives = format!(r#"{{"iss":"{ISS}","exp":{},"nbf":{}}}"#, NOON + 100, NOON);
     for (leeway_s, at_s, expect) in [
-        (0, NOON - 1, Err(Denial::InvalidCredentials)),
+        (0, NOON - 1, Err(AuthFailure::NotYetValid)),
         (0, NOON, Ok(())),
         (0, NOON + 99, Ok(())),
-        (0, NOON + 100, Err(Denial::ExpiredToken)),
-        (10, NOON - 11, Err(Denial::InvalidCredentials)),
+        (0, NOON + 100, Err(AuthFailure::Expired)),
+        (10, NOON - 11, Err(AuthFailure::NotYetValid)),
         (10, NOON - 10, Ok(())),
         (10, NOON + 109, Ok(())),
-        (10, NOON + 110, Err(Denial::ExpiredToken)),
+        (10, NOON + 110, Err(AuthFailure::Expired)),
     ] {
         let what = format!("leeway {leeway_s}, at {at_s}");
         let token = sign(&lives);
-        let mut fresh = Desk::new(vec![Issuer { leeway_s, ..issuer(1) }]);
+        let mut fresh = Fixture::new(vec![Issuer { leeway_s, ..issuer(1) }]);
         fresh.now.unix_s = at_s;
         fresh.check(&token, expect, &what);
         assert_eq!(fresh.cache.len(), usize::from(expect.is_ok()), "{what}");
 
-        let mut used = Desk::new(vec![Issuer { leeway_s, ..issuer(1) }]);
+        let mut used = Fixture::new(vec![Issuer { leeway_s, ..issuer(1) }]);
         used.now.unix_s = NOON + 50;
         used.known(&token);
         used.now.unix_s = at_s;
@@ -152,179 +162,186 @@ fn lifetime_is_checked_at_each_use_with_the_issuer_s_leeway() {
 }
 
 #[test]
-fn a_token_for_another_audience_is_refused() {
+fn a_token_for_another_audience_is_rejected() {
     for (audiences, aud, expect) in [
         (&[][..], r#""x""#, Ok(())),
         (&["shop"][..], r#""shop""#, Ok(())),
         (&["shop", "desk"][..], r#"["x","desk"]"#, Ok(())),
-        (&["shop"][..], r#""SHOP""#, Err(Denial::AudienceRefused)),
-        (&["shop"][..], r#"["shops","sho"]"#, Err(Denial::AudienceRefused)),
-        (&["shop"][..], "[]", Err(Denial::AudienceRefused)),
+        (&["shop"][..], r#""SHOP""#, Err(AuthFailure::WrongAudience)),
+        (&["shop"][..], r#"["shops","sho"]"#, Err(AuthFailure::WrongAudience)),
+        (&["shop"][..], "[]", Err(AuthFailure::WrongAudience)),
     ] {
         let audiences: Vec<String> = audiences.iter().map(|one| (*one).to_owned()).collect();
-        let mut desk = Desk::new(vec![Issuer { audiences, ..issuer(1) }]);
+        let mut fixture = Fixture::new(vec![Issuer { audiences, ..issuer(1) }]);
         let token = sign(&format!(r#"{{"iss":"{ISS}","aud":{aud}}}"#));
         for _ in 0..2 {
-            desk.check(&token, expect, aud);
+            fixture.check(&token, expect, aud);
         }
     }
-    let mut desk = Desk::new(vec![Issuer { audiences: vec!["shop".to_owned()], ..issuer(1) }]);
-    desk.check(&token(1), Err(Denial::AudienceRefused), "no aud at all");
+    let mut fixture =
+        Fixture::new(vec![Issuer { audiences: vec!["shop".to_owned()], ..issuer(1) }]);
+    fixture.check(&token(1), Err(AuthFailure::WrongAudience), "no aud at all");
 }
 
 #[test]
-fn padding_is_accepted_from_the_issuers_that_say_so() {
+fn padding_is_accepted_from_issuers_that_allow_it() {
     let other = Issuer { iss: "other".to_owned(), padded_segments: true, ..issuer(1) };
     let padded = format!("{}=", token(1));
-    let mut desk = Desk::new(vec![issuer(1), other]);
-    desk.check(&padded, Err(Denial::InvalidCredentials), "another issuer's permission");
-    let mut desk = Desk::new(vec![Issuer { padded_segments: true, ..issuer(1) }]);
-    desk.known(&padded);
+    let mut fixture = Fixture::new(vec![issuer(1), other]);
+    fixture.check(&padded, Err(AuthFailure::PaddedToken), "only another issuer allows it");
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    fixture.check(&padded, Err(AuthFailure::PaddedToken), "no issuer allows it");
+    fixture.check(&format!("{padded}="), Err(AuthFailure::MalformedToken), "too much padding");
+    let mut fixture = Fixture::new(vec![Issuer { padded_segments: true, ..issuer(1) }]);
+    fixture.known(&padded);
 }
 
 // --- several issuers and keys -------------------------------------------------------------------
 
 #[test]
-fn iss_chooses_the_issuer_and_only_its_keys_count() {
+fn only_the_keys_of_the_issuer_named_by_iss_are_used() {
     let second = Issuer { iss: "second".to_owned(), keys: keys(OTHER_SECRET), ..issuer(1) };
-    let mut desk = Desk::new(vec![issuer(1), second]);
+    let mut fixture = Fixture::new(vec![issuer(1), second]);
     let other = SigningKey::from_secret(OTHER_SECRET).unwrap();
-    assert_eq!(desk.known(&sign_with(&other, None, r#"{"iss":"second"}"#)).issuer, 1);
-    assert_eq!(desk.known(&token(1)).issuer, 0);
+    assert_eq!(fixture.known(&sign_with(&other, None, r#"{"iss":"second"}"#)).issuer, 1);
+    assert_eq!(fixture.known(&token(1)).issuer, 0);
     let posing = sign_with(&other, None, &claims(1));
-    desk.check(&posing, Err(Denial::InvalidCredentials), "signed by the second, named the first");
+    fixture.check(&posing, Err(AuthFailure::BadSignature), "signed by the second, names the first");
 }
 
 #[test]
-fn issuers_that_share_an_iss_are_asked_in_turn() {
+fn issuers_that_share_an_iss_are_tried_in_turn() {
     let second = Issuer { name: "second".to_owned(), keys: keys(OTHER_SECRET), ..issuer(1) };
-    let mut desk = Desk::new(vec![issuer(1), second]);
+    let mut fixture = Fixture::new(vec![issuer(1), second]);
     let other = SigningKey::from_secret(OTHER_SECRET).unwrap();
-    assert_eq!(desk.known(&sign_with(&other, None, &claims(1))).issuer, 1);
+    assert_eq!(fixture.known(&sign_with(&other, None, &claims(1))).issuer, 1);
 }
 
 #[test]
-fn an_unknown_kid_asks_for_newer_keys() {
+fn an_unknown_kid_names_the_issuer_whose_keys_to_fetch() {
     let jwks = format!(r#"{{"keys":[{}]}}"#, rsa().public_jwk(Some("new")).unwrap());
     let keys = KeySet::from_jwks(jwks.as_bytes()).unwrap();
     let elsewhere = Issuer { iss: "elsewhere".to_owned(), ..issuer(1) };
-    let mut desk = Desk::new(vec![elsewhere, Issuer { keys, ..issuer(1) }]);
-    desk.known(&sign_with(rsa(), Some("new"), &claims(1)));
+    let mut fixture = Fixture::new(vec![elsewhere, Issuer { keys, ..issuer(1) }]);
+    fixture.known(&sign_with(rsa(), Some("new"), &claims(1)));
     let token = sign_with(rsa(), Some("newer"), &claims(1));
-    let denial = Denial::InvalidCredentials;
-    assert_eq!(desk.ask(&token), Identity::UnknownKid { issuer: 1, denial });
+    assert_eq!(fixture.identify(&token), Identity::UnknownKid { issuer: 1 });
     let unknown = sign_with(rsa(), Some("newer"), r#"{"iss":"nobody"}"#);
-    desk.check(&unknown, Err(denial), "an unknown issuer's keys are nobody's to fetch");
+    fixture.check(
+        &unknown,
+        Err(AuthFailure::UnknownIssuer),
+        "an unknown issuer has no keys to fetch",
+    );
 }
 
 // --- the cache ----------------------------------------------------------------------------------
 
 #[test]
-fn a_cached_token_is_verified_again_once_its_issuer_changes() {
-    let mut desk = Desk::new(vec![issuer(1)]);
-    desk.known(&token(1));
-    desk.issuers = vec![Arc::new(issuer(1))];
-    desk.known(&token(1));
-    desk.expect_counts(1, 1);
-    desk.issuers = vec![Arc::new(issuer(2))];
-    desk.known(&token(1));
-    desk.expect_counts(1, 2);
-    desk.issuers = vec![Arc::new(Issuer { keys: keys(OTHER_SECRET), ..issuer(3) })];
-    desk.check(&token(1), Err(Denial::InvalidCredentials), "the key is gone");
-    assert_eq!(desk.cache.len(), 0);
+fn a_cached_token_is_verified_again_when_its_issuer_changes() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    fixture.known(&token(1));
+    fixture.issuers = vec![Arc::new(issuer(1))];
+    fixture.known(&token(1));
+    fixture.expect_counts(1, 1);
+    fixture.issuers = vec![Arc::new(issuer(2))];
+    fixture.known(&token(1));
+    fixture.expect_counts(1, 2);
+    fixture.issuers = vec![Arc::new(Issuer { keys: keys(OTHER_SECRET), ..issuer(3) })];
+    fixture.check(&token(1), Err(AuthFailure::BadSignature), "the key is gone");
+    assert_eq!(fixture.cache.len(), 0);
 }
 
 #[test]
-fn a_token_of_a_removed_issuer_is_refused_though_another_took_its_place() {
+fn a_token_of_a_removed_issuer_is_rejected_when_another_has_its_index() {
     let named = |name: &str, iss: &str| {
         Arc::new(Issuer { name: name.to_owned(), iss: iss.to_owned(), ..issuer(1) })
     };
     let (first, second) = (named("first", ISS), named("second", "second"));
-    let mut desk = Desk::new(Vec::new());
-    desk.issuers = vec![Arc::clone(&first), Arc::clone(&second)];
+    let mut fixture = Fixture::new(Vec::new());
+    fixture.issuers = vec![Arc::clone(&first), Arc::clone(&second)];
     let (one, two) = (token(1), sign(r#"{"iss":"second"}"#));
-    assert_eq!((desk.known(&one).issuer, desk.known(&two).issuer), (0, 1));
-    desk.issuers = vec![second];
-    desk.check(&one, Err(Denial::InvalidCredentials), "removed");
-    assert_eq!(desk.known(&two).issuer, 0);
+    assert_eq!((fixture.known(&one).issuer, fixture.known(&two).issuer), (0, 1));
+    fixture.issuers = vec![second];
+    fixture.check(&one, Err(AuthFailure::UnknownIssuer), "removed");
+    assert_eq!(fixture.known(&two).issuer, 0);
 }
 
 #[test]
-fn a_cached_token_is_verified_again_after_its_time_in_the_cache() {
-    let mut desk = Desk::new(vec![issuer(1)]);
-    desk.known(&token(1));
-    desk.now.mono_us += limits::TOKEN_CACHE_S_MAX * 1_000_000 - 1;
-    desk.known(&token(1));
-    desk.expect_counts(1, 1);
-    desk.now.mono_us += 1;
-    desk.known(&token(1));
-    desk.expect_counts(1, 2);
+fn a_cached_token_is_verified_again_after_its_time_to_live() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    fixture.known(&token(1));
+    fixture.now.mono_us += limits::TOKEN_CACHE_S_MAX * 1_000_000 - 1;
+    fixture.known(&token(1));
+    fixture.expect_counts(1, 1);
+    fixture.now.mono_us += 1;
+    fixture.known(&token(1));
+    fixture.expect_counts(1, 2);
 }
 
 #[test]
-fn four_thousand_tokens_in_turn_are_all_found() {
-    let mut desk = Desk::new(vec![issuer(1)]);
+fn four_thousand_tokens_used_in_turn_stay_cached() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
     let filler = "x".repeat(750);
     let long = |number: u32| sign(&format!(r#"{{"iss":"{ISS}","jti":"{number}","x":"{filler}"}}"#));
     let tokens: Vec<String> = (0..4_000).map(long).collect();
     for _ in 0..3 {
         for token in &tokens {
-            desk.known(token);
+            fixture.known(token);
         }
     }
-    desk.expect_counts(8_000, 4_000);
-    assert!(desk.cache.bytes() <= limits::TOKEN_CACHE_BYTES_MAX);
+    fixture.expect_counts(8_000, 4_000);
+    assert!(fixture.cache.bytes() <= limits::TOKEN_CACHE_BYTES_MAX);
 }
 
 #[test]
-fn the_cache_stays_within_its_bytes_and_forgets_the_oldest_unused() {
+fn the_cache_stays_within_its_limit_and_evicts_the_oldest_unused() {
     const BYTES_MAX: usize = 64 * 1024;
-    let mut desk = Desk::new(vec![issuer(1)]);
-    desk.cache = TokenCache::new(BYTES_MAX, &Counting::default());
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    fixture.cache = TokenCache::new(BYTES_MAX, &Counting::default());
     let favourite = token(0);
-    desk.known(&favourite);
+    fixture.known(&favourite);
     for number in 1..1_000 {
-        desk.known(&token(number));
-        assert!(desk.cache.bytes() <= BYTES_MAX);
-        let hits = desk.cache.hits();
-        desk.known(&favourite);
-        assert_eq!(desk.cache.hits(), hits + 1, "used between all others, after {number}");
+        fixture.known(&token(number));
+        assert!(fixture.cache.bytes() <= BYTES_MAX);
+        let hits = fixture.cache.hits();
+        fixture.known(&favourite);
+        assert_eq!(fixture.cache.hits(), hits + 1, "used between all others, after {number}");
     }
-    let held = desk.cache.len();
+    let held = fixture.cache.len();
     assert!((50..500).contains(&held), "{held} tokens");
-    let hits = desk.cache.hits();
-    desk.known(&token(999));
-    desk.known(&token(998));
-    assert_eq!(desk.cache.hits(), hits + 2, "the youngest are there");
-    desk.known(&token(1));
-    assert_eq!(desk.cache.hits(), hits + 2, "the oldest is not");
+    let hits = fixture.cache.hits();
+    fixture.known(&token(999));
+    fixture.known(&token(998));
+    assert_eq!(fixture.cache.hits(), hits + 2, "the newest are cached");
+    fixture.known(&token(1));
+    assert_eq!(fixture.cache.hits(), hits + 2, "the oldest is evicted");
 }
 
 #[test]
-fn a_token_larger_than_the_whole_cache_is_known_and_not_kept() {
-    let mut desk = Desk::new(vec![issuer(1)]);
-    desk.cache = TokenCache::new(100, &Counting::default());
+fn a_token_larger_than_the_cache_is_accepted_but_not_cached() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    fixture.cache = TokenCache::new(100, &Counting::default());
     for _ in 0..2 {
-        desk.known(&token(1));
+        fixture.known(&token(1));
     }
-    assert!(desk.cache.is_empty());
-    assert_eq!(desk.cache.bytes(), 0);
+    assert!(fixture.cache.is_empty());
+    assert_eq!(fixture.cache.bytes(), 0);
 }
 
 #[test]
-fn a_cache_that_empties_counts_down_to_nothing() {
-    let mut desk = Desk::new(vec![issuer(1)]);
+fn an_emptied_cache_counts_no_bytes() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
     let tokens: Vec<String> = (0..20).map(token).collect();
-    tokens.iter().for_each(|token| _ = desk.known(token));
-    desk.now.unix_s = NOON + 10_000;
+    tokens.iter().for_each(|token| _ = fixture.known(token));
+    fixture.now.unix_s = NOON + 10_000;
     for token in &tokens {
-        desk.check(token, Err(Denial::ExpiredToken), "all are over");
+        fixture.check(token, Err(AuthFailure::Expired), "all are expired");
     }
-    assert_eq!((desk.cache.len(), desk.cache.bytes()), (0, 0));
+    assert_eq!((fixture.cache.len(), fixture.cache.bytes()), (0, 0));
 }
 
 #[test]
-fn keys_depend_on_every_word_of_the_tail_on_the_length_and_on_the_seed() {
+fn keys_depend_on_the_last_bytes_the_length_and_the_seed() {
     let cache = TokenCache::new(1_000, &Counting::default());
     let other = TokenCache::new(1_000, &Counting(Cell::new(77)));
     let token: Vec<u8> = (0..100).collect();
@@ -340,21 +357,21 @@ fn keys_depend_on_every_word_of_the_tail_on_the_length_and_on_the_seed() {
 
 #[test]
 fn neither_tokens_nor_seeds_are_printed() {
-    let mut desk = Desk::new(vec![issuer(1)]);
-    desk.known(&token(1));
-    assert_eq!(format!("{:?}", desk.cache), "TokenCache { len: 1, .. }");
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    fixture.known(&token(1));
+    assert_eq!(format!("{:?}", fixture.cache), "TokenCache { len: 1, .. }");
 }
 
-// --- the desk -----------------------------------------------------------------------------------
+// --- the fixture --------------------------------------------------------------------------------
 
-/// A worker's place: its cache, the issuers as they are, the time.
-struct Desk {
+/// A cache, the issuers and the time.
+struct Fixture {
     cache: TokenCache,
     issuers: Vec<Arc<Issuer>>,
     now: Now,
 }
 
-impl Desk {
+impl Fixture {
     fn new(issuers: Vec<Issuer>) -> Self {
         Self {
             cache: TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &Counting::default()),
@@ -363,26 +380,26 @@ impl Desk {
         }
     }
 
-    fn ask(&mut self, token: &str) -> Identity {
+    fn identify(&mut self, token: &str) -> Identity {
         identify(&mut self.cache, token.as_bytes(), &self.issuers, self.now)
     }
 
     #[track_caller]
     fn known(&mut self, token: &str) -> std::rc::Rc<model::Caller> {
-        match self.ask(token) {
+        match self.identify(token) {
             Identity::Known(caller) => caller,
-            other @ (Identity::Denied(_) | Identity::UnknownKid { .. }) => panic!("{other:?}"),
+            other @ (Identity::Rejected(_) | Identity::UnknownKid { .. }) => panic!("{other:?}"),
         }
     }
 
     #[track_caller]
-    fn check(&mut self, token: &str, expect: Result<(), Denial>, what: &str) {
-        let answer = match self.ask(token) {
+    fn check(&mut self, token: &str, expect: Result<(), AuthFailure>, what: &str) {
+        let result = match self.identify(token) {
             Identity::Known(_) => Ok(()),
-            Identity::Denied(denial) => Err(denial),
+            Identity::Rejected(failure) => Err(failure),
             other @ Identity::UnknownKid { .. } => panic!("{what}: {other:?}"),
         };
-        assert_eq!(answer, expect, "{what}");
+        assert_eq!(result, expect, "{what}");
     }
 
     #[track_caller]
@@ -415,7 +432,7 @@ fn rsa() -> &'static SigningKey {
     })
 }
 
-/// Over at `NOON + 5_000`.
+/// Expire at `NOON + 5_000`.
 fn claims(number: u32) -> String {
     format!(r#"{{"iss":"{ISS}","jti":"{number}","exp":{}}}"#, NOON + 5_000)
 }
@@ -434,7 +451,7 @@ fn sign_with(key: &SigningKey, kid: Option<&str>, claims: &str) -> String {
     key.sign(&header, claims).unwrap()
 }
 
-/// Bytes that count up.
+/// A deterministic sequence of bytes.
 #[derive(Default)]
 struct Counting(Cell<u8>);
 

@@ -1,5 +1,5 @@
-//! From host and path to an API: tables of base paths, one for each host that APIs name, one for
-//! each wildcard, one for APIs of every host.
+//! Lookup of an API by host and path: a table of base paths for each host, for each wildcard, and for APIs
+//! of any host.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ pub(super) type ApiIndex = u32;
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     exact: HashMap<Box<[u8]>, Prefixes, LoadedKeysState>,
-    /// By what follows the `*`: `.example.org`.
+    /// By the part after `*`: `.example.org`.
     wildcard: HashMap<Box<[u8]>, Prefixes, LoadedKeysState>,
-    /// Bytes of the longest key of `wildcard`.
+    /// Length of the longest key of `wildcard`.
     wildcard_len_max: usize,
     any: Prefixes,
 }
@@ -23,17 +23,17 @@ pub(super) struct Hosts {
 #[derive(Debug, Default)]
 struct Prefixes {
     table: HashMap<Box<[u8]>, ApiIndex, LoadedKeysState>,
-    /// Bit `n`: some key has `n` segments; the last bit: that many or more.
+    /// Bit `n` is set if a key has `n` segments; the last bit, if one has as many or more.
     depths: u64,
-    /// Bytes of the longest key.
+    /// Length of the longest key.
     len_max: usize,
 }
 
-/// Longest host name that can match. Source: RFC 1035 section 2.3.4.
+/// Length of the longest host name. Source: RFC 1035 section 2.3.4.
 const HOST_BYTES_MAX: usize = 255;
 
 impl Hosts {
-    /// Where two claim the same host and path, the first stays.
+    /// If two APIs claim the same host and path, the first is used.
     pub(super) fn insert(&mut self, hosts: &[String], prefix: &str, api: ApiIndex) {
         let key = template::canonical(prefix.as_bytes());
         if hosts.is_empty() {
@@ -55,9 +55,8 @@ impl Hosts {
         }
     }
 
-    /// The API for `path`, a [`template::canonical`] one, and the bytes of its base path. A table without the path gives
-    /// way to the next one: the host's own, the wildcards from the longest to the shortest, the one
-    /// of every host.
+    /// The API for `path`, which is [`template::canonical`], and the length of its base path. Tables are searched
+    /// in this order: the host's own, wildcards from the longest to the shortest, any host.
     pub(super) fn find(&self, host: &[u8], path: &[u8]) -> Option<(ApiIndex, usize)> {
         self.find_named(host, path).or_else(|| self.any.find(path))
     }
@@ -66,9 +65,9 @@ impl Hosts {
         if self.exact.is_empty() && self.wildcard.is_empty() {
             return None;
         }
-        let mut room = [0; HOST_BYTES_MAX];
+        let mut buffer = [0; HOST_BYTES_MAX];
         let host = name(authority);
-        let lower = room.get_mut(..host.len())?;
+        let lower = buffer.get_mut(..host.len())?;
         lower.copy_from_slice(host);
         lower.make_ascii_lowercase();
         let lower: &[u8] = lower;
@@ -84,8 +83,7 @@ impl Hosts {
     }
 }
 
-/// The host without port, and without the dot that makes a name absolute. An IPv6 address
-/// comes without its brackets, as the table has it.
+/// The host without port, trailing dot and, for an IPv6 address, brackets.
 fn name(authority: &[u8]) -> &[u8] {
     if let Some(address) = authority.strip_prefix(b"[") {
         return address.split(|byte| *byte == b']').next().unwrap_or_default();
@@ -101,8 +99,8 @@ impl Prefixes {
         self.len_max = self.len_max.max(prefix.len());
     }
 
-    /// The longest key that ends at a segment's end of `path`, among those of the same depths as
-    /// some key: one look-up for each such depth.
+    /// The longest key that is a prefix of `path` and ends at the end of a segment: one lookup for each depth
+    /// that some key has.
     fn find(&self, path: &[u8]) -> Option<(ApiIndex, usize)> {
         let mut best = None;
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);

@@ -1,17 +1,17 @@
-//! Which operation of which API is meant?
+//! Routing: from host, method and path to an API and its operation.
 //!
-//! Life of a request: listen -> **route** -> authenticate. Reads host, method and normalised path;
-//! answers [`Found`] or [`Missed`]. In turn: the host's table, the longest base path in it, then the
-//! API's own templates. The API that owns the longest base path decides alone: where none of its
-//! templates fits, no shorter base path is tried.
+//! Life of a request: listen -> **route** -> authenticate. Reads host, method and normalised path; returns
+//! [`Found`] or [`NotFound`]. Searches the host's table, the longest base path in it, then the API's templates.
+//! The API with the longest base path decides alone: if none of its templates matches, no shorter base path is
+//! tried.
 //!
-//! Methods are taken as they come: `HEAD` and `OPTIONS` have to be declared, as in WSO2.
+//! `HEAD` and `OPTIONS` must be declared like other methods, as in WSO2.
 //!
-//! Paths, base paths and templates are compared without their escapes, so that no spelling walks
-//! around a template; `%2F` still never separates. What is forwarded is the path as `wire` gave it.
+//! Paths, base paths and templates are compared unescaped, so that escapes do not bypass a template; `%2F` is
+//! never a separator. The path is forwarded as normalised by `wire`.
 //!
-//! Architecture invariant: finding allocates nothing, unless a path has escapes to undo, and its
-//! work is bounded by the path's length and what was loaded.
+//! Architecture invariant: a lookup allocates nothing unless the path has escapes, and its cost is limited by
+//! the length of the path and the number of templates.
 
 mod hosts;
 mod slots;
@@ -30,10 +30,10 @@ use base::Method;
 use model::{Api, ApiState, Denial, Issuer, LoadedApi, MethodSet, Snapshot};
 
 use hosts::Hosts;
-use slots::Kept;
+use slots::PreviousRoutes;
 use trie::Trie;
 
-/// A snapshot compiled for look-up. Immutable: workers share it behind one `Arc`.
+/// A snapshot compiled for lookups. Immutable, and shared by the workers.
 #[derive(Debug)]
 pub struct Routes {
     revision: u64,
@@ -43,17 +43,17 @@ pub struct Routes {
     slots: usize,
 }
 
-/// One API, compiled. Kept as it is from one [`Routes`] to the next while its API is unchanged.
+/// A compiled API, shared by successive [`Routes`] while the API is unchanged.
 #[derive(Debug)]
 pub struct ApiRoutes {
-    /// Small number that stays with the API (name, version, base path and hosts) while it is edited.
+    /// A small number that identifies the API (name, version, base path and hosts) across edits.
     pub slot: u32,
     pub api: Arc<Api>,
     pub state: ApiState,
     trie: Trie,
 }
 
-/// The operation that a request means.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
     pub api: &'a Arc<ApiRoutes>,
@@ -63,14 +63,14 @@ pub struct Found<'a> {
     pub remainder: &'a [u8],
 }
 
-/// Why there is none.
+/// Why no operation was found.
 #[derive(Clone, Copy, Debug)]
-pub struct Missed<'a> {
+pub struct NotFound<'a> {
     /// `NoApi`, `NoResource`, `MethodNotAllowed`, `UnsupportedTransport` or `ApiUnloaded`.
     pub denial: Denial,
-    /// Absent with `NoApi` only.
+    /// `None` only with `NoApi`.
     pub api: Option<&'a Arc<ApiRoutes>>,
-    /// With `MethodNotAllowed`: what the path offers.
+    /// With `MethodNotAllowed`: the methods of the path.
     pub allow: MethodSet,
     /// The path after the base path that matched; empty with `NoApi`.
     pub remainder: &'a [u8],
@@ -78,43 +78,43 @@ pub struct Missed<'a> {
 
 impl Routes {
     /// Finds the operation. `host` is the authority as sent, port included; `path` is normalised by
-    /// `wire`; `secure` tells the listener with TLS.
+    /// `wire`; `secure`: the request came over TLS.
     ///
     /// # Errors
-    /// [`Missed`], with the first reason of: no API, not loaded, not on this listener, no template,
-    /// no method.
+    /// [`NotFound`], with the first of these reasons: no API, not loaded, not on this listener, no template, no
+    /// method.
     pub fn find<'a>(
         &'a self,
         host: &[u8],
         method: Method,
         path: &'a [u8],
         secure: bool,
-    ) -> Result<Found<'a>, Missed<'a>> {
-        let (api, remainder) = self.api(host, path).ok_or(Missed::NOWHERE)?;
-        let missed = |denial, allow| Missed { denial, api: Some(api), allow, remainder };
+    ) -> Result<Found<'a>, NotFound<'a>> {
+        let (api, remainder) = self.api(host, path).ok_or(NotFound::NO_API)?;
+        let not_found = |denial, allow| NotFound { denial, api: Some(api), allow, remainder };
         match api.state {
             ApiState::Serving => {}
-            ApiState::Unloaded => return Err(missed(Denial::ApiUnloaded, MethodSet::EMPTY)),
+            ApiState::Unloaded => return Err(not_found(Denial::ApiUnloaded, MethodSet::EMPTY)),
         }
-        if !api.answers_on(secure) {
-            return Err(missed(Denial::UnsupportedTransport, MethodSet::EMPTY));
+        if !api.is_served_on(secure) {
+            return Err(not_found(Denial::UnsupportedTransport, MethodSet::EMPTY));
         }
         match api.operation(method, remainder) {
             Ok(operation) => Ok(Found { api, operation, remainder }),
-            Err(MethodSet::EMPTY) => Err(missed(Denial::NoResource, MethodSet::EMPTY)),
-            Err(allow) => Err(missed(Denial::MethodNotAllowed, allow)),
+            Err(MethodSet::EMPTY) => Err(not_found(Denial::NoResource, MethodSet::EMPTY)),
+            Err(allow) => Err(not_found(Denial::MethodNotAllowed, allow)),
         }
     }
 
     fn api<'a>(&'a self, host: &[u8], path: &'a [u8]) -> Option<(&'a Arc<ApiRoutes>, &'a [u8])> {
         if !matches!(path, [] | [b'/', ..]) {
-            return None; // `OPTIONS *` is about the server, not about an API.
+            return None; // `OPTIONS *` concerns the server, not an API.
         }
         let plain = template::canonical(path);
         let (index, end) = self.hosts.find(host, &plain)?;
         let end = match &plain {
             Cow::Borrowed(_) => end,
-            Cow::Owned(plain) => same_place(plain.get(..end)?, path),
+            Cow::Owned(plain) => escaped_len(plain.get(..end)?, path),
         };
         Some((self.apis.get(index as usize)?, path.get(end..)?))
     }
@@ -124,33 +124,33 @@ impl Routes {
         &self.issuers
     }
 
-    /// In the snapshot's order.
+    /// In the order of the snapshot.
     pub fn apis(&self) -> impl Iterator<Item = &Arc<ApiRoutes>> {
         self.apis.iter()
     }
 
-    /// The snapshot's.
+    /// The revision of the snapshot.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Every [`ApiRoutes::slot`] is below it.
+    /// One more than the highest [`ApiRoutes::slot`].
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots
     }
 }
 
-/// Where in `path` the segments end that `prefix`, without escapes, holds.
-fn same_place(prefix: &[u8], path: &[u8]) -> usize {
+/// The length in `path` of the segments that `prefix` holds unescaped.
+fn escaped_len(prefix: &[u8], path: &[u8]) -> usize {
     let slashes = prefix.iter().filter(|byte| **byte == b'/').count();
     let mut starts = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     starts.nth(slashes).map_or(path.len(), |(at, _)| at)
 }
 
-impl Missed<'_> {
-    const NOWHERE: Self =
+impl NotFound<'_> {
+    const NO_API: Self =
         Self { denial: Denial::NoApi, api: None, allow: MethodSet::EMPTY, remainder: b"" };
 }
 
@@ -158,38 +158,37 @@ impl ApiRoutes {
     /// The operation for `remainder`, the path below the base path.
     ///
     /// # Errors
-    /// What the path offers when no template that fits has the method; empty when none fits.
+    /// The methods of the matching templates if none has `method`; empty if no template matches.
     pub fn operation(&self, method: Method, remainder: &[u8]) -> Result<usize, MethodSet> {
         self.trie.find(method, remainder)
     }
 
-    /// Every method that some template fitting `remainder` has: for a preflight.
+    /// All methods of the templates that match `remainder`, for a preflight.
     #[must_use]
     pub fn methods(&self, remainder: &[u8]) -> MethodSet {
-        // No operation has this method, so every template that fits tells its own.
+        // No operation has this method, so the error lists all others.
         self.trie.find(Method::Other, remainder).err().unwrap_or_default()
     }
 
-    fn answers_on(&self, secure: bool) -> bool {
+    fn is_served_on(&self, secure: bool) -> bool {
         if secure { self.api.transports.https } else { self.api.transports.http }
     }
 }
 
 impl Routes {
-    /// Compiles `snapshot`. An API that is the same `Arc`, in the same state, as in `previous` is
-    /// taken over with all that hangs on it; an edited one keeps its slot. A slot whose API is gone
-    /// is given away at the next change, not at this one.
+    /// Compiles `snapshot`. An API that is the same `Arc`, in the same state, as in `previous` is reused; an
+    /// edited one keeps its slot. The slot of a removed API is reused only by a later change.
     #[must_use]
     pub fn compile(snapshot: &Snapshot, previous: Option<&Self>) -> Self {
-        let mut kept = Kept::of(previous.map_or(&[], |previous| &previous.apis));
+        let mut reusable = PreviousRoutes::of(previous.map_or(&[], |previous| &previous.apis));
         let same: Vec<Option<Arc<ApiRoutes>>> =
-            snapshot.apis.iter().map(|loaded| kept.same(loaded)).collect();
+            snapshot.apis.iter().map(|loaded| reusable.same(loaded)).collect();
         let edited: Vec<Option<u32>> = (snapshot.apis.iter().zip(&same))
-            .map(|(loaded, same)| if same.is_some() { None } else { kept.edited(&loaded.api) })
+            .map(|(loaded, same)| if same.is_some() { None } else { reusable.edited(&loaded.api) })
             .collect();
         let apis: Vec<Arc<ApiRoutes>> = (snapshot.apis.iter().zip(same).zip(edited))
             .map(|((loaded, same), slot)| {
-                same.unwrap_or_else(|| compile(loaded, slot.unwrap_or_else(|| kept.fresh())))
+                same.unwrap_or_else(|| compile(loaded, slot.unwrap_or_else(|| reusable.fresh())))
             })
             .collect();
         Self {
@@ -208,7 +207,7 @@ fn compile(loaded: &LoadedApi, slot: u32) -> Arc<ApiRoutes> {
     Arc::new(ApiRoutes { slot, api, state: loaded.state, trie })
 }
 
-/// Base paths first, so that no default path takes one's place.
+/// Base paths first, because they take precedence over default paths.
 fn tables(apis: &[Arc<ApiRoutes>]) -> Hosts {
     let mut hosts = Hosts::default();
     for (index, routes) in (0..).zip(apis) {

@@ -1,40 +1,40 @@
-//! The rules of the trie, told the slow and obvious way: every template is tried, and the winner is
-//! the first in order. Properties hold the trie against it.
+//! A naive implementation of the trie's rules: tries every template, and returns the first in order. Property
+//! tests compare the trie with it.
 
 use std::cmp::Reverse;
 
 use base::Method;
 use model::{MethodSet, Operation};
 
-/// How well a template's segment fits; the smaller the better.
+/// How specifically a template's segment matches; smaller is better.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Literal,
-    /// Text bytes, parameters, and the text to make the order total.
+    /// Number of text bytes, number of parameters, and the text to make the order total.
     Mixed(Reverse<usize>, usize, String),
-    Plain,
-    /// The end, with a trailing slash as in the path, or without.
+    Parameter,
+    /// The end, with or without a trailing slash as in the path.
     SameEnd,
     OtherEnd,
     Rest,
 }
 
-/// As `Trie::find`. Templates are ASCII without escapes, so that this needs no normalisation.
+/// As `Trie::find`, for ASCII templates without escapes.
 pub(crate) fn find(
     operations: &[Operation],
     method: Method,
     path: &str,
 ) -> Result<usize, MethodSet> {
-    let fitting: Vec<(Vec<Rank>, usize)> = operations
+    let matching: Vec<(Vec<Rank>, usize)> = operations
         .iter()
         .enumerate()
         .filter_map(|(index, operation)| Some((ranks(&operation.template, path)?, index)))
         .collect();
-    let with_method = fitting.iter().filter(|(_, index)| operations[*index].method == method);
+    let with_method = matching.iter().filter(|(_, index)| operations[*index].method == method);
     with_method
         .min()
         .map(|(_, index)| *index)
-        .ok_or_else(|| fitting.iter().map(|(_, index)| operations[*index].method).collect())
+        .ok_or_else(|| matching.iter().map(|(_, index)| operations[*index].method).collect())
 }
 
 fn ranks(template: &str, path: &str) -> Option<Vec<Rank>> {
@@ -46,8 +46,8 @@ fn ranks(template: &str, path: &str) -> Option<Vec<Rank>> {
     let (path, path_slash) = unslashed(path);
     let wanted: Vec<&str> = template.split('/').skip(1).collect();
     let given: Vec<&str> = path.split('/').skip(1).collect();
-    let fits = if rest { wanted.len() <= given.len() } else { wanted.len() == given.len() };
-    if !fits {
+    let has_length = if rest { wanted.len() <= given.len() } else { wanted.len() == given.len() };
+    if !has_length {
         return None;
     }
     let ranks = wanted.iter().zip(&given).map(|(wanted, given)| rank(wanted, given));
@@ -67,43 +67,43 @@ fn rank(wanted: &str, given: &str) -> Option<Rank> {
     if !wanted.contains('{') {
         return (wanted == given).then_some(Rank::Literal);
     }
-    let holed = holed(wanted);
-    if !covers(&holed, given.as_bytes()) {
+    let pattern = pattern(wanted);
+    if !matches(&pattern, given.as_bytes()) {
         return None;
     }
-    let holes = holed.iter().filter(|byte| byte.is_none()).count();
-    if holed.len() == 1 {
-        return Some(Rank::Plain);
+    let parameters = pattern.iter().filter(|byte| byte.is_none()).count();
+    if pattern.len() == 1 {
+        return Some(Rank::Parameter);
     }
-    let text = holed.iter().map(|byte| char::from(byte.unwrap_or(0))).collect();
-    Some(Rank::Mixed(Reverse(holed.len() - holes), holes, text))
+    let text = pattern.iter().map(|byte| char::from(byte.unwrap_or(0))).collect();
+    Some(Rank::Mixed(Reverse(pattern.len() - parameters), parameters, text))
 }
 
 /// The segment's bytes, `None` for each parameter.
-fn holed(segment: &str) -> Vec<Option<u8>> {
-    let mut holed = Vec::new();
+fn pattern(segment: &str) -> Vec<Option<u8>> {
+    let mut pattern = Vec::new();
     let mut inside = false;
     for byte in segment.bytes() {
         match byte {
             b'{' => inside = true,
             b'}' => {
                 inside = false;
-                holed.push(None);
+                pattern.push(None);
             }
             _ if inside => {}
-            text => holed.push(Some(text)),
+            text => pattern.push(Some(text)),
         }
     }
-    holed
+    pattern
 }
 
-/// Every way of sharing the bytes out is tried.
-fn covers(holed: &[Option<u8>], given: &[u8]) -> bool {
-    match (holed, given) {
+/// Tries every distribution of the bytes.
+fn matches(pattern: &[Option<u8>], given: &[u8]) -> bool {
+    match (pattern, given) {
         ([], given) => given.is_empty(),
-        ([Some(text), holed @ ..], [byte, given @ ..]) => text == byte && covers(holed, given),
-        ([None, holed @ ..], given) => {
-            (1..=given.len()).any(|taken| covers(holed, &given[taken..]))
+        ([Some(text), pattern @ ..], [byte, given @ ..]) => text == byte && matches(pattern, given),
+        ([None, pattern @ ..], given) => {
+            (1..=given.len()).any(|taken| matches(pattern, &given[taken..]))
         }
         ([Some(_), ..], []) => false,
     }

@@ -1,4 +1,4 @@
-//! What stays from one compiled snapshot to the next.
+//! Reuse of compiled APIs and slots by the next snapshot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use model::{Api, LoadedApi};
 
 use super::ApiRoutes;
 
-/// The APIs that were served until now, and who takes them over.
-pub(super) struct Kept<'a> {
+/// The APIs of the previous snapshot.
+pub(super) struct PreviousRoutes<'a> {
     previous: &'a [Arc<ApiRoutes>],
     by_address: HashMap<*const Api, &'a Arc<ApiRoutes>>,
-    /// Filled when the first edited API asks.
+    /// Created for the first edited API.
     by_identity: Option<HashMap<Identity<'a>, u32>>,
-    /// By slot: whether the API of the previous snapshot that had it is still there.
+    /// By slot: whether its API in the previous snapshot still exists.
     taken: Vec<bool>,
-    /// By slot: whether it was in use until now, or has been given away since.
+    /// By slot: whether it was used by the previous snapshot, or is by this one.
     used: Vec<bool>,
-    /// No slot below it is free.
+    /// No lower slot is free.
     next: usize,
 }
 
-/// What makes an API the same one after an edit.
+/// What identifies an API across edits.
 type Identity<'a> = (&'a str, &'a str, &'a str, &'a [String]);
 
 fn identity(api: &Api) -> Identity<'_> {
     (&api.name, &api.version, &api.base_path, &api.hosts)
 }
 
-impl<'a> Kept<'a> {
+impl<'a> PreviousRoutes<'a> {
     pub(super) fn of(previous: &'a [Arc<ApiRoutes>]) -> Self {
         let slots = previous.iter().map(|routes| routes.slot as usize + 1).max().unwrap_or(0);
         let mut used = vec![false; slots];
@@ -45,14 +45,14 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// The compiled form of the very same API, in the same state.
+    /// The compiled form of the same `Arc`, in the same state.
     pub(super) fn same(&mut self, loaded: &LoadedApi) -> Option<Arc<ApiRoutes>> {
         let routes = *self.by_address.get(&Arc::as_ptr(&loaded.api))?;
         let same = routes.state == loaded.state && mark(&mut self.taken, routes.slot);
         same.then(|| Arc::clone(routes))
     }
 
-    /// The slot of the API that this one replaces. Asked once all that stay the same are known.
+    /// The slot of the API that this one replaces. Call after `same` for all APIs.
     pub(super) fn edited(&mut self, api: &Api) -> Option<u32> {
         let previous = self.previous;
         let by_identity = self.by_identity.get_or_insert_with(|| {
@@ -62,7 +62,7 @@ impl<'a> Kept<'a> {
         mark(&mut self.taken, slot).then_some(slot)
     }
 
-    /// The lowest slot that no API has, nor had in the previous snapshot.
+    /// The lowest slot that is used neither by this nor by the previous snapshot.
     pub(super) fn fresh(&mut self) -> u32 {
         while self.used.get(self.next) == Some(&true) {
             self.next += 1;
@@ -72,11 +72,11 @@ impl<'a> Kept<'a> {
         }
         let slot = self.next;
         self.next += 1;
-        u32::try_from(slot).expect("memory ends long before 2^32 APIs")
+        u32::try_from(slot).expect("fewer than 2^32 APIs fit in memory")
     }
 }
 
-/// Sets the flag; false when it was set already.
+/// Sets the flag. Returns false if it was already set.
 fn mark(flags: &mut [bool], slot: u32) -> bool {
     match flags.get_mut(slot as usize) {
         Some(flag) => !std::mem::replace(flag, true),

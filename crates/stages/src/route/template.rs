@@ -1,16 +1,16 @@
-//! Path templates, read once at load.
+//! Path templates, parsed at load.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-/// A path template, taken apart.
+/// A parsed path template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template {
     pub(super) segments: Vec<Segment>,
     pub(super) end: End,
 }
 
-/// What stands between two slashes.
+/// A segment of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
     /// Text, [`canonical`].
@@ -18,10 +18,10 @@ pub(super) enum Segment {
     /// Text and parameters: `{name}.json`.
     Mixed(Pattern),
     /// A parameter alone: `{id}`, any segment but an empty one.
-    Plain,
+    Parameter,
 }
 
-/// How a template ends.
+/// The end of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// `/pets`
@@ -32,14 +32,13 @@ pub(super) enum End {
     Rest,
 }
 
-/// The texts around the parameters of a mixed segment, joined by [`HOLE`]s. Each hole stands for
-/// at least one byte.
+/// The text of a mixed segment, with a [`PLACEHOLDER`] for each parameter, which matches at least one byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(pub(super) Vec<u8>);
 
-/// Where a parameter stands in a [`Pattern`]: no [`canonical`] segment holds a slash.
-const HOLE: u8 = b'/';
-/// What an escaped slash becomes. `wire` refuses `%00`, so nothing else does.
+/// A parameter in a [`Pattern`]. No [`canonical`] segment contains a slash.
+const PLACEHOLDER: u8 = b'/';
+/// An escaped slash in a [`canonical`] path. Unambiguous, because `wire` rejects `%00`.
 const ESCAPED_SLASH: u8 = 0;
 
 impl Template {
@@ -63,38 +62,38 @@ impl Template {
 impl Segment {
     fn read(text: &str) -> Self {
         let mut pattern = Vec::new();
-        let mut holes = 0;
+        let mut parameters = 0;
         let mut rest = text;
         while let Some((before, parameter)) = rest.split_once('{') {
             let Some((_, after)) = parameter.split_once('}') else {
                 break;
             };
             pattern.extend_from_slice(&canonical(before.as_bytes()));
-            pattern.push(HOLE);
-            holes += 1;
+            pattern.push(PLACEHOLDER);
+            parameters += 1;
             rest = after;
         }
         pattern.extend_from_slice(&canonical(rest.as_bytes()));
-        match holes {
+        match parameters {
             0 => Self::Literal(pattern),
-            1 if pattern.len() == 1 => Self::Plain,
+            1 if pattern.len() == 1 => Self::Parameter,
             _ => Self::Mixed(Pattern(pattern)),
         }
     }
 }
 
 impl Pattern {
-    /// Sorts the more specific first: more text, then fewer parameters, then by text.
+    /// A sort key, the most specific first: more text, then fewer parameters, then by text.
     pub(super) fn specificity(&self) -> (Reverse<usize>, usize, &[u8]) {
-        let holes = self.0.iter().filter(|byte| **byte == HOLE).count();
-        (Reverse(self.0.len() - holes), holes, &self.0)
+        let parameters = self.0.iter().filter(|byte| **byte == PLACEHOLDER).count();
+        (Reverse(self.0.len() - parameters), parameters, &self.0)
     }
 }
 
-/// Whether `segment` fits `pattern`. Each parameter takes as little as it can, which finds a fit
-/// whenever there is one, in one pass.
-pub(super) fn fits(pattern: &[u8], segment: &[u8]) -> bool {
-    let mut texts = pattern.split(|byte| *byte == HOLE);
+/// Whether `segment` matches `pattern`. Each parameter matches as little as possible, which finds a match in one
+/// pass if there is one.
+pub(super) fn matches(pattern: &[u8], segment: &[u8]) -> bool {
+    let mut texts = pattern.split(|byte| *byte == PLACEHOLDER);
     let first = texts.next().unwrap_or_default();
     let Some(mut rest) = segment.strip_prefix(first) else {
         return false;
@@ -112,7 +111,7 @@ pub(super) fn fits(pattern: &[u8], segment: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// What follows the first occurrence of `text` in `bytes`.
+/// The bytes after the first occurrence of `text`.
 fn after_first<'a>(bytes: &'a [u8], text: &[u8]) -> Option<&'a [u8]> {
     if text.is_empty() {
         return Some(bytes);
@@ -121,10 +120,9 @@ fn after_first<'a>(bytes: &'a [u8], text: &[u8]) -> Option<&'a [u8]> {
     bytes.get(at + text.len()..)
 }
 
-/// The one form in which paths, base paths and templates are compared: without escapes. What a
-/// backend may take for the same has to meet the same template, `%40` for `@` included, or a rule
-/// could be walked around by spelling. An escaped slash stays apart from one that separates, so
-/// that there are as many segments as before. Allocates only where there is an escape.
+/// The form in which paths, base paths and templates are compared: unescaped. Paths that an upstream may treat
+/// as the same must match the same template, or escapes would bypass a rule. An escaped slash remains distinct
+/// from a separator, so that the number of segments is unchanged. Allocates only if there is an escape.
 ///
 /// Source: RFC 3986 sections 2.1 and 6.2.2.
 pub(super) fn canonical(bytes: &[u8]) -> Cow<'_, [u8]> {
@@ -141,7 +139,7 @@ pub(super) fn canonical(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// The byte that the escape at the start stands for, and what follows it.
+/// Decodes the escape at the start. Returns the byte and the rest.
 fn unescape(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let [b'%', high, low, after @ ..] = bytes else {
         return None;
@@ -164,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_template_is_taken_apart_at_its_slashes() {
+    fn a_template_is_split_at_slashes() {
         check("", "");
         check("/", " end/");
         check("/*", " end*");
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_inside_a_segment_leave_holes() {
+    fn parameters_inside_a_segment_are_placeholders() {
         check("/{name}.json", "[_.json]");
         check("/{a}-{b}", "[_-_]");
         check("/{a}{b}", "[__]");
@@ -184,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_lose_their_escapes() {
+    fn literals_are_unescaped() {
         check("/gr\u{f6}\u{df}e", "gr\u{f6}\u{df}e");
         check("/gr%c3%B6\u{df}e", "gr\u{f6}\u{df}e");
         check("/%7euser/%40me/a b/a%20b", "~user @me a b a b");
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_takes_at_least_one_byte_and_never_blocks_a_fit() {
+    fn a_parameter_matches_at_least_one_byte_without_preventing_a_match() {
         for (pattern, segment, expect) in [
             ("_.json", "a.json", true),
             ("_.json", ".json", false),
@@ -214,11 +212,11 @@ mod tests {
             ("ab_ba", "ab.ba", true),
         ] {
             let pattern = pattern.replace('_', "/");
-            assert_eq!(fits(pattern.as_bytes(), segment.as_bytes()), expect, "{segment}");
+            assert_eq!(matches(pattern.as_bytes(), segment.as_bytes()), expect, "{segment}");
         }
     }
 
-    /// `expect` shows segments between blanks: `{}` for a plain one, `[..]` for a mixed one.
+    /// `expect`: segments separated by spaces, `{}` for a parameter, `[..]` for a mixed segment.
     #[track_caller]
     fn check(template: &str, expect: &str) {
         let template = Template::read(template);
@@ -230,7 +228,7 @@ mod tests {
                 Segment::Mixed(Pattern(text)) => {
                     format!("[{}]", String::from_utf8_lossy(text).replace('/', "_"))
                 }
-                Segment::Plain => "{}".to_owned(),
+                Segment::Parameter => "{}".to_owned(),
             })
             .collect();
         match template.end {

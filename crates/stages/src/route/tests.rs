@@ -10,7 +10,7 @@ use crate::{properties, samples};
 // --- templates ----------------------------------------------------------------------------------
 
 #[test]
-fn a_literal_beats_a_template_and_the_rest_comes_last() {
+fn a_literal_beats_a_parameter_and_the_wildcard_comes_last() {
     let api = ["GET /*", "GET /{x}", "GET /{x}.json", "GET /{x}.min.json", "GET /pets"];
     check(&api, "GET /pets", "GET /pets");
     check(&api, "GET /a.min.json", "GET /{x}.min.json");
@@ -20,7 +20,7 @@ fn a_literal_beats_a_template_and_the_rest_comes_last() {
 }
 
 #[test]
-fn a_literal_that_leads_nowhere_gives_way_to_its_sibling() {
+fn the_search_backtracks_from_a_literal_without_match() {
     let api = ["GET /a/b/c", "GET /a/{x}/d", "GET /{x}/b/e", "GET /a/b/*"];
     check(&api, "GET /a/b/c", "GET /a/b/c");
     check(&api, "GET /a/b/d", "GET /a/b/*");
@@ -30,7 +30,7 @@ fn a_literal_that_leads_nowhere_gives_way_to_its_sibling() {
 }
 
 #[test]
-fn the_rest_may_be_empty() {
+fn the_wildcard_may_match_nothing() {
     for path in ["", "/", "/x", "/x/", "/x//y", "//"] {
         check(&["GET /*"], &format!("GET {path}"), "GET /*");
     }
@@ -42,7 +42,7 @@ fn the_rest_may_be_empty() {
 }
 
 #[test]
-fn a_parameter_is_one_segment_that_is_not_empty() {
+fn a_parameter_matches_one_non_empty_segment() {
     let api = ["GET /pets/{id}"];
     check(&api, "GET /pets/5", "GET /pets/{id}");
     check(&api, "GET /pets/5%2F6", "GET /pets/{id}");
@@ -61,7 +61,7 @@ fn parameters_may_share_a_segment_with_text() {
 }
 
 #[test]
-fn a_trailing_slash_makes_another_template_and_is_forgiven_where_there_is_only_one() {
+fn a_trailing_slash_matters_only_if_both_templates_exist() {
     let both = ["GET /pets", "GET /pets/"];
     check(&both, "GET /pets", "GET /pets");
     check(&both, "GET /pets/", "GET /pets/");
@@ -75,7 +75,7 @@ fn a_trailing_slash_makes_another_template_and_is_forgiven_where_there_is_only_o
 }
 
 #[test]
-fn the_best_template_that_has_the_method_wins() {
+fn the_most_specific_template_with_the_method_wins() {
     let api = ["GET /pets/mine", "DELETE /pets/{id}", "PATCH /*"];
     check(&api, "GET /pets/mine", "GET /pets/mine");
     check(&api, "DELETE /pets/mine", "DELETE /pets/{id}");
@@ -83,7 +83,7 @@ fn the_best_template_that_has_the_method_wins() {
 }
 
 #[test]
-fn a_method_that_no_fitting_template_has_is_told_all_that_they_have() {
+fn an_unsupported_method_yields_all_methods_of_matching_templates() {
     let api = ["GET /pets/mine", "DELETE /pets/{id}", "PATCH /*", "PUT /other"];
     check(&api, "POST /pets/mine", "allow GET, DELETE, PATCH");
     check(&api, "POST /pets/5", "allow DELETE, PATCH");
@@ -99,7 +99,7 @@ fn head_and_options_are_not_found_unless_declared() {
 }
 
 #[test]
-fn no_spelling_of_a_path_walks_around_a_template() {
+fn escapes_do_not_bypass_a_template() {
     let api = ["GET /gr\u{f6}\u{df}e", "GET /%40me/{id}.json", "GET /a%2fb", "GET /*"];
     for (path, expect) in [
         ("/gr%C3%B6%C3%9Fe", api[0]),
@@ -118,12 +118,12 @@ fn no_spelling_of_a_path_walks_around_a_template() {
 }
 
 #[test]
-fn of_two_templates_that_differ_in_names_only_the_first_stays() {
+fn of_two_templates_that_differ_only_in_parameter_names_the_first_is_used() {
     check(&["GET /a/{x}", "GET /a/{y}"], "GET /a/1", "GET /a/{x}");
 }
 
 #[test]
-fn a_template_deeper_than_the_limit_is_left_out() {
+fn a_template_above_the_depth_limit_is_ignored() {
     let depth = base::limits::TEMPLATE_SEGMENTS_MAX;
     let (deep, deeper) = ("/a".repeat(depth), "/a".repeat(depth + 1));
     let api = [format!("GET {deep}"), format!("GET {deeper}")];
@@ -141,10 +141,10 @@ fn check(operations: &[&str], request: &str, expect: &str) {
     let method = Method::from_bytes(method.as_bytes());
     let shown = match routes.find(b"", method, path.as_bytes(), true) {
         Ok(found) => operations[found.operation].to_owned(),
-        Err(missed) if missed.denial == Denial::NoResource => "no resource".to_owned(),
-        Err(missed) => {
-            assert_eq!(missed.denial, Denial::MethodNotAllowed);
-            format!("allow {}", missed.allow)
+        Err(not_found) if not_found.denial == Denial::NoResource => "no resource".to_owned(),
+        Err(not_found) => {
+            assert_eq!(not_found.denial, Denial::MethodNotAllowed);
+            format!("allow {}", not_found.allow)
         }
     };
     assert_eq!(shown, expect, "{request} among {operations:?}");
@@ -153,7 +153,7 @@ fn check(operations: &[&str], request: &str, expect: &str) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
     #[test]
-    fn the_trie_chooses_what_the_naive_search_chooses(
+    fn the_trie_agrees_with_the_naive_search(
         input in proptest::collection::vec(any::<u8>(), 0..80)
     ) {
         properties::route(&input);
@@ -163,7 +163,7 @@ proptest! {
 // --- hosts and base paths -----------------------------------------------------------------------
 
 #[test]
-fn the_longest_base_path_at_a_segment_s_end_wins() {
+fn the_longest_base_path_that_ends_a_segment_wins() {
     let apis = [claim("", ""), claim("/echo", ""), claim("/echo/1.0.0", ""), claim("/a/b/c", "")];
     for (path, expect) in [
         ("/echo/1.0.0", "/echo/1.0.0 + "),
@@ -186,7 +186,7 @@ fn the_longest_base_path_at_a_segment_s_end_wins() {
 }
 
 #[test]
-fn base_paths_deeper_than_the_table_counts_are_found() {
+fn base_paths_of_more_than_64_segments_are_found() {
     let deep = "/a".repeat(70);
     check_api(
         &[claim(&deep, ""), claim("/a", "")],
@@ -230,7 +230,7 @@ fn an_exact_host_beats_a_wildcard_and_a_wildcard_any_host() {
 }
 
 #[test]
-fn a_host_without_the_path_falls_through_to_the_less_specific() {
+fn a_host_without_the_path_falls_back_to_less_specific_ones() {
     let apis = [
         named("exact", claim("/a", "api.example.org")),
         named("wild", claim("/b", "*.example.org")),
@@ -249,7 +249,7 @@ fn a_host_without_the_path_falls_through_to_the_less_specific() {
 }
 
 #[test]
-fn addresses_are_hosts_too() {
+fn addresses_are_valid_hosts() {
     let apis = [named("six", claim("", "2001:db8::1")), named("four", claim("", "192.0.2.1"))];
     check_api(&apis, "[2001:DB8::1]:8243", "/", "six + /");
     check_api(&apis, "[2001:db8::1]", "/", "six + /");
@@ -258,7 +258,7 @@ fn addresses_are_hosts_too() {
 }
 
 #[test]
-fn a_default_path_answers_too_unless_it_is_some_api_s_base_path() {
+fn a_default_path_is_served_unless_it_is_the_base_path_of_an_api() {
     let versioned = |name: &str, base: &str, default: &str| Api {
         default_path: Some(default.to_owned()),
         ..named(name, claim(base, ""))
@@ -314,9 +314,9 @@ fn check_api(apis: &[Api], host: &str, path: &str, expect: &str) {
         Ok(found) => {
             format!("{} + {}", found.api.api.name, String::from_utf8_lossy(found.remainder))
         }
-        Err(missed) => {
-            assert_eq!(missed.denial, Denial::NoApi);
-            assert!(missed.api.is_none());
+        Err(not_found) => {
+            assert_eq!(not_found.denial, Denial::NoApi);
+            assert!(not_found.api.is_none());
             "none".to_owned()
         }
     };
@@ -326,7 +326,7 @@ fn check_api(apis: &[Api], host: &str, path: &str, expect: &str) {
 // --- listeners and states -----------------------------------------------------------------------
 
 #[test]
-fn an_api_answers_on_its_own_listeners_only() {
+fn an_api_is_served_only_on_its_listeners() {
     for (http, https, secure, expect) in [
         (true, true, false, None),
         (true, false, false, None),
@@ -337,25 +337,25 @@ fn an_api_answers_on_its_own_listeners_only() {
         let mut api = samples::api("/p", &["GET /*"]);
         api.transports = model::Transports { http, https };
         let routes = compile(&[api], None);
-        let missed = routes.find(b"", Method::Get, b"/p/x", secure).err();
-        assert_eq!(missed.map(|missed| missed.denial), expect);
+        let not_found = routes.find(b"", Method::Get, b"/p/x", secure).err();
+        assert_eq!(not_found.map(|not_found| not_found.denial), expect);
     }
 }
 
 #[test]
-fn everything_below_an_api_that_never_loaded_is_unavailable() {
+fn an_unloaded_api_is_unavailable() {
     let api = Arc::new(samples::api("/p", &[]));
     let apis = vec![LoadedApi { api, state: ApiState::Unloaded }];
     let routes = Routes::compile(&Snapshot { revision: 7, apis, issuers: Vec::new() }, None);
     assert_eq!(routes.revision(), 7);
-    let missed = routes.find(b"", Method::Get, b"/p/x", true).unwrap_err();
-    assert_eq!(missed.denial, Denial::ApiUnloaded);
-    assert_eq!(missed.remainder, b"/x");
-    assert!(missed.api.is_some());
+    let not_found = routes.find(b"", Method::Get, b"/p/x", true).unwrap_err();
+    assert_eq!(not_found.denial, Denial::ApiUnloaded);
+    assert_eq!(not_found.remainder, b"/x");
+    assert!(not_found.api.is_some());
 }
 
 #[test]
-fn a_preflight_learns_every_method_at_a_path() {
+fn methods_lists_every_method_of_a_path() {
     let routes =
         compile(&[samples::api("/p", &["GET /a", "PUT /{x}", "OPTIONS /a", "POST /b"])], None);
     let api = routes.apis().next().unwrap();
@@ -366,7 +366,7 @@ fn a_preflight_learns_every_method_at_a_path() {
 // --- changes ------------------------------------------------------------------------------------
 
 #[test]
-fn what_did_not_change_is_taken_over_and_an_edited_api_keeps_its_slot() {
+fn unchanged_apis_are_reused_and_an_edited_api_keeps_its_slot() {
     let mut apis = loaded(&[claim("/a", ""), claim("/b", ""), claim("/c", "")]);
     let first = Routes::compile(&snapshot(&apis), None);
     check_slots(&first, "/a=0 /b=1 /c=2");
@@ -382,7 +382,7 @@ fn what_did_not_change_is_taken_over_and_an_edited_api_keeps_its_slot() {
 }
 
 #[test]
-fn a_slot_is_given_away_only_after_its_api_is_gone() {
+fn a_slot_is_reused_only_after_its_api_is_gone() {
     let all = loaded(&[claim("/a", ""), claim("/b", ""), claim("/c", ""), claim("/d", "")]);
     let pick = |names: &str| -> Vec<LoadedApi> {
         let is_picked = |one: &&LoadedApi| names.contains(&one.api.base_path[1..]);
@@ -403,7 +403,7 @@ fn a_slot_is_given_away_only_after_its_api_is_gone() {
 }
 
 #[test]
-fn the_same_api_in_another_state_is_compiled_anew_in_its_slot() {
+fn an_api_with_another_state_is_compiled_again_in_its_slot() {
     let mut apis = loaded(&[claim("/a", ""), claim("/b", "")]);
     apis[1].state = ApiState::Unloaded;
     let first = Routes::compile(&snapshot(&apis), None);
@@ -415,7 +415,7 @@ fn the_same_api_in_another_state_is_compiled_anew_in_its_slot() {
 }
 
 #[test]
-fn two_apis_of_one_identity_do_not_share_a_slot() {
+fn two_apis_with_the_same_identity_have_different_slots() {
     let twins = loaded(&[claim("/a", ""), claim("/a", "")]);
     let first = Routes::compile(&snapshot(&twins), None);
     check_slots(&first, "/a=0 /a=1");

@@ -1,14 +1,13 @@
-//! The templates of one API as a trie, one level for each segment, laid out in a few flat slices.
+//! The templates of an API as a trie with one level per segment, stored in a few flat slices.
 //!
-//! Which template wins, segment by segment from the left: a literal, then mixed segments (more
-//! text first), then a plain parameter, then `/*`. A branch that ends without a template for the
-//! method gives way to the next one, so the winner is the best among those that have it.
+//! Precedence, segment by segment from the left: a literal, then mixed segments (more text first), then a
+//! parameter, then `/*`. The search backtracks from a branch without a template for the method, so it finds the
+//! best template that has the method.
 //!
-//! A search enters each node at most once, since a node has one way in: the work is bounded by the
-//! number of nodes, whatever the path.
+//! A search visits each node at most once, so its cost is limited by the number of nodes, whatever the path.
 //!
-//! `/pets` and `/pets/` are two templates; where only one of them has the method, it answers for
-//! both, as in WSO2 (whose `URITemplate` drops a trailing slash, and takes an empty path for `/`).
+//! `/pets` and `/pets/` are two templates; if only one of them has the method, it serves both, as in WSO2 (whose
+//! `URITemplate` drops a trailing slash, and treats an empty path as `/`).
 
 use std::collections::BTreeMap;
 
@@ -21,9 +20,9 @@ use super::template::{self, End, Pattern, Segment, Template};
 pub(super) struct Trie {
     /// The root is the first.
     nodes: Box<[Node]>,
-    /// A node's edges lie together: literal ones sorted by text, mixed ones by specificity.
+    /// A node's edges are contiguous: literal ones sorted by text, mixed ones by specificity.
     edges: Box<[Edge]>,
-    /// Operation indices, a leaf's together, in the order of its methods.
+    /// Operation indices. Those of a leaf are contiguous, in the order of its methods.
     operations: Box<[u32]>,
     text: Box<[u8]>,
 }
@@ -32,14 +31,14 @@ pub(super) struct Trie {
 struct Node {
     literals: Run,
     mixed: Run,
-    /// Index of a node, or [`NOWHERE`].
-    plain: u32,
+    /// Index of a node, or [`NO_NODE`].
+    parameter: u32,
     bare: Leaf,
     slash: Leaf,
     rest: Leaf,
 }
 
-/// A stretch of another slice.
+/// A range of another slice.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     start: u32,
@@ -52,14 +51,14 @@ struct Edge {
     node: u32,
 }
 
-/// The methods of one template, and where their operations start.
+/// The methods of one template, and the index of their first operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Leaf {
     start: u32,
     methods: MethodSet,
 }
 
-const NOWHERE: u32 = u32::MAX;
+const NO_NODE: u32 = u32::MAX;
 
 impl Run {
     fn of<T>(self, slice: &[T]) -> &[T] {
@@ -72,7 +71,7 @@ impl Trie {
     /// The operation whose template wins for `path`, the path below the base path.
     ///
     /// # Errors
-    /// The methods of all templates that fit, when none of them has `method`.
+    /// The methods of all matching templates, if none of them has `method`.
     pub(super) fn find(&self, method: Method, path: &[u8]) -> Result<usize, MethodSet> {
         let (path, slash) = match path.strip_suffix(b"/") {
             Some(path) => (path, true),
@@ -90,7 +89,7 @@ impl Trie {
         edge.text.of(&self.text)
     }
 
-    /// The node behind the literal `segment`.
+    /// The child for the literal `segment`.
     fn literal(&self, node: &Node, segment: &[u8]) -> Option<u32> {
         let edges = node.literals.of(&self.edges);
         let at = edges.binary_search_by(|edge| self.text(edge).cmp(segment)).ok()?;
@@ -101,9 +100,9 @@ impl Trie {
 struct Search<'a> {
     trie: &'a Trie,
     method: Method,
-    /// Whether the path ends with a slash, which is already taken off.
+    /// Whether the path ends with a slash, which is already removed.
     slash: bool,
-    /// Methods of the templates that fit but lack `method`.
+    /// Methods of the matching templates that lack `method`.
     offered: MethodSet,
 }
 
@@ -112,28 +111,28 @@ impl Search<'_> {
     fn below(&mut self, index: u32, path: &[u8]) -> Option<usize> {
         let node = self.trie.node(index)?;
         let found = match path.split_first() {
-            None => self.here(node),
+            None => self.at_end(node),
             Some(_) if node.is_last() => None,
-            Some((_, path)) => self.along(node, path),
+            Some((_, path)) => self.descend(node, path),
         };
         found.or_else(|| self.leaf(node.rest))
     }
 
-    /// The path is used up.
-    fn here(&mut self, node: &Node) -> Option<usize> {
+    /// At the end of the path.
+    fn at_end(&mut self, node: &Node) -> Option<usize> {
         let (same, other) =
             if self.slash { (node.slash, node.bare) } else { (node.bare, node.slash) };
         self.leaf(same).or_else(|| self.leaf(other))
     }
 
-    /// `path`: without the slash that it starts with.
-    fn along(&mut self, node: &Node, path: &[u8]) -> Option<usize> {
+    /// `path`: without its leading slash.
+    fn descend(&mut self, node: &Node, path: &[u8]) -> Option<usize> {
         let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
         let (segment, path) = path.split_at_checked(end)?;
         let segment = &*template::canonical(segment);
         self.by_literal(node, segment, path)
             .or_else(|| self.by_pattern(node, segment, path))
-            .or_else(|| if segment.is_empty() { None } else { self.below(node.plain, path) })
+            .or_else(|| if segment.is_empty() { None } else { self.below(node.parameter, path) })
     }
 
     fn by_literal(&mut self, node: &Node, segment: &[u8], path: &[u8]) -> Option<usize> {
@@ -145,7 +144,7 @@ impl Search<'_> {
         let trie = self.trie;
         let edges = node.mixed.of(&trie.edges).iter();
         edges
-            .filter(|edge| template::fits(trie.text(edge), segment))
+            .filter(|edge| template::matches(trie.text(edge), segment))
             .find_map(|edge| self.below(edge.node, path))
     }
 
@@ -161,45 +160,45 @@ impl Search<'_> {
 
 impl Node {
     fn is_last(&self) -> bool {
-        self.literals.len == 0 && self.mixed.len == 0 && self.plain == NOWHERE
+        self.literals.len == 0 && self.mixed.len == 0 && self.parameter == NO_NODE
     }
 }
 
-/// A node while the trie grows.
+/// A node while the trie is built.
 #[derive(Default)]
-struct Sprout {
+struct NodeBuilder {
     literals: BTreeMap<Vec<u8>, Self>,
     mixed: Vec<(Pattern, Self)>,
-    plain: Option<Box<Self>>,
+    parameter: Option<Box<Self>>,
     bare: BTreeMap<Method, u32>,
     slash: BTreeMap<Method, u32>,
     rest: BTreeMap<Method, u32>,
 }
 
 impl Trie {
-    /// Of two operations with the same method and the same template but for the parameters' names,
-    /// the first stays. One with more than `limits::TEMPLATE_SEGMENTS_MAX` segments, which `formats`
-    /// refuses, is left out.
+    /// Of two operations with the same method and the same template except for parameter names, the first is
+    /// used. Templates with more than `limits::TEMPLATE_SEGMENTS_MAX` segments, which `formats` rejects, are
+    /// ignored.
     pub(super) fn build(operations: &[Operation]) -> Self {
-        let mut root = Sprout::default();
+        let mut root = NodeBuilder::default();
         for (index, operation) in (0..).zip(operations) {
             let template = Template::read(&operation.template);
             if template.segments.len() <= limits::TEMPLATE_SEGMENTS_MAX {
-                let sprout = template.segments.into_iter().fold(&mut root, Sprout::child);
-                sprout.leaf(template.end).entry(operation.method).or_insert(index);
+                let node = template.segments.into_iter().fold(&mut root, NodeBuilder::child);
+                node.leaf(template.end).entry(operation.method).or_insert(index);
             }
         }
-        let mut flat = Flat::default();
-        flat.node(root);
-        flat.finish()
+        let mut builder = TrieBuilder::default();
+        builder.node(root);
+        builder.finish()
     }
 }
 
-impl Sprout {
+impl NodeBuilder {
     fn child(&mut self, segment: Segment) -> &mut Self {
         match segment {
             Segment::Literal(text) => self.literals.entry(text).or_default(),
-            Segment::Plain => self.plain.get_or_insert_default(),
+            Segment::Parameter => self.parameter.get_or_insert_default(),
             Segment::Mixed(pattern) => {
                 let at = self
                     .mixed
@@ -222,37 +221,37 @@ impl Sprout {
     }
 }
 
-/// The slices of a [`Trie`] while they fill.
+/// The slices of a [`Trie`] while it is built.
 #[derive(Default)]
-struct Flat {
+struct TrieBuilder {
     nodes: Vec<Node>,
     edges: Vec<Edge>,
     operations: Vec<u32>,
     text: Vec<u8>,
 }
 
-impl Flat {
-    fn node(&mut self, sprout: Sprout) -> u32 {
+impl TrieBuilder {
+    fn node(&mut self, source: NodeBuilder) -> u32 {
         let node = Node {
             literals: Run::default(),
             mixed: Run::default(),
-            plain: NOWHERE,
-            bare: self.leaf(&sprout.bare),
-            slash: self.leaf(&sprout.slash),
-            rest: self.leaf(&sprout.rest),
+            parameter: NO_NODE,
+            bare: self.leaf(&source.bare),
+            slash: self.leaf(&source.slash),
+            rest: self.leaf(&source.rest),
         };
         let index = self.nodes.len();
         self.nodes.push(node);
-        let literals = self.run(sprout.literals.into_iter());
-        let mixed = sprout.mixed.into_iter().map(|(Pattern(text), child)| (text, child));
+        let literals = self.run(source.literals.into_iter());
+        let mixed = source.mixed.into_iter().map(|(Pattern(text), child)| (text, child));
         let mixed = self.run(mixed);
-        let plain = sprout.plain.map_or(NOWHERE, |child| self.node(*child));
-        self.nodes[index] = Node { literals, mixed, plain, ..node };
+        let parameter = source.parameter.map_or(NO_NODE, |child| self.node(*child));
+        self.nodes[index] = Node { literals, mixed, parameter, ..node };
         count(index)
     }
 
-    /// The children first, so that the edges of one node lie together.
-    fn run(&mut self, children: impl Iterator<Item = (Vec<u8>, Sprout)>) -> Run {
+    /// Children first, so that the edges of a node are contiguous.
+    fn run(&mut self, children: impl Iterator<Item = (Vec<u8>, NodeBuilder)>) -> Run {
         let edges: Vec<Edge> = children
             .map(|(text, child)| {
                 let start = count(self.text.len());
@@ -285,5 +284,5 @@ impl Flat {
 /// # Panics
 /// Beyond 2^32, which `limits::DOCUMENT_BYTES_MAX` excludes.
 fn count(number: usize) -> u32 {
-    u32::try_from(number).expect("a document is smaller than 4 GiB, so are its parts")
+    u32::try_from(number).expect("documents are smaller than 4 GiB")
 }

@@ -7,8 +7,7 @@ use ::h2::{Error, Reason, RecvStream, SendStream};
 use bytes::Bytes;
 use http::HeaderMap;
 
-/// A request's body. The client may send on only as its pieces are used up: asking for the next
-/// piece gives back the window of the one before.
+/// A request's body. Reading the next piece releases the flow-control window of the previous one.
 pub struct Incoming {
     stream: RecvStream,
     held_bytes: usize,
@@ -19,8 +18,8 @@ impl Incoming {
         Self { stream, held_bytes: 0 }
     }
 
-    /// The next piece, at most a frame long; none at the end, where [`Self::trailers`] can follow.
-    /// The h2 crate has held the length against Content-Length. Cancel safe.
+    /// The next piece, at most one frame; `None` at the end, after which [`Self::trailers`] may follow. The h2
+    /// crate checks the length against Content-Length. Cancel safe.
     ///
     /// # Errors
     /// The client reset the stream, broke the protocol, or went away.
@@ -54,7 +53,7 @@ impl Incoming {
         self.stream.poll_trailers(cx)
     }
 
-    /// What follows the body, if anything.
+    /// The trailers, if any.
     ///
     /// # Errors
     /// As [`Self::next`].
@@ -62,14 +61,14 @@ impl Incoming {
         self.stream.trailers().await
     }
 
-    /// Whether nothing more comes: no body, or all of it read, and no trailers.
+    /// Whether the body was read completely, and no trailers follow.
     pub fn is_end(&self) -> bool {
         self.stream.is_end_stream()
     }
 }
 
-/// A response's body. Dropped before its end it resets the stream, so that the client never takes
-/// a cut body for a whole one.
+/// A response's body. Dropping it before its end resets the stream, so that the client does not mistake a
+/// truncated body for a complete one.
 pub struct Outgoing {
     stream: SendStream<Bytes>,
     ended: bool,
@@ -80,31 +79,35 @@ impl Outgoing {
         Self { stream, ended: false }
     }
 
-    /// Sends `data`, waiting for as much window as it needs, so that no more than
-    /// `limits::H2_SEND_BUFFER_BYTES` of it is held.
+    /// Sends `data`, waiting for the flow-control window, so that at most `limits::H2_SEND_BUFFER_BYTES` are
+    /// buffered.
     ///
     /// # Errors
     /// The client reset the stream or went away.
     pub async fn write(&mut self, mut data: Bytes) -> Result<(), Error> {
         while !data.is_empty() {
-            let room = poll_fn(|cx| self.poll_room(cx, data.len())).await?;
-            self.send(data.split_to(room))?;
+            let count = poll_fn(|cx| self.poll_capacity(cx, data.len())).await?;
+            self.send(data.split_to(count))?;
         }
         Ok(())
     }
 
-    /// How many bytes of the `wanted` (at least one) can be sent now: at least one, and no more than
+    /// Ready with the number of bytes, of `wanted` (at least one), that can be sent now: from 1 to
     /// `limits::H2_SEND_BUFFER_BYTES`.
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<usize, Error>> {
+    pub fn poll_capacity(
+        &mut self,
+        cx: &mut Context<'_>,
+        wanted: usize,
+    ) -> Poll<Result<usize, Error>> {
         self.stream.reserve_capacity(wanted);
-        // What was granted earlier is not announced again, so it is looked at first.
+        // Capacity granted earlier is not announced again, so it is checked first.
         loop {
-            let room = self.stream.capacity().min(wanted);
-            if room > 0 {
-                return Poll::Ready(Ok(room));
+            let count = self.stream.capacity().min(wanted);
+            if count > 0 {
+                return Poll::Ready(Ok(count));
             }
             match ready!(self.stream.poll_capacity(cx)) {
                 Some(granted) => granted?,
@@ -113,7 +116,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends `data`, no more than [`Self::poll_room`] said there is room for.
+    /// Sends `data`, at most as long as [`Self::poll_capacity`] returned.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -121,7 +124,7 @@ impl Outgoing {
         self.stream.send_data(data, false)
     }
 
-    /// Ready when the client wants no more of this answer, or is gone.
+    /// Ready when the client has reset the stream, or is gone.
     pub fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_reset(cx).map(|_| ())
     }
@@ -146,7 +149,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Cuts the body: the client learns that it is not whole, and why.
+    /// Aborts the body with `reason`.
     pub fn reset(mut self, reason: Reason) {
         self.stream.send_reset(reason);
         self.ended = true;

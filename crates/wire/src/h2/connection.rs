@@ -1,4 +1,4 @@
-//! One HTTP/2 connection of a client, with every limit that the protocol leaves to the server.
+//! A client's HTTP/2 connection, with all limits that the protocol leaves to the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,21 +12,21 @@ use http::request::Parts;
 use super::Rewind;
 use crate::stream::Stream;
 
-/// A request's head, its body to come, and the way to answer it.
+/// A request's head, its body, and the handle for the response.
 pub type Accepted = (Parts, RecvStream, SendResponse<Bytes>);
 
-/// The server's side of a connection. See the module's note on who drives it.
+/// The server's side of a connection. It makes progress only in [`Connection::accept`].
 pub struct Connection {
     inner: server::Connection<Rewind, Bytes>,
     held: Arc<AtomicBool>,
 }
 
 impl Connection {
-    /// Exchanges prefaces and settings. `read` is what was taken from `stream` to tell the protocol
-    /// (empty after ALPN). The caller bounds the wait.
+    /// Exchanges prefaces and settings. `read` are the bytes already read from `stream` (none after ALPN). The
+    /// caller limits the wait.
     ///
     /// # Errors
-    /// The socket's, or a peer that doesn't speak HTTP/2.
+    /// The socket's, or a peer that does not use HTTP/2.
     pub async fn handshake(stream: Stream, read: Bytes) -> Result<Self, Error> {
         let stream = Rewind::new(read, stream);
         let held = stream.held();
@@ -34,8 +34,7 @@ impl Connection {
         Ok(Self { inner, held })
     }
 
-    /// The next request. Drives all streams of the connection meanwhile. None: the connection is
-    /// over, in good order. Cancel safe.
+    /// The next request. Drives all streams meanwhile. `None`: the connection has ended properly. Cancel safe.
     pub async fn accept(&mut self) -> Option<Result<Accepted, Error>> {
         let next = self.inner.accept().await?;
         Some(next.map(|(request, respond)| {
@@ -44,19 +43,18 @@ impl Connection {
         }))
     }
 
-    /// Tells the client to open no more streams; those it opened are served. [`Self::accept`] has
-    /// to be called until it gives none.
+    /// Sends GOAWAY: the client opens no more streams. Call [`Self::accept`] until it returns `None`.
     pub fn graceful_shutdown(&mut self) {
         self.inner.graceful_shutdown();
     }
 
-    /// Whether frames wait for the client to read. Asked after [`Self::accept`] had nothing to give:
-    /// if none do, all that was handed over before is on its way.
-    pub fn is_held_up(&self) -> bool {
+    /// Whether frames are waiting for the socket. If not, after [`Self::accept`] was pending, everything queued
+    /// before was written.
+    pub fn is_blocked(&self) -> bool {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Whether no stream is open: such a connection may be closed when it idled long enough.
+    /// Whether no stream is open.
     pub fn is_idle(&self) -> bool {
         !self.inner.has_streams()
     }

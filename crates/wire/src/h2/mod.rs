@@ -1,16 +1,15 @@
-//! HTTP/2 towards clients, by the h2 crate: a second way in to the same gateway.
+//! HTTP/2 for clients, on top of the h2 crate.
 //!
-//! Life of a request: before **listen** reads a head. [`Connection`] holds the protocol; a request's
-//! head is rendered as HTTP/1.1 ([`head_bytes`]) and parsed by [`crate::http1`], so that it passes
-//! the same validation and becomes the same bytes and offsets. What goes back is the HTTP/1.1
-//! answer, translated ([`response_parts`], [`trailer_map`]). Bodies travel as DATA ([`Incoming`],
-//! [`Outgoing`]), never with chunk framing.
+//! Used by **listen**. [`Connection`] implements the protocol. A request's head is rendered as HTTP/1.1
+//! ([`head_bytes`]) and parsed by [`crate::http1`], so that it passes the same validation and has the same
+//! representation. A response is converted from HTTP/1.1 ([`response_parts`], [`trailer_map`]). Bodies are
+//! DATA frames without chunk framing ([`Incoming`], [`Outgoing`]).
 //!
-//! A connection is driven by its `accept` alone: whoever stops calling it stops every stream of it.
-//! The worker therefore answers each request in a task of its own.
+//! A connection makes progress only while `accept` is polled. Therefore each request is served by a task of
+//! its own.
 //!
-//! Architecture invariant: no stage learns which protocol a request came by, and nothing grows with
-//! what a client sends beyond the limits of `base::limits`.
+//! Architecture invariant: no stage knows a request's protocol, and what a client sends is limited by
+//! `base::limits`.
 
 mod body;
 mod connection;
@@ -25,6 +24,6 @@ pub use ::h2::{Error, Reason, RecvStream, SendStream};
 
 pub use body::{Incoming, Outgoing};
 pub use connection::{Accepted, Connection};
-pub use preface::{PREFACE, PrefaceMatch, Rewind, is_preface_prefix};
+pub use preface::{PREFACE, PrefaceMatch, Rewind, match_preface};
 pub use request::{head_bytes, trailer_lines};
 pub use response::{response_parts, send_continue, trailer_map};

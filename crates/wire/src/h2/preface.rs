@@ -1,5 +1,4 @@
-//! Telling HTTP/2 from HTTP/1.1 by the first bytes of a connection in clear, and giving back those
-//! bytes. Source: RFC 9113 sections 3.3 and 3.4.
+//! Detection of HTTP/2 by the first bytes of a cleartext connection, and a stream that replays them. Source: RFC 9113 sections 3.3 and 3.4.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,21 +11,21 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::stream::Stream;
 
-/// What a client with prior knowledge sends first.
+/// The first bytes from a client with prior knowledge.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefaceMatch {
     /// Not HTTP/2: read it as HTTP/1.1.
     No,
-    /// Could become either: read on.
+    /// Undecided: read more.
     Partial,
     /// HTTP/2. More bytes may follow the preface.
     Yes,
 }
 
 /// Compares the first bytes of a connection with [`PREFACE`].
-pub fn is_preface_prefix(bytes: &[u8]) -> PrefaceMatch {
+pub fn match_preface(bytes: &[u8]) -> PrefaceMatch {
     if bytes.starts_with(PREFACE) {
         PrefaceMatch::Yes
     } else if PREFACE.starts_with(bytes) {
@@ -36,7 +35,7 @@ pub fn is_preface_prefix(bytes: &[u8]) -> PrefaceMatch {
     }
 }
 
-/// A stream that first gives the bytes that were read from it already.
+/// A stream that first returns the bytes that were already read from it.
 #[derive(Debug)]
 pub struct Rewind {
     read: Bytes,
@@ -49,13 +48,12 @@ impl Rewind {
         Self { read, stream, held: Arc::default() }
     }
 
-    /// Whether the last bytes that were to be written still wait for the peer to read. The h2 crate
-    /// keeps the stream to itself, so whoever wants to know takes this along before.
+    /// Whether the last write is still pending. A shared flag, because the h2 crate owns the stream.
     pub(super) fn held(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.held)
     }
 
-    fn note<T>(&self, outcome: Poll<T>) -> Poll<T> {
+    fn record<T>(&self, outcome: Poll<T>) -> Poll<T> {
         self.held.store(outcome.is_pending(), Ordering::Relaxed);
         outcome
     }
@@ -71,8 +69,8 @@ impl AsyncRead for Rewind {
         if this.read.is_empty() {
             return Pin::new(&mut this.stream).poll_read(cx, buf);
         }
-        let given = this.read.split_to(this.read.len().min(buf.remaining()));
-        buf.put_slice(given.chunk());
+        let replayed = this.read.split_to(this.read.len().min(buf.remaining()));
+        buf.put_slice(replayed.chunk());
         Poll::Ready(Ok(()))
     }
 }
@@ -85,7 +83,7 @@ impl AsyncWrite for Rewind {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, buf);
-        this.note(written)
+        this.record(written)
     }
 
     fn poll_write_vectored(
@@ -95,7 +93,7 @@ impl AsyncWrite for Rewind {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write_vectored(cx, bufs);
-        this.note(written)
+        this.record(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -105,7 +103,7 @@ impl AsyncWrite for Rewind {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let flushed = Pin::new(&mut this.stream).poll_flush(cx);
-        this.note(flushed)
+        this.record(flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

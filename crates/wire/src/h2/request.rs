@@ -1,12 +1,12 @@
-//! A request's head and trailers, from HTTP/2 to the bytes of HTTP/1.1. Source: RFC 9113 section 8.
+//! Conversion of a request's head and trailers from HTTP/2 to HTTP/1.1. Source: RFC 9113 section 8.
 
 use base::limits;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 
-use crate::http1::{Known, Refusal, write};
+use crate::http1::{Known, Rejection, write};
 
-/// Fields that speak about a connection and that HTTP/2 does not have.
+/// Connection-specific fields, which HTTP/2 forbids.
 /// Source: RFC 9113 section 8.2.2.
 const CONNECTION_SPECIFIC: [HeaderName; 5] = [
     header::CONNECTION,
@@ -16,19 +16,16 @@ const CONNECTION_SPECIFIC: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Appends the request to `out` as an HTTP/1.1 head, for `RequestHead::parse` to judge as any
-/// other: `:authority` becomes Host, cookies are joined, and a body whose length is not told becomes
-/// `Transfer-Encoding: chunked` (its DATA frames carry no chunk framing all the same).
-/// `end_of_stream`: the head is all there is, no body follows.
+/// Appends the request to `out` as an HTTP/1.1 head, to be validated by `RequestHead::parse`: `:authority`
+/// becomes Host, cookies are joined, and a body of unknown length becomes `Transfer-Encoding: chunked`
+/// (although its DATA frames have no chunk framing). `end_of_stream`: no body follows.
 ///
-/// `te: trailers` is kept; being a hop-by-hop field it is not forwarded unless the forwarder writes
-/// its own. What the http crate cuts off before we see it, a fragment in `:path`, is neither routed
-/// nor forwarded.
+/// `te: trailers` is kept; as a hop-by-hop field it is not forwarded as such. The http crate removes a
+/// fragment from `:path`, so that it is neither routed nor forwarded.
 ///
 /// # Errors
-/// What HTTP/2 calls malformed (400; the caller may reset the stream instead), and CONNECT (501).
-/// `out` is then of no use.
-pub fn head_bytes(out: &mut Vec<u8>, parts: &Parts, end_of_stream: bool) -> Result<(), Refusal> {
+/// 400 for a malformed request, 501 for CONNECT. The contents of `out` are then unspecified.
+pub fn head_bytes(out: &mut Vec<u8>, parts: &Parts, end_of_stream: bool) -> Result<(), Rejection> {
     let target = target(parts)?;
     let host = host(parts)?;
     check_fields(&parts.headers, end_of_stream)?;
@@ -53,12 +50,11 @@ pub fn head_bytes(out: &mut Vec<u8>, parts: &Parts, end_of_stream: bool) -> Resu
 }
 
 /// Appends the field lines of a request's trailers to `out`, for `http1::write::last_chunk`. As
-/// with chunked bodies, fields that mean something to a gateway (framing, routing, identity:
-/// everything in [`Known`]) are dropped.
+/// with chunked bodies, framing, routing and identity fields (everything in [`Known`]) are dropped.
 ///
 /// # Errors
 /// 431 above [`limits::TRAILER_BYTES_MAX`].
-pub fn trailer_lines(out: &mut Vec<u8>, trailers: &HeaderMap) -> Result<(), Refusal> {
+pub fn trailer_lines(out: &mut Vec<u8>, trailers: &HeaderMap) -> Result<(), Rejection> {
     let start = out.len();
     for (name, value) in trailers {
         let name = name.as_str().as_bytes();
@@ -67,65 +63,65 @@ pub fn trailer_lines(out: &mut Vec<u8>, trailers: &HeaderMap) -> Result<(), Refu
         }
     }
     if out.len() - start > limits::TRAILER_BYTES_MAX as usize {
-        return Err(Refusal::new(431, "trailers too large"));
+        return Err(Rejection::new(431, "trailers too large"));
     }
     Ok(())
 }
 
-/// `:path`, which must not smuggle in another form of target: the HTTP/1.1 parser would take it.
-fn target(parts: &Parts) -> Result<&str, Refusal> {
+/// `:path`, which must not contain another form of target that the HTTP/1.1 parser would accept.
+fn target(parts: &Parts) -> Result<&str, Rejection> {
     if parts.method == http::Method::CONNECT {
-        return Err(Refusal::new(501, "CONNECT"));
+        return Err(Rejection::new(501, "CONNECT"));
     }
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let asterisk = target == "*" && parts.method == http::Method::OPTIONS;
     if !target.starts_with('/') && !asterisk {
-        return Err(Refusal::new(400, ":path is no path"));
+        return Err(Rejection::new(400, ":path is not a path"));
     }
     if target.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return Err(Refusal::new(400, "white space or control character in :path"));
+        return Err(Rejection::new(400, "white space or control character in :path"));
     }
     Ok(target)
 }
 
-/// `:authority`, or Host where the client sent none. Source: RFC 9113 section 8.3.1.
-fn host(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
+/// `:authority`, or Host if the client sent none. Source: RFC 9113 section 8.3.1.
+fn host(parts: &Parts) -> Result<Option<&[u8]>, Rejection> {
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let host = hosts.next().map(HeaderValue::as_bytes);
     if hosts.next().is_some() {
-        return Err(Refusal::new(400, "more than one Host"));
+        return Err(Rejection::new(400, "more than one Host"));
     }
     let Some(authority) = parts.uri.authority() else {
         return Ok(host);
     };
     if authority.as_str().contains('@') {
-        return Err(Refusal::new(400, "user information in :authority"));
+        return Err(Rejection::new(400, "user information in :authority"));
     }
     let authority = authority.as_str().as_bytes();
     match host {
         Some(host) if !host.eq_ignore_ascii_case(authority) => {
-            Err(Refusal::new(400, ":authority and Host disagree"))
+            Err(Rejection::new(400, ":authority and Host disagree"))
         }
         Some(_) | None => Ok(Some(authority)),
     }
 }
 
-fn check_fields(headers: &HeaderMap, end_of_stream: bool) -> Result<(), Refusal> {
+fn check_fields(headers: &HeaderMap, end_of_stream: bool) -> Result<(), Rejection> {
     if CONNECTION_SPECIFIC.iter().any(|name| headers.contains_key(name)) {
-        return Err(Refusal::new(400, "connection-specific field in HTTP/2"));
+        return Err(Rejection::new(400, "connection-specific field in HTTP/2"));
     }
     if headers.get_all(header::TE).iter().any(|te| !te.as_bytes().eq_ignore_ascii_case(b"trailers"))
     {
-        return Err(Refusal::new(400, "TE other than trailers in HTTP/2"));
+        return Err(Rejection::new(400, "TE other than trailers in HTTP/2"));
     }
     let empty = |length: &HeaderValue| length.as_bytes().iter().all(|&digit| digit == b'0');
     if end_of_stream && !headers.get_all(header::CONTENT_LENGTH).iter().all(empty) {
-        return Err(Refusal::new(400, "Content-Length without a body"));
+        return Err(Rejection::new(400, "Content-Length without a body"));
     }
     Ok(())
 }
 
-/// Clients may split cookies for the sake of compression; what follows expects one field.
+/// Joins cookies, which clients may split for better compression, into one field.
 /// Source: RFC 9113 section 8.2.3.
 fn cookies(out: &mut Vec<u8>, headers: &HeaderMap) {
     let mut cookies = headers.get_all(header::COOKIE).iter();

@@ -1,31 +1,31 @@
-//! Chunked bodies: finds the payload between the framing, and keeps nothing but the trailers.
+//! Decoding of chunked bodies: finds the payload between the framing, and stores only the trailers.
 //!
 //! Source: RFC 9112 section 7.1.
 
 use base::limits;
 
 use super::fields::Fields;
-use super::{Field, Known, Refusal, Side, Span, scan, target, write};
+use super::{Field, Known, Rejection, Side, Span, scan, target, write};
 
-/// What the bytes at hand hold.
+/// What the input contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// All `used` bytes, the whole input, were framing. Call again with what comes next.
+    /// The whole input, `used` bytes, was framing. Call again with the following bytes.
     NeedMore { used: usize },
-    /// After `skip` bytes of framing come `take` (at least one) of payload. Call again with the rest.
+    /// `skip` bytes of framing, then `take` (at least one) bytes of payload. Call again with the rest.
     Data { skip: usize, take: usize },
     /// The body ends after `used` bytes; what follows is the next message.
     End { used: usize },
 }
 
-/// Decodes one chunked body, piece by piece, however it was cut. The payload is not copied.
+/// Decodes one chunked body from pieces of any size. The payload is not copied.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkedDecoder {
     side: Side,
     state: State,
     /// Bytes of the current chunk-size line so far.
     line_bytes: u32,
-    /// The trailer section while it is read; then its forwardable fields, written anew.
+    /// The trailer section while it is read; then its forwardable fields, serialised anew.
     trailers: Vec<u8>,
     trailer_fields: Vec<Field>,
 }
@@ -41,7 +41,7 @@ enum State {
     Trailers,
     LastLf,
     End,
-    Failed(Refusal),
+    Failed(Rejection),
 }
 
 impl Default for State {
@@ -51,20 +51,20 @@ impl Default for State {
 }
 
 impl ChunkedDecoder {
-    /// A decoder for a body from `side`, which decides the status of a refusal.
+    /// A decoder for a body from `side`, which decides the status of a rejection.
     #[must_use]
     pub fn new(side: Side) -> Self {
         Self { side, ..Self::default() }
     }
 
-    /// Looks at `input`, which starts where the last piece ended.
+    /// Decodes `input`, which starts where the last piece ended.
     ///
     /// # Errors
     /// 400: a size that is not pure hexadecimal or above 2^64 - 1, a line without CRLF, a size line
     /// above `CHUNK_LINE_BYTES_MAX`, a control character in an extension, a malformed trailer. 431: trailers
     /// above `TRAILER_BYTES_MAX` or `HEADER_FIELDS_MAX`. 502 instead of both for a response. An error
     /// is final: later calls repeat it.
-    pub fn next(&mut self, input: &[u8]) -> Result<Piece, Refusal> {
+    pub fn next(&mut self, input: &[u8]) -> Result<Piece, Rejection> {
         let mut at = 0;
         loop {
             match self.state {
@@ -81,7 +81,7 @@ impl ChunkedDecoder {
                     return Ok(Piece::Data { skip: at, take });
                 }
                 State::End => return Ok(Piece::End { used: at }),
-                State::Failed(refusal) => return Err(refusal),
+                State::Failed(rejection) => return Err(rejection),
                 State::Size { .. }
                 | State::Extension { .. }
                 | State::SizeLf { .. }
@@ -106,8 +106,8 @@ impl ChunkedDecoder {
     }
 
     /// After [`Piece::End`]: the trailer fields that may be forwarded, as `name: value CRLF` lines, to
-    /// be handed to [`write::last_chunk`]. Fields that mean something to a gateway (framing, routing, identity:
-    /// everything in [`Known`]) were dropped.
+    /// be handed to [`write::last_chunk`]. Framing, routing and identity fields (everything
+    /// in [`Known`]) were dropped.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
         if self.is_done() { &self.trailers } else { &[] }
@@ -119,13 +119,13 @@ impl ChunkedDecoder {
         &self.trailer_fields
     }
 
-    /// What one byte of framing does.
-    fn step(&mut self, byte: u8) -> Result<State, Refusal> {
+    /// Processes one byte of framing.
+    fn step(&mut self, byte: u8) -> Result<State, Rejection> {
         match self.state {
             State::Size { .. } | State::Extension { .. } | State::SizeLf { .. } => {
                 self.line_bytes = self.line_bytes.saturating_add(1);
                 if self.line_bytes > limits::CHUNK_LINE_BYTES_MAX {
-                    return Err(self.side.refuse(400, "chunk-size line is too long"));
+                    return Err(self.side.reject(400, "chunk-size line is too long"));
                 }
                 self.size_line(byte)
             }
@@ -135,17 +135,17 @@ impl ChunkedDecoder {
                 Ok(State::default())
             }
             State::DataCr | State::DataLf => {
-                Err(self.side.refuse(400, "chunk does not end with CRLF"))
+                Err(self.side.reject(400, "chunk does not end with CRLF"))
             }
             State::Trailers if self.trailers.is_empty() && byte == b'\r' => Ok(State::LastLf),
             State::Trailers => self.trailer_byte(byte),
             State::LastLf if byte == b'\n' => Ok(State::End),
-            State::LastLf => Err(self.side.refuse(400, "body does not end with CRLF")),
+            State::LastLf => Err(self.side.reject(400, "body does not end with CRLF")),
             State::Data { .. } | State::End | State::Failed(_) => Ok(self.state),
         }
     }
 
-    fn size_line(&mut self, byte: u8) -> Result<State, Refusal> {
+    fn size_line(&mut self, byte: u8) -> Result<State, Rejection> {
         match (self.state, byte) {
             (State::Size { size, digits }, b'\r' | b';') if digits > 0 => Ok(match byte {
                 b'\r' => State::SizeLf { size },
@@ -153,10 +153,10 @@ impl ChunkedDecoder {
             }),
             (State::Size { size, digits }, _) => {
                 let Some(digit) = target::hex(byte) else {
-                    return Err(self.side.refuse(400, "chunk size is not hexadecimal"));
+                    return Err(self.side.reject(400, "chunk size is not hexadecimal"));
                 };
                 if digits >= HEX_DIGITS_MAX {
-                    return Err(self.side.refuse(400, "chunk size is too large"));
+                    return Err(self.side.reject(400, "chunk size is too large"));
                 }
                 Ok(State::Size { size: size << 4 | u64::from(digit), digits: digits + 1 })
             }
@@ -166,16 +166,16 @@ impl ChunkedDecoder {
                 0 => State::Trailers,
                 left => State::Data { left },
             }),
-            _ => Err(self.side.refuse(400, "chunk-size line has a forbidden byte")),
+            _ => Err(self.side.reject(400, "chunk-size line has a forbidden byte")),
         }
     }
 
-    fn trailer_byte(&mut self, byte: u8) -> Result<State, Refusal> {
+    fn trailer_byte(&mut self, byte: u8) -> Result<State, Rejection> {
         if (self.trailers.last() == Some(&b'\r')) != (byte == b'\n') {
-            return Err(self.side.refuse(400, "CR and LF do not come in pairs in trailers"));
+            return Err(self.side.reject(400, "CR and LF do not come in pairs in trailers"));
         }
         if self.trailers.len() >= limits::TRAILER_BYTES_MAX as usize {
-            return Err(self.side.refuse(431, "trailers are too large"));
+            return Err(self.side.reject(431, "trailers are too large"));
         }
         self.trailers.push(byte);
         if self.trailers.ends_with(b"\r\n\r\n") {
@@ -185,11 +185,11 @@ impl ChunkedDecoder {
         Ok(State::Trailers)
     }
 
-    /// Checks the section and writes it anew with the fields that may pass.
-    fn finish_trailers(&mut self) -> Result<(), Refusal> {
+    /// Validates the section, and serialises the fields that may be forwarded.
+    fn finish_trailers(&mut self) -> Result<(), Rejection> {
         let section = std::mem::take(&mut self.trailers);
         scan::trailers(&section, self.side)?;
-        let malformed = self.side.refuse(400, "trailer section is malformed");
+        let malformed = self.side.reject(400, "trailer section is malformed");
         let mut fields = Fields::default();
         fields.read(&section, 0).ok_or(malformed)?;
         for field in fields.list().iter().filter(|field| field.known == Known::Other) {
@@ -202,10 +202,10 @@ impl ChunkedDecoder {
     }
 }
 
-/// 16 digits are the 64 bits of a size. Longer numbers would only be zeros in front.
+/// 16 digits are 64 bits. A longer number could only have leading zeros.
 const HEX_DIGITS_MAX: u8 = 16;
 
-/// Where a field is once it was written at `start`.
+/// The offsets of a field that was written at `start`.
 fn written_at(start: usize, field: &Field) -> Option<Field> {
     let name_end = start.checked_add(field.name.len())?;
     let value_start = name_end.checked_add(b": ".len())?;

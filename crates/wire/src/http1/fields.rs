@@ -1,36 +1,36 @@
-//! Field lines as offsets, and the fields that speak about the connection.
+//! Field lines as offsets, and the fields that concern the connection.
 
 use base::limits;
 
-use super::{Known, KnownSet, Refusal, Side, Span, Version, known, lanes, scan};
+use super::{Known, KnownSet, Rejection, Side, Span, Version, known, scan, swar};
 
 /// One field line of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     pub name: Span,
-    /// Without the white space around it; may be empty.
+    /// Without surrounding white space; may be empty.
     pub value: Span,
     pub known: Known,
-    /// Speaks about this connection only (by standard, or because Connection names it): not forwarded.
+    /// Hop-by-hop, by standard or because Connection names it: not forwarded.
     pub hop: bool,
 }
 
-/// What the peer wants to speak after this exchange.
+/// The protocol that the peer requests to switch to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upgrade {
-    /// Nothing else, or it did not ask properly (HTTP/1.1, and Connection says so).
+    /// None, or not a valid request to switch (HTTP/1.1, and `Connection: upgrade`).
     None,
     WebSocket,
     Other,
 }
 
-/// The fields of a head, kept from one head to the next for the capacity.
+/// The fields of a head. Reused for the next head, to keep the capacity.
 #[derive(Clone, Debug)]
 pub(super) struct Fields {
     list: Vec<Field>,
     seen: KnownSet,
     repeated: KnownSet,
-    /// Where the first field of each kind stands in `list`. Stale for kinds that were not seen.
+    /// Index in `list` of the first field of each kind. Outdated for kinds that are not in `seen`.
     first: [u8; KnownSet::CAPACITY],
 }
 
@@ -47,7 +47,7 @@ impl Default for Fields {
     }
 }
 
-/// What the Connection fields ask for.
+/// The options in the Connection fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     close: bool,
@@ -96,8 +96,8 @@ impl Fields {
         self.list.iter().find(|field| field.name.of(buf).eq_ignore_ascii_case(name))
     }
 
-    /// Reads the field lines from `start` up to the empty line, and answers where that ends. `None`
-    /// when it is not there or anything is misspelt: `scan` knows which.
+    /// Reads the field lines from `start` to the empty line, and returns the end of that. `None` if they are
+    /// incomplete or malformed; `scan` determines which.
     #[inline]
     pub(super) fn read(&mut self, buf: &[u8], start: usize) -> Option<usize> {
         let mut at = start;
@@ -126,11 +126,11 @@ impl Fields {
     /// # Errors
     /// 400 (502): an element that is no token, more elements than `CONNECTION_OPTIONS_MAX`, or one
     /// that would remove Host or Content-Length. Source: RFC 9110 section 7.6.1.
-    pub(super) fn connection(&mut self, buf: &[u8], side: Side) -> Result<Options, Refusal> {
+    pub(super) fn connection(&mut self, buf: &[u8], side: Side) -> Result<Options, Rejection> {
         let mut options = Options::default();
         let Some(first) = self.find(Known::Connection) else { return Ok(options) };
         if !self.has_several(Known::Connection) {
-            // What nearly every head says, without the walk.
+            // Fast path for nearly every head.
             let value = first.value.of(buf);
             if known::is_same(value, const { known::Key::of(b"keep-alive") }, 10) {
                 options.keep_alive = true;
@@ -152,7 +152,7 @@ impl Fields {
                 }
                 count += 1;
                 if count > limits::CONNECTION_OPTIONS_MAX {
-                    return Err(side.refuse(400, "too many connection options"));
+                    return Err(side.reject(400, "too many connection options"));
                 }
                 self.option(buf, name, side, &mut options)?;
             }
@@ -166,17 +166,17 @@ impl Fields {
         name: &[u8],
         side: Side,
         options: &mut Options,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         if name.eq_ignore_ascii_case(b"close") {
             options.close = true;
         } else if name.eq_ignore_ascii_case(b"keep-alive") {
             options.keep_alive = true;
         } else if name.eq_ignore_ascii_case(b"upgrade") {
             options.upgrade = true;
-        } else if !lanes::is_token(name) {
-            return Err(side.refuse(400, "connection option is not a token"));
+        } else if !swar::is_token(name) {
+            return Err(side.reject(400, "connection option is not a token"));
         } else if matches!(Known::of(name), Known::Host | Known::ContentLength) {
-            return Err(side.refuse(400, "connection option names a field that must stay"));
+            return Err(side.reject(400, "connection option names a field that must stay"));
         } else {
             let named = |field: &&mut Field| field.name.of(buf).eq_ignore_ascii_case(name);
             self.list.iter_mut().filter(named).for_each(|field| field.hop = true);
@@ -197,19 +197,19 @@ impl Fields {
     }
 }
 
-/// Reads the field line at `start`. Answers it and where the next line starts.
+/// Reads the field line at `start`. Returns it and the start of the next line.
 /// Source: RFC 9112 section 5.
 #[inline]
 fn field_line(buf: &[u8], start: usize) -> Option<(Field, usize)> {
     let line = buf.get(start..)?;
-    let (name, [b':', after_colon @ ..]) = line.split_at_checked(lanes::name_len(line)?)? else {
+    let (name, [b':', after_colon @ ..]) = line.split_at_checked(swar::name_len(line)?)? else {
         return None;
     };
     let known = Known::of(name);
-    if !known.is_spelt_exactly() && !lanes::is_token(name) {
+    if !known.is_spelt_exactly() && !swar::is_token(name) {
         return None;
     }
-    let value_end = lanes::value_end(after_colon, 0)?;
+    let value_end = swar::value_end(after_colon, 0)?;
     let (value, [b'\r', b'\n', ..]) = after_colon.split_at_checked(value_end)? else {
         return None;
     };

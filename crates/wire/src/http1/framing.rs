@@ -1,10 +1,10 @@
-//! How long a body is, from Content-Length and Transfer-Encoding. Refuses whatever two
-//! implementations could read differently: request smuggling lives from that difference.
+//! The framing of bodies by Content-Length and Transfer-Encoding. Rejects whatever two implementations could
+//! interpret differently, because that is what request smuggling exploits.
 //!
 //! Source: RFC 9112 section 6.
 
 use super::fields::Fields;
-use super::{Known, Refusal, Side, Version, lanes, scan};
+use super::{Known, Rejection, Side, Version, scan, swar};
 
 /// Where a request's body ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,11 +26,11 @@ pub enum ResponseFraming {
     Length(u64),
     /// With the last chunk and its trailers.
     Chunked,
-    /// When the backend closes the connection.
+    /// When the connection closes.
     UntilClose,
 }
 
-/// What the two framing fields say, before method and status have their word.
+/// The framing declared by the two fields, before method and status are considered.
 ///
 /// # Errors
 /// 400 (502): Content-Length with Transfer-Encoding, either of them repeated, a length that is not
@@ -41,41 +41,43 @@ pub(super) fn declared(
     fields: &Fields,
     version: Version,
     side: Side,
-) -> Result<BodyFraming, Refusal> {
+) -> Result<BodyFraming, Rejection> {
     let length = fields.find(Known::ContentLength);
     let coding = fields.find(Known::TransferEncoding);
     match (length, coding) {
         (None, None) => Ok(BodyFraming::None),
-        (Some(_), Some(_)) => Err(side.refuse(400, "content-length with transfer-encoding")),
+        (Some(_), Some(_)) => Err(side.reject(400, "content-length with transfer-encoding")),
         (Some(length), None) => {
             if fields.has_several(Known::ContentLength) {
-                return Err(side.refuse(400, "content-length is repeated"));
+                return Err(side.reject(400, "content-length is repeated"));
             }
             let length = decimal(length.value.of(buf));
-            length.map(BodyFraming::Length).ok_or(side.refuse(400, "content-length is no number"))
+            length
+                .map(BodyFraming::Length)
+                .ok_or(side.reject(400, "content-length is not a number"))
         }
         (None, Some(coding)) => {
             if fields.has_several(Known::TransferEncoding) {
-                return Err(side.refuse(400, "transfer-encoding is repeated"));
+                return Err(side.reject(400, "transfer-encoding is repeated"));
             }
             if version == Version::Http10 {
-                return Err(side.refuse(400, "transfer-encoding on HTTP/1.0"));
+                return Err(side.reject(400, "transfer-encoding on HTTP/1.0"));
             }
             chunked(coding.value.of(buf), side)
         }
     }
 }
 
-fn chunked(value: &[u8], side: Side) -> Result<BodyFraming, Refusal> {
+fn chunked(value: &[u8], side: Side) -> Result<BodyFraming, Rejection> {
     if value.eq_ignore_ascii_case(b"chunked") {
         return Ok(BodyFraming::Chunked);
     }
     let codings = || value.split(|&byte| byte == b',').map(scan::trim);
     let is_unknown = codings().any(|coding| !coding.eq_ignore_ascii_case(b"chunked"));
-    if is_unknown && codings().all(lanes::is_token) {
-        return Err(side.refuse(501, "transfer coding is not supported"));
+    if is_unknown && codings().all(swar::is_token) {
+        return Err(side.reject(501, "transfer coding is not supported"));
     }
-    Err(side.refuse(400, "transfer-encoding is not exactly `chunked`"))
+    Err(side.reject(400, "transfer-encoding is not exactly `chunked`"))
 }
 
 /// Pure digits, at least one, up to 2^64 - 1.

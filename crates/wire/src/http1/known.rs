@@ -1,6 +1,6 @@
-//! Which field names mean something to a gateway, found by length and two machine words.
+//! Classification of the field names that matter to a gateway, by length and two machine words.
 
-/// A field name that the gateway cares about. Everything else is [`Known::Other`].
+/// A field name that matters to the gateway. Any other is [`Known::Other`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Known {
@@ -35,7 +35,7 @@ pub enum Known {
     Forwarded,
     Host,
     Http2Settings,
-    /// `Internal-Key`, with which WSO2's portals call an API.
+    /// `Internal-Key`, used by WSO2's portals.
     InternalKey,
     KeepAlive,
     Location,
@@ -77,12 +77,12 @@ impl Known {
         classify(name)
     }
 
-    /// Whether a name without control characters that was classified so can only be a token.
+    /// Whether a name that is classified so is a token, given that it has no control characters.
     pub(super) const fn is_spelt_exactly(self) -> bool {
         !matches!(self, Self::Other | Self::XForwarded | Self::XJwtAssertion)
     }
 
-    /// Whether the field speaks about this connection only, and is never forwarded.
+    /// Whether the field concerns only this connection, and is never forwarded.
     /// Source: RFC 9110 section 7.6.1.
     #[must_use]
     pub const fn is_hop_by_hop(self) -> bool {
@@ -108,7 +108,7 @@ const HOP_BY_HOP: KnownSet = KnownSet::of(&[
 pub struct KnownSet(u64);
 
 impl KnownSet {
-    /// How many kinds a set can tell apart.
+    /// The number of different kinds that a set can hold.
     pub(super) const CAPACITY: usize = 64;
     pub const EMPTY: Self = Self(0);
 
@@ -187,7 +187,7 @@ pub(super) fn is_same(bytes: &[u8], key: Key, len: usize) -> bool {
     bytes.len() == len && Key::of(bytes) == key
 }
 
-/// Makes [`classify`] and, for the tests, the table of all names, from one list by length.
+/// Generates [`classify`] and, for tests, the table of all names, from a list by length.
 macro_rules! names {
     ($($len:literal => { $($text:literal $known:ident,)* })*) => {
         fn classify(name: &[u8]) -> Known {
@@ -275,8 +275,8 @@ names! {
     32 => { "access-control-allow-credentials" AccessControlAllowCredentials, }
 }
 
-/// Names that start with `X-Forwarded-`, and those that a backend which reads `_` as `-` (CGI,
-/// WSGI, PHP) would take for one, or for `X-JWT-Assertion`.
+/// Names that start with `X-Forwarded-`, and those that an upstream which treats `_` as `-` (CGI, WSGI, PHP)
+/// would mistake for one, or for `X-JWT-Assertion`.
 #[inline]
 fn forwarded_or_other(name: &[u8], key: Key) -> Known {
     const START: u64 = Key::of(b"x-forwar").first;
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_listed_name_is_found_in_any_case_and_no_neighbour_of_it() {
+    fn listed_names_are_found_in_any_case_and_similar_names_are_not() {
         for &(len, text, known) in NAMES {
             assert_eq!(text.len(), len, "{text} stands under the wrong length");
             assert_eq!(Known::of(text.as_bytes()), known, "{text}");
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_starts_with_x_forwarded_is_one_of_them() {
+    fn all_names_that_start_with_x_forwarded_are_classified_so() {
         check("X-Forwarded-For", Known::XForwardedFor);
         check("x-forwarded-server", Known::XForwarded);
         check("X-Forwarded-", Known::XForwarded);

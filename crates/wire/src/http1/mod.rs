@@ -1,31 +1,31 @@
-//! The HTTP/1.1 codec: bytes in, offsets and verdicts out. No sockets, no clock, no allocation in
-//! the steady state.
+//! The HTTP/1.1 codec: parses bytes into offsets, or rejects them. No sockets, no clock, no allocation in the
+//! steady state.
 //!
 //! Life of a request: **listen** parses a [`RequestHead`] over the connection's own buffer;
-//! **forward** writes the next head with [`write`] from those offsets, and reads the backend's
-//! [`ResponseHead`]. Chunked bodies pass through [`ChunkedDecoder`].
+//! **forward** writes the forwarded head with [`write`] from those offsets, and parses the upstream's
+//! [`ResponseHead`]. Chunked bodies are decoded by [`ChunkedDecoder`].
 //!
-//! A head is read several bytes at a time ([`lanes`]), which finds a plain, complete head or nothing.
-//! If nothing, [`scan`] reads the bytes once more, one by one from left to right, and says which:
-//! unfinished, or refused and why. Both accept the same heads, and no head that `httparse` refuses.
+//! A fast parser reads a head several bytes at a time ([`swar`]); it either finds a complete and valid head,
+//! or nothing. In the latter case [`scan`] reads it again byte by byte, and returns whether it is incomplete,
+//! or why it is rejected. Both accept the same heads, and none that `httparse` rejects.
 //!
-//! Architecture invariant: the answer depends on the bytes alone, never on how they were cut into
-//! reads. What is wrong in the spelling is told at the first byte that shows it; what is wrong in
-//! the meaning (framing, Host, path), when the head is complete.
+//! Architecture invariant: the result depends only on the bytes, never on how they were split into reads. A
+//! syntax error is reported at its first byte; an invalid meaning (framing, Host, path) when the head is
+//! complete.
 //!
-//! Source: RFC 9110, RFC 9112, DESIGN.md section 3.
+//! Source: RFC 9110, RFC 9112.
 
 mod chunked;
 mod fields;
 mod framing;
 mod known;
-mod lanes;
 #[doc(hidden)]
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 mod request;
 mod response;
 mod scan;
+mod swar;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -38,7 +38,7 @@ pub use known::{Known, KnownSet};
 pub use request::RequestHead;
 pub use response::ResponseHead;
 
-/// A place in the buffer that a head was parsed from: bytes `start` up to, without, `end`.
+/// A range in the buffer that a head was parsed from: bytes `start` to `end`, exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     pub start: u32,
@@ -46,40 +46,40 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes at this place of `buf`; empty when `buf` is shorter than that.
+    /// The bytes of this range in `buf`; empty if `buf` is too short.
     #[must_use]
     pub fn of(self, buf: &[u8]) -> &[u8] {
         buf.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     #[must_use]
     pub fn len(self) -> usize {
         self.end.saturating_sub(self.start) as usize
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// `None` for offsets past 4 GiB, which no head has.
+    /// `None` for offsets beyond 4 GiB, which no head has.
     fn new(start: usize, end: usize) -> Option<Self> {
         Some(Self { start: u32::try_from(start).ok()?, end: u32::try_from(end).ok()? })
     }
 }
 
-/// How far a head has come.
+/// The result of parsing a head that is not rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Nothing wrong so far, and not all there. Read more, and parse the longer buffer again.
+    /// Valid so far, but incomplete. Read more, and parse the longer buffer again.
     Partial,
-    /// The whole head is there and valid.
+    /// Complete and valid.
     Complete,
 }
 
-/// The protocol version of a head. Others are refused.
+/// The protocol version of a head. Others are rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     Http10,
@@ -87,18 +87,18 @@ pub enum Version {
     Http11,
 }
 
-/// Why a message cannot be accepted, and the status to answer: 4xx or 5xx for a request, 502 for a
-/// response. After it the connection's framing is unknown, so the connection has to be closed.
+/// Why a message is rejected, and the status of the response: 4xx or 5xx for a request, 502 for a response.
+/// The framing is unknown afterwards, so the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} ({status})")]
-pub struct Refusal {
+pub struct Rejection {
     pub status: u16,
-    /// For the log: what was wrong, in a few words that hold none of the peer's bytes.
+    /// For the log; contains none of the peer's bytes.
     pub reason: &'static str,
 }
 
-impl Refusal {
-    /// A refusal that is answered with `status`.
+impl Rejection {
+    /// A rejection with `status`.
     #[must_use]
     pub const fn new(status: u16, reason: &'static str) -> Self {
         Self { status, reason }
@@ -110,7 +110,7 @@ impl Refusal {
     }
 }
 
-/// Whose bytes are read. What is a 4xx for a caller is a 502 when a backend did it.
+/// The kind of message. What is a 4xx in a request is a 502 in a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
     #[default]
@@ -119,10 +119,10 @@ pub enum Side {
 }
 
 impl Side {
-    const fn refuse(self, request_status: u16, reason: &'static str) -> Refusal {
+    const fn reject(self, request_status: u16, reason: &'static str) -> Rejection {
         match self {
-            Self::Request => Refusal::new(request_status, reason),
-            Self::Response => Refusal::new(502, reason),
+            Self::Request => Rejection::new(request_status, reason),
+            Self::Response => Rejection::new(502, reason),
         }
     }
 }

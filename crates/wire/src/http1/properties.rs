@@ -1,17 +1,17 @@
-//! What must hold for any bytes. Unit tests, proptest and the fuzz targets call the same functions,
-//! which panic when it does not.
+//! Properties that hold for any bytes, checked by unit tests, property tests and fuzz targets. The functions
+//! panic if a property does not hold.
 
 use std::ops::Range;
 
 use base::{Method, limits};
 
 use super::{
-    BodyFraming, ChunkedDecoder, Field, Known, KnownSet, Parsed, Piece, Refusal, RequestHead,
-    ResponseHead, Side, lanes, scan, write,
+    BodyFraming, ChunkedDecoder, Field, Known, KnownSet, Parsed, Piece, Rejection, RequestHead,
+    ResponseHead, Side, scan, swar, write,
 };
 
-/// A request head gets the same answer however it was cut, both ways of reading agree, and what was
-/// accepted is plain, and means the same when it is written and read again.
+/// The result for a request head does not depend on how it was split, both parsers agree, and an accepted head
+/// is well-formed and has the same meaning when it is written and parsed again.
 pub fn request_head(bytes: &[u8]) {
     let mut head = RequestHead::default();
     let whole = head.parse(bytes);
@@ -28,17 +28,17 @@ pub fn request_head(bytes: &[u8]) {
     match whole {
         Ok(Parsed::Complete) => {
             head.parse(bytes).expect("it was accepted before");
-            assert_eq!(second, Ok(Some(head.len())), "the second opinion differs");
+            assert_eq!(second, Ok(Some(head.len())), "the reference parser differs");
             check_plain(bytes.get(..head.len()).unwrap_or_default(), head.fields());
             let mut headers = [httparse::EMPTY_HEADER; limits::HEADER_FIELDS_MAX];
             let third = httparse::Request::new(&mut headers).parse(bytes);
             assert_eq!(third, Ok(httparse::Status::Complete(head.len())), "httparse differs");
             request_written_back(&head, bytes);
         }
-        Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the second opinion differs"),
-        Err(refusal) => {
-            assert_ne!(second, Ok(None), "refused what could still become valid");
-            assert_ne!(refusal.reason, "head is malformed", "the two ways of reading differ");
+        Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the reference parser differs"),
+        Err(rejection) => {
+            assert_ne!(second, Ok(None), "rejected a valid prefix");
+            assert_ne!(rejection.reason, "head is malformed", "the parsers differ");
         }
     }
 }
@@ -55,24 +55,24 @@ pub fn response_head(bytes: &[u8]) {
         match whole {
             Ok(Parsed::Complete) => {
                 head.parse(bytes, method).expect("it was accepted before");
-                assert_eq!(second, Ok(Some(head.len())), "the second opinion differs");
+                assert_eq!(second, Ok(Some(head.len())), "the reference parser differs");
                 check_plain(bytes.get(..head.len()).unwrap_or_default(), head.fields());
                 let mut headers = [httparse::EMPTY_HEADER; limits::HEADER_FIELDS_MAX];
                 let third = httparse::Response::new(&mut headers).parse(bytes);
                 assert_eq!(third, Ok(httparse::Status::Complete(head.len())), "httparse differs");
                 response_written_back(&head, bytes, method);
             }
-            Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the second opinion differs"),
-            Err(refusal) => {
-                assert_eq!(refusal.status, 502);
-                assert_ne!(second, Ok(None), "refused what could still become valid");
-                assert_ne!(refusal.reason, "head is malformed", "the two ways of reading differ");
+            Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the reference parser differs"),
+            Err(rejection) => {
+                assert_eq!(rejection.status, 502);
+                assert_ne!(second, Ok(None), "rejected a valid prefix");
+                assert_ne!(rejection.reason, "head is malformed", "the parsers differ");
             }
         }
     }
 }
 
-/// A chunked body decodes to the same however it was cut, and again when written anew.
+/// A chunked body decodes to the same payload however it was split, and again after it is re-encoded.
 pub fn chunked(bytes: &[u8]) {
     for side in [Side::Request, Side::Response] {
         let whole = decode(bytes, side, |len| len);
@@ -108,12 +108,12 @@ struct Body {
     used: usize,
 }
 
-/// Decodes `bytes` in pieces whose length `step` chooses from what is left. `None`: unfinished.
+/// Decodes `bytes` in pieces; `step` chooses the length of each from what is left. `None` if incomplete.
 fn decode(
     bytes: &[u8],
     side: Side,
     step: impl Fn(usize) -> usize,
-) -> Result<Option<Body>, Refusal> {
+) -> Result<Option<Body>, Rejection> {
     let mut decoder = ChunkedDecoder::new(side);
     let mut payload = Vec::new();
     let mut used_before = 0;
@@ -155,7 +155,7 @@ fn check_trailers(decoder: &ChunkedDecoder) {
     }
 }
 
-/// All cuts of a short input; of a long one its first and last hundred, and about 30 between.
+/// All positions in a short input; for a long one the first and last hundred, and about 30 between.
 fn cuts(len: usize) -> impl Iterator<Item = usize> {
     const EACH: usize = 100;
     let start: Range<usize> = 0..len.min(2 * EACH);
@@ -163,7 +163,7 @@ fn cuts(len: usize) -> impl Iterator<Item = usize> {
     start.chain(middle).chain(len.saturating_sub(EACH).max(2 * EACH)..len)
 }
 
-fn check_cut(part: Result<Parsed, Refusal>, whole: Result<Parsed, Refusal>, cut: usize) {
+fn check_cut(part: Result<Parsed, Rejection>, whole: Result<Parsed, Rejection>, cut: usize) {
     if part != Ok(Parsed::Partial) {
         assert_eq!(part, whole, "a cut at {cut} changed the answer");
     }
@@ -183,7 +183,7 @@ fn check_plain(head: &[u8], fields: &[Field]) {
     }
     for field in fields {
         let (name, value) = (field.name.of(head), field.value.of(head));
-        assert!(lanes::is_token(name), "a name that is no token");
+        assert!(swar::is_token(name), "a name that is no token");
         assert_eq!(scan::trim(value), value, "white space around a value");
         assert_eq!(Known::of(name), field.known);
         let between = head.get(field.name.end as usize..field.value.start as usize);
@@ -198,7 +198,7 @@ fn pairs(fields: &[Field], bytes: &[u8], keep: impl Fn(&Field) -> bool) -> Pairs
     fields.iter().filter(|field| keep(field)).map(pair).collect()
 }
 
-/// Everything that a stage can read of a head.
+/// Everything that a stage can read from a head.
 fn view(head: &RequestHead, bytes: &[u8]) -> impl PartialEq + std::fmt::Debug + use<> {
     let line = [head.method_bytes(bytes), head.path(bytes), head.host(bytes)].map(<[u8]>::to_vec);
     let query = head.query(bytes).map(<[u8]>::to_vec);
@@ -207,7 +207,7 @@ fn view(head: &RequestHead, bytes: &[u8]) -> impl PartialEq + std::fmt::Debug + 
     (head.len(), line, query, body, connection, head.fields().to_vec())
 }
 
-/// What forward writes for this head means the same.
+/// The head that is forwarded has the same meaning.
 fn request_written_back(head: &RequestHead, bytes: &[u8]) {
     const OURS: KnownSet = KnownSet::of(&[Known::Host, Known::ContentLength, Known::Expect]);
     let mut out = Vec::new();
@@ -230,10 +230,10 @@ fn request_written_back(head: &RequestHead, bytes: &[u8]) {
         return;
     }
     let mut again = RequestHead::default();
-    assert_eq!(again.parse(&out), Ok(Parsed::Complete), "what we write we refuse");
+    assert_eq!(again.parse(&out), Ok(Parsed::Complete), "the written head is rejected");
     assert_eq!(again.len(), out.len());
     assert_eq!(again.method(), head.method());
-    assert_eq!(again.path(&out), head.path(bytes), "normalising twice changes more");
+    assert_eq!(again.path(&out), head.path(bytes), "normalisation is not idempotent");
     assert_eq!(again.query(&out), head.query(bytes));
     assert_eq!(again.host(&out), host);
     assert_eq!(again.framing(), head.framing());
@@ -254,7 +254,7 @@ fn response_written_back(head: &ResponseHead, bytes: &[u8], method: Method) {
         return;
     }
     let mut again = ResponseHead::default();
-    assert_eq!(again.parse(&out, method), Ok(Parsed::Complete), "what we write we refuse");
+    assert_eq!(again.parse(&out, method), Ok(Parsed::Complete), "the written head is rejected");
     assert_eq!(again.status(), head.status());
     assert_eq!(again.reason(&out), head.reason(bytes));
     let forwarded = |field: &Field| !field.hop;

@@ -5,7 +5,7 @@ use base::{Method, limits};
 use super::fields::{Fields, Options};
 use super::framing::{self, BodyFraming};
 use super::target::{self, Path, Target};
-use super::{Field, Known, Parsed, Refusal, Side, Span, Upgrade, Version, lanes, scan};
+use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, scan, swar};
 
 /// The head of a request. Keep it and parse the next one into it: its memory is reused.
 ///
@@ -52,24 +52,24 @@ impl RequestHead {
     /// After [`Parsed::Partial`], call again with the same bytes and those that came since.
     ///
     /// # Errors
-    /// 400: anything that could be understood in two ways (DESIGN.md section 3). 414: the target is
+    /// 400: anything ambiguous or malformed. 414: the target is
     /// longer than `TARGET_BYTES_MAX`. 417: an expectation other than `100-continue`. 431: a head above
     /// `HEAD_BYTES_MAX` or with more than `HEADER_FIELDS_MAX` fields. 501: CONNECT, a method above
     /// `METHOD_BYTES_MAX`, or an unknown transfer coding. 505: a version other than 1.0 and 1.1.
-    pub fn parse(&mut self, buf: &[u8]) -> Result<Parsed, Refusal> {
+    pub fn parse(&mut self, buf: &[u8]) -> Result<Parsed, Rejection> {
         self.clear();
         if self.read(buf).is_none() {
             self.clear();
             return match scan::request(buf)? {
                 None => Ok(Parsed::Partial),
-                Some(_) => Err(Refusal::bad("head is malformed")),
+                Some(_) => Err(Rejection::bad("head is malformed")),
             };
         }
-        match self.judge(buf) {
+        match self.validate(buf) {
             Ok(()) => Ok(Parsed::Complete),
-            Err(refusal) => {
+            Err(rejection) => {
                 self.clear();
-                Err(refusal)
+                Err(rejection)
             }
         }
     }
@@ -86,19 +86,19 @@ impl RequestHead {
         self.method
     }
 
-    /// The method as sent: the only way to learn the name of a [`Method::Other`].
+    /// The method as sent, which also names a [`Method::Other`].
     #[must_use]
     pub fn method_bytes<'a>(&self, buf: &'a [u8]) -> &'a [u8] {
         self.method_span.of(buf)
     }
 
-    /// The whole target as sent. For the log: routes and forwarded heads want [`Self::path`].
+    /// The whole target as sent, for logs only: use [`Self::path`] for routing and forwarding.
     #[must_use]
     pub fn target<'a>(&self, buf: &'a [u8]) -> &'a [u8] {
         self.whole_target.of(buf)
     }
 
-    /// The normalised path, to be routed and forwarded byte for byte. Starts with `/`, or is `*`.
+    /// The normalised path, which is both routed and forwarded. Starts with `/`, or is `*`.
     #[must_use]
     pub fn path<'a>(&'a self, buf: &'a [u8]) -> &'a [u8] {
         match self.target.path {
@@ -109,14 +109,13 @@ impl RequestHead {
         }
     }
 
-    /// What follows the first `?`, as sent.
+    /// Everything after the first `?`, as sent.
     #[must_use]
     pub fn query<'a>(&self, buf: &'a [u8]) -> Option<&'a [u8]> {
         self.target.query.map(|span| span.of(buf))
     }
 
-    /// The authority that the caller named, as sent: from the absolute-form, else from Host. Empty
-    /// only for HTTP/1.0 without Host.
+    /// The authority as sent: from the absolute-form, else from Host. Empty only for HTTP/1.0 without Host.
     #[must_use]
     pub fn host<'a>(&self, buf: &'a [u8]) -> &'a [u8] {
         self.host.of(buf)
@@ -132,18 +131,18 @@ impl RequestHead {
         self.framing
     }
 
-    /// For HTTP/2, whose streams end without a length: says what frames the body instead of the head.
+    /// Overrides the framing, for HTTP/2.
     pub fn set_framing(&mut self, framing: BodyFraming) {
         self.framing = framing;
     }
 
-    /// Whether the caller wants to keep the connection after this exchange.
+    /// Whether the client wants to keep the connection after this exchange.
     #[must_use]
     pub fn keep_alive(&self) -> bool {
         self.options.persists(self.version)
     }
 
-    /// Whether the caller waits for a 100 before it sends the body. Never on HTTP/1.0 or without body.
+    /// Whether the client waits for a 100 before it sends the body. Never with HTTP/1.0 or without body.
     #[must_use]
     pub fn expects_continue(&self) -> bool {
         self.expects_continue && self.framing != BodyFraming::None
@@ -160,7 +159,7 @@ impl RequestHead {
         self.fields.list()
     }
 
-    /// The first field of that kind; at once when there is none.
+    /// The first field of that kind, in constant time.
     #[must_use]
     pub fn find(&self, known: Known) -> Option<&Field> {
         self.fields.find(known)
@@ -193,7 +192,7 @@ impl RequestHead {
         self.expects_continue = false;
     }
 
-    /// The fast way: `None` unless `buf` starts with a complete head without a flaw in its spelling.
+    /// The fast parser: `None` unless `buf` starts with a complete and syntactically valid head.
     fn read(&mut self, buf: &[u8]) -> Option<()> {
         let buf = buf.get(..limits::HEAD_BYTES_MAX as usize).unwrap_or(buf);
         let fields = self.request_line(buf)?;
@@ -201,9 +200,9 @@ impl RequestHead {
         Some(())
     }
 
-    /// Reads the request line, which starts at 0, and answers where it ends.
+    /// Reads the request line, which starts at 0, and returns its end.
     fn request_line(&mut self, buf: &[u8]) -> Option<usize> {
-        let method_len = lanes::token_len(buf.get(..=limits::METHOD_BYTES_MAX).unwrap_or(buf));
+        let method_len = swar::token_len(buf.get(..=limits::METHOD_BYTES_MAX).unwrap_or(buf));
         let (method, [b' ', after_method @ ..]) = buf.split_at_checked(method_len)? else {
             return None;
         };
@@ -216,7 +215,7 @@ impl RequestHead {
         };
         let within_limits = (1..=limits::METHOD_BYTES_MAX).contains(&method.len())
             && (1..=limits::TARGET_BYTES_MAX as usize).contains(&target.len());
-        if !within_limits || lanes::has_forbidden_target_byte(target) {
+        if !within_limits || swar::has_forbidden_target_byte(target) {
             return None;
         }
         let target_start = method.len().checked_add(1)?;
@@ -227,42 +226,42 @@ impl RequestHead {
         target_end.checked_add(b" HTTP/1.1\r\n".len())
     }
 
-    /// Judges the meaning of a well spelt head.
-    fn judge(&mut self, buf: &[u8]) -> Result<(), Refusal> {
+    /// Validates the meaning of a syntactically valid head.
+    fn validate(&mut self, buf: &[u8]) -> Result<(), Rejection> {
         self.target = target::read(buf, self.whole_target, self.method, &mut self.changed_path)?;
-        self.judge_host(buf)?;
+        self.validate_host(buf)?;
         self.framing = framing::declared(buf, &self.fields, self.version, Side::Request)?;
         self.options = self.fields.connection(buf, Side::Request)?;
-        self.judge_expect(buf)
+        self.validate_expect(buf)
     }
 
     /// Source: RFC 9112 section 3.2.
-    fn judge_host(&mut self, buf: &[u8]) -> Result<(), Refusal> {
+    fn validate_host(&mut self, buf: &[u8]) -> Result<(), Rejection> {
         if self.fields.has_several(Known::Host) {
-            return Err(Refusal::bad("host is repeated"));
+            return Err(Rejection::bad("host is repeated"));
         }
         match self.fields.find(Known::Host) {
             Some(field) if !target::is_authority(field.value.of(buf)) => {
-                return Err(Refusal::bad("host is invalid"));
+                return Err(Rejection::bad("host is invalid"));
             }
             Some(field) => self.host = field.value,
             None if self.version == Version::Http11 => {
-                return Err(Refusal::bad("host is missing"));
+                return Err(Rejection::bad("host is missing"));
             }
             None => {}
         }
         if let Some((authority, port)) = self.target.authority {
             let named = self.host.of(buf);
             if !named.is_empty() && !target::agree(authority.of(buf), port, named) {
-                return Err(Refusal::bad("host disagrees with the target"));
+                return Err(Rejection::bad("host disagrees with the target"));
             }
             self.host = authority;
         }
         Ok(())
     }
 
-    /// HTTP/1.0 cannot expect anything. Source: RFC 9110 section 10.1.1.
-    fn judge_expect(&mut self, buf: &[u8]) -> Result<(), Refusal> {
+    /// HTTP/1.0 has no expectations. Source: RFC 9110 section 10.1.1.
+    fn validate_expect(&mut self, buf: &[u8]) -> Result<(), Rejection> {
         let Some(field) = self.fields.find(Known::Expect) else {
             return Ok(());
         };
@@ -271,7 +270,7 @@ impl RequestHead {
         }
         let known = field.value.of(buf).eq_ignore_ascii_case(b"100-continue");
         if !known || self.fields.has_several(Known::Expect) {
-            return Err(Refusal::new(417, "expectation is not `100-continue`"));
+            return Err(Rejection::new(417, "expectation is not `100-continue`"));
         }
         self.expects_continue = true;
         Ok(())

@@ -1,10 +1,10 @@
-//! A response head. A backend is trusted as little as a caller: whatever is wrong is 502.
+//! Response heads. Upstreams are trusted as little as clients: whatever is invalid is a 502.
 
 use base::{Method, limits};
 
 use super::fields::{Fields, Options};
 use super::framing::{self, BodyFraming, ResponseFraming};
-use super::{Field, Known, Parsed, Refusal, Side, Span, Upgrade, Version, lanes, scan};
+use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, scan, swar};
 
 /// The head of a response. Keep it and parse the next one into it: its memory is reused.
 /// As with [`super::RequestHead`], methods that take a `buf` want the one that was parsed.
@@ -21,27 +21,27 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// Parses the head at the start of `buf`, the answer to a request with `for_method`.
+    /// Parses the head at the start of `buf`, the response to a request with `for_method`.
     ///
     /// After [`Parsed::Partial`], call again with the same bytes and those that came since.
     ///
     /// # Errors
-    /// 502, whatever is wrong: spelling, framing, a head above `RESPONSE_HEAD_BYTES_MAX`, a status
+    /// 502, whatever is invalid: syntax, framing, a head above `RESPONSE_HEAD_BYTES_MAX`, a status
     /// outside 100 to 599, or a 1xx that announces a body.
-    pub fn parse(&mut self, buf: &[u8], for_method: Method) -> Result<Parsed, Refusal> {
+    pub fn parse(&mut self, buf: &[u8], for_method: Method) -> Result<Parsed, Rejection> {
         self.clear();
         if self.read(buf).is_none() {
             self.clear();
             return match scan::response(buf)? {
                 None => Ok(Parsed::Partial),
-                Some(_) => Err(Refusal::new(502, "head is malformed")),
+                Some(_) => Err(Rejection::new(502, "head is malformed")),
             };
         }
-        match self.judge(buf, for_method) {
+        match self.validate(buf, for_method) {
             Ok(()) => Ok(Parsed::Complete),
-            Err(refusal) => {
+            Err(rejection) => {
                 self.clear();
-                Err(refusal)
+                Err(rejection)
             }
         }
     }
@@ -83,13 +83,13 @@ impl ResponseHead {
             && self.options.persists(self.version)
     }
 
-    /// A 1xx that announces the real answer: all but 101, which ends HTTP on this connection.
+    /// Whether it is an interim response: any 1xx but 101, which ends HTTP on this connection.
     #[must_use]
     pub fn is_interim(&self) -> bool {
         self.status < 200 && self.status != 101
     }
 
-    /// What a 101 switches to.
+    /// The protocol that a 101 switches to.
     #[must_use]
     pub fn upgrade(&self, buf: &[u8]) -> Upgrade {
         self.fields.upgrade(buf, self.options.upgrade && self.version == Version::Http11)
@@ -101,7 +101,7 @@ impl ResponseHead {
         self.fields.list()
     }
 
-    /// The first field of that kind; at once when there is none.
+    /// The first field of that kind, in constant time.
     #[must_use]
     pub fn find(&self, known: Known) -> Option<&Field> {
         self.fields.find(known)
@@ -124,7 +124,7 @@ impl ResponseHead {
         self.is_clean = false;
     }
 
-    /// The fast way: `None` unless `buf` starts with a complete head without a flaw in its spelling.
+    /// The fast parser: `None` unless `buf` starts with a complete and syntactically valid head.
     fn read(&mut self, buf: &[u8]) -> Option<()> {
         let buf = buf.get(..limits::RESPONSE_HEAD_BYTES_MAX as usize).unwrap_or(buf);
         let fields = self.status_line(buf)?;
@@ -132,7 +132,7 @@ impl ResponseHead {
         Some(())
     }
 
-    /// Reads the status line, which starts at 0, and answers where it ends.
+    /// Reads the status line, which starts at 0, and returns its end.
     fn status_line(&mut self, buf: &[u8]) -> Option<usize> {
         const REASON_AT: usize = b"HTTP/1.1 200 ".len();
         let (version, rest) = buf.split_first_chunk::<9>()?;
@@ -149,7 +149,7 @@ impl ResponseHead {
         self.status = digit(hundreds) * 100 + digit(tens) * 10 + digit(ones);
         let end = match rest {
             [b' ', ..] => {
-                let end = lanes::value_end(buf, REASON_AT)?;
+                let end = swar::value_end(buf, REASON_AT)?;
                 self.reason = Span::new(REASON_AT, end)?;
                 end
             }
@@ -158,18 +158,18 @@ impl ResponseHead {
         (buf.get(end..)?.first_chunk() == Some(b"\r\n")).then(|| end + 2)
     }
 
-    /// Judges the meaning of a well spelt head. Source: RFC 9112 section 6.3.
-    fn judge(&mut self, buf: &[u8], for_method: Method) -> Result<(), Refusal> {
+    /// Validates the meaning of a syntactically valid head. Source: RFC 9112 section 6.3.
+    fn validate(&mut self, buf: &[u8], for_method: Method) -> Result<(), Rejection> {
         let declared = framing::declared(buf, &self.fields, self.version, Side::Response)?;
         self.options = self.fields.connection(buf, Side::Response)?;
         self.is_clean = true;
         self.framing = match (self.status, declared) {
             (100..=199, BodyFraming::Length(_) | BodyFraming::Chunked) => {
-                return Err(Refusal::new(502, "interim response announces a body"));
+                return Err(Rejection::new(502, "interim response announces a body"));
             }
             (100..=199 | 304, _) => ResponseFraming::None,
             (204, declared) => {
-                // A body behind a 204 is forbidden but seen: what follows cannot be trusted.
+                // A body after a 204 is forbidden but occurs: the following bytes cannot be trusted.
                 self.is_clean = matches!(declared, BodyFraming::None | BodyFraming::Length(0));
                 ResponseFraming::None
             }

@@ -1,52 +1,51 @@
-//! The grammar of heads, read byte by byte from left to right: slow, plain, and the judge. Asked when
-//! the fast way did not find a complete head, it says whether more bytes could still make it valid,
-//! or which byte made that impossible.
+//! The reference parser: reads a head byte by byte. Used when the fast parser did not find a complete head, it
+//! returns whether more bytes could make it valid, or why it is rejected.
 //!
-//! Architecture invariant: the answer for a prefix is never taken back by the bytes that follow, and
-//! it accepts exactly what the fast way accepts (`properties`).
+//! Architecture invariant: the rejection of a prefix does not depend on the bytes that follow, and it accepts
+//! exactly what the fast parser accepts (`properties`).
 
 use base::limits;
 
-use super::{Refusal, Side};
+use super::{Rejection, Side};
 
 /// Why a scan stopped before the end of a head.
 enum Stop {
     /// The bytes ended.
     Short,
-    Refuse(Refusal),
+    Reject(Rejection),
 }
 
 type Scan<T> = Result<T, Stop>;
 
-/// The length of the request head at the start of `buf`; `None` when it is not all there.
+/// The length of the request head at the start of `buf`; `None` if it is incomplete.
 ///
 /// # Errors
 /// 400, 414, 431, 501 (a method of no known length) or 505: see `request_line` and `field_lines`.
-pub(super) fn request(buf: &[u8]) -> Result<Option<usize>, Refusal> {
+pub(super) fn request(buf: &[u8]) -> Result<Option<usize>, Rejection> {
     const MAX: usize = limits::HEAD_BYTES_MAX as usize;
     let mut cursor = Cursor::new(buf, MAX, Side::Request);
     let scanned = cursor.request_line().and_then(|()| cursor.field_lines());
     cursor.conclude(scanned, buf.len() >= MAX)
 }
 
-/// The length of the response head at the start of `buf`; `None` when it is not all there.
+/// The length of the response head at the start of `buf`; `None` if it is incomplete.
 ///
 /// # Errors
 /// 502.
-pub(super) fn response(buf: &[u8]) -> Result<Option<usize>, Refusal> {
+pub(super) fn response(buf: &[u8]) -> Result<Option<usize>, Rejection> {
     const MAX: usize = limits::RESPONSE_HEAD_BYTES_MAX as usize;
     let mut cursor = Cursor::new(buf, MAX, Side::Response);
     let scanned = cursor.status_line().and_then(|()| cursor.field_lines());
     cursor.conclude(scanned, buf.len() >= MAX)
 }
 
-/// Checks a whole trailer section, its closing empty line included.
-pub(super) fn trailers(section: &[u8], side: Side) -> Result<(), Refusal> {
+/// Validates a complete trailer section, with its final empty line.
+pub(super) fn trailers(section: &[u8], side: Side) -> Result<(), Rejection> {
     let mut cursor = Cursor::new(section, section.len(), side);
     let scanned = cursor.field_lines();
     match cursor.conclude(scanned, true)? {
         Some(len) if len == section.len() => Ok(()),
-        Some(_) | None => Err(side.refuse(400, "trailer section is malformed")),
+        Some(_) | None => Err(side.reject(400, "trailer section is malformed")),
     }
 }
 
@@ -61,21 +60,21 @@ impl<'a> Cursor<'a> {
         Self { bytes: buf.get(..max).unwrap_or(buf), at: 0, side }
     }
 
-    fn conclude(&self, scanned: Scan<()>, is_full: bool) -> Result<Option<usize>, Refusal> {
+    fn conclude(&self, scanned: Scan<()>, is_full: bool) -> Result<Option<usize>, Rejection> {
         match scanned {
             Ok(()) => Ok(Some(self.at)),
-            Err(Stop::Refuse(refusal)) => Err(refusal),
-            Err(Stop::Short) if is_full => Err(self.side.refuse(431, "head is too large")),
+            Err(Stop::Reject(rejection)) => Err(rejection),
+            Err(Stop::Short) if is_full => Err(self.side.reject(431, "head is too large")),
             Err(Stop::Short) => Ok(None),
         }
     }
 
-    fn refuse<T>(&self, reason: &'static str) -> Scan<T> {
-        Err(Stop::Refuse(self.side.refuse(400, reason)))
+    fn reject<T>(&self, reason: &'static str) -> Scan<T> {
+        Err(Stop::Reject(self.side.reject(400, reason)))
     }
 
-    fn refuse_with<T>(&self, status: u16, reason: &'static str) -> Scan<T> {
-        Err(Stop::Refuse(self.side.refuse(status, reason)))
+    fn reject_with<T>(&self, status: u16, reason: &'static str) -> Scan<T> {
+        Err(Stop::Reject(self.side.reject(status, reason)))
     }
 
     fn peek(&self) -> Scan<u8> {
@@ -84,13 +83,13 @@ impl<'a> Cursor<'a> {
 
     fn expect(&mut self, byte: u8, reason: &'static str) -> Scan<()> {
         if self.peek()? != byte {
-            return self.refuse(reason);
+            return self.reject(reason);
         }
         self.at += 1;
         Ok(())
     }
 
-    /// Passes bytes while `accepted`; answers how many. Past `max` of them it is refused.
+    /// Skips bytes while `accepted`, and returns their number. More than `max` are rejected.
     fn run(
         &mut self,
         accepted: impl Fn(u8) -> bool,
@@ -100,7 +99,7 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         while accepted(self.peek()?) {
             if self.at - start >= max {
-                return self.refuse_with(over.0, over.1);
+                return self.reject_with(over.0, over.1);
             }
             self.at += 1;
         }
@@ -111,12 +110,12 @@ impl<'a> Cursor<'a> {
     fn request_line(&mut self) -> Scan<()> {
         let unknown = (501, "method is longer than any known one");
         if self.run(is_tchar, limits::METHOD_BYTES_MAX, unknown)? == 0 {
-            return self.refuse("request line does not start with a method");
+            return self.reject("request line does not start with a method");
         }
         self.expect(b' ', "method is not followed by one space")?;
         let too_long = (414, "target is too long");
         if self.run(is_target_byte, limits::TARGET_BYTES_MAX as usize, too_long)? == 0 {
-            return self.refuse("target is missing or starts with a forbidden byte");
+            return self.reject("target is missing or starts with a forbidden byte");
         }
         self.expect(b' ', "target has a forbidden byte")?;
         self.version(505)?;
@@ -129,12 +128,12 @@ impl<'a> Cursor<'a> {
         self.version(502)?;
         self.expect(b' ', "version is not followed by one space")?;
         if !matches!(self.peek()?, b'1'..=b'5') {
-            return self.refuse("status is not between 100 and 599");
+            return self.reject("status is not between 100 and 599");
         }
         self.at += 1;
         for _ in 0..2 {
             if !self.peek()?.is_ascii_digit() {
-                return self.refuse("status is not three digits");
+                return self.reject("status is not three digits");
             }
             self.at += 1;
         }
@@ -154,14 +153,14 @@ impl<'a> Cursor<'a> {
         let minor = self.digit()?;
         match (major, minor) {
             (b'1', b'0' | b'1') => Ok(()),
-            _ => self.refuse_with(unknown, "version is not supported"),
+            _ => self.reject_with(unknown, "version is not supported"),
         }
     }
 
     fn digit(&mut self) -> Scan<u8> {
         let byte = self.peek()?;
         if !byte.is_ascii_digit() {
-            return self.refuse("version is malformed");
+            return self.reject("version is malformed");
         }
         self.at += 1;
         Ok(byte)
@@ -172,12 +171,12 @@ impl<'a> Cursor<'a> {
         self.expect(b'\n', "CR is not followed by LF")
     }
 
-    /// Field lines up to and with the empty line. Source: RFC 9112 section 5.
+    /// Field lines up to and including the empty line. Source: RFC 9112 section 5.
     fn field_lines(&mut self) -> Scan<()> {
         let mut count = 0;
         while self.peek()? != b'\r' {
             if count == limits::HEADER_FIELDS_MAX {
-                return self.refuse_with(431, "too many fields");
+                return self.reject_with(431, "too many fields");
             }
             count += 1;
             self.field_line()?;
@@ -187,10 +186,10 @@ impl<'a> Cursor<'a> {
 
     fn field_line(&mut self) -> Scan<()> {
         if matches!(self.peek()?, b' ' | b'\t') {
-            return self.refuse("field line is folded");
+            return self.reject("field line is folded");
         }
         if self.run(is_tchar, usize::MAX, (400, ""))? == 0 {
-            return self.refuse("field name is empty or not a token");
+            return self.reject("field name is empty or not a token");
         }
         self.expect(b':', "field name is not followed by a colon at once")?;
         self.run(is_value_byte, usize::MAX, (400, ""))?;
@@ -210,12 +209,12 @@ pub(super) const fn is_value_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
 
-/// A byte that may stand in a request target: visible ASCII but `#`, which starts a fragment.
+/// A byte that is allowed in a request target: visible ASCII except `#`, which starts a fragment.
 pub(super) const fn is_target_byte(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~') && byte != b'#'
 }
 
-/// Without the spaces and tabs around it.
+/// Removes surrounding spaces and tabs.
 pub(super) fn trim(bytes: &[u8]) -> &[u8] {
     trim_end(trim_start(bytes))
 }

@@ -1,21 +1,20 @@
-//! The request target: its four forms, the authority, and the one spelling of a path that is both
-//! routed and forwarded.
+//! The request target: its four forms, the authority, and the normalisation of the path, which is both routed
+//! and forwarded.
 //!
-//! Architecture invariant: a path that needs no change is not copied, and changing it again changes
-//! nothing. Source: RFC 9112 section 3.2, RFC 3986 sections 5.2.4 and 6.2.2.
+//! Architecture invariant: a path that is already normalised is not copied, and normalisation is idempotent. Source: RFC 9112 section 3.2, RFC 3986 sections 5.2.4 and 6.2.2.
 
 use std::net::Ipv6Addr;
 
 use base::Method;
 
-use super::{Refusal, Span};
+use super::{Rejection, Span};
 
-/// Where the normalised path is.
+/// The location of the normalised path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Path {
-    /// As it was sent, in the head's buffer.
+    /// As sent, in the head's buffer.
     Sent(Span),
-    /// Changed, in the head's scratch.
+    /// Rewritten, in the head's scratch buffer.
     Changed,
     /// `/`, for an absolute-form without a path.
     #[default]
@@ -24,7 +23,7 @@ pub(super) enum Path {
     Asterisk,
 }
 
-/// A target taken apart.
+/// A parsed request target.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Target {
     /// From the absolute-form, with its default port.
@@ -33,27 +32,27 @@ pub(super) struct Target {
     pub(super) query: Option<Span>,
 }
 
-/// The port that an authority means when it names none, as it would stand behind the host.
+/// The default port of an authority's scheme, with the colon.
 pub(super) type DefaultPort = &'static [u8];
 
-/// Takes the target at `whole` apart; its bytes are already known to be visible ASCII without `#`.
-/// A changed path is left in `scratch`.
+/// Parses the target at `whole`, whose bytes are visible ASCII without `#`. A rewritten path is stored in
+/// `scratch`.
 ///
 /// # Errors
-/// 400: no form that the method may have, an invalid authority, or an invalid path. 501: CONNECT.
+/// 400: a form that the method does not allow, an invalid authority, or an invalid path. 501: CONNECT.
 pub(super) fn read(
     buf: &[u8],
     whole: Span,
     method: Method,
     scratch: &mut Vec<u8>,
-) -> Result<Target, Refusal> {
+) -> Result<Target, Rejection> {
     let bytes = whole.of(buf);
     if method == Method::Connect {
         let valid = host_and_port(bytes).is_some_and(|(_, port)| port.is_some());
         return Err(if valid {
-            Refusal::new(501, "CONNECT is not supported")
+            Rejection::new(501, "CONNECT is not supported")
         } else {
-            Refusal::bad("target of CONNECT is not host and port")
+            Rejection::bad("target of CONNECT is not host and port")
         });
     }
     match bytes {
@@ -65,7 +64,7 @@ pub(super) fn read(
     }
 }
 
-fn origin_form(buf: &[u8], whole: Span, scratch: &mut Vec<u8>) -> Result<Target, Refusal> {
+fn origin_form(buf: &[u8], whole: Span, scratch: &mut Vec<u8>) -> Result<Target, Rejection> {
     let (path, query) = split_query(buf, whole);
     Ok(Target { authority: None, path: normalise(buf, path, scratch)?, query })
 }
@@ -75,14 +74,14 @@ fn absolute_form(
     whole: Span,
     method: Method,
     scratch: &mut Vec<u8>,
-) -> Result<Target, Refusal> {
+) -> Result<Target, Rejection> {
     let bytes = whole.of(buf);
     let (scheme_len, port): (u32, DefaultPort) = if starts_with(bytes, b"http://") {
         (7, b":80")
     } else if starts_with(bytes, b"https://") {
         (8, b":443")
     } else {
-        return Err(Refusal::bad("target has no form that its method allows"));
+        return Err(Rejection::bad("target has no form that its method allows"));
     };
     let start = whole.start.saturating_add(scheme_len);
     let rest = Span { start, end: whole.end };
@@ -90,7 +89,7 @@ fn absolute_form(
     let cut = start.saturating_add(u32::try_from(authority_len.count()).unwrap_or(u32::MAX));
     let authority = Span { start, end: cut };
     if !is_authority(authority.of(buf)) {
-        return Err(Refusal::bad("authority of the target is invalid"));
+        return Err(Rejection::bad("authority of the target is invalid"));
     }
     let (path, query) = split_query(buf, Span { start: cut, end: whole.end });
     let path = match (path.is_empty(), query) {
@@ -124,8 +123,8 @@ pub(super) fn is_authority(bytes: &[u8]) -> bool {
     host_and_port(bytes).is_some()
 }
 
-/// Whether the target's authority and the Host field mean the same: equal but for case and for the
-/// scheme's default port, which either may leave out.
+/// Whether the target's authority and the Host field are equivalent: case is ignored, and the scheme's default
+/// port is optional.
 pub(super) fn agree(authority: &[u8], default_port: DefaultPort, host: &[u8]) -> bool {
     let bare = |bytes| {
         let (host, port) = host_and_port(bytes)?;
@@ -140,9 +139,9 @@ pub(super) fn agree(authority: &[u8], default_port: DefaultPort, host: &[u8]) ->
     }
 }
 
-/// The host of an authority, brackets included, and its port's digits. `None` when it is invalid:
-/// empty, with characters that no host name has, or a port above 65,535. Percent-escapes and commas,
-/// which RFC 3986 allows in names but DNS does not, are refused: backends disagree about them.
+/// The host of an authority, with brackets, and the digits of its port. `None` if it is invalid: empty, with
+/// characters that no host name has, or a port above 65,535. Percent-escapes and commas, which RFC 3986
+/// allows but DNS does not, are rejected, because implementations disagree about them.
 fn host_and_port(bytes: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let host_len = match bytes {
         [b'[', ..] => {
@@ -174,7 +173,7 @@ fn is_port(digits: &[u8]) -> bool {
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "evaluated by the compiler, which would refuse"
+    reason = "evaluated at compile time"
 )]
 const HOST_BYTES: [bool; 256] = {
     let mut table = [false; 256];
@@ -197,13 +196,13 @@ fn is_host_byte(byte: u8) -> bool {
 
 // --- the path -----------------------------------------------------------------------------------
 
-/// Resolves dot segments, their escaped spellings included, and decodes escapes of unreserved
-/// characters; all else stays as it was sent. The path at `span` starts with a slash.
+/// Resolves dot segments, also escaped ones, and decodes escapes of unreserved characters. Everything else
+/// is unchanged. The path at `span` starts with a slash.
 ///
 /// # Errors
 /// 400: an invalid escape, `%00`, a raw backslash, `..` above the root, or a dot segment with
 /// parameters (`..;x`), which servlet containers resolve only after cutting them off.
-fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<Path, Refusal> {
+fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<Path, Rejection> {
     let path = span.of(buf);
     if is_plain(path) || !needs_change(path)? {
         return Ok(Path::Sent(span));
@@ -212,8 +211,8 @@ fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<Path, Refu
     Ok(Path::Changed)
 }
 
-/// No escape, no backslash, no segment that starts with a dot. Written without early exit so that
-/// the compiler makes vector instructions of it.
+/// Whether there is no escape, no backslash and no segment that starts with a dot. Has no early exit, so
+/// that the compiler vectorises it.
 fn is_plain(path: &[u8]) -> bool {
     let next = path.get(1..).unwrap_or_default();
     let dots =
@@ -222,8 +221,8 @@ fn is_plain(path: &[u8]) -> bool {
     !(dots | others)
 }
 
-/// Whether normalising changes anything; checks what [`rewrite`] would not be asked about.
-fn needs_change(path: &[u8]) -> Result<bool, Refusal> {
+/// Whether normalisation changes anything. Rejects what [`rewrite`] would not be called for.
+fn needs_change(path: &[u8]) -> Result<bool, Rejection> {
     let mut rest = path;
     while let Some(at) = memchr::memchr2(b'%', b'\\', rest) {
         let found = rest.get(at..).unwrap_or_default();
@@ -241,7 +240,7 @@ fn needs_change(path: &[u8]) -> Result<bool, Refusal> {
 }
 
 /// Writes the normalised path to `scratch`.
-fn rewrite(path: &[u8], scratch: &mut Vec<u8>) -> Result<(), Refusal> {
+fn rewrite(path: &[u8], scratch: &mut Vec<u8>) -> Result<(), Rejection> {
     scratch.clear();
     let mut segments = path.get(1..).unwrap_or_default().split(|&byte| byte == b'/').peekable();
     while let Some(segment) = segments.next() {
@@ -255,7 +254,7 @@ fn rewrite(path: &[u8], scratch: &mut Vec<u8>) -> Result<(), Refusal> {
             Segment::Up => {
                 scratch.truncate(start);
                 let above = scratch.iter().rposition(|&byte| byte == b'/');
-                scratch.truncate(above.ok_or(Refusal::bad("path leads above the root"))?);
+                scratch.truncate(above.ok_or(Rejection::bad("path leads above the root"))?);
             }
         }
         if segments.peek().is_none() {
@@ -265,7 +264,7 @@ fn rewrite(path: &[u8], scratch: &mut Vec<u8>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a decoded segment does to the path.
+/// The effect of a decoded segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Segment {
     Plain,
@@ -275,12 +274,12 @@ enum Segment {
 
 impl Segment {
     #[inline]
-    fn of(segment: &[u8]) -> Result<Self, Refusal> {
+    fn of(segment: &[u8]) -> Result<Self, Rejection> {
         match segment {
             b"." => Ok(Self::Here),
             b".." => Ok(Self::Up),
             [b'.', b';', ..] | [b'.', b'.', b';', ..] => {
-                Err(Refusal::bad("dot segment with parameters"))
+                Err(Rejection::bad("dot segment with parameters"))
             }
             _ => Ok(Self::Plain),
         }
@@ -288,7 +287,7 @@ impl Segment {
 }
 
 /// Appends `segment` with its unreserved characters decoded.
-fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Rejection> {
     let mut rest = segment;
     while let Some(at) = memchr::memchr2(b'%', b'\\', rest) {
         let (before, found) = rest.split_at(at);
@@ -306,15 +305,15 @@ fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The byte that the escape at the start of `bytes` stands for, and the escape's length.
-fn unescape(bytes: &[u8]) -> Result<(u8, usize), Refusal> {
+/// Decodes the escape at the start of `bytes`. Returns the byte and the length of the escape.
+fn unescape(bytes: &[u8]) -> Result<(u8, usize), Rejection> {
     let [b'%', high, low, ..] = bytes else {
-        return Err(Refusal::bad("path has a backslash or an unfinished escape"));
+        return Err(Rejection::bad("path has a backslash or an unfinished escape"));
     };
     match (hex(*high), hex(*low)) {
-        (Some(0), Some(0)) => Err(Refusal::bad("path has an escaped NUL")),
+        (Some(0), Some(0)) => Err(Rejection::bad("path has an escaped NUL")),
         (Some(high), Some(low)) => Ok((high << 4 | low, 3)),
-        (None, _) | (_, None) => Err(Refusal::bad("path has an invalid escape")),
+        (None, _) | (_, None) => Err(Rejection::bad("path has an invalid escape")),
     }
 }
 

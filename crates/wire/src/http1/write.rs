@@ -1,5 +1,5 @@
-//! Writes heads and chunk framing. Everything is appended; nothing is checked that was parsed before,
-//! but no value can end its line.
+//! Serialisation of heads and chunk framing. Everything is appended. Parsed data is not validated again, but no
+//! value can end its line.
 
 use super::{Field, KnownSet};
 
@@ -38,8 +38,8 @@ pub fn fields(out: &mut Vec<u8>, buf: &[u8], fields: &[Field], drop: KnownSet) {
     fields_where(out, buf, fields, |field| !field.hop && !drop.contains(field.known));
 }
 
-/// Every field of `fields` that `keep` accepts, in order. Neighbours that already stand as
-/// `name: value CRLF` are copied in one go.
+/// Every field of `fields` that `keep` accepts, in order. Adjacent fields that are already
+/// `name: value CRLF` are copied together.
 pub fn fields_where(
     out: &mut Vec<u8>,
     buf: &[u8],
@@ -67,7 +67,7 @@ pub fn fields_where(
     out.extend_from_slice(buf.get(run).unwrap_or_default());
 }
 
-/// The place of the field's whole line, if it is spelt exactly as [`field`] would.
+/// The range of the field's line, if it is exactly what [`field`] would write.
 fn canonical_line(buf: &[u8], field: &Field) -> Option<std::ops::Range<usize>> {
     let (start, end) = (field.name.start as usize, field.value.end as usize);
     let between = buf.get(field.name.end as usize..field.value.start as usize)?;
@@ -76,7 +76,7 @@ fn canonical_line(buf: &[u8], field: &Field) -> Option<std::ops::Range<usize>> {
 }
 
 /// `name: value CRLF`. A CR, LF or NUL in `value` becomes a space (RFC 9110 section 5.5), so that a
-/// value from a policy or a token can never start another line. `name` must be a token.
+/// value from a policy or a token cannot start another line. `name` must be a token.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -164,7 +164,7 @@ fn clean(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// The reason phrase of a status; empty for one that has none. Source: RFC 9110 section 15, RFC 6585.
+/// The reason phrase of a status; empty if it has none. Source: RFC 9110 section 15, RFC 6585.
 #[must_use]
 pub const fn reason(status: u16) -> &'static str {
     match status {

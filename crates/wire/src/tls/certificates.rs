@@ -1,4 +1,4 @@
-//! The certificates that listeners show, by SNI, swapped as one set while connections live.
+//! The certificates of listeners, selected by SNI and replaced as one set.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,7 +17,7 @@ pub type PemPair<'a> = (&'a [u8], &'a [u8]);
 /// Host names (`api.example.org`, `*.example.org`), certificate chain and key, both PEM.
 pub type SniPair = (Vec<String>, Vec<u8>, Vec<u8>);
 
-/// A checked set of certificates: each key belongs to its leaf, each host has one.
+/// A validated set of certificates: each key matches its leaf, each host has one certificate.
 #[derive(Debug, Default)]
 pub struct CertificateSet {
     default: Option<Arc<CertifiedKey>>,
@@ -29,12 +29,11 @@ pub struct CertificateSet {
 }
 
 impl CertificateSet {
-    /// Reads and checks every pair. The default one answers clients without SNI and unknown
-    /// names; without it such handshakes are refused.
+    /// Reads and validates every pair. The default pair is for clients without SNI and for unknown names;
+    /// without it such handshakes fail.
     ///
     /// # Errors
-    /// The first pair that cannot be served, by name. A lapsed certificate is none: see
-    /// [`Self::lapses`].
+    /// The first invalid pair, by name. An expired certificate is no error: see [`Self::lapses`].
     pub fn load(default: Option<PemPair<'_>>, sni: Vec<SniPair>) -> Result<Self, TlsError> {
         let mut set = Self::default();
         if let Some((cert, key)) = default {
@@ -49,8 +48,7 @@ impl CertificateSet {
         Ok(set)
     }
 
-    /// The pairs whose certificate is not valid at `now_s` (seconds since the Unix epoch): worth a
-    /// warning, and no reason to serve nothing.
+    /// The pairs whose certificate is not valid at `now_s` (seconds since the Unix epoch), for a warning.
     pub fn lapses(&self, now_s: u64) -> Vec<(String, Lapse)> {
         let lapse = |(pair, validity): &(String, Validity)| {
             validity.lapse(now_s).map(|lapse| (pair.clone(), lapse))
@@ -58,8 +56,8 @@ impl CertificateSet {
         self.validities.iter().filter_map(lapse).collect()
     }
 
-    /// The certificate for a client that asks for `name`: exact, then `*.` in place of its first
-    /// label, then the default. Upper and lower case are the same. Source: RFC 6125 section 6.4.3.
+    /// The certificate for `name`: exact, then with `*.` for its first label, then the default. Case is
+    /// ignored. Source: RFC 6125 section 6.4.3.
     fn find(&self, name: Option<&str>) -> Option<&Arc<CertifiedKey>> {
         let Some(name) = name.map(str::to_ascii_lowercase) else {
             return self.default.as_ref();
@@ -109,13 +107,12 @@ impl CertificateSet {
         }
         match map.insert(name.to_owned(), certified) {
             None => Ok(()),
-            Some(_) => Err(TlsError::HostTwice { host: host.to_owned() }),
+            Some(_) => Err(TlsError::DuplicateHost { host: host.to_owned() }),
         }
     }
 }
 
-/// What every listener's configuration asks in every handshake. The lock is held for one lookup,
-/// once per handshake, never per request.
+/// The certificates of all listeners. The lock is held for one lookup per handshake, never per request.
 #[derive(Debug, Default)]
 pub struct ServerCertificates {
     current: RwLock<Arc<CertificateSet>>,
@@ -126,8 +123,7 @@ impl ServerCertificates {
         Self { current: RwLock::new(Arc::new(set)) }
     }
 
-    /// Puts `set` in place of the present one: handshakes from now on see it, connections that
-    /// stand go on undisturbed.
+    /// Replaces the current set. Handshakes from now on use it; existing connections are not affected.
     pub fn replace(&self, set: CertificateSet) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
     }
@@ -154,14 +150,14 @@ fn broken_pem(part: &'static str, pair: &str, error: &pem::Error) -> TlsError {
     TlsError::BrokenPem { part, pair: pair.to_owned(), problem: pem_problem(error) }
 }
 
-/// The problem without the text it was found in: that may be a private key.
+/// The problem without the offending text, which may be a private key.
 pub(super) fn pem_problem(error: &pem::Error) -> &'static str {
     match error {
         pem::Error::MissingSectionEnd { .. } => "a `BEGIN` line has no `END` line",
         pem::Error::IllegalSectionStart { .. } => "a `BEGIN` line is malformed",
-        pem::Error::Base64Decode(_) => "the base64 text is malformed",
-        pem::Error::NoItemsFound => "it holds nothing of the kind",
+        pem::Error::Base64Decode(_) => "malformed base64",
+        pem::Error::NoItemsFound => "no such section",
         pem::Error::SectionTooLarge => "a section is too large",
-        pem::Error::Io(_) | _ => "it cannot be read",
+        pem::Error::Io(_) | _ => "unreadable",
     }
 }

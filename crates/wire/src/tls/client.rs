@@ -1,4 +1,4 @@
-//! The client's side: towards backends, JWKS servers, and from the lab's load generator.
+//! The client's side of TLS: to upstreams, JWKS servers, and from the lab's load generator.
 
 use std::io;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use super::certificates::pem_problem;
 use super::{ALPN_HTTP1, TlsError, provider};
 use crate::stream::Stream;
 
-/// Whom we trust, and how connections to them are made: TLS 1.2 and 1.3, SNI, ALPN `http/1.1`,
-/// sessions resumed. Share one per trust; sessions are remembered in it.
+/// Trusted certificate authorities, and the TLS configuration for connections: TLS 1.2 and 1.3, SNI, ALPN
+/// `http/1.1`, session resumption. Share one per set of authorities; it stores the sessions.
 pub struct ClientTls {
     connector: TlsConnector,
 }
@@ -27,14 +27,14 @@ impl ClientTls {
     /// `system_roots`, the system's trust store.
     ///
     /// # Errors
-    /// [`TlsError::BadRoot`] for a CA that was named and cannot be used; [`TlsError::NoRoots`] when
-    /// nothing at all would be trusted. A system root that cannot be read is passed over.
+    /// [`TlsError::BadRoot`] for an invalid CA in `extra_ca_pems`; [`TlsError::NoRoots`] if no CA is left.
+    /// System roots that cannot be read are skipped.
     pub fn new(extra_ca_pems: &[Vec<u8>], system_roots: bool) -> Result<Arc<Self>, TlsError> {
         let mut roots = RootCertStore::empty();
         for (index, pem) in extra_ca_pems.iter().enumerate() {
             add_roots(&mut roots, pem).map_err(|problem| TlsError::BadRoot { index, problem })?;
         }
-        let mut problem = "not asked for".to_owned();
+        let mut problem = "not enabled".to_owned();
         if system_roots {
             let found = rustls_native_certs::load_native_certs();
             let errors = found.errors.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -47,20 +47,19 @@ impl ClientTls {
         Ok(Self::from_config(builder().with_root_certificates(roots).with_no_client_auth()))
     }
 
-    /// Verifies nothing about who answers: for `penstock lab load --insecure`, which measures test
-    /// servers with certificates of their own. The data plane never calls this.
+    /// Does not verify the server's identity: for `penstock lab load --insecure` and test servers with
+    /// self-signed certificates. The data plane never uses it.
     pub fn insecure() -> Arc<Self> {
         let any = Arc::new(AnyServer(provider()));
         let builder = builder().dangerous().with_custom_certificate_verifier(any);
         Self::from_config(builder.with_no_client_auth())
     }
 
-    /// Performs the client's side of a handshake with the server called `server_name` (a DNS name
-    /// or an IP address, that of an URL also in brackets). The caller bounds the wait.
+    /// Performs the client's side of a handshake with `server_name`: a DNS name, or an IP address with or
+    /// without brackets. The caller limits the wait.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that is neither; the socket's; or `InvalidData` holding a
-    /// [`rustls::Error`] that says what was wrong with the certificate.
+    /// `InvalidInput` for an invalid name; the socket's; or `InvalidData` with a [`rustls::Error`].
     pub async fn connect(&self, tcp: TcpStream, server_name: &str) -> io::Result<Stream> {
         let bare = server_name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let name = ServerName::try_from(bare.unwrap_or(server_name).to_owned())
@@ -99,7 +98,7 @@ fn add_roots(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes any certificate; still checks that the server holds its key, as a handshake must.
+/// Accepts any certificate, but still verifies that the server has its private key.
 #[derive(Debug)]
 struct AnyServer(Arc<CryptoProvider>);
 

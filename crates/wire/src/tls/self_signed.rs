@@ -1,4 +1,4 @@
-//! The certificate of a gateway that was given none: for a first start, on loopback.
+//! Self-signed certificates, for a first start on loopback.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use rustls_pki_types::ServerName;
 
 use super::TlsError;
 
-/// How long a generated certificate is valid, in seconds. Source: CA/Browser Forum allows 398 days,
+/// Validity period of a generated certificate, in seconds. Source: CA/Browser Forum allows 398 days,
 /// and clients that enforce it do so for their own roots also.
 const VALID_S: u64 = 365 * 86_400;
-/// How far before now its validity starts, in seconds: clocks of clients run late.
+/// Start of the validity period before now, in seconds, for clients whose clocks are slow.
 const EARLIER_S: u64 = 3_600;
 
-/// Makes an ECDSA P-256 key and a certificate signed with it for `hosts` (DNS names and IP
-/// addresses), valid for a year from `now_s` (seconds since the Unix epoch). Both PEM: certificate,
-/// then PKCS#8 key. Clients that are to accept it must be told to trust it.
+/// Generates an ECDSA P-256 key and a self-signed certificate for `hosts` (DNS names and IP addresses),
+/// valid for a year from `now_s` (seconds since the Unix epoch). Returns the certificate and the PKCS#8 key,
+/// both PEM.
 ///
 /// # Errors
-/// [`TlsError::BadHost`] when a host is neither a DNS name nor an address.
+/// [`TlsError::BadHost`] if a host is neither a DNS name nor an address.
 pub fn generate_self_signed(hosts: &[&str], now_s: u64) -> Result<(String, String), TlsError> {
     for &host in hosts {
         if ServerName::try_from(host).is_err() {

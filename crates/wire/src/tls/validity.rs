@@ -1,14 +1,16 @@
-//! When a certificate is valid: the one fact we need that rustls does not tell. A walk over the
-//! first fields of the DER, nothing else. Source: RFC 5280 section 4.1.
+//! The validity period of a certificate, which rustls does not expose: read from the first fields of its
+//! DER. Source: RFC 5280 section 4.1.
 
-/// Why a certificate is not valid now. Times in seconds since the Unix epoch.
+use time::{Date, Month};
+
+/// Why a certificate is not valid at the moment. Times are seconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lapse {
     NotYet { from_s: u64 },
     Expired { since_s: u64 },
 }
 
-/// The span of a certificate, both edges included, in seconds since the Unix epoch.
+/// The validity period, both ends included, in seconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Validity {
     from_s: u64,
@@ -22,7 +24,7 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
 impl Validity {
-    /// None when `der` is not laid out as a certificate, or holds times before 1970.
+    /// `None` if `der` does not have the layout of a certificate, or holds times before 1970.
     pub(super) fn read(der: &[u8]) -> Option<Self> {
         let (certificate, _) = element(der, SEQUENCE)?;
         let (body, _) = element(certificate, SEQUENCE)?;
@@ -44,7 +46,7 @@ impl Validity {
     }
 }
 
-/// The content of the element at the start of `der`, if it has this tag, and what follows it.
+/// The content of the element at the start of `der`, if it has this tag, and the rest.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
@@ -62,49 +64,44 @@ fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(bytes)
 }
 
-/// `YYMMDDHHMMSSZ` up to 2049, `YYYYMMDDHHMMSSZ` after. Source: RFC 5280 section 4.1.2.5.
+/// `YYMMDDHHMMSSZ` until 2049, `YYYYMMDDHHMMSSZ` after. Returns seconds since the Unix epoch and what
+/// follows. Source: RFC 5280 section 4.1.2.5.
 fn time(der: &[u8]) -> Option<(u64, &[u8])> {
-    let (year, rest_of_text, rest) = match element(der, UTC_TIME) {
+    let (year, fields, rest) = match element(der, UTC_TIME) {
         Some((text, rest)) => {
-            let (year, text) = number(text, 2)?;
-            (if year < 50 { 2000 + year } else { 1900 + year }, text, rest)
+            let (year, fields) = number(text, 2)?;
+            (if year < 50 { 2000 + year } else { 1900 + year }, fields, rest)
         }
         None => {
             let (text, rest) = element(der, GENERALIZED_TIME)?;
-            let (year, text) = number(text, 4)?;
-            (year, text, rest)
+            let (year, fields) = number(text, 4)?;
+            (year, fields, rest)
         }
     };
-    let (month, text) = number(rest_of_text, 2)?;
-    let (day, text) = number(text, 2)?;
-    let (hour, text) = number(text, 2)?;
-    let (minute, text) = number(text, 2)?;
-    let (second, zone) = number(text, 2)?;
-    let in_range = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24;
-    if !in_range || minute > 59 || second > 59 || zone != b"Z" {
-        return None;
-    }
-    let days = days_since_epoch(year, month, day)?;
-    Some((days * 86_400 + hour * 3_600 + minute * 60 + second, rest))
+    let [month, day, hour, minute, second] = numbers(fields)?;
+    let month = Month::try_from(month).ok()?;
+    let date = Date::from_calendar_date(i32::from(year), month, day).ok()?;
+    let time = date.with_hms(hour, minute, second).ok()?.assume_utc();
+    Some((u64::try_from(time.unix_timestamp()).ok()?, rest))
 }
 
-fn number(text: &[u8], digits: usize) -> Option<(u64, &[u8])> {
+/// Five numbers of two digits, and `Z`.
+fn numbers(text: &[u8]) -> Option<[u8; 5]> {
+    let mut numbers = [0; 5];
+    let mut rest = text;
+    for slot in &mut numbers {
+        let (number, after) = number(rest, 2)?;
+        *slot = u8::try_from(number).ok()?;
+        rest = after;
+    }
+    (rest == b"Z").then_some(numbers)
+}
+
+fn number(text: &[u8], digits: usize) -> Option<(u16, &[u8])> {
     let (head, rest) = text.split_at_checked(digits)?;
     let head =
         std::str::from_utf8(head).ok().filter(|it| it.bytes().all(|b| b.is_ascii_digit()))?;
     Some((head.parse().ok()?, rest))
-}
-
-/// Days from 1970-01-01 to a day of the Gregorian calendar. Years count from March, so that the
-/// leap day is the last of its year.
-fn days_since_epoch(year: u64, month: u64, day: u64) -> Option<u64> {
-    let shifted_year = if month > 2 { year } else { year.checked_sub(1)? };
-    let shifted_month = (month + 9) % 12;
-    let leap_days = shifted_year / 4 - shifted_year / 100 + shifted_year / 400;
-    let days_from_march_0000 =
-        shifted_year * 365 + leap_days + (shifted_month * 153 + 2) / 5 + day - 1;
-    const EPOCH: u64 = 719_468;
-    days_from_march_0000.checked_sub(EPOCH)
 }
 
 #[cfg(test)]
@@ -114,8 +111,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn validity_is_read_to_the_second_in_both_notations() {
-        // Expected figures: `date -u -d '2050-01-01' +%s` and so on.
+    fn validity_is_read_from_both_notations() {
+        // Expected values: `date -u -d '2050-01-01' +%s` and so on.
         check((1970, 1, 1), (1999, 12, 31), (0, 946_598_400));
         check((2000, 2, 29), (2000, 3, 1), (951_782_400, 951_868_800));
         check((2024, 2, 29), (2049, 12, 31), (1_709_164_800, 2_524_521_600));
@@ -128,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_cut_short_or_damaged_has_no_validity_and_does_no_harm() {
+    fn truncated_and_damaged_certificates_do_not_panic() {
         let der = certificate((2020, 1, 1), (2030, 1, 1));
         for cut in 0..der.len() {
             assert_eq!(Validity::read(&der[..cut]), None, "cut at {cut}");
@@ -137,9 +134,30 @@ mod tests {
             for byte in [0x00, 0x2f, 0x7f, 0x80, 0xff] {
                 let mut damaged = der.clone();
                 damaged[at] = byte;
-                // Any answer will do: what counts is that there is one.
+                // Any result is fine, as long as there is one.
                 let _ = Validity::read(&damaged);
             }
+        }
+    }
+
+    #[test]
+    fn times_that_do_not_exist_are_rejected() {
+        for (text, expect) in [
+            ("240229120000Z", Some(1_709_208_000)),
+            ("230229120000Z", None),
+            ("240431000000Z", None),
+            ("241301000000Z", None),
+            ("240101240000Z", None),
+            ("240101006000Z", None),
+            ("240101000060Z", None),
+            ("690101000000Z", None),
+            ("2401010000Z", None),
+            ("240101000000+0000", None),
+            ("24010100000xZ", None),
+        ] {
+            let mut der = vec![UTC_TIME, u8::try_from(text.len()).unwrap()];
+            der.extend_from_slice(text.as_bytes());
+            assert_eq!(time(&der).map(|(seconds, _)| seconds), expect, "{text}");
         }
     }
 

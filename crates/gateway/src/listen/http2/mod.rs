@@ -1,14 +1,14 @@
-//! HTTP/2 from callers: one connection, many streams, each answered by a task of its own.
+//! HTTP/2 connections of clients. Each stream is served by a task of its own.
 //!
-//! The tasks own requests and answers; the loop here moves their frames, opens and closes. Whatever
-//! happens in one task, a panic included, ends that stream alone: its halves reset it when dropped.
+//! The tasks own requests and responses; the loop here drives the connection. A failure of a task, even a
+//! panic, ends only its stream, which is reset when dropped.
 //!
-//! Architecture invariant: nothing but [`caller`] and [`answer`] knows that a request came this way;
-//! its head was validated as HTTP/1.1 bytes before any stage saw it.
+//! Architecture invariant: only this module knows that a request came over HTTP/2; its head was validated
+//! as HTTP/1.1 before any stage sees it.
 
-mod answer;
-mod caller;
+mod client;
 mod outbox;
+mod stream;
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -23,14 +23,14 @@ use wire::stream::Stream;
 
 use outbox::Outbox;
 
-use super::Open;
-use crate::call::Peer;
+use super::OpenConnection;
 use crate::forward::within;
+use crate::request::Peer;
 use crate::watch::Watch;
 use crate::worker::Worker;
 
-/// Serves a connection until one side ends it. `read`: bytes of `stream` that told the protocol.
-pub(super) async fn serve(open: Open, stream: Stream, read: Bytes, peer: Rc<Peer>) {
+/// Serves a connection until it ends. `read`: bytes already read from `stream`.
+pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Bytes, peer: Rc<Peer>) {
     let worker = &*open.0;
     let watch = worker.watches.add();
     let head_ms = worker.compiled().live.head_ms;
@@ -48,17 +48,17 @@ pub(super) async fn serve(open: Open, stream: Stream, read: Bytes, peer: Rc<Peer
         outbox: Outbox::default(),
         leaving: Cell::new(false),
     });
-    shared.rest();
+    shared.start_idle();
     loop {
         match poll_fn(|cx| shared.poll_event(cx, &mut connection)).await {
             Event::Accepted(accepted) => {
-                let answering = answer::answer(Opened::new(&shared), *accepted);
-                tokio::task::spawn_local(answering);
+                let serving = stream::serve(OpenStream::new(&shared), *accepted);
+                tokio::task::spawn_local(serving);
             }
             Event::Leave => {
                 shared.leave(&mut connection);
             }
-            // Frames of finished answers that nobody read for so long, or a farewell without reply.
+            // The client does not read finished responses, or did not close after GOAWAY.
             Event::TimeUp if shared.leaving.get() || !connection.is_idle() => return,
             Event::TimeUp => shared.leave(&mut connection),
             Event::Ended => return,
@@ -66,20 +66,20 @@ pub(super) async fn serve(open: Open, stream: Stream, read: Bytes, peer: Rc<Peer
     }
 }
 
-/// What the streams of a connection have in common.
+/// State shared by the streams of a connection.
 struct Shared {
-    open: Open,
+    open: OpenConnection,
     peer: Rc<Peer>,
     secure: bool,
-    /// Runs while no stream is being answered; each stream has one of its own.
+    /// Set while no stream is open; each stream has a watch of its own.
     watch: Rc<Watch>,
     streams: Cell<usize>,
     outbox: Outbox,
-    /// The caller was told to open no more streams.
+    /// GOAWAY was sent: the client opens no more streams.
     leaving: Cell<bool>,
 }
 
-/// What a connection does next.
+/// An event of a connection.
 enum Event {
     Accepted(Box<Accepted>),
     /// The worker drains.
@@ -93,16 +93,16 @@ impl Shared {
         &self.open.0
     }
 
-    /// Moves frames, of all streams, until there is something to do.
+    /// Moves the frames of all streams until there is an event.
     fn poll_event(&self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<Event> {
         if let Poll::Ready(next) = pin!(connection.accept()).poll(cx) {
             return Poll::Ready(match next {
                 Some(Ok(accepted)) => Event::Accepted(Box::new(accepted)),
-                // The streams were told; there is no one else to tell.
+                // The streams get the error, too.
                 Some(Err(_)) | None => Event::Ended,
             });
         }
-        if !connection.is_held_up() {
+        if !connection.is_blocked() {
             self.outbox.emptied();
         }
         if self.worker().draining.get() && !self.leaving.get() {
@@ -114,28 +114,28 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Says goodbye: streams that are open are served, and those on their way here.
+    /// Sends GOAWAY. Open streams are still served, and those already on their way.
     fn leave(&self, connection: &mut Connection) {
         self.leaving.set(true);
         connection.graceful_shutdown();
         if self.streams.get() == 0 {
-            self.rest();
+            self.start_idle();
         }
     }
 
-    /// Starts the wait for the next stream, or for the end.
-    fn rest(&self) {
+    /// Sets the deadline for the next stream, or for the end of the connection.
+    fn start_idle(&self) {
         let worker = self.worker();
         let idle_ms = worker.compiled().live.idle_ms;
-        let patience_ms = if self.leaving.get() { DRAIN_MS_MAX } else { idle_ms };
-        self.watch.set(worker.coarse_us() + u64::from(patience_ms) * 1_000);
+        let limit_ms = if self.leaving.get() { DRAIN_MS_MAX } else { idle_ms };
+        self.watch.set(worker.coarse_us() + u64::from(limit_ms) * 1_000);
     }
 }
 
-/// One stream that is being answered. The connection counts as open until the last one is done.
-struct Opened(Rc<Shared>);
+/// An open stream. The connection is idle when the last one is dropped.
+struct OpenStream(Rc<Shared>);
 
-impl Opened {
+impl OpenStream {
     fn new(shared: &Rc<Shared>) -> Self {
         shared.streams.set(shared.streams.get() + 1);
         shared.watch.set(u64::MAX);
@@ -143,12 +143,12 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         let left = self.0.streams.get().saturating_sub(1);
         self.0.streams.set(left);
         if left == 0 {
-            self.0.rest();
+            self.0.start_idle();
         }
     }
 }

@@ -1,31 +1,31 @@
-//! What the streams of one connection have handed over and its socket has not taken: how much it may
-//! be, and when it is gone.
+//! Data that the streams of one connection have queued and its socket has not accepted: limits it, and
+//! notifies when it is sent.
 //!
-//! The h2 crate queues frames without limit but each stream's own, and a reset overtakes what its
-//! stream has queued. So the sum is kept here, and whoever resets a stream can wait for its turn.
+//! The h2 crate limits queued frames only per stream, and a reset discards what its stream has queued.
+//! Therefore the sum is kept here, and a stream can wait until its frames are sent before it is reset.
 
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Poll, Waker};
 
 use base::limits::H2_CONNECTION_SEND_BYTES;
 
-/// Frames on their way to one caller.
+/// Frames queued for one client.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// Bytes handed over since the socket last took all there was.
+    /// Bytes queued since the socket last accepted everything.
     held: Cell<usize>,
-    /// How often it did.
+    /// The number of times it did.
     rounds: Cell<u64>,
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// A moment that [`Outbox::poll_sent`] waits behind.
+/// A position in the queue, for [`Outbox::poll_sent`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark(Option<u64>);
 
 impl Outbox {
-    /// Ready when another piece may be handed over.
-    pub(super) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
+    /// Ready when more may be queued.
+    pub(super) fn poll_capacity(&self, cx: &Context<'_>) -> Poll<()> {
         if self.held.get() < H2_CONNECTION_SEND_BYTES {
             return Poll::Ready(());
         }
@@ -33,12 +33,12 @@ impl Outbox {
         Poll::Pending
     }
 
-    /// `count` bytes were handed over.
+    /// Records that `count` bytes were queued.
     pub(super) fn add(&self, count: usize) {
         self.held.set(self.held.get().saturating_add(count));
     }
 
-    /// The socket has taken all.
+    /// Records that the socket has accepted everything.
     pub(super) fn emptied(&self) {
         self.held.set(0);
         self.rounds.set(self.rounds.get().wrapping_add(1));
@@ -47,12 +47,12 @@ impl Outbox {
         }
     }
 
-    /// Now: everything handed over so far.
+    /// The position after everything queued so far.
     pub(super) fn mark(&self) -> Mark {
         Mark((self.held.get() > 0).then(|| self.rounds.get()))
     }
 
-    /// Ready when the socket has taken all that was handed over before `mark`.
+    /// Ready when the socket has accepted everything before `mark`.
     pub(super) fn poll_sent(&self, cx: &Context<'_>, mark: Mark) -> Poll<()> {
         if mark.0 != Some(self.rounds.get()) {
             return Poll::Ready(());
@@ -83,36 +83,36 @@ mod tests {
     }
 
     #[test]
-    fn a_full_outbox_takes_no_more_until_the_socket_has_taken_all() {
+    fn a_full_outbox_is_blocked_until_the_socket_has_accepted_everything() {
         let (outbox, cx) = (Outbox::default(), Context::from_waker(Waker::noop()));
         outbox.add(H2_CONNECTION_SEND_BYTES - 1);
-        assert!(outbox.poll_room(&cx).is_ready());
+        assert!(outbox.poll_capacity(&cx).is_ready());
         outbox.add(1);
-        assert!(outbox.poll_room(&cx).is_pending());
+        assert!(outbox.poll_capacity(&cx).is_pending());
         outbox.emptied();
-        assert!(outbox.poll_room(&cx).is_ready());
+        assert!(outbox.poll_capacity(&cx).is_ready());
     }
 
     #[test]
-    fn a_mark_is_passed_when_the_socket_has_taken_what_stood_before_it() {
+    fn a_mark_is_ready_when_everything_before_it_is_sent() {
         let (outbox, cx) = (Outbox::default(), Context::from_waker(Waker::noop()));
-        assert!(outbox.poll_sent(&cx, outbox.mark()).is_ready(), "nothing stands before it");
+        assert!(outbox.poll_sent(&cx, outbox.mark()).is_ready(), "nothing is queued");
         outbox.add(1);
         let mark = outbox.mark();
         assert!(outbox.poll_sent(&cx, mark).is_pending());
         outbox.emptied();
         outbox.add(1);
-        assert!(outbox.poll_sent(&cx, mark).is_ready(), "what came later is not waited for");
+        assert!(outbox.poll_sent(&cx, mark).is_ready(), "later data is not waited for");
     }
 
     #[test]
-    fn one_task_waits_once_however_often_it_looks() {
-        // The idle waker of the standard library is not known to wake itself.
+    fn a_task_is_registered_once() {
+        // `Waker::noop` does not report that it would wake itself.
         let waker = Waker::from(Arc::new(Task));
         let (outbox, cx) = (Outbox::default(), Context::from_waker(&waker));
         outbox.add(H2_CONNECTION_SEND_BYTES);
         for _ in 0..3 {
-            assert!(outbox.poll_room(&cx).is_pending());
+            assert!(outbox.poll_capacity(&cx).is_pending());
         }
         assert_eq!(outbox.waiting.borrow().len(), 1);
     }

@@ -24,10 +24,10 @@ async fn listen() -> (TcpListener, SocketAddr) {
 async fn serve_clear(listener: &TcpListener) -> Connection {
     let (mut tcp, _) = listener.accept().await.unwrap();
     let mut read = BytesMut::new();
-    while is_preface_prefix(&read) == PrefaceMatch::Partial {
+    while match_preface(&read) == PrefaceMatch::Partial {
         assert_ne!(tcp.read_buf(&mut read).await.unwrap(), 0, "closed before the preface");
     }
-    assert_eq!(is_preface_prefix(&read), PrefaceMatch::Yes);
+    assert_eq!(match_preface(&read), PrefaceMatch::Yes);
     Connection::handshake(Stream::Clear(tcp), read.freeze()).await.unwrap()
 }
 
@@ -108,7 +108,7 @@ async fn exchange(
 }
 
 #[tokio::test]
-async fn a_client_with_prior_knowledge_is_served_bodies_and_trailers_of_any_size() {
+async fn a_client_with_prior_knowledge_exchanges_bodies_and_trailers_of_any_size() {
     let (listener, address) = listen().await;
     let server = tokio::spawn(async move { echo_all(serve_clear(&listener).await).await });
     let client = client_over(TcpStream::connect(address).await.unwrap()).await;
@@ -149,7 +149,7 @@ async fn many_streams_share_a_connection() {
 }
 
 #[tokio::test]
-async fn uploads_that_nobody_reads_are_held_to_the_connections_window() {
+async fn unread_uploads_are_limited_by_the_connection_window() {
     const STREAMS: usize = 8;
     let window_bytes = limits::H2_CONNECTION_WINDOW_BYTES as usize;
     let stream_bytes = limits::H2_STREAM_WINDOW_BYTES as usize;
@@ -195,7 +195,7 @@ async fn uploads_that_nobody_reads_are_held_to_the_connections_window() {
 }
 
 #[tokio::test]
-async fn a_cut_answer_is_reset_and_the_connection_lives_on() {
+async fn a_truncated_response_is_reset_and_the_connection_stays_open() {
     let (listener, address) = listen().await;
     tokio::spawn(async move { echo_all(serve_clear(&listener).await).await });
     let client = client_over(TcpStream::connect(address).await.unwrap()).await;
@@ -205,7 +205,7 @@ async fn a_cut_answer_is_reset_and_the_connection_lives_on() {
 }
 
 #[tokio::test]
-async fn a_graceful_shutdown_serves_what_was_asked_and_then_ends() {
+async fn a_graceful_shutdown_serves_open_streams_and_then_ends() {
     let (listener, address) = listen().await;
     let server = tokio::spawn(async move {
         let mut connection = serve_clear(&listener).await;
@@ -268,7 +268,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_client_that_only_opens_and_resets_is_cut_off() {
+async fn a_client_that_only_opens_and_resets_streams_is_disconnected() {
     // :method GET, :scheme http, :path / from the static table, :authority a. RFC 7541 appendix A.
     const HEAD: &[u8] = &[0x82, 0x86, 0x84, 0x41, 0x01, b'a'];
     let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
@@ -341,7 +341,7 @@ async fn a_malformed_head_never_becomes_a_request() {
     check(&[METHOD, SCHEME, HOST], "nothing").await;
     check(&[METHOD, SCHEME, HOST, ("x", "1"), PATH], "nothing").await;
 
-    /// `expect`: the request line, the status of a refusal, or that nothing came up before the
+    /// `expect`: the request line, the status of a rejection, or that nothing came up before the
     /// good request that follows.
     async fn check(fields: &[(&str, &str)], expect: &str) {
         let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
@@ -354,19 +354,19 @@ async fn a_malformed_head_never_becomes_a_request() {
         let mut connection = serve_clear(&listener).await;
         let told = match connection.accept().await {
             Some(Ok((parts, _, _))) if parts.uri.path() == "/good" => "nothing".to_owned(),
-            Some(Ok((parts, body, _))) => judge(&parts, body.is_end_stream()),
+            Some(Ok((parts, body, _))) => validate(&parts, body.is_end_stream()),
             Some(Err(_)) | None => "nothing".to_owned(),
         };
         assert_eq!(told, expect, "{fields:?}");
     }
 
-    fn judge(parts: &Parts, end_of_stream: bool) -> String {
+    fn validate(parts: &Parts, end_of_stream: bool) -> String {
         let mut out = Vec::new();
         let told = head_bytes(&mut out, parts, end_of_stream)
             .and_then(|()| RequestHead::default().parse(&out));
         match told {
             Ok(_) => String::from_utf8_lossy(&out).lines().next().unwrap().to_owned(),
-            Err(refusal) => refusal.status.to_string(),
+            Err(rejection) => rejection.status.to_string(),
         }
     }
 }

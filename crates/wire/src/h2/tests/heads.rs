@@ -45,7 +45,7 @@ fn a_head_becomes_the_bytes_that_http_1_would_have_sent() {
 }
 
 #[test]
-fn an_asterisk_stands_for_the_server_in_options_alone() {
+fn the_asterisk_form_is_only_for_options() {
     let mut asterisk = parts("OPTIONS", "*", &[("host", "a.test")]);
     let mut out = Vec::new();
     head_bytes(&mut out, &asterisk, true).unwrap();
@@ -55,7 +55,7 @@ fn an_asterisk_stands_for_the_server_in_options_alone() {
 }
 
 #[test]
-fn how_the_body_is_framed_follows_from_its_length_and_the_end_of_the_stream() {
+fn framing_follows_from_the_length_and_the_end_of_the_stream() {
     check(&[], true, BodyFraming::None);
     check(&[], false, BodyFraming::Chunked);
     check(&[("content-length", "7")], false, BodyFraming::Length(7));
@@ -99,12 +99,12 @@ fn what_http_2_calls_malformed_is_refused_as_in_http_1() {
         let mut out = Vec::new();
         let told = head_bytes(&mut out, &parts(method, uri, fields), true)
             .and_then(|()| RequestHead::default().parse(&out));
-        assert_eq!(told.map_err(|refusal| refusal.status), Err(expect), "{method} {uri}");
+        assert_eq!(told.map_err(|rejection| rejection.status), Err(expect), "{method} {uri}");
     }
 }
 
 #[test]
-fn a_response_head_loses_what_speaks_of_the_connection() {
+fn a_response_head_loses_connection_specific_fields() {
     check(
         "HTTP/1.1 200 Fine\nContent-Length: 3\nX-A: 1\nX-A: 2\n\n",
         "200 content-length: 3, x-a: 1, x-a: 2",
@@ -127,14 +127,14 @@ fn a_response_head_loses_what_speaks_of_the_connection() {
                 let fields = fields.collect::<Vec<_>>().join(", ");
                 format!("{} {fields}", response.status().as_u16()).trim().to_owned()
             }
-            Err(refusal) => refusal.status.to_string(),
+            Err(rejection) => rejection.status.to_string(),
         };
         assert_eq!(told, expect);
     }
 }
 
 #[test]
-fn trailers_pass_both_ways_but_for_what_means_something_to_a_gateway() {
+fn trailers_are_converted_except_known_fields() {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     trailers.insert("content-length", HeaderValue::from_static("5"));
@@ -162,15 +162,15 @@ fn trailers_pass_both_ways_but_for_what_means_something_to_a_gateway() {
 }
 
 #[test]
-fn the_preface_is_known_by_its_first_bytes() {
+fn the_preface_is_recognised_by_its_first_bytes() {
     let with_more = [PREFACE, b"\0\0\0"].concat();
     for cut in 0..PREFACE.len() {
-        assert_eq!(is_preface_prefix(&PREFACE[..cut]), PrefaceMatch::Partial, "cut at {cut}");
+        assert_eq!(match_preface(&PREFACE[..cut]), PrefaceMatch::Partial, "cut at {cut}");
     }
-    assert_eq!(is_preface_prefix(PREFACE), PrefaceMatch::Yes);
-    assert_eq!(is_preface_prefix(&with_more), PrefaceMatch::Yes);
+    assert_eq!(match_preface(PREFACE), PrefaceMatch::Yes);
+    assert_eq!(match_preface(&with_more), PrefaceMatch::Yes);
     for other in ["GET / HTTP/1.1\r\n", "P ", "PRI * HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSN"]
     {
-        assert_eq!(is_preface_prefix(other.as_bytes()), PrefaceMatch::No, "{other}");
+        assert_eq!(match_preface(other.as_bytes()), PrefaceMatch::No, "{other}");
     }
 }

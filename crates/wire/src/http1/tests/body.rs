@@ -5,7 +5,7 @@ use base::limits;
 use super::super::{ChunkedDecoder, Piece, Side, properties};
 
 #[test]
-fn payload_is_found_between_the_framing() {
+fn payload_is_separated_from_framing() {
     for (body, expect) in [
         ("0\r\n\r\n", "[] end"),
         ("5\r\nhello\r\n0\r\n\r\n", "[hello] end"),
@@ -23,7 +23,7 @@ fn payload_is_found_between_the_framing() {
 }
 
 #[test]
-fn sizes_are_pure_hexadecimal_and_fit() {
+fn chunk_sizes_are_pure_hexadecimal_within_64_bits() {
     for body in [
         "\r\n",
         ";a\r\n",
@@ -47,7 +47,7 @@ fn sizes_are_pure_hexadecimal_and_fit() {
 }
 
 #[test]
-fn lines_and_chunks_end_with_crlf_and_nothing_else() {
+fn lines_and_chunks_end_with_crlf() {
     for body in [
         "5\nhello\r\n0\r\n\r\n",
         "5\rhello",
@@ -83,7 +83,7 @@ fn an_extension_is_skipped_unless_it_is_long_or_has_control_characters() {
 }
 
 #[test]
-fn trailers_pass_unless_they_mean_something_to_a_gateway() {
+fn trailers_are_forwarded_except_known_fields() {
     check(
         "0\r\nGrpc-Status:0 \r\nEtag: \"x\"\r\nX-Empty:\r\n\r\n",
         "[] end + Grpc-Status: 0|Etag: \"x\"|X-Empty: ",
@@ -129,7 +129,7 @@ fn trailers_pass_unless_they_mean_something_to_a_gateway() {
 }
 
 #[test]
-fn malformed_trailers_are_refused() {
+fn malformed_trailers_are_rejected() {
     for section in [
         "A\r\n",
         "A : b\r\n",
@@ -145,7 +145,7 @@ fn malformed_trailers_are_refused() {
 }
 
 #[test]
-fn trailers_over_their_limits_are_refused() {
+fn trailers_above_their_limits_are_rejected() {
     let largest = limits::TRAILER_BYTES_MAX as usize - "A: \r\n\r\n".len();
     let expect = format!("[] end + A: {}", "b".repeat(largest));
     check(&format!("0\r\nA: {}\r\n\r\n", "b".repeat(largest)), &expect);
@@ -157,13 +157,13 @@ fn trailers_over_their_limits_are_refused() {
 fn a_backend_that_errs_is_502_and_an_error_is_final() {
     let mut decoder = ChunkedDecoder::new(Side::Response);
     let first = decoder.next(b"x");
-    assert_eq!(first.map_err(|refusal| refusal.status), Err(502));
+    assert_eq!(first.map_err(|rejection| rejection.status), Err(502));
     assert_eq!(decoder.next(b"5\r\n"), first);
     assert!(!decoder.is_done() && decoder.trailers().is_empty());
 }
 
 #[test]
-fn a_decoder_at_its_end_takes_nothing_more() {
+fn a_finished_decoder_consumes_nothing() {
     let mut decoder = ChunkedDecoder::default();
     assert_eq!(decoder.next(b"0\r\n\r\nGET"), Ok(Piece::End { used: 5 }));
     assert_eq!(decoder.next(b"GET"), Ok(Piece::End { used: 0 }));
@@ -190,7 +190,7 @@ fn check(body: &str, expect: &str) {
                 let plus = if lines.is_empty() { "" } else { " + " };
                 break format!("[{}] end{left}{plus}{}", payload.escape_ascii(), lines.join("|"));
             }
-            Err(refusal) => break refusal.status.to_string(),
+            Err(rejection) => break rejection.status.to_string(),
         }
     };
     assert_eq!(told, expect, "{body:?}");

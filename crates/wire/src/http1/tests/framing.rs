@@ -22,7 +22,7 @@ fn a_body_is_framed_by_length_or_by_chunks() {
 }
 
 #[test]
-fn a_length_that_two_readers_could_understand_differently_is_refused() {
+fn an_ambiguous_length_is_rejected() {
     check_fields(
         &[
             "Content-Length: 5\r\nContent-Length: 5\r\n",
@@ -46,7 +46,7 @@ fn a_length_that_two_readers_could_understand_differently_is_refused() {
 }
 
 #[test]
-fn a_transfer_coding_is_exactly_chunked_once() {
+fn the_transfer_coding_must_be_exactly_chunked() {
     check_fields(
         &[
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
@@ -76,7 +76,7 @@ fn a_transfer_coding_is_exactly_chunked_once() {
 }
 
 #[test]
-fn known_smuggling_payloads_are_refused() {
+fn known_smuggling_payloads_are_rejected() {
     check_fields(
         &[
             // CL.TE and TE.CL: which of the two counts?

@@ -9,14 +9,14 @@ mod request;
 mod response;
 mod writing;
 
-use super::{Parsed, Refusal, RequestHead};
+use super::{Parsed, Rejection, RequestHead};
 
 /// A request head that is fine, with `more` field lines.
 fn with_fields(more: &str) -> String {
     format!("POST /menu HTTP/1.1\r\nHost: api.example.org\r\n{more}\r\n")
 }
 
-/// Parses `head` as a whole and at every cut; answers what there is to say in one line: the refusal's
+/// Parses `head` as a whole and at every cut; answers what there is to say in one line: the rejection's
 /// status, `partial`, or `ok`.
 #[track_caller]
 fn verdict(head: &[u8]) -> String {
@@ -24,7 +24,7 @@ fn verdict(head: &[u8]) -> String {
     match RequestHead::default().parse(head) {
         Ok(Parsed::Complete) => "ok".to_owned(),
         Ok(Parsed::Partial) => "partial".to_owned(),
-        Err(Refusal { status, .. }) => status.to_string(),
+        Err(Rejection { status, .. }) => status.to_string(),
     }
 }
 

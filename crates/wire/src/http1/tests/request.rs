@@ -6,7 +6,7 @@ use super::super::{Known, Parsed, RequestHead, Upgrade, Version};
 use super::{check, check_all, check_fields, with_fields};
 
 #[test]
-fn an_ordinary_head_is_told_as_it_was_sent() {
+fn a_valid_head_is_parsed() {
     let bytes = b"GET /pizza/1.0.0/menu?size=l&x=/../ HTTP/1.1\r\nHost: api.example.org:8243\r\n\
         Accept:  text/html \t\r\nEmpty:\r\nauthorization:Bearer a.b.c\r\n\r\nbody";
     let mut head = RequestHead::default();
@@ -36,7 +36,7 @@ fn an_ordinary_head_is_told_as_it_was_sent() {
 }
 
 #[test]
-fn a_head_that_is_reused_keeps_nothing_of_the_one_before() {
+fn a_reused_head_keeps_nothing_of_the_previous_one() {
     let mut head = RequestHead::default();
     let first = with_fields(
         "Connection: close, x-a\r\nX-A: b\r\nExpect: 100-continue\r\nContent-Length: 3\r\n",
@@ -54,14 +54,14 @@ fn a_head_that_is_reused_keeps_nothing_of_the_one_before() {
 }
 
 #[test]
-fn a_buffer_that_is_not_the_parsed_one_gives_empty_bytes() {
+fn offsets_beyond_another_buffer_are_empty() {
     let mut head = RequestHead::default();
     head.parse(with_fields("").as_bytes()).unwrap();
     assert_eq!((head.path(b"GET"), head.host(b""), head.query(b"")), (&b""[..], &b""[..], None));
 }
 
 #[test]
-fn lines_end_with_crlf_and_nothing_else() {
+fn lines_end_with_crlf() {
     check_all(
         &[
             "GET / HTTP/1.1\nHost: a\r\n\r\n",
@@ -79,7 +79,7 @@ fn lines_end_with_crlf_and_nothing_else() {
 }
 
 #[test]
-fn nothing_may_stand_before_the_method() {
+fn nothing_may_precede_the_method() {
     check_all(
         &["\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "\nGET / HTTP/1.1\r\n", " GET /", "\0"],
         "400",
@@ -124,7 +124,7 @@ fn versions_other_than_1_0_and_1_1_are_not_supported() {
 }
 
 #[test]
-fn any_token_is_a_method_up_to_its_longest() {
+fn any_token_up_to_the_limit_is_a_method() {
     check("get / HTTP/1.1\r\nHost: a\r\n\r\n", "ok");
     check("X!#$%&'*+-.^_`|~9 / HTTP/1.1\r\nHost: a\r\n\r\n", "ok");
     let longest = "M".repeat(limits::METHOD_BYTES_MAX);
@@ -134,7 +134,7 @@ fn any_token_is_a_method_up_to_its_longest() {
 }
 
 #[test]
-fn a_field_name_is_a_token_with_a_colon_right_behind_it() {
+fn a_field_name_is_a_token_directly_followed_by_a_colon() {
     check_fields(
         &[
             "X-A : b\r\n",
@@ -157,7 +157,7 @@ fn a_field_name_is_a_token_with_a_colon_right_behind_it() {
 }
 
 #[test]
-fn folded_lines_are_refused() {
+fn folded_lines_are_rejected() {
     check_fields(
         &["X-A: b\r\n c\r\n", "X-A: b\r\n\tc\r\n", "X-A:\r\n b\r\n", "X-A: b\r\n \r\n"],
         "400",
@@ -166,7 +166,7 @@ fn folded_lines_are_refused() {
 }
 
 #[test]
-fn a_value_may_hold_tabs_and_high_bytes_but_no_control_characters() {
+fn a_value_may_contain_tabs_and_high_bytes_but_no_control_characters() {
     for byte in 0..=u8::MAX {
         let head = [b"GET / HTTP/1.1\r\nHost: a\r\nX-A: b", &[byte][..], b"c\r\n\r\n"].concat();
         let allowed = matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
@@ -175,7 +175,7 @@ fn a_value_may_hold_tabs_and_high_bytes_but_no_control_characters() {
 }
 
 #[test]
-fn a_target_holds_visible_ascii_without_a_fragment() {
+fn a_target_is_visible_ascii_without_fragment() {
     for byte in 0..=u8::MAX {
         let head = [b"GET /a?b", &[byte][..], b"c HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
         let allowed = matches!(byte, b'!'..=b'~') && byte != b'#';
@@ -184,7 +184,7 @@ fn a_target_holds_visible_ascii_without_a_fragment() {
 }
 
 #[test]
-fn a_target_longer_than_its_limit_is_refused_as_soon_as_it_shows() {
+fn a_target_above_its_limit_is_rejected_early() {
     let longest = format!("/{}", "a".repeat(limits::TARGET_BYTES_MAX as usize - 1));
     check(&format!("GET {longest} HTTP/1.1\r\nHost: a\r\n\r\n"), "ok");
     check(&format!("GET {longest}a HTTP/1.1\r\nHost: a\r\n\r\n"), "414");
@@ -193,7 +193,7 @@ fn a_target_longer_than_its_limit_is_refused_as_soon_as_it_shows() {
 }
 
 #[test]
-fn a_head_larger_than_its_limit_is_refused_as_soon_as_it_shows() {
+fn a_head_above_its_limit_is_rejected_early() {
     let start = "GET / HTTP/1.1\r\nHost: a\r\nX-A: ";
     let fill = limits::HEAD_BYTES_MAX as usize - start.len() - b"\r\n\r\n".len();
     let largest = format!("{start}{}", "b".repeat(fill));
@@ -204,7 +204,7 @@ fn a_head_larger_than_its_limit_is_refused_as_soon_as_it_shows() {
 }
 
 #[test]
-fn more_fields_than_the_limit_are_refused_as_soon_as_they_show() {
+fn too_many_fields_are_rejected_early() {
     let most = "X-A: b\r\n".repeat(limits::HEADER_FIELDS_MAX - 1);
     check(&with_fields(&most), "ok");
     check(&with_fields(&format!("{most}X-A: b\r\n")), "431");
@@ -262,7 +262,7 @@ fn http_1_1_needs_one_valid_host_and_http_1_0_may_have_one() {
 }
 
 #[test]
-fn an_absolute_form_agrees_with_host_and_names_the_authority() {
+fn an_absolute_form_must_agree_with_host_and_is_the_authority() {
     let told = |target: &str, host: &str| {
         let text = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         check(&text, "ok");
@@ -302,7 +302,7 @@ fn an_absolute_form_agrees_with_host_and_names_the_authority() {
 }
 
 #[test]
-fn an_asterisk_is_for_options_and_an_authority_for_connect() {
+fn the_asterisk_form_is_for_options_and_the_authority_form_for_connect() {
     check("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "ok");
     check("GET * HTTP/1.1\r\nHost: a\r\n\r\n", "400");
     check("OPTIONS *a HTTP/1.1\r\nHost: a\r\n\r\n", "400");
@@ -339,7 +339,7 @@ fn a_connection_is_kept_by_default_from_1_1_on() {
 }
 
 #[test]
-fn fields_of_the_hop_are_marked_by_name_or_because_connection_names_them() {
+fn hop_by_hop_fields_are_marked_by_name_or_by_connection() {
     let text = with_fields(
         "Connection: x-a, Authorization,keep-alive\r\nKeep-Alive: 1\r\nX-A: b\r\nx-a: c\r\nX-AB: d\r\n\
          Authorization: e\r\nProxy-Connection: f\r\nTE: trailers\r\nTrailer: g\r\nUpgrade: h\r\n\
@@ -354,7 +354,7 @@ fn fields_of_the_hop_are_marked_by_name_or_because_connection_names_them() {
 }
 
 #[test]
-fn connection_cannot_take_away_what_frames_or_routes() {
+fn connection_cannot_name_framing_or_routing_fields() {
     check_fields(
         &[
             "Connection: Host\r\n",

@@ -5,7 +5,7 @@ use base::{Method, limits};
 use super::super::{Known, Parsed, ResponseFraming, ResponseHead, Upgrade, properties};
 
 #[test]
-fn an_ordinary_head_is_told_as_it_was_sent() {
+fn a_valid_head_is_parsed() {
     let bytes = b"HTTP/1.1 404 Not \xe9 Here\r\nContent-Length: 5\r\nX-A:b\r\n\r\nhello";
     let head = parsed(bytes, Method::Get);
     assert_eq!((head.len(), head.status()), (bytes.len() - 5, 404));
@@ -17,7 +17,7 @@ fn an_ordinary_head_is_told_as_it_was_sent() {
 }
 
 #[test]
-fn a_reason_may_be_empty_with_or_without_its_space() {
+fn the_reason_may_be_empty_with_or_without_space() {
     for text in ["HTTP/1.1 200 \r\n\r\n", "HTTP/1.1 200\r\n\r\n", "HTTP/1.1 200\r\nA: b\r\n\r\n"] {
         assert_eq!(parsed(text.as_bytes(), Method::Get).reason(text.as_bytes()), b"");
     }
@@ -26,7 +26,7 @@ fn a_reason_may_be_empty_with_or_without_its_space() {
 }
 
 #[test]
-fn a_badly_spelt_head_is_refused() {
+fn a_malformed_head_is_rejected() {
     for text in [
         "HTTP/1.1 200 OK\n\r\n",
         "HTTP/1.1 200 OK\r\nA: b\n\r\n",
@@ -63,7 +63,7 @@ fn a_badly_spelt_head_is_refused() {
 }
 
 #[test]
-fn contradictory_framing_is_refused_whatever_the_method() {
+fn contradictory_framing_is_rejected_for_every_method() {
     for lines in [
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
         "Content-Length: 5\r\nContent-Length: 5\r\n",
@@ -87,7 +87,7 @@ fn contradictory_framing_is_refused_whatever_the_method() {
 }
 
 #[test]
-fn a_body_ends_where_method_status_and_fields_say() {
+fn framing_follows_from_method_status_and_fields() {
     use ResponseFraming::{Chunked, Length, None, UntilClose};
     for (start, lines, method, framing, kept) in [
         ("1.1 200", "", Method::Get, UntilClose, false),
@@ -139,7 +139,7 @@ fn an_interim_head_has_no_body_and_101_is_none_of_them() {
 }
 
 #[test]
-fn a_head_over_its_limits_is_refused_as_soon_as_it_shows() {
+fn a_head_above_its_limits_is_rejected_early() {
     let most = "A: b\r\n".repeat(limits::HEADER_FIELDS_MAX);
     parsed(format!("HTTP/1.1 200 OK\r\n{most}\r\n").as_bytes(), Method::Get);
     refused(&format!("HTTP/1.1 200 OK\r\n{most}A"), Method::Get);
@@ -157,7 +157,8 @@ fn parsed(bytes: &[u8], method: Method) -> ResponseHead {
 #[track_caller]
 fn refused(text: &str, method: Method) {
     properties::response_head(text.as_bytes());
-    let status =
-        ResponseHead::default().parse(text.as_bytes(), method).map_err(|refusal| refusal.status);
+    let status = ResponseHead::default()
+        .parse(text.as_bytes(), method)
+        .map_err(|rejection| rejection.status);
     assert_eq!(status, Err(502), "{text:?} for {method:?}");
 }

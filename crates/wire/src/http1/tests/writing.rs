@@ -21,7 +21,7 @@ fn a_status_line_has_its_reason() {
 }
 
 #[test]
-fn every_status_that_we_answer_ourselves_has_a_reason() {
+fn every_status_that_the_gateway_sends_has_a_reason() {
     for status in
         [100, 400, 401, 403, 404, 405, 408, 413, 414, 417, 429, 431, 500, 501, 502, 503, 504, 505]
     {
@@ -30,7 +30,7 @@ fn every_status_that_we_answer_ourselves_has_a_reason() {
 }
 
 #[test]
-fn numbers_have_all_their_digits() {
+fn numbers_are_written_with_all_digits() {
     for number in [0, 1, 9, 10, 15, 16, 255, 256, 65_535, 1 << 32, u64::MAX - 1, u64::MAX] {
         check(|out| write::decimal(out, number), &number.to_string());
         check(|out| write::content_length(out, number), &format!("content-length: {number}\r\n"));
@@ -47,13 +47,13 @@ fn a_value_cannot_start_another_line() {
 }
 
 #[test]
-fn the_last_chunk_carries_the_trailers() {
+fn the_last_chunk_is_followed_by_the_trailers() {
     check(|out| write::last_chunk(out, b""), "0\r\n\r\n");
     check(|out| write::last_chunk(out, b"A: b\r\n"), "0\r\nA: b\r\n\r\n");
 }
 
 #[test]
-fn fields_are_copied_but_those_of_the_hop_and_those_to_drop() {
+fn fields_are_copied_except_hop_by_hop_and_dropped_ones() {
     const DROP: KnownSet = KnownSet::of(&[Known::Host, Known::Authorization]);
     let lines = "A: 1\r\nB: 2\r\nAuthorization: x\r\nC:3\r\nD: \t 4  \r\nE:\r\nConnection: f\r\nF: 6\r\nG: 7\r\nH: 8\r\n";
     let text = with_fields(lines);

@@ -1,4 +1,4 @@
-//! What a worker keeps of its own for one API: counters, endpoint states, pools.
+//! A worker's own state of one API: counters, endpoint states, pools.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,15 +12,15 @@ use crate::forward::{Balancer, Pools};
 
 /// One API on one worker, in one revision.
 #[derive(Debug)]
-pub(crate) struct ApiLocal {
+pub(crate) struct WorkerApi {
     pub(crate) routes: Arc<ApiRoutes>,
     pub(crate) counters: Rc<ApiCounters>,
     pub(crate) balancers: Vec<Rc<Balancer>>,
-    /// By operation; filled at first use. The last one stands for requests that met no operation.
+    /// By operation, created at first use. The last one is for requests that matched no operation.
     operations: RefCell<Vec<Option<OperationHandle>>>,
 }
 
-impl ApiLocal {
+impl WorkerApi {
     fn new(routes: &Arc<ApiRoutes>, pools: &Pools, counters: Rc<ApiCounters>) -> Self {
         let balancers = routes.api.upstreams.iter().map(|set| Rc::new(Balancer::new(set, pools)));
         Self {
@@ -45,54 +45,52 @@ impl ApiLocal {
         self.counters.add(handle, status, us, sent);
     }
 
-    /// How many of its endpoints are suspended at `now_us`.
+    /// The number of endpoints suspended at `now_us`.
     pub(crate) fn suspended(&self, now_us: u64) -> u64 {
         self.balancers.iter().map(|set| set.suspended(now_us) as u64).sum()
     }
 }
 
-/// A worker's APIs by slot, each made at its first request.
+/// A worker's APIs by slot, each created at its first request.
 #[derive(Debug, Default)]
-pub(crate) struct Locals {
-    by_slot: RefCell<Vec<Option<Rc<ApiLocal>>>>,
+pub(crate) struct WorkerApis {
+    by_slot: RefCell<Vec<Option<Rc<WorkerApi>>>>,
 }
 
-impl Locals {
-    /// The worker's own part of `routes`. An edited API gets new endpoint states and keeps its
-    /// counters; its connections stay in their pools.
-    pub(crate) fn of(&self, routes: &Arc<ApiRoutes>, pools: &Pools) -> Rc<ApiLocal> {
+impl WorkerApis {
+    /// The worker's state of `routes`, created if needed. An edited API gets new endpoint states and keeps
+    /// its counters; its connections stay in their pools.
+    pub(crate) fn get(&self, routes: &Arc<ApiRoutes>, pools: &Pools) -> Rc<WorkerApi> {
         let slot = routes.slot as usize;
         let mut by_slot = self.by_slot.borrow_mut();
         if by_slot.len() <= slot {
             by_slot.resize(slot + 1, None);
         }
-        let Some(place) = by_slot.get_mut(slot) else {
-            return Rc::new(ApiLocal::new(routes, pools, Rc::default()));
+        let Some(entry) = by_slot.get_mut(slot) else {
+            return Rc::new(WorkerApi::new(routes, pools, Rc::default()));
         };
-        match place {
-            Some(local) if Arc::ptr_eq(&local.routes, routes) => Rc::clone(local),
+        match entry {
+            Some(existing) if Arc::ptr_eq(&existing.routes, routes) => Rc::clone(existing),
             _ => {
-                let same = place.as_ref().filter(|local| is_same_api(&local.routes, routes));
-                let counters = same.map(|local| Rc::clone(&local.counters)).unwrap_or_default();
-                let made = Rc::new(ApiLocal::new(routes, pools, counters));
-                *place = Some(Rc::clone(&made));
-                made
+                let edited = entry.as_ref().filter(|old| is_same_api(&old.routes, routes));
+                let counters = edited.map(|old| Rc::clone(&old.counters)).unwrap_or_default();
+                let created = Rc::new(WorkerApi::new(routes, pools, counters));
+                *entry = Some(Rc::clone(&created));
+                created
             }
         }
     }
 
-    /// Lets go of APIs that `keeps` does not know any more.
-    pub(crate) fn retain(&self, keeps: impl Fn(&ApiLocal) -> bool) {
-        for place in self.by_slot.borrow_mut().iter_mut() {
-            if place.as_ref().is_some_and(|local| !keeps(local)) {
-                *place = None;
-            }
+    /// Drops the APIs for which `keeps` returns false.
+    pub(crate) fn retain(&self, keeps: impl Fn(&WorkerApi) -> bool) {
+        for entry in self.by_slot.borrow_mut().iter_mut() {
+            entry.take_if(|api| !keeps(api));
         }
     }
 
-    pub(crate) fn each(&self, mut visit: impl FnMut(&ApiLocal)) {
-        for local in self.by_slot.borrow().iter().flatten() {
-            visit(local);
+    pub(crate) fn each(&self, mut visit: impl FnMut(&WorkerApi)) {
+        for api in self.by_slot.borrow().iter().flatten() {
+            visit(api);
         }
     }
 }

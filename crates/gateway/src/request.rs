@@ -1,4 +1,4 @@
-//! One request as every room sees it, whichever protocol brought it.
+//! A request, independent of the client's protocol.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -10,25 +10,25 @@ use wire::http1::RequestHead;
 use crate::flow::Source;
 use crate::watch::Watch;
 
-/// A request head with its own bytes. Lent by the worker, so that reading one allocates nothing.
+/// A request head with its own bytes. Lent by the worker, so that a request allocates nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Call {
+pub(crate) struct Request {
     /// The head as HTTP/1.1 bytes; `head` holds offsets into it.
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: RequestHead,
     pub(crate) peer: Rc<Peer>,
-    /// It came over TLS.
+    /// Whether it came over TLS.
     pub(crate) secure: bool,
 }
 
-/// What is known of the other end for as long as its connection lasts.
+/// The client's end of a connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
-    /// It is one of `trusted_proxies`: what it says of those behind it is believed.
+    /// It is one of `trusted_proxies`, whose `X-Forwarded-*` fields are trusted.
     pub(crate) trusted: bool,
-    /// `X-Forwarded-For` and `X-Forwarded-Proto` lines to add; empty for a trusted proxy, whose own
-    /// pass.
+    /// `X-Forwarded-For` and `X-Forwarded-Proto` lines to add; empty for a trusted proxy, whose own are
+    /// forwarded.
     pub(crate) forwarded_lines: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ impl Peer {
     }
 }
 
-/// Whether `address` lies in the block of `prefix` bits at `network`.
+/// Whether `address` is in the CIDR block `network/prefix`.
 fn contains((network, prefix): (IpAddr, u8), address: IpAddr) -> bool {
     let same = |a: u128, b: u128, bits: u8| {
         let shift = u32::from(bits.saturating_sub(prefix.min(bits)));
@@ -66,15 +66,15 @@ fn contains((network, prefix): (IpAddr, u8), address: IpAddr) -> bool {
     }
 }
 
-/// The caller's side of an exchange: the source of the request's body, and someone who may leave.
+/// The client's side of an exchange: the source of the request's body, which may close at any time.
 pub(crate) trait Client: Source {
-    /// Ready when the caller is gone, or has sent something that ends the exchange.
+    /// Ready when the client has closed or reset the exchange.
     fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault>;
-    /// Whether no byte of the request's body was handed on yet.
+    /// Whether no byte of the request's body was consumed yet.
     fn is_untouched(&self) -> bool;
-    /// The deadline of whatever this exchange waits for.
+    /// The deadline of the exchange's current wait.
     fn watch(&self) -> &Watch;
-    /// The caller sends no more, though it may still read.
+    /// The client sends no more, but may still read.
     fn has_half_closed(&self) -> bool;
 }
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_trusted_by_address_block() {
+    fn trusted_proxies_are_matched_by_cidr_block() {
         check("10.0.0.0", 8, "10.1.2.3", true);
         check("10.0.0.0", 8, "11.1.2.3", false);
         check("10.0.0.7", 32, "10.0.0.7", true);

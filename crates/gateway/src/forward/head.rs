@@ -1,19 +1,19 @@
-//! The head that goes to the backend: the caller's, byte for byte, less what must not pass, plus what
-//! the policies add. Written straight from the parsed head's offsets.
+//! The head of the forwarded request: the client's, byte for byte, without the fields that must not be
+//! forwarded, and with those that the gateway adds. Written from the offsets of the parsed head.
 
 use model::Endpoint;
 use wire::http1::{BodyFraming, Known, KnownSet, write};
 
-use crate::call::Call;
 use crate::flow::OutFraming;
+use crate::request::Request;
 
 use super::Forwarding;
 
-/// Fields that the gateway writes itself, or answers itself.
+/// Fields that the gateway writes or handles itself.
 const OURS: KnownSet =
     KnownSet::of(&[Known::Host, Known::ContentLength, Known::TransferEncoding, Known::Expect]);
 
-/// Fields by which a caller could pretend to be a proxy, or to have been verified.
+/// Fields by which a client could pose as a proxy, or as an authenticated caller.
 const IDENTITY: KnownSet = KnownSet::of(&[
     Known::XForwardedFor,
     Known::XForwardedHost,
@@ -25,24 +25,24 @@ const IDENTITY: KnownSet = KnownSet::of(&[
     Known::XJwtAssertion,
 ]);
 
-/// Appends the whole head, empty line included; says how the body has to be framed.
+/// Appends the whole head, empty line included. Returns the framing of the body.
 pub(crate) fn write_head(
     out: &mut Vec<u8>,
-    call: &Call,
+    request: &Request,
     endpoint: &Endpoint,
-    way: &Forwarding<'_>,
+    forwarding: &Forwarding<'_>,
 ) -> OutFraming {
-    let (head, bytes) = (&call.head, call.bytes.as_slice());
+    let (head, bytes) = (&request.head, request.bytes.as_slice());
     write::request_line(
         out,
         head.method_bytes(bytes),
         endpoint.path.as_bytes(),
-        path_below(endpoint, way.remainder),
+        path_below(endpoint, forwarding.remainder),
         head.query(bytes),
     );
     write::field(out, b"Host", endpoint.authority.as_bytes());
-    let mut drop = if call.peer.trusted { OURS } else { OURS.union(IDENTITY) };
-    match way.withhold {
+    let mut drop = if request.peer.trusted { OURS } else { OURS.union(IDENTITY) };
+    match forwarding.withhold {
         Some("authorization") => drop = drop.with(Known::Authorization),
         Some(name) => {
             write::fields_where(out, bytes, head.fields(), |field| {
@@ -56,31 +56,31 @@ pub(crate) fn write_head(
     if drop != KnownSet::EMPTY {
         write::fields(out, bytes, head.fields(), drop);
     }
-    out.extend_from_slice(&call.peer.forwarded_lines);
-    if !call.peer.trusted {
+    out.extend_from_slice(&request.peer.forwarded_lines);
+    if !request.peer.trusted {
         write::field(out, b"X-Forwarded-Host", head.host(bytes));
     }
-    if way.upgrade {
+    if forwarding.upgrade {
         let protocol = head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(bytes));
         out.extend_from_slice(b"Connection: Upgrade\r\n");
         write::field(out, b"Upgrade", protocol);
-    } else if wants_trailers(call) {
+    } else if wants_trailers(request) {
         out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n");
     }
-    let framing = write_framing(out, call);
+    let framing = write_framing(out, request);
     out.extend_from_slice(b"\r\n");
     framing
 }
 
-/// An endpoint without a path of its own still needs one.
+/// The path after the endpoint's own; `/` if both are empty.
 fn path_below<'a>(endpoint: &Endpoint, remainder: &'a [u8]) -> &'a [u8] {
     if remainder.is_empty() && endpoint.path.is_empty() { b"/" } else { remainder }
 }
 
-fn write_framing(out: &mut Vec<u8>, call: &Call) -> OutFraming {
-    match call.head.framing() {
+fn write_framing(out: &mut Vec<u8>, request: &Request) -> OutFraming {
+    match request.head.framing() {
         BodyFraming::None => {
-            if expects_body(call.head.method()) {
+            if expects_body(request.head.method()) {
                 out.extend_from_slice(b"Content-Length: 0\r\n");
             }
             OutFraming::Plain
@@ -96,17 +96,17 @@ fn write_framing(out: &mut Vec<u8>, call: &Call) -> OutFraming {
     }
 }
 
-/// Whether the caller can take trailers; gRPC backends ask for it (RFC 9110 section 10.1.4).
-fn wants_trailers(call: &Call) -> bool {
-    call.head.find(Known::Te).is_some_and(|field| {
-        let codings = field.value.of(&call.bytes);
+/// Whether the client accepts trailers, which gRPC servers require (RFC 9110 section 10.1.4).
+fn wants_trailers(request: &Request) -> bool {
+    request.head.find(Known::Te).is_some_and(|field| {
+        let codings = field.value.of(&request.bytes);
         codings
             .split(|byte| *byte == b',')
             .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
     })
 }
 
-/// Methods whose requests say so when they carry nothing (RFC 9110 section 8.6).
+/// Methods whose requests need `Content-Length: 0` if they have no body (RFC 9110 section 8.6).
 fn expects_body(method: base::Method) -> bool {
     use base::Method::{Connect, Delete, Get, Head, Options, Other, Patch, Post, Put, Trace};
     match method {

@@ -1,4 +1,4 @@
-//! The caller's side of one stream, as the other rooms see it.
+//! The client's side of one stream.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,32 +8,31 @@ use bytes::{Buf, Bytes};
 use model::Fault;
 use wire::h2::{self, Incoming, SendResponse};
 
-use crate::call::Client;
 use crate::flow::{BodyError, Source};
+use crate::request::Client;
 use crate::watch::Watch;
 
-/// The way back to the caller. It is asked for resets whatever else the stream waits for, so it
-/// cannot belong to one waiter.
-pub(super) type Respond = RefCell<SendResponse<Bytes>>;
+/// Sends the response. Shared, because resets are polled for during every wait of the stream.
+pub(super) type Responder = RefCell<SendResponse<Bytes>>;
 
-/// A request's body, and someone who may reset the stream.
-pub(super) struct Caller<'a> {
+/// The request's body, and the client that may reset the stream.
+pub(super) struct StreamClient<'a> {
     body: Incoming,
-    pub(super) respond: &'a Respond,
+    pub(super) respond: &'a Responder,
     pub(super) watch: Rc<Watch>,
-    /// What is read and not handed on: at most a frame.
+    /// Payload that was read and not consumed: at most one frame.
     piece: Bytes,
     /// Trailer lines, once `ended`.
     trailers: Vec<u8>,
     ended: bool,
-    /// The caller sends its body when it is told to go on.
+    /// The client waits for a 100 before it sends its body.
     waits_for_continue: bool,
-    /// Something of the body was handed on.
+    /// Some of the body was consumed.
     touched: bool,
 }
 
-impl<'a> Caller<'a> {
-    pub(super) fn new(body: Incoming, respond: &'a Respond, watch: Rc<Watch>) -> Self {
+impl<'a> StreamClient<'a> {
+    pub(super) fn new(body: Incoming, respond: &'a Responder, watch: Rc<Watch>) -> Self {
         Self {
             body,
             respond,
@@ -46,7 +45,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Whether the head is all there is.
+    /// Whether the request has no body.
     pub(super) fn has_no_body(&self) -> bool {
         self.body.is_end()
     }
@@ -56,10 +55,10 @@ impl<'a> Caller<'a> {
     }
 }
 
-impl Source for Caller<'_> {
+impl Source for StreamClient<'_> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         if std::mem::take(&mut self.waits_for_continue) {
-            // A caller that is gone shows when its body is read.
+            // If the client is gone, reading its body fails.
             let _ = h2::send_continue(&mut self.respond.borrow_mut());
         }
         while self.piece.is_empty() && !self.ended {
@@ -93,7 +92,7 @@ impl Source for Caller<'_> {
     }
 }
 
-impl Client for Caller<'_> {
+impl Client for StreamClient<'_> {
     fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
         self.respond.borrow_mut().poll_reset(cx).map(|_| Fault::ClientLeft)
     }
@@ -106,7 +105,7 @@ impl Client for Caller<'_> {
         &self.watch
     }
 
-    /// A stream has its own end of the request; one that is gone was reset.
+    /// HTTP/2 has no half-closed clients: ending the request is normal, and one that is gone resets.
     fn has_half_closed(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! A door for `benches`: what the pipeline does beside its decisions, without a socket.
+//! For `benches`: a worker's accounting, without a socket.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use tokio::sync::mpsc::channel;
 use wire::tls::ClientTls;
 
 use crate::account::{AccessLines, Record};
-use crate::call::Call;
 use crate::compiled::{Compiled, Live};
+use crate::request::Request;
 use crate::worker::Worker;
 
-/// One worker's account. Nothing listens.
+/// The accounting of one worker.
 pub struct Account {
     worker: Worker,
-    call: Call,
+    request: Request,
 }
 
 impl std::fmt::Debug for Account {
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Account {
 }
 
 impl Account {
-    /// Of a worker that serves `routes`, the access log off.
+    /// For a worker that serves `routes`, without access log.
     #[must_use]
     pub fn of(routes: Arc<Routes>) -> Self {
         let live = Arc::new(Live {
@@ -45,40 +45,40 @@ impl Account {
         let lines = AccessLines::default();
         let clock = SystemClock::default();
         let worker = Worker::new(0, clock, Compiled { routes, live }, lines, unknown_kids);
-        Self { worker, call: Call::default() }
+        Self { worker, request: Request::default() }
     }
 
-    /// Opens the record of a request. Its time is read here.
+    /// Opens the record of a request, and reads the clock.
     #[must_use]
-    pub fn open(&self) -> Opened {
-        Opened(Record::open(self.worker.now_us()))
+    pub fn open(&self) -> OpenRecord {
+        OpenRecord(Record::open(self.worker.now_us()))
     }
 
-    /// Notes what the route found, as `pipeline::answer` does.
-    pub fn found(&self, opened: &mut Opened, api: &Arc<ApiRoutes>, operation: usize) {
-        let local = self.worker.locals.of(api, &self.worker.pools);
+    /// Records the route, as `pipeline::exchange` does.
+    pub fn found(&self, opened: &mut OpenRecord, api: &Arc<ApiRoutes>, operation: usize) {
+        let local = self.worker.apis.get(api, &self.worker.pools);
         opened.0.api = Some(Rc::clone(&local));
         opened.0.operation = Some(operation);
     }
 
-    /// Closes the record: its counters, and its time.
-    pub fn close(&self, opened: Opened, status: u16, sent: u64) {
-        let Opened(mut record) = opened;
+    /// Closes the record: reads the clock, and updates the counters.
+    pub fn close(&self, opened: OpenRecord, status: u16, sent: u64) {
+        let OpenRecord(mut record) = opened;
         record.upstream_us = Some(self.worker.now_us().saturating_sub(record.started_us));
         record.status = status;
         record.sent = sent;
-        self.worker.close(record, &self.call);
+        self.worker.close(record, &self.request);
     }
 
-    /// How many records of this API were closed.
+    /// The number of closed records of this API.
     #[must_use]
     pub fn closed(&self, api: &Arc<ApiRoutes>) -> u64 {
-        let local = self.worker.locals.of(api, &self.worker.pools);
+        let local = self.worker.apis.get(api, &self.worker.pools);
         let figures = local.counters.figures("", "", 0);
         figures.latency.count()
     }
 }
 
-/// A request's record while it is under way.
+/// The record of a request in progress.
 #[derive(Debug)]
-pub struct Opened(Record);
+pub struct OpenRecord(Record);

@@ -1,7 +1,7 @@
-//! Bytes looked at several at a time: where a token, a target or a field value ends.
+//! SIMD within a register: finds the ends of tokens, targets and field values several bytes at a time.
 //!
-//! Architecture invariant: each answers what a loop over the predicate in `scan` would, which the
-//! tests below and `properties` check.
+//! Architecture invariant: each function returns what a loop over the predicate in `scan` would, which the
+//! tests below and `properties` verify.
 
 use super::scan;
 
@@ -28,8 +28,7 @@ pub(super) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_len(bytes) == bytes.len()
 }
 
-/// Where the first byte stands, at `from` or after it, that no field value can have. `None` when
-/// the bytes end before.
+/// The position of the first byte, from `from` on, that is not allowed in a field value.
 #[inline]
 pub(super) fn value_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
@@ -43,17 +42,17 @@ pub(super) fn value_end(bytes: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Whether a byte of `target` may not stand in a request target. Written without early exit so that
-/// the compiler makes vector instructions of it.
+/// Whether `target` has a byte that is not allowed in a request target. Has no early exit, so that the
+/// compiler vectorises it.
 pub(super) fn has_forbidden_target_byte(target: &[u8]) -> bool {
     target.iter().fold(false, |bad, &byte| bad | (byte <= b' ') | (byte == b'#') | (byte >= 0x7f))
 }
 
-/// Words looked at one by one before whole blocks: as long as most values are.
+/// Number of words examined before whole blocks: the length of most values.
 const WORDS_FIRST: usize = 4;
 const BLOCK: usize = 64;
 
-/// Where the first byte below a space, or DEL, stands.
+/// The position of the first control character.
 #[inline]
 fn first_control(bytes: &[u8]) -> Option<usize> {
     let in_word = |word| below(word, b' ');
@@ -83,8 +82,8 @@ const WORD: usize = 8;
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = ONES * 0x80;
 
-/// Where the first byte stands that is wanted: in a word, told by its high bit in what `in_word`
-/// answers; behind the last whole word, by `alone`.
+/// The position of the first match. `in_word` sets the high bit of each matching byte of a word; `alone`
+/// tests the bytes after the last whole word.
 #[inline]
 fn first(bytes: &[u8], in_word: impl Fn(u64) -> u64, alone: impl Fn(u8) -> bool) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<WORD>();
@@ -98,8 +97,8 @@ fn first(bytes: &[u8], in_word: impl Fn(u64) -> u64, alone: impl Fn(u8) -> bool)
     Some(bytes.len() - rest.len() + found)
 }
 
-/// The high bit of each byte that is below `floor` (at most 0x7f), or DEL. The sums stay within
-/// their bytes, so each is judged alone.
+/// The high bit of each byte that is below `floor` (at most 0x7f), or DEL. No sum carries into the next
+/// byte.
 #[inline]
 const fn below(word: u64, floor: u8) -> u64 {
     let seven = word & !HIGH;
@@ -123,7 +122,7 @@ fn is_tchar(byte: u8) -> bool {
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "evaluated by the compiler, which would refuse"
+    reason = "evaluated at compile time"
 )]
 const TCHARS: [bool; 256] = {
     let mut table = [false; 256];
@@ -139,9 +138,9 @@ const TCHARS: [bool; 256] = {
 mod tests {
     use super::*;
 
-    /// Every byte, at every place of texts around the sizes of a word and of a block.
+    /// Every byte, at every position in texts of about the size of a word or block.
     #[test]
-    fn the_first_byte_that_ends_a_value_is_found_wherever_it_stands() {
+    fn the_end_of_a_value_is_found_at_any_position() {
         for len in [1, 7, 8, 9, 31, 32, 33, 64, 95, 96, 97, 130, 161] {
             for place in 0..len {
                 for byte in 0..=u8::MAX {
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_a_word_do_not_disturb_each_other() {
+    fn bytes_in_a_word_do_not_affect_each_other() {
         for pair in 0..=u16::MAX {
             for place in 0..7 {
                 let mut text = *b"abcdefgh!";
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn each_byte_is_judged_as_the_plain_scan_judges_it() {
+    fn each_byte_is_classified_as_by_scan() {
         for byte in 0..=u8::MAX {
             assert_eq!(is_token(&[byte]), scan::is_tchar(byte), "{byte:#x}");
             assert_eq!(

@@ -1,0 +1,113 @@
+//! Why a credential was rejected: for the metrics and the access log, never for the response.
+
+use crate::Denial;
+
+/// Why a credential was rejected. Responses tell clients less: see [`Self::denial`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AuthFailure {
+    /// The credential's header field is absent.
+    MissingCredential,
+    /// The field holds something else than `Bearer` and a token.
+    UnsupportedScheme,
+    /// The field occurs more than once.
+    RepeatedHeader,
+    /// The token is longer than `limits::TOKEN_BYTES_MAX`.
+    TokenTooLong,
+    /// Not a JWS in compact form whose header and claims are strict JSON of the registered types.
+    MalformedToken,
+    /// base64url with `=` padding, from an issuer without `padded_segments = true`.
+    PaddedToken,
+    /// The token's header has `crit`, `b64`, `zip`, `enc`, or a `typ` that is not an access token's.
+    UnsupportedHeader,
+    /// The algorithm is `none`, unknown, or not one that the issuer's keys serve.
+    UnsupportedAlgorithm,
+    /// `iss` is absent, or names no configured issuer.
+    UnknownIssuer,
+    /// The issuer has no key with the token's `kid`.
+    UnknownKid,
+    /// None of the issuer's keys verifies the signature.
+    BadSignature,
+    /// `exp` is in the past.
+    Expired,
+    /// `nbf` is in the future.
+    NotYetValid,
+    /// `aud` names none of the issuer's `audiences`.
+    WrongAudience,
+}
+
+impl AuthFailure {
+    pub const ALL: [Self; 14] = [
+        Self::MissingCredential,
+        Self::UnsupportedScheme,
+        Self::RepeatedHeader,
+        Self::TokenTooLong,
+        Self::MalformedToken,
+        Self::PaddedToken,
+        Self::UnsupportedHeader,
+        Self::UnsupportedAlgorithm,
+        Self::UnknownIssuer,
+        Self::UnknownKid,
+        Self::BadSignature,
+        Self::Expired,
+        Self::NotYetValid,
+        Self::WrongAudience,
+    ];
+
+    /// Its name in the metrics and the access log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MissingCredential => "missing_credential",
+            Self::UnsupportedScheme => "unsupported_scheme",
+            Self::RepeatedHeader => "repeated_header",
+            Self::TokenTooLong => "token_too_long",
+            Self::MalformedToken => "malformed_token",
+            Self::PaddedToken => "padded_token",
+            Self::UnsupportedHeader => "unsupported_header",
+            Self::UnsupportedAlgorithm => "unsupported_algorithm",
+            Self::UnknownIssuer => "unknown_issuer",
+            Self::UnknownKid => "unknown_kid",
+            Self::BadSignature => "bad_signature",
+            Self::Expired => "expired",
+            Self::NotYetValid => "not_yet_valid",
+            Self::WrongAudience => "wrong_audience",
+        }
+    }
+
+    /// What the client learns.
+    #[must_use]
+    pub const fn denial(self) -> Denial {
+        match self {
+            Self::MissingCredential | Self::UnsupportedScheme => Denial::MissingCredentials,
+            Self::RepeatedHeader
+            | Self::TokenTooLong
+            | Self::MalformedToken
+            | Self::PaddedToken
+            | Self::UnsupportedHeader
+            | Self::UnsupportedAlgorithm
+            | Self::UnknownIssuer
+            | Self::UnknownKid
+            | Self::BadSignature
+            | Self::NotYetValid => Denial::InvalidCredentials,
+            Self::Expired => Denial::ExpiredToken,
+            Self::WrongAudience => Denial::WrongAudience,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_failure_is_listed_once_under_its_own_name() {
+        for (position, failure) in AuthFailure::ALL.into_iter().enumerate() {
+            assert_eq!(failure as usize, position, "{failure:?}");
+        }
+        let names: HashSet<_> = AuthFailure::ALL.into_iter().map(AuthFailure::as_str).collect();
+        assert_eq!(names.len(), AuthFailure::ALL.len());
+        assert_eq!(AuthFailure::ALL.last(), Some(&AuthFailure::WrongAudience));
+    }
+}

@@ -1,0 +1,84 @@
+//! Why credentials are rejected: counted and logged by reason, never told to the client.
+
+use std::collections::HashSet;
+
+use harness::{Gateway, Issuer, Upstream, api};
+use model::{AccessLog, AuthFailure, Denial};
+use serde_json::Value;
+
+/// A rejected credential for each reason: the header fields, and the reason.
+fn rejected(issuer: &Issuer, stranger: &Issuer) -> Vec<(String, AuthFailure)> {
+    let bearer = |token: String| format!("Authorization: Bearer {token}\r\n");
+    let token = issuer.token().claim("aud", "shop");
+    let valid = token.sign();
+    let (_, claims_and_signature) = valid.split_once('.').unwrap();
+    vec![
+        (String::new(), AuthFailure::MissingCredential),
+        ("Authorization: Basic dXNlcjpwYXNz\r\n".to_owned(), AuthFailure::UnsupportedScheme),
+        (bearer(valid.clone()).repeat(2), AuthFailure::RepeatedHeader),
+        (bearer("a".repeat(base::limits::TOKEN_BYTES_MAX + 1)), AuthFailure::TokenTooLong),
+        (bearer("opaque".to_owned()), AuthFailure::MalformedToken),
+        // A P-256 signature takes 64 bytes: two padding characters.
+        (bearer(format!("{valid}==")), AuthFailure::PaddedToken),
+        (bearer(token.clone().typ(Some("id+jwt")).sign()), AuthFailure::UnsupportedHeader),
+        // {"alg":"none"}
+        (
+            bearer(format!("eyJhbGciOiJub25lIn0.{claims_and_signature}")),
+            AuthFailure::UnsupportedAlgorithm,
+        ),
+        (
+            bearer(token.clone().claim("iss", "https://other.example").sign()),
+            AuthFailure::UnknownIssuer,
+        ),
+        (bearer(token.clone().kid(Some("unknown")).sign()), AuthFailure::UnknownKid),
+        (bearer(stranger.token().sign()), AuthFailure::BadSignature),
+        (bearer(token.clone().expires_in_s(-1).sign()), AuthFailure::Expired),
+        (
+            bearer(token.clone().claim("nbf", harness::now_s() + 1_000).sign()),
+            AuthFailure::NotYetValid,
+        ),
+        (bearer(token.clone().claim("aud", "bank").sign()), AuthFailure::WrongAudience),
+    ]
+}
+
+#[test]
+fn each_reason_is_counted_and_logged_and_not_told_to_the_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let upstream = Upstream::fixed("in");
+    let issuer = Issuer::new("resident").audiences(&["shop"]);
+    let rejected = rejected(&issuer, &Issuer::new("resident"));
+    let gateway = Gateway::of(api("/a").secured("GET /*").to(&upstream))
+        .issuer(&issuer)
+        .settings(|settings| settings.access_log = AccessLog::File(file.clone()))
+        .start();
+    let mut responses: Vec<(Denial, HashSet<String>)> = Vec::new();
+    for (fields, reason) in &rejected {
+        let response = gateway.fetch("GET /a/x", fields);
+        let denial = reason.denial();
+        assert_eq!(response.status, denial.row().status, "{reason:?}");
+        let whole = format!("{}{}", response.head, response.text());
+        assert!(!whole.contains(reason.as_str()), "{reason:?}: {whole}");
+        match responses.iter_mut().find(|(known, _)| *known == denial) {
+            Some((_, known)) => _ = known.insert(whole),
+            None => responses.push((denial, HashSet::from([whole]))),
+        }
+        let labels = format!("api=,reason=\"{}\"", reason.as_str());
+        gateway.wait_for_metric("penstock_auth_failures_total", &labels, 1);
+    }
+    for (denial, responses) in &responses {
+        assert_eq!(responses.len(), 1, "one response for all reasons of {denial:?}");
+    }
+    let accepted = issuer.token().claim("aud", "shop").bearer();
+    assert_eq!(gateway.fetch("GET /a/x", &format!("Authorization: {accepted}\r\n")).status, 200);
+    let total = gateway.metric("penstock_auth_failures_total", "api=");
+    assert_eq!(total, AuthFailure::ALL.len() as u64);
+    assert!(gateway.drain(), "nothing is in progress");
+    let lines = std::fs::read_to_string(&file).unwrap();
+    let logged: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let logged: Vec<_> = logged.iter().map(|line| line["auth_failure"].as_str()).collect();
+    let expect: Vec<_> =
+        AuthFailure::ALL.into_iter().map(|reason| Some(reason.as_str())).chain([None]).collect();
+    assert_eq!(logged, expect, "in the order of the requests");
+}
