@@ -54,7 +54,7 @@ pub(crate) fn load(
 pub(crate) fn check(settings: &TlsSettings, now: Now) -> Vec<Diagnostic> {
     let mut settings = settings.clone();
     if settings.default.is_none() {
-        // Any pair will do in place of the generated one.
+        // Any pair can take the place of the generated one.
         let Some(pair) = settings.sni.first() else { return Vec::new() };
         settings.default = Some(pair.files.clone());
     }

@@ -244,7 +244,7 @@ impl Gateway {
     }
 
     /// Shuts down gracefully, within `drain_s`: `/readyz` fails first, then queued connections are accepted,
-    /// and every connection gets the response in progress, or one more, with `Connection: close`. Returns the
+    /// and every connection completes the request in progress, or serves one more, with `Connection: close`. Returns the
     /// number of requests and tunnels that were cut off; idle connections are closed and not counted.
     pub fn drain(mut self) -> usize {
         let clock = SystemClock::new();
