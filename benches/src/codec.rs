@@ -7,7 +7,7 @@ use wire::http1::{
     ChunkedDecoder, Known, KnownSet, Parsed, Piece, RequestHead, ResponseHead, Side, write,
 };
 
-/// As a program behind a load balancer sends it; the token has the length of an RS256 one.
+/// A typical API request; the token is as long as an RS256 one.
 fn request() -> Vec<u8> {
     let token = "x".repeat(700);
     format!(

@@ -1,4 +1,4 @@
-//! The stages: 1,000 APIs of four operations, 1,000 tokens of the length of an RS256 one, all in the cache.
+//! The stages: 1,000 APIs of four operations, and 1,000 tokens as long as RS256 ones, all in the cache.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ pub(super) fn token_cache_hit(times: usize) {
     }
 }
 
-/// Route, token, scope and choice of the endpoint set: all that is decided before anything is forwarded; and the record
-/// of it, opened and closed, with its counters and the three times that it reads the clock.
+/// Route, token, scope and choice of the endpoint set, which are all decisions before a request is forwarded; and its
+/// record, opened and closed, with the counters and three clock readings.
 pub(super) fn pure_pipeline(times: usize) {
     let snapshot = snapshot();
     let routes = Arc::new(Routes::compile(&snapshot, None));
@@ -80,7 +80,7 @@ fn known(
     let token = authenticate::bearer(credential);
     match token.map(|token| authenticate::identify(cache, token, issuers, NOW)) {
         Ok(Identity::Known(caller)) => caller,
-        other => panic!("the token was made to be good: {other:?}"),
+        other => panic!("the token is valid: {other:?}"),
     }
 }
 

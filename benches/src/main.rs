@@ -1,8 +1,8 @@
-//! What each stage costs, in instructions: run under callgrind by `cargo xtask instructions`, which takes the
-//! difference of two runs of different length, so that start and preparation don't count. Instructions don't vary
-//! from run to run as time does, so each case has a limit that must hold.
+//! Instruction counts of each stage. `cargo xtask instructions` runs the cases under callgrind and takes the
+//! difference of two runs of different length, so that startup and preparation don't count. Instruction counts hardly
+//! vary between runs, unlike times, so each case has a limit.
 //!
-//! `penstock-benches list` prints the cases; `penstock-benches CASE N` does one of them N times.
+//! `penstock-benches list` prints the cases; `penstock-benches CASE N` runs one of them N times.
 
 mod codec;
 mod decisions;
@@ -10,27 +10,27 @@ mod records;
 
 use std::process::ExitCode;
 
-/// One measured thing.
+/// A measured case.
 struct Case {
     name: &'static str,
-    /// Most instructions of one time. A change that needs more has to say why, here.
+    /// Most instructions of one iteration. A change that needs more states the reason here.
     instructions_max: u64,
-    /// Prepares, then does it `times` times.
+    /// Prepares, then runs `times` iterations.
     run: fn(times: usize),
 }
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    // About 15 % above what stood when they were set (docs/performance.md).
+    // About 15 % above the counts when they were set (docs/performance.md).
     Case { name: "parse_request_head",   instructions_max: 5_600, run: codec::parse_request_head },
     Case { name: "parse_response_head",  instructions_max: 2_400, run: codec::parse_response_head },
     Case { name: "write_request_head",   instructions_max: 1_000, run: codec::write_request_head },
     Case { name: "decode_chunked_1_kib", instructions_max: 850, run: codec::decode_chunked },
     Case { name: "route_of_1000_apis",   instructions_max: 1_350, run: decisions::route },
     Case { name: "token_cache_hit",      instructions_max: 500, run: decisions::token_cache_hit },
-    // A core makes 20 million of them a second at the least: within 50 ns.
+    // A core must record at least 20 million per second: 50 ns each.
     Case { name: "record_latency",       instructions_max: 95, run: records::record_latency },
-    // The budget of everything that is decided before a request is forwarded.
+    // The budget of all decisions before a request is forwarded.
     Case { name: "pure_pipeline",        instructions_max: 3_000, run: decisions::pure_pipeline },
 ];
 
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("penstock-benches list | CASE TIMES");
+    eprintln!("usage: penstock-benches list | CASE TIMES");
     ExitCode::from(2)
 }
 

@@ -1,5 +1,4 @@
-//! docs/limits.md, made from the doc comments and values of every `limits.rs`, so that operators read what the
-//! compiler reads.
+//! docs/limits.md, generated from the doc comments and values of every `limits.rs`, so that it agrees with the code.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Outcome;
 use crate::tidy::{Finding, Tree};
 
-/// Where limits are defined, and the heading of those that have no sections of their own.
+/// The files with limits, and the heading for those without sections.
 const SOURCES: &[(&str, &str)] = &[
     ("crates/base/src/limits.rs", ""),
     ("crates/xml/src/limits.rs", "XML"),
@@ -28,7 +27,7 @@ source of the figure. Generated from the `limits.rs` of each crate by `cargo xta
 /// Writes the page.
 ///
 /// # Errors
-/// The source can't be understood, or the page can't be written.
+/// A source cannot be parsed, or the page cannot be written.
 pub(crate) fn run(root: &Path, _arguments: &[String]) -> Outcome {
     let read = |source: &str| {
         std::fs::read_to_string(root.join(source)).map_err(|error| format!("{source}: {error}"))
@@ -36,7 +35,7 @@ pub(crate) fn run(root: &Path, _arguments: &[String]) -> Outcome {
     std::fs::write(root.join(PAGE), page(read)?).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-/// The page says what the source says.
+/// Reports a page that differs from the limits in the code.
 pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
     let found = |file: &str, line, what: String, instead: &str| {
         vec![Finding { file: PathBuf::from(file), line, what, instead: instead.to_owned() }]
@@ -49,11 +48,11 @@ pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
             "write `/// What. Consequence.` and `pub const NAME: T = N * UNIT;`",
         ),
         Ok(wanted) => {
-            let stands = tree.text(Path::new(PAGE));
-            if stands == wanted {
+            let current = tree.text(Path::new(PAGE));
+            if current == wanted {
                 return Vec::new();
             }
-            let same = stands.lines().zip(wanted.lines()).take_while(|(a, b)| a == b).count();
+            let same = current.lines().zip(wanted.lines()).take_while(|(a, b)| a == b).count();
             found(
                 PAGE,
                 same + 1,
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_without_words_is_refused() {
+    fn a_limit_without_doc_comment_is_rejected() {
         let why = |source| rows(&mut String::new(), source).unwrap_err();
         assert!(why("pub const A: u32 = 1;").contains("no doc comment"));
         assert!(why("/// A.\npub const A: u32 = other();").contains("not understood"));

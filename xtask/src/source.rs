@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_is_found_in_code_alone() {
+    fn unsafe_is_found_only_in_code() {
         let source = "// unsafe\nfn f() {\n unsafe { g(\"unsafe\") }\n}\nm!(unsafe {});\n#![deny(unsafe_code)]";
         assert_eq!(unsafe_lines(source).unwrap(), [3, 5]);
     }
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_rust_is_an_error() {
+    fn text_that_is_not_rust_is_an_error() {
         assert!(mentions("fn f( {").is_err());
     }
 }

@@ -1,5 +1,5 @@
 //! Rules that a reviewer would otherwise have to remember. A finding fails the build; it names the file and line, and
-//! says what to do. Advice is printed only.
+//! the remedy. Advice is printed only.
 
 mod direction;
 mod housekeeping;
@@ -12,7 +12,7 @@ use crate::{Outcome, conformance, limits, openapi};
 
 pub(crate) use housekeeping::registered_targets;
 
-/// Files longer than this, in lines, get an advice to split them.
+/// Longest file, in lines. Longer: advice to split it.
 const LONG_FILE_LINES: usize = 800;
 
 /// The work tree, shared by all rules.

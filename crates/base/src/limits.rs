@@ -21,7 +21,7 @@ pub const METHOD_BYTES_MAX: usize = 32;
 pub const CONNECTION_OPTIONS_MAX: u32 = 32;
 /// Longest chunk-size line, extensions included, in bytes. Longer: 400.
 pub const CHUNK_LINE_BYTES_MAX: u32 = 1024;
-/// Largest trailer section, in bytes. Larger: 431 or a broken body.
+/// Largest trailer section, in bytes. Larger: 431 for a request, a truncated body for a response.
 pub const TRAILER_BYTES_MAX: u32 = 8 * KIB;
 /// Most 1xx responses before the final one. More: 502.
 pub const INTERIM_RESPONSES_MAX: u32 = 8;
@@ -200,7 +200,7 @@ pub const FILE_POLL_SHARE: u32 = 100;
 /// Most values that the aliases of one YAML file expand to. More: a diagnostic ("billion laughs").
 pub const YAML_COPIES_MAX: usize = 100_000;
 /// Most bytes that are scanned again because a YAML file has quoted strings whose lines are not
-/// indented enough. More: a diagnostic. Each such string needs one scan of the file.
+/// indented enough. More: a diagnostic. Each such string requires one scan of the file.
 pub const YAML_RESCAN_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Most files that the `$ref`s of one API description may name. More: a diagnostic.
 pub const REF_FILES_MAX: usize = 256;

@@ -40,7 +40,7 @@ fn distance(a: &str, b: &str, enough: usize) -> usize {
             let changed = at(&row, j).saturating_add(usize::from(from != to));
             let longer = at(&row, j.saturating_add(1)).min(at(&next, j)).saturating_add(1);
             let mut least = changed.min(longer);
-            // The characters before, if any.
+            // The previous characters, if any.
             let (i_before, j_before) = (i.wrapping_sub(1), j.wrapping_sub(1));
             if a.get(i_before) == Some(to) && b.get(j_before) == Some(from) {
                 least = least.min(at(&before, j_before).saturating_add(1));

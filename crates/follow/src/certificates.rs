@@ -18,7 +18,7 @@ const GENERATED_HOSTS: &[&str] = &["localhost", "127.0.0.1", "::1"];
 /// Reads every pair, and generates the default one if none is configured. Returns warnings as well.
 ///
 /// # Errors
-/// The first problem. The certificates in use are to be kept then.
+/// The first problem. The caller keeps the certificates in use.
 pub(crate) fn load(
     settings: &TlsSettings,
     data: &Path,
@@ -54,7 +54,7 @@ pub(crate) fn load(
 pub(crate) fn check(settings: &TlsSettings, now: Now) -> Vec<Diagnostic> {
     let mut settings = settings.clone();
     if settings.default.is_none() {
-        // Any pair will do in place of the generated one.
+        // Any pair can take the place of the generated one.
         let Some(pair) = settings.sni.first() else { return Vec::new() };
         settings.default = Some(pair.files.clone());
     }
@@ -76,7 +76,7 @@ fn generated(data: &Path) -> CertificateFiles {
 }
 
 /// The pair of an earlier start, so that clients can keep trusting it; a new one if there is none
-/// or it has expired.
+/// or it is not valid now (expired, or not valid yet).
 fn load_or_generate(files: &CertificateFiles, now: Now) -> Result<(Vec<u8>, Vec<u8>), Diagnostic> {
     if files.cert.exists() && files.key.exists() {
         let (cert, key) = (pem(&files.cert)?, pem(&files.key)?);

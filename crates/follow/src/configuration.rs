@@ -22,7 +22,7 @@ pub struct ConfigurationError {
 /// Reads and checks the configuration file. Returns the settings and warnings.
 ///
 /// # Errors
-/// All errors in it.
+/// All errors in the file.
 pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
     let whole = |message: String| ConfigurationError {
         diagnostics: vec![Diagnostic {

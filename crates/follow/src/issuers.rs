@@ -39,7 +39,7 @@ struct Fetching {
     early_us: Option<u64>,
 }
 
-/// What became of new keys.
+/// The result of offering new keys.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Offer {
     Loaded,

@@ -99,7 +99,7 @@ fn list(
         return;
     }
     if depth > limits::FOLDER_DEPTH_MAX {
-        walked.problems.push(problem(folder, "nested too deeply, not read", "move it up"));
+        walked.problems.push(problem(folder, "nested too deeply; not read", "move it up"));
         return;
     }
     enter(folder);
@@ -125,7 +125,7 @@ fn list(
             if walked.files.len() >= limits::API_FILES_MAX {
                 walked.problems.push(problem(
                     &path,
-                    "too many API descriptions, not read",
+                    "too many API descriptions; this one is not read",
                     "remove some",
                 ));
                 return;

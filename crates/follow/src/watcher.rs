@@ -65,7 +65,7 @@ impl Watcher {
         }
     }
 
-    /// A folder was removed or renamed, so its watch is void.
+    /// A folder was removed or renamed, so its watch is no longer valid.
     pub(crate) fn forget(&mut self, folder: &Path) {
         self.folders.remove(folder);
     }
@@ -100,7 +100,7 @@ enum EventClass {
     Folder,
 }
 
-/// `None`: irrelevant, such as our own reading.
+/// `None`: irrelevant, such as reads by this process.
 fn class(kind: &EventKind) -> Option<EventClass> {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => {

@@ -1,6 +1,6 @@
 //! What is served after files change, with real folders and notifications. Each test waits for an
-//! expected change. That something does not change is checked after a later change, called the
-//! fence.
+//! expected change. To check that something does not change, a test makes a
+//! later change (the fence) and waits for that.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
 
@@ -25,7 +25,7 @@ use penstock_follow::{
     Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status, https_fetch,
 };
 
-/// Longest wait for a change, far longer than any machine needs.
+/// Longest wait for a change, much longer than needed on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -37,7 +37,7 @@ fn a_file_renamed_into_place_is_served() {
 }
 
 #[test]
-fn a_file_truncated_and_written_anew_is_served() {
+fn a_file_truncated_and_rewritten_is_served() {
     let mut scene = Scene::new(&[("apis/a.yaml", "/a")]);
     fs::write(scene.path("apis/a.yaml"), api("/b")).unwrap();
     scene.until("/b");
@@ -571,7 +571,7 @@ impl Server {
                 count.fetch_add(1, Ordering::SeqCst);
                 let body = body_now.lock().unwrap().clone();
                 let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
-                // The client hangs up on a body that is too large.
+                // Fails if the client closes the connection because the body is too large.
                 drop(stream.write_all(format!("{head}{body}").as_bytes()));
             }
         });

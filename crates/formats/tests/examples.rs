@@ -28,14 +28,14 @@ fn the_pets_example_shows_scopes_endpoints_and_cors() {
         .operations
         .iter()
         .map(|op| {
-            let asks = match &op.security {
+            let security = match &op.security {
                 Security::Open => "open".to_owned(),
                 Security::Token(ScopeRule::Anything) => "token".to_owned(),
                 Security::Token(ScopeRule::AnyOf(scopes)) => format!("any {}", scopes.join(" ")),
                 Security::Token(ScopeRule::AllOf(scopes)) => format!("all {}", scopes.join(" ")),
             };
             let own = op.production.map_or("", |_| " own endpoints");
-            format!("{} {} {asks}{own}", op.method.as_str(), op.template)
+            format!("{} {} {security}{own}", op.method.as_str(), op.template)
         })
         .collect();
     assert_eq!(
@@ -57,7 +57,7 @@ fn load(name: &str) -> Api {
     let text = std::fs::read(&file).unwrap();
     let defaults = Defaults { response_head_ms: 120_000, issuers_configured: true };
     let outcome =
-        read(&file, &text, &|name| Err(format!("{name}: not to be asked for")), &defaults);
+        read(&file, &text, &|name| Err(format!("{name}: unexpected reference")), &defaults);
     assert_eq!(outcome.diagnostics, []);
     outcome.api.unwrap()
 }

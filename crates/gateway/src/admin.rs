@@ -129,7 +129,7 @@ impl Page {
     }
 }
 
-/// Serves one connection. Request bodies are not read: one closes the connection.
+/// Serves one connection. Request bodies are not read: a request with a body closes the connection.
 async fn serve(mut tcp: TcpStream, admin: &Admin) -> io::Result<()> {
     let mut head = RequestHead::default();
     let mut bytes = Vec::with_capacity(1024);
@@ -202,16 +202,16 @@ impl Admin {
         }
     }
 
-    /// A snapshot of every worker's counters, without workers that do not reply in time.
+    /// A snapshot of every worker's counters, without workers that do not respond in time.
     async fn scrape(&self) -> Vec<WorkerFigures> {
-        let ask = |worker: &UnboundedSender<Command>| {
+        let request = |worker: &UnboundedSender<Command>| {
             let (reply, figures) = oneshot::channel();
             worker.send(Command::Scrape(reply)).ok().map(|()| figures)
         };
-        let asked: Vec<_> = self.workers.iter().filter_map(ask).collect();
+        let pending: Vec<_> = self.workers.iter().filter_map(request).collect();
         let patience = Duration::from_millis(u64::from(SCRAPE_MS_MAX));
-        let mut all = Vec::with_capacity(asked.len());
-        for figures in asked {
+        let mut all = Vec::with_capacity(pending.len());
+        for figures in pending {
             if let Ok(Ok(figures)) = timeout(patience, figures).await {
                 all.push(figures);
             }

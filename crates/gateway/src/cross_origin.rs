@@ -9,7 +9,8 @@ use wire::http1::Known;
 use crate::request::Request;
 use crate::respond::OwnResponse;
 
-/// The response to a CORS preflight. `None` if the request is none, or the API has no CORS rules.
+/// The response to a CORS preflight. `None` if the request is not a preflight, the API has no CORS rules, or the
+/// path has no methods.
 pub(crate) fn preflight(
     request: &Request,
     api: Option<&Arc<ApiRoutes>>,

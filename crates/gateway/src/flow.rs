@@ -1,5 +1,5 @@
 //! Streaming of bodies: from a [`Source`] (the client's request or the upstream's response) through a
-//! bounded buffer into a connection, framed anew. No body is held, whatever its size.
+//! bounded buffer into a connection, with new framing. No body is held in memory, whatever its size.
 //!
 //! Usually a head and the complete body that arrived with the peer's head are sent with one `writev`. The
 //! rest of a long body between two cleartext sockets is moved within the kernel ([`wire::splice`]).
@@ -363,7 +363,7 @@ pub(crate) fn poll_read(
     }
 }
 
-/// Longest payload that is copied behind its head, in bytes.
+/// Longest payload that is copied after its head, in bytes.
 const COPIED_BYTES_MAX: usize = 2 * 1024;
 
 /// Chunks are gathered up to this size before they are written, in bytes.
@@ -512,7 +512,7 @@ impl Outflow {
         }
     }
 
-    /// One write of the text and the announced part of `data`. Short payload is copied behind the text,
+    /// One write of the text and the announced part of `data`. Short payload is copied after the text,
     /// which costs less than a vectored write.
     fn poll_write(
         &mut self,
@@ -555,8 +555,8 @@ impl Outflow {
         false
     }
 
-    /// Copies a short announced chunk behind its header. Only after something was written: until then the
-    /// message may be sent elsewhere, and nothing may be consumed from the source.
+    /// Copies a short announced chunk after its header. Only after something was written: until then the
+    /// message may be sent to another endpoint, and nothing may be consumed from the source.
     fn copy_short_chunk<S: Source>(&mut self, source: &mut S) {
         let is_short = (1..=COPIED_BYTES_MAX).contains(&self.announced);
         if self.framing == OutFraming::Chunked && self.written > 0 && is_short {

@@ -244,8 +244,8 @@ impl Gateway {
     }
 
     /// Shuts down gracefully, within `drain_s`: `/readyz` fails first, then queued connections are accepted,
-    /// and every connection gets the response in progress, or one more, with `Connection: close`. Returns the
-    /// number of requests and tunnels that were cut off; idle connections are closed and not counted.
+    /// and every connection completes the request in progress, or serves one more, with `Connection: close`.
+    /// Returns the number of requests and tunnels that were cut off; idle connections are closed and not counted.
     pub fn drain(mut self) -> usize {
         let clock = SystemClock::new();
         let allowed = Duration::from_secs(u64::from(self.compiled().live.drain_s));

@@ -111,7 +111,7 @@ fn identify(
     }
 }
 
-/// Records why the credential was rejected. The response only says what [`AuthFailure::denial`] says.
+/// Records why the credential was rejected. The response contains only [`AuthFailure::denial`].
 #[cold]
 fn reject(record: &mut Record, failure: AuthFailure) -> Fault {
     record.auth_failure = Some(failure);
@@ -141,9 +141,9 @@ fn may_upgrade(request: &Request, api: &Api) -> bool {
         Upgrade::None => false,
         Upgrade::WebSocket => request.head.method() == Method::Get,
         Upgrade::Other => request.head.find(Known::Upgrade).is_some_and(|field| {
-            let asked = field.value.of(&request.bytes);
-            !asked.eq_ignore_ascii_case(b"h2c")
-                && api.upgrades.iter().any(|allowed| asked.eq_ignore_ascii_case(allowed.as_bytes()))
+            let name = field.value.of(&request.bytes);
+            !name.eq_ignore_ascii_case(b"h2c")
+                && api.upgrades.iter().any(|allowed| name.eq_ignore_ascii_case(allowed.as_bytes()))
         }),
     }
 }

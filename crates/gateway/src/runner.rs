@@ -22,7 +22,7 @@ use crate::worker::Worker;
 
 /// A command to a worker.
 pub(crate) enum Command {
-    /// Serve this from the next request on. The sender is notified when it does.
+    /// Serve this from the next request on. The sender is notified when that is in effect.
     Apply(Compiled, std::sync::mpsc::Sender<()>),
     Scrape(oneshot::Sender<WorkerFigures>),
     /// Accept the queued connections, then no more; end with the last connection.

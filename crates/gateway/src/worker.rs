@@ -50,7 +50,7 @@ pub(crate) struct Worker {
     pub(crate) connections: Cell<usize>,
     /// Requests and tunnels in progress.
     pub(crate) busy: Cell<usize>,
-    /// Set on SIGTERM: responses say `Connection: close`.
+    /// Set on SIGTERM: responses have `Connection: close`.
     pub(crate) draining: Cell<bool>,
     /// Notified when the last connection ends while draining.
     pub(crate) emptied: Notify,

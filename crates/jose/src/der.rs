@@ -1,7 +1,7 @@
 //! The subset of DER that is needed to find a public key in a PEM file. Source: X.690 sections 8.1 and 10.1,
 //! RFC 5280 section 4.1 (certificates, SubjectPublicKeyInfo), RFC 8017 section A.1.1 (RSAPublicKey).
 //!
-//! Keys and certificates are configured, not sent by clients; nothing here can overrun all the same.
+//! Keys and certificates are configured, not sent by clients. Lengths are checked nevertheless.
 
 pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const BIT_STRING: u8 = 0x03;

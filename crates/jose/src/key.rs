@@ -15,7 +15,7 @@ pub(crate) enum Verifier {
     Secret(Box<hmac::Key>),
 }
 
-/// The algorithms that the key's type allows.
+/// One verifier for each algorithm that the key supports.
 pub(crate) type Verifiers = Vec<(Algorithm, Verifier)>;
 
 /// The curves of RFC 7518 section 6.2.1.1.

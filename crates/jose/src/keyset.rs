@@ -59,8 +59,8 @@ impl KeySet {
         Self::read_jwks(document, Secrets::Skipped)
     }
 
-    /// As [`Self::from_jwks`], with `oct` keys accepted. Only for sets that nobody else can read: anyone who
-    /// can read the set can sign.
+    /// As [`Self::from_jwks`], with `oct` keys accepted. Only for private sets: anyone who can read the
+    /// set can sign.
     ///
     /// # Errors
     /// As [`Self::from_jwks`]; also for a set that has both secrets and public keys.

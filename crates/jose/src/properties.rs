@@ -8,7 +8,7 @@ const SECRET: &[u8] = b"a secret that only this property knows, 32 bytes at the 
 const INVARIANT: &str = "the secret is long enough, and parsed claims can be signed";
 
 static KEYS: LazyLock<KeySet> = LazyLock::new(|| KeySet::from_secret(SECRET).expect(INVARIANT));
-static GENUINE: LazyLock<String> = LazyLock::new(|| sign(r#"{"sub":"somebody","scope":"a b"}"#));
+static GENUINE: LazyLock<String> = LazyLock::new(|| sign(r#"{"sub":"alice","scope":"a b"}"#));
 
 /// No token panics; strict and lenient parsing differ by padding alone; claims survive signing and
 /// verification; and no changed token verifies.

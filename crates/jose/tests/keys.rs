@@ -202,7 +202,7 @@ fn a_set_with_a_private_key_or_a_duplicate_name_is_rejected() {
     assert_eq!(set(&both).unwrap_err(), KeyError::PrivateKey { index: 1 });
     let twice = format!(r#"{{"keys":[{EC},{{"kty":"oct","k":""}},{EC}]}}"#);
     assert_eq!(set(&twice).unwrap_err(), KeyError::DuplicateKid { first: 0, second: 2 });
-    // One name for keys of different use, or of different types, is unambiguous.
+    // Keys of different use or type can share a name.
     let encrypts = EC.replace("\"kty\"", "\"use\":\"enc\",\"kty\"");
     let other = OKP.replace("\"okp\"", "\"ec\"");
     let fine = set(&format!(r#"{{"keys":[{EC},{encrypts},{other}]}}"#)).unwrap();
@@ -324,9 +324,9 @@ fn skipped(jwk: &str, reason: &str) {
     let good = OKP.replace("\"okp\"", "\"good\"");
     let set = set(&format!(r#"{{"keys":[{good},{jwk}]}}"#)).unwrap();
     assert_eq!(set.len(), 1, "{jwk}");
-    let told: Vec<_> =
+    let skipped_keys: Vec<_> =
         set.skipped().iter().map(|skipped| (skipped.index, skipped.reason)).collect();
-    assert_eq!(told, [(1, reason)], "{jwk}");
+    assert_eq!(skipped_keys, [(1, reason)], "{jwk}");
 }
 
 fn set(document: &str) -> Result<KeySet, KeyError> {

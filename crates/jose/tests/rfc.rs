@@ -50,8 +50,8 @@ fn rfc_7515_a_4_es512() {
 #[test]
 fn rfc_7515_a_5_unsecured_is_rejected() {
     let token = format!("eyJhbGciOiJub25lIn0.{JOE}.");
-    let refusal = Compact::parse(token.as_bytes(), Padding::Rejected).unwrap_err();
-    assert_eq!(refusal, TokenError::UnsupportedAlgorithm("`alg` is `none` or unknown"));
+    let error = Compact::parse(token.as_bytes(), Padding::Rejected).unwrap_err();
+    assert_eq!(error, TokenError::UnsupportedAlgorithm("`alg` is `none` or unknown"));
 }
 
 #[test]

@@ -195,8 +195,8 @@ fn a_public_key_is_never_a_secret() {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, pem), signed.as_bytes());
     let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag));
     let token = Compact::parse(token.as_bytes(), Padding::Rejected).unwrap();
-    let refusal = token.verify(&keys).unwrap_err();
-    assert_eq!(refusal, UnsupportedAlgorithm("no key supports the header's `alg`"));
+    let error = token.verify(&keys).unwrap_err();
+    assert_eq!(error, UnsupportedAlgorithm("no key supports the header's `alg`"));
     // Nor can the file be configured as a secret by mistake.
     assert!(KeySet::from_secret(pem).is_err());
 }
@@ -206,8 +206,8 @@ fn an_algorithm_that_the_issuer_does_not_list_is_rejected_even_if_the_key_suppor
     let good = token(HEADER, "{}");
     let token = Compact::parse(good.as_bytes(), Padding::Rejected).unwrap();
     assert_eq!(token.verify_signature(&keys().restrict(&[Algorithm::Hs256])), Ok(()));
-    let refusal = token.verify_signature(&keys().restrict(&[Algorithm::Hs512])).unwrap_err();
-    assert_eq!(refusal, UnsupportedAlgorithm("no key supports the header's `alg`"));
+    let error = token.verify_signature(&keys().restrict(&[Algorithm::Hs512])).unwrap_err();
+    assert_eq!(error, UnsupportedAlgorithm("no key supports the header's `alg`"));
     assert!(token.verify_signature(&KeySet::default()).is_err());
 }
 

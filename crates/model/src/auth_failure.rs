@@ -2,12 +2,12 @@
 
 use crate::Denial;
 
-/// Why a credential was rejected. Responses tell clients less: see [`Self::denial`].
+/// Why a credential was rejected. Responses contain less detail: see [`Self::denial`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuthFailure {
     /// The credential's header field is absent.
     MissingCredential,
-    /// The field holds something else than `Bearer` and a token.
+    /// The field contains something other than `Bearer` and a token.
     UnsupportedScheme,
     /// The field occurs more than once.
     RepeatedHeader,
@@ -19,7 +19,7 @@ pub enum AuthFailure {
     PaddedToken,
     /// The token's header has `crit`, `b64`, `zip`, `enc`, or a `typ` that is not an access token's.
     UnsupportedHeader,
-    /// The algorithm is `none`, unknown, or not one that the issuer's keys serve.
+    /// The algorithm is `none`, unknown, or not supported by the issuer's keys.
     UnsupportedAlgorithm,
     /// `iss` is absent, or names no configured issuer.
     UnknownIssuer,
@@ -74,7 +74,7 @@ impl AuthFailure {
         }
     }
 
-    /// What the client learns.
+    /// The denial that the client gets.
     #[must_use]
     pub const fn denial(self) -> Denial {
         match self {

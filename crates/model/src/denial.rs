@@ -70,7 +70,7 @@ pub const TABLE: &[DenialRow] = &[
     auth(Denial::MissingCredentials,     401, 900_902, "Missing Credentials", "Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Bearer ACCESS_TOKEN'"),
     auth(Denial::InvalidCredentials,     401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::ExpiredToken,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
-    auth(Denial::WrongAudience,        403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),
+    auth(Denial::WrongAudience,          403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),
     auth(Denial::ScopeMissing,           403, 900_910, "The access token does not allow you to access the requested resource", "User is NOT authorized to access the Resource. Scope validation failed."),
     auth(Denial::NoSandboxEndpoint,      403, 900_901, "Invalid Credentials", "Sandbox key offered to the API with no sandbox endpoint"),
     auth(Denial::NoProductionEndpoint,   403, 900_901, "Invalid Credentials", "Production key offered to the API with no production endpoint"),

@@ -1,4 +1,4 @@
-//! Diagnostics: what is wrong with a file, where, and how to fix it.
+//! Diagnostics: problems of a file, their positions, and how to fix them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub struct Diagnostic {
     pub file: PathBuf,
     /// Absent if it concerns the whole file (missing, unreadable).
     pub place: Option<Place>,
-    /// What is wrong, without a full stop.
+    /// The problem, without a full stop.
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,

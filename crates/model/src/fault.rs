@@ -39,7 +39,7 @@ pub enum Fault {
     #[error("timeout while reading the request")]
     ClientTimeout,
     /// The client closed the connection or reset the stream. Recorded as 499; there is no response.
-    #[error("the client closed before the response")]
+    #[error("the client closed the connection before the response")]
     ClientLeft,
 }
 

@@ -130,7 +130,7 @@ pub struct IssuerSettings {
     /// `iss`: must equal the claim byte for byte.
     pub iss: String,
     pub keys: KeySource,
-    /// `algorithms`: accepted algorithms; empty: the asymmetric ones that the keys serve.
+    /// `algorithms`: accepted algorithms; empty: the asymmetric ones that the keys support.
     pub algorithms: Vec<jose::Algorithm>,
     /// `audiences`: accepted audiences; empty: not checked.
     pub audiences: Vec<String>,

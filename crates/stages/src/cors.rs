@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_origin_is_echoed_and_all_answers_vary_by_it() {
+    fn a_listed_origin_is_echoed_and_all_responses_vary_by_it() {
         let rules = cors(&["https://a.example", SHOP], &["GET", "PUT"], &["X-One", "X-Two"], false);
         check_preflight(
             &rules,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_stands_for_the_labels_of_a_host_and_nothing_else() {
+    fn a_wildcard_matches_labels_of_a_host_and_nothing_else() {
         let rules = cors(&["https://*.example.org:8443"], &[], &[], true);
         for (origin, allowed) in [
             ("https://a.example.org:8443", true),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_is_not_listed_is_told_nothing() {
+    fn an_origin_that_is_not_listed_gets_no_cors_fields() {
         let rules = cors(&[SHOP], &[], &[], true);
         for origin in [
             "https://evil.example",
@@ -338,11 +338,11 @@ mod tests {
         }
     }
 
-    /// `asked`: origin, method, headers. `expect`: the lines with `|` for their ends, or `none`.
+    /// `request`: origin, method, headers. `expect`: the lines with `|` for their ends, or `none`.
     /// The resource offers GET and POST.
     #[track_caller]
-    fn check_preflight(rules: &Cors, asked: (&str, &str, Option<&str>), expect: &str) {
-        let (origin, method, headers) = asked;
+    fn check_preflight(rules: &Cors, request: (&str, &str, Option<&str>), expect: &str) {
+        let (origin, method, headers) = request;
         let resource = MethodSet::of(Method::Get).with(Method::Post);
         let headers = headers.map(str::as_bytes);
         let response = preflight(rules, origin.as_bytes(), method.as_bytes(), headers, resource);
@@ -363,8 +363,8 @@ mod tests {
         assert_eq!(shown(response.is_some(), out), expect);
     }
 
-    fn shown(answered: bool, out: Vec<u8>) -> String {
+    fn shown(allowed: bool, out: Vec<u8>) -> String {
         let text = String::from_utf8(out).unwrap().replace("\r\n", "|");
-        if answered { text } else { "none".to_owned() }
+        if allowed { text } else { "none".to_owned() }
     }
 }

@@ -1,4 +1,4 @@
-//! A fast hash by multiplication: good enough for tables, not for secrets.
+//! A fast multiplicative hash for tables. Not cryptographic.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

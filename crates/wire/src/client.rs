@@ -96,7 +96,7 @@ pub async fn get(
 
 struct ParsedUrl {
     secure: bool,
-    /// As in the URL, for Host.
+    /// As in the URL, for the Host field.
     authority: String,
     host: String,
     port: u16,
@@ -294,7 +294,7 @@ mod tests {
     async fn serve(mut stream: Stream, response: &[u8]) -> Vec<u8> {
         let mut request = Vec::new();
         while !request.ends_with(b"\r\n\r\n") {
-            assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0, "no whole request");
+            assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0, "incomplete request");
         }
         stream.write_all(response).await.unwrap();
         stream.shutdown().await.unwrap();
@@ -339,7 +339,7 @@ mod tests {
         let interim = "103 Early\n\nHTTP/1.1 ".repeat(limits::INTERIM_RESPONSES_MAX as usize + 1);
         check(&format!("{interim}200 OK\n\n"), malformed).await;
 
-        /// `response`: what follows `HTTP/1.1 `, lines ended by LF; nothing at all if empty.
+        /// `response`: the text after `HTTP/1.1 `, lines ended by LF; empty: no response.
         async fn check(response: &str, expect: &str) {
             let whole =
                 if response.is_empty() { String::new() } else { format!("HTTP/1.1 {response}") };

@@ -57,7 +57,7 @@ impl Stream {
     /// The other end's address.
     ///
     /// # Errors
-    /// The kernel's, when the peer is gone already.
+    /// The kernel's, if the peer has closed the connection.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.tcp().peer_addr()
     }
@@ -66,8 +66,8 @@ impl Stream {
     /// arrived. Check this before reusing a pooled connection.
     ///
     /// Costs no system call if nothing arrived: tokio remembers that the last read emptied the socket, until
-    /// the poller reports otherwise. So the result is as recent as the last poll; a close that crosses the
-    /// request on the wire is handled by the retry rule.
+    /// the poller reports otherwise. So the result is as recent as the last poll; a close at the moment
+    /// when the request is sent is handled by the retry rule.
     ///
     /// An unexpected byte is consumed: a stale stream can only be closed. TLS messages without data (session
     /// tickets, key updates) are processed, and do not make the stream stale.

@@ -57,7 +57,7 @@ const BANS: &[Ban] = &[
         within: PURE,
         except: &[],
         what: &["tokio"],
-        instead: "this crate is pure: return a value that says what to do, and let gateway or follow await it",
+        instead: "this crate is pure: return a value that describes what to do, and let gateway or follow await it",
     },
     Ban {
         within: PURE,

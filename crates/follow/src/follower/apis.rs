@@ -20,7 +20,7 @@ use crate::debounce::ChangeKind;
 use crate::documents::{self, Reading};
 use crate::walk::{self, Version};
 
-/// At least so many files are read by several threads, which happens only when everything is
+/// From this number of files on, several threads read them, which happens only when everything is
 /// loaded.
 const FILES_FOR_THREADS_MIN: usize = 64;
 

@@ -136,7 +136,7 @@ fn every_source_of_keys_reaches_its_issuer() {
 }
 
 #[test]
-fn what_is_not_said_has_its_default() {
+fn absent_keys_have_their_defaults() {
     let settings = load("[gateway]\nhttp = \"127.0.0.1:0\"\n").0.expect("one listener is enough");
     let gateway = &settings.gateway;
     assert_eq!((gateway.https, gateway.workers, settings.admin.listen), (None, None, None));
@@ -167,7 +167,7 @@ fn what_is_not_said_has_its_default() {
 }
 
 #[test]
-fn unknown_keys_are_refused_with_the_nearest_name() {
+fn unknown_keys_are_rejected_with_the_nearest_name() {
     gateway("htp = \"127.0.0.1:1\"", "3:1: `htp` > `http`");
     gateway("[gatway]", "3:2: `gatway` > `gateway`");
     gateway("[[isuer]]", "3:3: `isuer` > `issuer`");

@@ -33,7 +33,7 @@ pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<Cors> {
         return None;
     }
     Some(Cors {
-        allow_credentials: credentials.is_some_and(|asked| allowed(asked, any, report)),
+        allow_credentials: credentials.is_some_and(|wanted| allowed(wanted, any, report)),
         allow_origins,
         allow_methods: methods.unwrap_or_default(),
         allow_headers: headers.unwrap_or_default(),
@@ -43,8 +43,8 @@ pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<Cors> {
 
 /// With credentials allowed for any origin, every site could use the user's session. Source: the
 /// Fetch standard, "CORS protocol and credentials": `*` and credentials exclude each other.
-fn allowed((asked, place): (bool, Place), any_origin: bool, report: &mut Report) -> bool {
-    if asked && any_origin {
+fn allowed((wanted, place): (bool, Place), any_origin: bool, report: &mut Report) -> bool {
+    if wanted && any_origin {
         let help = "list the origins that may send credentials";
         report.warning(
             place,
@@ -53,7 +53,7 @@ fn allowed((asked, place): (bool, Place), any_origin: bool, report: &mut Report)
         );
         return false;
     }
-    asked
+    wanted
 }
 
 fn check_keys(map: &Map<'_>, report: &mut Report) {

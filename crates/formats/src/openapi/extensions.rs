@@ -145,7 +145,7 @@ const EXTENSIONS: &[Row] = &[
     row("x-mgw-response-interceptor", Level::ALL, Value::Any, Support::Error, "responses would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
     row("x-mgw-*", Level::ALL, Value::Any, Support::Warning, "names of API Microgateway before 3.0 have no effect", "write the `x-wso2-` extension instead"),
     row("x-penstock-default-version", Level::API, Value::Any, Support::Served, "`true`: the API is also served at its base path without the version", ""),
-    row("x-penstock-hosts", Level::API, Value::Any, Support::Served, "Hosts that the API is served for; `*.example.org` matches one label. Absent: every host", ""),
+    row("x-penstock-hosts", Level::API, Value::Any, Support::Served, "Hosts that the API is served for; `*.example.org` matches one or more labels. Absent: every host", ""),
     row("x-penstock-upgrades", Level::API, Value::Any, Support::Served, "Protocols that clients may upgrade to, besides `websocket`", ""),
     row("x-penstock-forward-auth-header", Level::API, Value::Any, Support::Served, "`true`: the token is forwarded to the upstream", ""),
     row("x-penstock-scopes", Level::ALL, Value::Any, Support::Served, "`all`: a token needs all scopes; `any` (the default): one of them", ""),

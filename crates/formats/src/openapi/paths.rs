@@ -309,7 +309,7 @@ fn segment(text: &str) -> Result<(), address::Wrong> {
         );
     }
     // Unlike in a prefix, spaces and characters beyond ASCII are allowed: routes are compared
-    // escaped.
+    // without escapes.
     let ascii: String =
         plain.chars().map(|c| if c.is_ascii() && c != ' ' { c } else { 'x' }).collect();
     address::literal(&ascii)

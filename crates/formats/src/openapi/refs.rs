@@ -70,7 +70,7 @@ impl Reference {
         match joined(from, &path) {
             Some(file) => Ok(Self { file: Some(file), pointer }),
             None => {
-                wrong(format!("`{shown}` leads out of the API's folder"), "move the file into it")
+                wrong(format!("`{shown}` leads outside the API's folder"), "move the file into it")
             }
         }
     }
@@ -215,12 +215,12 @@ impl<'n, 'r> Resolver<'n, 'r> {
             report.error(
                 place,
                 "this `$ref` leads back to itself",
-                "replace it by what it should refer to",
+                "refer to the actual definition",
             );
             return None;
         }
         if chain.followed.len() >= limits::REF_DEPTH_MAX {
-            let message = format!("more than {} `$ref`s in a row", limits::REF_DEPTH_MAX);
+            let message = format!("a chain of more than {} `$ref`s", limits::REF_DEPTH_MAX);
             report.error(place, message, "refer to the target directly");
             return None;
         }
@@ -252,7 +252,7 @@ impl<'n, 'r> Resolver<'n, 'r> {
             let places: Vec<String> =
                 allowed.iter().map(|map| format!("`#/{}/NAME`", map.join("/"))).collect();
             let help = format!("refer to {}", places.join(" or "));
-            report.error(place, "this `$ref` leads to something else", help);
+            report.error(place, "this `$ref` refers to an object of another kind", help);
             return None;
         }
         let Some(node) = at(self.root, pointer) else {
@@ -318,10 +318,10 @@ mod tests {
 
     #[test]
     fn a_reference_that_leads_elsewhere_is_rejected() {
-        reject("../cats.yaml", None, "leads out");
-        reject("a/../../cats.yaml", None, "leads out");
-        reject("%2e%2e/cats.yaml", None, "leads out");
-        reject("../../x", Some("paths/pets.yaml"), "leads out");
+        reject("../cats.yaml", None, "leads outside");
+        reject("a/../../cats.yaml", None, "leads outside");
+        reject("%2e%2e/cats.yaml", None, "leads outside");
+        reject("../../x", Some("paths/pets.yaml"), "leads outside");
         reject("/etc/passwd", None, "absolute");
         reject("%2fetc/passwd", None, "absolute");
         reject("https://example.org/a.yaml", None, "URL");
@@ -333,7 +333,7 @@ mod tests {
         reject("%zz.yaml", None, "escape");
         reject("%e4.yaml", None, "escape");
         reject("a.yaml#pets", None, "JSON pointer");
-        reject(".", None, "leads out");
+        reject(".", None, "leads outside");
     }
 
     #[track_caller]

@@ -1,5 +1,4 @@
-//! What an operation requires of its clients: security schemes and requirements, scopes, and the
-//! extensions that change them.
+//! The security of operations: schemes, requirements, scopes, and the extensions that change them.
 //!
 //! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
@@ -261,7 +260,7 @@ fn ignore_path_requirement(
     } else {
         report.error(
             place,
-            format!("{message}, so clients would need less than it asks for"),
+            format!("{message}; without it, clients would need less than it requires"),
             "move it to the operations",
         );
     }

@@ -183,7 +183,7 @@ fn an_api_without_operations_is_accepted_with_a_warning() {
 }
 
 #[test]
-fn security_of_a_path_item_is_ignored_only_if_that_is_not_weaker() {
+fn security_of_a_path_item_is_ignored_only_if_it_is_not_stricter() {
     let item = |api: &str, path: &str, expect: &str| {
         let text = HEAD.replace("{get: {}}", &format!("{{security: {path}, get: {{}}}}"));
         check(&format!("{text}{api}\n"), &[], expect);
@@ -214,7 +214,7 @@ fn security_schemes_may_be_references() {
     scheme("{$ref: 'common.yaml#/schemes/c'}", &[common], "common.yaml 4:6: error: map");
     scheme("{$ref: 'common.yaml#/schemes/d'}", &[common], "6:31: error: does not exist");
     scheme("{$ref: '#/components/securitySchemes/r'}", &[], "6:31: error: back to itself");
-    scheme("{$ref: '#/info'}", &[], "6:31: error: something else");
+    scheme("{$ref: '#/info'}", &[], "6:31: error: another kind");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_reference_that_cannot_be_followed_is_rejected() {
         "5:14: error: back to itself; 6:14: error: back to itself",
     );
     refs("{$ref: '#/paths/~1c'}", &[], "5:14: error: does not exist");
-    refs("{$ref: '#/info'}", &[], "5:14: error: something else");
+    refs("{$ref: '#/info'}", &[], "5:14: error: another kind");
     refs("{$ref: 5}", &[], "5:14: error: `5`");
     refs(
         "{$ref: c.yaml, x-wso2-disable-security: true}",

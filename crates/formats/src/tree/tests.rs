@@ -118,7 +118,7 @@ fn unsupported_yaml_is_rejected() {
 }
 
 #[test]
-fn quoted_strings_may_be_indented_less_than_yaml_wants() {
+fn quoted_strings_may_be_indented_less_than_yaml_requires() {
     let text = "a:\n  b: \"one\ntwo\n\n three\"\n  c: 'it''s\n'\n  d: {e: \"x\ny\", f: 1}\nb: 1\n";
     let expect = "{a:{b:'one two\nthree' c:'it's ' d:{e:'x y' f:#1}} b:#1}";
     tree("a.yaml", text, expect);

@@ -43,7 +43,7 @@ pub(super) fn read_within<'a>(
 /// Why reading stopped.
 enum Stop {
     Error(SyntaxError),
-    /// At a quoted scalar with a line that is indented less than YAML wants.
+    /// At a quoted scalar with a line that is indented less than YAML requires.
     Shallow(Marker),
 }
 
@@ -110,9 +110,9 @@ impl Added {
     }
 }
 
-/// Indents every line of a quoted scalar that YAML 1.2 wants to be indented more, from the scalar
-/// at `first` on. Other parsers accept such lines, and files of WSO2 and others have them. The
-/// value does not change: indentation within a quoted scalar is not part of it.
+/// Adds the indentation that YAML 1.2 requires to the lines of quoted scalars, from the scalar at
+/// `first` on. Other parsers accept such lines, and files of WSO2 and others have them. The value
+/// does not change: indentation within a quoted scalar is not part of it.
 ///
 /// Each scalar costs one scan from the start of the file, within `rescan_bytes_max`.
 fn indent_shallow_scalars(
@@ -208,7 +208,8 @@ struct Builder<'a, 'r> {
 struct Open<'a> {
     place: Place,
     anchor: usize,
-    /// What is kept of it: everything below an anchor, since an alias may be where it is needed.
+    /// What is kept of it: everything below an anchor, since an alias may refer to it from a part that is
+    /// kept.
     keep: Keep,
     content: Content<'a>,
 }

@@ -64,7 +64,7 @@ impl AccessLogger {
 
     /// Opens the file again: on SIGHUP, after log rotation.
     pub(crate) fn reopen(&self) {
-        // Fails only if the writer has ended.
+        // Fails if the writer has ended, or if the queue is full: the file is then not reopened.
         let _ = self.sender.try_send(LogCommand::Reopen);
     }
 }

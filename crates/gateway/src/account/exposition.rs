@@ -133,12 +133,7 @@ impl Page {
     fn connections(&mut self, workers: &[WorkerFigures]) {
         let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
         let rows: [(&str, &str, &str, u64); 7] = [
-            (
-                "penstock_connections",
-                "gauge",
-                "OpenConnection client connections.",
-                sum(|w| w.connections),
-            ),
+            ("penstock_connections", "gauge", "Open client connections.", sum(|w| w.connections)),
             (
                 "penstock_connections_accepted_total",
                 "counter",

@@ -3,8 +3,8 @@
 //! Life of a request: every stage adds to the record. When it is closed, the counters are updated, and a
 //! line is written to the access log if that is enabled.
 //!
-//! Architecture invariant: a worker writes only its own counters, without locks or atomics. A scrape asks
-//! each worker for a snapshot by message.
+//! Architecture invariant: a worker writes only its own counters, without locks or atomics. For a scrape,
+//! each worker is sent a message and returns a snapshot.
 
 mod access_log;
 mod counters;

@@ -13,7 +13,7 @@ use super::Forwarding;
 const OURS: KnownSet =
     KnownSet::of(&[Known::Host, Known::ContentLength, Known::TransferEncoding, Known::Expect]);
 
-/// Fields by which a client could pose as a proxy, or as an authenticated caller.
+/// Fields with which a client could impersonate a proxy or an authenticated caller.
 const IDENTITY: KnownSet = KnownSet::of(&[
     Known::XForwardedFor,
     Known::XForwardedHost,

@@ -84,7 +84,7 @@ pub(crate) struct PoolFigures {
 #[derive(Debug)]
 pub(crate) struct Pool {
     address: Address,
-    /// The most recently used one is last and is used first, so that spare connections expire.
+    /// The most recently used one is last and is used first, so that surplus connections expire.
     idle: RefCell<Vec<Idle>>,
     in_use: Cell<usize>,
     waiting: Cell<usize>,
@@ -330,9 +330,9 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn the_last_failure_is_returned_if_no_address_accepts() {
-        let refusing = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = refusing.local_addr().unwrap();
-        drop(refusing);
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = closed.local_addr().unwrap();
+        drop(closed);
         let failure = connect_to_one_of(&[address, address], 200).await.unwrap_err();
         assert_eq!(failure.kind(), io::ErrorKind::ConnectionRefused);
         let nothing = connect_to_one_of(&[], 200).await.unwrap_err();

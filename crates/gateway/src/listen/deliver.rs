@@ -31,12 +31,12 @@ impl Connection<'_> {
             return Box::pin(tunnel::run(self, request, response, record)).await;
         }
         let framing = framing_for(request, &response);
-        let overtaken = !matches!(response.upload, Upload::Done);
+        let is_uploading = !matches!(response.upload, Upload::Done);
         let keep = request.head.keep_alive()
             && !self.half_closed
             && !self.worker.draining.get()
             && framing != Framing::Close
-            && (response.head.status() < 400 || !overtaken);
+            && (response.head.status() < 400 || !is_uploading);
         let interim = self.take_interim(upload_continues(&response));
         let mut text = self.response_head(request, &response, framing, keep, record);
         if !interim.is_empty() {

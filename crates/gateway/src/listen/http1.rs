@@ -32,7 +32,7 @@ pub(super) struct Connection<'w> {
     interim: &'static [u8],
     /// The client closed its sending side; it may still read.
     ended: bool,
-    /// It did, and nothing unread is left: the current response is the last.
+    /// The same, and nothing is left to read: the current response is the last.
     pub(super) half_closed: bool,
 }
 
@@ -217,7 +217,7 @@ impl Connection<'_> {
         .await
     }
 
-    /// Whether the client broke the connection. One that only closed its sending side may still read.
+    /// Whether the client's connection failed. A client that only closed its sending side may still read.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> bool {
         let lend = Lend::Head(&self.worker.buffers);
         while self.body_is_done()
@@ -235,7 +235,7 @@ impl Connection<'_> {
     }
 
     /// The bytes of a `100 Continue` to send before the final head: the rest of one that is partly written,
-    /// or a whole one if the body is still `wanted`. No other is sent afterwards.
+    /// or a whole one if the body is still `wanted`. None is sent afterwards.
     pub(super) fn take_interim(&mut self, wanted: bool) -> &'static [u8] {
         let left = std::mem::take(&mut self.interim);
         let begun = left.len() < CONTINUE.len();

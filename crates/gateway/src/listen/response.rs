@@ -99,7 +99,7 @@ pub(super) fn write_own(
     }
 }
 
-/// Continues an upload that the response has overtaken. Returns whether bytes moved.
+/// Continues an upload after the response has begun. Returns whether bytes moved.
 pub(super) fn poll_upload<C: Client>(
     cx: &mut Context<'_>,
     client: &mut C,
@@ -114,7 +114,7 @@ pub(super) fn poll_upload<C: Client>(
         Poll::Ready(Err(FlowError::Sink(error))) => {
             response.upload = Upload::Stopped(error.kind());
         }
-        // The client's body broke off: its connection ends after this response.
+        // The client's body is incomplete: its connection ends after this response.
         Poll::Ready(Err(FlowError::Source(_))) => {
             response.upload = Upload::Stopped(std::io::ErrorKind::UnexpectedEof);
         }
@@ -144,7 +144,7 @@ pub(super) fn finish_delivery(
             record.blame = Some(Blame::Caller);
         }
         Ended::Upstream => {
-            let cause = "the response broke off";
+            let cause = "the connection closed before the response was complete";
             record.blame = Some(Blame::Upstream);
             let authority = String::new();
             log_fault(worker, &Fault::SendFailed { authority, cause: cause.to_owned() }, record);

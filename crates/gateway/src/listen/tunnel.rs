@@ -76,10 +76,10 @@ pub(super) async fn run(
 }
 
 fn is_agreed(request: &Request, response: &UpstreamResponse) -> bool {
-    let asked = request.head.find(Known::Upgrade).map(|field| field.value.of(&request.bytes));
+    let requested = request.head.find(Known::Upgrade).map(|field| field.value.of(&request.bytes));
     let given = response.head.find(Known::Upgrade);
     let given = given.map(|field| field.value.of(response.reader.buffer.filled()));
-    asked.zip(given).is_some_and(|(asked, given)| asked.eq_ignore_ascii_case(given))
+    requested.zip(given).is_some_and(|(requested, given)| requested.eq_ignore_ascii_case(given))
 }
 
 async fn reject(

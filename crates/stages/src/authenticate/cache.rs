@@ -181,7 +181,7 @@ impl TokenCache {
         self.index_by_key.insert(key, index);
     }
 
-    /// Examines one entry: evicts it, or clears its `used` flag.
+    /// Examines one entry: evicts it, or clears its `used` flag if set.
     fn advance(&mut self) {
         let Some(entry) = self.entries.get_mut(self.hand) else {
             self.hand = 0;

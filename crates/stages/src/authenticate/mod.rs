@@ -1,4 +1,4 @@
-//! Who sent the request: from the credential to a [`Caller`].
+//! Authentication: from the credential to a [`Caller`].
 //!
 //! Life of a request: route -> **authenticate** -> authorise. Reads the value of the credential's header
 //! field, the issuers and the time, and returns an [`Identity`]. Verified tokens are kept in a

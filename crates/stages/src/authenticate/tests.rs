@@ -205,8 +205,8 @@ fn only_the_keys_of_the_issuer_named_by_iss_are_used() {
     let other = SigningKey::from_secret(OTHER_SECRET).unwrap();
     assert_eq!(fixture.known(&sign_with(&other, None, r#"{"iss":"second"}"#)).issuer, 1);
     assert_eq!(fixture.known(&token(1)).issuer, 0);
-    let posing = sign_with(&other, None, &claims(1));
-    fixture.check(&posing, Err(AuthFailure::BadSignature), "signed by the second, names the first");
+    let forged = sign_with(&other, None, &claims(1));
+    fixture.check(&forged, Err(AuthFailure::BadSignature), "signed by the second, names the first");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn an_unknown_kid_names_the_issuer_whose_keys_to_fetch() {
     fixture.known(&sign_with(rsa(), Some("new"), &claims(1)));
     let token = sign_with(rsa(), Some("newer"), &claims(1));
     assert_eq!(fixture.identify(&token), Identity::UnknownKid { issuer: 1 });
-    let unknown = sign_with(rsa(), Some("newer"), r#"{"iss":"nobody"}"#);
+    let unknown = sign_with(rsa(), Some("newer"), r#"{"iss":"unknown"}"#);
     fixture.check(
         &unknown,
         Err(AuthFailure::UnknownIssuer),

@@ -1,4 +1,4 @@
-//! Bodies in both directions, at the pace of the slower side.
+//! Bodies in both directions, with flow control.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -22,7 +22,7 @@ impl Incoming {
     /// crate checks the length against Content-Length. Cancel safe.
     ///
     /// # Errors
-    /// The client reset the stream, broke the protocol, or went away.
+    /// The client reset the stream, violated the protocol, or closed the connection.
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -83,7 +83,7 @@ impl Outgoing {
     /// buffered.
     ///
     /// # Errors
-    /// The client reset the stream or went away.
+    /// The client reset the stream or closed the connection.
     pub async fn write(&mut self, mut data: Bytes) -> Result<(), Error> {
         while !data.is_empty() {
             let count = poll_fn(|cx| self.poll_capacity(cx, data.len())).await?;
@@ -103,7 +103,7 @@ impl Outgoing {
         wanted: usize,
     ) -> Poll<Result<usize, Error>> {
         self.stream.reserve_capacity(wanted);
-        // Capacity granted earlier is not announced again, so it is checked first.
+        // Capacity granted earlier is not reported again, so it is checked first.
         loop {
             let count = self.stream.capacity().min(wanted);
             if count > 0 {

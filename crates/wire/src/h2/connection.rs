@@ -34,7 +34,7 @@ impl Connection {
         Ok(Self { inner, held })
     }
 
-    /// The next request. Drives all streams meanwhile. `None`: the connection has ended properly. Cancel safe.
+    /// The next request. Drives all streams while it waits. `None`: the connection has ended properly. Cancel safe.
     pub async fn accept(&mut self) -> Option<Result<Accepted, Error>> {
         let next = self.inner.accept().await?;
         Some(next.map(|(request, respond)| {

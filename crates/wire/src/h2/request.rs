@@ -100,7 +100,7 @@ fn host(parts: &Parts) -> Result<Option<&[u8]>, Rejection> {
     let authority = authority.as_str().as_bytes();
     match host {
         Some(host) if !host.eq_ignore_ascii_case(authority) => {
-            Err(Rejection::new(400, ":authority and Host disagree"))
+            Err(Rejection::new(400, ":authority and Host differ"))
         }
         Some(_) | None => Ok(Some(authority)),
     }

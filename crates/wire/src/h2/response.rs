@@ -11,13 +11,13 @@ use crate::http1::{ChunkedDecoder, Field, Rejection, ResponseHead};
 /// Converts the head in `buf` to HTTP/2: names in lower case, without hop-by-hop fields and reason phrase.
 ///
 /// # Errors
-/// 502 for a field that HTTP/2 cannot carry, and for 101, which it does not have (section 8.6).
+/// 502 for a field or status that HTTP/2 does not allow, such as 101 (section 8.6).
 pub fn response_parts(head: &ResponseHead, buf: &[u8]) -> Result<Response<()>, Rejection> {
     let mut response = Response::new(());
     *response.version_mut() = Version::HTTP_2;
     *response.status_mut() = match StatusCode::from_u16(head.status()) {
         Ok(status) if status != StatusCode::SWITCHING_PROTOCOLS => status,
-        Ok(_) | Err(_) => return Err(Rejection::new(502, "a status that HTTP/2 does not have")),
+        Ok(_) | Err(_) => return Err(Rejection::new(502, "status is not allowed in HTTP/2")),
     };
     *response.headers_mut() = map(head.fields(), buf)?;
     Ok(response)
@@ -36,7 +36,7 @@ pub fn send_continue(respond: &mut SendResponse<Bytes>) -> Result<(), Error> {
 /// The trailers of a chunked response, after its end; `None` if there are none to forward.
 ///
 /// # Errors
-/// 502 for a field that HTTP/2 cannot carry.
+/// 502 for a field that HTTP/2 does not allow.
 pub fn trailer_map(decoder: &ChunkedDecoder) -> Result<Option<HeaderMap>, Rejection> {
     let fields = decoder.trailer_fields();
     if fields.is_empty() {
@@ -47,7 +47,7 @@ pub fn trailer_map(decoder: &ChunkedDecoder) -> Result<Option<HeaderMap>, Reject
 
 /// The end-to-end fields among `fields`, which are offsets into `buf`.
 fn map(fields: &[Field], buf: &[u8]) -> Result<HeaderMap, Rejection> {
-    let rejection = || Rejection::new(502, "a field that HTTP/2 cannot carry");
+    let rejection = || Rejection::new(502, "field is not allowed in HTTP/2");
     let mut map = HeaderMap::with_capacity(fields.len());
     for field in fields.iter().filter(|field| !field.hop) {
         let name = HeaderName::from_bytes(field.name.of(buf)).map_err(|_| rejection())?;

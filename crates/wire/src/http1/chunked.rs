@@ -25,7 +25,7 @@ pub struct ChunkedDecoder {
     state: State,
     /// Bytes of the current chunk-size line so far.
     line_bytes: u32,
-    /// The trailer section while it is read; then its forwardable fields, serialised anew.
+    /// The trailer section while it is read; then its forwardable fields, serialised again.
     trailers: Vec<u8>,
     trailer_fields: Vec<Field>,
 }
@@ -106,7 +106,7 @@ impl ChunkedDecoder {
     }
 
     /// After [`Piece::End`]: the trailer fields that may be forwarded, as `name: value CRLF` lines, to
-    /// be handed to [`write::last_chunk`]. Framing, routing and identity fields (everything
+    /// be passed to [`write::last_chunk`]. Framing, routing and identity fields (everything
     /// in [`Known`]) were dropped.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
@@ -172,7 +172,7 @@ impl ChunkedDecoder {
 
     fn trailer_byte(&mut self, byte: u8) -> Result<State, Rejection> {
         if (self.trailers.last() == Some(&b'\r')) != (byte == b'\n') {
-            return Err(self.side.reject(400, "CR and LF do not come in pairs in trailers"));
+            return Err(self.side.reject(400, "bare CR or LF in trailers"));
         }
         if self.trailers.len() >= limits::TRAILER_BYTES_MAX as usize {
             return Err(self.side.reject(431, "trailers are too large"));

@@ -96,7 +96,7 @@ impl Fields {
         self.list.iter().find(|field| field.name.of(buf).eq_ignore_ascii_case(name))
     }
 
-    /// Reads the field lines from `start` to the empty line, and returns the end of that. `None` if they are
+    /// Reads the field lines from `start` to the empty line, and returns the end of the empty line. `None` if they are
     /// incomplete or malformed; `scan` determines which.
     #[inline]
     pub(super) fn read(&mut self, buf: &[u8], start: usize) -> Option<usize> {
@@ -124,7 +124,7 @@ impl Fields {
     /// Reads the Connection fields, and marks those that they name as hop-by-hop.
     ///
     /// # Errors
-    /// 400 (502): an element that is no token, more elements than `CONNECTION_OPTIONS_MAX`, or one
+    /// 400 (502): an element that is not a token, more elements than `CONNECTION_OPTIONS_MAX`, or one
     /// that would remove Host or Content-Length. Source: RFC 9110 section 7.6.1.
     pub(super) fn connection(&mut self, buf: &[u8], side: Side) -> Result<Options, Rejection> {
         let mut options = Options::default();
@@ -176,7 +176,7 @@ impl Fields {
         } else if !swar::is_token(name) {
             return Err(side.reject(400, "connection option is not a token"));
         } else if matches!(Known::of(name), Known::Host | Known::ContentLength) {
-            return Err(side.reject(400, "connection option names a field that must stay"));
+            return Err(side.reject(400, "connection option names a field that cannot be removed"));
         } else {
             let named = |field: &&mut Field| field.name.of(buf).eq_ignore_ascii_case(name);
             self.list.iter_mut().filter(named).for_each(|field| field.hop = true);
@@ -184,7 +184,7 @@ impl Fields {
         Ok(())
     }
 
-    /// What the Upgrade field asks for. Only one protocol, named once, can be `WebSocket`.
+    /// The protocol that the Upgrade field requests. Only one protocol, named once, can be `WebSocket`.
     pub(super) fn upgrade(&self, buf: &[u8], named: bool) -> Upgrade {
         match self.find(Known::Upgrade) {
             Some(field) if named => {

@@ -46,7 +46,7 @@ pub(super) fn declared(
     let coding = fields.find(Known::TransferEncoding);
     match (length, coding) {
         (None, None) => Ok(BodyFraming::None),
-        (Some(_), Some(_)) => Err(side.reject(400, "content-length with transfer-encoding")),
+        (Some(_), Some(_)) => Err(side.reject(400, "both content-length and transfer-encoding")),
         (Some(length), None) => {
             if fields.has_several(Known::ContentLength) {
                 return Err(side.reject(400, "content-length is repeated"));

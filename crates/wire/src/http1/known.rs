@@ -77,7 +77,7 @@ impl Known {
         classify(name)
     }
 
-    /// Whether a name that is classified so is a token, given that it has no control characters.
+    /// Whether a name of this kind is a token, given that it has no control characters.
     pub(super) const fn is_spelt_exactly(self) -> bool {
         !matches!(self, Self::Other | Self::XForwarded | Self::XJwtAssertion)
     }
@@ -130,7 +130,7 @@ impl KnownSet {
         Self(self.0 | 1 << name as u8)
     }
 
-    /// What is in either.
+    /// The union of both.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -148,8 +148,8 @@ const _: () = assert!((Known::XJwtAssertion as usize) < KnownSet::CAPACITY, "one
 /// The first and the last bytes of a name, eight each, in lower case. Names of 4 to 16 bytes are
 /// equal when their length and key are; longer ones have to be compared in the middle too.
 ///
-/// Lower case is made by setting bit 5, which is exact here: apart from letters it would only take
-/// a control character for a hyphen or a digit, and a field name has none.
+/// Setting bit 5 converts letters to lower case. Apart from letters it changes only control characters, to
+/// hyphens or digits, and a field name has none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     first: u64,
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn listed_names_are_found_in_any_case_and_similar_names_are_not() {
         for &(len, text, known) in NAMES {
-            assert_eq!(text.len(), len, "{text} stands under the wrong length");
+            assert_eq!(text.len(), len, "{text} is listed with the wrong length");
             assert_eq!(Known::of(text.as_bytes()), known, "{text}");
             assert_eq!(
                 Known::of(text.to_ascii_uppercase().as_bytes()),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn all_names_that_start_with_x_forwarded_are_classified_so() {
+    fn all_names_that_start_with_x_forwarded_are_x_forwarded() {
         check("X-Forwarded-For", Known::XForwardedFor);
         check("x-forwarded-server", Known::XForwarded);
         check("X-Forwarded-", Known::XForwarded);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_holds_what_was_put_in() {
+    fn a_set_contains_exactly_its_members() {
         const SET: KnownSet = KnownSet::of(&[Known::Host, Known::XJwtAssertion]);
         assert!(SET.contains(Known::Host) && SET.contains(Known::XJwtAssertion));
         assert!(!SET.contains(Known::Other) && !SET.contains(Known::Te));

@@ -18,9 +18,9 @@ pub fn request_head(bytes: &[u8]) {
     let seen = view(&head, bytes);
     for cut in cuts(bytes.len()) {
         let part = bytes.get(..cut).unwrap_or(bytes);
-        let answer = head.parse(part);
-        check_cut(answer, whole, cut);
-        if answer == Ok(Parsed::Complete) {
+        let result = head.parse(part);
+        check_cut(result, whole, cut);
+        if result == Ok(Parsed::Complete) {
             assert_eq!(view(&head, part), seen, "a cut at {cut} changed the head");
         }
     }
@@ -122,7 +122,7 @@ fn decode(
         while !piece.is_empty() {
             let used = match decoder.next(piece)? {
                 Piece::NeedMore { used } => {
-                    assert_eq!(used, piece.len(), "framing was left behind");
+                    assert_eq!(used, piece.len(), "framing was not consumed");
                     used
                 }
                 Piece::Data { skip, take } => {
@@ -165,7 +165,7 @@ fn cuts(len: usize) -> impl Iterator<Item = usize> {
 
 fn check_cut(part: Result<Parsed, Rejection>, whole: Result<Parsed, Rejection>, cut: usize) {
     if part != Ok(Parsed::Partial) {
-        assert_eq!(part, whole, "a cut at {cut} changed the answer");
+        assert_eq!(part, whole, "a cut at {cut} changed the result");
     }
 }
 
@@ -183,7 +183,7 @@ fn check_plain(head: &[u8], fields: &[Field]) {
     }
     for field in fields {
         let (name, value) = (field.name.of(head), field.value.of(head));
-        assert!(swar::is_token(name), "a name that is no token");
+        assert!(swar::is_token(name), "a name that is not a token");
         assert_eq!(scan::trim(value), value, "white space around a value");
         assert_eq!(Known::of(name), field.known);
         let between = head.get(field.name.end as usize..field.value.start as usize);
@@ -241,7 +241,7 @@ fn request_written_back(head: &RequestHead, bytes: &[u8]) {
     assert_eq!(
         pairs(again.fields(), &out, forwarded),
         pairs(head.fields(), bytes, forwarded),
-        "fields changed on the way"
+        "the forwarded fields differ"
     );
 }
 
@@ -261,6 +261,6 @@ fn response_written_back(head: &ResponseHead, bytes: &[u8], method: Method) {
     assert_eq!(
         pairs(again.fields(), &out, |_| true),
         pairs(head.fields(), bytes, forwarded),
-        "fields changed on the way"
+        "the forwarded fields differ"
     );
 }

@@ -9,8 +9,8 @@ use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, scan,
 
 /// The head of a request. Keep it and parse the next one into it: its memory is reused.
 ///
-/// It holds offsets only. Every method that takes a `buf` wants the one that was parsed; another, or
-/// a shorter one, gives wrong or empty bytes, never a panic.
+/// It holds offsets only. Every method that takes a `buf` requires the one that was parsed; with another one
+/// it returns wrong or empty bytes, but does not panic.
 #[derive(Clone, Debug)]
 pub struct RequestHead {
     len: usize,
@@ -47,9 +47,9 @@ impl Default for RequestHead {
 }
 
 impl RequestHead {
-    /// Parses the head at the start of `buf`, which may hold more. What was parsed before is gone.
+    /// Parses the head at the start of `buf`, which may contain more bytes. Replaces the previous head.
     ///
-    /// After [`Parsed::Partial`], call again with the same bytes and those that came since.
+    /// After [`Parsed::Partial`], call again with the same bytes and those received since.
     ///
     /// # Errors
     /// 400: anything ambiguous or malformed. 414: the target is
@@ -253,7 +253,7 @@ impl RequestHead {
         if let Some((authority, port)) = self.target.authority {
             let named = self.host.of(buf);
             if !named.is_empty() && !target::agree(authority.of(buf), port, named) {
-                return Err(Rejection::bad("host disagrees with the target"));
+                return Err(Rejection::bad("host does not match the target"));
             }
             self.host = authority;
         }

@@ -7,7 +7,7 @@ use super::framing::{self, BodyFraming, ResponseFraming};
 use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, scan, swar};
 
 /// The head of a response. Keep it and parse the next one into it: its memory is reused.
-/// As with [`super::RequestHead`], methods that take a `buf` want the one that was parsed.
+/// As with [`super::RequestHead`], methods that take a `buf` require the one that was parsed.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
     len: usize,
@@ -23,7 +23,7 @@ pub struct ResponseHead {
 impl ResponseHead {
     /// Parses the head at the start of `buf`, the response to a request with `for_method`.
     ///
-    /// After [`Parsed::Partial`], call again with the same bytes and those that came since.
+    /// After [`Parsed::Partial`], call again with the same bytes and those received since.
     ///
     /// # Errors
     /// 502, whatever is invalid: syntax, framing, a head above `RESPONSE_HEAD_BYTES_MAX`, a status

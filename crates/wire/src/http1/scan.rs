@@ -20,7 +20,7 @@ type Scan<T> = Result<T, Stop>;
 /// The length of the request head at the start of `buf`; `None` if it is incomplete.
 ///
 /// # Errors
-/// 400, 414, 431, 501 (a method of no known length) or 505: see `request_line` and `field_lines`.
+/// 400, 414, 431, 501 (a method that is too long) or 505: see `request_line` and `field_lines`.
 pub(super) fn request(buf: &[u8]) -> Result<Option<usize>, Rejection> {
     const MAX: usize = limits::HEAD_BYTES_MAX as usize;
     let mut cursor = Cursor::new(buf, MAX, Side::Request);
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
 
     /// `method SP target SP HTTP-version CRLF`. Source: RFC 9112 section 3.
     fn request_line(&mut self) -> Scan<()> {
-        let unknown = (501, "method is longer than any known one");
+        let unknown = (501, "method is too long");
         if self.run(is_tchar, limits::METHOD_BYTES_MAX, unknown)? == 0 {
             return self.reject("request line does not start with a method");
         }
@@ -191,7 +191,7 @@ impl<'a> Cursor<'a> {
         if self.run(is_tchar, usize::MAX, (400, ""))? == 0 {
             return self.reject("field name is empty or not a token");
         }
-        self.expect(b':', "field name is not followed by a colon at once")?;
+        self.expect(b':', "field name is not directly followed by a colon")?;
         self.run(is_value_byte, usize::MAX, (400, ""))?;
         self.line_end()
     }

@@ -5,14 +5,14 @@
 
 use super::scan;
 
-/// The length of the token at the start of `bytes`; may be 0, and all of them.
+/// The length of the token at the start of `bytes`, from 0 to all of them.
 #[inline]
 pub(super) fn token_len(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|&&byte| is_tchar(byte)).count()
 }
 
 /// The length of what may be a field name: up to the first colon, without a control character or a
-/// space before it. `None` when there is no colon or something else comes first.
+/// space before it. `None` if there is no colon, or one of those comes first.
 #[inline]
 pub(super) fn name_len(line: &[u8]) -> Option<usize> {
     let found = first(
@@ -145,7 +145,7 @@ mod tests {
             for place in 0..len {
                 for byte in 0..=u8::MAX {
                     let mut text = vec![b'x'; len];
-                    *text.get_mut(place).expect("the place is within") = byte;
+                    *text.get_mut(place).expect("the position is in range") = byte;
                     let expect = text.iter().position(|&byte| !scan::is_value_byte(byte));
                     assert_eq!(value_end(&text, 0), expect, "{byte:#x} at {place} of {len}");
                 }

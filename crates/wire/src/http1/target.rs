@@ -81,7 +81,7 @@ fn absolute_form(
     } else if starts_with(bytes, b"https://") {
         (8, b":443")
     } else {
-        return Err(Rejection::bad("target has no form that its method allows"));
+        return Err(Rejection::bad("target form is not allowed for the method"));
     };
     let start = whole.start.saturating_add(scheme_len);
     let rest = Span { start, end: whole.end };
@@ -254,7 +254,7 @@ fn rewrite(path: &[u8], scratch: &mut Vec<u8>) -> Result<(), Rejection> {
             Segment::Up => {
                 scratch.truncate(start);
                 let above = scratch.iter().rposition(|&byte| byte == b'/');
-                scratch.truncate(above.ok_or(Rejection::bad("path leads above the root"))?);
+                scratch.truncate(above.ok_or(Rejection::bad("path goes above the root"))?);
             }
         }
         if segments.peek().is_none() {

@@ -131,7 +131,7 @@ pub fn chunk_end(out: &mut Vec<u8>) {
     out.extend_from_slice(CRLF);
 }
 
-/// The last chunk, `trailers` as [`super::ChunkedDecoder::trailers`] gives them, and the final CRLF.
+/// The last chunk, `trailers` as returned by [`super::ChunkedDecoder::trailers`], and the final CRLF.
 pub fn last_chunk(out: &mut Vec<u8>, trailers: &[u8]) {
     out.extend_from_slice(b"0\r\n");
     out.extend_from_slice(trailers);

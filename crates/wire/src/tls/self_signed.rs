@@ -7,10 +7,10 @@ use rustls_pki_types::ServerName;
 
 use super::TlsError;
 
-/// Validity period of a generated certificate, in seconds. Source: CA/Browser Forum allows 398 days,
-/// and clients that enforce it do so for their own roots also.
+/// Validity period of a generated certificate, in seconds: a year. Source: Apple's platforms reject more than 825
+/// days, also with a root that the user has added (HT210176).
 const VALID_S: u64 = 365 * 86_400;
-/// Start of the validity period before now, in seconds, for clients whose clocks are slow.
+/// The validity period starts this long before now, in seconds, for clients whose clocks are slow.
 const EARLIER_S: u64 = 3_600;
 
 /// Generates an ECDSA P-256 key and a self-signed certificate for `hosts` (DNS names and IP addresses),

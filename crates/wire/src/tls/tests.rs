@@ -97,7 +97,7 @@ async fn exchange(near: &mut Stream, far: &mut Stream) {
     assert_eq!(&got, b"pong");
 }
 
-/// A client that speaks one version only and offers `alpn`.
+/// A client that supports one version only and offers `alpn`.
 fn client_of(
     version: &'static SupportedProtocolVersion,
     root: CertificateDer<'static>,
@@ -142,12 +142,12 @@ async fn both_versions_work_and_resume_sessions() {
 
 #[tokio::test]
 async fn alpn_selects_the_first_server_protocol_that_the_client_supports() {
-    //    h2 offered  the client's     agreed
+    //    h2 enabled  client's list    negotiated
     check(true, &["http/1.1", "h2"], Some("h2")).await;
     check(true, &["http/1.1"], Some("http/1.1")).await;
     check(true, &[], None).await;
     check(false, &["h2", "http/1.1"], Some("http/1.1")).await;
-    check(true, &["spdy/3"], Some("refused")).await;
+    check(true, &["spdy/3"], Some("rejected")).await;
 
     async fn check(alpn_h2: bool, offered: &[&str], expect: Option<&str>) {
         let authority = authority("root");
@@ -156,7 +156,7 @@ async fn alpn_selects_the_first_server_protocol_that_the_client_supports() {
         let client = client_of(&TLS13, authority.der().clone(), offered);
         let agreed = match shake(&client, &config, "a.test").await.1 {
             Ok(far) => far.alpn().map(|name| String::from_utf8(name.to_vec()).unwrap()),
-            Err(_) => Some("refused".to_owned()),
+            Err(_) => Some("rejected".to_owned()),
         };
         assert_eq!(agreed.as_deref(), expect, "offered {offered:?}");
     }
@@ -217,7 +217,7 @@ async fn a_new_set_applies_to_new_handshakes_only() {
     certs.replace(CertificateSet::load(Some((&new.0, &new.1)), Vec::new()).unwrap());
 
     exchange(&mut near, &mut far).await;
-    // A client that remembers no session of the old set, so that it is shown a certificate.
+    // A client without a session of the old set, so that the handshake includes a certificate.
     let (later, _far) = connected(&ClientTls::insecure(), &config, "a.test").await;
     let shown = session(&later).peer_certificates().unwrap().first().unwrap();
     assert_eq!(*shown, CertificateDer::from_pem_slice(&new.0).unwrap());
@@ -240,7 +240,7 @@ async fn a_server_needs_a_valid_certificate_for_its_name_from_a_trusted_ca() {
             Err(error) => format!("{error:?}"),
         };
         assert!(outcome.contains(expect), "{outcome} instead of {expect}");
-        // The lab's way in is open to all of them.
+        // The lab's client accepts all of them.
         connected(&ClientTls::insecure(), &config, "api.a.test").await;
     }
 }

@@ -82,7 +82,7 @@ struct Shared {
 /// An event of a connection.
 enum Event {
     Accepted(Box<Accepted>),
-    /// The worker drains.
+    /// The worker is draining.
     Leave,
     TimeUp,
     Ended,
@@ -114,7 +114,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Sends GOAWAY. Open streams are still served, and those already on their way.
+    /// Sends GOAWAY. Open streams are still served, and those that the client opened before it received GOAWAY.
     fn leave(&self, connection: &mut Connection) {
         self.leaving.set(true);
         connection.graceful_shutdown();

@@ -118,7 +118,7 @@ impl ResponseStream<'_> {
     /// Streams an upstream's response to the client.
     ///
     /// # Errors
-    /// HTTP/2 cannot carry the response; nothing of it was sent.
+    /// The response cannot be represented in HTTP/2; nothing of it was sent.
     async fn deliver(
         &mut self,
         mut response: UpstreamResponse,
@@ -213,7 +213,7 @@ impl ResponseStream<'_> {
     /// Sends the head, which is HTTP/1.1 in `text`; `is_all`: no body follows. `None` if the client is gone.
     ///
     /// # Errors
-    /// HTTP/2 cannot carry it.
+    /// It cannot be represented in HTTP/2.
     fn send_head(&self, text: &[u8], is_all: bool) -> Result<Option<SendStream<Bytes>>, Rejection> {
         let mut head = self.worker.response_head();
         let response = head

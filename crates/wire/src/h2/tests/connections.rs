@@ -14,13 +14,14 @@ use crate::http1::{Parsed, RequestHead};
 use crate::stream::Stream;
 use crate::tls::{self, CertificateSet, ServerCertificates};
 
-/// A socket that a server waits behind: reads until the protocol shows, then speaks HTTP/2.
+/// A listener on a free port.
 async fn listen() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
 
+/// Accepts a connection, reads the preface and performs the HTTP/2 handshake.
 async fn serve_clear(listener: &TcpListener) -> Connection {
     let (mut tcp, _) = listener.accept().await.unwrap();
     let mut read = BytesMut::new();
@@ -31,7 +32,7 @@ async fn serve_clear(listener: &TcpListener) -> Connection {
     Connection::handshake(Stream::Clear(tcp), read.freeze()).await.unwrap()
 }
 
-/// Answers every request of `connection` with what it sent, then `trailers: yes`.
+/// Responds to every request of `connection` with its own body and trailers.
 async fn echo_all(mut connection: Connection) -> Result<(), Error> {
     while let Some(accepted) = connection.accept().await {
         let (parts, body, respond) = accepted?;
@@ -64,7 +65,7 @@ async fn echo(parts: Parts, mut body: Incoming, mut respond: SendResponse<Bytes>
 
 type Client = ::h2::client::SendRequest<Bytes>;
 
-/// An HTTP/2 client over `stream`, its driver running.
+/// An HTTP/2 client over `stream`; its connection is driven by a task.
 async fn client_over<S>(stream: S) -> Client
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
@@ -103,8 +104,8 @@ async fn exchange(
         let trailers = body.trailers().await?;
         Ok((parts, got, trailers))
     };
-    let (_, answer) = tokio::join!(upload, download);
-    answer
+    let (_, response) = tokio::join!(upload, download);
+    response
 }
 
 #[tokio::test]
@@ -121,7 +122,7 @@ async fn a_client_with_prior_knowledge_exchanges_bodies_and_trailers_of_any_size
         let (parts, got, back) =
             exchange(&client, "/a/../b", body.clone(), Some(trailers.clone())).await.unwrap();
         assert_eq!(parts.headers["x-path"], "/b", "the head passed the HTTP/1.1 parser");
-        assert!(got == body, "{bytes} bytes came back changed");
+        assert!(got == body, "{bytes} bytes were changed");
         assert_eq!(back, Some(trailers));
     }
     drop(client);
@@ -138,7 +139,7 @@ async fn many_streams_share_a_connection() {
         let body = Bytes::from(call.to_string().repeat(1_000));
         tokio::spawn(async move {
             let (_, got, _) = exchange(&client, "/", body.clone(), None).await.unwrap();
-            assert!(got == body, "call {call} got another's answer");
+            assert!(got == body, "call {call} got the response to another one");
         })
     });
     for call in calls.collect::<Vec<_>>() {
@@ -172,7 +173,7 @@ async fn unread_uploads_are_limited_by_the_connection_window() {
         uploads.push((response, upload));
     }
     let mut sent = 0;
-    // Whoever has room sends; what is granted is never more than the connection's window.
+    // Each stream sends as it gets capacity; the sum is never more than the connection's window.
     while sent < window_bytes {
         let room = std::future::poll_fn(|cx| {
             let ready = uploads.iter_mut().find_map(|(_, upload)| match upload.poll_capacity(cx) {
@@ -189,7 +190,7 @@ async fn unread_uploads_are_limited_by_the_connection_window() {
     }
     assert_eq!(sent, window_bytes);
     for (_, upload) in &uploads {
-        assert_eq!(upload.capacity(), 0, "nobody may send more");
+        assert_eq!(upload.capacity(), 0, "no stream may send more");
     }
     server.abort();
 }
@@ -245,7 +246,7 @@ async fn the_handshake_leads_to_http_2_over_tls() {
 }
 
 #[tokio::test]
-async fn a_head_above_the_limit_is_answered_431() {
+async fn a_head_above_the_limit_is_rejected_with_431() {
     let (listener, address) = listen().await;
     tokio::spawn(async move { echo_all(serve_clear(&listener).await).await });
     let client = client_over(TcpStream::connect(address).await.unwrap()).await;
@@ -261,7 +262,7 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const END_STREAM_AND_HEADERS: u8 = 0x5;
 
-/// A frame as it stands on the wire. Source: RFC 9113 section 4.1.
+/// A serialised frame. Source: RFC 9113 section 4.1.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
@@ -284,7 +285,7 @@ async fn a_client_that_only_opens_and_resets_streams_is_disconnected() {
         match connection.accept().await {
             Some(Ok(_)) => {}
             Some(Err(error)) => break error,
-            None => panic!("the client was let go in peace"),
+            None => panic!("the connection ended without an error"),
         }
     };
     assert_eq!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM));
@@ -341,8 +342,8 @@ async fn a_malformed_head_never_becomes_a_request() {
     check(&[METHOD, SCHEME, HOST], "nothing").await;
     check(&[METHOD, SCHEME, HOST, ("x", "1"), PATH], "nothing").await;
 
-    /// `expect`: the request line, the status of a rejection, or that nothing came up before the
-    /// good request that follows.
+    /// `expect`: the request line, the status of a rejection, or `nothing` if the valid request that
+    /// follows is the first one accepted.
     async fn check(fields: &[(&str, &str)], expect: &str) {
         let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
         bytes.extend(frame(HEADERS, END_STREAM_AND_HEADERS, 1, &block(fields)));
@@ -352,19 +353,19 @@ async fn a_malformed_head_never_becomes_a_request() {
         let mut tcp = TcpStream::connect(address).await.unwrap();
         tcp.write_all(&bytes).await.unwrap();
         let mut connection = serve_clear(&listener).await;
-        let told = match connection.accept().await {
+        let result = match connection.accept().await {
             Some(Ok((parts, _, _))) if parts.uri.path() == "/good" => "nothing".to_owned(),
             Some(Ok((parts, body, _))) => validate(&parts, body.is_end_stream()),
             Some(Err(_)) | None => "nothing".to_owned(),
         };
-        assert_eq!(told, expect, "{fields:?}");
+        assert_eq!(result, expect, "{fields:?}");
     }
 
     fn validate(parts: &Parts, end_of_stream: bool) -> String {
         let mut out = Vec::new();
-        let told = head_bytes(&mut out, parts, end_of_stream)
+        let result = head_bytes(&mut out, parts, end_of_stream)
             .and_then(|()| RequestHead::default().parse(&out));
-        match told {
+        match result {
             Ok(_) => String::from_utf8_lossy(&out).lines().next().unwrap().to_owned(),
             Err(rejection) => rejection.status.to_string(),
         }

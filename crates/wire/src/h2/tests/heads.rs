@@ -17,7 +17,7 @@ fn parts(method: &str, uri: &str, fields: &[(&str, &str)]) -> Parts {
 const BASE: &str = "http://a.test/p";
 
 #[test]
-fn a_head_becomes_the_bytes_that_http_1_would_have_sent() {
+fn a_head_is_rendered_as_http_1() {
     check("GET", "https://a.test:8243/p/q?x=%2F&y", &[], "GET /p/q?x=%2F&y\nhost: a.test:8243\n");
     check("OPTIONS", "http://a.test/p", &[], "OPTIONS /p\nhost: a.test\n");
     check("GET", BASE, &[("x-a", "1"), ("x-a", "2")], "GET /p\nhost: a.test\nx-a: 1\nx-a: 2\n");
@@ -71,7 +71,7 @@ fn framing_follows_from_the_length_and_the_end_of_the_stream() {
 }
 
 #[test]
-fn what_http_2_calls_malformed_is_refused_as_in_http_1() {
+fn malformed_requests_are_rejected_as_over_http_1() {
     check("CONNECT", "a.test:443", &[], 501);
     check("GET", "/p", &[], 400);
     check("GET", "/p", &[("host", "a.test"), ("host", "a.test")], 400);
@@ -88,7 +88,7 @@ fn what_http_2_calls_malformed_is_refused_as_in_http_1() {
     for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"] {
         check("GET", BASE, &[(name, "x")], 400);
     }
-    // Judged by the HTTP/1.1 parser, which this is the proof of.
+    // Rejected by the HTTP/1.1 parser.
     check("GET", "http://a.test/%00", &[], 400);
     check("GET", "http://a.test/%zz", &[], 400);
     let long = "v".repeat(limits::HEAD_BYTES_MAX as usize);
@@ -97,9 +97,9 @@ fn what_http_2_calls_malformed_is_refused_as_in_http_1() {
     #[track_caller]
     fn check(method: &str, uri: &str, fields: &[(&str, &str)], expect: u16) {
         let mut out = Vec::new();
-        let told = head_bytes(&mut out, &parts(method, uri, fields), true)
+        let result = head_bytes(&mut out, &parts(method, uri, fields), true)
             .and_then(|()| RequestHead::default().parse(&out));
-        assert_eq!(told.map_err(|rejection| rejection.status), Err(expect), "{method} {uri}");
+        assert_eq!(result.map_err(|rejection| rejection.status), Err(expect), "{method} {uri}");
     }
 }
 
@@ -119,7 +119,7 @@ fn a_response_head_loses_connection_specific_fields() {
     #[track_caller]
     fn check(head: &str, expect: &str) {
         let (head, bytes) = response_head(head);
-        let told = match response_parts(&head, &bytes) {
+        let result = match response_parts(&head, &bytes) {
             Ok(response) => {
                 let fields = response.headers().iter();
                 let fields =
@@ -129,7 +129,7 @@ fn a_response_head_loses_connection_specific_fields() {
             }
             Err(rejection) => rejection.status.to_string(),
         };
-        assert_eq!(told, expect);
+        assert_eq!(result, expect);
     }
 }
 

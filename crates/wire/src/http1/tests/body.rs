@@ -154,7 +154,7 @@ fn trailers_above_their_limits_are_rejected() {
 }
 
 #[test]
-fn a_backend_that_errs_is_502_and_an_error_is_final() {
+fn an_error_in_a_response_is_502_and_is_final() {
     let mut decoder = ChunkedDecoder::new(Side::Response);
     let first = decoder.next(b"x");
     assert_eq!(first.map_err(|rejection| rejection.status), Err(502));
@@ -169,13 +169,13 @@ fn a_finished_decoder_consumes_nothing() {
     assert_eq!(decoder.next(b"GET"), Ok(Piece::End { used: 0 }));
 }
 
-/// Decodes `body` as a request's; tells payload, end, what is left, and the trailers.
+/// Decodes `body` as a request's, and compares payload, end, number of bytes left and trailers.
 #[track_caller]
 fn check(body: &str, expect: &str) {
     properties::chunked(body.as_bytes());
     let mut decoder = ChunkedDecoder::new(Side::Request);
     let (mut payload, mut rest) = (Vec::new(), body.as_bytes());
-    let told = loop {
+    let result = loop {
         match decoder.next(rest) {
             Ok(Piece::Data { skip, take }) => {
                 payload.extend_from_slice(&rest[skip..skip + take]);
@@ -193,5 +193,5 @@ fn check(body: &str, expect: &str) {
             Err(rejection) => break rejection.status.to_string(),
         }
     };
-    assert_eq!(told, expect, "{body:?}");
+    assert_eq!(result, expect, "{body:?}");
 }

@@ -1,4 +1,4 @@
-//! Where a request's body ends, and the payloads that smuggle a second request past a lax answer.
+//! Where a request's body ends, and known payloads of request smuggling.
 
 use super::super::{BodyFraming, RequestHead};
 use super::{check, check_fields, with_fields};
@@ -79,10 +79,10 @@ fn the_transfer_coding_must_be_exactly_chunked() {
 fn known_smuggling_payloads_are_rejected() {
     check_fields(
         &[
-            // CL.TE and TE.CL: which of the two counts?
+            // CL.TE and TE.CL: implementations disagree which of the two applies.
             "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n",
             "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
-            // TE.TE: one of the two readers must miss it.
+            // TE.TE: one of two implementations ignores it.
             "Transfer-Encoding: chunked\r\nTransfer-encoding: x\r\n",
             "Transfer-Encoding : chunked\r\n",
             "Transfer-Encoding:\r\n chunked\r\n",
@@ -90,14 +90,14 @@ fn known_smuggling_payloads_are_rejected() {
             " Transfer-Encoding: chunked\r\n",
             "X: X\rTransfer-Encoding: chunked\r\n",
             "Transfer\0-Encoding: chunked\r\n",
-            // A length that hides.
+            // A disguised length.
             "Content-Length: 0\r\nContent-Length: 44\r\n",
             "Content-Length\u{b}: 44\r\n",
             "\u{feff}Content-Length: 44\r\n",
             // A second head within a value.
             "X-A: b\r\n\nGET /admin HTTP/1.1\r\n",
             "X-A: b\n\nGET /admin HTTP/1.1\r\nHost: a\r\n",
-            // A second Host, plain and hidden.
+            // A second Host, plain and disguised.
             "Host: internal\r\n",
             " Host: internal\r\n",
         ],

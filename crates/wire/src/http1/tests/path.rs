@@ -1,4 +1,4 @@
-//! The one spelling of a path that is routed and forwarded.
+//! Normalisation of the path that is routed and forwarded.
 
 use super::super::RequestHead;
 use super::check;

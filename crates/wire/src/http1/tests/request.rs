@@ -1,4 +1,4 @@
-//! How a request head may be spelt, and what it says apart from its body.
+//! The syntax of request heads, and their meaning apart from the body.
 
 use base::{Method, limits};
 
@@ -18,10 +18,10 @@ fn a_valid_head_is_parsed() {
     assert_eq!(head.query(bytes), Some(b"size=l&x=/../".as_slice()));
     assert_eq!(head.host(bytes), b"api.example.org:8243");
     assert_eq!(head.version(), Version::Http11);
-    let told: Vec<_> =
+    let fields: Vec<_> =
         head.fields().iter().map(|f| (f.name.of(bytes), f.value.of(bytes))).collect();
     assert_eq!(
-        told,
+        fields,
         [
             (b"Host".as_slice(), b"api.example.org:8243".as_slice()),
             (b"Accept", b"text/html"),
@@ -263,7 +263,7 @@ fn http_1_1_needs_one_valid_host_and_http_1_0_may_have_one() {
 
 #[test]
 fn an_absolute_form_must_agree_with_host_and_is_the_authority() {
-    let told = |target: &str, host: &str| {
+    let parsed = |target: &str, host: &str| {
         let text = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         check(&text, "ok");
         let mut head = RequestHead::default();
@@ -275,10 +275,10 @@ fn an_absolute_form_must_agree_with_host_and_is_the_authority() {
     let expect = |host: &str, path: &str, query: Option<&str>| {
         (host.to_owned(), path.to_owned(), query.map(str::to_owned))
     };
-    assert_eq!(told("http://a/b?c", "a"), expect("a", "/b", Some("c")));
-    assert_eq!(told("HTTP://A:80/b/../c", "a"), expect("A:80", "/c", None));
-    assert_eq!(told("https://a", "a:443"), expect("a", "/", None));
-    assert_eq!(told("http://a?c", "A:"), expect("a", "/", Some("c")));
+    assert_eq!(parsed("http://a/b?c", "a"), expect("a", "/b", Some("c")));
+    assert_eq!(parsed("HTTP://A:80/b/../c", "a"), expect("A:80", "/c", None));
+    assert_eq!(parsed("https://a", "a:443"), expect("a", "/", None));
+    assert_eq!(parsed("http://a?c", "A:"), expect("a", "/", Some("c")));
     for (target, host) in [
         ("http://a/", "b"),
         ("http://a:81/", "a"),

@@ -1,4 +1,4 @@
-//! What a backend may answer.
+//! Response heads of upstreams.
 
 use base::{Method, limits};
 
@@ -58,7 +58,7 @@ fn a_malformed_head_is_rejected() {
         "<html>",
         "HTTP/1.1 200\tOK\r\n\r\n",
     ] {
-        refused(text, Method::Get);
+        rejected(text, Method::Get);
     }
 }
 
@@ -79,11 +79,11 @@ fn contradictory_framing_is_rejected_for_every_method() {
         "Connection: content-length\r\n",
     ] {
         for method in [Method::Get, Method::Head] {
-            refused(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n"), method);
-            refused(&format!("HTTP/1.1 304 Not Modified\r\n{lines}\r\n"), method);
+            rejected(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n"), method);
+            rejected(&format!("HTTP/1.1 304 Not Modified\r\n{lines}\r\n"), method);
         }
     }
-    refused("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Method::Get);
+    rejected("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Method::Get);
 }
 
 #[test]
@@ -133,8 +133,11 @@ fn an_interim_head_has_no_body_and_101_is_none_of_them() {
         assert_eq!(no_body, status < 200, "{status}");
     }
     for status in [100, 101, 103] {
-        refused(&format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\n\r\n"), Method::Get);
-        refused(&format!("HTTP/1.1 {status} x\r\nTransfer-Encoding: chunked\r\n\r\n"), Method::Get);
+        rejected(&format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\n\r\n"), Method::Get);
+        rejected(
+            &format!("HTTP/1.1 {status} x\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            Method::Get,
+        );
     }
 }
 
@@ -142,9 +145,9 @@ fn an_interim_head_has_no_body_and_101_is_none_of_them() {
 fn a_head_above_its_limits_is_rejected_early() {
     let most = "A: b\r\n".repeat(limits::HEADER_FIELDS_MAX);
     parsed(format!("HTTP/1.1 200 OK\r\n{most}\r\n").as_bytes(), Method::Get);
-    refused(&format!("HTTP/1.1 200 OK\r\n{most}A"), Method::Get);
+    rejected(&format!("HTTP/1.1 200 OK\r\n{most}A"), Method::Get);
     let large = "a".repeat(limits::RESPONSE_HEAD_BYTES_MAX as usize);
-    refused(&format!("HTTP/1.1 200 {large}"), Method::Get);
+    rejected(&format!("HTTP/1.1 200 {large}"), Method::Get);
 }
 
 fn parsed(bytes: &[u8], method: Method) -> ResponseHead {
@@ -155,7 +158,7 @@ fn parsed(bytes: &[u8], method: Method) -> ResponseHead {
 }
 
 #[track_caller]
-fn refused(text: &str, method: Method) {
+fn rejected(text: &str, method: Method) {
     properties::response_head(text.as_bytes());
     let status = ResponseHead::default()
         .parse(text.as_bytes(), method)

@@ -1,4 +1,4 @@
-//! What is written.
+//! Serialisation of heads and chunk framing.
 
 use super::super::{Known, KnownSet, RequestHead, write};
 use super::with_fields;
