@@ -78,11 +78,9 @@ fn the_admin_port_serves_health_metrics_and_diagnostics() {
     let upstream = Upstream::fixed("in");
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
     assert_eq!(gateway.fetch("GET /a/x", "").status, 200);
-    for (path, status, text) in [
-        ("/healthz", 200, "ok\n"),
-        ("/readyz", 200, "ready\n"),
-        ("/diagnostics", 200, "[]"),
-    ] {
+    for (path, status, text) in
+        [("/healthz", 200, "ok\n"), ("/readyz", 200, "ready\n"), ("/diagnostics", 200, "[]")]
+    {
         let page = gateway.page(path);
         assert_eq!((page.status, page.text().as_str()), (status, text), "{path}");
     }

@@ -197,7 +197,8 @@ pub const FILE_POLL_MS: u32 = 2_000;
 /// The check of all files takes at most this fraction (1/n) of the follower's time; where it is slower (network
 /// file systems), it runs less often.
 pub const FILE_POLL_SHARE: u32 = 100;
-/// Most values that the aliases of one YAML file expand to. More: a diagnostic ("billion laughs").
+/// Most values that the aliases of one YAML file expand to; a long text counts once per 64 bytes. More: a
+/// diagnostic ("billion laughs").
 pub const YAML_COPIES_MAX: usize = 100_000;
 /// Most bytes that are scanned again because a YAML file has quoted strings whose lines are not
 /// indented enough. More: a diagnostic. Each such string requires one scan of the file.

@@ -60,7 +60,9 @@ impl Issuers {
                 Some(entry) if entry.settings == *wanted => entry,
                 Some(entry) if entry.settings.keys == wanted.keys => {
                     let keys = entry.text.as_deref().and_then(|text| keys(wanted, text).ok());
-                    self.entry(wanted, keys.unwrap_or_default(), entry.text, entry.fetching)
+                    // Without a usable key the text is forgotten, so that the next offer reports why.
+                    let text = entry.text.filter(|_| keys.is_some());
+                    self.entry(wanted, keys.unwrap_or_default(), text, entry.fetching)
                 }
                 Some(_) | None => {
                     self.entry(wanted, KeySet::default(), None, Fetching::from(wanted, now_us))

@@ -101,6 +101,18 @@ fn a_change_of_audiences_keeps_the_keys_and_raises_the_revision() {
     assert_eq!(after[0].keys.len(), before[0].keys.len());
 }
 
+#[test]
+fn keys_that_the_new_algorithms_rule_out_stay_reported() {
+    let mut issuers = configured(&[by_secret(&[])]);
+    let source = by_secret(&[]).keys;
+    issuers.offer("main", &source, vec![7; 64]);
+    issuers.configure(&[by_secret(&[Algorithm::Rs256])], 0);
+    assert!(issuers.current()[0].keys.is_empty());
+    for _ in 0..2 {
+        assert!(matches!(issuers.offer("main", &source, vec![7; 64]), Offer::Rejected(_)));
+    }
+}
+
 fn configured(settings: &[IssuerSettings]) -> Issuers {
     let mut issuers = Issuers::default();
     issuers.configure(settings, 0);

@@ -188,6 +188,9 @@ fn nesting_and_aliases_are_bounded() {
     }
     let (diagnostics, tree) = keeping(Keep::Everything, "a.yaml", &laughs);
     assert!(diagnostics.iter().any(|f| f.contains("aliases expand")), "{diagnostics:?}");
+    let long = format!("a: &a \"{}\"\nb: [{}]\n", "x".repeat(100_000), "*a,".repeat(100));
+    let (diagnostics, _) = keeping(Keep::Everything, "long.yaml", &long);
+    assert!(diagnostics.iter().any(|f| f.contains("aliases expand")), "{diagnostics:?}");
     assert_eq!(tree, None);
     let mut tower = String::from("a0: &a0 [x]\n");
     for n in 1..100 {

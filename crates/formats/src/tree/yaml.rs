@@ -14,6 +14,9 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 use super::{Keep, Map, Member, Node, START, SyntaxError, Value, count};
 use crate::report::Report;
 
+/// Bytes of text that are copied for the price of one value.
+const COPIED_BYTES_PER_VALUE: usize = 64;
+
 /// Reads the whole of `text` as one document.
 pub(super) fn read<'a>(
     text: &'a str,
@@ -366,7 +369,16 @@ impl<'a> Builder<'a, '_> {
 
     /// Copies a node to a position `depth` levels deep.
     fn copy(&mut self, node: &Node<'a>, depth: usize) -> Result<Node<'a>, SyntaxError> {
-        self.copies = self.copies.saturating_add(1);
+        let bytes = match &node.value {
+            Value::Text(text) => text.len(),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::List(_)
+            | Value::Map(_)
+            | Value::Unread => 0,
+        };
+        self.copies = self.copies.saturating_add(1 + bytes / COPIED_BYTES_PER_VALUE);
         if self.copies > limits::YAML_COPIES_MAX {
             let message = format!("aliases expand to more than {} values", limits::YAML_COPIES_MAX);
             return Err(SyntaxError::new(node.place, message, "use fewer aliases"));
