@@ -20,7 +20,7 @@ fn the_preface_is_recognised_however_it_is_split() {
         // A response from elsewhere: the first piece had time to be read.
         assert_eq!(gateway.fetch("GET /a/b", "").status, 200);
         client.send(second).send(SETTINGS);
-        assert_eq!(client.read_exactly(9)[3], 4, "cut at {at}: a SETTINGS frame responses");
+        assert_eq!(client.read_exactly(9)[3], 4, "cut at {at}: a SETTINGS frame is the response");
     }
 }
 

@@ -85,7 +85,7 @@ fn a_truncated_response_resets_its_stream() {
         let client = Http2Client::connect(&gateway);
         let stream = client.start(client.request("GET /a/b", &[]), true).unwrap();
         assert_eq!(stream.failure(), Some(Reason::INTERNAL_ERROR), "{cut:?}");
-        assert_eq!(client.fetch("GET /nowhere", &[]).status, 404, "the connection lives on");
+        assert_eq!(client.fetch("GET /nowhere", &[]).status, 404, "the connection stays open");
     }
 }
 
