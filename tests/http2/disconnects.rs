@@ -104,7 +104,7 @@ fn the_bytes_before_a_truncation_are_delivered() {
             let mut response = stream.head();
             let mut got = 0;
             let failure = loop {
-                match wait(next(&mut response.down)).expect("no end") {
+                match wait(next(&mut response.down)).expect("the response to go on") {
                     Ok(piece) => got += piece.len(),
                     Err(error) => break error.reason(),
                 }
@@ -142,7 +142,7 @@ fn an_early_response_is_read_whole() {
             let mut up = up;
             poll_fn(|cx| up.poll_reset(cx)).await
         });
-        assert_eq!(reset.unwrap(), Reason::NO_ERROR, "the rest of the body is not wanted");
+        assert_eq!(reset.unwrap(), Reason::NO_ERROR, "the rest of the body is not needed");
         response
     };
     assert_eq!(response.status().as_u16(), 413);

@@ -258,7 +258,7 @@ fn a_remote_gateway_uses_the_configured_backend_address() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = taken.local_addr().unwrap();
     let target = format!(
-        "name = 'elsewhere'\nabout = 'as if by hand'\ncan = ['forward']\nurl = 'http://{address}'\n"
+        "name = 'elsewhere'\nabout = 'not started by the lab'\ncan = ['forward']\nurl = 'http://{address}'\n"
     );
     files.write("elsewhere.toml", &target);
     let text = suite("'elsewhere.toml'", "'forward'", "2s", "delays_ms = [30]");
