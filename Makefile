@@ -41,11 +41,11 @@ help: ## this list
 
 ##@ Use
 
-run: build-needs ## build quickly and start everything on loopback, with a sample API
+run: build-needs ## build quickly and start everything on this machine, with a sample API
 	cargo build --profile quick --package penstock --no-default-features --features mimalloc
 	exec $(TARGET_DIR)/quick/penstock up $(ARGS)
 
-release: build-needs ## build what is shipped: target/release/penstock
+release: build-needs ## build the release: target/release/penstock
 	cargo build --release --package penstock
 	@ls -l $(TARGET_DIR)/release/penstock
 
@@ -69,7 +69,7 @@ image: build-needs ## build a container image as an OCI archive, from a static b
 
 ##@ Develop
 
-test: test-needs ## everything that must pass, always with the same random numbers; CI runs this
+test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
 	@.ci/steps $(check-steps) $(build-and-test-steps) \
 	  "documentation tests" "cargo test --workspace --doc" \
 	  "fuzz targets" "cargo xtask fuzz --runs $(FUZZ_RUNS)" \
@@ -78,16 +78,16 @@ test: test-needs ## everything that must pass, always with the same random numbe
 	  "results in JMeter" "$(call unless-no,JMETER,cargo test --package penstock-lab --test jmeter -- --ignored)" \
 	  "packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
 
-test-quick: build-needs ## between two edits: formatting and all tests but those in documentation
+test-quick: build-needs ## formatting and all tests except those in documentation
 	@.ci/steps "formatting" "cargo fmt --all -- --check" $(build-and-test-steps)
 
 check: build-needs ## formatting, lints, direction rules, licences
 	@.ci/steps $(check-steps)
 
-fuzz: build-needs ## random tests with fresh seeds, SECONDS_EACH=60 per fuzz target; TARGETS='jwt route'
+fuzz: build-needs ## fuzz with fresh seeds, SECONDS_EACH=60 per fuzz target; TARGETS='jwt route'
 	cargo xtask fuzz --seconds $(SECONDS_EACH) $(TARGETS)
 
-# The static binary of a faster profile goes into both packages, so that one build checks both.
+# Both packages get the same static binary, built with a faster profile.
 packages-check: ## build the Debian package and the image from a quick build, and check them
 	@$(call need,readelf,apt-get install binutils)
 	make --no-print-directory image PROFILE=quick
@@ -106,11 +106,11 @@ build-and-test-steps = "build" "cargo build --package penstock" \
 
 ##@ Measure
 
-bench: bench-needs ## CPU per request beside nginx, HAProxy and Envoy; ARGS='--quick --cells REGEX'
+bench: bench-needs ## CPU per request, compared with nginx, HAProxy and Envoy; ARGS='--quick --cells TEXT'
 	cargo build --release --package penstock
 	cargo xtask bench $(ARGS)
 
-bench-peers: ## install what `make bench` compares with
+bench-peers: ## install the proxies that `make bench` compares with
 	bench/install-peers
 
 bench-instructions: build-needs ## instruction counts of the codec and the stages, against their limits

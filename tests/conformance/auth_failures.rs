@@ -1,4 +1,4 @@
-//! Why credentials are rejected: counted and logged by reason, never told to the client.
+//! Rejected credentials are counted and logged by reason, which no response contains.
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ fn rejected(issuer: &Issuer, stranger: &Issuer) -> Vec<(String, AuthFailure)> {
 }
 
 #[test]
-fn each_reason_is_counted_and_logged_and_not_told_to_the_client() {
+fn each_reason_is_counted_and_logged_and_in_no_response() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");
     let upstream = Upstream::fixed("in");

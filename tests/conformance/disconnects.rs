@@ -28,7 +28,7 @@ fn an_early_response_arrives_although_the_upstream_stopped_reading() {
     connection.read_exactly("the first bytes".len());
     connection.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\n\r\nlarge");
     connection.close();
-    // The gateway reads no more than it drains; the response arrives all the same.
+    // The gateway reads no more than it drains; the response still arrives.
     client.try_send(vec![b'x'; 100 * 1024]);
     let response = client.read();
     assert_eq!((response.status, response.text().as_str()), (413, "large"));

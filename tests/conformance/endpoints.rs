@@ -180,6 +180,6 @@ fn an_upstream_that_never_completes_its_handshake_is_101508() {
         .trusting(&identity)
         .settings(|settings| settings.gateway.connect_ms = 50)
         .start();
-    // The kernel accepts the connection; nothing answers the handshake.
+    // The kernel accepts the connection; nothing completes the handshake.
     assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "500 101508");
 }

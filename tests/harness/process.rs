@@ -1,4 +1,4 @@
-//! The built program, started as a user starts it.
+//! The built program, started as users do.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use crate::{Files, PATIENCE};
 
-/// The `penstock` program of this build's profile. Cargo is run each time, so that no test uses a stale one; this is
+/// The `penstock` program of this build's profile. Cargo is run each time, so that no test uses a stale binary; this is
 /// quick if nothing changed.
 #[must_use]
 pub fn penstock() -> PathBuf {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::client::Http2Client;
 
 #[test]
-fn the_reason_of_a_401_is_counted_and_logged_and_not_told_to_the_client() {
+fn the_reason_of_a_401_is_counted_and_logged_and_in_no_response() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");
     let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));

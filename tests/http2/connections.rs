@@ -20,7 +20,7 @@ fn the_preface_is_recognised_however_it_is_split() {
         // A response from elsewhere: the first piece had time to be read.
         assert_eq!(gateway.fetch("GET /a/b", "").status, 200);
         client.send(second).send(SETTINGS);
-        assert_eq!(client.read_exactly(9)[3], 4, "cut at {at}: a SETTINGS frame responses");
+        assert_eq!(client.read_exactly(9)[3], 4, "cut at {at}: a SETTINGS frame is the response");
     }
 }
 
@@ -55,10 +55,10 @@ fn a_connection_without_the_preface_is_closed() {
         .settings(|settings| settings.gateway.head_ms = 1)
         .start();
     let config = gateway.identity().client(&["h2"]);
-    for response in ["", "PRI * ", "GET / HTTP/1.1\r\n\r\n"] {
+    for sent in ["", "PRI * ", "GET / HTTP/1.1\r\n\r\n"] {
         let mut client =
             Client::connect_tls(gateway.https(), std::sync::Arc::clone(&config), "localhost");
-        client.try_send(response);
+        client.try_send(sent);
         client.read_until_close();
         assert_eq!(client.alpn().as_deref(), Some("h2"));
     }
@@ -91,7 +91,7 @@ fn a_drain_finishes_open_streams_and_accepts_no_new_ones() {
     let rejected = loop {
         match busy.start(busy.request("GET /nowhere", &[]), true) {
             Ok(late) => match late.try_status() {
-                Ok(status) => assert_eq!(status, 404, "before the farewell all is as ever"),
+                Ok(status) => assert_eq!(status, 404, "before GOAWAY, requests are served"),
                 Err(error) => break error,
             },
             Err(error) => break error,
@@ -102,6 +102,6 @@ fn a_drain_finishes_open_streams_and_accepts_no_new_ones() {
     assert_eq!(connection.read_exactly(14), b"4\r\nlate\r\n0\r\n\r\n");
     connection.ok("done");
     assert_eq!(stream.response().text(), "done");
-    assert!(draining.join().unwrap(), "nothing had to be cut");
+    assert!(draining.join().unwrap(), "no connection was cut");
     assert_eq!(busy.ended(), None);
 }

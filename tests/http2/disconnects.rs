@@ -85,7 +85,7 @@ fn a_truncated_response_resets_its_stream() {
         let client = Http2Client::connect(&gateway);
         let stream = client.start(client.request("GET /a/b", &[]), true).unwrap();
         assert_eq!(stream.failure(), Some(Reason::INTERNAL_ERROR), "{cut:?}");
-        assert_eq!(client.fetch("GET /nowhere", &[]).status, 404, "the connection lives on");
+        assert_eq!(client.fetch("GET /nowhere", &[]).status, 404, "the connection stays open");
     }
 }
 
@@ -104,7 +104,7 @@ fn the_bytes_before_a_truncation_are_delivered() {
             let mut response = stream.head();
             let mut got = 0;
             let failure = loop {
-                match wait(next(&mut response.down)).expect("no end") {
+                match wait(next(&mut response.down)).expect("the response to go on") {
                     Ok(piece) => got += piece.len(),
                     Err(error) => break error.reason(),
                 }
@@ -142,7 +142,7 @@ fn an_early_response_is_read_whole() {
             let mut up = up;
             poll_fn(|cx| up.poll_reset(cx)).await
         });
-        assert_eq!(reset.unwrap(), Reason::NO_ERROR, "the rest of the body is not wanted");
+        assert_eq!(reset.unwrap(), Reason::NO_ERROR, "the rest of the body is not needed");
         response
     };
     assert_eq!(response.status().as_u16(), 413);

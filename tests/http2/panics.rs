@@ -70,7 +70,7 @@ fn a_panic_ends_its_stream_and_no_other() {
     assert_eq!(kept.response().text(), "one two");
     assert_eq!(client.fetch_with_body("POST /a/b", &[], "three").text(), "three");
     drop(client);
-    assert!(gateway.drain(), "nothing of the panic is left under way");
+    assert!(gateway.drain(), "the panic leaves no exchange in progress");
 }
 
 #[test]
@@ -83,5 +83,5 @@ fn a_panic_ends_its_connection_and_not_the_worker() {
     assert_eq!(kept.fetch_with_body("POST /a/b", "", "after").text(), "after");
     gateway.wait_for_metric("penstock_connections", "", 1);
     drop(kept);
-    assert!(gateway.drain(), "nothing of the panic is left under way");
+    assert!(gateway.drain(), "the panic leaves no exchange in progress");
 }

@@ -134,7 +134,7 @@ fn a_client_that_does_not_read_blocks_its_upstream_and_no_other_stream() {
         assert_eq!(client.fetch_with_body("POST /quick/x", &[], "still here").text(), "still here");
     }
     let held = sent.load(std::sync::atomic::Ordering::Relaxed);
-    assert!(held < PIECES, "nobody reads, so the upstream cannot have sent all");
+    assert!(held < PIECES, "the client does not read, so the upstream cannot have sent all");
     assert_eq!(response.rest().body.len(), total);
     drop(sending.join().unwrap());
 }

@@ -384,8 +384,8 @@ fn the_help_of_each_command_has_an_example() {
         &["json", "select"],
         &["expression"],
     ] {
-        let asked: Vec<&str> = arguments.iter().copied().chain(["--help"]).collect();
-        let output = start(&files, &asked).wait_with_output().unwrap();
+        let with_help: Vec<&str> = arguments.iter().copied().chain(["--help"]).collect();
+        let output = start(&files, &with_help).wait_with_output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let example = format!("Examples:\n  penstock {} ", arguments.join(" "));
         assert!(output.status.success() && text.contains(&example), "{text}");

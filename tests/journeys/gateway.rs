@@ -210,9 +210,9 @@ fn the_log_and_the_access_log_hold_no_token() {
     let valid = issuer.token().sign();
     for token in [&valid, &issuer.token().expires_in_s(-5).sign()] {
         let field = format!("Authorization: Bearer {token}\r\n");
-        let answer =
+        let response =
             Client::connect(process.address("http")).fetch("GET /a/sEcReT?q=hIdDeN", &field);
-        assert!([200, 401].contains(&answer.status));
+        assert!([200, 401].contains(&response.status));
     }
     process.signal(SIGTERM);
     process.wait();

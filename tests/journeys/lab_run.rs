@@ -169,7 +169,7 @@ fn a_folder_is_locked_and_a_killed_run_leaves_no_processes() {
     until(|| partial.join("histogram.hlog").exists());
     let (code, text) = run(&files, &["--resume"]);
     assert!(code == Some(2) && text.contains("in use by another run"), "{text}");
-    assert!(partial.join("histogram.hlog").exists(), "it is still the first one's");
+    assert!(partial.join("histogram.hlog").exists(), "the folder still belongs to the first run");
 
     let mut started = children(process.id(), "echo");
     started.extend(children(process.id(), "gateway"));
@@ -190,7 +190,7 @@ fn a_run_survives_its_terminal() {
     let mut command = Command::new(penstock());
     command.args(["lab", "run", "suite.toml", "--out", "out"]).current_dir(files.folder());
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // From now on, nobody reads its output.
+    // From now on, its output has no reader.
     drop((child.stderr.take(), child.stdout.take()));
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(names(&files.path("out/forward/backend")), ["2_users", "3_users", "4_users"]);
@@ -258,7 +258,7 @@ fn a_remote_gateway_uses_the_configured_backend_address() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = taken.local_addr().unwrap();
     let target = format!(
-        "name = 'elsewhere'\nabout = 'as if by hand'\ncan = ['forward']\nurl = 'http://{address}'\n"
+        "name = 'elsewhere'\nabout = 'not started by the lab'\ncan = ['forward']\nurl = 'http://{address}'\n"
     );
     files.write("elsewhere.toml", &target);
     let text = suite("'elsewhere.toml'", "'forward'", "2s", "delays_ms = [30]");

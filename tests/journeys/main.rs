@@ -1,4 +1,4 @@
-//! The built program, used as its README says: started, asked with `curl`, signalled, ended.
+//! The built program, used as the README describes: started, sent requests, signalled, stopped.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod check;

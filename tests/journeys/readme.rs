@@ -1,4 +1,4 @@
-//! The README and the examples are true.
+//! The README and the examples are correct.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -22,7 +22,7 @@ fn two_gibibytes_up_and_down_do_not_grow_the_memory() {
     );
     let process = Process::gateway(&files);
     let mut client = Client::connect(process.address("http"));
-    // Once small, so that all that is made at the first request is there.
+    // A small exchange first, so that everything allocated by a first request exists.
     client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\n\r\nhi");
     let mut connection = upstream.accept();
     connection.request();

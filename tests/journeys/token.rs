@@ -1,4 +1,4 @@
-//! `penstock token sign`: what it signs, the gateway accepts.
+//! `penstock token sign`: its tokens are accepted by the gateway.
 
 use std::collections::HashSet;
 
@@ -31,9 +31,9 @@ fn signed_tokens_are_accepted_by_the_gateway_each_with_a_jti_of_its_own() {
         let (code, text) = Process::run(files.folder(), &arguments);
         assert_eq!((code, text.lines().count()), (Some(0), count), "{text}");
         for token in text.lines() {
-            assert!(seen.insert(token.to_owned()), "each is its own");
-            let answer = gateway.fetch("GET /a/x", &format!("Authorization: Bearer {token}\r\n"));
-            assert_eq!(answer.status_and_code(), "200", "{arguments:?}");
+            assert!(seen.insert(token.to_owned()), "each token is different");
+            let response = gateway.fetch("GET /a/x", &format!("Authorization: Bearer {token}\r\n"));
+            assert_eq!(response.status_and_code(), "200", "{arguments:?}");
         }
     }
     drop(gateway);

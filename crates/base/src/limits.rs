@@ -9,15 +9,15 @@ const MIB: u32 = 1024 * KIB;
 
 /// Largest request head, in bytes. Larger: 431. Source: the defaults of HAProxy and nginx are 16 to 32 KiB.
 pub const HEAD_BYTES_MAX: u32 = 64 * KIB;
-/// Largest response head from an upstream, in bytes. Larger: 502.
+/// Largest response head from an upstream, in bytes. Larger: fault 101506.
 pub const RESPONSE_HEAD_BYTES_MAX: u32 = 64 * KIB;
-/// Most header fields in a head. More: 431 (request), 502 (response). Source: Envoy's default is 100.
+/// Most header fields in a head. More: 431 (request), fault 101506 (response). Source: Envoy's default is 100.
 pub const HEADER_FIELDS_MAX: usize = 128;
 /// Longest request target, in bytes. Longer: 414. Source: RFC 9112 section 3 recommends at least 8,000.
 pub const TARGET_BYTES_MAX: u32 = 16 * KIB;
 /// Longest method token, in bytes. Longer: 501. Source: the longest registered one has 17 bytes.
 pub const METHOD_BYTES_MAX: usize = 32;
-/// Most elements in a head's Connection fields. More: 400 (request), 502 (response).
+/// Most elements in a head's Connection fields. More: 400 (request), fault 101506 (response).
 pub const CONNECTION_OPTIONS_MAX: u32 = 32;
 /// Longest chunk-size line, extensions included, in bytes. Longer: 400.
 pub const CHUNK_LINE_BYTES_MAX: u32 = 1024;
@@ -69,8 +69,8 @@ pub const IDLE_CLIENT_MS_MAX: u32 = 60_000;
 pub const STALL_MS_MAX: u32 = 60_000;
 /// Longest TLS handshake, in milliseconds. Longer: closed.
 pub const HANDSHAKE_MS_MAX: u32 = 10_000;
-/// Longest wait for an upstream connection, TLS included, in milliseconds. Longer: 101508; the other endpoints of
-/// the set and one retry follow, within `RESPONSE_HEAD_MS_MAX`.
+/// Longest wait for an upstream connection, TLS included, in milliseconds. Longer: fault 101508, after the other
+/// endpoints of the set were tried, and after one retry if it begins within `RESPONSE_HEAD_MS_MAX`.
 pub const CONNECT_MS_MAX: u32 = 5_000;
 /// Longest wait for a response head, in milliseconds, all retries included. Longer: 101504. A stream
 /// that flows has no limit. Source: WSO2 `synapse.global_timeout_interval`.
@@ -80,7 +80,7 @@ pub const RESPONSE_HEAD_MS_MAX: u32 = 120_000;
 pub const IDLE_UPSTREAM_MS_MAX: u32 = 45_000;
 /// Longest time without a byte in either direction of a tunnel, in milliseconds. Longer: closed.
 pub const TUNNEL_IDLE_MS_MAX: u32 = 15 * 60_000;
-/// Longest time to complete the response to a client that has closed its side of the connection, in
+/// Longest wait for the response to begin after the client has closed its side of the connection, in
 /// milliseconds. Longer: recorded as 499, and the upstream connection is closed. A reset ends it at once.
 pub const HALF_CLOSE_MS_MAX: u32 = 5_000;
 /// After a rejected request: longest time to read and drop what the client still sends, in milliseconds.

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Run the gateway
 ///
 /// Changed files take effect without a restart: APIs, keys, certificates and limits. SIGHUP re-reads everything.
-/// SIGTERM and Ctrl-C let requests finish; a second signal shuts down at once.
+/// SIGTERM and Ctrl-C shut down gracefully; a second signal shuts down at once.
 #[derive(Args)]
 #[command(after_help = "Example:
   penstock gateway --config penstock.toml

@@ -19,8 +19,8 @@ pub(crate) enum Command {
 
 /// Evaluate a JSONPath (Jayway's dialect) on a file
 ///
-/// Prints JSON: for a definite path, which can select one value only, that value; for any other path an array. A
-/// definite path that selects nothing is an error.
+/// Prints JSON. A definite path, which can select one value only, prints that value, or fails if there is none. Any
+/// other path prints an array.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock json select '$.items[0].price' order.json

@@ -113,7 +113,7 @@ impl Serving {
                     "shutdown complete, connections still open after `drain_s` were closed"
                 ),
             }
-            // After a second signal nobody waits.
+            // After a second signal, there is no receiver.
             let _ = drained.send(());
         };
         let spawned = thread::Builder::new().name("drain".to_owned()).spawn(drain);

@@ -38,7 +38,7 @@ pub(crate) struct Sign {
     /// Claims as JSON, or @FILE to read them from a file
     #[arg(long, value_name = "JSON|@FILE")]
     claims: String,
-    /// Signature algorithm [default: by key: RS256, ES256, ES384, ES512 or EdDSA]
+    /// Signature algorithm [default: by type of key: RS256, ES256, ES384, ES512 or EdDSA]
     #[arg(long, value_name = "ALG")]
     alg: Option<String>,
     /// `kid` header parameter [default: none]

@@ -42,7 +42,7 @@ pub(crate) struct Transform {
     /// Set a stylesheet parameter to a string; repeatable. In a namespace: {uri}name=value
     #[arg(long, value_name = "K=V", value_parser = parameter)]
     param: Vec<(String, String)>,
-    /// Parse and transform N more times and print the times
+    /// Parse and transform N more times, and print median times
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=REPEAT_MAX))]
     repeat: Option<u32>,
 }

@@ -28,27 +28,27 @@ const TOKEN_DAYS: u64 = 30;
 /// Run a gateway with a sample API, an echo backend, keys and a token on this machine
 ///
 /// The first start writes a configuration, the sample API and a signing key to the data folder; later starts read
-/// them. Listener flags replace the ports of the configuration for one run.
+/// them. Addresses given by flags replace those of the configuration for this run.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  penstock up                            then paste one of the curl lines that it prints
-  penstock up --http 9080 --echo 9688    on other ports
+  penstock up                            (prints curl commands to paste)
+  penstock up --http 9080 --echo 9688    (other ports)
 
 While it runs, edit penstock-data/apis/echo.yaml or add your own OpenAPI file beside it.")]
 pub(crate) struct Arguments {
     /// Data folder
     #[arg(long, value_name = "DIR", default_value = "penstock-data")]
     data: PathBuf,
-    /// Gateway listener in clear [default: `[gateway] http` of the configuration]
+    /// Address of the HTTP listener [default: `[gateway] http` of the configuration]
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     http: Option<SocketAddr>,
-    /// Gateway listener with TLS [default: `[gateway] https` of the configuration]
+    /// Address of the HTTPS listener [default: `[gateway] https` of the configuration]
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     https: Option<SocketAddr>,
-    /// Admin listener [default: `[admin] listen` of the configuration]
+    /// Address of the admin listener [default: `[admin] listen` of the configuration]
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     admin: Option<SocketAddr>,
-    /// Port of the echo backend; written to the endpoint of the sample API unless that was edited
+    /// Port of the echo backend. Changes the endpoint in the sample API's file, which must not have been edited
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     echo: Option<u16>,
 }
@@ -132,7 +132,7 @@ fn first_start(places: &Places) -> Result<(), Failure> {
     written(&places.configuration, kept)
 }
 
-/// Points the sample API to the echo backend on `port`. An edited sample stays as it is.
+/// Points the sample API to the echo backend on `port`. An edited sample is not changed.
 fn move_echo(places: &Places, port: u16) -> Result<(), Failure> {
     let sample = &places.sample;
     let text = fs::read_to_string(sample).map_err(|error| Failure::file("read", sample, &error))?;

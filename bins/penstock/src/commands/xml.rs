@@ -27,7 +27,7 @@ pub(crate) enum Command {
 /// Check that files are well-formed XML
 ///
 /// Prints the first error of each file as file:line:column, with the line and a caret below the column. The internal
-/// DTD subset is read; external entities never are.
+/// DTD subset is read; external entities are not.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock xml check order.xml invoice.xml

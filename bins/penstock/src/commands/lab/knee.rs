@@ -24,9 +24,8 @@ use crate::failure::Failure;
 /// measurements.
 #[derive(Args)]
 #[command(
-    after_help = "An objective is a comma-separated list of bounds: mean, p50, p75, p90, p95, p98, p99, p99.9 or \
-max, then `<` or
-`<=`, then a time in us, ms or s; or errors and a percentage.
+    after_help = "An objective is a comma-separated list of bounds. A bound is one of mean, p50, p75, p90, p95, p98,
+p99, p99.9 and max, then `<` or `<=`, then a time in us, ms or s; or errors and a percentage.
 
 Examples:
   penstock lab knee penstock --slo 'p99 < 50ms, errors < 0.1%' --out knee-penstock

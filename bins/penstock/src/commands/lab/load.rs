@@ -38,7 +38,7 @@ pub(crate) struct Load {
     /// Pause between a response and the user's next request: 200ms, or 100ms..300ms for a random pause
     #[arg(long, value_name = "TIME", value_parser = think)]
     think_time: Option<Think>,
-    /// Start with FROM users (with --rate: requests per second) and increase over the measured time
+    /// Start with FROM users (with --rate: FROM requests per second) and increase over the measured time
     #[arg(long, value_name = "FROM")]
     ramp: Option<f64>,
     /// Measured time, such as 10s, 500ms or 2m; starts after the warm-up
