@@ -343,15 +343,25 @@ fn a_closed_pipe_is_not_an_error_but_a_full_disk_is() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
-    let output = Command::new(penstock())
-        .args(["json", "select", "$.items", "order.json"])
-        .current_dir(files.folder())
-        .stdout(OpenOptions::new().write(true).open("/dev/full").unwrap())
-        .output()
-        .unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.starts_with("penstock: cannot write to stdout: "), "{errors}");
-    assert_eq!(output.status.code(), Some(1));
+    for arguments in [
+        &["json", "select", "$.items", "order.json"][..],
+        &["xml", "check", "orders.xml"],
+        &["lab", "payload", "--bytes", "64"],
+        &["check", "apis"],
+    ] {
+        let output = Command::new(penstock())
+            .args(arguments)
+            .current_dir(files.folder())
+            .stdout(OpenOptions::new().write(true).open("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            errors.starts_with("penstock: cannot write to stdout: "),
+            "{arguments:?}: {errors}"
+        );
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    }
 }
 
 #[test]

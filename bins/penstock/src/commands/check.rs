@@ -29,12 +29,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (files, diagnostics) = check(&arguments.paths);
     for diagnostic in &diagnostics {
-        stdout(&format!("{diagnostic}\n"));
+        stdout(&format!("{diagnostic}\n"))?;
     }
     let count = |severity| diagnostics.iter().filter(|found| found.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let summary = [counted(files, "file"), counted(errors, "error"), counted(warnings, "warning")];
-    stdout(&format!("{}\n", summary.join(", ")));
+    stdout(&format!("{}\n", summary.join(", ")))?;
     if errors > 0 { Err(Failure::Reported) } else { Ok(()) }
 }
 

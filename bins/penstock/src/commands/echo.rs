@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options =
         Options { listen: arguments.listen, delay_ms: arguments.delay_ms, tls, workers: None };
     let echo = Echo::start(options).map_err(|error| not_started(arguments.listen, &error))?;
-    stdout(&format!("echo listening on {scheme}://{}\n", echo.addr()));
+    drop(stdout(&format!("echo listening on {scheme}://{}\n", echo.addr())));
     while signals.next() != Event::Stop {}
     echo.stop();
     Ok(())

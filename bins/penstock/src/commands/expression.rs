@@ -11,7 +11,8 @@ use expression::synapse::Mode;
 use expression::{Budget, Error, EvalContext, Expression, Value};
 use xml::Position;
 
-use super::source::{Source, print, report_at, report_expression, stdin_once};
+use super::print;
+use super::source::{Source, report_at, report_expression, stdin_once};
 use super::xml::{binding, bound_once};
 use crate::failure::Failure;
 

@@ -8,7 +8,8 @@ use expression::jsonpath::Path;
 use expression::{Budget, Error, limits};
 use xml::Position;
 
-use super::source::{Source, print, report_expression};
+use super::print;
+use super::source::{Source, report_expression};
 use crate::failure::Failure;
 
 /// Select from JSON

@@ -14,15 +14,31 @@ pub(crate) mod transform;
 pub(crate) mod up;
 pub(crate) mod xml;
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Prints to stdout. A closed pipe is not an error.
-pub(crate) fn stdout(text: &str) {
-    let mut out = io::stdout().lock();
-    drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+/// Prints to stdout.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn stdout(text: &str) -> Result<(), Failure> {
+    print(|out| out.write_all(text.as_bytes()))
+}
+
+/// Writes a result to stdout.
+///
+/// # Errors
+/// The write fails, for example on a full disk. A closed pipe is not an error: the reader has seen enough.
+pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Error(format!("cannot write to stdout: {error}")))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Prints to stderr. A closed terminal is not an error.
@@ -37,11 +53,7 @@ pub(crate) fn write_result(out: Option<&Path>, bytes: &[u8]) -> Result<(), Failu
         Some(file) => {
             std::fs::write(file, bytes).map_err(|error| Failure::file("write", file, &error))
         }
-        None => {
-            let mut stdout = io::stdout().lock();
-            drop(stdout.write_all(bytes).and_then(|()| stdout.flush()));
-            Ok(())
-        }
+        None => print(|out| out.write_all(bytes)),
     }
 }
 

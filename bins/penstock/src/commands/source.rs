@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
 use expression::json::JsonError;
@@ -111,17 +111,6 @@ pub(crate) fn printable(c: char) -> char {
     let bidi =
         matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     if c != '\t' && (c.is_control() || bidi || c == '\u{FEFF}') { '\u{FFFD}' } else { c }
-}
-
-/// Writes a result to stdout. A closed pipe is not an error.
-pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::Error(format!("cannot write to stdout: {error}")))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use xml::{Document, Position, is_ncname};
 use xslt::{Budget, Error, Options, Params, Resolver, Resource, Stylesheet};
 
-use super::source::{Source, bounded, is_stdin, print, printable, report_at, stdin_once};
+use super::print;
+use super::source::{Source, bounded, is_stdin, printable, report_at, stdin_once};
 use super::xml::read;
 use crate::failure::Failure;
 

@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let listen = Listen { http: arguments.http, https: arguments.https, admin: arguments.admin };
     let serving = Serving::start(&places.configuration, &listen)?;
     let echo_address = echo.as_ref().map(Echo::addr);
-    stdout(&welcome(&serving, &places, echo_address, has_token));
+    drop(stdout(&welcome(&serving, &places, echo_address, has_token)));
     let ended = serving.wait();
     drop(echo);
     ended

@@ -11,9 +11,9 @@ use xpath::{
     VariableId,
 };
 
-use super::source::{Source, print, report_expression, stdin_once};
+use super::source::{Source, report_expression, stdin_once};
 use super::transform::{self, Transform};
-use super::{counted, stdout};
+use super::{counted, print, stdout};
 use crate::failure::Failure;
 
 /// Check, query and transform XML
@@ -80,7 +80,7 @@ fn check(files: &[PathBuf]) -> Result<(), Failure> {
             errors += 1;
         }
     }
-    stdout(&format!("{}, {}\n", counted(files.len(), "file"), counted(errors, "error")));
+    stdout(&format!("{}, {}\n", counted(files.len(), "file"), counted(errors, "error")))?;
     if errors > 0 { Err(Failure::Reported) } else { Ok(()) }
 }
 

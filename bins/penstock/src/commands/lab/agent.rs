@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Agent) -> Result<(), Failure> {
     let secret = read_secret(&args.token_file)?;
     let agent = agent::Agent::start(args.listen, secret, args.once)
         .map_err(|error| Failure::error(format!("{}: {error}", args.listen)))?;
-    stdout(&format!("agent listening on {}\n", agent.addr()));
+    drop(stdout(&format!("agent listening on {}\n", agent.addr())));
     agent.wait();
     Ok(())
 }

@@ -60,9 +60,9 @@ pub(crate) fn run(args: &Check) -> Result<(), Failure> {
         args.sources.iter().map(|source| check(source)).collect::<Result<_, _>>()?;
     if args.json {
         let files: Vec<Value> = sources.iter().map(as_json).collect();
-        stdout(&format!("{:#}\n", json!({ "files": files })));
+        stdout(&format!("{:#}\n", json!({ "files": files })))?;
     } else {
-        sources.iter().for_each(|source| stdout(&as_text(source)));
+        sources.iter().try_for_each(|source| stdout(&as_text(source)))?;
     }
     Ok(())
 }

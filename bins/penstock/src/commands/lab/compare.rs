@@ -72,9 +72,9 @@ pub(crate) fn run(args: &Compare) -> Result<(), Failure> {
     let found = compare::compare(&a, &b, &thresholds).map_err(Failure::Usage)?;
     let outcome = compare::outcome(&found);
     if args.json {
-        stdout(&format!("{:#}\n", as_json(&found, outcome, &thresholds)));
+        stdout(&format!("{:#}\n", as_json(&found, outcome, &thresholds)))?;
     } else {
-        stdout(&as_text(&found, &thresholds));
+        stdout(&as_text(&found, &thresholds))?;
     }
     match outcome {
         OverallVerdict::Passed => Ok(()),

@@ -39,7 +39,7 @@ pub(crate) fn run(args: Cost) -> Result<(), Failure> {
     let stored = results::read(&plan.out).map_err(Failure::Error)?;
     let policy_costs = cost::policy_costs(&suite, stored.iter().map(|one| &one.result));
     let table = cost::table(&suite, &policy_costs);
-    stdout(&table);
+    stdout(&table)?;
     if !summary.interrupted {
         write_result(Some(&plan.out.join("cost.txt")), table.as_bytes())?;
     }

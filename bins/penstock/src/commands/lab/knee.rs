@@ -114,9 +114,9 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
         knee::search(range, measure, report)?
     };
     if json {
-        stdout(&format!("{:#}\n", as_json(&found, &slo, by)));
+        stdout(&format!("{:#}\n", as_json(&found, &slo, by)))?;
     } else {
-        stdout(&as_text(&found, &slo, by));
+        stdout(&as_text(&found, &slo, by))?;
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
         None => load::run(&options, &mut show),
     };
     let report = report.map_err(load_failure)?;
-    stdout(&report.table());
+    stdout(&report.table())?;
     match json {
         Some(file) => write_new(&file, format!("{:#}\n", report.json()).as_bytes()),
         None => Ok(()),

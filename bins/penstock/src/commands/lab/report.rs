@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Report) -> Result<(), Failure> {
     let out = args.out.clone().unwrap_or_else(|| args.folder.join("report"));
     let written = report::write(&views, &out).map_err(Failure::error)?;
     let (cases, charts) = (counted(written.cases, "case"), counted(written.charts, "chart"));
-    stdout(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()));
+    stdout(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()))?;
     if let Some(reason) = written.without_png {
         stderr(&format!("penstock: {reason}\n"));
     }

@@ -44,7 +44,7 @@ pub(crate) fn run(args: Run) -> Result<(), Failure> {
     let suite = Suite::read(&args.suite).map_err(Failure::Usage)?;
     let run = suite::Run { only: args.only, resume: args.resume, ..plan(args.out)? };
     let summary = run_with_progress(&suite, &run)?;
-    stdout(&format!("{}\nresults: {}\n", summary_line(&summary), run.out.display()));
+    stdout(&format!("{}\nresults: {}\n", summary_line(&summary), run.out.display()))?;
     check_complete(&summary)
 }
 
