@@ -319,7 +319,11 @@ impl<'a> Collector<'a> {
                 Err(io::Error::new(error.kind(), "the agent closed the connection"))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(io::Error::new(error.kind(), "no message from the agent"))
+                let wait_s = limits::AGENT_SILENCE_MS_MAX / 1_000;
+                Err(io::Error::new(
+                    error.kind(),
+                    format!("no message from the agent for {wait_s} s"),
+                ))
             }
             Err(error) => Err(error),
         };
