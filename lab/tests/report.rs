@@ -42,7 +42,7 @@ fn warnings_and_unserved_cases_are_on_the_page() {
     let out = written();
     let page = read(out, "report.html");
     assert!(page.contains("9 cases: 8 measured, 2 of them with warnings, 1 not served, 0 failed."));
-    assert!(page.contains("not served: no transformation"));
+    assert!(page.contains("not served: the target can&#39;t transform"));
     assert!(page.contains("errors: 10 % of the requests failed"));
     assert!(page.contains("(warning: errors)"));
 }

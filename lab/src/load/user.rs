@@ -114,7 +114,8 @@ impl User {
         })
     }
 
-    /// Makes one request, or skips it if it is overdue, and records it. Returns the time at which the user is idle again.
+    /// Makes one request, or skips it if it is overdue, and records it. Returns the time at which the user is idle
+    /// again.
     async fn run_request(&self, connection: &mut UserConnection, start: ScheduledStart) -> u64 {
         let ScheduledStart { from_us, start_us, queued } = start;
         let measured = self.plan.window.measures(from_us);

@@ -22,8 +22,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `program` on `cores` (in taskset notation), with the highest possible limit on open files. Its output goes
-    /// to `log`.
+    /// Starts `program` on `cores` (in taskset notation), with the highest possible limit on open files. Its output
+    /// goes to `log`.
     ///
     /// # Errors
     /// It cannot be started, or the log cannot be written.
