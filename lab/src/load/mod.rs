@@ -74,7 +74,8 @@ pub enum LoadError {
     /// An agent is unreachable, rejected its plan, or all agents were lost.
     #[error("agent {name}: {problem}")]
     Agent { name: String, problem: String },
-    #[error("cannot create threads, sockets or signal handlers: {0}")]
+    /// A thread, socket or signal handler cannot be created, or a generator thread panicked.
+    #[error("system error: {0}")]
     System(#[from] std::io::Error),
 }
 
