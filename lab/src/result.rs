@@ -84,9 +84,9 @@ pub struct Case {
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     Measured,
-    /// The target does not support the scenario; `reason` says why.
+    /// The target does not support the scenario; see `reason`.
     NotServed,
-    /// The case failed; `reason` says why. Resuming the run repeats it.
+    /// The case failed; see `reason`. Resuming the run repeats it.
     Failed,
 }
 

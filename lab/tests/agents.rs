@@ -36,8 +36,9 @@ fn two_agents_make_one_measurement() {
         }
         // All agents run on this machine, so their clocks agree.
         for agent in &report.agents {
-            let (off, unsure) = (agent.clock_offset_us.unsigned_abs(), agent.clock_uncertainty_us);
-            assert!(off <= unsure + 1_000, "{off} us off, known to within {unsure}");
+            let (offset_us, uncertainty_us) =
+                (agent.clock_offset_us.unsigned_abs(), agent.clock_uncertainty_us);
+            assert!(offset_us <= uncertainty_us + 1_000, "{offset_us} us, +- {uncertainty_us}");
         }
     }
 }
@@ -57,8 +58,8 @@ fn a_stop_reaches_every_agent() {
 #[test]
 fn a_lost_agent_is_a_warning_and_the_others_count() {
     let echo = start_echo();
-    let (good, behind) = (start(false), start(false));
-    let dying = dying_after_begin(behind.addr());
+    let (good, proxied) = (start(false), start(false));
+    let dying = dying_after_begin(proxied.addr());
     let names = [good.addr().to_string(), dying.to_string()];
     let report = run(&options(&echo), &names).unwrap();
     let lost =
@@ -71,11 +72,11 @@ fn a_lost_agent_is_a_warning_and_the_others_count() {
 }
 
 #[test]
-fn a_wrong_secret_is_not_served() {
+fn a_wrong_secret_is_rejected() {
     let echo = start_echo();
     let agent = start(false);
     let names = [agent.addr().to_string()];
-    let other = secret("some other secret than that");
+    let other = secret("another secret of these tests");
     let error = agent::run(&options(&echo), &names, &other, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("different secret"), "{error}");
     assert_eq!(echo.requests(), 0);
@@ -125,16 +126,16 @@ fn an_agent_with_once_exits_after_one_measurement() {
 }
 
 #[test]
-fn connections_of_strangers_are_closed() {
+fn connections_without_a_valid_handshake_are_closed() {
     let echo = start_echo();
     let agent = start(false);
     for noise in [&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &[0xff; 4_096]] {
-        let mut stranger = TcpStream::connect(agent.addr()).unwrap();
-        stranger.write_all(noise).unwrap();
-        let closed = stranger.shutdown(std::net::Shutdown::Write);
+        let mut peer = TcpStream::connect(agent.addr()).unwrap();
+        peer.write_all(noise).unwrap();
+        let closed = peer.shutdown(std::net::Shutdown::Write);
         let mut response = Vec::new();
         // A reset counts as closed.
-        let _ = stranger.read_to_end(&mut response);
+        let _ = peer.read_to_end(&mut response);
         assert!(closed.is_err() || response.len() <= 32, "{response:?}");
     }
     assert!(run(&options(&echo), &[agent.addr().to_string()]).is_ok());

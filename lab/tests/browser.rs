@@ -31,7 +31,7 @@ onload = () => {
     const page = frame.contentDocument, root = page.documentElement;
     const pictures = [...page.querySelectorAll('figure svg')];
     const texts = [...page.querySelectorAll('figure svg text')].map(t => t.getBoundingClientRect());
-    const hex = node => frame.contentWindow.getComputedStyle(node);
+    const style = node => frame.contentWindow.getComputedStyle(node);
     seen[frame.id] = {
       overflow: root.scrollWidth - root.clientWidth,
       pictures: pictures.length,
@@ -41,13 +41,13 @@ onload = () => {
       outside: texts.filter(t => t.right > 1 + t.left + frame.clientWidth || t.left < 0).length,
       unnamed: pictures.filter(p => !p.getAttribute('aria-labelledby').split(' ')
         .every(id => page.getElementById(id)?.textContent)).length,
-      doubled_ids: [...page.querySelectorAll('[id]')].length
+      duplicate_ids: [...page.querySelectorAll('[id]')].length
         - new Set([...page.querySelectorAll('[id]')].map(e => e.id)).size,
       tables: page.querySelectorAll('figure table').length,
-      background: hex(page.body).backgroundColor,
-      ink: hex(page.body).color,
-      picture: hex(pictures[0].querySelector('rect.bg')).fill,
-      picture_ink: hex(pictures[0].querySelector('text')).fill,
+      background: style(page.body).backgroundColor,
+      ink: style(page.body).color,
+      picture: style(pictures[0].querySelector('rect.bg')).fill,
+      picture_ink: style(pictures[0].querySelector('text')).fill,
     };
   }
   document.title = 'seen ' + JSON.stringify(seen);
@@ -67,7 +67,11 @@ fn the_page_is_readable_on_a_phone_a_desktop_and_in_dark_mode() {
         let of = |name: &str| seen[frame][name].as_f64().unwrap();
         assert_eq!(of("overflow"), 0.0, "{frame} scrolls sideways: {seen:#}");
         assert_eq!((of("pictures"), of("tables")), (charts as f64, charts as f64), "{frame}");
-        assert_eq!((of("unnamed"), of("doubled_ids"), of("outside")), (0.0, 0.0, 0.0), "{seen:#}");
+        assert_eq!(
+            (of("unnamed"), of("duplicate_ids"), of("outside")),
+            (0.0, 0.0, 0.0),
+            "{seen:#}"
+        );
         assert!(of("narrowest") > 280.0, "{frame}: {seen:#}");
         assert!(of("smallest_text") >= 8.0, "{frame}: {seen:#}");
         for (ink, paper) in [("ink", "background"), ("picture_ink", "picture")] {
@@ -87,9 +91,9 @@ fn look(folder: &TempDir) -> Value {
     let page = folder.path().join("watcher.html");
     fs::write(&page, WATCHER).unwrap();
     let profile = TempDir::new().unwrap();
-    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
-    let browser = BROWSERS.iter().find(is_there).unwrap_or_else(|| {
-        panic!("missing: a browser. On Debian: apt-get install chromium-headless-shell")
+    let is_installed = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+    let browser = BROWSERS.iter().find(is_installed).unwrap_or_else(|| {
+        panic!("no browser found. On Debian: apt-get install chromium-headless-shell")
     });
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"])
@@ -99,9 +103,12 @@ fn look(folder: &TempDir) -> Value {
         .output()
         .unwrap();
     let dom = String::from_utf8_lossy(&output.stdout);
-    let told = dom.split_once("<title>seen ").and_then(|(_, rest)| rest.split_once("</title>"));
-    let (json, _) = told.unwrap_or_else(|| {
-        panic!("{browser} saw nothing: {dom}\n{}", String::from_utf8_lossy(&output.stderr))
+    let title = dom.split_once("<title>seen ").and_then(|(_, rest)| rest.split_once("</title>"));
+    let (json, _) = title.unwrap_or_else(|| {
+        panic!(
+            "{browser} did not measure the page: {dom}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        )
     });
     serde_json::from_str(&json.replace("&amp;", "&")).unwrap()
 }

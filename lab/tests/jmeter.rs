@@ -29,11 +29,10 @@ fn jmeters_reports_agree_with_ours() {
     let folder = TempDir::new().unwrap();
     // Below 256 ms there is no quantisation, so all figures must agree. Busy machines may need several
     // attempts.
-    let tries = (0..10).map(|number| {
+    let mut tries = (0..10).map(|number| {
         let jtl = folder.path().join(format!("{number}.jtl"));
         (measured(serve(), &jtl), jtl)
     });
-    let mut tries = tries;
     let (report, jtl) = tries.find(|(report, _)| report.published.max_ms < 256).unwrap();
     let ours = report.published;
     assert_eq!((ours.samples, report.requests_in_all), (REQUESTS, REQUESTS));
@@ -81,19 +80,16 @@ fn jmeters_reports_agree_with_ours() {
         ("pct2ResTime", ours.p95_ms, ours.p98_ms),
         ("pct3ResTime", ours.p99_ms, ours.max_ms),
     ] {
-        let output = number(dashboard, name);
-        assert!(
-            output >= at_least as f64 && output <= at_most as f64,
-            "{name}: {output}, {ours:?}"
-        );
+        let found = number(dashboard, name);
+        assert!(found >= at_least as f64 && found <= at_most as f64, "{name}: {found}, {ours:?}");
     }
 }
 
 /// Two decimals. JMeter's `float` percentages have about seven digits.
 #[track_caller]
 fn same(jmeters: &Value, name: &str, expect: f64) {
-    let output = number(jmeters, name);
-    assert!((output - expect).abs() <= 0.005_001, "{name}: JMeter {output}, ours {expect}");
+    let found = number(jmeters, name);
+    assert!((found - expect).abs() <= 0.005_001, "{name}: JMeter {found}, ours {expect}");
 }
 
 #[track_caller]
@@ -103,9 +99,9 @@ fn number(of: &Value, name: &str) -> f64 {
 
 fn jmeters(jtl: &Path, folder: &Path) -> Value {
     let build = folder.join("build");
-    let response = folder.join("response.json");
+    let figures = folder.join("figures.json");
     let pom = Path::new(env!("CARGO_MANIFEST_DIR")).join("jmeter/pom.xml");
-    let words = [&build.join("home"), jtl, &folder.join("dashboard"), &response];
+    let words = [&build.join("home"), jtl, &folder.join("dashboard"), &figures];
     let words: Vec<_> = words.iter().map(|path| path.display().to_string()).collect();
     let out = Command::new("mvn")
         .args(["--quiet", "--batch-mode", "--file"])
@@ -114,10 +110,10 @@ fn jmeters(jtl: &Path, folder: &Path) -> Value {
         .args(["compile", "exec:java"])
         .arg(format!("-Dexec.args={}", words.join(" ")))
         .output()
-        .expect("Maven starts: apt-get install maven");
+        .expect("Maven is installed: apt-get install maven");
     let output = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{output}{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&std::fs::read(response).expect(&output)).unwrap()
+    serde_json::from_slice(&std::fs::read(figures).expect(&output)).unwrap()
 }
 
 fn measured(addr: SocketAddr, jtl: &Path) -> Report {

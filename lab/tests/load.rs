@@ -195,9 +195,9 @@ fn a_stop_ends_the_measurement_early() {
     .unwrap();
     assert!(names(&report).contains(&"interrupted"));
     assert!(report.seconds < 3_600.0 && report.requests > 0);
-    let output = progresses.first().unwrap();
-    assert!(output.requests > 0 && !output.warming_up && output.rate_per_s > 0.0);
-    assert!(output.to_string().starts_with("measuring: "));
+    let first = progresses.first().unwrap();
+    assert!(first.requests > 0 && !first.warming_up && first.rate_per_s > 0.0);
+    assert!(first.to_string().starts_with("measuring: "));
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn warnings_and_unserved_cases_are_on_the_page() {
     let out = written();
     let page = read(out, "report.html");
     assert!(page.contains("9 cases: 8 measured, 2 of them with warnings, 1 not served, 0 failed."));
-    assert!(page.contains("not served: it can&#39;t transform"));
+    assert!(page.contains("not served: the target can&#39;t transform"));
     assert!(page.contains("errors: 10 % of the requests failed"));
     assert!(page.contains("(warning: errors)"));
 }
@@ -53,7 +53,7 @@ fn published_results_are_drawn_behind_ours_with_their_hardware() {
     let svg = read(out, "charts/throughput-by-users-passthrough-1024-0.svg");
     let (published, ours) =
         (svg.find("class=\"l p\"").unwrap(), svg.find("class=\"l s0\"").unwrap());
-    assert!(published < ours, "drawn later is drawn in front");
+    assert!(published < ours, "published results must be drawn first");
     assert!(svg.contains("published: API Manager 2.6, m5.large 2 vCPU"));
     assert!(svg.contains("prefers-color-scheme:dark"));
 }

@@ -58,7 +58,10 @@ fn requests_without_a_free_connection_are_sent_late_and_counted() {
         names.contains(&"rate-not-reached") && names.contains(&"connections-busy"),
         "{names:?}"
     );
-    assert!(!names.contains(&"count-and-rate-disagree"), "what was due is no rate: {names:?}");
+    assert!(
+        !names.contains(&"count-and-rate-disagree"),
+        "the count of due requests was compared with the achieved rate: {names:?}"
+    );
 }
 
 #[test]
@@ -180,7 +183,7 @@ fn the_histogram_log_adds_up_to_the_report() {
 fn recordings_never_overwrite_files() {
     let echo = start_echo(0);
     let folder = TempDir::new().unwrap();
-    let path = folder.path().join("there");
+    let path = folder.path().join("existing");
     std::fs::write(&path, "precious").unwrap();
     let some = || Some(path.clone());
     for recordings in

@@ -78,9 +78,9 @@ fn every_shipped_target_declares_every_need() {
         let target = definition::find(name, &suites()).unwrap().unwrap();
         assert_eq!(target.name, *name);
         for need in scenarios.iter().flat_map(|scenario| &scenario.needs) {
-            let output = usize::from(target.can.contains(need))
+            let declared = usize::from(target.can.contains(need))
                 + usize::from(target.cannot.contains_key(need));
-            assert_eq!(output, 1, "{name}: `can` or `cannot` has to name {need}, not both");
+            assert_eq!(declared, 1, "{name}: {need} must be in either `can` or `cannot`");
         }
     }
 }

@@ -62,8 +62,8 @@ fn stalls_are_flagged_by_timeouts_and_mean() {
 #[test]
 fn a_good_target_has_no_warnings_about_responses() {
     let warnings = measured(serve(|_| Response::Bytes(GOOD)));
-    let of_answers = ["errors", "wrong-bodies", "status-mix", "count-and-rate-disagree"];
-    assert!(!warnings.iter().any(|(check, _)| of_answers.contains(check)), "{warnings:?}");
+    let of_responses = ["errors", "wrong-bodies", "status-mix", "count-and-rate-disagree"];
+    assert!(!warnings.iter().any(|(check, _)| of_responses.contains(check)), "{warnings:?}");
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn each_check_fails_on_its_own_figures_alone() {
     });
     for check in ["interrupted", "raw-data", "agent-lost", "agent-clock"] {
         let mut row = valid();
-        let output = vec!["what happened".to_owned()];
-        row.incidents.get_or_insert_default().insert(check.to_owned(), output);
+        let texts = vec!["what happened".to_owned()];
+        row.incidents.get_or_insert_default().insert(check.to_owned(), texts);
         assert_eq!(names(&row), [check]);
     }
     check("errors", |row| row.error_percent = Some(Figure::exact(0.2)));

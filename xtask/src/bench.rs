@@ -1,8 +1,8 @@
-//! CPU per request of Penstock and other proxies: the same request through each in turn, round after round, with the target
-//! pinned to core 1, and the generator and the echo backend to core 0.
+//! CPU time per request of Penstock and other proxies. Each round sends the same requests through every target in turn;
+//! the target is pinned to core 1, the generator and the echo backend to core 0.
 //!
-//! The figure to compare is CPU time per request as a ratio to bare nginx in the same cell; other load on the machine
-//! changes it little. Ratios are reported, never asserted; docs/performance.md has a run with its machine.
+//! The figure to compare is the ratio to plain nginx in the same cell, which depends little on other load on the
+//! machine. Ratios are reported, never asserted; docs/performance.md has results with the machine they are from.
 
 mod cells;
 mod change;
@@ -33,14 +33,15 @@ struct Effort {
     seconds: u64,
     warm_up_s: u64,
     rounds: u64,
-    /// Files written by the chapter `change`.
+    /// Number of file changes made by the chapter `change`.
     changes: u64,
 }
 
-/// Measures every chosen cell, or the chapters named; prints tables and writes them to `bench/` in the target folder.
+/// Measures the chosen cells, or runs the named chapters. Prints the tables; those of the cells are also written to
+/// `bench/` in cargo's target folder.
 ///
 /// # Errors
-/// A target does not start or sends a wrong response, or a generator fails. A missed budget is no error.
+/// A target does not start or sends a wrong response, or a generator fails. A missed budget is not an error.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let known =
         ["--cells", "--targets", "--seconds", "--warm-up", "--rounds", "--changes", "--profile"];
@@ -73,7 +74,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     report::write(&ground, &page, &rows)
 }
 
-/// The named chapters instead of the comparison.
+/// Runs the named chapters instead of the comparison.
 fn read_chapters(root: &Path, profile: &str, names: &[String], effort: &Effort) -> Outcome {
     let known = |name: &String| CHAPTERS.iter().find(|chapter| chapter.name == name);
     let all: Vec<&str> = CHAPTERS.iter().map(|chapter| chapter.name).collect();
@@ -93,7 +94,7 @@ fn read_chapters(root: &Path, profile: &str, names: &[String], effort: &Effort) 
     Ok(())
 }
 
-/// Starts every target that is installed and wanted, and checks that it answers as it should.
+/// Starts every requested target that is installed, and checks its responses.
 fn start(ground: &Ground, wanted: Option<&str>) -> Result<Vec<Running>, String> {
     let mut running = Vec::new();
     for target in TARGETS.iter().filter(|target| cells::wanted(wanted, target.name)) {
@@ -113,7 +114,7 @@ fn start(ground: &Ground, wanted: Option<&str>) -> Result<Vec<Running>, String> 
     if running.is_empty() { Err("--targets matches no target".to_owned()) } else { Ok(running) }
 }
 
-/// One cell: rounds over all targets, then wrk as a second witness.
+/// Measures one cell: all targets in each round, then some of them with wrk as a cross-check.
 fn measure(
     ground: &Ground,
     running: &[Running],
@@ -141,7 +142,7 @@ fn measure(
     Ok(report::rows(running, cell, &samples))
 }
 
-/// What Penstock's own /metrics says, beside the generator's count, over all runs.
+/// Requests counted by Penstock's /metrics and by the generator, over all runs.
 #[derive(Debug, Default)]
 struct Agreement {
     runs: u64,
@@ -150,7 +151,7 @@ struct Agreement {
 }
 
 impl Agreement {
-    /// The two may differ by what was under way when the generator stopped: at most one request per connection.
+    /// Adds a run. The counts may differ by the requests in flight at the end: at most one per connection.
     fn note(
         &mut self,
         cell: &Cell,
@@ -162,7 +163,7 @@ impl Agreement {
         let (generator, gateway) = (sample.requests_in_all, after.saturating_sub(before));
         if generator.abs_diff(gateway) > u64::from(cell.connections) {
             return Err(format!(
-                "{cell}: the generator counted {generator} requests, /metrics {gateway}"
+                "{cell}: the generator counted {generator} requests, but /metrics {gateway}"
             ));
         }
         self.runs += 1;
@@ -177,7 +178,7 @@ impl fmt::Display for Agreement {
         let Self { runs, generator, gateway } = self;
         write!(
             to,
-            "- Penstock's /metrics against the generator, over {runs} runs: {gateway} and {generator} requests"
+            "- requests over {runs} runs: {gateway} by Penstock's /metrics, {generator} by the generator"
         )
     }
 }
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_may_differ_by_what_was_under_way_and_no_more() {
+    fn counts_may_differ_only_by_requests_in_flight() {
         let cell = Cell { tls: false, body_bytes: 50, connections: 100 };
         let sample = Sample { requests_in_all: 1_000, ..Sample::default() };
         let mut agreement = Agreement::default();

@@ -78,7 +78,10 @@ fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
 }
 
 fn lost(name: &str, problem: &io::Error) -> LoadError {
-    LoadError::Agent { name: name.to_owned(), problem: problem.to_string() }
+    // The system's text for a read timeout is "Resource temporarily unavailable".
+    let timed_out = problem.kind() == io::ErrorKind::WouldBlock && problem.raw_os_error().is_some();
+    let problem = if timed_out { "no response in time".to_owned() } else { problem.to_string() };
+    LoadError::Agent { name: name.to_owned(), problem }
 }
 
 /// A connected agent.
@@ -319,7 +322,11 @@ impl<'a> Collector<'a> {
                 Err(io::Error::new(error.kind(), "the agent closed the connection"))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(io::Error::new(error.kind(), "no message from the agent"))
+                let wait_s = limits::AGENT_SILENCE_MS_MAX / 1_000;
+                Err(io::Error::new(
+                    error.kind(),
+                    format!("no message from the agent for {wait_s} s"),
+                ))
             }
             Err(error) => Err(error),
         };

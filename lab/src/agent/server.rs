@@ -103,7 +103,7 @@ impl Shared {
             }
             let own = Arc::clone(&self);
             let serve = move || {
-                // Connection errors are not reported: there is nobody to report them to.
+                // The error of a broken connection cannot be reported to its controller.
                 let measured = own.serve(&stream).unwrap_or(false);
                 own.connections.fetch_sub(1, Ordering::AcqRel);
                 if measured && own.once {
@@ -201,20 +201,22 @@ fn work(
 ) -> io::Result<bool> {
     let (sender, events) = mpsc::channel();
     let stop = options.stop.clone();
-    let listener = stop.clone();
-    thread::Builder::new().name("agent-ear".to_owned()).spawn(move || listen(reader, &listener))?;
+    let reader_stop = stop.clone();
+    thread::Builder::new()
+        .name("agent-reader".to_owned())
+        .spawn(move || listen(reader, &reader_stop))?;
     let worker = thread::Builder::new()
         .name("agent-load".to_owned())
         .spawn(move || load(measurement, at_us, &options, &sender))?;
     let alive = Duration::from_millis(limits::AGENT_ALIVE_MS);
     let result = loop {
-        let said = match events.recv_timeout(alive) {
+        let sent = match events.recv_timeout(alive) {
             Ok(Event::Progress(progress)) => writer.send(&FromAgent::Progress(progress)),
             Ok(Event::Over(found)) => break Some(*found),
             Err(RecvTimeoutError::Timeout) => writer.send(&FromAgent::Alive),
             Err(RecvTimeoutError::Disconnected) => break None,
         };
-        if said.is_err() {
+        if sent.is_err() {
             // The controller is gone; the worker still stops cleanly.
             stop.stop();
         }

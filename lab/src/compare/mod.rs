@@ -2,7 +2,7 @@
 //!
 //! Returns a [`Comparison`] per case and metric with the ratio B/A, its confidence interval, and the smallest
 //! effect that this number of repetitions can detect. Results with warnings are excluded. If A and B ran
-//! interleaved, repetitions are compared in pairs; otherwise the comparison says so, since the ratio then
+//! interleaved, repetitions are compared in pairs; otherwise the comparison is marked, since the ratio then
 //! includes any drift.
 //!
 //! With many comparisons, some differ by chance. Faster and slower are therefore reported only for

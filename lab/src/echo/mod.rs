@@ -2,7 +2,7 @@
 //!
 //! It responds to every request, whatever its method and path, with 200 and the request's own body, like the
 //! Netty echo service of WSO2's performance tests. It is fast enough not to affect the measurement: in the
-//! common case one read and one write per request, no allocation, and a runtime per core.
+//! common case one read and one write per request, no allocation, and a runtime per worker thread.
 //!
 //! Idle connections are never closed: that decision belongs to the gateway under test.
 //!
@@ -174,7 +174,7 @@ impl Worker {
                 }
             }
         };
-        // Connection errors are the client's business.
+        // Connection errors are not reported: the client sees them too.
         let _ = Connection::new(stream, self.delay, &self.count).run().await;
     }
 }

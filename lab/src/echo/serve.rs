@@ -40,7 +40,7 @@ enum Body {
 
 /// Why a connection ends.
 pub(super) enum End {
-    /// The client closed it, or asked for it.
+    /// The client closed it or requested the close.
     Closed,
     Rejected(Rejection),
     Broken(io::Error),
@@ -72,7 +72,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Serves requests until the client leaves. Invalid requests get an error response.
+    /// Serves requests until the client closes the connection. Invalid requests get an error response.
     pub(super) async fn run(mut self) -> io::Result<()> {
         loop {
             match self.exchange().await {

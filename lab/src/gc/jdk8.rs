@@ -139,8 +139,8 @@ impl Log {
         let words = || own.split_ascii_whitespace().map(|word| word.trim_end_matches(','));
         let change = words().find_map(HeapChange::of);
         // CMS reports only the current size at its marks: `18584K(47552K)`.
-        let there = || words().find_map(|word| bytes(word.split_once('(')?.1.strip_suffix(')')?));
-        let capacity = change.and_then(|change| change.capacity).or_else(there);
+        let current = || words().find_map(|word| bytes(word.split_once('(')?.1.strip_suffix(')')?));
+        let capacity = change.and_then(|change| change.capacity).or_else(current);
         capacity.into_iter().for_each(|capacity| self.summary.capacity(capacity));
         if let Some(change) = change.filter(|_| full) {
             self.full = true;

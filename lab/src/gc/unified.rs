@@ -33,11 +33,10 @@ struct Line<'l> {
 impl<'l> Line<'l> {
     fn of(line: &'l str) -> Option<Self> {
         let (mut at_ms, mut rest) = (None, line);
-        while let Some((decoration, behind)) =
-            rest.strip_prefix('[').and_then(|l| l.split_once(']'))
+        while let Some((decoration, after)) = rest.strip_prefix('[').and_then(|l| l.split_once(']'))
         {
             at_ms = at_ms.or_else(|| uptime_ms(decoration.trim()));
-            rest = behind;
+            rest = after;
         }
         let text = rest.trim();
         let event = text.strip_prefix("GC(").and_then(|rest| rest.split_once(") "));

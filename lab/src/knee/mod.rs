@@ -261,11 +261,11 @@ mod tests {
                 concurrency,
             })
         };
-        let mut heard = 0;
-        let knee = search(range, measure, |_| heard += 1);
+        let mut reported = 0;
+        let knee = search(range, measure, |_| reported += 1);
         let knee = knee.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((knee.met, knee.missed, knee.ended), (Some(20.0), Some(21.0), SearchEnd::Found));
-        assert_eq!(heard, knee.probes.len());
+        assert_eq!(reported, knee.probes.len());
         let found = knee.law.unwrap_or_else(|| panic!("no law"));
         assert!((found.sigma - 0.05).abs() < 1e-6 && found.error < 1e-6, "{found:?}");
     }

@@ -76,7 +76,11 @@ impl Slo {
                 What::Errors => error_percent,
             };
             let holds = found < bound.below || (bound.or_equal && found <= bound.below);
-            (!holds).then(|| format!("{} is {found:.3} {}", bound.what, bound.what.unit()))
+            let name = match bound.what {
+                What::Time(name, _) => name,
+                What::Errors => "the error rate",
+            };
+            (!holds).then(|| format!("{name} is {found:.3} {}", bound.what.unit()))
         })
     }
 }
@@ -157,7 +161,7 @@ impl<'a> Scan<'a> {
             (What::Errors, "%") | (What::Time(..), "ms") => 1.0,
             (What::Time(..), "s") => 1_000.0,
             (What::Time(..), "us") => 0.001,
-            (What::Errors, _) => return Err(self.error("`%` after a share of errors")),
+            (What::Errors, _) => return Err(self.error("`%` after an error percentage")),
             (What::Time(..), _) => return Err(self.error("us, ms or s after a time")),
         };
         self.at += unit.len();
@@ -240,6 +244,6 @@ mod tests {
         assert_eq!(of(49.9, 10.0, 0.0), None);
         assert_eq!(of(50.0, 10.0, 0.0).as_deref(), Some("p99 is 50.000 ms"));
         assert_eq!(of(49.0, 10.1, 1.0).as_deref(), Some("mean is 10.100 ms"));
-        assert_eq!(of(49.0, 9.0, 0.1).as_deref(), Some("errors is 0.100 %"));
+        assert_eq!(of(49.0, 9.0, 0.1).as_deref(), Some("the error rate is 0.100 %"));
     }
 }

@@ -63,7 +63,10 @@ fn tokens(path: &Path) -> Result<Vec<String>, LoadError> {
     for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let token = line.trim_ascii();
         if token.len() > limits::TOKEN_BYTES_MAX || !token.iter().all(u8::is_ascii_graphic) {
-            return Err(content(format!(":{}: invalid token", number + 1)));
+            let (line, most) = (number + 1, limits::TOKEN_BYTES_MAX);
+            let expected =
+                format!("expected at most {most} printable ASCII characters without spaces");
+            return Err(content(format!(":{line}: invalid token; {expected}")));
         }
         if !token.is_empty() {
             tokens.push(String::from_utf8_lossy(token).into_owned());

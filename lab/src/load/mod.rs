@@ -2,7 +2,7 @@
 //! kind, and warnings about the result.
 //!
 //! - Each user is a connection with at most one request in flight. Closed users send their next request when
-//!   they have their response, as JMeter does in WSO2's published runs; in an open loop, requests are due on
+//!   the response is complete, as JMeter does in WSO2's published runs; in an open loop, requests are due on
 //!   a schedule, and the number of users is the maximum number of connections.
 //! - A request is measured if its latency counts from within the measured time, even if it ends later. The
 //!   count divided by the time is therefore the offered rate, whatever the latency.
@@ -74,7 +74,8 @@ pub enum LoadError {
     /// An agent is unreachable, rejected its plan, or all agents were lost.
     #[error("agent {name}: {problem}")]
     Agent { name: String, problem: String },
-    #[error("cannot create threads, sockets or signal handlers: {0}")]
+    /// A thread, socket or signal handler cannot be created, or a generator thread panicked.
+    #[error("system error: {0}")]
     System(#[from] std::io::Error),
 }
 
@@ -150,13 +151,13 @@ pub(crate) fn prepare_request(
 ) -> Result<(Destination, Prepared, RunSettings), LoadError> {
     options.check()?;
     let target = Destination::parse(&options.url)?;
-    let ask = RequestSpec {
+    let spec = RequestSpec {
         method: options.method.as_deref(),
         headers: &options.headers,
         payload: inputs.payload.as_deref(),
         tokens: inputs.tokens.into_iter().map(String::into_bytes).collect(),
     };
-    let prepared = Prepared::new(&target, ask)?;
+    let prepared = Prepared::new(&target, spec)?;
     let settings = RunSettings {
         url: options.url.clone(),
         method: prepared.method_name().to_owned(),

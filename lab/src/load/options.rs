@@ -120,14 +120,17 @@ impl Options {
         }
         let most = self.users.min(limits::WORKERS_MAX);
         if self.threads == 0 || self.threads > most {
-            return usage(format!("threads: expected 1 to {most} here, not {}", self.threads));
+            return usage(format!(
+                "threads: expected 1 to {most} (at most one per user), not {}",
+                self.threads
+            ));
         }
         let longest = Duration::from_secs(limits::LOAD_S_MAX);
         if self.duration.is_zero() || self.duration > longest {
             return usage("duration: must be above 0 and at most 24h".to_owned());
         }
         if self.warm_up > longest {
-            return usage("warm-up: at most 24h".to_owned());
+            return usage("warm-up: must be at most 24h".to_owned());
         }
         if self.timeout.is_zero() || self.timeout > Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX)
         {
@@ -143,7 +146,10 @@ impl Options {
             return usage(format!("{} already exists; choose a new file", path.display()));
         }
         if self.expect.as_ref().is_some_and(|text| text.len() > limits::LOAD_EXPECT_BYTES_MAX) {
-            return usage(format!("expect: at most {} bytes", limits::LOAD_EXPECT_BYTES_MAX));
+            return usage(format!(
+                "expect: must be at most {} bytes",
+                limits::LOAD_EXPECT_BYTES_MAX
+            ));
         }
         Ok(())
     }

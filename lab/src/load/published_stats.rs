@@ -164,11 +164,12 @@ mod tests {
 
     #[test]
     fn bucket_widths_double() {
-        for (elapsed_ms, told_ms) in [(7, 7), (255, 255), (256, 257), (515, 515), (1_028, 1_031)] {
+        for (elapsed_ms, bucket_ms) in [(7, 7), (255, 255), (256, 257), (515, 515), (1_028, 1_031)]
+        {
             let mut times = Milliseconds::new();
             times.record(0, elapsed_ms * 1_000);
             let row = times.published(0, (0, 0));
-            assert_eq!((row.p50_ms, row.p999_ms), (told_ms, told_ms), "{elapsed_ms}");
+            assert_eq!((row.p50_ms, row.p999_ms), (bucket_ms, bucket_ms), "{elapsed_ms}");
             assert_eq!((row.min_ms, row.max_ms), (elapsed_ms, elapsed_ms));
         }
     }

@@ -81,7 +81,7 @@ pub struct Report {
     /// Bytes of heads and bodies, without TLS, of the measured requests.
     pub received_bytes: u64,
     pub sent_bytes: u64,
-    /// Requests that finished, including the warm-up: what the target itself should have counted.
+    /// Requests that finished, including the warm-up; the target's own count should be the same.
     pub requests_in_all: u64,
     /// Those of `requests_in_all` that failed.
     pub errors_in_all: u64,
@@ -155,7 +155,7 @@ impl Report {
         let latency = measured.latencies.latency();
         let cycle_ms = latency.mean_ms + settings.shape.mean_pause_ms();
         let bytes = (measured.received_bytes, measured.sent_bytes);
-        let lacks =
+        let incomplete =
             found.recording_problems.iter().cloned().map(|problem| Incident::RawData { problem });
         let interrupted = found.interrupted.then_some(Incident::Interrupted);
         Self {
@@ -183,7 +183,7 @@ impl Report {
             generator: found.generator,
             lag: found.tally.lag.latency(),
             agents: Vec::new(),
-            incidents: interrupted.into_iter().chain(lacks).collect(),
+            incidents: interrupted.into_iter().chain(incomplete).collect(),
         }
     }
 

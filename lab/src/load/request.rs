@@ -190,7 +190,10 @@ fn check_headers(headers: &[(String, String)], tokens: bool) -> Result<(), LoadE
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     if bytes > limits::HEAD_BYTES_MAX as usize {
-        return Err(LoadError::Usage(format!("header fields of {bytes} bytes are too long")));
+        return Err(LoadError::Usage(format!(
+            "header fields of {bytes} bytes exceed the limit of {}",
+            limits::HEAD_BYTES_MAX
+        )));
     }
     Ok(())
 }

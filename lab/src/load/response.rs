@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn other_statuses_take_precedence_over_the_body() {
         check("HTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx", Some("x"), "status-503 keep");
-        check("HTTP/1.1 302 Collected\r\nContent-Length: 0\r\n\r\n", None, "status-302 keep");
+        check("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", None, "status-302 keep");
         check("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", None, "status-304 keep");
     }
 

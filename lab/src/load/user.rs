@@ -114,7 +114,8 @@ impl User {
         })
     }
 
-    /// Makes one request, or gives it up, and records it. Returns the time at which the user is idle again.
+    /// Makes one request, or skips it if it is overdue, and records it. Returns the time at which the user is idle
+    /// again.
     async fn run_request(&self, connection: &mut UserConnection, start: ScheduledStart) -> u64 {
         let ScheduledStart { from_us, start_us, queued } = start;
         let measured = self.plan.window.measures(from_us);
@@ -123,8 +124,8 @@ impl User {
             users: self.plan.begun.load(Ordering::Relaxed),
             ..Detail::default()
         };
-        let given_up = us(self.plan.timeout) < start_us.saturating_sub(from_us);
-        let (ended, end_us) = if given_up {
+        let overdue = us(self.plan.timeout) < start_us.saturating_sub(from_us);
+        let (ended, end_us) = if overdue {
             (
                 RequestEnd {
                     keep: true,

@@ -68,7 +68,7 @@ impl WakeTimer {
         Poll::Pending
     }
 
-    /// Wakes all users, now and from now on.
+    /// Wakes all users; from then on, sleeping returns immediately.
     pub(crate) fn wake_all(&self) {
         self.all_woken.store(true, atomic::Ordering::Relaxed);
         self.waiting().drain().for_each(|sleeper| sleeper.waker.wake());
@@ -171,7 +171,7 @@ mod tests {
                 assert!(clock.now_us() >= at_us);
             };
             tokio::select! {
-                _ = wake_timer.run() => panic!("it runs on"),
+                _ = wake_timer.run() => panic!("the timer stopped"),
                 _ = async { tokio::join!(sleep(9_000), sleep(3_000), sleep(3_001), sleep(0)) } => {}
             }
         });

@@ -1,7 +1,7 @@
 //! Reports: tables, charts and an HTML page for a results folder.
 //!
 //! Reads `result.json` files and the histogram logs next to them. Every result goes through the current
-//! validity checks, so old results are judged by today's checks.
+//! validity checks, even if it was measured with an earlier version.
 //!
 //! Architecture invariant: the page needs no network, and no figure is shown without its warnings.
 

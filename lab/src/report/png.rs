@@ -1,20 +1,18 @@
-//! Charts as PNG files, for documents that take no SVG. Drawn by resvg with a font of this machine; without the cargo
-//! feature `png` reports have SVG files only, and say so.
+//! Charts as PNG files, for documents that cannot embed SVG. Rendered by resvg with an installed font; without the
+//! cargo feature `png`, reports contain SVG files only and `lab report` prints a note.
 
 use super::chart::Chart;
 
 /// Why a chart was not written as PNG.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PngError {
-    #[error(
-        "no PNG charts: this machine has no fonts. On Debian: apt-get install fonts-dejavu-core"
-    )]
+    #[error("no PNG charts: no fonts are installed. On Debian: apt-get install fonts-dejavu-core")]
     Font,
     #[error(
-        "no PNG charts: this build leaves them out; build with the cargo feature `png` (`make release` includes it)"
+        "no PNG charts: not compiled in; build with the cargo feature `png` (`make release` includes it)"
     )]
     Feature,
-    #[error("chart {chart} cannot be drawn as PNG: {reason}")]
+    #[error("chart {chart} cannot be rendered as PNG: {reason}")]
     Drawing { chart: String, reason: String },
 }
 
@@ -34,14 +32,14 @@ mod draw {
     const FAMILIES: &[&str] =
         &["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial", "Helvetica"];
 
-    /// Draws charts with the fonts installed when it was made.
+    /// Renders charts with the fonts that were installed when it was created.
     pub struct Painter {
         options: Options<'static>,
     }
 
     impl Painter {
         /// # Errors
-        /// [`PngError::Font`] if the machine has no font.
+        /// [`PngError::Font`] if no font is installed.
         pub fn new() -> Result<Self, PngError> {
             let mut fonts = fontdb::Database::new();
             fonts.load_system_fonts();
@@ -63,7 +61,7 @@ mod draw {
         }
 
         /// # Errors
-        /// [`PngError::Drawing`] if the chart cannot be drawn.
+        /// [`PngError::Drawing`] if the chart cannot be rendered.
         pub fn png(&self, chart: &Chart) -> Result<Vec<u8>, PngError> {
             let failed = |reason: &dyn std::fmt::Display| PngError::Drawing {
                 chart: chart.id.to_string(),
@@ -85,7 +83,7 @@ mod draw {
 mod draw {
     use super::{Chart, PngError};
 
-    /// Never constructed: this build cannot draw PNG files.
+    /// Never constructed: this build cannot render PNG files.
     pub enum Painter {}
 
     impl Painter {
@@ -96,7 +94,7 @@ mod draw {
         }
 
         /// # Errors
-        /// None: there is no painter to call it on.
+        /// None: there is no `Painter` to call it on.
         pub fn png(&self, _chart: &Chart) -> Result<Vec<u8>, PngError> {
             match *self {}
         }

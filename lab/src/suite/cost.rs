@@ -177,7 +177,7 @@ mod tests {
         let mut unserved = sample();
         unserved.case.scenario = "metrics-off".to_owned();
         (unserved.state, unserved.target_use) = (State::NotServed, None);
-        unserved.reason = Some("it can't".to_owned());
+        unserved.reason = Some("not supported".to_owned());
         let results = [
             result("forward", 9.0, false),
             result("forward", 11.0, false),
@@ -193,9 +193,9 @@ mod tests {
         };
         assert!(row("none").starts_with("none 10.0 +-1.0 0.00"), "{text}");
         assert!(row("JWT, cached").starts_with("JWT, cached 15.0 +-0.0 +5.0 (+50 %)"), "{text}");
-        assert!(row("JWT, cached").ends_with("1/2"), "a flagged repetition doesn't count: {text}");
+        assert!(row("JWT, cached").ends_with("1/2"), "a repetition with warnings counted: {text}");
         assert!(row("Forward (TLS)").starts_with("Forward (TLS) warning: errors: "), "{text}");
-        assert_eq!(row("Without metrics"), "Without metrics it can't");
+        assert_eq!(row("Without metrics"), "Without metrics not supported");
         assert_eq!(row("JWT, uncached"), "JWT, uncached not measured");
     }
 

@@ -82,12 +82,12 @@ mod tests {
     #[test]
     fn hashes_ignore_comments_and_order_but_not_values() {
         let found = hashes(SUITE);
-        assert_eq!(found, hashes(SUITE), "a run differs from the one before");
-        let turned = format!(
+        assert_eq!(found, hashes(SUITE), "the same suite gave two different hashes");
+        let reordered = format!(
             "# a comment\n{}",
             SUITE.replace("users = [1]\nbytes = [50]", "bytes =  [ 50 ]\nusers = [1]")
         );
-        assert_eq!(found, hashes(&turned));
+        assert_eq!(found, hashes(&reordered));
         let other = hashes(&SUITE.replace("users = [1]", "users = [2]"));
         assert_ne!(found.0, other.0);
         assert_ne!(found.1, other.1);

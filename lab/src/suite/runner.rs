@@ -145,7 +145,7 @@ impl<'r> Runner<'r> {
         Ok(Some(found))
     }
 
-    /// The inner error says what the target does not support.
+    /// The inner error is what the target does not support.
     fn measure_if_served(
         &mut self,
         case: &Case,
@@ -180,9 +180,10 @@ impl<'r> Runner<'r> {
             let base = if scenario.tls() { &running.url_tls } else { &running.url };
             let base = base.as_ref().ok_or_else(|| {
                 format!(
-                    "`{}` has no `{}`",
+                    "target `{}` has no `{}`, which scenario `{}` requires",
                     target.name,
-                    if scenario.tls() { "url_tls" } else { "url" }
+                    if scenario.tls() { "url_tls" } else { "url" },
+                    scenario.name
                 )
             })?;
             let url = format!("{}{}", base.trim_end_matches('/'), scenario.path);
@@ -206,7 +207,7 @@ impl<'r> Runner<'r> {
         let sampler = on_generator(suite, || Sampler::start(&watched))?;
         let loaded = self.load(&options, &sampler, on_event);
         if !matches!(loaded, Err(CaseError::Interrupted)) {
-            // A process that ended explains more than the clients' errors do.
+            // If a process has ended, report that rather than the errors it caused.
             self.check_processes()?;
         }
         let (load, span) = loaded?;

@@ -82,8 +82,8 @@ impl Drop for Group {
 fn parent(mount: &Path, own: &str, wanted: &[&str]) -> Result<PathBuf, String> {
     let own = mount.join(own);
     let has = |group: &Path, file: &str| {
-        let there = fs::read_to_string(group.join(file)).unwrap_or_default();
-        wanted.iter().all(|name| there.split_ascii_whitespace().any(|one| one == *name))
+        let found = fs::read_to_string(group.join(file)).unwrap_or_default();
+        wanted.iter().all(|name| found.split_ascii_whitespace().any(|one| one == *name))
     };
     let upwards = || own.ancestors().take_while(|group| group.starts_with(mount));
     if let Some(group) = upwards().find(|group| has(group, "cgroup.subtree_control")) {
@@ -111,11 +111,11 @@ mod tests {
     /// A cgroup file system: each group with its controllers, and those it delegates.
     fn tree(groups: &[(&str, &str, &str)]) -> TempDir {
         let mount = TempDir::new().unwrap();
-        for (group, controllers, passed_on) in groups {
+        for (group, controllers, delegated_ones) in groups {
             let folder = mount.path().join(group);
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("cgroup.controllers"), controllers).unwrap();
-            fs::write(folder.join("cgroup.subtree_control"), passed_on).unwrap();
+            fs::write(folder.join("cgroup.subtree_control"), delegated_ones).unwrap();
         }
         mount
     }
@@ -164,7 +164,7 @@ mod tests {
         let mount = tree(&[("", "hugetlb", "")]);
         let error = Group::create_in(mount.path(), "", "x", BOTH).unwrap_err();
         assert!(error.contains("cpu, memory"), "{error}");
-        assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 2, "something was left there");
+        assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 2, "a group was left behind");
     }
 
     #[test]
@@ -190,6 +190,6 @@ mod tests {
         child.wait().unwrap();
         let folder = group.folder.clone();
         drop(group);
-        assert!(!folder.exists(), "the group is still there");
+        assert!(!folder.exists(), "the group still exists");
     }
 }

@@ -147,7 +147,7 @@ impl Default for Ready {
     }
 }
 
-/// The signal that asks a process to end; it is killed 20 s later.
+/// The signal sent to end a process; if it is still running 20 s later, it is killed.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopBy {

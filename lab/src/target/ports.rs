@@ -54,11 +54,11 @@ fn most(table: impl BufRead, available: &RangeInclusive<u16>) -> u64 {
     for line in table.lines().map_while(Result::ok) {
         let mut words = line.split_ascii_whitespace().skip(1);
         let ends = words.next().and_then(end).zip(words.next().and_then(end));
-        if let Some(((from, port), (to, called))) = ends
-            && called != 0
+        if let Some(((from, port), (to, to_port))) = ends
+            && to_port != 0
             && available.contains(&port)
         {
-            *towards.entry((from, to, called)).or_default() += 1;
+            *towards.entry((from, to, to_port)).or_default() += 1;
         }
     }
     towards.into_values().max().unwrap_or(0)

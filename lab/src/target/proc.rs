@@ -41,7 +41,7 @@ impl Descriptors {
 
 /// `roots` and all their descendants.
 pub(crate) fn families(roots: &[u32]) -> Vec<u32> {
-    let everyone: Vec<(u32, u32)> = fs::read_dir("/proc")
+    let processes: Vec<(u32, u32)> = fs::read_dir("/proc")
         .into_iter()
         .flatten()
         .flatten()
@@ -51,7 +51,7 @@ pub(crate) fn families(roots: &[u32]) -> Vec<u32> {
     let mut family = roots.to_vec();
     let mut next = 0;
     while let Some(&parent) = family.get(next) {
-        family.extend(everyone.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        family.extend(processes.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
         next += 1;
     }
     family

@@ -238,7 +238,7 @@ fn limits_text(start: &ProcessSpec<'_>) -> String {
     cpus.into_iter().chain(memory).collect::<Vec<_>>().join(" and ")
 }
 
-/// Whether the shell would find the program.
+/// Whether the program exists, as a path or in PATH.
 pub(crate) fn exists(program: &str) -> bool {
     if program.contains('/') {
         return Path::new(program).is_file();

@@ -73,8 +73,8 @@ impl Sampler {
         let generator = WatchedGroup { pids: vec![std::process::id()], cores: generator_cores };
         let parts = [target, backend, helper, generator];
         let (stop, stopped) = channel();
-        let (looking, roots) = (clock.clone(), parts.each_ref().map(|part| part.pids.clone()));
-        let thread = thread::spawn(move || sample_until_stopped(&looking, &roots, &stopped));
+        let (thread_clock, roots) = (clock.clone(), parts.each_ref().map(|part| part.pids.clone()));
+        let thread = thread::spawn(move || sample_until_stopped(&thread_clock, &roots, &stopped));
         Self { clock, stop, thread, parts }
     }
 
@@ -87,9 +87,7 @@ impl Sampler {
     pub(crate) fn finish(self, from_us: u64, until_us: u64, rate_per_s: f64) -> Sampled {
         drop(self.stop);
         let samples = self.thread.join().unwrap_or_default();
-        let within = |sample_until_stopped: &&UsageSample| {
-            (from_us..=until_us).contains(&sample_until_stopped.at_us)
-        };
+        let within = |sample: &&UsageSample| (from_us..=until_us).contains(&sample.at_us);
         let samples: Vec<UsageSample> = samples.iter().filter(within).cloned().collect();
         let Some((first, last)) = samples.first().zip(samples.last()) else {
             return Sampled::default();
@@ -103,9 +101,7 @@ impl Sampler {
         let ports = ports::available();
         let descriptors = samples
             .iter()
-            .flat_map(|sample_until_stopped| {
-                sample_until_stopped.parts.iter().map(|used| used.descriptors)
-            })
+            .flat_map(|sample| sample.parts.iter().map(|used| used.descriptors))
             .fold(Descriptors::default(), Descriptors::fuller);
         let environment = Environment {
             steal_percent: others.steal,
@@ -113,11 +109,7 @@ impl Sampler {
             pinned_steal_percent: others.pinned_steal,
             pinned_other_cpu_percent: others.pinned_other,
             clock_step_us: clock_step_us(&self.clock),
-            ports_in_use: samples
-                .iter()
-                .map(|sample_until_stopped| sample_until_stopped.ports)
-                .max()
-                .unwrap_or(0),
+            ports_in_use: samples.iter().map(|sample| sample.ports).max().unwrap_or(0),
             ports_available: ports.len() as u64,
             descriptors: descriptors.open,
             descriptors_limit: descriptors.limit,
@@ -175,9 +167,7 @@ fn sample_until_stopped(
 
 /// `None` if nothing was watched or the time is too short.
 fn used(samples: &[UsageSample], part: usize, rate_per_s: f64) -> Option<Use> {
-    let of = |sample_until_stopped: &UsageSample| {
-        sample_until_stopped.parts.get(part).copied().unwrap_or_default()
-    };
+    let of = |sample: &UsageSample| sample.parts.get(part).copied().unwrap_or_default();
     let (first, last) = samples.first().zip(samples.last())?;
     let span_us = last.at_us.saturating_sub(first.at_us);
     let requests = rate_per_s * span_us as f64 / 1_000_000.0;
@@ -186,18 +176,13 @@ fn used(samples: &[UsageSample], part: usize, rate_per_s: f64) -> Option<Use> {
         return None;
     }
     let each = |from: u64, to: u64| to.saturating_sub(from) as f64 / requests;
-    let rss: Vec<u64> =
-        samples.iter().map(|sample_until_stopped| of(sample_until_stopped).rss_bytes).collect();
+    let rss: Vec<u64> = samples.iter().map(|sample| of(sample).rss_bytes).collect();
     Some(Use {
         cpu_user_us: each(from.cpu_user_us, to.cpu_user_us),
         cpu_system_us: each(from.cpu_system_us, to.cpu_system_us),
         rss_mean_bytes: rss.iter().sum::<u64>() / rss.len().max(1) as u64,
         rss_peak_bytes: rss.iter().copied().max().unwrap_or(0),
-        threads: samples
-            .iter()
-            .map(|sample_until_stopped| of(sample_until_stopped).threads)
-            .max()
-            .unwrap_or(0),
+        threads: samples.iter().map(|sample| of(sample).threads).max().unwrap_or(0),
         voluntary_switches: each(from.voluntary, to.voluntary),
         involuntary_switches: each(from.involuntary, to.involuntary),
     })
@@ -218,7 +203,7 @@ mod tests {
 
     #[test]
     fn use_is_reported_per_request() {
-        let sample_until_stopped = |at_us, user, rss, voluntary| {
+        let sample = |at_us, user, rss, voluntary| {
             let used = Used {
                 cpu_user_us: user,
                 rss_bytes: rss,
@@ -230,9 +215,9 @@ mod tests {
             UsageSample { at_us, parts: [used, unused, unused, unused], ..UsageSample::default() }
         };
         let samples = [
-            sample_until_stopped(0, 100, 10, 0),
-            sample_until_stopped(1_000_000, 600_100, 30, 500),
-            sample_until_stopped(2_000_000, 1_000_100, 20, 1_000),
+            sample(0, 100, 10, 0),
+            sample(1_000_000, 600_100, 30, 500),
+            sample(2_000_000, 1_000_100, 20, 1_000),
         ];
         let found = used(&samples, 0, 1_000.0).unwrap();
         assert_eq!((found.cpu_user_us, found.voluntary_switches), (500.0, 0.5));

@@ -11,17 +11,17 @@ use crate::suite::source::Source;
 /// The names available to every template.
 pub(crate) const BUILT_IN: &[&str] = &[
     "penstock",     // the program that runs the lab
-    "folder",       // the process's own, absolute
-    "copy",         // which copy of the process, from 1
-    "backend_port", // on 127.0.0.1
-    "path",         // the scenario's, without its query
+    "folder",       // the process's own folder, absolute
+    "copy",         // number of the copy, from 1
+    "backend_port", // the backend's port on 127.0.0.1
+    "path",         // the scenario's path, without its query
     "tls_cert",
     "tls_key",
     "tls_pair", // certificate and key in one file
     "issuer",
     "token_public_key",
-    "token_jwks",      // the file
-    "token_jwks_text", // what is in it
+    "token_jwks",      // path of the JWKS file
+    "token_jwks_text", // content of the JWKS file
 ];
 
 pub(crate) type Values = BTreeMap<String, String>;
@@ -38,7 +38,7 @@ pub(crate) struct TemplateContext<'f> {
 
 impl TemplateContext<'_> {
     /// # Errors
-    /// A name without a value. [`check`] has ruled this out for names in the file.
+    /// A name without a value. Does not happen for files that passed [`check`].
     pub(crate) fn fill(&self, template: &str) -> Result<String, String> {
         self.fill_with(template, self.values)
     }
@@ -127,10 +127,10 @@ fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
         let at = from + found;
         let (before, after) = (rest.get(..at), rest.get(at + 2..).unwrap_or_default());
         match after.split_once("}}") {
-            Some((name, behind)) if !name.is_empty() && name.chars().all(is_name) => {
+            Some((name, after_name)) if !name.is_empty() && name.chars().all(is_name) => {
                 pieces.extend(before.map(Piece::Text));
                 pieces.push(Piece::Name(name));
-                (rest, from) = (behind, 0);
+                (rest, from) = (after_name, 0);
             }
             Some(_) | None => from = at + 1,
         }

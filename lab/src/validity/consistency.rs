@@ -82,7 +82,7 @@ pub(super) fn littles_law(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "rate x mean latency is {:.1} users, not {users:.0}{}",
+        "rate x (mean latency + think time) is {:.1} users, not {users:.0}{}",
         found.value,
         if off.is_finite() {
             format!(": off by at least {:.1} %", off * 100.0)
@@ -208,7 +208,7 @@ pub(super) fn rate_reached(row: &Row) -> Finding {
         return Finding::Passed;
     }
     Finding::Warning(format!(
-        "{asked_per_s:.0} requests per second were requested, {:.0} were made",
+        "the requested rate is {asked_per_s:.0} requests per second, the achieved rate {:.0}",
         rate.value
     ))
 }

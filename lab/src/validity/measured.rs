@@ -84,8 +84,8 @@ pub fn warnings(found: &CaseResult) -> Vec<result::Warning> {
         .warnings
         .iter()
         .filter(|warning| CHECKS.iter().all(|check| check.name != warning.check));
-    let of_gates = Row::of(found).map_or_else(Vec::new, |row| row.warnings());
-    own.cloned().chain(of_gates.into_iter().map(result::Warning::from)).collect()
+    let of_checks = Row::of(found).map_or_else(Vec::new, |row| row.warnings());
+    own.cloned().chain(of_checks.into_iter().map(result::Warning::from)).collect()
 }
 
 impl From<Warning> for result::Warning {

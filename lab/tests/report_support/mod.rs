@@ -29,7 +29,7 @@ pub(crate) fn results(folder: &Path) {
     unserved["case"]["scenario"] = json!("mediation");
     unserved["case"]["id"] = json!("mediation/penstock");
     (unserved["state"], unserved["load"]) = (json!("not-served"), Value::Null);
-    unserved["reason"] = json!("it can't transform");
+    unserved["reason"] = json!("the target can't transform");
     put(folder, &unserved);
 }
 

@@ -1,8 +1,8 @@
-//! What is measured: transport, body size, connections.
+//! The cells of the comparison: transport, body size, connections.
 
 use std::fmt;
 
-/// One combination.
+/// A cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) tls: bool,
@@ -14,7 +14,7 @@ const BODIES_BYTES: [u32; 4] = [50, 1024, 10 * 1024, 100 * 1024];
 const CONNECTIONS: [u32; 2] = [100, 1000];
 
 impl Cell {
-    /// The most that Penstock's CPU per request may be, as a share of nginx's (DESIGN budgets 1 to 3).
+    /// Budgets 1 to 3: the maximum CPU time per request of Penstock, relative to nginx (docs/performance.md).
     pub(crate) fn budget(&self) -> f64 {
         if self.body_bytes >= 100 * 1024 { 0.85 } else { 0.75 }
     }
@@ -37,11 +37,10 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The cells whose name, such as `tls-1KiB-100`, contains one of the texts in `wanted` (comma-separated); all
-/// without it.
+/// The cells whose name, such as `tls-1KiB-100`, matches `wanted_texts` (see [`wanted`]).
 ///
 /// # Errors
-/// No cell is left.
+/// No cell matches.
 pub(crate) fn chosen(wanted_texts: Option<&str>) -> Result<Vec<Cell>, String> {
     let all = [false, true].into_iter().flat_map(|tls| {
         BODIES_BYTES.into_iter().flat_map(move |body_bytes| {
@@ -51,14 +50,15 @@ pub(crate) fn chosen(wanted_texts: Option<&str>) -> Result<Vec<Cell>, String> {
     let chosen: Vec<Cell> = all.filter(|cell| wanted(wanted_texts, &cell.to_string())).collect();
     if chosen.is_empty() {
         return Err(
-            "--cells matches no cell; names are like clear-50B-100 or tls-1KiB-1000".to_owned()
+            "--cells matches no cell; cells have names such as clear-50B-100 and tls-1KiB-1000"
+                .to_owned(),
         );
     }
     Ok(chosen)
 }
 
-/// `name` contains one of the comma-separated texts, or there are none. A text that ends in `$` has to be at
-/// the end of the name.
+/// Whether `name` contains one of the comma-separated `texts`; `None` matches every name. A text that ends in `$`
+/// matches at the end of the name only.
 pub(crate) fn wanted(texts: Option<&str>, name: &str) -> bool {
     let fits = |text: &str| match text.strip_suffix('$') {
         Some(end) => name.ends_with(end),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_chosen_by_parts_of_their_names() {
+    fn cells_are_selected_by_parts_of_their_names() {
         let names = |texts: Option<&str>| -> Vec<String> {
             chosen(texts).unwrap().iter().map(ToString::to_string).collect()
         };

@@ -1,9 +1,10 @@
-//! Budget 9: files change while requests run, among them that of the API under load, whose endpoint moves from one
-//! backend to another and back each time. No request may fail, and no change may get lost.
+//! Budget 9: API files change under load. One of them is the file of the API under load, whose endpoint alternates
+//! between two backends. No request may fail, and no change may be lost.
 //!
-//! A change is live when a client sees it: each edition of an API has an operation that the others lack, and a probe
-//! with a token asks for it, through the backend that the edition names. The probes of the API under load follow each
-//! change at once and give the time; those of the others come before the same file's next change, or at the end.
+//! A change is live when a client sees it: each edition of an API has an operation of its own, and a probe requests it
+//! with a token, through the endpoint of that edition. For the API under load, the probe follows each change
+//! immediately and measures the time until it is live. Other APIs are probed before their file changes again, and at
+//! the end.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -21,31 +22,31 @@ use super::process::{self, Process};
 use super::targets::{COMPARED, Running, Variant, start_penstock};
 use crate::shell::pause;
 
-/// Changes without `--changes`: the budget's number.
+/// Default of `--changes`, as in the budget.
 pub(crate) const CHANGES: u64 = 10_000;
 
-/// 5,000 others, and the one under load.
+/// The API under load and 5,000 others.
 const APIS: u32 = 5_001;
 const LOADED: u32 = APIS / 2;
 const SETUP: Variant = Variant { apis: APIS, operations: 10, ..COMPARED };
-/// One in so many of the other APIs is changed, again and again.
+/// Every n-th of the other APIs is changed, in rotation.
 const STRIDE: usize = 8;
-/// One in so many changes is of the API under load.
+/// Every n-th change is to the API under load.
 const LOADED_EVERY: u64 = 10;
-/// Between the beginnings of two changes: 10,000 of them take 200 s.
+/// Interval between changes: 10,000 take 200 s.
 const PACE: Duration = Duration::from_millis(20);
 const USERS: u32 = 20;
 const CELL: Cell = Cell { tls: false, body_bytes: 1024, connections: USERS };
-/// Between two probes for a change that isn't live yet.
+/// Interval between probes for a change that is not live yet.
 const POLL: Duration = Duration::from_micros(500);
-/// A change that isn't live by then is lost.
+/// A change that is not live after this time counts as lost.
 const PATIENCE: Duration = Duration::from_secs(5);
 const BUDGET_MS: f64 = 30.0;
 
-/// Changes files under load; a page, or the page and what went wrong.
+/// Changes files under load and returns the results as Markdown.
 ///
 /// # Errors
-/// A request failed, a change was lost, the backends weren't switched, or the counts don't agree.
+/// A request failed, a change was lost, one backend got too few requests, or the counts disagree. Includes the results.
 pub(crate) fn change(ground: &Ground, effort: &Effort) -> Result<String, String> {
     let (port, second) =
         ground::start_backend(&ground.penstock, &ground.folder.join("echo-second.log"))?;
@@ -74,7 +75,7 @@ pub(crate) fn change(ground: &Ground, effort: &Effort) -> Result<String, String>
     if wrong.is_empty() { Ok(page) } else { Err(format!("{page}\n{}", wrong.join("\n"))) }
 }
 
-/// Thrice what the changes should take, and a minute, for a busy machine.
+/// Three times the planned time plus a minute, for busy machines.
 fn seconds_max(changes: u64) -> u64 {
     let pace = Duration::from_secs(60) + PACE * 3 * u32::try_from(changes).unwrap_or(u32::MAX);
     pace.as_secs()
@@ -90,9 +91,9 @@ struct Run<'a> {
     probe: Probe,
     backends: &'a Backends,
     load: Steady,
-    /// Of the API under load, from the act to the first answer.
+    /// Times until changes of the API under load were live.
     times_ms: Vec<(Way, f64)>,
-    /// Changes that were seen to be live.
+    /// Changes confirmed to be live.
     live: u64,
 }
 
@@ -135,14 +136,15 @@ impl Run<'_> {
         let Some(Expected { path, status }) = edited.expected() else { return Ok(()) };
         let start = Instant::now();
         loop {
-            let answered = self.probe.ask(path)?;
-            if answered == *status {
+            let found = self.probe.ask(path)?;
+            if found == *status {
                 self.live += 1;
                 return Ok(());
             }
             if start.elapsed() > PATIENCE {
                 return Err(format!(
-                    "a change was lost: GET {path} is still answered {answered}, not {status}, after 5 s"
+                    "a change was lost: after {} s, GET {path} still returns {found} instead of {status}",
+                    PATIENCE.as_secs()
                 ));
             }
             pause(POLL);
@@ -150,7 +152,7 @@ impl Run<'_> {
     }
 }
 
-/// Asks on one connection, with a token.
+/// A client with one connection and a token.
 struct Probe {
     stream: BufReader<TcpStream>,
     token: String,
@@ -164,10 +166,10 @@ impl Probe {
                 stream.set_read_timeout(Some(PATIENCE))?;
                 Ok(Self { stream: BufReader::new(stream), token })
             })
-            .map_err(|error| format!("the probe: {error}"))
+            .map_err(|error| format!("the probe cannot connect to port {port}: {error}"))
     }
 
-    /// The status of `GET path`.
+    /// Sends `GET path` and returns the status.
     fn ask(&mut self, path: &str) -> Result<u16, String> {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\n\r\n",
@@ -177,22 +179,22 @@ impl Probe {
             .get_mut()
             .write_all(request.as_bytes())
             .and_then(|()| read_answer(&mut self.stream))
-            .map_err(|error| format!("the probe's GET {path}: {error}"))
+            .map_err(|error| format!("probe: GET {path}: {error}"))
     }
 }
 
-/// Reads one answer whole; answers its status.
+/// Reads a complete response and returns its status.
 fn read_answer(from: &mut impl BufRead) -> std::io::Result<u16> {
-    let broken = |what: &str| std::io::Error::other(format!("response without {what}"));
+    let broken = |what: &str| std::io::Error::other(format!("the response has no {what}"));
     let mut line = String::new();
     from.read_line(&mut line)?;
     let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let status = status.ok_or_else(|| broken("a status"))?;
+    let status = status.ok_or_else(|| broken("status"))?;
     let mut body_bytes = None;
     while line != "\r\n" {
         line.clear();
         if from.read_line(&mut line)? == 0 {
-            return Err(broken("the end of its head"));
+            return Err(broken("end of its head"));
         }
         if let Some((name, value)) = line.split_once(':')
             && name.eq_ignore_ascii_case("content-length")
@@ -200,15 +202,15 @@ fn read_answer(from: &mut impl BufRead) -> std::io::Result<u16> {
             body_bytes = value.trim().parse::<u64>().ok();
         }
     }
-    let body_bytes = body_bytes.ok_or_else(|| broken("a length"))?;
+    let body_bytes = body_bytes.ok_or_else(|| broken("Content-Length"))?;
     std::io::copy(&mut from.take(body_bytes), &mut std::io::sink())?;
     Ok(status)
 }
 
-/// What the gateway and the system count: first as read, then as differences.
+/// Counters of the gateway and the system, as totals or as differences.
 struct Counts {
     revisions: u64,
-    /// Of the generator's operation.
+    /// Requests of the measured operation.
     requests: u64,
     answered_200: u64,
     retries: u64,
@@ -247,7 +249,7 @@ impl Counts {
     }
 }
 
-/// What a run found.
+/// The results of a run.
 struct Found {
     written: u64,
     live: u64,
@@ -266,15 +268,15 @@ impl Found {
             "\n### Live change, {} other APIs of {} operations, {USERS} connections (budget 9: {BUDGET_MS} ms, no failed request)\n\n\
              | what | |\n|---|--:|\n\
              | changes written, in {seconds:.0} s | {written} |\n\
-             | changes seen to be live | {live} |\n\
+             | changes confirmed to be live | {live} |\n\
              | revisions of the gateway | {} |\n\
-             | requests meanwhile, {per_s:.0}/s, p99 {p99_ms:.2} ms | {requests_in_all} |\n\
+             | requests during the changes, {per_s:.0}/s, p99 {p99_ms:.2} ms | {requests_in_all} |\n\
              | failed requests | {errors} |\n\
-             | requests by the gateway's count | {} |\n\
-             | of them not answered 200 | {} |\n\
-             | requests sent a second time | {} |\n\
+             | requests counted by the gateway | {} |\n\
+             | of them with a status other than 200 | {} |\n\
+             | retries | {} |\n\
              | CPU time of the two backends, s | {first_s:.1} and {second_s:.1} |\n\n\
-             | the API under load | changes | p50 ms | p99 ms | most ms |\n|---|--:|--:|--:|--:|\n",
+             | the API under load, time until live | changes | p50 ms | p99 ms | max ms |\n|---|--:|--:|--:|--:|\n",
             APIS - 1,
             SETUP.operations,
             counts.revisions,
@@ -287,11 +289,11 @@ impl Found {
             _ = writeln!(page, "{}", times(way.name(), of(*way).map(|(_, ms)| *ms).collect()));
         }
         let all = times_ms.iter().map(|(_, ms)| *ms).collect();
-        _ = writeln!(page, "{}", times("from the act to the first answer, all", all));
+        _ = writeln!(page, "{}", times("all", all));
         page
     }
 
-    /// What must not be; a missed time isn't among it, since it depends on what else the machine does.
+    /// Violated requirements. Missed times are not included, since they depend on other load on the machine.
     fn wrong(&self) -> Vec<String> {
         let Self { written, live, sample, counts, .. } = self;
         let [first_us, second_us] = counts.backends_us;
@@ -305,14 +307,14 @@ impl Found {
             (
                 sample.requests_in_all.abs_diff(counts.requests) > u64::from(USERS),
                 format!(
-                    "the generator counted {} requests, /metrics {}",
+                    "the generator counted {} requests, but /metrics {}",
                     sample.requests_in_all, counts.requests
                 ),
             ),
             (
                 first_us.min(second_us) * 4 < first_us.max(second_us),
                 format!(
-                    "the backends did not share the load: {first_us} and {second_us} us of CPU"
+                    "the backends did not share the load: {first_us} and {second_us} us of CPU time"
                 ),
             ),
         ];
@@ -352,21 +354,21 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_wrong_for_each_reason_alone() {
+    fn each_violation_is_reported_alone() {
         assert_eq!(found().wrong(), Vec::<String>::new());
         type Spoil = fn(&mut Found);
-        let spoilt: [(Spoil, &str); 5] = [
+        let cases: [(Spoil, &str); 5] = [
             (|found| found.sample.errors = 1, "1 requests failed"),
             (|found| found.counts.answered_200 = 1_009, "other than 200"),
             (|found| found.live = 9, "9 of 10 changes"),
             (|found| found.sample.requests_in_all = 1_031, "generator counted 1031"),
             (|found| found.counts.backends_us = [100, 0], "did not share"),
         ];
-        for (spoil, told) in spoilt {
+        for (spoil, expect) in cases {
             let mut found = found();
             spoil(&mut found);
             let wrong = found.wrong();
-            assert!(wrong.len() == 1 && wrong[0].contains(told), "{wrong:?}");
+            assert!(wrong.len() == 1 && wrong[0].contains(expect), "{wrong:?}");
         }
     }
 
@@ -378,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_whole_and_one_by_one() {
+    fn responses_are_read_completely_and_one_at_a_time() {
         let text = "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
         let mut from = text.as_bytes();
         assert_eq!(read_answer(&mut from).unwrap(), 404);

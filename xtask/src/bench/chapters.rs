@@ -1,4 +1,4 @@
-//! The other budgets: latency at half load, a second worker, start, memory, live change. Each chapter answers a table.
+//! The other budgets: latency, a second worker, startup, memory, live change. Each chapter returns a table.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use super::report::{median, middle};
 use super::targets::{self, COMPARED, NGINX, PENSTOCK, Running, TARGETS, Variant, start_penstock};
 use crate::shell::pause;
 
-/// A name for the command line, and what it measures.
+/// A chapter, and its name on the command line.
 pub(crate) struct Chapter {
     pub(crate) name: &'static str,
     pub(crate) run: fn(&Ground, &Effort) -> Result<String, String>,
@@ -29,7 +29,7 @@ pub(crate) const CHAPTERS: &[Chapter] = &[
     Chapter { name: "change", run: change::change },
 ];
 
-/// Connections of the latency chapter, each with one request under way: from little load to a full core.
+/// Connections of the latency chapter, each with one request in flight: from low load to a saturated core.
 const USERS: [u32; 4] = [1, 2, 4, 8];
 const BOTH_CORES: &str = "0,1";
 const ONE_API: Variant = Variant { apis: 1, ..COMPARED };
@@ -40,7 +40,7 @@ fn cell(tls: bool, connections: u32) -> Cell {
     Cell { tls, body_bytes: 1024, connections }
 }
 
-/// Budget 4: what is added to the backend's own latency, by how busy the target's core is.
+/// Budget 4: the latency that a target adds to the backend's own, at increasing load.
 fn latency(ground: &Ground, effort: &Effort) -> Result<String, String> {
     let penstock = start_penstock(ground, "latency", &COMPARED)?;
     let nginx = TARGETS.iter().find(|target| target.name == NGINX);
@@ -52,8 +52,8 @@ fn latency(ground: &Ground, effort: &Effort) -> Result<String, String> {
         (PENSTOCK, penstock.aim(false)),
     ];
     let mut page = String::from(
-        "\n### Latency, 1 KiB in clear (budget 4: p50 at most 0.100 ms more than the backend alone, p99 not above nginx's)\n\n\
-         | connections | through | requests/s | its core | p50 ms | added ms | p99 ms |\n|--:|---|--:|--:|--:|--:|--:|\n",
+        "\n### Latency, 1 KiB in clear (budget 4: p50 at most 0.100 ms above the backend alone, p99 at most nginx's)\n\n\
+         | connections | target | requests/s | target's core | p50 ms | added ms | p99 ms |\n|--:|---|--:|--:|--:|--:|--:|\n",
     );
     for users in USERS {
         let samples = alternate(ground, &cell(false, users), &aims, effort)?;
@@ -69,7 +69,7 @@ fn latency(ground: &Ground, effort: &Effort) -> Result<String, String> {
     Ok(page)
 }
 
-/// Budget 6: two workers on two cores against one, generator and backend on the same cores.
+/// Budget 6: two workers compared with one, on two cores shared with generator and backend.
 fn workers(ground: &Ground, effort: &Effort) -> Result<String, String> {
     let one = Variant { cores: BOTH_CORES, ..COMPARED };
     let one = start_penstock(ground, "workers-1", &one)?;
@@ -79,8 +79,8 @@ fn workers(ground: &Ground, effort: &Effort) -> Result<String, String> {
     let samples = alternate(ground, &cell(false, 100), &aims, effort)?;
     let base = samples.first().map_or(0.0, |(_, sample)| sample.cpu_us);
     let mut page = String::from(
-        "\n### Workers, 1 KiB in clear, 100 connections (budget 6: CPU per request with 2 at most 1.10 of 1)\n\n\
-         | workers | CPU µs/request | of one | requests/s |\n|--:|--:|--:|--:|\n",
+        "\n### Workers, 1 KiB in clear, 100 connections (budget 6: CPU per request with 2 workers at most 1.10 times that with 1)\n\n\
+         | workers | CPU µs/request | relative to 1 | requests/s |\n|--:|--:|--:|--:|\n",
     );
     for (name, Sample { cpu_us, per_s, .. }) in samples {
         _ = writeln!(page, "| {name} | {cpu_us:.1} | {:.2} | {per_s:.0} |", cpu_us / base);
@@ -88,7 +88,7 @@ fn workers(ground: &Ground, effort: &Effort) -> Result<String, String> {
     Ok(page)
 }
 
-/// Medians of each aim, measured in turn.
+/// The medians for each aim, measured in turn.
 fn alternate(
     ground: &Ground,
     cell: &Cell,
@@ -108,14 +108,14 @@ fn alternate(
     Ok(aims.iter().map(|(name, _)| *name).zip(middles).collect())
 }
 
-/// Budget 7: from the start of the program to the first answered request; keys and certificate are there.
+/// Budget 7: time from the start of the program to the first response; keys and certificate exist already.
 fn start(ground: &Ground, _effort: &Effort) -> Result<String, String> {
     let mut page = String::from(
-        "\n### Start (budget 7: 50 ms, 30 MiB)\n\n| APIs | median ms | most ms |\n|--:|--:|--:|\n",
+        "\n### Start (budget 7: 50 ms, 30 MiB)\n\n| APIs | median ms | max ms |\n|--:|--:|--:|\n",
     );
     for variant in [ONE_API, COMPARED] {
         let mut times_ms = Vec::new();
-        // The first one warms the machine's file cache and isn't counted.
+        // The first start fills the file cache and is not counted.
         for count in 0..=STARTS {
             let time = targets::time_to_first_answer(ground, "start", &variant, first_answer)?;
             if count > 0 {
@@ -126,16 +126,16 @@ fn start(ground: &Ground, _effort: &Effort) -> Result<String, String> {
         _ = writeln!(page, "| {} | {:.1} | {most_ms:.1} |", variant.apis, median(times_ms));
     }
     let size = std::fs::metadata(&ground.penstock).map_or(0, |metadata| metadata.len());
-    _ = writeln!(page, "\nThe program is {:.1} MiB.", mib(size / 1024));
+    _ = writeln!(page, "\nSize of the program: {:.1} MiB.", mib(size / 1024));
     Ok(page)
 }
 
-/// Asks until there is an answer of 200.
+/// Repeats the request until the response has status 200.
 fn first_answer(port: u16, request: &str) -> Result<(), String> {
     const PATIENCE: Duration = Duration::from_secs(20);
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
-        if ask(port, request).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+        if ask(port, request).is_ok_and(|response| response.starts_with("HTTP/1.1 200")) {
             return Ok(());
         }
         pause(Duration::from_micros(200));
@@ -146,12 +146,12 @@ fn first_answer(port: u16, request: &str) -> Result<(), String> {
 fn ask(port: u16, request: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    Ok(response)
 }
 
-/// Budget 8: memory that belongs to the process alone, and its share of what is shared.
+/// Budget 8: proportional set size (private memory, and a share of shared memory).
 fn memory(ground: &Ground, effort: &Effort) -> Result<String, String> {
     let mut page =
         String::from("\n### Memory (budget 8)\n\n| when | MiB | budget |\n|---|--:|--:|\n");
@@ -177,7 +177,7 @@ fn memory(ground: &Ground, effort: &Effort) -> Result<String, String> {
 }
 
 fn resting(running: &Running) -> f64 {
-    // What loading left behind is given back to the system within its first moments.
+    // Memory used while loading is returned to the system shortly after the start.
     pause(Duration::from_secs(2));
     mib(process::memory_kib(running.aim(false).pid))
 }

@@ -1,10 +1,10 @@
-//! Each target's configuration, as lean and as fast as we know to make it, so that the comparison is fair:
-//! one worker, keep-alive both ways without end, no access log, bodies in memory, the same certificate.
+//! The configuration of each target, as fast as we can make it, so that the comparison is fair: one worker, unlimited
+//! keep-alive on both sides, no access log, bodies in memory, the same certificate.
 
 use super::ground::{Ground, ISSUER, SCOPE};
 use super::targets::Variant;
 
-/// Where a target listens.
+/// The ports of a target.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ports {
     pub(crate) clear: u16,
@@ -12,7 +12,7 @@ pub(crate) struct Ports {
     pub(crate) admin: u16,
 }
 
-/// Penstock as an operator would run it; nothing is turned off.
+/// Penstock with its defaults; nothing is turned off.
 pub(crate) fn penstock(ground: &Ground, ports: Ports, workers: u32) -> String {
     let Ports { clear, tls, admin } = ports;
     format!(
@@ -39,21 +39,21 @@ algorithms = ["RS256"]
     )
 }
 
-/// The measured path: of an API in the middle, so that no target profits from finding the first or the last.
+/// The measured path, of an API in the middle, so that a lookup does not benefit from it being first or last.
 pub(crate) fn path(variant: &Variant) -> String {
     format!("/orders-{:04}/1.0.0/orders", variant.apis / 2)
 }
 
-/// One API of `operations` operations, at least four; one of the first four is measured.
+/// An API with `operations` operations, at least four; one of the first four is measured.
 pub(crate) fn api(ground: &Ground, number: u32, operations: u32) -> String {
     let more: String = (4..operations).map(more_operation).collect();
     api_with(number, ground.backend_port, &more)
 }
 
-/// An edition of an API that can be told from others: it alone answers `GET /edition-{edition}`.
+/// An edition of an API. Only this edition has the operation `GET /edition-{edition}`.
 pub(crate) fn edition(number: u32, operations: u32, backend_port: u16, edition: u32) -> String {
     let more: String = (5..operations).map(more_operation).collect();
-    let told = format!(
+    let own = format!(
         r#"  /edition-{edition}:
     get:
       security:
@@ -61,7 +61,7 @@ pub(crate) fn edition(number: u32, operations: u32, backend_port: u16, edition: 
       responses: {{"200": {{description: this edition is live}}}}
 "#
     );
-    api_with(number, backend_port, &(told + &more))
+    api_with(number, backend_port, &(own + &more))
 }
 
 fn api_with(number: u32, backend_port: u16, more: &str) -> String {
@@ -117,9 +117,9 @@ fn more_operation(number: u32) -> String {
     )
 }
 
-/// The fastest of six that were tried: answers are passed on as they come (`proxy_buffering off`) through one buffer
-/// that holds the largest body measured; small default buffers cost up to 17 % more at 10 KiB, larger or more of
-/// them nothing less. Nothing goes to a file. Request buffering makes no difference and stays at its default.
+/// The fastest of six configurations tried: responses are not buffered (`proxy_buffering off`), and one buffer holds
+/// the largest measured body. The default buffers cost up to 17 % more at 10 KiB; larger or more buffers gain nothing.
+/// Nothing is written to a file. Request buffering makes no difference and keeps its default.
 pub(crate) fn nginx(ground: &Ground, ports: Ports) -> String {
     let Ports { clear, tls, .. } = ports;
     let folder = ground.folder.join("nginx");
@@ -176,7 +176,7 @@ http {{
     )
 }
 
-/// `jwt` adds what its manual shows for verifying tokens: algorithm, signature, issuer, lifetime.
+/// `jwt`: verifies tokens as shown in HAProxy's manual: algorithm, signature, issuer, lifetime.
 pub(crate) fn haproxy(ground: &Ground, ports: Ports, jwt: bool) -> String {
     let Ports { clear, tls, .. } = ports;
     let verify = if jwt { haproxy_jwt(ground) } else { String::new() };
@@ -219,10 +219,10 @@ fn haproxy_jwt(ground: &Ground) -> String {
     )
 }
 
-/// `jwt` adds the jwt_authn filter with its token cache, large enough for all tokens.
+/// `jwt`: verifies tokens with the jwt_authn filter and a token cache large enough for all of them.
 ///
 /// # Errors
-/// The JWKS can't be read.
+/// The JWKS cannot be read.
 pub(crate) fn envoy(ground: &Ground, ports: Ports, jwt: bool) -> Result<String, String> {
     let filter = if jwt { envoy_jwt(ground)? } else { String::new() };
     let clear = envoy_listener("clear", ports.clear, &filter, "");

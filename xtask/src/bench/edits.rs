@@ -1,4 +1,4 @@
-//! The ways in which editors, people and deployments change a file, and which of them an API's file has gone through.
+//! The ways in which editors and deployments change a file, applied in turn to an API's file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -9,11 +9,11 @@ use super::configs;
 /// How a file is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Written beside and renamed into place: vim, most deployments.
+    /// Written to a temporary file and renamed: vim, most deployments.
     Rename,
-    /// Cut to nothing and written anew, in two pieces: nano, a shell's `>`.
+    /// Truncated and written again, in two pieces: nano, a shell's `>`.
     Rewrite,
-    /// A link to another version, renamed into place: Kubernetes.
+    /// Replaced by a symbolic link to a new version: Kubernetes.
     Link,
     Remove,
     Add,
@@ -22,29 +22,29 @@ pub(crate) enum Way {
 impl Way {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Rename => "renamed into place",
-            Self::Rewrite => "cut and rewritten",
-            Self::Link => "link swapped",
+            Self::Rename => "renamed",
+            Self::Rewrite => "truncated and rewritten",
+            Self::Link => "link replaced",
             Self::Remove => "removed",
             Self::Add => "added",
         }
     }
 }
 
-/// Of an API under load, which must not go away.
+/// For the API under load, which must always exist.
 pub(crate) const STAYING: &[Way] = &[Way::Rename, Way::Rewrite, Way::Link];
 pub(crate) const ANY: &[Way] = &[Way::Rename, Way::Rewrite, Way::Link, Way::Remove, Way::Add];
 
-/// Editions are numbered in a circle, so that the gateway's counters by operation stay few. The one before is known
-/// to be live before the next is written, so none is ever taken for another.
+/// Edition numbers wrap around, to limit the number of the gateway's per-operation counters. Each edition is confirmed
+/// to be live before the next one is written, so editions cannot be confused.
 const EDITIONS: u32 = 8;
 
-/// One API's file, and what the gateway has to answer once its last change is live.
+/// An API's file, and the response expected when its last change is live.
 pub(crate) struct Edited {
     number: u32,
     operations: u32,
     file: PathBuf,
-    /// Where its links point to; not watched as a folder of APIs.
+    /// Folder of the links' targets; the gateway does not watch it.
     versions: PathBuf,
     ways: &'static [Way],
     count: usize,
@@ -71,16 +71,16 @@ impl Edited {
         }
     }
 
-    /// What is answered when the last change is live; `None` before the first.
+    /// The response when the last change is live; `None` before the first change.
     pub(crate) fn expected(&self) -> Option<&Expected> {
         self.expected.as_ref()
     }
 
-    /// Changes the file in its next way, to an edition whose endpoint is at `backend_port`. `last_act` is called right
-    /// before the act by which the change begins to be seen.
+    /// Changes the file, in its next way, to an edition whose endpoint is at `backend_port`. `last_act` is called
+    /// immediately before the system call that makes the change visible.
     ///
     /// # Errors
-    /// The file can't be written.
+    /// The file cannot be written.
     pub(crate) fn change(
         &mut self,
         backend_port: u16,
@@ -103,12 +103,12 @@ impl Edited {
     }
 
     fn apply(&self, way: Way, text: &str, last_act: impl FnOnce()) -> std::io::Result<()> {
-        let beside = self.file.with_extension("yaml.new");
+        let temporary = self.file.with_extension("yaml.new");
         match way {
             Way::Rename => {
-                fs::write(&beside, text)?;
+                fs::write(&temporary, text)?;
                 last_act();
-                fs::rename(&beside, &self.file)
+                fs::rename(&temporary, &self.file)
             }
             Way::Rewrite => {
                 last_act();
@@ -118,12 +118,12 @@ impl Edited {
                 fs::create_dir_all(&self.versions)?;
                 let version =
                     self.versions.join(format!("{:04}-{}.yaml", self.number, self.count % 2));
-                // A version that something still points to is never written to.
+                // Replaced instead of overwritten, since a link may still point to it.
                 _ = fs::remove_file(&version);
                 fs::write(&version, text)?;
-                std::os::unix::fs::symlink(&version, &beside)?;
+                std::os::unix::fs::symlink(&version, &temporary)?;
                 last_act();
-                fs::rename(&beside, &self.file)
+                fs::rename(&temporary, &self.file)
             }
             Way::Remove => {
                 last_act();
@@ -150,7 +150,7 @@ mod tests {
     use crate::workspace;
 
     #[test]
-    fn every_way_leaves_the_edition_it_was_asked_for() {
+    fn every_way_results_in_the_requested_edition() {
         let folder = workspace::target_dir(&workspace::root()).join("xtask-tests/edits");
         _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("apis")).unwrap();

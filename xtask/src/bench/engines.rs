@@ -1,5 +1,6 @@
-//! The engines beside libxml2 and libxslt: `benches/engines` and its C peer, built here, on one core each in turn,
-//! question by question, round after round, in CPU time of the thread. A ratio is taken within a round; what is told is the middle round.
+//! The engines compared with libxml2 and libxslt. Builds `benches/engines` and its C peer and runs both alternately on
+//! one core, several rounds per task. Times are CPU time of the thread; ratios are computed per round, and the median
+//! is reported.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -16,12 +17,13 @@ const SIZES: [(&str, &str); 3] = [("1000", "1 KB"), ("10000", "10 KB"), ("100000
 const EXPRESSIONS: &str = "crates/xpath/benches-data/twenty.txt";
 const SHEET: &str = "crates/xslt/tests/data/reverse.xslt";
 
-/// Most of libxml2's and libxslt's time, or of the document's bytes, and most nanoseconds: the issue's budgets.
+/// Budgets: maximum time relative to libxml2 and libxslt, and maximum heap relative to the document's size.
 const READ_MAX: f64 = 1.0 / 3.0;
 const HEAP_MAX: f64 = 3.0;
 const SELECT_MAX: f64 = 0.33;
 const TRANSFORM_MAX: f64 = 0.25;
 #[rustfmt::skip]
+/// Tasks without a peer, with their budgets in nanoseconds.
 const ALONE: &[(&[&str], f64)] = &[
     (&["jsonpath", "$.order.customer.address.city"],              1_000.0),
     (&["jsonpath", "$.items[3].name"],                            1_000.0),
@@ -32,10 +34,10 @@ const ALONE: &[(&[&str], f64)] = &[
     (&["template", "102400"],                                     200_000.0),
 ];
 
-/// Builds both sides and prints the tables; `--cells` chooses among read, heap, transform, select and alone.
+/// Builds both programs and returns the tables; `--cells` selects from read, heap, transform, select and alone.
 ///
 /// # Errors
-/// The headers of libxml2 or libxslt are missing; a side fails; the sides found different things.
+/// The headers of libxml2 or libxslt are missing, a program fails, or the programs have different results.
 pub(super) fn run(root: &Path, options: &Options, rounds: u64) -> Result<String, String> {
     let profile = options.text("--profile").unwrap_or("release");
     let folder = workspace::target_dir(root).join("bench").join("engines");
@@ -76,14 +78,14 @@ fn build_peer(root: &Path, folder: &Path) -> Result<PathBuf, String> {
     cc.arg(root.join("benches/engines/peer.c")).args(["-lexslt", "-lxslt", "-lxml2"]);
     shell::output(&mut cc).map_err(|why| {
         format!(
-            "{why}\nthe peer wasn't built: it needs a C compiler and the headers of libxml2 and libxslt \
-             (Debian packages gcc, libxml2-dev, libxslt1-dev)"
+            "{why}\ncannot build the C peer; it needs a C compiler and the headers of libxml2 and libxslt \
+             (on Debian: apt-get install gcc libxml2-dev libxslt1-dev)"
         )
     })?;
     Ok(program)
 }
 
-/// A program that is asked and answers, one line each; it ends when its stdin does.
+/// A running program that reads tasks and writes results, one line each. It exits when its stdin is closed.
 struct Side {
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -92,27 +94,27 @@ struct Side {
 
 impl Side {
     fn start(program: &Path) -> Result<Self, String> {
-        let told = |error: std::io::Error| format!("{}: {error}", program.display());
+        let failed = |error: std::io::Error| format!("{}: {error}", program.display());
         let mut taskset = Command::new("taskset");
         taskset.args(["-c", TARGET_CORE]).arg(program);
         let mut child =
-            taskset.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(told)?;
+            taskset.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let answers = child.stdout.take().ok_or("the child process has no stdout")?;
         Ok(Self { questions: child.stdin.take(), answers: BufReader::new(answers), child })
     }
 
-    /// The number, and the witness.
+    /// Returns the measured number, and a summary of the result for comparison.
     fn ask(&mut self, question: &str) -> Result<(f64, String), String> {
-        let told = |error: std::io::Error| format!("{question}: {error}");
+        let failed = |error: std::io::Error| format!("{question}: {error}");
         let questions = self.questions.as_mut().ok_or("the child process has no stdin")?;
-        writeln!(questions, "{question}").map_err(told)?;
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).map_err(told)?;
-        let understood = answer
+        writeln!(questions, "{question}").map_err(failed)?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line).map_err(failed)?;
+        let result = line
             .trim_end()
             .split_once('\t')
-            .and_then(|(number, witness)| Some((number.parse().ok()?, witness.to_owned())));
-        understood.ok_or_else(|| format!("{question}: no result"))
+            .and_then(|(number, summary)| Some((number.parse().ok()?, summary.to_owned())));
+        result.ok_or_else(|| format!("{question}: the program returned no result"))
     }
 }
 
@@ -130,7 +132,7 @@ struct Both {
     rounds: u64,
 }
 
-/// What all rounds came to.
+/// The medians over all rounds, and the range of the ratio.
 struct Compared {
     ours: f64,
     peer: f64,
@@ -148,11 +150,11 @@ impl Both {
         }
         let mut samples = Vec::new();
         for _ in 0..self.rounds {
-            let (ours, our_witness) = self.ours.ask(&question)?;
-            let (peer, witness) = self.peer.ask(&question)?;
-            if our_witness != witness {
+            let (ours, our_result) = self.ours.ask(&question)?;
+            let (peer, peer_result) = self.peer.ask(&question)?;
+            if our_result != peer_result {
                 return Err(format!(
-                    "{question}: our result is {our_witness}, the peer's {witness}"
+                    "{question}: our result is {our_result}, the peer's {peer_result}"
                 ));
             }
             samples.push((ours, peer));
@@ -172,7 +174,7 @@ fn verdict(value: f64, budget: f64) -> &'static str {
     if value <= budget { "met" } else { "**missed**" }
 }
 
-/// Reading, memory, and the whole of a transformation.
+/// Parsing, memory, and complete transformations.
 fn documents(
     root: &Path,
     both: &mut Both,
@@ -180,11 +182,11 @@ fn documents(
 ) -> Result<String, String> {
     let sheet = root.join(SHEET).display().to_string();
     let mut page = String::from(
-        "\n### Documents: buyStocks, against libxml2's `xmlReadMemory` and libxslt\n\n\
-         | what | document | Penstock µs | peer µs | of the peer's (least to most) | budget | |\n|---|--:|--:|--:|--:|--:|---|\n",
+        "\n### Documents: buyStocks, compared with libxml2's `xmlReadMemory` and libxslt\n\n\
+         | what | document | Penstock µs | peer µs | ratio (min to max) | budget | |\n|---|--:|--:|--:|--:|--:|---|\n",
     );
     for (what, with, title, budget) in [
-        ("read", None, "read and drop", READ_MAX),
+        ("read", None, "parse and drop", READ_MAX),
         ("transform", Some(sheet.as_str()), "parse, transform, serialise", TRANSFORM_MAX),
     ] {
         for (size, shown) in SIZES.iter().filter(|_| chosen(what)) {
@@ -204,7 +206,7 @@ fn documents(
 
 fn heaps(both: &mut Both) -> Result<String, String> {
     let mut page = String::from(
-        "\n| heap of the tree | Penstock, of the document's bytes | libxml2 | budget | |\n|--:|--:|--:|--:|---|\n",
+        "\n| heap of the tree, relative to the document's size | Penstock | libxml2 | budget | |\n|--:|--:|--:|--:|---|\n",
     );
     for (size, shown) in SIZES {
         let Compared { ours, peer, .. } = both.compare("heap", size, None)?;
@@ -217,11 +219,11 @@ fn heaps(both: &mut Both) -> Result<String, String> {
     Ok(page)
 }
 
-/// Twenty expressions on a parsed tree, and their sums.
+/// Twenty expressions on a parsed tree, and the ratios of their sums.
 fn expressions(root: &Path, both: &mut Both) -> Result<String, String> {
     let list = read(&root.join(EXPRESSIONS))?;
     let mut page = format!(
-        "\n### XPath on a parsed tree, against libxml2 (ns, and the share of libxml2's; budget {SELECT_MAX})\n\n\
+        "\n### XPath on a parsed tree, compared with libxml2 (ns, and the ratio to libxml2; budget {SELECT_MAX})\n\n\
          | expression | 1 KB | 10 KB | 100 KB |\n|---|--:|--:|--:|\n"
     );
     let mut sums = SIZES.map(|_| (0.0, 0.0));
@@ -240,16 +242,16 @@ fn expressions(root: &Path, both: &mut Both) -> Result<String, String> {
     }
     page.push_str("| all |");
     for ((ours, peer), over) in sums.iter().zip(over) {
-        _ = write!(page, " {:.2}, {over} over |", ours / peer);
+        _ = write!(page, " {:.2}, {over} above |", ours / peer);
     }
     page.push('\n');
     Ok(page)
 }
 
-/// What has no peer, against its budget.
+/// Tasks without a peer, compared with their budgets.
 fn alone(both: &mut Both) -> Result<String, String> {
     let mut page = String::from(
-        "\n### JSON, on a parsed document of 1 KiB; the template from bytes to bytes\n\n| what | ns | budget | |\n|---|--:|--:|---|\n",
+        "\n### JSON on a parsed document of 1 KiB; templates from bytes to bytes\n\n| what | ns | budget | |\n|---|--:|--:|---|\n",
     );
     for (words, budget) in ALONE {
         let mut times = Vec::new();

@@ -1,4 +1,4 @@
-//! What all targets stand on: certificate, keys, tokens, bodies, ports, and the backend.
+//! The environment shared by all targets: certificate, keys, tokens, bodies, ports, and the backend.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,25 +11,25 @@ use super::process::Process;
 use crate::shell;
 use crate::workspace;
 
-/// The target's core, and that of the generator and the backend.
+/// The core of the target, and the core shared by generator and backend.
 pub(crate) const TARGET_CORE: &str = "1";
 pub(crate) const LOAD_CORE: &str = "0";
 
-/// Each with its own `jti`, sent one after the other.
+/// Number of tokens, each with its own `jti`, used in rotation.
 pub(crate) const TOKENS: u32 = 4_000;
 pub(crate) const ISSUER: &str = "https://bench.example/oauth2/token";
 pub(crate) const SCOPE: &str = "orders:write";
 
-/// Far away: the year 2100.
+/// In the year 2100.
 const EXPIRES_S: u64 = 4_102_444_800;
 
-/// Files and the backend; the backend ends with this value.
+/// Files, and the running backend, which is stopped on drop.
 pub(crate) struct Ground {
     pub(crate) folder: PathBuf,
     pub(crate) penstock: PathBuf,
     pub(crate) certificate: PathBuf,
     pub(crate) certificate_key: PathBuf,
-    /// Certificate and key in one file, as HAProxy wants it.
+    /// Certificate and key in one file, as HAProxy requires.
     pub(crate) certificate_pair: PathBuf,
     pub(crate) token_public_key: PathBuf,
     pub(crate) token_jwks: PathBuf,
@@ -39,16 +39,16 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Makes what isn't there yet below `bench/` of cargo's folder, and starts the backend.
+    /// Creates missing files in `bench/` of cargo's target folder, and starts the backend.
     ///
     /// # Errors
-    /// The program isn't built, or openssl fails.
+    /// The program has not been built, or openssl fails.
     pub(crate) fn prepare(root: &Path, profile: &str) -> Result<Self, String> {
         let built = workspace::target_dir(root);
         let penstock = built.join(profile).join("penstock");
         if !penstock.is_file() {
             return Err(format!(
-                "{} does not exist: run cargo build --release",
+                "{} does not exist; run cargo build --profile {profile} --package penstock",
                 penstock.display()
             ));
         }
@@ -80,7 +80,7 @@ impl Ground {
         body_file(&self.folder, cell)
     }
 
-    /// The backend itself, without anything between.
+    /// The backend itself, without a target in between.
     pub(crate) fn direct(&self) -> Aim {
         let url = format!("http://127.0.0.1:{}/orders", self.backend_port);
         Aim { url, pid: self.backend.pid() }
@@ -96,10 +96,10 @@ impl Ground {
     }
 }
 
-/// A `penstock echo` beside the generator, and its port.
+/// Starts a `penstock echo` on the generator's core; returns its port.
 ///
 /// # Errors
-/// It ends, or doesn't listen.
+/// It exits, or does not listen in time.
 pub(crate) fn start_backend(penstock: &Path, log: &Path) -> Result<(u16, Process), String> {
     let port = free_port()?;
     let listen = format!("127.0.0.1:{port}");
@@ -120,7 +120,7 @@ pub(crate) fn write(file: &Path, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// A port of 127.0.0.1 that nobody listens on.
+/// An unused port of 127.0.0.1.
 pub(crate) fn free_port() -> Result<u16, String> {
     TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())
@@ -151,7 +151,7 @@ fn make_certificate(certificate: &Path, key: &Path, pair: &Path) -> Result<(), S
     Ok(())
 }
 
-/// RSA of 2,048 bits, its public half as PEM and as a JWKS.
+/// A 2,048-bit RSA key, with its public key as PEM and as a JWKS.
 fn make_token_key(key: &Path, public: &Path, jwks: &Path) -> Result<(), String> {
     if !jwks.is_file() {
         let size = "rsa_keygen_bits:2048";
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64url_is_that_of_the_rfc() {
+    fn base64url_matches_the_vectors_of_the_rfc() {
         let vectors =
             [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
         for (plain, encoded) in vectors {

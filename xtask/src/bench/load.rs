@@ -1,5 +1,5 @@
-//! One measurement: a generator drives a target for some seconds; the target's CPU time is read from /proc
-//! inside the measured time and divided by the rate of that time.
+//! One measurement: a generator loads a target for some seconds. The target's CPU time is read from /proc within the
+//! measured time and divided by the number of requests in it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use super::process::{self, Process};
 use super::targets::installed;
 use crate::shell::pause;
 
-/// The measured time is read this much inside its edges.
+/// CPU time is read this long after the start and before the end of the measured time.
 const EDGE: Duration = Duration::from_millis(200);
-/// wrk builds every request before it starts; of large bodies fewer, since they fill memory.
+/// Memory for the requests that wrk prepares before it starts; with large bodies, it prepares fewer.
 const WRK_BYTES_MAX: u32 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +33,11 @@ pub(crate) struct Plan {
     pub(crate) warm_up_s: u64,
 }
 
-/// What one measurement found.
+/// The result of one measurement.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sample {
     pub(crate) requests: u64,
-    /// With those of the warm-up.
+    /// Including the warm-up.
     pub(crate) requests_in_all: u64,
     pub(crate) errors: u64,
     pub(crate) per_s: f64,
@@ -47,7 +47,7 @@ pub(crate) struct Sample {
     pub(crate) cpu_us: f64,
     /// CPU time of the generator per request.
     pub(crate) generator_us: f64,
-    /// How busy the target's core was with it, 0 to 1.
+    /// Utilisation of the target's core, 0 to 1.
     pub(crate) busy: f64,
     pub(crate) memory_mib: f64,
 }
@@ -66,7 +66,7 @@ impl fmt::Display for Sample {
 /// Measures once.
 ///
 /// # Errors
-/// The generator fails, or what it wrote isn't understood.
+/// The generator fails, or its output cannot be parsed.
 pub(crate) fn run(
     ground: &Ground,
     aim: &Aim,
@@ -94,7 +94,7 @@ pub(crate) fn run(
     Ok(used.complete(sample))
 }
 
-/// A generator that runs until it is told to end; nothing of it is warm-up.
+/// A generator that runs until it is interrupted, without a warm-up.
 pub(crate) struct Steady {
     load: Process,
     out: PathBuf,
@@ -102,10 +102,10 @@ pub(crate) struct Steady {
 }
 
 impl Steady {
-    /// Starts it; after `seconds_max` it ends by itself.
+    /// Starts it; it ends by itself after `seconds_max`.
     ///
     /// # Errors
-    /// It can't be started.
+    /// It cannot be started.
     pub(crate) fn start(
         ground: &Ground,
         aim: &Aim,
@@ -124,24 +124,24 @@ impl Steady {
         self.load.has_ended()
     }
 
-    /// Ends it; answers what it found, without the figures that come from watching processes.
+    /// Ends it and returns its result, without CPU time and memory of the processes.
     ///
     /// # Errors
-    /// It failed, or what it wrote isn't understood.
+    /// It failed, or its output cannot be parsed.
     pub(crate) fn finish(mut self) -> Result<Sample, String> {
         if !self.has_ended() {
             self.load.interrupt()?;
         }
         let status = self.load.wait()?;
         if !status.success() {
-            let told = ground::read(&self.log)?;
-            return Err(format!("the generator exited with {status}:\n{told}"));
+            let log = ground::read(&self.log)?;
+            return Err(format!("the generator exited with {status}:\n{log}"));
         }
         read_lab(&ground::read(&self.out)?)
     }
 }
 
-/// What target and generator used between two moments.
+/// Resources used by target and generator within the measured time.
 struct Used {
     seconds: f64,
     target_us: u64,
@@ -230,7 +230,7 @@ fn wrk_command(
     Ok((program, arguments.to_vec()))
 }
 
-/// The same request as the lab's, made once per token before the start, so that no Lua formats anything later.
+/// The same request as the lab's, built once per token before the start, so that Lua formats nothing later.
 fn wrk_script(ground: &Ground, cell: &Cell) -> String {
     let requests_max = (WRK_BYTES_MAX / (cell.body_bytes + 1024)).max(1);
     format!(
@@ -262,13 +262,13 @@ fn read_lab(json: &str) -> Result<Sample, String> {
         report
             .get(key)
             .and_then(serde_json::Value::as_f64)
-            .ok_or_else(|| format!("the generator's JSON lacks {key}"))
+            .ok_or_else(|| format!("the generator's JSON has no `{key}`"))
     };
     let count = |key: &str| {
         report
             .get(key)
             .and_then(serde_json::Value::as_u64)
-            .ok_or_else(|| format!("the generator's JSON lacks {key}"))
+            .ok_or_else(|| format!("the generator's JSON has no `{key}`"))
     };
     Ok(Sample {
         requests: count("requests")?,
@@ -281,19 +281,19 @@ fn read_lab(json: &str) -> Result<Sample, String> {
     })
 }
 
-/// wrk's text: `50%  1.23ms` below "Latency Distribution", `Requests/sec: 123.4`, and errors where there were any.
+/// Parses wrk's output: `50%  1.23ms` below "Latency Distribution", `Requests/sec: 123.4`, and errors if any.
 fn read_wrk(text: &str) -> Result<Sample, String> {
     let after = |label: &str| {
         text.lines().find_map(|line| line.trim_start().strip_prefix(label)).map(str::trim)
     };
-    let missing = |label: &str| format!("wrk's output lacks {label}:\n{text}");
+    let missing = |label: &str| format!("wrk's output has no `{label}`:\n{text}");
     let number = |label: &str| {
         after(label).and_then(|rest| rest.parse::<f64>().ok()).ok_or_else(|| missing(label))
     };
     let latency = |label: &str| after(label).and_then(milliseconds).ok_or_else(|| missing(label));
-    let refused =
+    let other_status =
         after("Non-2xx or 3xx responses:").and_then(|rest| rest.parse().ok()).unwrap_or(0);
-    let broken: u64 = after("Socket errors:").map_or(0, |rest| {
+    let socket_errors: u64 = after("Socket errors:").map_or(0, |rest| {
         rest.split(|c: char| !c.is_ascii_digit())
             .filter_map(|digits| digits.parse::<u64>().ok())
             .sum()
@@ -306,7 +306,7 @@ fn read_wrk(text: &str) -> Result<Sample, String> {
     Ok(Sample {
         requests,
         requests_in_all: requests,
-        errors: refused + broken,
+        errors: other_status + socket_errors,
         per_s: number("Requests/sec:")?,
         p50_ms: latency("50%")?,
         p99_ms: latency("99%")?,
@@ -314,7 +314,7 @@ fn read_wrk(text: &str) -> Result<Sample, String> {
     })
 }
 
-/// `1.23ms`, `456.00us` or `1.2s`.
+/// Parses `1.23ms`, `456.00us` or `1.2s`.
 fn milliseconds(text: &str) -> Option<f64> {
     let (digits, scale) = if let Some(digits) = text.strip_suffix("us") {
         (digits, 0.001)
@@ -347,6 +347,6 @@ mod tests {
         let json = r#"{"requests":10,"requests_in_all":12,"errors":1,"throughput_per_s":5.5,"p50_ms":1.0,"p99_ms":2.0}"#;
         let sample = read_lab(json).unwrap();
         assert_eq!((sample.requests, sample.errors), (10, 1));
-        assert!(read_lab("{}").unwrap_err().contains("lacks"));
+        assert!(read_lab("{}").unwrap_err().contains("has no `requests`"));
     }
 }

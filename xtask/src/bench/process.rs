@@ -1,4 +1,4 @@
-//! Starting a program on one core, and reading from /proc what it and its children have used.
+//! Starts a program on given cores, and reads from /proc the resources used by it and its children.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,23 +9,24 @@ use std::time::{Duration, Instant};
 
 use crate::shell::{self, pause};
 
-/// /proc counts CPU time in hundredths of a second on every Linux.
+/// The unit of CPU times in /proc on Linux: 10 ms.
 const TICK_US: u64 = 10_000;
-/// How long a program may take to listen, or to end.
+/// How long a program may take to start listening, or to exit.
 const PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
 
-/// A program that ends with this value.
+/// A running program, which is stopped on drop.
 pub(crate) struct Process {
     name: String,
     child: Child,
 }
 
 impl Process {
-    /// Starts `program` on `cores` (as taskset wants them), with as many open files as the machine allows; what it prints goes to `log`.
+    /// Starts `program` on `cores` (in taskset notation), with the highest possible limit on open files. Its output
+    /// goes to `log`.
     ///
     /// # Errors
-    /// It can't be started, or the log can't be written.
+    /// It cannot be started, or the log cannot be written.
     pub(crate) fn start<S: AsRef<OsStr>>(
         cores: &str,
         program: &Path,
@@ -33,17 +34,17 @@ impl Process {
         log: &Path,
     ) -> Result<Self, String> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let told = |error: std::io::Error| format!("{name}: {error}");
-        let out = File::create(log).map_err(told)?;
+        let failed = |error: std::io::Error| format!("{name}: {error}");
+        let out = File::create(log).map_err(failed)?;
         let child = Command::new("taskset")
             .args(["-c", cores, "sh", "-c", "ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\""])
             .arg(program)
             .args(arguments)
             .stdin(Stdio::null())
-            .stderr(out.try_clone().map_err(told)?)
+            .stderr(out.try_clone().map_err(failed)?)
             .stdout(out)
             .spawn()
-            .map_err(told)?;
+            .map_err(failed)?;
         Ok(Self { name, child })
     }
 
@@ -51,19 +52,23 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until something accepts on 127.0.0.1 at each of `ports`.
+    /// Waits until each of `ports` on 127.0.0.1 accepts connections.
     ///
     /// # Errors
-    /// The program ended, or took longer than 20 s.
+    /// The program exited, or was not ready after [`PATIENCE`].
     pub(crate) fn wait_for_ports(&mut self, ports: &[u16]) -> Result<(), String> {
         let start = Instant::now();
         for port in ports {
             while TcpStream::connect(("127.0.0.1", *port)).is_err() {
                 if let Ok(Some(status)) = self.child.try_wait() {
-                    return Err(format!("{} exited at once: {status}", self.name));
+                    return Err(format!("{} exited during startup: {status}", self.name));
                 }
                 if start.elapsed() > PATIENCE {
-                    return Err(format!("{} does not listen on port {port}", self.name));
+                    return Err(format!(
+                        "{} is not listening on port {port} after {} s",
+                        self.name,
+                        PATIENCE.as_secs()
+                    ));
                 }
                 pause(POLL);
             }
@@ -71,23 +76,23 @@ impl Process {
         Ok(())
     }
 
-    /// It runs no more.
+    /// Whether the program has exited.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Asks it to end as Ctrl-C does.
+    /// Sends SIGINT, as Ctrl-C does.
     ///
     /// # Errors
-    /// It can't be asked.
+    /// The signal cannot be sent.
     pub(crate) fn interrupt(&self) -> Result<(), String> {
         shell::run(Command::new("kill").args(["-INT", &self.pid().to_string()]))
     }
 
-    /// Waits for the end.
+    /// Waits until the program exits.
     ///
     /// # Errors
-    /// The system doesn't tell.
+    /// The system call fails.
     pub(crate) fn wait(&mut self) -> Result<ExitStatus, String> {
         self.child.wait().map_err(|error| format!("{}: {error}", self.name))
     }
@@ -96,10 +101,10 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let pid = self.child.id().to_string();
-        // The polite way first: nginx's master takes its workers with it.
-        let asked = Command::new("kill").args(["-TERM", &pid]).stderr(Stdio::null()).status();
+        // SIGTERM first, so that nginx's master process stops its workers.
+        let sent = Command::new("kill").args(["-TERM", &pid]).stderr(Stdio::null()).status();
         let start = Instant::now();
-        while asked.is_ok() && start.elapsed() < PATIENCE {
+        while sent.is_ok() && start.elapsed() < PATIENCE {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
                 return;
             }
@@ -110,18 +115,18 @@ impl Drop for Process {
     }
 }
 
-/// CPU time, user and system, that `pid` and its living descendants have used, in microseconds.
+/// CPU time, user and system, of `pid` and its live descendants, in microseconds.
 pub(crate) fn cpu_us(pid: u32) -> u64 {
     family(pid).iter().filter_map(|pid| stat(*pid)).map(|stat| stat.cpu_us).sum()
 }
 
-/// Memory of `pid` and its descendants, in KiB; what they share counts once.
+/// Memory of `pid` and its descendants, in KiB; memory that they share counts once.
 pub(crate) fn memory_kib(pid: u32) -> u64 {
     family(pid).iter().filter_map(|pid| proportional_kib(*pid)).sum()
 }
 
 fn family(root: u32) -> Vec<u32> {
-    let everyone: Vec<Stat> = std::fs::read_dir("/proc")
+    let processes: Vec<Stat> = std::fs::read_dir("/proc")
         .into_iter()
         .flatten()
         .flatten()
@@ -130,7 +135,7 @@ fn family(root: u32) -> Vec<u32> {
     let mut family = vec![root];
     let mut next = 0;
     while let Some(parent) = family.get(next).copied() {
-        family.extend(everyone.iter().filter(|stat| stat.parent == parent).map(|stat| stat.pid));
+        family.extend(processes.iter().filter(|stat| stat.parent == parent).map(|stat| stat.pid));
         next += 1;
     }
     family
@@ -167,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stat_line_is_read_whatever_the_name() {
+    fn stat_lines_are_parsed_with_any_name() {
         let line = "7 (a) b) S 3 7 7 0 -1 4194560 1 2 3 4 250 50 0 0 20 0 1 0 5 6 7";
         let stat = read_stat(7, line).unwrap();
         assert_eq!((stat.pid, stat.parent, stat.cpu_us), (7, 3, 3_000_000));
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_memory_is_known() {
+    fn our_own_memory_is_measured() {
         assert!(memory_kib(std::process::id()) > 0);
     }
 }

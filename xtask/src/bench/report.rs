@@ -1,4 +1,4 @@
-//! The tables: medians over the rounds, each target's CPU per request beside nginx's of the same cell.
+//! The tables: medians over the rounds, and CPU time per request relative to nginx in the same cell.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -18,7 +18,7 @@ pub(crate) struct Row {
     generator: Generator,
     /// Medians over the rounds; errors are their sum.
     sample: Sample,
-    /// CPU per request as a share of nginx's; smallest and largest of the rounds behind it.
+    /// CPU time per request relative to nginx: median, minimum and maximum over the rounds.
     ratio: Option<(f64, f64, f64)>,
 }
 
@@ -29,8 +29,8 @@ pub(crate) fn rows(
     samples: &[(usize, Generator, Sample)],
 ) -> Vec<Row> {
     let of = |index: usize, generator: Generator| -> Vec<&Sample> {
-        let mine = samples.iter().filter(|(i, g, _)| *i == index && *g == generator);
-        mine.map(|(_, _, sample)| sample).collect()
+        let own = samples.iter().filter(|(i, g, _)| *i == index && *g == generator);
+        own.map(|(_, _, sample)| sample).collect()
     };
     let nginx = running.iter().position(|target| target.name() == NGINX);
     let mut rows = Vec::new();
@@ -52,6 +52,7 @@ pub(crate) fn rows(
     rows
 }
 
+/// The median of each figure; requests and errors are summed.
 pub(crate) fn middle(samples: &[&Sample]) -> Sample {
     let of =
         |value: fn(&Sample) -> f64| median(samples.iter().map(|sample| value(sample)).collect());
@@ -77,7 +78,7 @@ fn ratio(mine: &[&Sample], base: &[&Sample]) -> Option<(f64, f64, f64)> {
     Some((median(each), least, most))
 }
 
-/// The middle value, the mean of the two middle ones of an even number; zero of none.
+/// The median; 0 if there are no values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
@@ -89,7 +90,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Everything as Markdown.
+/// All tables as Markdown.
 pub(crate) fn page(ground: &Ground, rows: &[Row], agreement: &Agreement) -> String {
     let mut page = format!("{}\n{agreement}\n", machine(ground));
     page.push_str(&budgets(rows));
@@ -103,11 +104,11 @@ pub(crate) fn page(ground: &Ground, rows: &[Row], agreement: &Agreement) -> Stri
     page
 }
 
-/// Penstock's share of nginx's CPU time, against budgets 1 to 3.
+/// CPU time relative to nginx, compared with budgets 1 to 3.
 fn budgets(rows: &[Row]) -> String {
     let ours = rows.iter().filter(|row| row.target == PENSTOCK && row.generator == Generator::Lab);
     let mut text = String::from(
-        "\n| cell | Penstock / nginx, CPU per request (least to most of the rounds) | budget | |\n|---|---|--:|---|\n",
+        "\n| cell | Penstock / nginx, CPU per request (min to max of the rounds) | budget | |\n|---|---|--:|---|\n",
     );
     for row in ours {
         let Some((share, least, most)) = row.ratio else {
@@ -126,7 +127,7 @@ fn budgets(rows: &[Row]) -> String {
 
 fn table(rows: &[&Row]) -> String {
     let mut text = String::from(
-        "| body | connections | target | CPU µs/request | of nginx's | requests/s | p50 ms | p99 ms | MiB | core | errors | generator µs/request |\n\
+        "| body | connections | target | CPU µs/request | / nginx | requests/s | p50 ms | p99 ms | MiB | core | errors | generator µs/request |\n\
          |--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for row in rows {
@@ -146,7 +147,7 @@ fn table(rows: &[&Row]) -> String {
     text
 }
 
-/// What it was measured on.
+/// The machine and the versions of the programs.
 pub(crate) fn machine(ground: &Ground) -> String {
     let cpu = ground::read(std::path::Path::new("/proc/cpuinfo")).unwrap_or_default();
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
@@ -160,7 +161,7 @@ pub(crate) fn machine(ground: &Ground) -> String {
     ]
     .into_iter()
     .flatten()
-    .filter_map(|told| told.lines().next().map(|line| line.trim().to_owned()))
+    .filter_map(|output| output.lines().next().map(|line| line.trim().to_owned()))
     .collect();
     format!(
         "- machine: {cores} cores, {}, {}\n- programs: {}",
@@ -170,17 +171,17 @@ pub(crate) fn machine(ground: &Ground) -> String {
     )
 }
 
-/// Some print their version to stderr, and wrk then fails for want of a URL.
+/// Some programs print their version to stderr, and wrk exits with an error because the URL is missing.
 fn version(program: &str, option: &str) -> Option<String> {
     let output = Command::new(installed(program)?).arg(option).output().ok()?;
-    let told = [output.stdout, output.stderr].concat();
-    Some(String::from_utf8_lossy(&told).into_owned())
+    let text = [output.stdout, output.stderr].concat();
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Leaves the page and the figures beside what they were made from.
+/// Writes `report.md` and `report.json`.
 ///
 /// # Errors
-/// The files can't be written.
+/// The files cannot be written.
 pub(crate) fn write(ground: &Ground, page: &str, rows: &[Row]) -> Result<(), String> {
     let figures: Vec<serde_json::Value> = rows.iter().map(figures).collect();
     let json = serde_json::Value::from(figures);
@@ -217,14 +218,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle() {
+    fn an_even_number_of_values_has_the_mean_of_the_middle_two() {
         assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
         assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < f64::EPSILON);
         assert!(median(Vec::new()).abs() < f64::EPSILON);
     }
 
     #[test]
-    fn a_ratio_is_taken_round_by_round() {
+    fn ratios_are_computed_per_round() {
         let sample = |cpu_us: f64| Sample { cpu_us, ..Sample::default() };
         let (ours, base) = ([sample(6.0), sample(9.0)], [sample(10.0), sample(10.0)]);
         let (share, least, most) = ratio(&ours.each_ref(), &base.each_ref()).unwrap();

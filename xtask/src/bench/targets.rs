@@ -1,4 +1,4 @@
-//! The programs that are measured: how each is started, and what it must answer before it is.
+//! The programs to measure: how they are started, and the check of their responses before a measurement.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,17 +12,17 @@ use super::process::Process;
 use crate::shell;
 use crate::workspace;
 
-/// The program and its arguments; `None` when it isn't installed.
+/// The program and its arguments; `None` if it is not installed.
 type Started = Result<Option<(PathBuf, Vec<String>)>, String>;
 
-/// One line per program and way of running it.
+/// A program with a configuration.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
-    /// It refuses a request without a token.
+    /// Rejects requests without a token.
     secured: bool,
-    /// wrk measures it as well.
+    /// Also measured with wrk.
     control_row: bool,
-    /// Its files are written below the folder given.
+    /// Writes its files to the given folder.
     command: fn(&Ground, &Path, Ports) -> Started,
 }
 
@@ -39,7 +39,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "Envoy jwt_authn",    secured: true,  control_row: false, command: envoy_jwt },
 ];
 
-/// A started target; it ends with this value.
+/// A running target, which is stopped on drop.
 pub(crate) struct Running {
     name: &'static str,
     secured: bool,
@@ -49,28 +49,28 @@ pub(crate) struct Running {
     process: Process,
 }
 
-/// How a Penstock is set up.
+/// The setup of a Penstock instance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Variant {
     pub(crate) apis: u32,
     pub(crate) operations: u32,
     pub(crate) workers: u32,
-    /// As taskset wants them.
+    /// In taskset notation.
     pub(crate) cores: &'static str,
 }
 
-/// What is compared with others.
+/// The setup that is compared with other programs.
 pub(crate) const COMPARED: Variant =
     Variant { apis: APIS, operations: 4, workers: 1, cores: TARGET_CORE };
 
-/// Each API of the comparison has four operations.
+/// Number of APIs in the comparison.
 pub(crate) const APIS: u32 = 1_000;
 
 impl Target {
-    /// Starts it on its core; `None` when the program isn't installed.
+    /// Starts it on its core; `None` if the program is not installed.
     ///
     /// # Errors
-    /// It ends, or doesn't listen.
+    /// It exits, or does not listen in time.
     pub(crate) fn start(&'static self, ground: &Ground) -> Result<Option<Running>, String> {
         let folder = folder(ground, &self.name.to_lowercase().replace(' ', "-"))?;
         let ports = free_ports()?;
@@ -88,10 +88,10 @@ impl Target {
     }
 }
 
-/// Starts a Penstock set up as `variant`, its files in a folder of `name`.
+/// Starts Penstock with the setup `variant` and its files in the folder `name`.
 ///
 /// # Errors
-/// It ends, or doesn't listen.
+/// It exits, or does not listen in time.
 pub(crate) fn start_penstock(
     ground: &Ground,
     name: &str,
@@ -109,11 +109,11 @@ pub(crate) fn start_penstock(
     Ok(Running { name: PENSTOCK, secured: true, control_row: false, ports, path, process })
 }
 
-/// How long a Penstock takes from its start until `answered` returns; it is given the port in clear and the
-/// measured request.
+/// The time from the start of Penstock until `answered` returns, which gets the cleartext port and the measured
+/// request.
 ///
 /// # Errors
-/// Those of `answered`, or it doesn't start.
+/// Penstock does not start, or the error of `answered`.
 pub(crate) fn time_to_first_answer(
     ground: &Ground,
     name: &str,
@@ -168,50 +168,57 @@ impl Running {
         Aim { url: self.url(tls), pid: self.process.pid() }
     }
 
-    /// How many requests it says it has answered; `None` of targets that aren't ours.
+    /// Requests counted by its own metrics; `None` for targets other than Penstock.
     ///
     /// # Errors
-    /// /metrics can't be read.
+    /// /metrics cannot be read.
     pub(crate) fn answered(&self) -> Result<Option<u64>, String> {
         if self.name == PENSTOCK { counted(self.ports.admin).map(Some) } else { Ok(None) }
     }
 
-    /// The sum of its counter `name` on /metrics, of those samples whose labels contain `labels`; 0 without any.
+    /// The sum of counter `name` on /metrics over samples whose labels contain `labels`; 0 if there are none.
     ///
     /// # Errors
-    /// /metrics can't be read.
+    /// /metrics cannot be read.
     pub(crate) fn metric(&self, name: &str, labels: &str) -> Result<u64, String> {
         Ok(sum_of(&metrics(self.ports.admin)?, name, labels).unwrap_or(0))
     }
 
-    /// The port in clear.
+    /// The cleartext port.
     pub(crate) fn clear_port(&self) -> u16 {
         self.ports.clear
     }
 
-    /// The measured request comes back as it was sent; without its token a secured target refuses it.
+    /// Checks that the measured request is echoed, and that a secured target rejects it without a token.
     ///
     /// # Errors
-    /// Something else was answered.
+    /// The response differs.
     pub(crate) fn check(&self, ground: &Ground) -> Result<(), String> {
         for tls in [false, true] {
             let cell = Cell { tls, body_bytes: 1024, connections: 1 };
-            let answered = curl(ground, &self.url(tls), &cell, Some(&ground.token()?))?;
+            let echoed = curl(ground, &self.url(tls), &cell, Some(&ground.token()?))?;
             let sent = ground::read(&ground.body(&cell))?;
-            if answered != format!("{sent}200") {
-                return Err(format!("{} returned `{}`", self.name(), tail(&answered)));
+            if echoed != format!("{sent}200") {
+                return Err(format!(
+                    "{} did not echo the request; it returned `{}`",
+                    self.name(),
+                    tail(&echoed)
+                ));
             }
-            let refused = curl(ground, &self.url(tls), &cell, None)?;
-            if self.secured && !refused.ends_with("401") {
-                let told = tail(&refused);
-                return Err(format!("{} returned `{told}` without a token", self.name()));
+            let rejected = curl(ground, &self.url(tls), &cell, None)?;
+            if self.secured && !rejected.ends_with("401") {
+                let found = tail(&rejected);
+                return Err(format!(
+                    "{} returned `{found}` instead of 401 to a request without a token",
+                    self.name()
+                ));
             }
         }
         Ok(())
     }
 }
 
-/// The body of the answer, and its status right behind it.
+/// The body of the response, followed by its status.
 fn curl(ground: &Ground, url: &str, cell: &Cell, token: Option<&str>) -> Result<String, String> {
     let mut curl = Command::new("curl");
     curl.args([
@@ -265,7 +272,7 @@ fn penstock(ground: &Ground, folder: &Path, ports: Ports) -> Started {
     Ok(Some((ground.penstock.clone(), arguments)))
 }
 
-/// Writes configuration and APIs; answers the arguments to start with.
+/// Writes configuration and APIs; returns the command-line arguments.
 pub(crate) fn prepare_penstock(
     ground: &Ground,
     folder: &Path,
@@ -328,7 +335,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Where `program` is; system programs too, which are not on everybody's path.
+/// The path of `program`, from PATH or the folders of system programs, which may not be in PATH.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -337,7 +344,7 @@ pub(crate) fn installed(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The program itself, which PyPI's package keeps below its module; the script beside it is Python.
+/// The executable inside the module of the PyPI package, rather than the Python script that wraps it.
 fn envoy_program() -> Option<PathBuf> {
     let python = workspace::root().join("bench/peers/lib");
     std::fs::read_dir(python)

@@ -74,7 +74,7 @@ impl Point {
 }
 
 impl Chart {
-    /// The image; `setting` says where it will be used.
+    /// The image; `setting`: where it will be used.
     #[must_use]
     pub fn svg(&self, setting: Setting) -> String {
         svg::draw(self, setting)

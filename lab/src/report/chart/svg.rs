@@ -99,7 +99,7 @@ fn write(out: &mut String, chart: &Chart, setting: Setting) -> fmt::Result {
 fn draw_lines(out: &mut String, categories: &[String], series: &[Series]) -> fmt::Result {
     let scale = value_axis(out, series)?;
     category_axis(out, categories)?;
-    // Published results are drawn first, behind ours.
+    // Published results are drawn first, so that ours are in front.
     for published in [true, false] {
         for (place, one) in series.iter().enumerate().filter(|(_, s)| s.published == published) {
             let style = SeriesStyle::of(series, place);
