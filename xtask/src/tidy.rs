@@ -76,6 +76,7 @@ const RULES: &[Rule] = &[
     ("docs/openapi.md is up to date", openapi::drift),
     ("docs/conformance.md is up to date", conformance::drift),
     ("required documents", housekeeping::documents),
+    ("Markdown width", housekeeping::markdown_width),
     ("no machine-specific paths", housekeeping::machine_paths),
 ];
 

@@ -7,6 +7,9 @@ use super::{Finding, Tree};
 /// Documents that must exist.
 const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "STYLE.md", "CHANGELOG.md", "LICENSE"];
 
+/// Longest line of a Markdown page, in characters.
+const MARKDOWN_COLUMNS: usize = 120;
+
 /// Prefixes of machine-specific paths, split so that this file passes its own rule.
 const MACHINE_PATHS: &[&str] = &[
     concat!("/wo", "rk/main"),
@@ -68,6 +71,32 @@ pub(crate) fn registered_targets(manifest: &str) -> Vec<String> {
         .collect()
 }
 
+/// Markdown wraps at [`MARKDOWN_COLUMNS`]; code, tables and lines with a link that cannot wrap are exempt.
+pub(super) fn markdown_width(tree: &Tree) -> Vec<Finding> {
+    let pages = tree.files.iter().filter(|file| file.extension().is_some_and(|it| it == "md"));
+    pages.flat_map(|file| too_wide(file, &tree.text(file))).collect()
+}
+
+fn too_wide(file: &Path, text: &str) -> Vec<Finding> {
+    let mut in_code = false;
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        let wraps = !in_code && !line.starts_with('|') && !line.contains("](http");
+        if wraps && line.chars().count() > MARKDOWN_COLUMNS {
+            found.push(Finding {
+                file: file.to_owned(),
+                line: index + 1,
+                what: format!("is longer than {MARKDOWN_COLUMNS} columns"),
+                instead: "wrap it".to_owned(),
+            });
+        }
+    }
+    found
+}
+
 /// All of [`DOCUMENTS`] exist.
 pub(super) fn documents(tree: &Tree) -> Vec<Finding> {
     DOCUMENTS
@@ -107,6 +136,15 @@ pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_of_prose_are_found_outside_code_and_tables() {
+        let long = "word ".repeat(30);
+        let text =
+            format!("{long}\n```text\n{long}\n```\n| {long} |\n[a](https://b) {long}\n{long}");
+        let lines: Vec<_> = too_wide(Path::new("a.md"), &text).iter().map(|it| it.line).collect();
+        assert_eq!(lines, [1, 7]);
+    }
 
     #[test]
     fn registered_targets_are_the_bins() {
