@@ -3,7 +3,7 @@
 const KIB: u32 = 1024;
 const MIB: u32 = 1024 * KIB;
 
-/// Largest JSON document, in bytes, unless [`crate::json::Limits`] says otherwise. Larger: rejected.
+/// Largest JSON document, in bytes, unless [`crate::json::Limits`] sets another limit. Larger: rejected.
 pub const JSON_BYTES_MAX: u32 = 10 * MIB;
 /// Deepest nesting of a JSON document; reading it does not recurse. Deeper: rejected. Source: Jackson's default, 1,000.
 pub const JSON_TREE_DEPTH_MAX: usize = 1_000;

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::document::{ATTRIBUTE, Document, NOBODY, NONE};
+use crate::document::{ATTRIBUTE, Document, NO_PARENT, NONE};
 use crate::error::{Position, PositionIndex};
 use crate::names::{EMPTY, Symbol, XML, XML_URI, number};
 use crate::node::Node;
@@ -20,7 +20,7 @@ pub(crate) struct Indexes {
     positions: OnceLock<PositionIndex>,
     /// Attributes of type ID by their value. A candidate counts only while it still has that value.
     ids: OnceLock<HashMap<Box<str>, Vec<u32>>>,
-    /// The last scope that was asked for.
+    /// The scope that was looked up last.
     scope: Mutex<Option<Arc<Scope>>>,
 }
 
@@ -78,7 +78,7 @@ impl Document {
         let found = self.indexes.ids.get_or_init(|| self.index_ids()).get(id)?;
         let owners = found.iter().filter_map(|&index| {
             let attribute = self.attribute(index)?;
-            let holds = attribute.owner != NOBODY
+            let holds = attribute.owner != NO_PARENT
                 && self.id_attributes.contains(&index)
                 && self.slice(attribute.start, attribute.len) == id;
             holds.then(|| Node::new(self, attribute.owner))
@@ -135,7 +135,7 @@ impl Document {
             next = u32::saturating_add(next, 1);
         };
         for (index, record) in (0..).zip(&self.nodes) {
-            if record.parent == NOBODY {
+            if record.parent == NO_PARENT {
                 rank(index);
                 Node::new(self, index).descendants().for_each(|node| rank(node.index()));
             }
@@ -172,7 +172,7 @@ impl Document {
         loop {
             let record = self.record(holder);
             let declares = self.tag(record).is_some_and(|tag| tag.declaration != NONE);
-            if declares || record.parent == NOBODY {
+            if declares || record.parent == NO_PARENT {
                 return holder;
             }
             holder = record.parent;

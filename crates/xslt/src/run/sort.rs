@@ -138,8 +138,10 @@ fn numbers(one: f64, other: f64) -> Ordering {
 /// By code points; with a case order, regardless of case first.
 fn texts(one: &str, other: &str, case: Option<CaseFirst>) -> Ordering {
     // Up to the first difference: a long key may be compared with all others.
-    let lower = |text: &'_ str| text.chars().flat_map(char::to_lowercase);
-    let folded = || lower(one).cmp(lower(other));
+    let folded = || {
+        let (one, other) = (one.chars(), other.chars());
+        one.flat_map(char::to_lowercase).cmp(other.flat_map(char::to_lowercase))
+    };
     match case {
         Some(CaseFirst::Upper) => folded().then_with(|| one.cmp(other)),
         Some(CaseFirst::Lower) => folded().then_with(|| other.cmp(one)),
