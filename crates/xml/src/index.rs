@@ -83,10 +83,14 @@ impl Document {
                 && self.slice(attribute.start, attribute.len) == id;
             holds.then(|| Node::new(self, attribute.owner))
         });
-        let attached = owners.filter(|owner| {
+        let mut attached = owners.filter(|owner| {
             let top = owner.ancestors().last();
             top.is_some_and(|top| top.index() == 0)
         });
+        // In a document in order, so are the candidates.
+        if self.is_in_order() {
+            return attached.next();
+        }
         attached.min_by(|one, other| one.document_order(*other))
     }
 
@@ -98,6 +102,7 @@ impl Document {
                 ids.entry(value.into()).or_default().push(index);
             }
         }
+        ids.values_mut().for_each(|candidates| candidates.sort_unstable());
         ids
     }
 

@@ -9,6 +9,8 @@ pub const XSLT_SHEETS_MAX: usize = 256;
 pub const XSLT_SHEETS_DEPTH_MAX: usize = 32;
 /// Deepest nesting of elements in a template. Deeper: rejected at load. A test checks it on a 2 MiB stack.
 pub const XSLT_NESTING_MAX: usize = 128;
+/// Most bytes of namespaces that elements and function calls of a stylesheet keep, each for all those in its scope. More: rejected at load.
+pub const XSLT_NAMESPACE_BYTES_MAX: usize = 64 * MIB as usize;
 /// Most templates and loops that are active at once. More: the run fails. They are on the heap; libxslt's default is 3,000.
 pub const XSLT_DEPTH_MAX: usize = 10_000;
 /// Longest chain of global variables that depend on one another through templates, and of keys that depend on one another. Longer: the run fails. Each takes stack; a test checks it on 2 MiB.

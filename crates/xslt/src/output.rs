@@ -136,6 +136,18 @@ impl Output {
         }
     }
 
+    /// The bindings that declaring a prefix may visit; an XML writer looks it up in constant time.
+    pub(crate) fn bindings_visited(&self) -> usize {
+        match self {
+            Self::Html(writer) => writer.bindings(),
+            Self::Writer(_)
+            | Self::Deferred(_)
+            | Self::Tree(_)
+            | Self::Text(_)
+            | Self::Plain(..) => 0,
+        }
+    }
+
     /// A declaration that conflicts with another one of the element is omitted: section 7.3.
     pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) -> RunResult {
         match self {

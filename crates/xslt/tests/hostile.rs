@@ -332,8 +332,8 @@ fn text_that_grows_is_charged_before_it_is_made() {
         ),
     ] {
         let text = format!(
-            "<xsl:template match='/' xmlns:r='http://exslt.org/regular-expressions' \
-             exclude-result-prefixes='r'><o>{inside}</o></xsl:template>"
+            "<xsl:template match='/' xmlns:r='http://exslt.org/regular-expressions'>\
+             <o>{inside}</o></xsl:template>"
         );
         let error = run(&text, &source, &Budget::default()).unwrap_err();
         assert_eq!(error.kind, Limit, "{name}: {error}");
@@ -347,6 +347,28 @@ fn a_long_key_is_compared_with_others_up_to_the_first_difference() {
                 <xsl:sort case-order='upper-first'/><xsl:if test='position()=last()'>\
                 <xsl:value-of select='string-length()'/></xsl:if></xsl:for-each></xsl:template>";
     assert_eq!(run(text, &source, &Budget::large()).as_deref(), Ok("4000000"));
+}
+
+#[test]
+fn namespaces_in_the_scope_of_many_elements_are_limited_at_load() {
+    let declared: String = (0..1_000).map(|at| format!(" xmlns:p{at}='urn:p{at}'")).collect();
+    let sheet = |count: usize, inside: &str| {
+        let templates: String = (0..count)
+            .map(|at| format!("<xsl:template name='t{at}'>{inside}</xsl:template>"))
+            .collect();
+        format!(
+            "<xsl:stylesheet version='1.0' xmlns:xsl='http://www.w3.org/1999/XSL/Transform'{declared}>\
+             {templates}</xsl:stylesheet>"
+        )
+    };
+    for inside in ["<o/>", "<xsl:element name='{.}'/>"] {
+        let compile = |count| {
+            let compiled = Stylesheet::compile(sheet(count, inside).as_bytes(), &NoResolver);
+            compiled.map(drop).map_err(|error| error.kind)
+        };
+        assert_eq!(compile(100), Ok(()), "{inside}");
+        assert_eq!(compile(5_000), Err(Limit), "{inside}");
+    }
 }
 
 #[test]

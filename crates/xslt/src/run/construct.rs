@@ -42,6 +42,7 @@ impl<'d> Machine<'_, 'd> {
     fn namespace(&mut self, prefix: &str, uri: &str) -> RunResult {
         let bytes = self.output.declaration_bytes(prefix, uri);
         self.state.charge_memory(bytes)?;
+        self.state.charge_steps(self.output.bindings_visited() / BINDINGS_PER_STEP)?;
         self.output.namespace(prefix, uri)
     }
 
@@ -70,7 +71,12 @@ impl<'d> Machine<'_, 'd> {
             node.declarations().try_for_each(&mut charge)?;
         }
         let parts = declared.saturating_add(node.attributes().count());
-        Ok(self.state.charge_steps(parts / PARTS_PER_STEP)?)
+        self.state.charge_steps(parts / PARTS_PER_STEP)?;
+        if let bindings @ 1.. = self.output.bindings_visited() {
+            let visited = bindings.saturating_add(declared).saturating_mul(declared);
+            self.state.charge_steps(visited / BINDINGS_PER_STEP)?;
+        }
+        Ok(())
     }
 
     pub(super) fn open(&mut self, output: Output) {
@@ -326,6 +332,8 @@ impl<'d> Machine<'_, 'd> {
 
 /// Attributes and declarations that are copied for the price of a step.
 const PARTS_PER_STEP: usize = 8;
+/// Bindings that are compared with a prefix for the price of a step.
+const BINDINGS_PER_STEP: usize = 16;
 
 fn name_bytes(name: xml::QNameRef<'_>) -> usize {
     name.prefix.len().saturating_add(name.local.len())
