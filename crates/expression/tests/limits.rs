@@ -242,7 +242,7 @@ fn assigned_names_are_charged_where_they_are_walked() {
 
 #[test]
 fn sorting_mixed_values_has_one_order_and_reads_each_value_once() {
-    let mixed = vec!["10", "\"1a\"", "9", "\"b\"", "\"2\"", "-1.5", "true"].join(",");
+    let mixed = ["10", "\"1a\"", "9", "\"b\"", "\"2\"", "-1.5", "true"].join(",");
     let body = format!("[{}]", vec![mixed; 20].join(","));
     let template = FreeMarker::compile("${payload?sort?join(',')}", Vec::new()).unwrap();
     let mut out = Vec::new();
