@@ -81,7 +81,7 @@ static void read_once(void) { xmlFreeDoc(parse()); }
 
 static void select_once(void) { xmlXPathFreeObject(xmlXPathCompiledEval(expression, context)); }
 
-/* `printed`, unless NULL: how many bytes came out behind the declaration that aren't white space. */
+/* Unless `printed` is NULL, sets it to the number of bytes after the XML declaration that aren't white space. */
 static void transform(int *printed) {
     xmlDocPtr document = parse();
     xmlDocPtr result = xsltApplyStylesheet(sheet, document, NULL);
@@ -107,14 +107,14 @@ static long nodes_below(xmlNodePtr node) {
     return count;
 }
 
-static void answer_read(void) {
+static void run_read(void) {
     xmlDocPtr document = parse();
     long nodes = nodes_below((xmlNodePtr)document);
     xmlFreeDoc(document);
     printf("%.0f\t%ld\n", least_ns(read_once), nodes);
 }
 
-static void answer_heap(void) {
+static void run_heap(void) {
     read_once();
     size_t before = mallinfo2().uordblks;
     xmlDocPtr document = parse();
@@ -122,7 +122,7 @@ static void answer_heap(void) {
     xmlFreeDoc(document);
 }
 
-static void answer_select(const char *text) {
+static void run_select(const char *text) {
     xmlDocPtr document = parse();
     context = xmlXPathNewContext(document);
     context->node = (xmlNodePtr)document;
@@ -147,7 +147,7 @@ static void answer_select(const char *text) {
     xmlFreeDoc(document);
 }
 
-static void answer_transform(const char *file) {
+static void run_transform(const char *file) {
     sheet = xsltParseStylesheetFile(BAD_CAST file);
     if (!sheet) fail(file);
     int printed;
@@ -164,13 +164,13 @@ int main(void) {
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
         char *what = strtok(line, "\t"), *file = strtok(NULL, "\t"), *with = strtok(NULL, "\t");
-        if (!what || !file) fail("a question has at least two words");
+        if (!what || !file) fail("a command has at least two words");
         load(file);
-        if (!strcmp(what, "read")) answer_read();
-        else if (!strcmp(what, "heap")) answer_heap();
-        else if (!strcmp(what, "select") && with) answer_select(with);
-        else if (!strcmp(what, "transform") && with) answer_transform(with);
-        else fail("this isn't measured here");
+        if (!strcmp(what, "read")) run_read();
+        else if (!strcmp(what, "heap")) run_heap();
+        else if (!strcmp(what, "select") && with) run_select(with);
+        else if (!strcmp(what, "transform") && with) run_transform(with);
+        else fail("unknown command");
         free(bytes);
         fflush(stdout);
     }

@@ -20,7 +20,7 @@ pub enum ParameterKind {
 }
 
 /// A message and its environment. Every part is fetched when an expression needs it: the body is read only for an
-/// expression whose [`BodyUse`] says so. The default of each method is that there is nothing.
+/// expression whose [`BodyUse`] requires it. By default each method returns nothing.
 pub trait EvalContext {
     /// The body as JSON; `None` if it is not JSON.
     ///

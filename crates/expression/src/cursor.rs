@@ -12,6 +12,7 @@ pub(crate) struct Cursor<'s> {
     source: &'s str,
     pub(crate) at: usize,
     depth: usize,
+    operators: usize,
 }
 
 impl<'s> Cursor<'s> {
@@ -20,7 +21,18 @@ impl<'s> Cursor<'s> {
         if source.len() > most {
             return Err(SyntaxError::new(source, most, format!("longer than {most} bytes")));
         }
-        Ok(Self { source, at: 0, depth: 0 })
+        Ok(Self { source, at: 0, depth: 0, operators: 0 })
+    }
+
+    /// Over text inside what `outer` reads; the limits apply to both together.
+    pub(crate) fn inside(source: &'s str, outer: &Cursor<'_>) -> Compiled<Self> {
+        let depth = outer.depth + 1;
+        Ok(Self { depth, operators: outer.operators, ..Self::new(source)? })
+    }
+
+    /// Continues after what `inner` has read.
+    pub(crate) fn count_operators_of(&mut self, inner: &Cursor<'_>) {
+        self.operators = inner.operators;
     }
 
     /// Over a part of a longer source whose own length is bounded elsewhere.
@@ -33,7 +45,7 @@ impl<'s> Cursor<'s> {
                 format!("longer than {most} bytes"),
             ));
         }
-        Ok(Self { source, at: 0, depth: 0 })
+        Ok(Self { source, at: 0, depth: 0, operators: 0 })
     }
 
     pub(crate) fn source(&self) -> &'s str {
@@ -197,6 +209,16 @@ impl<'s> Cursor<'s> {
 
     pub(crate) fn leave(&mut self) {
         self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Counts an operator, which may add a level to the tree: evaluating it, and dropping it, recurse on its depth.
+    pub(crate) fn operator(&mut self) -> Compiled<()> {
+        self.operators += 1;
+        let most = limits::EXPRESSION_OPERATORS_MAX;
+        if self.operators > most {
+            return Err(self.error(format!("more than {most} operators; use several variables")));
+        }
+        Ok(())
     }
 
     pub(crate) fn error(&self, message: impl Into<String>) -> SyntaxError {

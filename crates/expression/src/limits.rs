@@ -3,7 +3,7 @@
 const KIB: u32 = 1024;
 const MIB: u32 = 1024 * KIB;
 
-/// Largest JSON document, in bytes, unless [`crate::json::Limits`] says otherwise. Larger: rejected.
+/// Largest JSON document, in bytes, unless [`crate::json::Limits`] sets another limit. Larger: rejected.
 pub const JSON_BYTES_MAX: u32 = 10 * MIB;
 /// Deepest nesting of a JSON document; reading it does not recurse. Deeper: rejected. Source: Jackson's default, 1,000.
 pub const JSON_TREE_DEPTH_MAX: usize = 1_000;
@@ -13,6 +13,9 @@ pub const JSON_NODES_MAX: usize = 2_000_000;
 pub const JSONPATH_STEPS_MAX: usize = 64;
 /// Deepest nesting of parentheses, filters and function calls in an expression or a template. Deeper: rejected at load.
 pub const EXPRESSION_DEPTH_MAX: usize = 32;
+/// Most operators in one expression; in templates members, indices and built-ins count as well. More: rejected at load.
+/// With the nesting they bound the depth of the recursion: a test evaluates this depth on a 2 MiB stack.
+pub const EXPRESSION_OPERATORS_MAX: usize = 256;
 /// Longest expression or JSONPath, in bytes. Longer: rejected at load.
 pub const EXPRESSION_BYTES_MAX: usize = 64 * KIB as usize;
 /// Longest XPath that an expression computes and passes to `xpath()`, in bytes. Longer: the evaluation fails.

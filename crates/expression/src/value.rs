@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::json::{self, Builder, Document, Kind, Ref};
-use crate::{Budget, Error};
+use crate::{Budget, BudgetExceeded, Error};
 
 /// A value inside a document, or one made by the evaluation.
 #[derive(Clone, Debug)]
@@ -52,6 +52,21 @@ impl<'v> Value<'v> {
             Kind::Number => number(value.raw()),
             Kind::Array | Kind::Object => self,
         }
+    }
+
+    /// As [`Value::plain`], with the work charged: a string with escapes is copied, a number is read digit by digit.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] if it does not fit.
+    pub(crate) fn plain_within(self, budget: &Budget) -> Result<Self, BudgetExceeded> {
+        if let Some(json) = self.json() {
+            match json.kind() {
+                Kind::Number => budget.charge_reading(json.raw().len())?,
+                Kind::String if json.is_escaped() => budget.charge_scanning(json.raw().len())?,
+                Kind::Null | Kind::Boolean | Kind::String | Kind::Array | Kind::Object => {}
+            }
+        }
+        Ok(self.plain())
     }
 
     /// The JSON value, if it is inside a document or was made as one.

@@ -201,3 +201,85 @@ fn a_slice_walks_its_array_once() {
         assert_eq!(found.json().unwrap().len(), count, "{path}");
     }
 }
+
+/// A body whose `t` and one of whose names take long to unescape, beside 100,000 items.
+fn escaped_body() -> String {
+    let long = "x".repeat(1 << 20);
+    let items = vec!["{\"b\":[1]}"; 100_000].join(",");
+    format!("{{\"\\n{long}\":1,\"t\":\"\\n{long}\",\"u\":\"1\",\"i\":[{items}]}}")
+}
+
+#[test]
+fn unescaping_a_string_is_charged_each_time() {
+    let body = escaped_body();
+    let message = Message::new(&body, "{}");
+    for path in ["$.i[?(@.b == $.t)]", "$.i[?(@.b in $['t','u'])]", "$.i[?(@.b in $.*)]"] {
+        assert_exceeds(&format!("json-eval({path})"), &message);
+    }
+    for test in ["payload.t == 'a'", "payload.t?has_content", "payload.i?last.b?size == 2"] {
+        let source = format!("<#list payload.i as x><#if {test}>a</#if></#list>");
+        let template = FreeMarker::compile(&source, Vec::new()).unwrap();
+        let result = template.render(&message, &mut Vec::new());
+        assert!(matches!(result, Err(Error::Budget(_))), "{test}: {result:?}");
+    }
+}
+
+#[test]
+fn a_name_with_long_escapes_does_not_slow_down_looking_up_others() {
+    let body = escaped_body();
+    let message = Message::new(&body, "{}");
+    assert_eq!(text_len("json-eval($.i[?(@.b == $.u)])", &message), Ok(2));
+}
+
+#[test]
+fn assigned_names_are_charged_where_they_are_walked() {
+    let assigned: String = (0..20_000).map(|at| format!("<#assign a{at}=1>")).collect();
+    let source = format!("{assigned}<#list 1..100000 as x>${{a19999}}</#list>");
+    let template = FreeMarker::compile(&source, Vec::new()).unwrap();
+    let result = template.render(&Message::new("{}", "{}"), &mut Vec::new());
+    assert!(matches!(result, Err(Error::Budget(_))), "{result:?}");
+}
+
+#[test]
+fn sorting_mixed_values_has_one_order_and_reads_each_value_once() {
+    let mixed = ["10", "\"1a\"", "9", "\"b\"", "\"2\"", "-1.5", "true"].join(",");
+    let body = format!("[{}]", vec![mixed; 20].join(","));
+    let template = FreeMarker::compile("${payload?sort?join(',')}", Vec::new()).unwrap();
+    let mut out = Vec::new();
+    template.render(&Message::new(&body, "{}"), &mut out).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    let mut sorted: Vec<_> = out.split(',').collect();
+    sorted.dedup();
+    assert_eq!(sorted, ["-1.5", "2", "9", "10", "1a", "b", "true"]);
+
+    let body = format!("[\"{}\"{}]", "9".repeat(2 << 20), ",1".repeat(20_000));
+    let template = FreeMarker::compile("${payload?sort?size}", Vec::new()).unwrap();
+    template.render_within(&Message::new(&body, "{}"), &Budget::large(), &mut Vec::new()).unwrap();
+}
+
+#[test]
+fn the_deepest_expressions_are_evaluated_on_a_small_stack() {
+    let run = || {
+        let message = Message::new("{}", "{}");
+        // Operators that all nest on the left, as deep as is allowed.
+        let chain = |open: usize, each: usize| {
+            let (open, close) = ("(".repeat(open), format!("{})", "+1".repeat(each)).repeat(open));
+            format!("{open}1{close}")
+        };
+        let longest = chain(30, 8);
+        let template = FreeMarker::compile(&format!("${{{longest}}}"), Vec::new()).unwrap();
+        template.render(&message, &mut Vec::new()).unwrap();
+        for mode in [Mode::Strict, Mode::Compatible] {
+            let expression = SynapseExpression::compile(&longest, mode).unwrap();
+            assert_eq!(expression.evaluate(&message).unwrap().text(), "241");
+        }
+        // One more is rejected, however it nests.
+        let ranges = format!("${{1{}}}", "..1".repeat(20_000));
+        for source in [format!("${{{}}}", chain(30, 9)), ranges] {
+            assert!(matches!(FreeMarker::compile(&source, Vec::new()), Err(Error::Syntax(_))));
+        }
+        assert!(SynapseExpression::compile(&chain(30, 9), Mode::Strict).is_err());
+    };
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap();
+    thread.join().unwrap();
+}

@@ -1,7 +1,7 @@
 //! Builds a tree from the steps of the machine.
 
 use crate::document::{
-    AttributeRecord, COMMENT, Declaration, Document, ELEMENT, Instruction, NOBODY, NONE, PI,
+    AttributeRecord, COMMENT, Declaration, Document, ELEMENT, Instruction, NO_PARENT, NONE, PI,
     Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
 };
 use crate::dtd::{Dtd, Entity};
@@ -250,7 +250,7 @@ impl Tree {
             return NONE;
         }
         if all.is_empty() {
-            all.push(AttributeRecord { owner: NOBODY, next: NONE, qname: 0, start: 0, len: 0 });
+            all.push(AttributeRecord { owner: NO_PARENT, next: NONE, qname: 0, start: 0, len: 0 });
         }
         let first = number(all.len());
         for (count, attribute) in (1..).zip(&machine.attributes) {

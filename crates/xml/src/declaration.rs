@@ -123,7 +123,7 @@ pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Of
         };
         passed = match (name, passed) {
             ("version", 0) if is_version(value) => 1,
-            ("version", 0) => return Err(bad(at, "the version is 1.0")),
+            ("version", 0) => return Err(bad(at, "the version must be 1.0")),
             ("encoding", passed)
                 if (passed == 1 || (passed == 0 && form == Form::Entity))
                     && is_encoding_name(value) =>
@@ -134,7 +134,7 @@ pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Of
             ("encoding", 1) => return Err(bad(at, "invalid name of an encoding")),
             ("standalone", 1 | 2) if form == Form::Document && matches!(value, "yes" | "no") => 3,
             ("standalone", 1 | 2) => return Err(bad(at, "`standalone` is `yes` or `no`")),
-            (_, 0) => return Err(bad(at, "it begins with `version`")),
+            (_, 0) => return Err(bad(at, "it must begin with `version`")),
             _ => return Err(bad(at, "only `encoding` and then `standalone` may follow `version`")),
         };
         at = at.saturating_add(len);

@@ -13,10 +13,10 @@ use crate::index::Indexes;
 use crate::names::{EMPTY, NameId, Names, Symbol, number};
 use crate::node::{Kind, Node};
 
-/// No node, attribute or declaration: 0 is the root, which is no child.
+/// No node, attribute or declaration: 0 is the root, which is never a child.
 pub(crate) const NONE: u32 = 0;
 /// The parent of the root and of detached nodes.
-pub(crate) const NOBODY: u32 = u32::MAX;
+pub(crate) const NO_PARENT: u32 = u32::MAX;
 /// Marks the indexes of attributes among those of nodes.
 pub(crate) const ATTRIBUTE: u32 = 1 << 31;
 
@@ -64,7 +64,7 @@ pub(crate) struct Tag {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttributeRecord {
-    /// [`NOBODY`]: removed.
+    /// [`NO_PARENT`]: removed.
     pub(crate) owner: u32,
     pub(crate) next: u32,
     pub(crate) qname: u32,
@@ -212,7 +212,7 @@ impl Document {
     pub fn node(&self, id: NodeId) -> Option<Node<'_>> {
         let known = match id.index & ATTRIBUTE {
             0 => (id.index as usize) < self.nodes.len(),
-            _ => self.attribute(id.index).is_some_and(|attribute| attribute.owner != NOBODY),
+            _ => self.attribute(id.index).is_some_and(|attribute| attribute.owner != NO_PARENT),
         };
         (known && id.serial == self.serial).then(|| Node::new(self, id.index))
     }
@@ -284,7 +284,7 @@ impl Document {
             + self.base.as_ref().map_or(0, |base| base.len())
     }
 
-    pub(crate) const NOTHING: Record = Record { parent: NOBODY, next: NONE, a: 0, b: ROOT };
+    pub(crate) const NOTHING: Record = Record { parent: NO_PARENT, next: NONE, a: 0, b: ROOT };
 
     #[inline]
     pub(crate) fn record(&self, index: u32) -> Record {
@@ -350,7 +350,7 @@ impl Document {
     fn climb(&self, mut from: u32, parent: u32) -> u32 {
         loop {
             let above = self.record(from).parent;
-            if above == parent || above == NOBODY {
+            if above == parent || above == NO_PARENT {
                 return from;
             }
             from = above;
@@ -359,7 +359,7 @@ impl Document {
 
     /// One more than the last index in the subtree of `index`. In documents in order only.
     pub(crate) fn end(&self, mut index: u32) -> u32 {
-        while index != NOBODY {
+        while index != NO_PARENT {
             let record = self.record(index);
             if record.next != NONE {
                 return record.next;
@@ -396,7 +396,7 @@ impl Document {
         if prefix == crate::names::XML {
             return Some(crate::names::XML_URI);
         }
-        while index != NOBODY {
+        while index != NO_PARENT {
             let record = self.record(index);
             if record.b & TAGGED != 0
                 && let Some((_, uri)) = self.declarations_of(record).find(|(p, _)| *p == prefix)

@@ -6,7 +6,7 @@ mod chains;
 
 use crate::chars;
 use crate::document::{
-    ATTRIBUTE, AttributeRecord, COMMENT, Document, ELEMENT, Instruction, Links, NOBODY, NONE,
+    ATTRIBUTE, AttributeRecord, COMMENT, Document, ELEMENT, Instruction, Links, NO_PARENT, NONE,
     NodeId, PI, Record, TAGGED, TEXT, VALUE_SHIFT,
 };
 use crate::limits::XML_BYTES_CEILING;
@@ -130,7 +130,7 @@ impl Document {
     pub fn insert_before(&mut self, before: NodeId, child: NodeId) -> Edit {
         let before = self.index_of(before)?;
         let parent = self.record(before).parent;
-        if before & ATTRIBUTE != 0 || parent == NOBODY {
+        if before & ATTRIBUTE != 0 || parent == NO_PARENT {
             return Err(EditError::WrongKind(self.kind_of(before)));
         }
         let child = self.movable(child, parent)?;
@@ -277,7 +277,7 @@ impl Document {
             return Err(EditError::WrongKind(self.kind_of(index)));
         }
         let mut above = parent;
-        while above != NOBODY {
+        while above != NO_PARENT {
             if above == index {
                 return Err(EditError::Cycle);
             }
@@ -331,7 +331,7 @@ impl Document {
             return Err(EditError::TooLarge);
         }
         self.create_links();
-        self.nodes.push(Record { parent: NOBODY, next: NONE, a, b });
+        self.nodes.push(Record { parent: NO_PARENT, next: NONE, a, b });
         if let Some(links) = &mut self.links {
             links.push(Links::default());
         }
@@ -393,7 +393,7 @@ impl Document {
             after => self.change_link(after, |links| links.previous = previous),
         }
         if let Some(own) = self.nodes.get_mut(index as usize) {
-            *own = Record { parent: NOBODY, next: NONE, ..record };
+            *own = Record { parent: NO_PARENT, next: NONE, ..record };
         }
         self.change_link(index, |links| links.previous = NONE);
     }

@@ -40,7 +40,7 @@ where
     }
 }
 
-/// What a document asks its [`EntityResolver`] for.
+/// The entity that an [`EntityResolver`] is to supply.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ExternalEntity<'e> {

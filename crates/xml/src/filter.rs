@@ -24,7 +24,7 @@ impl NodeFilter {
         Self { mask: 0, word: 0, name: None }
     }
 
-    /// Nodes of that kind. The root, attributes and namespace nodes are no children.
+    /// Nodes of that kind. The root, attributes and namespace nodes are never children.
     #[must_use]
     pub fn kind(kind: Kind) -> Self {
         let word = match kind {

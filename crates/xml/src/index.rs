@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::document::{ATTRIBUTE, Document, NOBODY, NONE};
+use crate::document::{ATTRIBUTE, Document, NO_PARENT, NONE};
 use crate::error::{Position, PositionIndex};
 use crate::names::{EMPTY, Symbol, XML, XML_URI, number};
 use crate::node::Node;
@@ -20,7 +20,7 @@ pub(crate) struct Indexes {
     positions: OnceLock<PositionIndex>,
     /// Attributes of type ID by their value. A candidate counts only while it still has that value.
     ids: OnceLock<HashMap<Box<str>, Vec<u32>>>,
-    /// The last scope that was asked for.
+    /// The scope that was looked up last.
     scope: Mutex<Option<Arc<Scope>>>,
 }
 
@@ -78,15 +78,19 @@ impl Document {
         let found = self.indexes.ids.get_or_init(|| self.index_ids()).get(id)?;
         let owners = found.iter().filter_map(|&index| {
             let attribute = self.attribute(index)?;
-            let holds = attribute.owner != NOBODY
+            let holds = attribute.owner != NO_PARENT
                 && self.id_attributes.contains(&index)
                 && self.slice(attribute.start, attribute.len) == id;
             holds.then(|| Node::new(self, attribute.owner))
         });
-        let attached = owners.filter(|owner| {
+        let mut attached = owners.filter(|owner| {
             let top = owner.ancestors().last();
             top.is_some_and(|top| top.index() == 0)
         });
+        // In a document in order, so are the candidates.
+        if self.is_in_order() {
+            return attached.next();
+        }
         attached.min_by(|one, other| one.document_order(*other))
     }
 
@@ -98,6 +102,7 @@ impl Document {
                 ids.entry(value.into()).or_default().push(index);
             }
         }
+        ids.values_mut().for_each(|candidates| candidates.sort_unstable());
         ids
     }
 
@@ -135,7 +140,7 @@ impl Document {
             next = u32::saturating_add(next, 1);
         };
         for (index, record) in (0..).zip(&self.nodes) {
-            if record.parent == NOBODY {
+            if record.parent == NO_PARENT {
                 rank(index);
                 Node::new(self, index).descendants().for_each(|node| rank(node.index()));
             }
@@ -172,7 +177,7 @@ impl Document {
         loop {
             let record = self.record(holder);
             let declares = self.tag(record).is_some_and(|tag| tag.declaration != NONE);
-            if declares || record.parent == NOBODY {
+            if declares || record.parent == NO_PARENT {
                 return holder;
             }
             holder = record.parent;

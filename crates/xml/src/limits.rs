@@ -7,7 +7,7 @@ const MIB: u32 = 1024 * KIB;
 pub const XML_BYTES_MAX: u32 = 64 * MIB;
 /// Upper bound of that limit, in bytes of UTF-8. Larger: rejected. Source: the tree stores a length in 28 bits.
 pub const XML_BYTES_CEILING: u32 = 255 * MIB;
-/// Deepest nesting of elements in an XML document. Deeper: rejected. Source: libxml2 allows 256, or 2,048 when told "huge".
+/// Deepest nesting of elements in an XML document. Deeper: rejected. Source: libxml2 allows 256, or 2,048 with `XML_PARSE_HUGE`.
 pub const XML_DEPTH_MAX: u32 = 1_024;
 /// Most attributes and namespace declarations of one XML element. More: rejected.
 pub const XML_ATTRIBUTES_MAX: u32 = 1_024;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use crate::document::{
-    ATTRIBUTE, COMMENT, Document, ELEMENT, NOBODY, NONE, NodeId, PI, ROOT, Record, TAGGED, TEXT,
+    ATTRIBUTE, COMMENT, Document, ELEMENT, NO_PARENT, NONE, NodeId, PI, ROOT, Record, TAGGED, TEXT,
 };
 use crate::error::Position;
 use crate::index::NamespacesInScope;
@@ -117,10 +117,10 @@ impl<'d> Node<'d> {
     pub fn parent(self) -> Option<Self> {
         if self.is_attribute() {
             let owner = self.document.attribute(self.index)?.owner;
-            return (owner != NOBODY).then(|| Self::new(self.document, owner));
+            return (owner != NO_PARENT).then(|| Self::new(self.document, owner));
         }
         let parent = self.record().parent;
-        (parent != NOBODY).then(|| Self::new(self.document, parent))
+        (parent != NO_PARENT).then(|| Self::new(self.document, parent))
     }
 
     #[inline]
@@ -289,7 +289,7 @@ impl<'d> Node<'d> {
 
     /// All (prefix, namespace) in scope, `xml` first, then nearest declarations first. A default
     /// namespace that was undeclared isn't in scope. `nth` and `count` take constant time for nodes
-    /// of the scope that was asked for last.
+    /// of the scope that was looked up last.
     #[must_use]
     pub fn namespaces_in_scope(self) -> NamespacesInScope<'d> {
         NamespacesInScope::new(self)

@@ -1,7 +1,7 @@
 //! Copies a document without some of its nodes.
 
 use crate::build::Tree;
-use crate::document::{Document, NOBODY};
+use crate::document::{Document, NO_PARENT};
 use crate::node::Node;
 
 impl Document {
@@ -11,7 +11,7 @@ impl Document {
     pub fn pruned<'d>(&'d self, mut omits: impl FnMut(Node<'d>) -> bool) -> Self {
         let mut tree = Tree::copying(self);
         // New indexes by the old ones.
-        let mut numbers = vec![NOBODY; self.nodes.len()];
+        let mut numbers = vec![NO_PARENT; self.nodes.len()];
         let mut at = self.root();
         let mut next = at.first_child();
         loop {
@@ -44,7 +44,7 @@ impl Document {
             }
         }
         let mut copy = tree.document;
-        let number = |old: u32| numbers.get(old as usize).copied().unwrap_or(NOBODY);
+        let number = |old: u32| numbers.get(old as usize).copied().unwrap_or(NO_PARENT);
         for attribute in &mut copy.attributes {
             attribute.owner = number(attribute.owner);
         }

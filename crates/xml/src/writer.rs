@@ -119,6 +119,12 @@ impl Writer {
         self.open.len()
     }
 
+    /// Whether `prefix` is bound to `uri` here, so that declaring it writes nothing; empty strings stand for none.
+    #[must_use]
+    pub fn binds(&self, prefix: &str, uri: &str) -> bool {
+        self.scope.binds(prefix, uri)
+    }
+
     /// Writes text without escaping, for `disable-output-escaping`. The caller is responsible for
     /// well-formedness.
     ///

@@ -8,6 +8,7 @@ use std::process::Command;
 use penstock_xml::reader::{Event, Reader};
 use penstock_xml::{
     Builder, Doctype, Document, Input, Options, QNameRef, Sink, WriterOptions, XmlError,
+    XmlErrorKind,
 };
 
 /// Pseudo-random numbers (xorshift).
@@ -103,20 +104,20 @@ fn options() -> Options {
 /// Errors that xmllint doesn't report, and why.
 fn excused(ours: &Result<Document, XmlError>) -> Option<&'static str> {
     let Err(error) = ours else { return None };
-    let said = error.to_string();
-    let reasons = [
-        (
-            "isn't declared",
-            "entities that an unread external subset might declare are refused by us",
-        ),
-        ("undeclared prefix", "a namespace error; xmllint reports it and exits with 0"),
-        ("unbind a prefix", "a namespace error, as above"),
-        ("are fixed", "a namespace error, as above"),
-        ("occurs twice", "by expanded name: a namespace error, as above"),
-        ("isn't a name that XML with namespaces", "colons: a namespace error, as above"),
-        ("processing instruction", "a colon in a target: a namespace error, as above"),
-    ];
-    reasons.iter().find(|(part, _)| said.contains(part)).map(|(_, why)| *why)
+    let kind = &error.kind;
+    if matches!(kind, XmlErrorKind::UnknownEntity(_)) {
+        return Some("entities that an unread external subset might declare are rejected here");
+    }
+    let is_about_namespaces = matches!(
+        kind,
+        XmlErrorKind::UnboundPrefix(_)
+            | XmlErrorKind::PrefixUnbound(_)
+            | XmlErrorKind::ReservedPrefix(_)
+            | XmlErrorKind::DuplicateAttribute(_)
+            | XmlErrorKind::BadName(_)
+            | XmlErrorKind::ReservedTarget(_)
+    );
+    is_about_namespaces.then_some("a namespace error; xmllint reports it and exits with 0")
 }
 
 #[test]
@@ -131,16 +132,16 @@ fn xmllint_accepts_and_rejects_the_same_documents() {
     }
     let output = Command::new("xmllint").arg("--noout").arg("--nonet").args(&paths).output();
     let output = output.expect("xmllint is missing: apt-get install libxml2-utils");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     let mut differences = Vec::new();
     for (number, document) in documents.iter().enumerate() {
         let marker = format!("/{number}.xml:");
-        // A namespace that isn't a URI is no error (Namespaces in XML, section 2).
+        // A namespace that isn't a URI is not an error (Namespaces in XML, section 2).
         let complains = |line: &str| {
             let is_error = line.contains("parser error") || line.contains("namespace error");
             line.contains(&marker) && is_error && !line.contains("is not a valid URI")
         };
-        let theirs = !told.lines().any(complains);
+        let theirs = !printed.lines().any(complains);
         let ours = Document::parse_with(document.as_bytes(), &options());
         if ours.is_ok() != theirs && !(theirs && excused(&ours).is_some()) {
             differences.push(format!(

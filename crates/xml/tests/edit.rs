@@ -42,7 +42,7 @@ fn check(before: &str, change: Change, after: Result<&str, EditError>) {
         }
         Err(error) => {
             assert_eq!(result, Err(error));
-            assert_eq!(written(&document), before, "a refused edit changes nothing");
+            assert_eq!(written(&document), before, "a rejected edit changes nothing");
         }
     }
     consistent(&document);
@@ -500,7 +500,7 @@ fn elements_are_found_by_their_current_ids() {
     document.set_text(attribute, "second").unwrap();
     assert_eq!((find(&document, "two"), find(&document, "second")), (None, Some(two)));
 
-    // Of two with one id the first in document order counts, wherever it moves.
+    // Of two elements with the same id the first in document order is found, wherever it moves.
     document.set_attribute(three, QNameRef::local("i"), "first").unwrap();
     assert_eq!(find(&document, "first"), Some(one));
     document.insert_before(one, three).unwrap();

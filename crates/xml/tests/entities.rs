@@ -157,8 +157,8 @@ fn each_entity_is_requested_once_and_only_if_it_is_needed() {
         Ok(Some(EntityText::new("<!-- -->", "file:/x")))
     };
     let text = b"<!DOCTYPE a PUBLIC '-//a' 'a.dtd' [<!ENTITY % unused SYSTEM 'no'><!ENTITY % p SYSTEM 'p'>%p;%p;]><a/>";
-    let refused = Document::parse_with_entities(text, &Options::default(), &resolver);
-    assert!(matches!(refused.unwrap_err().kind, XmlErrorKind::DoctypeRejected));
+    let rejected = Document::parse_with_entities(text, &Options::default(), &resolver);
+    assert!(matches!(rejected.unwrap_err().kind, XmlErrorKind::DoctypeRejected));
     assert!(requests.borrow().is_empty());
     let options = Options { doctype: Doctype::Read, ..Options::default() };
     Document::parse_with_entities(text, &options, &resolver).unwrap();

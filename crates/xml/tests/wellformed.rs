@@ -123,8 +123,8 @@ fn declarations_are_checked() {
     check(&[
         ("<?xml version='1.0'?><a/>", "ok"), ("<?xml version=\"1.0\" encoding='utf-8' standalone='no' ?><a/>", "ok"), ("<?xml version = '1.0'?><a/>", "ok"),
         ("<?xml version='1.0' standalone='yes'?><a/>", "ok"), ("<?xml\nversion='1.0'?>\n<a/>", "ok"), ("<?xml version='1.1'?><a/>", "ok"),
-        ("<?xml?><a/>", "1:6 needs `version"), ("<?xml ?><a/>", "1:7 needs `version"), ("<?xml version='2.0'?><a/>", "1:7 version is 1.0"), ("<?xml version='1.'?><a/>", "1:7 version is 1.0"),
-        ("<?xml encoding='UTF-8'?><a/>", "1:7 begins with"), ("<?xml version='1.0' standalone='maybe'?><a/>", "1:21 `yes` or `no`"), ("<?xml version='1.0'encoding='UTF-8'?><a/>", "1:20 space"),
+        ("<?xml?><a/>", "1:6 needs `version"), ("<?xml ?><a/>", "1:7 needs `version"), ("<?xml version='2.0'?><a/>", "1:7 version must be 1.0"), ("<?xml version='1.'?><a/>", "1:7 version must be 1.0"),
+        ("<?xml encoding='UTF-8'?><a/>", "1:7 must begin with"), ("<?xml version='1.0' standalone='maybe'?><a/>", "1:21 `yes` or `no`"), ("<?xml version='1.0'encoding='UTF-8'?><a/>", "1:20 space"),
         ("<?xml version='1.0' encoding=''?><a/>", "1:21 name of an encoding"), ("<?xml version='1.0' encoding='1'?><a/>", "1:21 name of an encoding"), ("<?xml version='1.0' x='y'?><a/>", "1:21 only"),
         ("<?xml version='1.0' standalone='yes' encoding='UTF-8'?><a/>", "1:38 only"), ("<?xml version='1.0'><a/>", "1:20 space"), ("<?xml version=1.0?><a/>", "1:7 quoted"), ("<?xml version='1.0'", "1:20 ends inside"),
         ("<?xml version='1.0' encoding='EBCDIC'?><a/>", "1:31 isn't supported"), ("<?xml version='1.0' encoding='UTF-16'?><a/>", "1:1 the bytes are"),

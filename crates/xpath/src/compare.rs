@@ -27,7 +27,7 @@ impl Comparison {
     }
 }
 
-#[expect(clippy::float_cmp, reason = "IEEE equality is what the recommendation asks for")]
+#[expect(clippy::float_cmp, reason = "the recommendation requires IEEE equality")]
 pub(crate) fn compare_numbers(comparison: Comparison, left: f64, right: f64) -> bool {
     match comparison {
         Comparison::Equal => left == right,

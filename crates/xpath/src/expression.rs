@@ -30,7 +30,7 @@ impl Expression {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// [`CompileError`]: text that isn't XPath 1.0, names that `names` doesn't know, expressions that
+    /// [`CompileError`]: text that isn't XPath 1.0, names that `names` doesn't resolve, expressions that
     /// exceed [`limits`](crate::limits), and operands that can't be node-sets where one is required.
     pub fn compile(text: &str, names: &dyn StaticContext) -> Result<Self, CompileError> {
         let plan = parser::expression(text, names)?;

@@ -28,7 +28,7 @@ impl std::fmt::Display for ExpandedName {
     }
 }
 
-/// The name of a name test. It caches its number in the document that was last asked: the document's serial
+/// The name of a name test. It caches its number in the document that was used last: the document's serial
 /// number in the high half, the number in the low half, 0 for none. Documents never drop names, so a cached
 /// number stays valid; a race between threads costs one more look-up.
 #[derive(Debug)]

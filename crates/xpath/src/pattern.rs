@@ -84,7 +84,7 @@ impl std::fmt::Display for Pattern {
 impl Pattern {
     /// Compiles a pattern. For patterns with `key()`, `names` must have it as a function with two arguments
     /// that returns a node-set. A function that patterns may not call, such as `current()`, can be rejected
-    /// by `names`, which is asked for every function of the pattern.
+    /// by `names`, which resolves every function of the pattern.
     ///
     /// # Errors
     /// [`CompileError`]: text that isn't a pattern, and the errors of

@@ -258,11 +258,14 @@ struct Bound<'s, 'd> {
 }
 
 impl<'d> Environment<'d> for Bound<'_, 'd> {
-    fn variable(&mut self, id: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, id: VariableId, budget: &Budget) -> Result<Value<'d>, EvalError> {
         match self.variables.get(id.0 as usize) {
-            Some(Variable::Property(scope, name)) => Ok(self.property(*scope, name)),
+            Some(Variable::Property(scope, name)) => self.property(*scope, name, budget),
             Some(Variable::Part(part)) => {
-                let found = self.message.document().and_then(|document| find(*part, document));
+                let found = match self.message.document() {
+                    Some(document) => find(*part, document, budget)?,
+                    None => None,
+                };
                 Ok(Value::NodeSet(found.map_or_else(NodeSet::new, NodeSet::from)))
             }
             None => Err(EvalError::NoVariable(id.0)),
@@ -317,8 +320,20 @@ fn fail<T>(message: impl Into<String>) -> Result<T, EvalError> {
 }
 
 impl<'d> Bound<'_, 'd> {
-    fn property(&mut self, scope: PropertyScope, name: &str) -> Value<'d> {
-        self.message.property(scope, name).unwrap_or_else(|| Value::String(String::new()))
+    /// The text of a property is a copy, which is charged: a predicate makes one for each node.
+    fn property(
+        &mut self,
+        scope: PropertyScope,
+        name: &str,
+        budget: &Budget,
+    ) -> Result<Value<'d>, EvalError> {
+        let value = self.message.property(scope, name);
+        let value = value.unwrap_or_else(|| Value::String(String::new()));
+        if let Value::String(text) = &value {
+            budget.charge_reading(text.len())?;
+            budget.charge_memory(text.len())?;
+        }
+        Ok(value)
     }
 
     /// `get-property(name)`, `get-property(scope, name)`, and with a date format after the name
@@ -353,7 +368,7 @@ impl<'d> Bound<'_, 'd> {
                     Err(error) => fail(format!("get-property('SYSTEM_DATE'): {error}")),
                 }
             }
-            None => Ok(self.property(scope, name)),
+            None => self.property(scope, name, budget),
         }
     }
 }
@@ -362,19 +377,30 @@ const ENVELOPES: [&str; 2] =
     ["http://schemas.xmlsoap.org/soap/envelope/", "http://www.w3.org/2003/05/soap-envelope"];
 
 /// A document that isn't a SOAP envelope is a body without one: `$body/*` is its document element.
-fn find(part: Part, document: &Document) -> Option<Node<'_>> {
-    let top = document.element()?;
+fn find<'d>(
+    part: Part,
+    document: &'d Document,
+    budget: &Budget,
+) -> Result<Option<Node<'d>>, EvalError> {
+    let Some(top) = document.element() else { return Ok(None) };
     if top.local_name() != "Envelope" || !ENVELOPES.contains(&top.namespace()) {
-        return (part != Part::Header).then(|| document.root());
+        return Ok((part != Part::Header).then(|| document.root()));
     }
     let wanted = match part {
-        Part::Envelope => return Some(top),
+        Part::Envelope => return Ok(Some(top)),
         Part::Header => "Header",
         Part::Body => "Body",
     };
-    top.children().find(|child| {
-        child.is_element() && child.local_name() == wanted && child.namespace() == top.namespace()
-    })
+    for child in top.children() {
+        budget.charge_steps(1)?;
+        if child.is_element()
+            && child.local_name() == wanted
+            && child.namespace() == top.namespace()
+        {
+            return Ok(Some(child));
+        }
+    }
+    Ok(None)
 }
 
 fn unknown(charset: &str) -> EvalError {

@@ -51,7 +51,7 @@ impl<'d> Walk<'d> {
         Self::Following { next: start(&mut passed), passed }
     }
 
-    /// The nodes that were passed on the way to the last one, since this was last asked.
+    /// The nodes that were passed on the way to the last one, since the last call.
     pub(crate) fn passed(&mut self) -> u64 {
         match self {
             Self::Following { passed, .. } | Self::Preceding { passed, .. } => {

@@ -7,7 +7,7 @@ mod cases;
 
 use std::collections::BTreeSet;
 
-use cases::{answer, document, paths};
+use cases::{document, paths, result};
 use xpath::knock_out::without;
 
 const INVENTORY: &str = include_str!("data/features.cases");
@@ -17,7 +17,7 @@ struct Case {
     feature: &'static str,
     document: &'static str,
     expression: &'static str,
-    answer: &'static str,
+    result: &'static str,
 }
 
 fn inventory() -> Vec<Case> {
@@ -29,8 +29,8 @@ fn inventory() -> Vec<Case> {
         } else if line.starts_with('<') {
             document = line;
         } else {
-            let (expression, answer) = line.rsplit_once("| ").unwrap();
-            all.push(Case { section, feature, document, expression: expression.trim(), answer });
+            let (expression, result) = line.rsplit_once("| ").unwrap();
+            all.push(Case { section, feature, document, expression: expression.trim(), result });
         }
     }
     all
@@ -41,14 +41,14 @@ fn each_case_fails_if_and_only_if_its_feature_is_disabled() {
     let mut wrong = String::new();
     for case in inventory() {
         let document = document(case.document);
-        let answer = || answer(&document, case.expression, paths);
+        let result = || result(&document, case.expression, paths);
         let (section, feature, expression) = (case.section, case.feature, case.expression);
-        let with = answer();
-        if with != case.answer {
-            wrong += &format!("{section} {expression}: {with}, not {}\n", case.answer);
+        let with = result();
+        if with != case.result {
+            wrong += &format!("{section} {expression}: {with}, not {}\n", case.result);
         }
-        let (out, _) = without(feature, answer);
-        if out == case.answer {
+        let (out, _) = without(feature, result);
+        if out == case.result {
             wrong += &format!("{section} {expression}: {out} without `{feature}` too\n");
         }
     }
@@ -62,7 +62,7 @@ fn the_inventory_has_every_feature_of_the_engine() {
     let mut unlisted = BTreeSet::new();
     for case in &all {
         let document = document(case.document);
-        let (_, met) = without("none", || answer(&document, case.expression, paths));
+        let (_, met) = without("none", || result(&document, case.expression, paths));
         unlisted.extend(met.into_iter().filter(|name| !listed.contains(name.as_str())));
     }
     assert!(unlisted.is_empty(), "{unlisted:?}");

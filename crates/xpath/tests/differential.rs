@@ -16,7 +16,7 @@ mod xmllint;
 
 use generate::Choices;
 use xml::Document;
-use xmllint::{answer, ask, decided_by, same};
+use xmllint::{decided_by, result, run, same};
 
 const DOCUMENTS: u64 = 100;
 const EXPRESSIONS: usize = 120;
@@ -31,14 +31,14 @@ fn libxml2_has_the_same_results() {
         let text = generate::document(&mut choices);
         let expressions: Vec<String> =
             (0..EXPRESSIONS).map(|_| generate::expression(&mut choices)).collect();
-        let theirs = ask(&text, &expressions);
+        let theirs = run(&text, &expressions);
         assert_eq!(theirs.len(), expressions.len(), "a result for each expression");
         let document = Document::parse(text.as_bytes()).unwrap();
         for (expression, theirs) in expressions.iter().zip(&theirs) {
             if decided_by(expression).is_some() || expression.len() > LONG {
                 continue;
             }
-            let ours = answer(&document, expression);
+            let ours = result(&document, expression);
             if !same(&ours, theirs) {
                 let (ours, theirs) = differing(&ours, theirs);
                 different.push(format!("{text}\n{expression}\nours: {ours}\ntheirs: {theirs}\n"));

@@ -34,7 +34,7 @@ const EMPTY: usize = 10;
 struct Case {
     document: &'static str,
     expression: &'static str,
-    answer: &'static str,
+    result: &'static str,
     differs: bool,
 }
 
@@ -50,8 +50,8 @@ fn all() -> Vec<Case> {
             Some((rest, _)) => (rest, true),
             None => (line, false),
         };
-        let (expression, answer) = rest.rsplit_once(" | ").unwrap();
-        all.push(Case { document, expression, answer, differs });
+        let (expression, result) = rest.rsplit_once(" | ").unwrap();
+        all.push(Case { document, expression, result, differs });
     }
     all
 }
@@ -97,9 +97,9 @@ fn end(run: &mut Option<(usize, usize)>, out: &mut String) {
     }
 }
 
-fn answer(document: &Document, expression: &str) -> String {
+fn result(document: &Document, expression: &str) -> String {
     let places = Places::of(document);
-    cases::answer(document, expression, |nodes| places.show(nodes))
+    cases::result(document, expression, |nodes| places.show(nodes))
 }
 
 #[test]
@@ -109,11 +109,11 @@ fn every_generated_case_has_its_result() {
     for group in all.chunk_by(|one, next| one.document == next.document) {
         let document = cases::document(group[0].document);
         for case in group {
-            let found = answer(&document, case.expression);
-            if found != case.answer {
+            let found = result(&document, case.expression);
+            if found != case.result {
                 wrong.push(format!(
                     "{}\n  expected {}\n  found    {found}",
-                    case.expression, case.answer
+                    case.expression, case.result
                 ));
             }
         }
@@ -129,13 +129,13 @@ fn libxml2_has_the_same_results() {
     let mut wrong = Vec::new();
     for group in all.chunk_by(|one, next| one.document == next.document) {
         let document = cases::document(group[0].document);
-        let asked: Vec<&Case> = group.iter().filter(|case| !case.differs).collect();
+        let compared: Vec<&Case> = group.iter().filter(|case| !case.differs).collect();
         let expressions: Vec<String> =
-            asked.iter().map(|case| case.expression.to_owned()).collect();
-        let answers = xmllint::ask(group[0].document, &expressions);
-        assert_eq!(answers.len(), expressions.len());
-        for (expression, theirs) in expressions.iter().zip(&answers) {
-            if !xmllint::same(&xmllint::answer(&document, expression), theirs) {
+            compared.iter().map(|case| case.expression.to_owned()).collect();
+        let results = xmllint::run(group[0].document, &expressions);
+        assert_eq!(results.len(), expressions.len());
+        for (expression, theirs) in expressions.iter().zip(&results) {
+            if !xmllint::same(&xmllint::result(&document, expression), theirs) {
                 wrong.push(format!("{expression}: {theirs}"));
             }
         }
@@ -156,21 +156,21 @@ fn write_the_cases() {
         let mut empty = 0;
         let kept: Vec<(String, String)> = expressions
             .into_iter()
-            .map(|expression| (answer(&document, &expression), expression))
-            .filter(|(answer, expression)| {
-                empty += usize::from(answer == "#");
-                let short = answer.len() <= LONG && expression.len() <= LONG;
-                short && (answer != "#" || empty <= EMPTY)
+            .map(|expression| (result(&document, &expression), expression))
+            .filter(|(result, expression)| {
+                empty += usize::from(result == "#");
+                let short = result.len() <= LONG && expression.len() <= LONG;
+                short && (result != "#" || empty <= EMPTY)
             })
-            .map(|(answer, expression)| (expression, answer))
+            .map(|(result, expression)| (expression, result))
             .collect();
         let expressions: Vec<String> = kept.iter().map(|(one, _)| one.clone()).collect();
-        let theirs = xmllint::ask(&text, &expressions);
+        let theirs = xmllint::run(&text, &expressions);
         assert_eq!(theirs.len(), kept.len(), "a result for each expression");
         _ = writeln!(out, "{text}");
-        for ((expression, answer), theirs) in kept.iter().zip(&theirs) {
-            _ = write!(out, "{expression} | {answer}");
-            let ours = xmllint::answer(&document, expression);
+        for ((expression, result), theirs) in kept.iter().zip(&theirs) {
+            _ = write!(out, "{expression} | {result}");
+            let ours = xmllint::result(&document, expression);
             if !xmllint::same(&ours, theirs) {
                 let section = xmllint::decided_by(expression);
                 let section =

@@ -6,7 +6,7 @@ mod cases;
 
 use std::collections::BTreeSet;
 
-use cases::{Given, answer, paths};
+use cases::{Given, paths, result};
 use xml::Document;
 use xpath::{Budget, Context, Expression, Value};
 
@@ -17,8 +17,8 @@ const CASES: &str = include_str!("data/core.cases");
 fn cases() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     CASES.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(|line| {
         let (section, rest) = line.split_once(" |").expect("a section");
-        let (expression, answer) = rest.rsplit_once("| ").expect("an answer");
-        (section, expression.trim(), answer)
+        let (expression, result) = rest.rsplit_once("| ").expect("a result");
+        (section, expression.trim(), result)
     })
 }
 
@@ -27,7 +27,7 @@ fn every_case_has_its_result() {
     let document = Document::parse(SHOP).unwrap();
     let mut wrong = Vec::new();
     for (section, text, expected) in cases() {
-        let found = answer(&document, text, paths);
+        let found = result(&document, text, paths);
         if found != expected.trim_end() {
             wrong.push(format!("{section}: {text}\n  expected {expected}\n  found    {found}"));
         }
@@ -79,6 +79,6 @@ fn id_finds_elements_by_declared_ids() {
         ("count(id(5))", "0"),
     ];
     for (text, expected) in cases {
-        assert_eq!(answer(&document, text, paths), expected, "{text}");
+        assert_eq!(result(&document, text, paths), expected, "{text}");
     }
 }

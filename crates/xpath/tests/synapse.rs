@@ -4,7 +4,7 @@
 
 use xml::Document;
 use xpath::synapse::{Message, PropertyScope, SynapseXPath};
-use xpath::{Budget, Value};
+use xpath::{Budget, BudgetExceeded, EvalError, Value};
 
 const SOAP: &[u8] = b"<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Header>\
 <routing xmlns='http://someuri'>xadmin</routing></e:Header><e:Body><order><symbol>IBM</symbol></order></e:Body></e:Envelope>";
@@ -140,4 +140,21 @@ fn the_body_is_read_only_if_the_expression_needs_it() {
     let expression = SynapseXPath::compile("$trp:a = $ctx:b", &[]).unwrap();
     let properties: Vec<_> = expression.properties().collect();
     assert_eq!(properties, [(PropertyScope::Transport, "a"), (PropertyScope::Synapse, "b")]);
+}
+
+#[test]
+fn parts_and_properties_are_charged_each_time() {
+    let header = "<e:H/>".repeat(2_000);
+    let envelope = format!(
+        "<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'>{header}<e:Body><a>1</a></e:Body></e:Envelope>"
+    );
+    let error = evaluate("count(//*[. = $body/a])", envelope.as_bytes()).unwrap_err();
+    assert!(error.contains("steps"), "{error}");
+
+    let items = format!("<r>{}</r>", "<i/>".repeat(1_000));
+    let document = Document::parse(items.as_bytes()).unwrap();
+    let expression = SynapseXPath::compile("count(//i[. = $ctx:uri.var.id])", &[]).unwrap();
+    let result =
+        expression.evaluate(document.root(), &mut Soap(&document), &Budget::new(1_000_000, 1_000));
+    assert!(matches!(result, Err(EvalError::Budget(BudgetExceeded::Bytes { .. }))), "{result:?}");
 }

@@ -10,7 +10,7 @@ mod output;
 mod tables;
 mod values;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -62,6 +62,8 @@ pub(crate) struct Compiler<'t> {
     unknown_functions: RefCell<Interner<ExpandedName>>,
     /// Global variables that have been referenced since this was last cleared.
     referenced: RefCell<Vec<u32>>,
+    /// Bytes of the namespaces that have been kept.
+    namespace_bytes: Cell<usize>,
 }
 
 /// The declarations of one name, in ascending precedence.
@@ -169,6 +171,7 @@ impl<'t> Compiler<'t> {
             scopes: RefCell::default(),
             unknown_functions: RefCell::default(),
             referenced: RefCell::default(),
+            namespace_bytes: Cell::default(),
         }
     }
 

@@ -99,6 +99,11 @@ impl HtmlWriter {
         Ok(())
     }
 
+    /// The bindings that a look-up of a prefix may visit.
+    pub(crate) fn bindings(&self) -> usize {
+        self.bindings.len()
+    }
+
     fn can_encode(&self, c: char) -> bool {
         crate::output::can_encode(self.options.encoding, c)
     }

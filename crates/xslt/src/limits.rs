@@ -7,11 +7,13 @@ const MIB: u32 = 1024 * KIB;
 pub const XSLT_SHEETS_MAX: usize = 256;
 /// Deepest chain of modules that include and import one another. Deeper: rejected at load.
 pub const XSLT_SHEETS_DEPTH_MAX: usize = 32;
-/// Deepest nesting of elements in a template. Deeper: rejected at load. Proven against a 2 MiB stack by a test.
+/// Deepest nesting of elements in a template. Deeper: rejected at load. A test checks it on a 2 MiB stack.
 pub const XSLT_NESTING_MAX: usize = 128;
-/// Most templates and loops that are active at once. More: the run fails. They live on the heap; libxslt's default is 3,000.
+/// Most bytes of namespaces that elements and function calls of a stylesheet keep, each for all those in its scope. More: rejected at load.
+pub const XSLT_NAMESPACE_BYTES_MAX: usize = 64 * MIB as usize;
+/// Most templates and loops that are active at once. More: the run fails. They are on the heap; libxslt's default is 3,000.
 pub const XSLT_DEPTH_MAX: usize = 10_000;
-/// Most global variables that wait for one another through templates, and most keys through their values. More: the run fails. Each takes stack; proven against 2 MiB by a test.
+/// Longest chain of global variables that depend on one another through templates, and of keys that depend on one another. Longer: the run fails. Each takes stack; a test checks it on 2 MiB.
 pub const XSLT_GLOBALS_DEPTH_MAX: usize = 4;
 /// Most compiled patterns of EXSLT's regular expressions that one run caches, each up to `PATTERN_BYTES_MAX`. More: the cache is cleared.
 pub const XSLT_PATTERNS_MAX: usize = 16;

@@ -53,6 +53,15 @@ pub(crate) fn format(numbers: &[Number], style: Style<'_>) -> String {
     out
 }
 
+/// An upper bound of the length of a list of `count` numbers: each has a separator, and digits that may be grouped.
+pub(crate) fn bytes_at_most(count: usize, picture: &str, grouping: Option<(&str, usize)>) -> usize {
+    /// The digits of the largest `f64`.
+    const DIGITS: usize = 309;
+    let group = grouping.map_or(0, |(separator, _)| separator.len());
+    let digits = picture.len().saturating_add(DIGITS).saturating_mul(group.saturating_add(4));
+    picture.len().saturating_add(digits).saturating_mul(count)
+}
+
 const DEFAULT_SEPARATOR: &str = ".";
 const DEFAULT_TOKEN: &str = "1";
 

@@ -40,7 +40,7 @@ impl<'a> Options<'a> {
     }
 
     /// The current time, in milliseconds since the Unix epoch, for EXSLT's date functions; they return it in UTC.
-    /// Without it a stylesheet that asks for the time fails: this crate reads no clock.
+    /// Without it a stylesheet that needs the time fails: this crate reads no clock.
     #[must_use]
     pub fn now_ms(self, now_ms: i64) -> Self {
         Self { now_ms: Some(now_ms), ..self }

@@ -121,6 +121,33 @@ impl Output {
         }
     }
 
+    /// The memory that a declaration takes at most; an XML writer omits one that is in scope.
+    pub(crate) fn declaration_bytes(&self, prefix: &str, uri: &str) -> usize {
+        /// The place of a declaration in a tree, which holds its text once.
+        const IN_TREE: usize = 16;
+        match self {
+            Self::Writer(writer) if writer.binds(prefix, uri) => 0,
+            Self::Writer(_) | Self::Html(_) | Self::Deferred(_) => {
+                let text = prefix.len().saturating_add(uri.len());
+                text.saturating_add(" xmlns:=\"\"".len())
+            }
+            Self::Tree(_) => IN_TREE,
+            Self::Text(_) | Self::Plain(..) => 0,
+        }
+    }
+
+    /// The bindings that declaring a prefix may visit; an XML writer looks it up in constant time.
+    pub(crate) fn bindings_visited(&self) -> usize {
+        match self {
+            Self::Html(writer) => writer.bindings(),
+            Self::Writer(_)
+            | Self::Deferred(_)
+            | Self::Tree(_)
+            | Self::Text(_)
+            | Self::Plain(..) => 0,
+        }
+    }
+
     /// A declaration that conflicts with another one of the element is omitted: section 7.3.
     pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) -> RunResult {
         match self {

@@ -15,7 +15,7 @@ const BYTES: u64 = 64 << 20;
 /// Any bytes are compiled or rejected, with a place in them, and the same way again.
 ///
 /// # Panics
-/// When the property is broken.
+/// If the property does not hold.
 pub fn compiled_or_rejected(input: &[u8]) {
     let first = Stylesheet::compile(input, &NoResolver);
     let again = Stylesheet::compile(input, &NoResolver);
@@ -36,7 +36,7 @@ pub fn compiled_or_rejected(input: &[u8]) {
 /// end within their budget, give the same result twice, and write well-formed XML unless escaping is disabled.
 ///
 /// # Panics
-/// When the property is broken.
+/// If the property does not hold.
 pub fn runs(input: &[u8]) {
     let mut parts = input.splitn(2, |b| *b == 0);
     if let (Some(sheet), Some(document)) = (parts.next(), parts.next())

@@ -65,10 +65,10 @@ impl Case {
 
     /// `expression | result`
     fn of_expression(head: &'static str, line: &'static str, source: &'static str) -> Self {
-        let (expression, answer) = line.rsplit_once(" | ").unwrap();
-        let (expected, differs) = match answer.strip_suffix(DIFFERS) {
-            Some(answer) => (answer.trim_end(), true),
-            None => (answer, false),
+        let (expression, shown) = line.rsplit_once(" | ").unwrap();
+        let (expected, differs) = match shown.strip_suffix(DIFFERS) {
+            Some(shown) => (shown.trim_end(), true),
+            None => (shown, false),
         };
         let expression = expression.replace('&', "&amp;").replace('<', "&lt;");
         let sheet = cases::sheet(&format!(

@@ -291,6 +291,87 @@ fn many_attributes_of_one_element_are_charged() {
 }
 
 #[test]
+fn what_a_copy_repeats_is_charged_before_it_is_written() {
+    let long = "n".repeat(100_000);
+    let items = "<i/>".repeat(5_000);
+    let declared = format!("<r xmlns:p='{long}'>{items}</r>");
+    let attribute = format!("<r><h a='{long}'/>{items}</r>");
+    let default = format!("<r xmlns='{long}'>{items}</r>");
+    for (inside, source) in [
+        ("<xsl:copy-of select='//i'/>", &declared),
+        ("<xsl:copy-of select='//*[1]/@*'/><xsl:copy-of select=\"//*[name()='i']\"/>", &default),
+        ("<xsl:for-each select='//i'><xsl:copy/></xsl:for-each>", &declared),
+        ("<xsl:for-each select='//i'><xsl:copy-of select='/r/h'/></xsl:for-each>", &attribute),
+        (
+            "<xsl:for-each select='//*'><xsl:element name='e' namespace='{namespace-uri()}'/></xsl:for-each>",
+            &default,
+        ),
+    ] {
+        let text = format!("<xsl:template match='/'><o>{inside}</o></xsl:template>");
+        let result = run(&text, source, &Budget::default());
+        assert_eq!(result.map(drop).map_err(|error| error.kind), Err(Limit), "{inside}");
+    }
+}
+
+#[test]
+fn text_that_grows_is_charged_before_it_is_made() {
+    let source = format!(
+        "<r><t>{}</t><n>{}</n></r>",
+        "x".repeat(1_000_000),
+        "<a>".repeat(900) + &"</a>".repeat(900)
+    );
+    let long = "$&amp;".repeat(10_000);
+    for (name, inside) in [
+        ("replace", format!("<xsl:value-of select=\"r:replace(/r/t, 'x+', 'g', '{long}')\"/>")),
+        ("avt", format!("<o a='{}'/>", "{/r/t}".repeat(100))),
+        (
+            "number",
+            "<xsl:for-each select='//a[not(*)]'>\
+             <xsl:number level='multiple' format='1{/r/t}1{/r/t}1'/></xsl:for-each>"
+                .to_owned(),
+        ),
+    ] {
+        let text = format!(
+            "<xsl:template match='/' xmlns:r='http://exslt.org/regular-expressions'>\
+             <o>{inside}</o></xsl:template>"
+        );
+        let error = run(&text, &source, &Budget::default()).unwrap_err();
+        assert_eq!(error.kind, Limit, "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_long_key_is_compared_with_others_up_to_the_first_difference() {
+    let source = format!("<r><i>{}</i>{}</r>", "z".repeat(4_000_000), "<i>y</i>".repeat(50_000));
+    let text = "<xsl:output method='text'/><xsl:template match='/'><xsl:for-each select='//i'>\
+                <xsl:sort case-order='upper-first'/><xsl:if test='position()=last()'>\
+                <xsl:value-of select='string-length()'/></xsl:if></xsl:for-each></xsl:template>";
+    assert_eq!(run(text, &source, &Budget::large()).as_deref(), Ok("4000000"));
+}
+
+#[test]
+fn namespaces_in_the_scope_of_many_elements_are_limited_at_load() {
+    let declared: String = (0..1_000).map(|at| format!(" xmlns:p{at}='urn:p{at}'")).collect();
+    let sheet = |count: usize, inside: &str| {
+        let templates: String = (0..count)
+            .map(|at| format!("<xsl:template name='t{at}'>{inside}</xsl:template>"))
+            .collect();
+        format!(
+            "<xsl:stylesheet version='1.0' xmlns:xsl='http://www.w3.org/1999/XSL/Transform'{declared}>\
+             {templates}</xsl:stylesheet>"
+        )
+    };
+    for inside in ["<o/>", "<xsl:element name='{.}'/>"] {
+        let compile = |count| {
+            let compiled = Stylesheet::compile(sheet(count, inside).as_bytes(), &NoResolver);
+            compiled.map(drop).map_err(|error| error.kind)
+        };
+        assert_eq!(compile(100), Ok(()), "{inside}");
+        assert_eq!(compile(5_000), Err(Limit), "{inside}");
+    }
+}
+
+#[test]
 fn stripping_space_takes_the_same_steps_for_any_number_of_names() {
     let source = format!("<r>{}</r>", "<i> </i>".repeat(100));
     let used = |names: usize| {

@@ -289,7 +289,7 @@ fn the_internal_subset_of_stylesheets_and_documents_is_read() {
             let text = match href {
                 "low" => with_subset(NBSP, low),
                 "d" => format!("{SUBSET}<d>&e;<i k='k'/></d>"),
-                other => return Err(format!("{other} was asked for")),
+                other => return Err(format!("{other} was requested")),
             };
             Ok(Found { bytes: text.into_bytes(), uri: href.to_owned() })
         }

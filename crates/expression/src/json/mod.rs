@@ -171,6 +171,13 @@ impl<'s> Document<'s> {
     }
 }
 
+/// The memory of the tree of `text` at most: before each value is a bracket, a comma or a colon, before each name a
+/// brace or a comma.
+pub(crate) fn tree_bytes(text: &str) -> usize {
+    let nodes = text.bytes().filter(|byte| b"[{,:".contains(byte)).count();
+    nodes.saturating_add(1).saturating_mul(NODE_BYTES)
+}
+
 /// A value of a document: a small handle, free to copy.
 #[derive(Clone, Copy)]
 pub struct Ref<'d> {
@@ -238,6 +245,11 @@ impl<'d> Ref<'d> {
     #[must_use]
     pub fn string(self) -> Option<Cow<'d, str>> {
         (self.kind() == Kind::String).then(|| self.document.string(self.node()))
+    }
+
+    /// Whether this is a string with escapes, so that [`Ref::string`] copies it.
+    pub(crate) fn is_escaped(self) -> bool {
+        self.node().meta & ESCAPED != 0 && self.kind() == Kind::String
     }
 
     /// The number of elements or members; zero for any other kind.
@@ -314,7 +326,15 @@ impl<'d> Ref<'d> {
 
     /// The elements of an array or the member values of an object, in order; none for any other kind.
     pub fn children(self) -> impl Iterator<Item = Self> {
-        self.elements().chain(self.members().map(|(_, value)| value))
+        // Names are skipped without a copy.
+        let (mut members, document) = (self.members(), self.document);
+        self.elements().chain(std::iter::from_fn(move || {
+            let value = Ref { document, index: members.index + 1 };
+            (members.index < members.end).then(|| {
+                members.index = value.node().next;
+                value
+            })
+        }))
     }
 
     /// Whether both are the same node of the same document.
@@ -338,7 +358,9 @@ impl Document<'_> {
     fn is_named(&self, index: u32, name: &str) -> bool {
         let key = self.node(index);
         if key.meta & ESCAPED != 0 {
-            return self.string(key) == name;
+            // An escape has at most six bytes for each byte of text, so that longer keys need no copy.
+            let longest = name.len().saturating_mul(6).saturating_add(2);
+            return (key.end - key.start) as usize <= longest && self.string(key) == name;
         }
         let start = key.start as usize + 1;
         (key.end - key.start) as usize == name.len() + 2

@@ -53,6 +53,7 @@ pub(super) fn holds(
         },
         Operator::Size if left.json().is_some_and(|json| json.kind() == Kind::Object) => Ok(false),
         Operator::Size => {
+            run.budget.charge_reading(right.size().bytes)?;
             let wanted = right.number();
             Ok(size(run, left)?.is_some_and(|size| wanted == Some(size as f64)))
         }
@@ -96,7 +97,7 @@ fn same_type(left: &Value<'_>, right: &Value<'_>) -> bool {
 fn is_in(run: &mut Run<'_, '_>, value: &Value<'_>, list: &Value<'_>) -> Outcome<bool> {
     let Some(list) = array(list) else { return Ok(false) };
     for element in list.elements() {
-        if equal(run, value, &Value::Json(element).plain())? {
+        if equal(run, value, &Value::Json(element).plain_within(run.budget)?)? {
             return Ok(true);
         }
     }
@@ -115,7 +116,7 @@ fn contains(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) -> Outco
 fn each(run: &mut Run<'_, '_>, some: &Value<'_>, list: &Value<'_>, all: bool) -> Outcome<bool> {
     let (Some(elements), Some(_)) = (array(some), array(list)) else { return Ok(false) };
     for element in elements.elements() {
-        if is_in(run, &Value::Json(element).plain(), list)? != all {
+        if is_in(run, &Value::Json(element).plain_within(run.budget)?, list)? != all {
             return Ok(!all);
         }
     }
@@ -160,6 +161,7 @@ pub(super) fn equal(run: &mut Run<'_, '_>, left: &Value<'_>, right: &Value<'_>) 
         }
         (Value::Text(text), number @ (Value::Integer(_) | Value::Double(_)))
         | (number @ (Value::Integer(_) | Value::Double(_)), Value::Text(text)) => {
+            run.budget.charge_reading(text.len())?;
             text.parse().ok() == number.number()
         }
         (_, _) => order(left, right).is_some_and(Ordering::is_eq),
@@ -190,7 +192,8 @@ fn same_json(run: &mut Run<'_, '_>, one: Ref<'_>, other: Ref<'_>) -> Outcome<boo
                 }
             }
             Kind::Number => {
-                let (one, other) = (Value::Json(one).plain(), Value::Json(other).plain());
+                let one = Value::Json(one).plain_within(run.budget)?;
+                let other = Value::Json(other).plain_within(run.budget)?;
                 if order(&one, &other) != Some(Ordering::Equal) {
                     return Ok(false);
                 }

@@ -62,8 +62,12 @@ pub(super) fn run<'d>(
 
 impl<'d> Run<'_, 'd> {
     /// The value of the host's n-th expression.
-    pub(super) fn slot(&self, slot: usize) -> Option<Value<'d>> {
-        self.slots.get(slot).cloned().map(Value::plain)
+    pub(super) fn slot(&self, slot: usize) -> Outcome<Option<Value<'d>>> {
+        let Some(value) = self.slots.get(slot) else { return Ok(None) };
+        if let Value::Made(_) | Value::Text(_) = value {
+            value.charge_copy(self.budget)?;
+        }
+        Ok(Some(value.clone().plain_within(self.budget)?))
     }
 
     /// Evaluates a path from `from`.
@@ -128,7 +132,7 @@ impl<'d> Run<'_, 'd> {
     fn one(&mut self, step: &Step, from: Ref<'d>, last: bool) -> Outcome<Option<Value<'d>>> {
         Ok(match step {
             Step::Member(name) => self.member(from, name, last)?,
-            Step::Index(Bound::Slot(slot)) => match self.slot(*slot) {
+            Step::Index(Bound::Slot(slot)) => match self.slot(*slot)? {
                 Some(Value::Text(name)) => self.member(from, &name, last)?,
                 Some(Value::Integer(place)) => self.element(from, place)?.map(Value::Json),
                 Some(_) | None => {
@@ -380,7 +384,7 @@ impl<'d> Run<'_, 'd> {
     fn place(&self, bound: Bound) -> Outcome<Option<i64>> {
         match bound {
             Bound::Fixed(place) => Ok(Some(place)),
-            Bound::Slot(slot) => match self.slot(slot) {
+            Bound::Slot(slot) => match self.slot(slot)? {
                 Some(Value::Integer(place)) => Ok(Some(place)),
                 Some(_) | None => Err(Error::Type("an index must be an integer".to_owned())),
             },

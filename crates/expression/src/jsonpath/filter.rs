@@ -298,20 +298,21 @@ impl Operand {
             Self::Path { path, from_root } => {
                 let from = if *from_root { run.root } else { current };
                 match run.path(path, from) {
-                    Ok(found) => Ok(Some(found.into_value_within(run.budget)?.plain())),
+                    Ok(found) => {
+                        let value = found.into_value_within(run.budget)?;
+                        Ok(Some(value.plain_within(run.budget)?))
+                    }
                     Err(Error::Budget(exceeded)) => Err(exceeded.into()),
                     Err(_) => Ok(None),
                 }
             }
-            Self::Literal(value) => Ok(Some(value.clone())),
-            Self::Pattern(pattern) => Ok(Some(Value::Text(pattern.as_str().to_owned().into()))),
-            Self::Slot(slot) => {
-                let value = run.slot(*slot);
-                if let Some(Value::Made(_) | Value::Text(_)) = &value {
-                    value.iter().try_for_each(|value| value.charge_copy(run.budget))?;
-                }
-                Ok(value)
+            Self::Literal(value) => {
+                let size = value.size();
+                run.budget.charge_reading(size.bytes + size.values * crate::json::NODE_BYTES)?;
+                Ok(Some(value.clone()))
             }
+            Self::Pattern(pattern) => Ok(Some(Value::Text(pattern.as_str().to_owned().into()))),
+            Self::Slot(slot) => run.slot(*slot),
         }
     }
 }

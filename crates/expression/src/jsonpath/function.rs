@@ -202,6 +202,7 @@ fn numbers(
     for (place, value) in list.iter().chain(given).enumerate() {
         let more = value.json().map_or(1, |json| json.len() + 1);
         run.budget.charge_steps(more as u64)?;
+        run.budget.charge_reading(value.json().map_or(0, |json| json.raw().len()))?;
         run.budget.charge_memory(more * size_of::<f64>())?;
         match value {
             Value::Integer(integer) => numbers.push(*integer as f64),

@@ -178,7 +178,7 @@ impl Path {
     /// Evaluates the path on `root` with [`Budget::default`].
     ///
     /// # Errors
-    /// [`Error::Missing`] if a definite path selects nothing, unless an option says otherwise; [`Error::Type`] for a
+    /// [`Error::Missing`] if a definite path selects nothing, unless an option changes that; [`Error::Type`] for a
     /// function of the wrong values; [`Error::Budget`].
     pub fn evaluate<'d>(&self, root: Ref<'d>) -> Result<Selection<'d>, Error> {
         self.evaluate_within(root, &Budget::default())

@@ -2,7 +2,7 @@
 
 use super::{Access, Node, Operator, Root, Xpath, XpathSource, functions};
 use crate::context::EvalContext;
-use crate::json::{Document, Kind};
+use crate::json::{self, Document, Kind};
 use crate::{Budget, Error, Value, limits, xpath_bridge};
 
 pub(super) type Outcome<'s> = Result<Value<'s>, Error>;
@@ -19,11 +19,11 @@ pub(super) fn node<'s>(of: &'s Node, context: &'s dyn EvalContext, budget: &Budg
         Node::Call(function, arguments) => functions::call(*function, arguments, context, budget),
         Node::Xpath(xpath) => evaluate_xpath(xpath, context, budget),
         Node::Binary(left, operator, right) => {
-            let (left, right) =
-                (node(left, context, budget)?.plain(), node(right, context, budget)?.plain());
+            let left = node(left, context, budget)?.plain_within(budget)?;
+            let right = node(right, context, budget)?.plain_within(budget)?;
             binary(&left, *operator, &right, budget)
         }
-        Node::Choice(parts) => match node(&parts.0, context, budget)?.plain() {
+        Node::Choice(parts) => match node(&parts.0, context, budget)?.plain_within(budget)? {
             Value::Boolean(true) => node(&parts.1, context, budget),
             Value::Boolean(false) => node(&parts.2, context, budget),
             Value::Json(_) | Value::Made(_) | Value::Text(_) | Value::Integer(_) => {
@@ -47,7 +47,7 @@ fn evaluate_xpath<'s>(
     let document = match &xpath.variable {
         None => None,
         Some(variable) => {
-            let name = node(variable, context, budget)?.plain();
+            let name = node(variable, context, budget)?.plain_within(budget)?;
             let missing = || Error::Missing(format!("no XML in variable `{}`", name.text()));
             Some(context.variable_xml(&name.text()).ok_or_else(missing)?)
         }
@@ -110,13 +110,14 @@ fn along<'s>(
         let found = access.path.evaluate_with(document.root(), &slots, budget)?;
         Ok(found.into_value_within(budget)?.into_owned())
     };
-    match value.plain() {
+    match value.plain_within(budget)? {
         Value::Json(json) => {
             access.path.evaluate_with(json, slots, budget)?.into_value_within(budget)
         }
         Value::Made(document) => inside(&document),
         Value::Text(text) => {
             budget.charge_scanning(text.len())?;
+            budget.charge_memory(json::tree_bytes(&text))?;
             match Document::parse(text.as_bytes()) {
                 Ok(document) => inside(&document),
                 Err(error) => Err(Error::Type(format!("a path requires JSON: {error}"))),

@@ -6,7 +6,7 @@ use xpath::encoding;
 use super::Node;
 use super::evaluate::{Outcome, node, numeric, rounded, type_error};
 use crate::context::EvalContext;
-use crate::json::{Builder, Document, Kind, NODE_BYTES};
+use crate::json::{self, Builder, Document, Kind, NODE_BYTES};
 use crate::{Budget, Error, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ pub(super) fn call<'s>(
                 value => Ok(Value::Boolean(value.is_ok_and(|value| !value.is_null()))),
             };
         }
-        let value = if function.needs_origin() { value? } else { value?.plain() };
+        let value = if function.needs_origin() { value? } else { value?.plain_within(budget)? };
         if value.is_null() {
             return Err(type_error(function.name(), "a value, not null"));
         }
@@ -395,7 +395,7 @@ impl<'s> Call<'_, 's> {
         let mut builder = Builder::new();
         builder.begin_array();
         for part in parts {
-            self.budget.charge_memory(crate::json::quoted_len(part) + 1 + NODE_BYTES)?;
+            self.budget.charge_memory(json::quoted_len(part) + 1 + NODE_BYTES)?;
             builder.string(part);
         }
         Ok(Value::Made(Box::new(builder.finish())))
@@ -441,6 +441,7 @@ impl<'s> Call<'_, 's> {
         if let Value::Text(text) = value {
             self.budget.charge_scanning(text.len())?;
             self.budget.charge_memory(text.len().saturating_mul(2))?;
+            self.budget.charge_memory(json::tree_bytes(text))?;
             let document = Document::parse(text.as_bytes()).ok();
             let document = document.filter(|document| document.root().kind() == kind);
             return Ok(document.map(|document| Value::Made(Box::new(document.into_owned()))));

@@ -78,10 +78,8 @@ impl Parser<'_> {
     /// Micro Integrator's precedence: comparisons between logical expressions.
     fn comparison(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         let mut left = self.logical(cursor)?;
-        let mut length = 0;
         while let Some(operator) = comparison_sign(cursor) {
-            length += 1;
-            check_chain(cursor, length)?;
+            cursor.operator()?;
             left = binary(left, operator, self.logical(cursor)?);
         }
         Ok(left)
@@ -105,10 +103,8 @@ impl Parser<'_> {
 
     fn strict_or(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         let mut left = self.strict_and(cursor)?;
-        let mut length = 0;
         while is_or(cursor) {
-            length += 1;
-            check_chain(cursor, length)?;
+            cursor.operator()?;
             left = binary(left, Operator::Or, self.strict_and(cursor)?);
         }
         Ok(left)
@@ -116,10 +112,8 @@ impl Parser<'_> {
 
     fn strict_and(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         let mut left = self.strict_comparison(cursor)?;
-        let mut length = 0;
         while is_and(cursor) {
-            length += 1;
-            check_chain(cursor, length)?;
+            cursor.operator()?;
             left = binary(left, Operator::And, self.strict_comparison(cursor)?);
         }
         Ok(left)
@@ -135,7 +129,6 @@ impl Parser<'_> {
 
     fn sum(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         let mut left = self.product(cursor)?;
-        let mut length = 0;
         loop {
             let operator = if cursor.eat_spaced("+") {
                 Operator::Add
@@ -144,15 +137,13 @@ impl Parser<'_> {
             } else {
                 return Ok(left);
             };
-            length += 1;
-            check_chain(cursor, length)?;
+            cursor.operator()?;
             left = binary(left, operator, self.product(cursor)?);
         }
     }
 
     fn product(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         let mut left = self.factor(cursor)?;
-        let mut length = 0;
         loop {
             let operator = if cursor.eat_spaced("*") {
                 Operator::Multiply
@@ -163,8 +154,7 @@ impl Parser<'_> {
             } else {
                 return Ok(left);
             };
-            length += 1;
-            check_chain(cursor, length)?;
+            cursor.operator()?;
             left = binary(left, operator, self.factor(cursor)?);
         }
     }
@@ -315,14 +305,6 @@ impl Parser<'_> {
 
 fn binary(left: Node, operator: Operator, right: Node) -> Node {
     Node::Binary(Box::new(left), operator, Box::new(right))
-}
-
-/// Bounds a chain of operators, which becomes a tree as deep as the chain is long.
-fn check_chain(cursor: &Cursor<'_>, length: usize) -> Compiled<()> {
-    if length > 8 * crate::limits::EXPRESSION_DEPTH_MAX {
-        return Err(cursor.error("too many operators in a row; use parentheses or variables"));
-    }
-    Ok(())
 }
 
 fn comparison_sign(cursor: &mut Cursor<'_>) -> Option<Operator> {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::json::{Kind, Ref};
+use crate::json::{Elements, Kind, Members, Ref};
 use crate::{Budget, Error};
 
 /// Appends `text` as character data, or as part of an attribute in either quote. Characters that XML 1.0 does not
@@ -33,9 +33,10 @@ pub(super) fn push_allowed(into: &mut Vec<u8>, character: char) {
     into.extend_from_slice(allowed.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// What remains to be written. The elements of an array share their name.
+/// What remains to be written: the rest of a container, whose elements share its name, or an end tag.
 enum Work<'d> {
-    Value(Rc<str>, Ref<'d>),
+    Elements(Rc<str>, Elements<'d>),
+    Members(Members<'d>),
     Close(Rc<str>),
 }
 
@@ -45,49 +46,57 @@ enum Work<'d> {
 /// # Errors
 /// [`Error::Budget`].
 pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
-    let mut work = Vec::new();
     let nameless = Rc::from("jsonElement");
-    schedule(&mut work, value, &nameless);
+    let mut work: Vec<Work<'_>> =
+        content(value, &nameless).filter(|_| !value.is_empty()).into_iter().collect();
     if work.is_empty() {
         push_scalar(into, value, budget)?;
     }
-    while let Some(next) = work.pop() {
-        let (Work::Value(name, _) | Work::Close(name)) = &next;
-        budget.charge_steps(1)?;
-        budget.charge_memory(name.len() + 3)?;
-        match next {
-            Work::Close(name) => into.extend_from_slice(format!("</{name}>").as_bytes()),
-            Work::Value(name, value) if value.kind() == Kind::Array => {
-                schedule(&mut work, value, &name)
+    while let Some(next) = work.last_mut() {
+        let found = match next {
+            Work::Elements(name, elements) => {
+                elements.next().map(|element| (Rc::clone(name), element))
             }
-            Work::Value(name, value) => {
-                into.extend_from_slice(format!("<{name}>").as_bytes());
-                work.push(Work::Close(name));
-                if value.kind() == Kind::Object {
-                    schedule(&mut work, value, &nameless);
-                } else {
-                    push_scalar(into, value, budget)?;
-                }
+            Work::Members(members) => {
+                members.next().map(|(name, value)| (tag(&name).into(), value))
             }
+            Work::Close(name) => {
+                charge_tag(name, budget)?;
+                into.extend_from_slice(format!("</{name}>").as_bytes());
+                None
+            }
+        };
+        let Some((name, value)) = found else {
+            work.pop();
+            continue;
+        };
+        charge_tag(&name, budget)?;
+        // An array inside an array takes the outer one's name.
+        if value.kind() == Kind::Array {
+            work.extend(content(value, &name));
+            continue;
+        }
+        into.extend_from_slice(format!("<{name}>").as_bytes());
+        work.push(Work::Close(name));
+        match content(value, &nameless) {
+            Some(inner) => work.push(inner),
+            None => push_scalar(into, value, budget)?,
         }
     }
     Ok(())
 }
 
-fn schedule<'d>(work: &mut Vec<Work<'d>>, value: Ref<'d>, name: &Rc<str>) {
-    let from = work.len();
+fn charge_tag(name: &str, budget: &Budget) -> Result<(), Error> {
+    budget.charge_steps(1)?;
+    Ok(budget.charge_memory(name.len() + 3)?)
+}
+
+/// The content of a container; `None` for a scalar.
+fn content<'d>(value: Ref<'d>, name: &Rc<str>) -> Option<Work<'d>> {
     match value.kind() {
-        Kind::Object => {
-            work.extend(value.members().map(|(name, value)| Work::Value(tag(&name).into(), value)))
-        }
-        Kind::Array => {
-            // An array inside an array takes the outer one's name.
-            work.extend(value.elements().map(|element| Work::Value(Rc::clone(name), element)));
-        }
-        Kind::Null | Kind::Boolean | Kind::Number | Kind::String => {}
-    }
-    if let Some(added) = work.get_mut(from..) {
-        added.reverse();
+        Kind::Object => Some(Work::Members(value.members())),
+        Kind::Array => Some(Work::Elements(Rc::clone(name), value.elements())),
+        Kind::Null | Kind::Boolean | Kind::Number | Kind::String => None,
     }
 }
 

@@ -124,7 +124,7 @@ impl<'t> Cursor<'t> {
         let found = memchr::memchr(quote, self.text.as_bytes().get(start..).unwrap_or(&[]));
         let Some(len) = found else {
             self.at = self.text.len();
-            return Err(self.bad("a quoted value doesn't end"));
+            return Err(self.bad("unterminated quoted value"));
         };
         let end = start.saturating_add(len);
         self.at = end.saturating_add(1);

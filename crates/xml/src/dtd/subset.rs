@@ -25,7 +25,7 @@ pub(super) fn read(
 ) -> Read {
     let name_bytes = options.limits.name_bytes;
     let mut cursor = Cursor { text, at, blame: None, external: None, broken, name_bytes };
-    cursor.expect("<!DOCTYPE", "it starts with `<!DOCTYPE`")?;
+    cursor.expect("<!DOCTYPE", "it must start with `<!DOCTYPE`")?;
     cursor.space()?;
     cursor.qname()?;
     let mut external = None;
@@ -45,7 +45,7 @@ pub(super) fn read(
     };
     if cursor.eat("[") {
         subset.declarations(&mut cursor, Until::Bracket)?;
-        cursor.expect("]", "it ends with `]>`")?;
+        cursor.expect("]", "it must end with `]>`")?;
         cursor.skip_space();
     }
     cursor.expect(">", "`>` is missing")?;
@@ -266,7 +266,10 @@ impl Subset<'_> {
                 cursor.at = after;
                 ignore_section(cursor)
             }
-            _ => Err(cursor.bad("a conditional section is `INCLUDE` or `IGNORE`")),
+            _ => {
+                Err(cursor
+                    .bad("the keyword of a conditional section must be `INCLUDE` or `IGNORE`"))
+            }
         }
     }
 
@@ -349,7 +352,7 @@ impl Subset<'_> {
         Ok(())
     }
 
-    /// Asks the resolver; none if there is none, or it doesn't supply this entity.
+    /// The entity from the resolver; none if there is no resolver, or it doesn't supply this entity.
     fn load(
         &mut self,
         name: Option<&str>,
@@ -616,7 +619,7 @@ fn ignore_section(cursor: &mut Cursor<'_>) -> Read {
         let rest = cursor.rest();
         let Some(at) = rest.find(['<', ']']) else {
             cursor.at = cursor.text.len();
-            return Err(cursor.bad("a conditional section doesn't end"));
+            return Err(cursor.bad("unterminated conditional section: add `]]>`"));
         };
         cursor.at = cursor.at.saturating_add(at);
         if cursor.eat("<![") {
@@ -669,7 +672,7 @@ fn mixed(cursor: &mut Cursor<'_>) -> Read {
         if cursor.eat(")") {
             return match cursor.eat("*") || !named {
                 true => Ok(()),
-                false => Err(cursor.bad("`)*` ends a mixed content model")),
+                false => Err(cursor.bad("a mixed content model must end with `)*`")),
             };
         }
         cursor.expect("|", "`|` or `)` is missing")?;

@@ -4,7 +4,7 @@ use super::chains::{ChainIndex, MANY, Of};
 use super::{Edit, EditError, QNameRef};
 use crate::chars;
 use crate::document::{
-    ATTRIBUTE, AttributeRecord, Declaration, Document, NOBODY, NONE, NodeId, Record, TAGGED, Tag,
+    ATTRIBUTE, AttributeRecord, Declaration, Document, NO_PARENT, NONE, NodeId, Record, TAGGED, Tag,
 };
 use crate::names::{EMPTY, NameId, XML_NAMESPACE, XMLNS_NAMESPACE, number};
 
@@ -31,7 +31,7 @@ impl Document {
         }
         if self.attributes.is_empty() {
             self.attributes.push(AttributeRecord {
-                owner: NOBODY,
+                owner: NO_PARENT,
                 next: 0,
                 qname: 0,
                 start: 0,
@@ -205,7 +205,7 @@ impl Document {
             None => self.tag_of(gone.owner).attribute = gone.next,
         }
         if let Some(own) = self.attributes.get_mut(index as usize) {
-            *own = AttributeRecord { owner: NOBODY, next: NONE, ..gone };
+            *own = AttributeRecord { owner: NO_PARENT, next: NONE, ..gone };
         }
         self.id_attributes.remove(&index);
     }

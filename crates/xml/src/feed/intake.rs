@@ -77,7 +77,7 @@ impl Intake {
         self.is_settled
     }
 
-    /// Takes the next bytes, or the end behind them. Answers where the document begins, once.
+    /// Adds the next bytes; `is_end`: they are the last. Returns where the document begins, once that is known.
     ///
     /// # Errors
     /// An encoding that is unsupported or doesn't match the bytes, a malformed declaration. Errors in the text

@@ -46,7 +46,7 @@ pub(crate) fn document(text: &str) -> Document {
 }
 
 /// The result, or `!` if the expression is rejected.
-pub(crate) fn answer(
+pub(crate) fn result(
     document: &Document,
     text: &str,
     show: impl Fn(&NodeSet<'_>) -> String,

@@ -48,7 +48,7 @@ pub(crate) fn same(ours: &str, theirs: &str) -> bool {
 }
 
 /// Our result, in the format of xmllint.
-pub(crate) fn answer(document: &Document, text: &str) -> String {
+pub(crate) fn result(document: &Document, text: &str) -> String {
     let expression = Expression::compile(text, &Given).unwrap();
     match expression.evaluate(Context::new(document.root()), &mut Given, &Budget::large()).unwrap()
     {
@@ -98,7 +98,7 @@ fn show(item: Item<'_>) -> String {
 }
 
 /// The results of `xmllint --shell`, without indentation and numbering.
-pub(crate) fn ask(document: &str, expressions: &[String]) -> Vec<String> {
+pub(crate) fn run(document: &str, expressions: &[String]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("document.xml");
     std::fs::write(&file, document).unwrap();
@@ -117,21 +117,21 @@ pub(crate) fn ask(document: &str, expressions: &[String]) -> Vec<String> {
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
-    let answers = shown.split("/ > ").skip(3).filter(|answer| !answer.trim().is_empty());
-    answers.map(tidy).collect()
+    let results = shown.split("/ > ").skip(3).filter(|result| !result.trim().is_empty());
+    results.map(tidy).collect()
 }
 
-fn tidy(answer: &str) -> String {
+fn tidy(result: &str) -> String {
     // Printed for a path that ended early.
-    if answer.contains("NodeSet is NULL !") {
+    if result.contains("NodeSet is NULL !") {
         return "Object is a Node Set :\nSet contains 0 nodes:\n".to_owned();
     }
-    if !answer.starts_with("Object is a Node Set") {
-        return answer.to_owned();
+    if !result.starts_with("Object is a Node Set") {
+        return result.to_owned();
     }
     let mut head = String::new();
     let mut nodes: Vec<String> = Vec::new();
-    for line in answer.lines() {
+    for line in result.lines() {
         let line = line.trim_start();
         let numbered = line.split_once(' ').filter(|(number, _)| number.parse::<u32>().is_ok());
         match (numbered, nodes.last_mut()) {

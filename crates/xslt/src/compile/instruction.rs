@@ -35,6 +35,7 @@ impl<'t> Compiler<'t> {
                     }
                     at_head = false;
                     self.place = Place::of(node);
+                    self.check_namespace_bytes(node)?;
                     self.instruction(node)?;
                 }
                 Kind::Text

@@ -39,7 +39,9 @@ impl<'t> Compiler<'t> {
         }
         let bindings =
             node.namespaces_in_scope().filter(|(prefix, _)| element || !prefix.is_empty());
-        let scope = bindings.map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect();
+        let scope: Vec<_> =
+            bindings.map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect();
+        self.count_namespaces(&scope);
         Ok(ResultName::Computed { name, namespace, scope })
     }
 
@@ -96,6 +98,7 @@ impl<'t> Compiler<'t> {
             }
         }
         found.reverse();
+        self.count_namespaces(&found);
         found
     }
 

@@ -9,6 +9,7 @@ use super::{Compiled, Compiler};
 use crate::error::{ErrorKind, LoadError, Place};
 use crate::functions;
 use crate::knock_out::is_out;
+use crate::limits;
 use crate::load::attribute;
 use crate::program::{Avt, GLOBAL, Name, Op, Scope, Select, Shortcut};
 
@@ -88,11 +89,32 @@ impl<'c, 't> Names<'c, 't> {
             .map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned()))
             .collect();
         bindings.sort();
+        self.compiler.count_namespaces(&bindings);
         Scope { bindings, module: self.compiler.module }
     }
 }
 
 impl<'t> Compiler<'t> {
+    pub(super) fn count_namespaces(&self, bindings: &[(String, String)]) {
+        let bytes = |(prefix, uri): &(String, String)| {
+            size_of::<(String, String)>().saturating_add(prefix.len()).saturating_add(uri.len())
+        };
+        let added = bindings.iter().map(bytes).fold(0, usize::saturating_add);
+        self.namespace_bytes.set(self.namespace_bytes.get().saturating_add(added));
+    }
+
+    pub(super) fn check_namespace_bytes(&self, node: Node<'_>) -> Compiled {
+        let max = limits::XSLT_NAMESPACE_BYTES_MAX;
+        if self.namespace_bytes.get() <= max {
+            return Ok(());
+        }
+        let message = format!(
+            "the namespaces in scope of all elements take more than {max} bytes; \
+             declare each where it is used"
+        );
+        Err(LoadError::at(Place::of(node), ErrorKind::Limit, message))
+    }
+
     pub(super) fn emit(&mut self, op: Op) -> usize {
         self.ops.push(op);
         self.places.push(self.place);

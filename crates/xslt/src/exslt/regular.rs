@@ -36,7 +36,10 @@ impl Patterns {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        budget.charge_steps(COMPILE_STEPS)?;
+        let length = pattern.len() as u64;
+        budget.charge_steps(
+            COMPILE_STEPS.saturating_add(length.saturating_mul(COMPILE_STEPS_PER_BYTE)),
+        )?;
         let mut builder = RegexBuilder::new(pattern);
         builder.case_insensitive(key.1).size_limit(limits::PATTERN_BYTES_MAX);
         let compiled = builder.build();
@@ -50,8 +53,9 @@ impl Patterns {
     }
 }
 
-/// The cost of compiling an expression.
+/// The cost of compiling an expression, and of each byte of it.
 const COMPILE_STEPS: u64 = 1_000;
+const COMPILE_STEPS_PER_BYTE: u64 = 100;
 
 /// Text, pattern and flags.
 fn parameters(args: &mut Arguments<'_, '_>) -> Evaluated<(String, Regex, String)> {
@@ -84,24 +88,32 @@ fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let mut from = 0usize;
     for found in pattern.captures_iter(&text).take(max) {
         let Some(whole) = found.get(0) else { continue };
-        let start = out.len();
-        out.push_str(text.get(from..whole.start()).unwrap_or(""));
-        expand(&replacement, &found, &mut out);
         args.charge_steps(1)?;
-        args.charge_memory(out.len().saturating_sub(start))?;
+        args.host.budget().charge_scanning(replacement.len())?;
+        append(args, text.get(from..whole.start()).unwrap_or(""), &mut out)?;
+        expand(args, &replacement, &found, &mut out)?;
         from = whole.end();
     }
-    let rest = text.get(from..).unwrap_or("");
-    args.charge_memory(rest.len())?;
-    out.push_str(rest);
+    append(args, text.get(from..).unwrap_or(""), &mut out)?;
     Ok(Value::String(out))
 }
 
+fn append(args: &Arguments<'_, '_>, text: &str, out: &mut String) -> Evaluated<()> {
+    args.charge_memory(text.len())?;
+    out.push_str(text);
+    Ok(())
+}
+
 /// `$1` to `$99` are groups, `$&` the match, `$$` a dollar sign. Source: ECMA-262 section 15.5.4.11.
-fn expand(replacement: &str, found: &Captures<'_>, out: &mut String) {
+fn expand(
+    args: &Arguments<'_, '_>,
+    replacement: &str,
+    found: &Captures<'_>,
+    out: &mut String,
+) -> Evaluated<()> {
     let mut rest = replacement;
     while let Some((before, after)) = rest.split_once('$') {
-        out.push_str(before);
+        append(args, before, out)?;
         let group = |number: usize| found.get(number).map_or("", |group| group.as_str());
         let digits = after.bytes().take(2).take_while(u8::is_ascii_digit).count();
         let number = (1..=digits).rev().find_map(|len| {
@@ -109,18 +121,18 @@ fn expand(replacement: &str, found: &Captures<'_>, out: &mut String) {
             (1..found.len()).contains(&number).then_some((number, len))
         });
         if let Some((number, len)) = number {
-            out.push_str(group(number));
+            append(args, group(number), out)?;
             rest = after.get(len..).unwrap_or("");
         } else if let Some(after) = after.strip_prefix('&') {
-            out.push_str(group(0));
+            append(args, group(0), out)?;
             rest = after;
         } else if let Some(after) = after.strip_prefix('$') {
-            out.push('$');
+            append(args, "$", out)?;
             rest = after;
         } else {
-            out.push('$');
+            append(args, "$", out)?;
             rest = after;
         }
     }
-    out.push_str(rest);
+    append(args, rest, out)
 }

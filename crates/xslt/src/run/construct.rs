@@ -24,8 +24,58 @@ impl<'d> Machine<'_, 'd> {
     }
 
     fn charge_start(&mut self, name: xml::QNameRef<'_>) -> RunResult {
-        self.state.charge_memory(name.local.len().saturating_mul(2).saturating_add(16))?;
+        self.state.charge_memory(name_bytes(name).saturating_mul(2).saturating_add(16))?;
+        self.charge_name(name)?;
         self.attributes = 0;
+        Ok(())
+    }
+
+    /// Charges the declaration that a name may need.
+    fn charge_name(&mut self, name: xml::QNameRef<'_>) -> RunResult {
+        if name.namespace.is_empty() {
+            return Ok(());
+        }
+        let declaration = self.output.declaration_bytes(name.prefix, name.namespace);
+        Ok(self.state.charge_memory(declaration)?)
+    }
+
+    fn namespace(&mut self, prefix: &str, uri: &str) -> RunResult {
+        let bytes = self.output.declaration_bytes(prefix, uri);
+        self.state.charge_memory(bytes)?;
+        self.state.charge_steps(self.output.bindings_visited() / BINDINGS_PER_STEP)?;
+        self.output.namespace(prefix, uri)
+    }
+
+    /// Charges a copy of a node with its attributes and declarations, of the outermost one all that are in scope.
+    fn charge_copy_of(&mut self, node: Node<'d>, outermost: bool) -> RunResult {
+        self.state.charge_steps(1)?;
+        self.state.charge_memory(node.text().len().saturating_add(16))?;
+        if !node.is_element() {
+            return Ok(());
+        }
+        self.state.charge_memory(name_bytes(node.qname_ref()).saturating_mul(2))?;
+        for attribute in node.attributes() {
+            let name = attribute.qname_ref();
+            let text = attribute.text().len().saturating_add(name_bytes(name));
+            self.state.charge_memory(text.saturating_add(" =\"\"".len()))?;
+        }
+        let mut declared = 0_usize;
+        let mut charge = |(prefix, uri): (&str, &str)| -> RunResult {
+            declared = declared.saturating_add(1);
+            let bytes = self.output.declaration_bytes(prefix, uri);
+            Ok(self.state.charge_memory(bytes)?)
+        };
+        if outermost {
+            node.namespaces_in_scope().try_for_each(&mut charge)?;
+        } else {
+            node.declarations().try_for_each(&mut charge)?;
+        }
+        let parts = declared.saturating_add(node.attributes().count());
+        self.state.charge_steps(parts / PARTS_PER_STEP)?;
+        if let bindings @ 1.. = self.output.bindings_visited() {
+            let visited = bindings.saturating_add(declared).saturating_mul(declared);
+            self.state.charge_steps(visited / BINDINGS_PER_STEP)?;
+        }
         Ok(())
     }
 
@@ -71,10 +121,19 @@ impl<'d> Machine<'_, 'd> {
         match self.value(select)? {
             Value::NodeSet(nodes) => {
                 for item in &nodes {
-                    let below = item.node().into_iter().flat_map(Node::descendants);
-                    for node in item.node().into_iter().chain(below) {
-                        self.state.charge_steps(1)?;
-                        self.state.charge_memory(node.text().len().saturating_add(16))?;
+                    match item.node() {
+                        Some(node) => self.charge_copy_of(node, true)?,
+                        None => {
+                            let bytes = item.binding().map_or(0, |(prefix, uri)| {
+                                self.output.declaration_bytes(prefix, uri)
+                            });
+                            self.state.charge_steps(1)?;
+                            self.state.charge_memory(bytes)?;
+                        }
+                    }
+                    let top = item.node().filter(|node| node.kind() == Kind::Root);
+                    for node in item.node().into_iter().flat_map(Node::descendants) {
+                        self.charge_copy_of(node, node.parent() == top)?;
                     }
                     self.note_declarations(item);
                     self.output.copy(item)?;
@@ -101,15 +160,18 @@ impl<'d> Machine<'_, 'd> {
                         if prefix == "xml" || uri.is_empty() {
                             continue;
                         }
-                        self.output.namespace(prefix, uri)?;
+                        self.namespace(prefix, uri)?;
                     }
                     return Ok(());
                 }
+                let mut declared = 0_usize;
                 for (prefix, uri) in node.namespaces_in_scope() {
+                    declared = declared.saturating_add(1);
                     if prefix != "xml" {
-                        self.output.namespace(prefix, uri)?;
+                        self.namespace(prefix, uri)?;
                     }
                 }
+                self.state.charge_steps(declared / PARTS_PER_STEP)?;
             }
             _ => {
                 self.state.charge_memory(item.node().map_or(16, |node| node.text().len()))?;
@@ -155,6 +217,8 @@ impl<'d> Machine<'_, 'd> {
     pub(super) fn add_attribute(&mut self, name: xml::QNameRef<'_>, value: &str) -> RunResult {
         self.attributes = self.attributes.saturating_add(1);
         self.state.charge_steps(self.attributes / 16)?;
+        self.state.charge_memory(name_bytes(name))?;
+        self.charge_name(name)?;
         self.output.attribute(name, value)
     }
 
@@ -167,7 +231,7 @@ impl<'d> Machine<'_, 'd> {
     pub(super) fn literal(&mut self, literal: &'d Literal) -> RunResult {
         self.start(literal.name.as_ref())?;
         for (prefix, uri) in &literal.namespaces {
-            self.output.namespace(prefix, uri)?;
+            self.namespace(prefix, uri)?;
         }
         Ok(())
     }
@@ -264,6 +328,15 @@ impl<'d> Machine<'_, 'd> {
         };
         Ok((prefix.to_owned(), uri, local.to_owned()))
     }
+}
+
+/// Attributes and declarations that are copied for the price of a step.
+const PARTS_PER_STEP: usize = 8;
+/// Bindings that are compared with a prefix for the price of a step.
+const BINDINGS_PER_STEP: usize = 16;
+
+fn name_bytes(name: xml::QNameRef<'_>) -> usize {
+    name.prefix.len().saturating_add(name.local.len())
 }
 
 /// What a comment or processing instruction costs, in addition to its text.

@@ -109,8 +109,10 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
             Builtin::SystemProperty => Ok(system_property(&expand(scope, &text(next())?)?)),
             Builtin::UnparsedEntityUri => {
                 let name = text(next())?;
-                let uri = context.item.holder().document().unparsed_entity(&name);
-                Ok(Value::String(uri.unwrap_or("").to_owned()))
+                let uri = context.item.holder().document().unparsed_entity(&name).unwrap_or("");
+                budget.charge_reading(uri.len())?;
+                budget.charge_memory(uri.len())?;
+                Ok(Value::String(uri.to_owned()))
             }
             Builtin::ElementAvailable => {
                 let name = expand(scope, &text(next())?)?;
@@ -453,8 +455,10 @@ impl<'d> State<'d> {
             }
             None => return fail(format!("unknown decimal format `{name}`")),
         };
+        let words = symbols.nan.len().saturating_add(symbols.infinity.len());
         self.budget.charge_scanning(pattern.len())?;
-        self.charge_memory(pattern.len())?;
+        self.budget.charge_reading(words)?;
+        self.charge_memory(pattern.len().saturating_add(words))?;
         crate::format::format(number, pattern, symbols).map_err(EvalError::Caller)
     }
 

@@ -315,12 +315,16 @@ impl<'w, 'd> Machine<'w, 'd> {
             Avt::Parts(parts) => {
                 let mut out = String::new();
                 for part in parts {
-                    match part {
-                        Avt::Text(text) => out.push_str(text),
-                        Avt::Expression(expression) => out.push_str(&self.string(expression)?),
-                        Avt::Parts(_) => {}
-                    }
+                    let text = match part {
+                        Avt::Text(text) => Cow::Borrowed(text.as_str()),
+                        Avt::Expression(expression) => self.string(expression)?,
+                        Avt::Parts(_) => continue,
+                    };
+                    self.state.charge_memory(text.len())?;
+                    out.push_str(&text);
                 }
+                // The caller charges what it does with the text.
+                self.state.budget.release_memory(out.len());
                 Ok(out)
             }
         }

@@ -161,7 +161,10 @@ impl<'d> Machine<'_, 'd> {
             (Some(_) | None, None) | (None, Some(_)) => None,
         };
         self.state.budget.charge_scanning(picture.len())?;
-        self.state.charge_memory(picture.len())?;
+        let most = numbering::bytes_at_most(numbers.len(), &picture, grouping);
+        self.state.charge_memory(most)?;
+        // The caller charges what it does with the text.
+        self.state.budget.release_memory(most.saturating_sub(picture.len()));
         Ok(numbering::format(numbers, Style { picture: &picture, letters, grouping }))
     }
 }

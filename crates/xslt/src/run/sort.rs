@@ -31,10 +31,13 @@ impl<'d> Machine<'_, 'd> {
         for sort in sorts {
             orders.push(self.order(sort)?);
         }
-        let mut keyed = Vec::with_capacity(items.len());
         let size = items.len();
         // The memory of the keys, which may be larger than the source.
-        let mut held = 0_usize;
+        let entry = size_of::<Key>().saturating_mul(sorts.len());
+        let entry = entry.saturating_add(size_of::<(Vec<Key>, Item<'d>)>());
+        let mut held = size.saturating_mul(entry);
+        self.state.charge_memory(held)?;
+        let mut keyed = Vec::with_capacity(size);
         for (at, item) in items.iter().enumerate() {
             let context = Context { item: *item, position: at.saturating_add(1), size };
             let mut keys = Vec::with_capacity(sorts.len());
@@ -134,9 +137,10 @@ fn numbers(one: f64, other: f64) -> Ordering {
 
 /// By code points; with a case order, regardless of case first.
 fn texts(one: &str, other: &str, case: Option<CaseFirst>) -> Ordering {
+    // Up to the first difference: a long key may be compared with all others.
     let folded = || {
-        let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
-        lower(one).cmp(&lower(other))
+        let (one, other) = (one.chars(), other.chars());
+        one.flat_map(char::to_lowercase).cmp(other.flat_map(char::to_lowercase))
     };
     match case {
         Some(CaseFirst::Upper) => folded().then_with(|| one.cmp(other)),

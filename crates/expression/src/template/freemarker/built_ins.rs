@@ -4,7 +4,7 @@ mod texts;
 mod values;
 
 use texts::{first_letter, index};
-use values::order;
+use values::{KEY_BYTES, Key};
 
 use super::evaluate::{Step, fail, is_number, printed};
 use crate::json::{self, Document, Kind, NODE_BYTES, Ref};
@@ -200,7 +200,7 @@ pub(super) fn apply<'s>(
         charge_copy(&value, budget)?;
         budget.charge_scanning(text_len(&value))?;
     }
-    Application { built_in, value: value.plain(), given, at, budget }.apply()
+    Application { built_in, value: value.plain_within(budget)?, given, at, budget }.apply()
 }
 
 fn text<'s>(made: impl Into<String>) -> Step<Value<'s>> {
@@ -294,14 +294,21 @@ impl<'s> Application<'_, 's> {
                 let rounds = usize::BITS - self.array()?.len().leading_zeros();
                 self.budget.charge_steps(u64::from(rounds) * self.array()?.len() as u64)?;
                 self.budget.charge_scanning(text_len(&self.value) * rounds as usize)?;
-                self.rebuilt(|elements| elements.sort_by(|one, other| order(*one, *other)))
+                let keys = self.array()?.len().saturating_mul(KEY_BYTES);
+                self.budget.charge_memory(keys.saturating_add(text_len(&self.value)))?;
+                let sorted = self.rebuilt(|elements| {
+                    elements.sort_by_cached_key(|element| Key::of(*element));
+                });
+                self.budget.release_memory(keys.saturating_add(text_len(&self.value)));
+                sorted
             }
             BuiltIn::SeqContains => {
                 let (array, wanted) = (self.array()?, self.argument(0)?);
+                charge_copy(wanted, self.budget)?;
+                let (number, wanted) = (is_number(wanted), printed(&wanted.clone().plain()));
                 let same = |element: Ref<'_>| {
                     let element = Value::Json(element).plain();
-                    is_number(&element) == is_number(wanted)
-                        && printed(&element) == printed(&wanted.clone().plain())
+                    is_number(&element) == number && printed(&element) == wanted
                 };
                 Ok(Value::Boolean(array.elements().any(same)))
             }
@@ -319,10 +326,13 @@ impl<'s> Application<'_, 's> {
                 "false" => Ok(Value::Boolean(false)),
                 _ => fail(self.at, "`?boolean` requires `true` or `false`"),
             },
-            BuiltIn::EvalJson => match Document::parse(self.text()?.as_bytes()) {
-                Ok(document) => Ok(Value::Made(Box::new(document.into_owned())).plain()),
-                Err(error) => fail(self.at, format!("`?eval_json` requires JSON: {error}")),
-            },
+            BuiltIn::EvalJson => {
+                self.budget.charge_memory(json::tree_bytes(self.text()?))?;
+                match Document::parse(self.text()?.as_bytes()) {
+                    Ok(document) => Ok(Value::Made(Box::new(document.into_owned())).plain()),
+                    Err(error) => fail(self.at, format!("`?eval_json` requires JSON: {error}")),
+                }
+            }
             BuiltIn::IsString => Ok(Value::Boolean(matches!(self.value, Value::Text(_)))),
             BuiltIn::IsNumber => Ok(Value::Boolean(is_number(&self.value))),
             BuiltIn::IsBoolean => Ok(Value::Boolean(matches!(self.value, Value::Boolean(_)))),

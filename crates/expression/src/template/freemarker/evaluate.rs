@@ -3,6 +3,8 @@
 mod access;
 mod arithmetic;
 
+use std::borrow::Cow;
+
 use super::{Expr, FreeMarker, Kind, List, Node, Operator, built_ins};
 use crate::context::EvalContext;
 use crate::json::{self, Builder};
@@ -123,26 +125,28 @@ impl<'s> Machine<'s> {
             }
             Node::Assign(name, expression) => {
                 let value = self.value(expression)?;
-                self.assign(name, value);
+                self.assign(name, value)?;
             }
             Node::Capture(name, body) => {
                 let from = self.out.len();
                 self.nodes(body)?;
                 self.budget.charge_reading(self.out.len() - from)?;
                 let text = String::from_utf8_lossy(&self.out.split_off(from)).into_owned();
-                self.assign(name, Value::Text(text.into()));
+                self.assign(name, Value::Text(text.into()))?;
             }
         }
         Ok(())
     }
 
     /// A loop variable of the same name continues to hide it.
-    fn assign(&mut self, name: &'s str, value: Value<'s>) {
+    fn assign(&mut self, name: &'s str, value: Value<'s>) -> Step<()> {
+        self.charge_names()?;
         let assigned = self.names.get_mut(self.loop_variables..).unwrap_or_default();
         match assigned.iter_mut().find(|(known, _)| *known == name) {
             Some((_, place)) => *place = value,
             None => self.names.push((name, value)),
         }
+        Ok(())
     }
 
     fn list(&mut self, list: &'s List) -> Step<()> {
@@ -157,6 +161,9 @@ impl<'s> Machine<'s> {
             return fail(list.over.at, message);
         }
         self.budget.charge_steps(container.len() as u64)?;
+        if hash {
+            self.budget.charge_reading(container.raw().len())?;
+        }
         self.budget.charge_memory(container.len() * size_of::<(Option<Value<'_>>, Value<'_>)>())?;
         if owned {
             self.charge_copy(&over)?;
@@ -184,6 +191,7 @@ impl<'s> Machine<'s> {
         self.loops.push(Loop { name: &list.name, index: 0, count: items.len() });
         for (index, (key, value)) in items.into_iter().enumerate() {
             let shadowed = self.names.len();
+            self.charge_names()?;
             if let Some(state) = self.loops.last_mut() {
                 state.index = index;
             }
@@ -206,8 +214,18 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
+    /// Charges a walk over the names, of which a template may assign many.
+    fn charge_names(&self) -> Step<()> {
+        Ok(self.budget.charge_steps(self.names.len() as u64 / 8)?)
+    }
+
+    /// The value as a scalar, if it is one.
+    fn plain(&mut self, expression: &'s Expr) -> Step<Value<'s>> {
+        Ok(self.value(expression)?.plain_within(self.budget)?)
+    }
+
     fn truth(&mut self, expression: &'s Expr) -> Step<bool> {
-        match self.value(expression)?.plain() {
+        match self.plain(expression)? {
             Value::Boolean(truth) => Ok(truth),
             _ => fail(
                 expression.at,
@@ -232,6 +250,7 @@ impl<'s> Machine<'s> {
         self.budget.charge_steps(1)?;
         let at = expression.at;
         Ok(Some(match &*expression.kind {
+            Kind::Literal(Value::Text(text)) => Value::Text(Cow::Borrowed(text)),
             Kind::Literal(value) => value.clone(),
             Kind::Sequence(elements) => {
                 let mut builder = Builder::new();
@@ -247,6 +266,7 @@ impl<'s> Machine<'s> {
                 builder.begin_object();
                 for (name, value) in members {
                     let name = self.value(name)?;
+                    self.charge_copy(&name)?;
                     builder.key(&name.text());
                     let value = self.value(value)?;
                     self.copy(&value, &mut builder)?;
@@ -257,7 +277,7 @@ impl<'s> Machine<'s> {
             Kind::Name(name) => return self.name(name, at),
             Kind::Member(of, name) => return self.member(of, name, at),
             Kind::Index(of, index) => {
-                let index = self.value(index)?.plain();
+                let index = self.plain(index)?;
                 return match index {
                     Value::Text(name) => self.member(of, &name, at),
                     Value::Integer(place) => {
@@ -295,7 +315,7 @@ impl<'s> Machine<'s> {
             Kind::Group(inner) => return self.find(inner),
             Kind::Not(of) => Value::Boolean(!self.truth(of)?),
             Kind::Negative(of) => {
-                let value = self.value(of)?.plain();
+                let value = self.plain(of)?;
                 self.binary(&Value::Integer(0), Operator::Subtract, &value, at)?
             }
             Kind::Binary(left, Operator::And, right) => {
@@ -305,8 +325,8 @@ impl<'s> Machine<'s> {
                 Value::Boolean(self.truth(left)? || self.truth(right)?)
             }
             Kind::Binary(left, operator, right) => {
-                let left = self.value(left)?.plain();
-                let right = self.value(right)?.plain();
+                let left = self.plain(left)?;
+                let right = self.plain(right)?;
                 self.binary(&left, *operator, &right, at)?
             }
         }))

@@ -50,16 +50,16 @@ fn pieces(source: &str) -> Compiled<Vec<Piece<'_>>> {
             inside_length(source, inside, close)
         };
         let length = length.ok_or_else(|| {
-            SyntaxError::new(source, at, format!("`{open}` without its `{close}`"))
+            SyntaxError::new(source, at, format!("unclosed `{open}`: add `{close}`"))
         })?;
         let text = source.get(inside..inside + length).unwrap_or_default();
         pieces.push(Piece { at: inside, text, what });
         at = inside + length + close.len();
         if what == What::Tag(false) && text.trim() == "noparse" {
             let rest = source.get(at..).unwrap_or_default();
-            let end = rest
-                .find("</#noparse>")
-                .ok_or_else(|| SyntaxError::new(source, inside, "`<#noparse>` without its end"))?;
+            let end = rest.find("</#noparse>").ok_or_else(|| {
+                SyntaxError::new(source, inside, "unclosed `<#noparse>`: add `</#noparse>`")
+            })?;
             pieces.pop();
             pieces.push(Piece { at, text: rest.get(..end).unwrap_or_default(), what: What::Text });
             at += end + "</#noparse>".len();
@@ -189,7 +189,7 @@ impl<'s> Parser<'s> {
                 }
                 End::Tag(tag) if !last && word(tag) == "else" => test = None,
                 End::Tag(tag) => return Err(self.error(tag.at, "`</#if>` expected before this")),
-                End::Source => return Err(self.error(piece.at, "`<#if>` without its `</#if>`")),
+                End::Source => return Err(self.error(piece.at, "unclosed `<#if>`: add `</#if>`")),
             }
         }
     }
@@ -221,7 +221,7 @@ impl<'s> Parser<'s> {
                 Ok(Node::List(Box::new(List { over, name, value, body, otherwise })))
             }
             End::Tag(tag) => Err(self.error(tag.at, "`</#list>` expected before this")),
-            End::Source => Err(self.error(piece.at, "`<#list>` without its `</#list>`")),
+            End::Source => Err(self.error(piece.at, "unclosed `<#list>`: add `</#list>`")),
         }
     }
 
@@ -238,7 +238,7 @@ impl<'s> Parser<'s> {
                         Ok(vec![Node::Capture(name, body)])
                     }
                     End::Tag(_) | End::Source => {
-                        Err(self.error(piece.at, "`<#assign name>` without its end"))
+                        Err(self.error(piece.at, "unclosed `<#assign name>`: add `</#assign>`"))
                     }
                 };
             }

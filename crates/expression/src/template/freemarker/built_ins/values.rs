@@ -36,6 +36,9 @@ impl<'s> Application<'_, 's> {
         let of = |array: Ref<'_>| if last { array.len().checked_sub(1) } else { Some(0) };
         match &self.value {
             Value::Json(json) if json.kind() == Kind::Array => {
+                if last {
+                    self.budget.charge_steps(json.len() as u64 / 8)?;
+                }
                 Ok(of(*json).and_then(|place| json.at(place)).map_or(Value::Null, Value::Json))
             }
             _ => {
@@ -82,12 +85,26 @@ impl<'s> Application<'_, 's> {
     }
 }
 
-/// Orders numbers by value, everything else by text.
-pub(super) fn order(one: Ref<'_>, other: Ref<'_>) -> std::cmp::Ordering {
-    let (one, other) = (Value::Json(one).plain(), Value::Json(other).plain());
-    match (one.number(), other.number()) {
-        (Some(one), Some(other)) => one.total_cmp(&other),
-        (_, _) => one.text().cmp(&other.text()),
+/// The sort key of an element: numbers, and texts that spell one, come first by value, then all others by text.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Number(u64),
+    Text(String),
+}
+
+/// The memory of a key without its text.
+pub(super) const KEY_BYTES: usize = size_of::<(Key, usize)>();
+
+impl Key {
+    pub(super) fn of(element: Ref<'_>) -> Self {
+        const SIGN: u64 = 1 << 63;
+        let value = Value::Json(element).plain();
+        match value.number() {
+            // The bits of a number, changed so that they have the order of `f64::total_cmp`.
+            Some(number) if number.is_sign_negative() => Self::Number(!number.to_bits()),
+            Some(number) => Self::Number(number.to_bits() | SIGN),
+            None => Self::Text(value.text().into_owned()),
+        }
     }
 }
 

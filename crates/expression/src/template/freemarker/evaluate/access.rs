@@ -8,6 +8,7 @@ use crate::{Error, Value};
 
 impl<'s> Machine<'s> {
     pub(super) fn name(&mut self, name: &str, at: usize) -> Step<Option<Value<'s>>> {
+        self.charge_names()?;
         if let Some((_, value)) = self.names.iter().find(|(known, _)| *known == name) {
             if let Value::Made(_) | Value::Text(_) = value {
                 self.charge_copy(value)?;
@@ -30,6 +31,7 @@ impl<'s> Machine<'s> {
     /// `args.x`, `ctx.x`, `axis2.x`, `trp.x`, `vars.x`: parts of the message that are not values themselves.
     fn part(&self, of: &Expr, name: &str, at: usize) -> Step<Option<Option<Value<'s>>>> {
         let Kind::Name(part) = &*of.kind else { return Ok(None) };
+        self.charge_names()?;
         if self.names.iter().any(|(known, _)| **known == **part) {
             return Ok(None);
         }
@@ -94,7 +96,7 @@ impl<'s> Machine<'s> {
     }
 
     pub(super) fn whole(&mut self, of: &'s Expr) -> Step<i64> {
-        match self.value(of)?.plain() {
+        match self.plain(of)? {
             Value::Integer(whole) => Ok(whole),
             _ => fail(of.at, "integer expected"),
         }
@@ -113,7 +115,7 @@ impl<'s> Machine<'s> {
         let mut at = first;
         while at != last {
             self.budget.charge_steps(1)?;
-            self.budget.charge_memory(24)?;
+            self.budget.charge_memory(24 + json::NODE_BYTES)?;
             builder.number(&at.to_string());
             at += step;
         }

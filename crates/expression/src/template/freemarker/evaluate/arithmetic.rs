@@ -20,7 +20,10 @@ impl<'s> Machine<'s> {
             Operator::Equal | Operator::NotEqual => {
                 let same = match (left, right) {
                     _ if numbers => left.number() == right.number(),
-                    (Value::Text(one), Value::Text(other)) => one == other,
+                    (Value::Text(one), Value::Text(other)) => {
+                        self.budget.charge_reading(one.len().min(other.len()))?;
+                        one == other
+                    }
                     (Value::Boolean(one), Value::Boolean(other)) => one == other,
                     (_, _) => {
                         return fail(

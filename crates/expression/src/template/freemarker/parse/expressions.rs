@@ -19,10 +19,10 @@ impl Parser<'_> {
     fn level(&mut self, cursor: &mut Cursor<'_>, level: usize) -> Compiled<Expr> {
         let Some(operators) = LEVELS.get(level) else { return self.unary(cursor) };
         let mut left = self.level(cursor, level + 1)?;
-        let mut length = 0;
         loop {
             cursor.space();
             if level == RANGE_LEVEL && cursor.rest().starts_with("..") {
+                cursor.operator()?;
                 left = self.range(cursor, left)?;
                 continue;
             }
@@ -39,10 +39,7 @@ impl Parser<'_> {
                 return Ok(left);
             }
             cursor.at += sign.len();
-            length += 1;
-            if length > 8 * crate::limits::EXPRESSION_DEPTH_MAX {
-                return Err(cursor.error("too many operators in a row"));
-            }
+            cursor.operator()?;
             let at = left.at;
             let right = self.level(cursor, level + 1)?;
             left = expr(at, Kind::Binary(left, *operator, right));
@@ -88,6 +85,9 @@ impl Parser<'_> {
             length += 1;
             if length > crate::limits::JSONPATH_STEPS_MAX {
                 return Err(cursor.error("too many members and built-ins in a row"));
+            }
+            if length > 1 {
+                cursor.operator()?;
             }
             cursor.space();
             let at = cursor.at;
@@ -188,7 +188,7 @@ impl Parser<'_> {
             return Ok(expr(at, Kind::Literal(Value::Text(text.to_owned().into()))));
         }
         if let Some(text) = cursor.quoted()? {
-            return self.string(at, &text);
+            return self.string(cursor, at, &text);
         }
         match cursor.peek() {
             Some('(') => {
@@ -228,21 +228,22 @@ impl Parser<'_> {
     }
 
     /// A string; with `${...}` inside, the sum of its parts.
-    fn string(&mut self, at: usize, text: &str) -> Compiled<Expr> {
+    fn string(&mut self, outer: &mut Cursor<'_>, at: usize, text: &str) -> Compiled<Expr> {
         let literal = |text: &str| expr(at, Kind::Literal(Value::Text(text.to_owned().into())));
         let mut sum = literal("");
         let mut rest = text;
         let mut parts = 0;
         while let Some((before, after)) = rest.split_once("${") {
             let Some((inside, after)) = after.split_once('}') else { break };
-            let mut cursor = Cursor::new(inside)?;
+            let mut cursor = Cursor::inside(inside, outer)?;
             parts += 1;
             let printed = if parts > 64 {
                 Err(cursor.error("too many interpolations"))
             } else {
-                self.expression(&mut cursor)
+                cursor.operator().and_then(|()| self.expression(&mut cursor))
             };
             let printed = printed.and_then(|inner| cursor.end().map(|()| inner));
+            outer.count_operators_of(&cursor);
             let mut printed = printed.map_err(|error| self.error(at, error.message))?;
             printed.at = at;
             let printed = expr(at, Kind::BuiltIn(printed, BuiltIn::String, Vec::new()));
