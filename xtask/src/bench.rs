@@ -10,11 +10,11 @@ mod chapters;
 mod configs;
 mod edits;
 mod engines;
-mod ground;
 mod load;
 mod process;
 mod report;
 mod targets;
+mod test_bed;
 
 use std::fmt;
 use std::path::Path;
@@ -23,10 +23,10 @@ use crate::Outcome;
 use crate::shell::Options;
 use cells::Cell;
 use chapters::CHAPTERS;
-use ground::Ground;
 use load::{Generator, Plan, Sample};
 use report::Row;
 use targets::{Running, TARGETS};
+use test_bed::TestBed;
 
 /// How long and how often each target is measured in each cell.
 struct Effort {
@@ -62,16 +62,16 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
         return read_chapters(root, profile, &options.rest, &effort);
     }
     let cells = cells::chosen(options.text("--cells"))?;
-    let ground = Ground::prepare(root, profile)?;
-    let running = start(&ground, options.text("--targets"))?;
+    let bed = TestBed::prepare(root, profile)?;
+    let running = start(&bed, options.text("--targets"))?;
     let mut agreement = Agreement::default();
     let mut rows = Vec::new();
     for cell in &cells {
-        rows.extend(measure(&ground, &running, cell, &effort, &mut agreement)?);
+        rows.extend(measure(&bed, &running, cell, &effort, &mut agreement)?);
     }
-    let page = report::page(&ground, &rows, &agreement);
+    let page = report::page(&bed, &rows, &agreement);
     println!("{page}");
-    report::write(&ground, &page, &rows)
+    report::write(&bed, &page, &rows)
 }
 
 /// Runs the named chapters instead of the comparison.
@@ -86,21 +86,21 @@ fn read_chapters(root: &Path, profile: &str, names: &[String], effort: &Effort) 
             })
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let ground = Ground::prepare(root, profile)?;
-    println!("{}", report::machine(&ground));
+    let bed = TestBed::prepare(root, profile)?;
+    println!("{}", report::machine(&bed));
     for chapter in chosen {
-        println!("{}", (chapter.run)(&ground, effort)?);
+        println!("{}", (chapter.run)(&bed, effort)?);
     }
     Ok(())
 }
 
 /// Starts every requested target that is installed, and checks its responses.
-fn start(ground: &Ground, wanted: Option<&str>) -> Result<Vec<Running>, String> {
+fn start(bed: &TestBed, wanted: Option<&str>) -> Result<Vec<Running>, String> {
     let mut running = Vec::new();
     for target in TARGETS.iter().filter(|target| cells::wanted(wanted, target.name)) {
-        match target.start(ground)? {
+        match target.start(bed)? {
             Some(started) => {
-                started.check(ground)?;
+                started.check(bed)?;
                 running.push(started);
             }
             None => {
@@ -116,7 +116,7 @@ fn start(ground: &Ground, wanted: Option<&str>) -> Result<Vec<Running>, String> 
 
 /// Measures one cell: all targets in each round, then some of them with wrk as a cross-check.
 fn measure(
-    ground: &Ground,
+    bed: &TestBed,
     running: &[Running],
     cell: &Cell,
     effort: &Effort,
@@ -126,16 +126,16 @@ fn measure(
     let mut samples: Vec<(usize, Generator, Sample)> = Vec::new();
     for round in 1..=effort.rounds {
         for (index, target) in running.iter().enumerate() {
-            let before = target.answered()?;
-            let sample = load::run(ground, &target.aim(cell.tls), cell, Generator::Lab, &plan)?;
-            agreement.note(cell, &sample, before, target.answered()?)?;
+            let before = target.responses()?;
+            let sample = load::run(bed, &target.aim(cell.tls), cell, Generator::Lab, &plan)?;
+            agreement.note(cell, &sample, before, target.responses()?)?;
             eprintln!("bench: {cell} round {round} {}: {sample}", target.name());
             samples.push((index, Generator::Lab, sample));
         }
     }
     for (index, target) in running.iter().enumerate().filter(|(_, target)| target.has_control_row())
     {
-        let sample = load::run(ground, &target.aim(cell.tls), cell, Generator::Wrk, &plan)?;
+        let sample = load::run(bed, &target.aim(cell.tls), cell, Generator::Wrk, &plan)?;
         eprintln!("bench: {cell} wrk {}: {sample}", target.name());
         samples.push((index, Generator::Wrk, sample));
     }

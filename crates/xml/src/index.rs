@@ -21,12 +21,12 @@ pub(crate) struct Indexes {
     /// Attributes of type ID by their value. A candidate counts only while it still has that value.
     ids: OnceLock<HashMap<Box<str>, Vec<u32>>>,
     /// The scope that was looked up last.
-    scope: Mutex<Option<Arc<Scope>>>,
+    scope: Mutex<Option<Arc<NamespaceScope>>>,
 }
 
 /// The namespaces in scope of an element, and of those below it that declare none.
 #[derive(Debug)]
-pub(crate) struct Scope {
+pub(crate) struct NamespaceScope {
     holder: u32,
     /// (prefix, URI): `xml` first, then nearest declarations first.
     bindings: Vec<(Symbol, Symbol)>,
@@ -149,7 +149,7 @@ impl Document {
     }
 
     /// The scope of an element, or of the element or root that another node is in.
-    pub(crate) fn scope(&self, node: Node<'_>) -> Arc<Scope> {
+    pub(crate) fn scope(&self, node: Node<'_>) -> Arc<NamespaceScope> {
         let holder = self.scope_holder(node);
         let mut last = self.indexes.scope.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(scope) = last.as_ref().filter(|scope| scope.holder == holder) {
@@ -163,7 +163,7 @@ impl Document {
             bindings.extend(declared.filter(|(prefix, _)| seen.insert(*prefix)));
         }
         bindings.retain(|(_, uri)| *uri != EMPTY);
-        let scope = Arc::new(Scope { holder, bindings });
+        let scope = Arc::new(NamespaceScope { holder, bindings });
         *last = Some(Arc::clone(&scope));
         scope
     }
@@ -189,7 +189,7 @@ impl Document {
 #[derive(Debug, Clone)]
 pub struct NamespacesInScope<'d> {
     document: &'d Document,
-    scope: Arc<Scope>,
+    scope: Arc<NamespaceScope>,
     next: usize,
 }
 

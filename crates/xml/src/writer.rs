@@ -16,7 +16,7 @@ pub use encoding::Encoding;
 use escape::Place;
 pub use options::{DoctypeIds, WriteError, WriterOptions};
 pub use prepared::{PreparedMarkup, PreparedMarkupBuilder};
-use scope::Scope;
+use scope::NamespaceStack;
 
 /// Initial capacity of the output.
 const OUT_BYTES: usize = 1_024;
@@ -64,7 +64,7 @@ pub struct Writer {
     doctype_due: bool,
     open: Vec<Open>,
     names: String,
-    scope: Scope,
+    scope: NamespaceStack,
     /// The start tag isn't written yet: attributes may follow.
     pending: bool,
     name: (String, String, String),
@@ -88,7 +88,7 @@ impl Writer {
             doctype_due,
             open: Vec::with_capacity(OPEN_ELEMENTS),
             names: String::with_capacity(OPEN_ELEMENTS * 16),
-            scope: Scope::default(),
+            scope: NamespaceStack::default(),
             pending: false,
             name: Default::default(),
             attributes: Vec::new(),

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, LoadError, Module, Place};
 use crate::load::{Loader, Resolver, TopLevel, attribute, is_xsl};
 use crate::pool::Pool;
 use crate::program::{
-    Block, Global, Key, Op, OutputSpec, Program, Rule, Scope, Spaces, Symbols, Template,
+    Block, Global, Key, Op, OutputSpec, Program, Rule, Spaces, StaticScope, Symbols, Template,
 };
 use crate::rules::Modes;
 
@@ -58,7 +58,7 @@ pub(crate) struct Compiler<'t> {
     roots: Vec<(Node<'t>, usize)>,
     /// Names that shortcuts select.
     selected: RefCell<Interner<ExpandedName>>,
-    scopes: RefCell<Interner<Scope>>,
+    scopes: RefCell<Interner<StaticScope>>,
     unknown_functions: RefCell<Interner<ExpandedName>>,
     /// Global variables that have been referenced since this was last cleared.
     referenced: RefCell<Vec<u32>>,

@@ -31,7 +31,7 @@ pub(crate) struct Program {
     pub(crate) formats: HashMap<ExpandedName, Symbols>,
     pub(crate) spaces: Spaces,
     /// Static contexts of function calls.
-    pub(crate) scopes: Vec<Scope>,
+    pub(crate) scopes: Vec<StaticScope>,
     pub(crate) unknown_functions: Vec<ExpandedName>,
     pub(crate) output: Arc<OutputSpec>,
     /// Names that shortcuts select.
@@ -114,7 +114,7 @@ pub(crate) struct Key {
 
 /// The static context of a function call: the prefixes in scope, and the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Scope {
+pub(crate) struct StaticScope {
     pub(crate) bindings: Vec<(String, String)>,
     pub(crate) module: usize,
 }

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 use super::Effort;
 use super::cells::Cell;
-use super::edits::{ANY, Edited, Expected, STAYING, Way};
-use super::ground::{self, Ground};
-use super::load::{Sample, Steady};
+use super::edits::{ANY, EditKind, Edited, Expected, STAYING};
+use super::load::{Sample, SteadyLoad};
 use super::process::{self, Process};
 use super::targets::{COMPARED, Running, Variant, start_penstock};
+use super::test_bed::{self, TestBed};
 use crate::shell::pause;
 
 /// Default of `--changes`, as in the budget.
@@ -47,23 +47,22 @@ const BUDGET_MS: f64 = 30.0;
 ///
 /// # Errors
 /// A request failed, a change was lost, one backend got too few requests, or the counts disagree. Includes the results.
-pub(crate) fn change(ground: &Ground, effort: &Effort) -> Result<String, String> {
+pub(crate) fn change(bed: &TestBed, effort: &Effort) -> Result<String, String> {
     let (port, second) =
-        ground::start_backend(&ground.penstock, &ground.folder.join("echo-second.log"))?;
-    let penstock = start_penstock(ground, "change", &SETUP)?;
-    penstock.check(ground)?;
-    let backends =
-        Backends { ports: [ground.backend_port, port], first: ground.direct().pid, second };
+        test_bed::start_backend(&bed.penstock, &bed.folder.join("echo-second.log"))?;
+    let penstock = start_penstock(bed, "change", &SETUP)?;
+    penstock.check(bed)?;
+    let backends = Backends { ports: [bed.backend_port, port], first: bed.direct().pid, second };
     let counts = Counts::read(&penstock, &backends)?;
-    let load = Steady::start(ground, &penstock.aim(false), &CELL, seconds_max(effort.changes))?;
+    let load = SteadyLoad::start(bed, &penstock.aim(false), &CELL, seconds_max(effort.changes))?;
     let mut run = Run {
-        probe: Probe::connect(penstock.clear_port(), ground.token()?)?,
+        probe: Probe::connect(penstock.clear_port(), bed.token()?)?,
         backends: &backends,
         load,
         times_ms: Vec::new(),
         live: 0,
     };
-    let folder = ground.folder.join("change");
+    let folder = bed.folder.join("change");
     let start = Instant::now();
     run.changes(&folder, effort.changes)?;
     let seconds = start.elapsed().as_secs_f64();
@@ -90,9 +89,9 @@ struct Backends {
 struct Run<'a> {
     probe: Probe,
     backends: &'a Backends,
-    load: Steady,
+    load: SteadyLoad,
     /// Times until changes of the API under load were live.
-    times_ms: Vec<(Way, f64)>,
+    times_ms: Vec<(EditKind, f64)>,
     /// Changes confirmed to be live.
     live: u64,
 }
@@ -136,7 +135,7 @@ impl Run<'_> {
         let Some(Expected { path, status }) = edited.expected() else { return Ok(()) };
         let start = Instant::now();
         loop {
-            let found = self.probe.ask(path)?;
+            let found = self.probe.fetch(path)?;
             if found == *status {
                 self.live += 1;
                 return Ok(());
@@ -170,7 +169,7 @@ impl Probe {
     }
 
     /// Sends `GET path` and returns the status.
-    fn ask(&mut self, path: &str) -> Result<u16, String> {
+    fn fetch(&mut self, path: &str) -> Result<u16, String> {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\n\r\n",
             self.token
@@ -178,13 +177,13 @@ impl Probe {
         self.stream
             .get_mut()
             .write_all(request.as_bytes())
-            .and_then(|()| read_answer(&mut self.stream))
+            .and_then(|()| read_response(&mut self.stream))
             .map_err(|error| format!("probe: GET {path}: {error}"))
     }
 }
 
 /// Reads a complete response and returns its status.
-fn read_answer(from: &mut impl BufRead) -> std::io::Result<u16> {
+fn read_response(from: &mut impl BufRead) -> std::io::Result<u16> {
     let broken = |what: &str| std::io::Error::other(format!("the response has no {what}"));
     let mut line = String::new();
     from.read_line(&mut line)?;
@@ -212,7 +211,7 @@ struct Counts {
     revisions: u64,
     /// Requests of the measured operation.
     requests: u64,
-    answered_200: u64,
+    ok_responses: u64,
     retries: u64,
     /// CPU time of each backend.
     backends_us: [u64; 2],
@@ -227,7 +226,7 @@ impl Counts {
         Ok(Self {
             revisions: penstock.metric("penstock_worker_revision", "")?,
             requests: penstock.metric(total, &operation)?,
-            answered_200: penstock.metric(total, &format!("{operation}status=\"200\""))?,
+            ok_responses: penstock.metric(total, &format!("{operation}status=\"200\""))?,
             retries: penstock.metric("penstock_retries_total", "")?,
             backends_us: [backends.first, backends.second.pid()].map(process::cpu_us),
         })
@@ -239,7 +238,7 @@ impl Counts {
         Self {
             revisions: self.revisions.saturating_sub(before.revisions),
             requests: self.requests.saturating_sub(before.requests),
-            answered_200: self.answered_200.saturating_sub(before.answered_200),
+            ok_responses: self.ok_responses.saturating_sub(before.ok_responses),
             retries: self.retries.saturating_sub(before.retries),
             backends_us: [
                 first_us.saturating_sub(first_before_us),
@@ -259,7 +258,7 @@ struct Found {
 }
 
 impl Found {
-    fn page(&self, times_ms: &[(Way, f64)]) -> String {
+    fn page(&self, times_ms: &[(EditKind, f64)]) -> String {
         let Self { written, live, seconds, sample, counts } = self;
         let Sample { requests_in_all, errors, per_s, p99_ms, .. } = sample;
         let [first_s, second_s] =
@@ -284,7 +283,7 @@ impl Found {
             counts.not_200(),
             counts.retries,
         );
-        let of = |way: Way| times_ms.iter().filter(move |(made, _)| *made == way);
+        let of = |way: EditKind| times_ms.iter().filter(move |(made, _)| *made == way);
         for way in STAYING {
             _ = writeln!(page, "{}", times(way.name(), of(*way).map(|(_, ms)| *ms).collect()));
         }
@@ -324,7 +323,7 @@ impl Found {
 
 impl Counts {
     fn not_200(&self) -> u64 {
-        self.requests.saturating_sub(self.answered_200)
+        self.requests.saturating_sub(self.ok_responses)
     }
 }
 
@@ -345,7 +344,7 @@ mod tests {
         let counts = Counts {
             revisions: 9,
             requests: 1_010,
-            answered_200: 1_010,
+            ok_responses: 1_010,
             retries: 0,
             backends_us: [50, 60],
         };
@@ -359,7 +358,7 @@ mod tests {
         type Spoil = fn(&mut Found);
         let cases: [(Spoil, &str); 5] = [
             (|found| found.sample.errors = 1, "1 requests failed"),
-            (|found| found.counts.answered_200 = 1_009, "other than 200"),
+            (|found| found.counts.ok_responses = 1_009, "other than 200"),
             (|found| found.live = 9, "9 of 10 changes"),
             (|found| found.sample.requests_in_all = 1_031, "generator counted 1031"),
             (|found| found.counts.backends_us = [100, 0], "did not share"),
@@ -383,10 +382,10 @@ mod tests {
     fn responses_are_read_completely_and_one_at_a_time() {
         let text = "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
         let mut from = text.as_bytes();
-        assert_eq!(read_answer(&mut from).unwrap(), 404);
-        assert_eq!(read_answer(&mut from).unwrap(), 200);
-        assert!(read_answer(&mut from).is_err());
-        assert!(read_answer(&mut "HTTP/1.1 200 OK\r\n\r\n".as_bytes()).is_err());
-        assert!(read_answer(&mut "HTTP/1.1 200 OK\r\n".as_bytes()).is_err());
+        assert_eq!(read_response(&mut from).unwrap(), 404);
+        assert_eq!(read_response(&mut from).unwrap(), 200);
+        assert!(read_response(&mut from).is_err());
+        assert!(read_response(&mut "HTTP/1.1 200 OK\r\n\r\n".as_bytes()).is_err());
+        assert!(read_response(&mut "HTTP/1.1 200 OK\r\n".as_bytes()).is_err());
     }
 }

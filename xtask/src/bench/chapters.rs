@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use super::Effort;
 use super::cells::Cell;
 use super::change;
-use super::ground::Ground;
 use super::load::{self, Aim, Generator, Plan, Sample};
 use super::process;
 use super::report::{median, middle};
 use super::targets::{self, COMPARED, NGINX, PENSTOCK, Running, TARGETS, Variant, start_penstock};
+use super::test_bed::TestBed;
 use crate::shell::pause;
 
 /// A chapter, and its name on the command line.
 pub(crate) struct Chapter {
     pub(crate) name: &'static str,
-    pub(crate) run: fn(&Ground, &Effort) -> Result<String, String>,
+    pub(crate) run: fn(&TestBed, &Effort) -> Result<String, String>,
 }
 
 pub(crate) const CHAPTERS: &[Chapter] = &[
@@ -41,13 +41,13 @@ fn cell(tls: bool, connections: u32) -> Cell {
 }
 
 /// Budget 4: the latency that a target adds to the backend's own, at increasing load.
-fn latency(ground: &Ground, effort: &Effort) -> Result<String, String> {
-    let penstock = start_penstock(ground, "latency", &COMPARED)?;
+fn latency(bed: &TestBed, effort: &Effort) -> Result<String, String> {
+    let penstock = start_penstock(bed, "latency", &COMPARED)?;
     let nginx = TARGETS.iter().find(|target| target.name == NGINX);
     let nginx =
-        nginx.map_or(Ok(None), |target| target.start(ground))?.ok_or("nginx is not installed")?;
+        nginx.map_or(Ok(None), |target| target.start(bed))?.ok_or("nginx is not installed")?;
     let aims = [
-        ("backend alone", ground.direct()),
+        ("backend alone", bed.direct()),
         (NGINX, nginx.aim(false)),
         (PENSTOCK, penstock.aim(false)),
     ];
@@ -56,7 +56,7 @@ fn latency(ground: &Ground, effort: &Effort) -> Result<String, String> {
          | connections | target | requests/s | target's core | p50 ms | added ms | p99 ms |\n|--:|---|--:|--:|--:|--:|--:|\n",
     );
     for users in USERS {
-        let samples = alternate(ground, &cell(false, users), &aims, effort)?;
+        let samples = alternate(bed, &cell(false, users), &aims, effort)?;
         let alone_ms = samples.first().map_or(0.0, |(_, sample)| sample.p50_ms);
         for (name, Sample { per_s, busy, p50_ms, p99_ms, .. }) in samples {
             let (busy, added_ms) = (busy * 100.0, p50_ms - alone_ms);
@@ -70,13 +70,13 @@ fn latency(ground: &Ground, effort: &Effort) -> Result<String, String> {
 }
 
 /// Budget 6: two workers compared with one, on two cores shared with generator and backend.
-fn workers(ground: &Ground, effort: &Effort) -> Result<String, String> {
+fn workers(bed: &TestBed, effort: &Effort) -> Result<String, String> {
     let one = Variant { cores: BOTH_CORES, ..COMPARED };
-    let one = start_penstock(ground, "workers-1", &one)?;
+    let one = start_penstock(bed, "workers-1", &one)?;
     let two = Variant { cores: BOTH_CORES, workers: 2, ..COMPARED };
-    let two = start_penstock(ground, "workers-2", &two)?;
+    let two = start_penstock(bed, "workers-2", &two)?;
     let aims = [("1", one.aim(false)), ("2", two.aim(false))];
-    let samples = alternate(ground, &cell(false, 100), &aims, effort)?;
+    let samples = alternate(bed, &cell(false, 100), &aims, effort)?;
     let base = samples.first().map_or(0.0, |(_, sample)| sample.cpu_us);
     let mut page = String::from(
         "\n### Workers, 1 KiB in clear, 100 connections (budget 6: CPU per request with 2 workers at most 1.10 times that with 1)\n\n\
@@ -90,7 +90,7 @@ fn workers(ground: &Ground, effort: &Effort) -> Result<String, String> {
 
 /// The medians for each aim, measured in turn.
 fn alternate(
-    ground: &Ground,
+    bed: &TestBed,
     cell: &Cell,
     aims: &[(&'static str, Aim)],
     effort: &Effort,
@@ -99,7 +99,7 @@ fn alternate(
     let mut samples: Vec<Vec<Sample>> = aims.iter().map(|_| Vec::new()).collect();
     for round in 1..=effort.rounds {
         for ((name, aim), samples) in aims.iter().zip(&mut samples) {
-            let sample = load::run(ground, aim, cell, Generator::Lab, &plan)?;
+            let sample = load::run(bed, aim, cell, Generator::Lab, &plan)?;
             eprintln!("bench: {cell} round {round} {name}: {sample}");
             samples.push(sample);
         }
@@ -109,7 +109,7 @@ fn alternate(
 }
 
 /// Budget 7: time from the start of the program to the first response; keys and certificate exist already.
-fn start(ground: &Ground, _effort: &Effort) -> Result<String, String> {
+fn start(bed: &TestBed, _effort: &Effort) -> Result<String, String> {
     let mut page = String::from(
         "\n### Start (budget 7: 50 ms, 30 MiB)\n\n| APIs | median ms | max ms |\n|--:|--:|--:|\n",
     );
@@ -117,7 +117,7 @@ fn start(ground: &Ground, _effort: &Effort) -> Result<String, String> {
         let mut times_ms = Vec::new();
         // The first start fills the file cache and is not counted.
         for count in 0..=STARTS {
-            let time = targets::time_to_first_answer(ground, "start", &variant, first_answer)?;
+            let time = targets::time_to_first_response(bed, "start", &variant, first_response)?;
             if count > 0 {
                 times_ms.push(time.as_secs_f64() * 1000.0);
             }
@@ -125,17 +125,17 @@ fn start(ground: &Ground, _effort: &Effort) -> Result<String, String> {
         let most_ms = times_ms.iter().copied().fold(0.0, f64::max);
         _ = writeln!(page, "| {} | {:.1} | {most_ms:.1} |", variant.apis, median(times_ms));
     }
-    let size = std::fs::metadata(&ground.penstock).map_or(0, |metadata| metadata.len());
+    let size = std::fs::metadata(&bed.penstock).map_or(0, |metadata| metadata.len());
     _ = writeln!(page, "\nSize of the program: {:.1} MiB.", mib(size / 1024));
     Ok(page)
 }
 
 /// Repeats the request until the response has status 200.
-fn first_answer(port: u16, request: &str) -> Result<(), String> {
+fn first_response(port: u16, request: &str) -> Result<(), String> {
     const PATIENCE: Duration = Duration::from_secs(20);
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
-        if ask(port, request).is_ok_and(|response| response.starts_with("HTTP/1.1 200")) {
+        if fetch(port, request).is_ok_and(|response| response.starts_with("HTTP/1.1 200")) {
             return Ok(());
         }
         pause(Duration::from_micros(200));
@@ -143,7 +143,7 @@ fn first_answer(port: u16, request: &str) -> Result<(), String> {
     Err("no response with status 200 within 20 s".to_owned())
 }
 
-fn ask(port: u16, request: &str) -> std::io::Result<String> {
+fn fetch(port: u16, request: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(request.as_bytes())?;
     let mut response = String::new();
@@ -152,26 +152,26 @@ fn ask(port: u16, request: &str) -> std::io::Result<String> {
 }
 
 /// Budget 8: proportional set size (private memory, and a share of shared memory).
-fn memory(ground: &Ground, effort: &Effort) -> Result<String, String> {
+fn memory(bed: &TestBed, effort: &Effort) -> Result<String, String> {
     let mut page =
         String::from("\n### Memory (budget 8)\n\n| when | MiB | budget |\n|---|--:|--:|\n");
     let mut row = |when: &str, mib: f64, budget: u32| {
         _ = writeln!(page, "| {when} | {mib:.1} | {budget} |");
     };
-    let idle = start_penstock(ground, "memory", &ONE_API)?;
-    idle.check(ground)?;
+    let idle = start_penstock(bed, "memory", &ONE_API)?;
+    idle.check(bed)?;
     row("idle, 1 API", resting(&idle), 12);
     for (tls, when, budget) in [
         (false, "1,000 busy connections in clear", 30),
         (true, "1,000 busy connections with TLS", 60),
     ] {
-        let fresh = start_penstock(ground, "memory-busy", &ONE_API)?;
+        let fresh = start_penstock(bed, "memory-busy", &ONE_API)?;
         let aims = [(PENSTOCK, fresh.aim(tls))];
-        let samples = alternate(ground, &cell(tls, 1000), &aims, effort)?;
+        let samples = alternate(bed, &cell(tls, 1000), &aims, effort)?;
         row(when, samples.first().map_or(0.0, |(_, sample)| sample.memory_mib), budget);
     }
-    let many = start_penstock(ground, "memory-many", &MANY_APIS)?;
-    many.check(ground)?;
+    let many = start_penstock(bed, "memory-many", &MANY_APIS)?;
+    many.check(bed)?;
     row("5,000 APIs of 10 operations", resting(&many), 80);
     Ok(page)
 }

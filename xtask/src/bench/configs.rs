@@ -1,8 +1,8 @@
 //! The configuration of each target, as fast as we can make it, so that the comparison is fair: one worker, unlimited
 //! keep-alive on both sides, no access log, bodies in memory, the same certificate.
 
-use super::ground::{Ground, ISSUER, SCOPE};
 use super::targets::Variant;
+use super::test_bed::{ISSUER, SCOPE, TestBed};
 
 /// The ports of a target.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +13,7 @@ pub(crate) struct Ports {
 }
 
 /// Penstock with its defaults; nothing is turned off.
-pub(crate) fn penstock(ground: &Ground, ports: Ports, workers: u32) -> String {
+pub(crate) fn penstock(bed: &TestBed, ports: Ports, workers: u32) -> String {
     let Ports { clear, tls, admin } = ports;
     format!(
         r#"[gateway]
@@ -33,9 +33,9 @@ iss = "{ISSUER}"
 pem = "{}"
 algorithms = ["RS256"]
 "#,
-        ground.certificate.display(),
-        ground.certificate_key.display(),
-        ground.token_public_key.display(),
+        bed.certificate.display(),
+        bed.certificate_key.display(),
+        bed.token_public_key.display(),
     )
 }
 
@@ -45,9 +45,9 @@ pub(crate) fn path(variant: &Variant) -> String {
 }
 
 /// An API with `operations` operations, at least four; one of the first four is measured.
-pub(crate) fn api(ground: &Ground, number: u32, operations: u32) -> String {
+pub(crate) fn api(bed: &TestBed, number: u32, operations: u32) -> String {
     let more: String = (4..operations).map(more_operation).collect();
-    api_with(number, ground.backend_port, &more)
+    api_with(number, bed.backend_port, &more)
 }
 
 /// An edition of an API. Only this edition has the operation `GET /edition-{edition}`.
@@ -120,9 +120,9 @@ fn more_operation(number: u32) -> String {
 /// The fastest of six configurations tried: responses are not buffered (`proxy_buffering off`), and one buffer holds
 /// the largest measured body. The default buffers cost up to 17 % more at 10 KiB; larger or more buffers gain nothing.
 /// Nothing is written to a file. Request buffering makes no difference and keeps its default.
-pub(crate) fn nginx(ground: &Ground, ports: Ports) -> String {
+pub(crate) fn nginx(bed: &TestBed, ports: Ports) -> String {
     let Ports { clear, tls, .. } = ports;
-    let folder = ground.folder.join("nginx");
+    let folder = bed.folder.join("nginx");
     let folder = folder.display();
     format!(
         "daemon off;
@@ -170,16 +170,16 @@ http {{
   }}
 }}
 ",
-        ground.backend_port,
-        ground.certificate.display(),
-        ground.certificate_key.display(),
+        bed.backend_port,
+        bed.certificate.display(),
+        bed.certificate_key.display(),
     )
 }
 
 /// `jwt`: verifies tokens as shown in HAProxy's manual: algorithm, signature, issuer, lifetime.
-pub(crate) fn haproxy(ground: &Ground, ports: Ports, jwt: bool) -> String {
+pub(crate) fn haproxy(bed: &TestBed, ports: Ports, jwt: bool) -> String {
     let Ports { clear, tls, .. } = ports;
-    let verify = if jwt { haproxy_jwt(ground) } else { String::new() };
+    let verify = if jwt { haproxy_jwt(bed) } else { String::new() };
     format!(
         "global
   nbthread 1
@@ -199,12 +199,12 @@ frontend all
 backend echo
   server echo 127.0.0.1:{} pool-max-conn -1 pool-purge-delay 1h
 ",
-        ground.certificate_pair.display(),
-        ground.backend_port,
+        bed.certificate_pair.display(),
+        bed.backend_port,
     )
 }
 
-fn haproxy_jwt(ground: &Ground) -> String {
+fn haproxy_jwt(bed: &TestBed) -> String {
     format!(
         "  http-request set-var(txn.bearer) http_auth_bearer
   http-request set-var(txn.alg) var(txn.bearer),jwt_header_query('$.alg')
@@ -215,7 +215,7 @@ fn haproxy_jwt(ground: &Ground) -> String {
   http-request set-var(txn.now) date()
   http-request deny deny_status 401 if {{ var(txn.exp),sub(txn.now) -m int lt 0 }}
 ",
-        ground.token_public_key.display()
+        bed.token_public_key.display()
     )
 }
 
@@ -223,10 +223,10 @@ fn haproxy_jwt(ground: &Ground) -> String {
 ///
 /// # Errors
 /// The JWKS cannot be read.
-pub(crate) fn envoy(ground: &Ground, ports: Ports, jwt: bool) -> Result<String, String> {
-    let filter = if jwt { envoy_jwt(ground)? } else { String::new() };
+pub(crate) fn envoy(bed: &TestBed, ports: Ports, jwt: bool) -> Result<String, String> {
+    let filter = if jwt { envoy_jwt(bed)? } else { String::new() };
     let clear = envoy_listener("clear", ports.clear, &filter, "");
-    let tls = envoy_listener("tls", ports.tls, &filter, &envoy_tls(ground));
+    let tls = envoy_listener("tls", ports.tls, &filter, &envoy_tls(bed));
     Ok(format!(
         "static_resources:
   listeners:
@@ -242,7 +242,7 @@ pub(crate) fn envoy(ground: &Ground, ports: Ports, jwt: bool) -> Result<String, 
       - lb_endpoints:
         - endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {}}}}}}}
 ",
-        ground.backend_port
+        bed.backend_port
     ))
 }
 
@@ -274,7 +274,7 @@ fn envoy_listener(name: &str, port: u16, filter: &str, transport: &str) -> Strin
     )
 }
 
-fn envoy_tls(ground: &Ground) -> String {
+fn envoy_tls(bed: &TestBed) -> String {
     format!(
         "      transport_socket:
         name: tls
@@ -287,13 +287,13 @@ fn envoy_tls(ground: &Ground) -> String {
             - certificate_chain: {{filename: {}}}
               private_key: {{filename: {}}}
 ",
-        ground.certificate.display(),
-        ground.certificate_key.display()
+        bed.certificate.display(),
+        bed.certificate_key.display()
     )
 }
 
-fn envoy_jwt(ground: &Ground) -> Result<String, String> {
-    let jwks = super::ground::read(&ground.token_jwks)?;
+fn envoy_jwt(bed: &TestBed) -> Result<String, String> {
+    let jwks = super::test_bed::read(&bed.token_jwks)?;
     Ok(format!(
         "          - name: jwt
             typed_config:

@@ -8,7 +8,7 @@ use super::configs;
 
 /// How a file is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum EditKind {
     /// Written to a temporary file and renamed: vim, most deployments.
     Rename,
     /// Truncated and written again, in two pieces: nano, a shell's `>`.
@@ -19,7 +19,7 @@ pub(crate) enum Way {
     Add,
 }
 
-impl Way {
+impl EditKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rename => "renamed",
@@ -32,8 +32,9 @@ impl Way {
 }
 
 /// For the API under load, which must always exist.
-pub(crate) const STAYING: &[Way] = &[Way::Rename, Way::Rewrite, Way::Link];
-pub(crate) const ANY: &[Way] = &[Way::Rename, Way::Rewrite, Way::Link, Way::Remove, Way::Add];
+pub(crate) const STAYING: &[EditKind] = &[EditKind::Rename, EditKind::Rewrite, EditKind::Link];
+pub(crate) const ANY: &[EditKind] =
+    &[EditKind::Rename, EditKind::Rewrite, EditKind::Link, EditKind::Remove, EditKind::Add];
 
 /// Edition numbers wrap around, to limit the number of the gateway's per-operation counters. Each edition is confirmed
 /// to be live before the next one is written, so editions cannot be confused.
@@ -46,7 +47,7 @@ pub(crate) struct Edited {
     file: PathBuf,
     /// Folder of the links' targets; the gateway does not watch it.
     versions: PathBuf,
-    ways: &'static [Way],
+    ways: &'static [EditKind],
     count: usize,
     expected: Option<Expected>,
 }
@@ -59,7 +60,12 @@ pub(crate) struct Expected {
 
 impl Edited {
     /// The file of API `number` in `folder`/apis.
-    pub(crate) fn new(folder: &Path, number: u32, operations: u32, ways: &'static [Way]) -> Self {
+    pub(crate) fn new(
+        folder: &Path,
+        number: u32,
+        operations: u32,
+        ways: &'static [EditKind],
+    ) -> Self {
         Self {
             number,
             operations,
@@ -85,8 +91,8 @@ impl Edited {
         &mut self,
         backend_port: u16,
         last_act: impl FnOnce(),
-    ) -> Result<Way, String> {
-        let way = self.ways.get(self.count % self.ways.len()).copied().unwrap_or(Way::Rename);
+    ) -> Result<EditKind, String> {
+        let way = self.ways.get(self.count % self.ways.len()).copied().unwrap_or(EditKind::Rename);
         let edition = u32::try_from(self.count).unwrap_or(0) % EDITIONS;
         let text = configs::edition(self.number, self.operations, backend_port, edition);
         self.apply(way, &text, last_act)
@@ -94,27 +100,27 @@ impl Edited {
         self.count += 1;
         let base = format!("/orders-{:04}/1.0.0", self.number);
         self.expected = Some(match way {
-            Way::Remove => Expected { path: format!("{base}/orders"), status: 404 },
-            Way::Rename | Way::Rewrite | Way::Link | Way::Add => {
+            EditKind::Remove => Expected { path: format!("{base}/orders"), status: 404 },
+            EditKind::Rename | EditKind::Rewrite | EditKind::Link | EditKind::Add => {
                 Expected { path: format!("{base}/edition-{edition}"), status: 200 }
             }
         });
         Ok(way)
     }
 
-    fn apply(&self, way: Way, text: &str, last_act: impl FnOnce()) -> std::io::Result<()> {
+    fn apply(&self, way: EditKind, text: &str, last_act: impl FnOnce()) -> std::io::Result<()> {
         let temporary = self.file.with_extension("yaml.new");
         match way {
-            Way::Rename => {
+            EditKind::Rename => {
                 fs::write(&temporary, text)?;
                 last_act();
                 fs::rename(&temporary, &self.file)
             }
-            Way::Rewrite => {
+            EditKind::Rewrite => {
                 last_act();
                 in_two_pieces(File::create(&self.file)?, text)
             }
-            Way::Link => {
+            EditKind::Link => {
                 fs::create_dir_all(&self.versions)?;
                 let version =
                     self.versions.join(format!("{:04}-{}.yaml", self.number, self.count % 2));
@@ -125,11 +131,11 @@ impl Edited {
                 last_act();
                 fs::rename(&temporary, &self.file)
             }
-            Way::Remove => {
+            EditKind::Remove => {
                 last_act();
                 fs::remove_file(&self.file)
             }
-            Way::Add => {
+            EditKind::Add => {
                 last_act();
                 let file = OpenOptions::new().write(true).create_new(true).open(&self.file)?;
                 in_two_pieces(file, text)
@@ -162,18 +168,18 @@ mod tests {
             assert_eq!(acts, 1);
             let edition = format!("/edition-{}", count % 8);
             match way {
-                Way::Remove => assert!(fs::symlink_metadata(&file).is_err()),
-                Way::Rename | Way::Rewrite | Way::Link | Way::Add => {
+                EditKind::Remove => assert!(fs::symlink_metadata(&file).is_err()),
+                EditKind::Rename | EditKind::Rewrite | EditKind::Link | EditKind::Add => {
                     let text = fs::read_to_string(&file).unwrap();
                     assert!(text.contains(&format!("  {edition}:\n")), "{way:?}");
                     assert!(text.contains("http://127.0.0.1:1234/"), "{way:?}");
                 }
             }
-            let status = if *way == Way::Remove { 404 } else { 200 };
+            let status = if *way == EditKind::Remove { 404 } else { 200 };
             let expected = edited.expected().unwrap();
             assert_eq!(expected.status, status);
             assert_eq!(expected.path.ends_with(&edition), status == 200);
-            assert_eq!(file.is_symlink(), *way == Way::Link, "{way:?}");
+            assert_eq!(file.is_symlink(), *way == EditKind::Link, "{way:?}");
         }
     }
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::cells::wanted;
-use super::ground::{TARGET_CORE, read};
 use super::report::median;
+use super::test_bed::{TARGET_CORE, read};
 use crate::shell::{self, Options};
 use crate::workspace;
 
@@ -45,8 +45,8 @@ pub(super) fn run(root: &Path, options: &Options, rounds: u64) -> Result<String,
     let ours = build_ours(root, profile)?;
     shell::run(Command::new(&ours).arg("documents").arg(&folder))?;
     let mut both = Both {
-        ours: Side::start(&ours)?,
-        peer: Side::start(&build_peer(root, &folder)?)?,
+        ours: Worker::start(&ours)?,
+        peer: Worker::start(&build_peer(root, &folder)?)?,
         folder,
         rounds: rounds.max(1),
     };
@@ -86,48 +86,48 @@ fn build_peer(root: &Path, folder: &Path) -> Result<PathBuf, String> {
 }
 
 /// A running program that reads tasks and writes results, one line each. It exits when its stdin is closed.
-struct Side {
-    questions: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+struct Worker {
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
     child: Child,
 }
 
-impl Side {
+impl Worker {
     fn start(program: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", program.display());
         let mut taskset = Command::new("taskset");
         taskset.args(["-c", TARGET_CORE]).arg(program);
         let mut child =
             taskset.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-        let answers = child.stdout.take().ok_or("the child process has no stdout")?;
-        Ok(Self { questions: child.stdin.take(), answers: BufReader::new(answers), child })
+        let output = child.stdout.take().ok_or("the child process has no stdout")?;
+        Ok(Self { input: child.stdin.take(), output: BufReader::new(output), child })
     }
 
     /// Returns the measured number, and a summary of the result for comparison.
-    fn ask(&mut self, question: &str) -> Result<(f64, String), String> {
-        let failed = |error: std::io::Error| format!("{question}: {error}");
-        let questions = self.questions.as_mut().ok_or("the child process has no stdin")?;
-        writeln!(questions, "{question}").map_err(failed)?;
+    fn run_task(&mut self, task: &str) -> Result<(f64, String), String> {
+        let failed = |error: std::io::Error| format!("{task}: {error}");
+        let input = self.input.as_mut().ok_or("the child process has no stdin")?;
+        writeln!(input, "{task}").map_err(failed)?;
         let mut line = String::new();
-        self.answers.read_line(&mut line).map_err(failed)?;
+        self.output.read_line(&mut line).map_err(failed)?;
         let result = line
             .trim_end()
             .split_once('\t')
             .and_then(|(number, summary)| Some((number.parse().ok()?, summary.to_owned())));
-        result.ok_or_else(|| format!("{question}: the program returned no result"))
+        result.ok_or_else(|| format!("{task}: the program returned no result"))
     }
 }
 
-impl Drop for Side {
+impl Drop for Worker {
     fn drop(&mut self) {
-        self.questions = None;
+        self.input = None;
         _ = self.child.wait();
     }
 }
 
 struct Both {
-    ours: Side,
-    peer: Side,
+    ours: Worker,
+    peer: Worker,
     folder: PathBuf,
     rounds: u64,
 }
@@ -144,17 +144,17 @@ struct Compared {
 impl Both {
     fn compare(&mut self, what: &str, size: &str, with: Option<&str>) -> Result<Compared, String> {
         let file = self.folder.join(format!("{size}.xml"));
-        let mut question = format!("{what}\t{}", file.display());
+        let mut task = format!("{what}\t{}", file.display());
         if let Some(word) = with {
-            question = format!("{question}\t{word}");
+            task = format!("{task}\t{word}");
         }
         let mut samples = Vec::new();
         for _ in 0..self.rounds {
-            let (ours, our_result) = self.ours.ask(&question)?;
-            let (peer, peer_result) = self.peer.ask(&question)?;
+            let (ours, our_result) = self.ours.run_task(&task)?;
+            let (peer, peer_result) = self.peer.run_task(&task)?;
             if our_result != peer_result {
                 return Err(format!(
-                    "{question}: our result is {our_result}, the peer's {peer_result}"
+                    "{task}: our result is {our_result}, the peer's {peer_result}"
                 ));
             }
             samples.push((ours, peer));
@@ -256,7 +256,7 @@ fn alone(both: &mut Both) -> Result<String, String> {
     for (words, budget) in ALONE {
         let mut times = Vec::new();
         for _ in 0..both.rounds {
-            times.push(both.ours.ask(&words.join("\t"))?.0);
+            times.push(both.ours.run_task(&words.join("\t"))?.0);
         }
         let time = median(times);
         let met = verdict(time, *budget);

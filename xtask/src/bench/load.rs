@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::cells::Cell;
-use super::ground::{self, Ground, LOAD_CORE};
 use super::process::{self, Process};
 use super::targets::installed;
+use super::test_bed::{self, LOAD_CORE, TestBed};
 use crate::shell::pause;
 
 /// CPU time is read this long after the start and before the end of the measured time.
@@ -68,55 +68,55 @@ impl fmt::Display for Sample {
 /// # Errors
 /// The generator fails, or its output cannot be parsed.
 pub(crate) fn run(
-    ground: &Ground,
+    bed: &TestBed,
     aim: &Aim,
     cell: &Cell,
     generator: Generator,
     plan: &Plan,
 ) -> Result<Sample, String> {
-    let out = ground.folder.join("load.json");
-    let log = ground.folder.join("load.txt");
+    let out = bed.folder.join("load.json");
+    let log = bed.folder.join("load.txt");
     let (program, arguments) = match generator {
-        Generator::Lab => (ground.penstock.clone(), lab_arguments(ground, aim, cell, plan, &out)),
-        Generator::Wrk => wrk_command(ground, aim, cell, plan)?,
+        Generator::Lab => (bed.penstock.clone(), lab_arguments(bed, aim, cell, plan, &out)),
+        Generator::Wrk => wrk_command(bed, aim, cell, plan)?,
     };
     _ = std::fs::remove_file(&out);
     let mut load = Process::start(LOAD_CORE, &program, &arguments, &log)?;
     let used = watch(&mut load, aim.pid, plan);
     let status = load.wait()?;
     if !status.success() {
-        return Err(format!("the generator exited with {status}:\n{}", ground::read(&log)?));
+        return Err(format!("the generator exited with {status}:\n{}", test_bed::read(&log)?));
     }
     let sample = match generator {
-        Generator::Lab => read_lab(&ground::read(&out)?)?,
-        Generator::Wrk => read_wrk(&ground::read(&log)?)?,
+        Generator::Lab => read_lab(&test_bed::read(&out)?)?,
+        Generator::Wrk => read_wrk(&test_bed::read(&log)?)?,
     };
     Ok(used.complete(sample))
 }
 
 /// A generator that runs until it is interrupted, without a warm-up.
-pub(crate) struct Steady {
+pub(crate) struct SteadyLoad {
     load: Process,
     out: PathBuf,
     log: PathBuf,
 }
 
-impl Steady {
+impl SteadyLoad {
     /// Starts it; it ends by itself after `seconds_max`.
     ///
     /// # Errors
     /// It cannot be started.
     pub(crate) fn start(
-        ground: &Ground,
+        bed: &TestBed,
         aim: &Aim,
         cell: &Cell,
         seconds_max: u64,
     ) -> Result<Self, String> {
-        let (out, log) = (ground.folder.join("steady.json"), ground.folder.join("steady.txt"));
+        let (out, log) = (bed.folder.join("steady.json"), bed.folder.join("steady.txt"));
         let plan = Plan { seconds: seconds_max, warm_up_s: 0 };
-        let arguments = lab_arguments(ground, aim, cell, &plan, &out);
+        let arguments = lab_arguments(bed, aim, cell, &plan, &out);
         _ = std::fs::remove_file(&out);
-        let load = Process::start(LOAD_CORE, &ground.penstock, &arguments, &log)?;
+        let load = Process::start(LOAD_CORE, &bed.penstock, &arguments, &log)?;
         Ok(Self { load, out, log })
     }
 
@@ -134,10 +134,10 @@ impl Steady {
         }
         let status = self.load.wait()?;
         if !status.success() {
-            let log = ground::read(&self.log)?;
+            let log = test_bed::read(&self.log)?;
             return Err(format!("the generator exited with {status}:\n{log}"));
         }
-        read_lab(&ground::read(&self.out)?)
+        read_lab(&test_bed::read(&self.out)?)
     }
 }
 
@@ -182,7 +182,7 @@ impl Used {
 }
 
 fn lab_arguments(
-    ground: &Ground,
+    bed: &TestBed,
     aim: &Aim,
     cell: &Cell,
     plan: &Plan,
@@ -194,24 +194,24 @@ fn lab_arguments(
     option("--users", cell.connections.to_string());
     option("--duration", format!("{}s", plan.seconds));
     option("--warm-up", format!("{}s", plan.warm_up_s));
-    option("--payload", shown(&ground.body(cell)));
-    option("--tokens", shown(&ground.tokens));
+    option("--payload", shown(&bed.body(cell)));
+    option("--tokens", shown(&bed.tokens));
     option("--json", shown(out));
     if cell.tls {
-        option("--ca", shown(&ground.certificate));
+        option("--ca", shown(&bed.certificate));
     }
     arguments
 }
 
 fn wrk_command(
-    ground: &Ground,
+    bed: &TestBed,
     aim: &Aim,
     cell: &Cell,
     plan: &Plan,
 ) -> Result<(PathBuf, Vec<String>), String> {
     let program = installed("wrk").ok_or("wrk is not installed: apt-get install wrk")?;
-    let script = ground.folder.join("wrk.lua");
-    ground::write(&script, &wrk_script(ground, cell))?;
+    let script = bed.folder.join("wrk.lua");
+    test_bed::write(&script, &wrk_script(bed, cell))?;
     let arguments = [
         "--threads",
         "1",
@@ -231,7 +231,7 @@ fn wrk_command(
 }
 
 /// The same request as the lab's, built once per token before the start, so that Lua formats nothing later.
-fn wrk_script(ground: &Ground, cell: &Cell) -> String {
+fn wrk_script(bed: &TestBed, cell: &Cell) -> String {
     let requests_max = (WRK_BYTES_MAX / (cell.body_bytes + 1024)).max(1);
     format!(
         r#"wrk.method = "POST"
@@ -250,8 +250,8 @@ function request()
   return requests[next_one]
 end
 "#,
-        ground.body(cell).display(),
-        ground.tokens.display(),
+        bed.body(cell).display(),
+        bed.tokens.display(),
     )
 }
 

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use super::Agreement;
 use super::cells::Cell;
-use super::ground::{self, Ground};
 use super::load::{Generator, Sample};
 use super::targets::{NGINX, PENSTOCK, Running, installed};
+use super::test_bed::{self, TestBed};
 use crate::shell;
 
 /// One target in one cell.
@@ -91,8 +91,8 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// All tables as Markdown.
-pub(crate) fn page(ground: &Ground, rows: &[Row], agreement: &Agreement) -> String {
-    let mut page = format!("{}\n{agreement}\n", machine(ground));
+pub(crate) fn page(bed: &TestBed, rows: &[Row], agreement: &Agreement) -> String {
+    let mut page = format!("{}\n{agreement}\n", machine(bed));
     page.push_str(&budgets(rows));
     for tls in [false, true] {
         let some: Vec<&Row> = rows.iter().filter(|row| row.cell.tls == tls).collect();
@@ -148,13 +148,13 @@ fn table(rows: &[&Row]) -> String {
 }
 
 /// The machine and the versions of the programs.
-pub(crate) fn machine(ground: &Ground) -> String {
-    let cpu = ground::read(std::path::Path::new("/proc/cpuinfo")).unwrap_or_default();
+pub(crate) fn machine(bed: &TestBed) -> String {
+    let cpu = test_bed::read(std::path::Path::new("/proc/cpuinfo")).unwrap_or_default();
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = shell::output(Command::new("uname").arg("-sr")).unwrap_or_default();
     let versions: Vec<String> = [
-        shell::output(Command::new(&ground.penstock).arg("--version")).ok(),
+        shell::output(Command::new(&bed.penstock).arg("--version")).ok(),
         version("nginx", "-v"),
         version("haproxy", "-v"),
         version("wrk", "-v"),
@@ -182,12 +182,12 @@ fn version(program: &str, option: &str) -> Option<String> {
 ///
 /// # Errors
 /// The files cannot be written.
-pub(crate) fn write(ground: &Ground, page: &str, rows: &[Row]) -> Result<(), String> {
+pub(crate) fn write(bed: &TestBed, page: &str, rows: &[Row]) -> Result<(), String> {
     let figures: Vec<serde_json::Value> = rows.iter().map(figures).collect();
     let json = serde_json::Value::from(figures);
-    ground::write(&ground.folder.join("report.json"), &format!("{json:#}\n"))?;
-    ground::write(&ground.folder.join("report.md"), page)?;
-    eprintln!("bench: written to {}/report.md and report.json", ground.folder.display());
+    test_bed::write(&bed.folder.join("report.json"), &format!("{json:#}\n"))?;
+    test_bed::write(&bed.folder.join("report.md"), page)?;
+    eprintln!("bench: written to {}/report.md and report.json", bed.folder.display());
     Ok(())
 }
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::cells::Cell;
 use super::configs::{self, Ports};
-use super::ground::{self, Ground, TARGET_CORE, free_port, write};
 use super::load::Aim;
 use super::process::Process;
+use super::test_bed::{self, TARGET_CORE, TestBed, free_port, write};
 use crate::shell;
 use crate::workspace;
 
@@ -16,27 +16,27 @@ use crate::workspace;
 type Started = Result<Option<(PathBuf, Vec<String>)>, String>;
 
 /// A program with a configuration.
-pub(crate) struct Target {
+pub(crate) struct BenchTarget {
     pub(crate) name: &'static str,
     /// Rejects requests without a token.
     secured: bool,
     /// Also measured with wrk.
     control_row: bool,
     /// Writes its files to the given folder.
-    command: fn(&Ground, &Path, Ports) -> Started,
+    command: fn(&TestBed, &Path, Ports) -> Started,
 }
 
 pub(crate) const PENSTOCK: &str = "Penstock";
 pub(crate) const NGINX: &str = "nginx";
 
 #[rustfmt::skip]
-pub(crate) const TARGETS: &[Target] = &[
-    Target { name: PENSTOCK,             secured: true,  control_row: true,  command: penstock },
-    Target { name: NGINX,                secured: false, control_row: true,  command: nginx },
-    Target { name: "HAProxy",            secured: false, control_row: false, command: haproxy },
-    Target { name: "HAProxy jwt_verify", secured: true,  control_row: false, command: haproxy_jwt },
-    Target { name: "Envoy",              secured: false, control_row: false, command: envoy },
-    Target { name: "Envoy jwt_authn",    secured: true,  control_row: false, command: envoy_jwt },
+pub(crate) const TARGETS: &[BenchTarget] = &[
+    BenchTarget { name: PENSTOCK,             secured: true,  control_row: true,  command: penstock },
+    BenchTarget { name: NGINX,                secured: false, control_row: true,  command: nginx },
+    BenchTarget { name: "HAProxy",            secured: false, control_row: false, command: haproxy },
+    BenchTarget { name: "HAProxy jwt_verify", secured: true,  control_row: false, command: haproxy_jwt },
+    BenchTarget { name: "Envoy",              secured: false, control_row: false, command: envoy },
+    BenchTarget { name: "Envoy jwt_authn",    secured: true,  control_row: false, command: envoy_jwt },
 ];
 
 /// A running target, which is stopped on drop.
@@ -66,15 +66,15 @@ pub(crate) const COMPARED: Variant =
 /// Number of APIs in the comparison.
 pub(crate) const APIS: u32 = 1_000;
 
-impl Target {
+impl BenchTarget {
     /// Starts it on its core; `None` if the program is not installed.
     ///
     /// # Errors
     /// It exits, or does not listen in time.
-    pub(crate) fn start(&'static self, ground: &Ground) -> Result<Option<Running>, String> {
-        let folder = folder(ground, &self.name.to_lowercase().replace(' ', "-"))?;
+    pub(crate) fn start(&'static self, bed: &TestBed) -> Result<Option<Running>, String> {
+        let folder = folder(bed, &self.name.to_lowercase().replace(' ', "-"))?;
         let ports = free_ports()?;
-        let Some((program, arguments)) = (self.command)(ground, &folder, ports)? else {
+        let Some((program, arguments)) = (self.command)(bed, &folder, ports)? else {
             return Ok(None);
         };
         let log = folder.join("log.txt");
@@ -93,15 +93,15 @@ impl Target {
 /// # Errors
 /// It exits, or does not listen in time.
 pub(crate) fn start_penstock(
-    ground: &Ground,
+    bed: &TestBed,
     name: &str,
     variant: &Variant,
 ) -> Result<Running, String> {
     let ports = free_ports()?;
-    let folder = folder(ground, name)?;
-    let arguments = prepare_penstock(ground, &folder, ports, variant)?;
+    let folder = folder(bed, name)?;
+    let arguments = prepare_penstock(bed, &folder, ports, variant)?;
     let log = folder.join("log.txt");
-    let mut process = Process::start(variant.cores, &ground.penstock, arguments, &log)?;
+    let mut process = Process::start(variant.cores, &bed.penstock, arguments, &log)?;
     process
         .wait_for_ports(&[ports.clear, ports.tls])
         .map_err(|why| format!("Penstock: {why}; see {}", log.display()))?;
@@ -109,30 +109,30 @@ pub(crate) fn start_penstock(
     Ok(Running { name: PENSTOCK, secured: true, control_row: false, ports, path, process })
 }
 
-/// The time from the start of Penstock until `answered` returns, which gets the cleartext port and the measured
+/// The time from the start of Penstock until `responses` returns, which gets the cleartext port and the measured
 /// request.
 ///
 /// # Errors
-/// Penstock does not start, or the error of `answered`.
-pub(crate) fn time_to_first_answer(
-    ground: &Ground,
+/// Penstock does not start, or the error of `responses`.
+pub(crate) fn time_to_first_response(
+    bed: &TestBed,
     name: &str,
     variant: &Variant,
-    answered: fn(u16, &str) -> Result<(), String>,
+    responses: fn(u16, &str) -> Result<(), String>,
 ) -> Result<Duration, String> {
     let ports = free_ports()?;
-    let folder = folder(ground, name)?;
-    let arguments = prepare_penstock(ground, &folder, ports, variant)?;
+    let folder = folder(bed, name)?;
+    let arguments = prepare_penstock(bed, &folder, ports, variant)?;
     let path = configs::path(variant);
-    let token = ground.token()?;
+    let token = bed.token()?;
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\
          Content-Length: 2\r\nConnection: close\r\n\r\n{{}}"
     );
     let start = Instant::now();
     let log = folder.join("log.txt");
-    let process = Process::start(variant.cores, &ground.penstock, arguments, &log)?;
-    answered(ports.clear, &request).map_err(|why| format!("{why}; see {}", log.display()))?;
+    let process = Process::start(variant.cores, &bed.penstock, arguments, &log)?;
+    responses(ports.clear, &request).map_err(|why| format!("{why}; see {}", log.display()))?;
     let time = start.elapsed();
     drop(process);
     Ok(time)
@@ -142,8 +142,8 @@ fn free_ports() -> Result<Ports, String> {
     Ok(Ports { clear: free_port()?, tls: free_port()?, admin: free_port()? })
 }
 
-fn folder(ground: &Ground, name: &str) -> Result<PathBuf, String> {
-    let folder = ground.folder.join(name);
+fn folder(bed: &TestBed, name: &str) -> Result<PathBuf, String> {
+    let folder = bed.folder.join(name);
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
 }
@@ -172,7 +172,7 @@ impl Running {
     ///
     /// # Errors
     /// /metrics cannot be read.
-    pub(crate) fn answered(&self) -> Result<Option<u64>, String> {
+    pub(crate) fn responses(&self) -> Result<Option<u64>, String> {
         if self.name == PENSTOCK { counted(self.ports.admin).map(Some) } else { Ok(None) }
     }
 
@@ -193,11 +193,11 @@ impl Running {
     ///
     /// # Errors
     /// The response differs.
-    pub(crate) fn check(&self, ground: &Ground) -> Result<(), String> {
+    pub(crate) fn check(&self, bed: &TestBed) -> Result<(), String> {
         for tls in [false, true] {
             let cell = Cell { tls, body_bytes: 1024, connections: 1 };
-            let echoed = curl(ground, &self.url(tls), &cell, Some(&ground.token()?))?;
-            let sent = ground::read(&ground.body(&cell))?;
+            let echoed = curl(bed, &self.url(tls), &cell, Some(&bed.token()?))?;
+            let sent = test_bed::read(&bed.body(&cell))?;
             if echoed != format!("{sent}200") {
                 return Err(format!(
                     "{} did not echo the request; it returned `{}`",
@@ -205,7 +205,7 @@ impl Running {
                     tail(&echoed)
                 ));
             }
-            let rejected = curl(ground, &self.url(tls), &cell, None)?;
+            let rejected = curl(bed, &self.url(tls), &cell, None)?;
             if self.secured && !rejected.ends_with("401") {
                 let found = tail(&rejected);
                 return Err(format!(
@@ -219,7 +219,7 @@ impl Running {
 }
 
 /// The body of the response, followed by its status.
-fn curl(ground: &Ground, url: &str, cell: &Cell, token: Option<&str>) -> Result<String, String> {
+fn curl(bed: &TestBed, url: &str, cell: &Cell, token: Option<&str>) -> Result<String, String> {
     let mut curl = Command::new("curl");
     curl.args([
         "--silent",
@@ -233,7 +233,7 @@ fn curl(ground: &Ground, url: &str, cell: &Cell, token: Option<&str>) -> Result<
     ])
     .args(["--header", "Content-Type: application/json", "--header", "Expect:"])
     .arg("--data-binary")
-    .arg(format!("@{}", ground.body(cell).display()));
+    .arg(format!("@{}", bed.body(cell).display()));
     if let Some(token) = token {
         curl.arg("--header").arg(format!("Authorization: Bearer {token}"));
     }
@@ -267,14 +267,14 @@ fn sum_of(metrics: &str, name: &str, labels: &str) -> Option<u64> {
     if samples.is_empty() { None } else { Some(samples.iter().sum()) }
 }
 
-fn penstock(ground: &Ground, folder: &Path, ports: Ports) -> Started {
-    let arguments = prepare_penstock(ground, folder, ports, &COMPARED)?;
-    Ok(Some((ground.penstock.clone(), arguments)))
+fn penstock(bed: &TestBed, folder: &Path, ports: Ports) -> Started {
+    let arguments = prepare_penstock(bed, folder, ports, &COMPARED)?;
+    Ok(Some((bed.penstock.clone(), arguments)))
 }
 
 /// Writes configuration and APIs; returns the command-line arguments.
 pub(crate) fn prepare_penstock(
-    ground: &Ground,
+    bed: &TestBed,
     folder: &Path,
     ports: Ports,
     variant: &Variant,
@@ -283,29 +283,29 @@ pub(crate) fn prepare_penstock(
     _ = std::fs::remove_dir_all(&apis);
     std::fs::create_dir_all(&apis).map_err(|error| format!("{}: {error}", apis.display()))?;
     for number in 0..variant.apis {
-        let api = configs::api(ground, number, variant.operations);
+        let api = configs::api(bed, number, variant.operations);
         write(&apis.join(format!("orders-{number:04}.yaml")), &api)?;
     }
     let config = folder.join("penstock.toml");
-    write(&config, &configs::penstock(ground, ports, variant.workers))?;
+    write(&config, &configs::penstock(bed, ports, variant.workers))?;
     Ok(vec!["gateway".to_owned(), "--config".to_owned(), shown(&config)])
 }
 
-fn nginx(ground: &Ground, folder: &Path, ports: Ports) -> Started {
+fn nginx(bed: &TestBed, folder: &Path, ports: Ports) -> Started {
     let config = folder.join("nginx.conf");
-    write(&config, &configs::nginx(ground, ports))?;
+    write(&config, &configs::nginx(bed, ports))?;
     Ok(installed("nginx").map(|program| {
         let arguments = ["-e", "stderr", "-p", &shown(folder), "-c", &shown(&config)];
         (program, arguments.map(str::to_owned).to_vec())
     }))
 }
 
-fn haproxy(ground: &Ground, folder: &Path, ports: Ports) -> Started {
-    haproxy_with(folder, &configs::haproxy(ground, ports, false))
+fn haproxy(bed: &TestBed, folder: &Path, ports: Ports) -> Started {
+    haproxy_with(folder, &configs::haproxy(bed, ports, false))
 }
 
-fn haproxy_jwt(ground: &Ground, folder: &Path, ports: Ports) -> Started {
-    haproxy_with(folder, &configs::haproxy(ground, ports, true))
+fn haproxy_jwt(bed: &TestBed, folder: &Path, ports: Ports) -> Started {
+    haproxy_with(folder, &configs::haproxy(bed, ports, true))
 }
 
 fn haproxy_with(folder: &Path, config: &str) -> Started {
@@ -315,12 +315,12 @@ fn haproxy_with(folder: &Path, config: &str) -> Started {
         .map(|program| (program, vec!["-db".to_owned(), "-f".to_owned(), shown(&file)])))
 }
 
-fn envoy(ground: &Ground, folder: &Path, ports: Ports) -> Started {
-    envoy_with(folder, &configs::envoy(ground, ports, false)?)
+fn envoy(bed: &TestBed, folder: &Path, ports: Ports) -> Started {
+    envoy_with(folder, &configs::envoy(bed, ports, false)?)
 }
 
-fn envoy_jwt(ground: &Ground, folder: &Path, ports: Ports) -> Started {
-    envoy_with(folder, &configs::envoy(ground, ports, true)?)
+fn envoy_jwt(bed: &TestBed, folder: &Path, ports: Ports) -> Started {
+    envoy_with(folder, &configs::envoy(bed, ports, true)?)
 }
 
 fn envoy_with(folder: &Path, config: &str) -> Started {

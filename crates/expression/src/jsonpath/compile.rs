@@ -3,7 +3,7 @@
 use crate::limits;
 
 use super::filter::{self, Operand};
-use super::function::Call;
+use super::function::FunctionCall;
 use super::{Path, Step};
 use crate::cursor::{Compiled, Cursor};
 
@@ -117,7 +117,7 @@ fn member<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<St
         }
     }
     cursor.leave();
-    Call::new(name, arguments)
+    FunctionCall::new(name, arguments)
         .map(Step::Call)
         .map_err(|message| crate::SyntaxError::new(cursor.source(), start, message))
 }

@@ -8,7 +8,7 @@ use crate::{Error, Value};
 
 /// A function call.
 #[derive(Clone)]
-pub(super) struct Call {
+pub(super) struct FunctionCall {
     function: Function,
     arguments: Vec<Operand>,
 }
@@ -45,7 +45,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("index", Function::Index),
 ];
 
-impl Call {
+impl FunctionCall {
     /// Fails if there is no function `name`, or it does not take these arguments.
     pub(super) fn new(name: &str, arguments: Vec<Operand>) -> Result<Self, String> {
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);

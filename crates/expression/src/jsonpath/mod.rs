@@ -18,7 +18,7 @@ use std::fmt;
 use crate::json::Ref;
 use crate::{Budget, Error, SyntaxError, Value};
 use filter::Test;
-use function::Call;
+use function::FunctionCall;
 
 /// Jayway's options. By default all are off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ enum Step {
     /// `..`: the next step applies to this value and all its descendants.
     Descend,
     Filter(Test),
-    Call(Call),
+    Call(FunctionCall),
 }
 
 impl Step {

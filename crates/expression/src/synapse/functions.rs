@@ -124,7 +124,7 @@ impl Function {
 }
 
 /// A call with its evaluated arguments, none of which is `null`.
-struct Call<'b, 's> {
+struct Invocation<'b, 's> {
     function: Function,
     values: Vec<Value<'s>>,
     budget: &'b Budget,
@@ -151,7 +151,7 @@ pub(super) fn call<'s>(
         }
         values.push(value);
     }
-    let call = Call { function, values, budget };
+    let call = Invocation { function, values, budget };
     match function {
         Function::Now => Ok(Value::Integer(context.unix_ms())),
         Function::Registry => {
@@ -170,7 +170,7 @@ pub(super) fn call<'s>(
     }
 }
 
-impl<'s> Call<'_, 's> {
+impl<'s> Invocation<'_, 's> {
     fn evaluate(&self) -> Outcome<'s> {
         match self.function {
             Function::Length => self.length(),

@@ -132,13 +132,13 @@ pub(super) struct Chain {
 }
 
 /// Where a `$ref` leads.
-pub(super) enum Target<'n> {
+pub(super) enum RefTarget<'n> {
     Description(&'n Node<'n>),
     /// Another file, and the pointer into it.
     File(Rc<Node<'static>>, Vec<String>),
 }
 
-impl<'n> Target<'n> {
+impl<'n> RefTarget<'n> {
     /// The node; the target of a [`Resolver`] always has one.
     pub(super) fn node(&self) -> Option<&Node<'_>> {
         match self {
@@ -201,7 +201,7 @@ impl<'n, 'r> Resolver<'n, 'r> {
         chain: &Chain,
         allowed: &[&[&str]],
         report: &mut Report,
-    ) -> Option<(Target<'n>, Chain)> {
+    ) -> Option<(RefTarget<'n>, Chain)> {
         let place = node.place;
         let text = values::text(node, "$ref", report)?;
         let reference = match Reference::read(text, chain.file.as_deref()) {
@@ -226,7 +226,9 @@ impl<'n, 'r> Resolver<'n, 'r> {
         }
         let target = match &reference.file {
             None => self.in_description(&reference.pointer, allowed, place, report)?,
-            Some(file) => Target::File(self.file(file, place, report)?, reference.pointer.clone()),
+            Some(file) => {
+                RefTarget::File(self.file(file, place, report)?, reference.pointer.clone())
+            }
         };
         if target.node().is_none() {
             let message = format!("`{}` does not exist", shorten(text));
@@ -244,7 +246,7 @@ impl<'n, 'r> Resolver<'n, 'r> {
         allowed: &[&[&str]],
         place: Place,
         report: &mut Report,
-    ) -> Option<Target<'n>> {
+    ) -> Option<RefTarget<'n>> {
         let inside = |map: &&&[&str]| {
             pointer.split_last().is_some_and(|(_, parents)| parents.iter().eq(map.iter()))
         };
@@ -260,7 +262,7 @@ impl<'n, 'r> Resolver<'n, 'r> {
             report.error(place, message, "correct the `$ref`");
             return None;
         };
-        Some(Target::Description(node))
+        Some(RefTarget::Description(node))
     }
 
     /// The tree of `file`, which the `$ref` at `place` names.

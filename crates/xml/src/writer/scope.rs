@@ -13,7 +13,7 @@ struct Binding {
 
 /// A stack of declarations; elements store its height.
 #[derive(Debug, Default)]
-pub(super) struct Scope {
+pub(super) struct NamespaceStack {
     bindings: Vec<Binding>,
     /// Popped bindings, whose strings are reused.
     spare: Vec<Binding>,
@@ -26,7 +26,7 @@ pub(super) struct Scope {
     invented: u32,
 }
 
-impl Scope {
+impl NamespaceStack {
     pub(super) fn mark(&self) -> usize {
         self.bindings.len()
     }

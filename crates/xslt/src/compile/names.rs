@@ -11,7 +11,7 @@ use crate::functions;
 use crate::knock_out::is_out;
 use crate::limits;
 use crate::load::attribute;
-use crate::program::{Avt, GLOBAL, Name, Op, Scope, Select, Shortcut};
+use crate::program::{Avt, GLOBAL, Name, Op, Select, Shortcut, StaticScope};
 
 /// Resolves the names in an expression or pattern.
 struct Names<'c, 't> {
@@ -82,7 +82,7 @@ impl<'c, 't> Names<'c, 't> {
         compiled.map_err(|error| self.compiler.expression_error(self.node, attribute, &error))
     }
 
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> StaticScope {
         let mut bindings: Vec<(String, String)> = self
             .node
             .namespaces_in_scope()
@@ -90,7 +90,7 @@ impl<'c, 't> Names<'c, 't> {
             .collect();
         bindings.sort();
         self.compiler.count_namespaces(&bindings);
-        Scope { bindings, module: self.compiler.module }
+        StaticScope { bindings, module: self.compiler.module }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::exslt;
 use crate::functions::{self, Builtin};
 use crate::knock_out::is_out;
 use crate::output::Output;
-use crate::program::{Block, GLOBAL, Scope};
+use crate::program::{Block, GLOBAL, StaticScope};
 
 pub(super) struct Env<'r, 'd> {
     pub(super) state: &'r mut State<'d>,
@@ -149,10 +149,10 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
     }
 }
 
-static NO_SCOPE: Scope = Scope { bindings: Vec::new(), module: 0 };
+static NO_SCOPE: StaticScope = StaticScope { bindings: Vec::new(), module: 0 };
 
 /// Expands a QName in a string.
-fn expand(scope: &Scope, text: &str) -> Evaluated<ExpandedName> {
+fn expand(scope: &StaticScope, text: &str) -> Evaluated<ExpandedName> {
     let Some((prefix, local)) = text.trim().split_once(':') else {
         return Ok(ExpandedName::new("", text.trim()));
     };

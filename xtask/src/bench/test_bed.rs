@@ -24,7 +24,7 @@ pub(crate) const SCOPE: &str = "orders:write";
 const EXPIRES_S: u64 = 4_102_444_800;
 
 /// Files, and the running backend, which is stopped on drop.
-pub(crate) struct Ground {
+pub(crate) struct TestBed {
     pub(crate) folder: PathBuf,
     pub(crate) penstock: PathBuf,
     pub(crate) certificate: PathBuf,
@@ -38,7 +38,7 @@ pub(crate) struct Ground {
     backend: Process,
 }
 
-impl Ground {
+impl TestBed {
     /// Creates missing files in `bench/` of cargo's target folder, and starts the backend.
     ///
     /// # Errors
