@@ -346,7 +346,7 @@ fn a_closed_pipe_is_not_an_error_but_a_full_disk_is() {
     for arguments in [
         &["json", "select", "$.items", "order.json"][..],
         &["xml", "check", "orders.xml"],
-        &["lab", "payload", "--bytes", "64"],
+        &["lab", "payload", "--bytes", "64", "--shape", "array"],
         &["check", "apis"],
     ] {
         let output = Command::new(penstock())
