@@ -64,7 +64,7 @@ deb: build-needs ## build a Debian package
 
 image: build-needs ## build a container image as an OCI archive, from a static binary
 	RUSTFLAGS="-C target-feature=+crt-static" \
-	cargo build --profile $(PROFILE) --package penstock --target $(HOST)
+	cargo build --profile $(PROFILE) --package penstock $(FEATURES) --target $(HOST)
 	packaging/image $(TARGET_DIR)/$(HOST)/$(PROFILE)/penstock $(VERSION) $(IMAGE)
 
 ##@ Develop
@@ -87,10 +87,10 @@ check: build-needs ## formatting, lints, direction rules, licences
 fuzz: build-needs ## fuzz with fresh seeds, SECONDS_EACH=60 per fuzz target; TARGETS='jwt route'
 	cargo xtask fuzz --seconds $(SECONDS_EACH) $(TARGETS)
 
-# Both packages get the same static binary, built with a faster profile.
+# Both packages get the same static binary, built as `make run` builds it.
 packages-check: ## build the Debian package and the image from a quick build, and check them
 	@$(call need,readelf,apt-get install binutils)
-	make --no-print-directory image PROFILE=quick
+	make --no-print-directory image PROFILE=quick FEATURES="--no-default-features --features mimalloc"
 	packaging/deb $(TARGET_DIR)/$(HOST)/quick/penstock $(VERSION) $(DEB)
 	packaging/check $(DEB) $(IMAGE)
 
