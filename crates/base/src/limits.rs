@@ -200,8 +200,8 @@ pub const FILE_POLL_SHARE: u32 = 100;
 /// Most values that the aliases of one YAML file expand to; a long text counts once per 64 bytes. More: a
 /// diagnostic ("billion laughs").
 pub const YAML_COPIES_MAX: usize = 100_000;
-/// Most bytes that are scanned again because a YAML file has quoted strings whose lines are not
-/// indented enough. More: a diagnostic. Each such string requires one scan of the file.
+/// Maximum number of bytes scanned again because lines of quoted strings or flow collections in a YAML file are not
+/// indented enough. More: a diagnostic. Each such string or collection requires one scan of the file.
 pub const YAML_RESCAN_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Most files that the `$ref`s of one API description may name. More: a diagnostic.
 pub const REF_FILES_MAX: usize = 256;

@@ -137,6 +137,39 @@ fn positions_after_a_reindented_string_are_those_of_the_file() {
 }
 
 #[test]
+fn flow_collections_may_be_indented_less_than_yaml_requires() {
+    tree("a.yaml", "a: {b: 1,\nc: [x,\n y\n]\n}\nd: 2\n", "{a:{b:#1 c:['x' 'y']} d:#2}");
+    tree("a.yaml", "a:\n  - b:\n      [\n1, 2\n ]\n  - c: {\n}\n", "{a:[{b:[#1 #2]} {c:{}}]}");
+    tree(
+        "a.yaml",
+        "a:\n  b: # see [x]\n    {\n'}': \"]\n}\", # }\nd: rock 'n' roll,\ne: f}\n  c: 1\n",
+        "{a:{b:{}:'] }' d:'rock 'n' roll' e:'f'} c:#1}}",
+    );
+    // Aliases, whose anchors are before the collection.
+    tree("a.yaml", "x: &x 1\na: [\n*x,\n*x,\n2\n]\nb: 3\n", "{x:#1 a:[#1 #1 #2] b:#3}");
+    // A sequence of two, both of them in one that is closed on a shallow line.
+    tree(
+        "a.yaml",
+        "a:\n  b: [{c: 1,\nd: 2}, {\ne: 3}\n]\nf: 4\n",
+        "{a:{b:[{c:#1 d:#2} {e:#3}]} f:#4}",
+    );
+}
+
+#[test]
+fn positions_after_a_reindented_collection_are_those_of_the_file() {
+    tree("a.yaml", "a:\n  b: {c: 1,\n c: 2}\n", "3:2: error: `c`; {a:{b:{c:#1}}}");
+    tree("a.yaml", "a:\n  b: [\n1]\n  b: !mine 1\n", "4:6: error: `!mine`");
+    tree("a.yaml", "a:\n  b: [é, {\ng: 1}]\n  h: !mine 1\n", "4:6: error: `!mine`");
+}
+
+#[test]
+fn flow_collections_that_do_not_end_are_rejected() {
+    tree("a.yaml", "a:\n  b: {c: 1,\nd: 2\ne: 3\n", "4:2: error: ");
+    tree("a.yaml", "a: [1,\n2\nb: 3\n", "3:2: error: ");
+    tree("a.yaml", "a: [1,\n---\n2]\n", "2:1: error: ");
+}
+
+#[test]
 fn quoted_strings_that_do_not_end_are_rejected() {
     tree("a.yaml", "a:\n  b: \"x\ny\n", "2:6: error: quoted");
     tree("a.yaml", "a:\n  b: 'x\n---\n'\n", "2:6: error: quoted");
