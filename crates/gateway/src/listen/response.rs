@@ -141,7 +141,7 @@ pub(super) fn finish_delivery(
     match by {
         Ended::Client => {
             record.status = CLIENT_LEFT;
-            record.blame = Some(Blame::Caller);
+            record.blame = Some(Blame::Client);
         }
         Ended::Upstream => {
             let cause = "the connection closed before the response was complete";
@@ -175,6 +175,6 @@ pub(super) fn log_fault(worker: &Worker, fault: &Fault, record: &Record) {
         Blame::Gateway => {
             tracing::error!(api, code = record.code, request = request(), "{fault}");
         }
-        Blame::Caller => {}
+        Blame::Client => {}
     }
 }
