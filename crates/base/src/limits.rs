@@ -176,6 +176,11 @@ pub const TEMPLATE_SEGMENTS_MAX: usize = 128;
 
 /// Largest API description or configuration file, in bytes. Larger: a diagnostic. GitHub's own is 12 MB.
 pub const DOCUMENT_BYTES_MAX: u64 = 64 * MIB as u64;
+/// Largest file with certificates or a private key, in bytes. Larger: a diagnostic. A chain with comments has a
+/// few KiB, the certificate authorities of a Linux distribution 250 KiB.
+pub const PEM_BYTES_MAX: u64 = MIB as u64;
+/// Largest file with a shared secret, in bytes. Larger: a diagnostic. The longest hash needs 64.
+pub const SECRET_BYTES_MAX: u64 = 64 * KIB as u64;
 /// Most diagnostics kept for one file. More: counted, not listed.
 pub const DIAGNOSTICS_MAX: usize = 1_000;
 /// Most API descriptions in the configured folders. More: a diagnostic, and the rest isn't read.

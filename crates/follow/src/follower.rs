@@ -56,6 +56,8 @@ pub struct Follower {
     /// As last read, including changes that need a restart.
     wanted: Settings,
     configuration: Option<PathBuf>,
+    /// The files of secrets that the configuration refers to.
+    secrets: Vec<PathBuf>,
     clock: Arc<dyn Clock + Send + Sync>,
     fetch: Fetch,
     status: Arc<Status>,
@@ -80,6 +82,8 @@ pub struct Follower {
     folders: HashMap<PathBuf, PathBuf>,
     /// The configured files and folders, with canonical parents.
     roots: BTreeSet<PathBuf>,
+    /// Device and inode of each root when it last held a description, or was last accepted as empty.
+    held: HashMap<PathBuf, (u64, u64)>,
     /// Roots that could not be walked.
     failed_roots: BTreeSet<PathBuf>,
     /// Files that are missing, and when they count as removed.
@@ -158,6 +162,7 @@ impl Follower {
             wanted: settings.clone(),
             settings,
             configuration,
+            secrets: Vec::new(),
             clock,
             fetch,
             status,
@@ -175,6 +180,7 @@ impl Follower {
             references: HashMap::new(),
             folders: HashMap::new(),
             roots: BTreeSet::new(),
+            held: HashMap::new(),
             failed_roots: BTreeSet::new(),
             missing: BTreeMap::new(),
             poll_us: now.mono_us,
@@ -275,6 +281,7 @@ impl Follower {
             Message::Reload => {
                 tracing::info!("reloading everything");
                 self.issuers.refresh_all(now_us);
+                self.accept_emptied_roots();
                 *work = Work {
                     walk: Some(Walk::Reload),
                     issuers: true,
@@ -305,10 +312,13 @@ impl Follower {
 
     fn perform(&mut self, mut work: Work, publish: &mut Publish) {
         let mut changed = work.changed;
-        if work.settings || work.republish {
-            changed |= self.reread_settings(&mut work, publish);
+        changed |= self.reread_settings_if_due(&mut work, publish);
+        if let Some(walk) = work.walk.take() {
+            self.walk(walk, &mut work);
+            // The walk may have found a changed configuration, which may need another walk.
+            changed |= self.reread_settings_if_due(&mut work, publish);
         }
-        if let Some(walk) = work.walk {
+        if let Some(walk) = work.walk.take() {
             self.walk(walk, &mut work);
         }
         if work.certificates {
@@ -323,6 +333,14 @@ impl Follower {
         if changed {
             self.publish(publish);
         }
+    }
+
+    /// Returns whether a new snapshot must be published.
+    fn reread_settings_if_due(&mut self, work: &mut Work, publish: &mut Publish) -> bool {
+        let due = work.settings || work.republish;
+        let changed = due && self.reread_settings(work, publish);
+        (work.settings, work.republish) = (false, false);
+        changed
     }
 
     fn publish(&mut self, publish: &mut Publish) {
@@ -392,4 +410,44 @@ impl Drop for Handle {
 fn poll_wait_us(walk_us: u64) -> u64 {
     let least_us = 1_000 * u64::from(limits::FILE_POLL_MS);
     least_us.max(walk_us.saturating_mul(limits::FILE_POLL_SHARE.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
+
+    use std::fs;
+
+    use base::SystemClock;
+
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_a_walk_finds_changed_is_applied_in_the_same_round() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("penstock.toml");
+        let write = |drain_s: u32| {
+            let text =
+                format!("[gateway]\nhttp = \"127.0.0.1:1\"\napis = []\ndrain_s = {drain_s}\n");
+            fs::write(&file, text).unwrap();
+        };
+        write(5);
+        let (settings, _) = crate::read_settings(&file).unwrap();
+        let options = Options {
+            configuration: Some(file.clone()),
+            clock: Arc::new(SystemClock::new()),
+            fetch: Arc::new(|_| Err(String::new())),
+        };
+        let (mut follower, _) = Follower::load(settings, options).unwrap();
+        write(12);
+        let published = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&published);
+        let mut publish: Publish = Box::new(move |change| {
+            if let Change::Settings(settings) = change {
+                sink.lock().unwrap().push(settings.gateway.drain_s);
+            }
+        });
+        follower.perform(Work { walk: Some(Walk::Folders), ..Work::default() }, &mut publish);
+        assert_eq!(*published.lock().unwrap(), [12]);
+    }
 }

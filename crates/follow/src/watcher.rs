@@ -51,8 +51,7 @@ impl Watcher {
     pub(crate) fn watch(&mut self, folder: &Path) {
         let Some(notify) = &mut self.notify else { return };
         let Ok(folder) = fs::canonicalize(folder) else { return };
-        let Ok(metadata) = fs::metadata(&folder) else { return };
-        let identity = (metadata.dev(), metadata.ino());
+        let Some(identity) = walk::identity(&folder) else { return };
         if self.folders.get(&folder) == Some(&identity) {
             return;
         }

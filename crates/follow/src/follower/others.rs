@@ -11,7 +11,7 @@ use wire::tls::{CertificateSet, ServerCertificates};
 
 use super::{Change, Follower, Message, Publish, Walk, Work};
 use crate::certificates;
-use crate::configuration::{self, ConfigurationError, restart_needed};
+use crate::configuration::{self, ConfigurationError, Secrets, restart_needed};
 use crate::documents::read_keys;
 use crate::fetch::Fetched;
 use crate::issuers::{self, Offer};
@@ -44,6 +44,7 @@ impl Follower {
     /// Adds the work for a change of a file that is not an API description.
     pub(super) fn on_other_file(&self, file: &Path, work: &mut Work) {
         work.settings |= self.configuration.as_deref() == Some(file);
+        work.settings |= self.secrets.iter().any(|secret| secret == file);
         work.republish |= self.settings.upstream_tls.ca.iter().any(|pem| pem == file);
         work.issuers |= self.issuers.files().iter().any(|(_, _, of_issuer)| of_issuer == file);
         work.certificates |= self.certificate_files().iter().any(|pem| pem == file);
@@ -71,7 +72,9 @@ impl Follower {
     }
 
     fn single_files(&self) -> Vec<PathBuf> {
-        single_files(self.configuration.as_deref(), &self.settings)
+        let mut single_files = single_files(self.configuration.as_deref(), &self.settings);
+        single_files.extend(self.secrets.iter().cloned());
+        single_files
     }
 
     fn certificate_files(&self) -> Vec<PathBuf> {
@@ -185,7 +188,14 @@ impl Follower {
         }
         let Some(file) = self.configuration.clone() else { return false };
         self.look_at(&file);
-        let settings = match configuration::read_settings(&file) {
+        let mut secrets = Secrets::new();
+        let read = configuration::read_with_secrets(&file, &mut secrets);
+        self.secrets = secrets.iter().map(|(file, _)| file.clone()).collect();
+        for (file, version) in secrets {
+            let folders = self.tracked.look_with(&file, version);
+            self.watch_folders(&folders);
+        }
+        let settings = match read {
             Ok((settings, warnings)) => {
                 self.post(&file, warnings);
                 settings
