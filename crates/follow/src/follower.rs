@@ -45,6 +45,9 @@ pub type OnUnknownKid = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct Options {
     /// The file of the settings, which is watched, too.
     pub configuration: Option<PathBuf>,
+    /// Whether there is an https listener, which needs certificates. The settings may have none: its
+    /// address can come from the command line.
+    pub https: bool,
     pub clock: Arc<dyn Clock + Send + Sync>,
     pub fetch: Fetch,
 }
@@ -56,6 +59,8 @@ pub struct Follower {
     /// As last read, including changes that need a restart.
     wanted: Settings,
     configuration: Option<PathBuf>,
+    /// Whether there is an https listener.
+    https: bool,
     /// The files of secrets that the configuration refers to.
     secrets: Vec<PathBuf>,
     clock: Arc<dyn Clock + Send + Sync>,
@@ -148,20 +153,21 @@ impl Follower {
         settings: Settings,
         options: Options,
     ) -> Result<(Self, Arc<Snapshot>), ConfigurationError> {
-        let Options { configuration, clock, fetch } = options;
+        let Options { configuration, https, clock, fetch } = options;
         let now = clock.now();
         let status = Arc::new(Status::default());
         // Before they are read, so that later changes are noticed.
         let mut tracked = Tracked::default();
-        for file in others::single_files(configuration.as_deref(), &settings) {
+        for file in others::single_files(configuration.as_deref(), &settings, https) {
             tracked.look(&file);
         }
-        let certificates = others::first_certificates(&settings, &status, now)?;
+        let certificates = others::first_certificates(&settings, https, &status, now)?;
         let (sender, receiver) = mpsc::channel();
         let mut follower = Self {
             wanted: settings.clone(),
             settings,
             configuration,
+            https,
             secrets: Vec::new(),
             clock,
             fetch,
@@ -419,8 +425,33 @@ mod tests {
     use std::fs;
 
     use base::SystemClock;
+    use model::KeySource;
 
     use super::*;
+
+    fn follower(configuration: &std::path::Path) -> Follower {
+        let (settings, _) = crate::read_settings(configuration).unwrap();
+        let options = Options {
+            configuration: Some(configuration.to_owned()),
+            https: false,
+            clock: Arc::new(SystemClock::new()),
+            fetch: Arc::new(|_| Err(String::new())),
+        };
+        Follower::load(settings, options).unwrap().0
+    }
+
+    #[test]
+    fn a_fetch_for_an_older_configuration_leaves_no_diagnostic() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("penstock.toml");
+        fs::write(&file, "[gateway]\nhttp = \"127.0.0.1:1\"\napis = []\n").unwrap();
+        let mut follower = follower(&file);
+        let source = KeySource::JwksUrl("https://issuer.example/jwks".to_owned());
+        let result = Err("no route to host".to_owned());
+        assert!(!follower.fetched(Fetched { name: "removed".to_owned(), source, result }));
+        assert_eq!(follower.status.to_json(), "[]");
+        assert_eq!(follower.status.reloads().failed, 0);
+    }
 
     #[test]
     fn a_configuration_that_a_walk_finds_changed_is_applied_in_the_same_round() {
@@ -432,13 +463,7 @@ mod tests {
             fs::write(&file, text).unwrap();
         };
         write(5);
-        let (settings, _) = crate::read_settings(&file).unwrap();
-        let options = Options {
-            configuration: Some(file.clone()),
-            clock: Arc::new(SystemClock::new()),
-            fetch: Arc::new(|_| Err(String::new())),
-        };
-        let (mut follower, _) = Follower::load(settings, options).unwrap();
+        let mut follower = follower(&file);
         write(12);
         let published = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&published);

@@ -471,7 +471,8 @@ impl Scene {
             self.settings = penstock_follow::read_settings(file).unwrap().0;
         }
         let clock = Arc::new(self.clock.clone());
-        let options = Options { configuration, clock, fetch: fetch() };
+        let https = self.settings.gateway.https.is_some();
+        let options = Options { configuration, https, clock, fetch: fetch() };
         let (follower, snapshot) = Follower::load(self.settings.clone(), options).unwrap();
         self.status = follower.status();
         self.unknown_kid = Some(follower.on_unknown_kid());

@@ -284,6 +284,14 @@ fn a_reference_that_cannot_be_followed_is_rejected() {
 }
 
 #[track_caller]
+#[test]
+fn the_files_of_references_are_limited_in_total() {
+    let item = "{\"get\": {\"security\": []}}";
+    let large = " ".repeat(usize::try_from(base::limits::REF_BYTES_MAX).expect("it fits"));
+    let files = [("a.json", item), ("b.json", large.as_str())];
+    refs("{$ref: a.json}\n  /b: {$ref: b.json}", &files, "6:14: error: bytes together");
+}
+
 fn refs(item: &str, files: &[(&str, &str)], expect: &str) {
     let head = "openapi: 3.1.0\ninfo: {title: A, version: 1}\nservers: [{url: 'http://b'}]\npaths:\n  /a: ";
     check(&format!("{head}{item}\n"), files, expect);

@@ -108,6 +108,18 @@ fn aliases_are_copied_and_merge_keys_yield_to_keys() {
 }
 
 #[test]
+fn many_maps_are_merged_in_one_pass() {
+    let maps: Vec<String> = (0..5_000).map(|n| format!("{{k{n}: {n}, k: {n}}}")).collect();
+    let text = format!("<<: [{}]\n", maps.join(","));
+    let mut report = Report::new(Path::new("a.yaml"));
+    let node = read(text.as_bytes(), Keep::Everything, &mut report).expect("it is YAML");
+    let map = node.as_map().expect("it is a map");
+    assert_eq!(map.iter().count(), 5_001);
+    assert_eq!(map.get("k").and_then(Node::as_text), Some("0"), "the first one");
+    assert_eq!(report.finish(Path::new("a.yaml")), []);
+}
+
+#[test]
 fn unsupported_yaml_is_rejected() {
     tree("a.yaml", "", "1:1: error: the file is empty");
     tree("a.yaml", "a: 1\n---\nb: 2\n", "2:1: error: more than one");
@@ -185,6 +197,19 @@ fn strings_with_too_little_indentation_are_limited_by_the_bytes_to_scan_again() 
     };
     assert!(read(100).is_ok());
     let error = read(10).expect_err("it is too much");
+    assert!(error.message.contains("not indented") && error.place.line > 10, "{error:?}");
+}
+
+#[test]
+fn collections_with_too_little_indentation_are_limited_by_the_bytes_to_scan_again() {
+    let text = "a:\n".to_owned() + &"  - [x,\ny]\n".repeat(100);
+    let read = |scans: usize| {
+        let most = u64::try_from(scans * 2 * text.len()).expect("a small number");
+        let mut report = Report::new(Path::new("a.yaml"));
+        yaml::read_within(&text, Keep::Everything, &mut report, most)
+    };
+    assert!(read(300).is_ok());
+    let error = read(30).expect_err("it is too much");
     assert!(error.message.contains("not indented") && error.place.line > 10, "{error:?}");
 }
 

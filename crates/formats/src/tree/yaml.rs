@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 
 use base::limits;
 use model::Place;
@@ -115,6 +116,14 @@ impl Shallow {
         }
     }
 
+    /// How many times the file is scanned, the check of the result included.
+    fn scans(&self) -> u64 {
+        match self {
+            Self::Quoted(_) => 1,
+            Self::Flow(_) => 3,
+        }
+    }
+
     fn error(&self, added: &Added) -> SyntaxError {
         let place = added.place(self.at());
         match self {
@@ -170,7 +179,7 @@ impl Added {
 /// collections, from the one at `first` on. Other parsers accept such lines, and files of WSO2 and
 /// others have them. The value does not change: indentation within them is not part of it.
 ///
-/// Each one costs one scan from the start of the file, within `rescan_bytes_max`.
+/// Each one costs up to three scans of the file, within `rescan_bytes_max`.
 fn indent_shallow_lines(
     text: &str,
     first: Shallow,
@@ -182,7 +191,8 @@ fn indent_shallow_lines(
     let mut bytes_left = rescan_bytes_max;
     loop {
         let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
-        bytes_left = bytes_left.checked_sub(size).ok_or_else(|| shallow.error(&added))?;
+        let cost = size.saturating_mul(shallow.scans());
+        bytes_left = bytes_left.checked_sub(cost).ok_or_else(|| shallow.error(&added))?;
         text = indent(&text, &shallow, &mut added).ok_or_else(|| shallow.error(&added))?;
         let next =
             Parser::new_from_str(&text).find_map(Result::err).map(|error| stop(&error, &added));
@@ -445,7 +455,7 @@ impl<'a> Builder<'a, '_> {
             Content::Map { members, merged, .. } => {
                 let mut map = Map::new(members, self.report);
                 if !merged.is_empty() {
-                    map = merge(map, merged, self.report)?;
+                    map = merge(map, merged)?;
                 }
                 Value::Map(map)
             }
@@ -542,11 +552,7 @@ impl<'a> Builder<'a, '_> {
 }
 
 /// Adds the members of the `<<` maps whose keys are not present yet. Earlier maps take precedence.
-fn merge<'a>(
-    map: Map<'a>,
-    merged: Vec<Node<'a>>,
-    report: &mut Report,
-) -> Result<Map<'a>, SyntaxError> {
+fn merge<'a>(map: Map<'a>, merged: Vec<Node<'a>>) -> Result<Map<'a>, SyntaxError> {
     let mut sources = Vec::new();
     for node in merged {
         match node.value {
@@ -569,15 +575,10 @@ fn merge<'a>(
             }
         }
     }
-    let mut whole = map;
-    for source in sources {
-        let new: Vec<Member<'a>> =
-            source.members.into_iter().filter(|member| whole.get(&member.key).is_none()).collect();
-        let mut members = whole.members;
-        members.extend(new);
-        whole = Map::new(members, report);
-    }
-    Ok(whole)
+    let mut members = map.members;
+    members.extend(sources.into_iter().flat_map(|source| source.members));
+    // A key that occurs again is not an error here: the first one takes precedence.
+    Ok(Map::new(members, &mut Report::new(Path::new(""))))
 }
 
 fn not_a_map(place: Place) -> SyntaxError {
