@@ -53,7 +53,9 @@ fn allowed((wanted, place): (bool, Place), origins: &[String], report: &mut Repo
         );
         return false;
     }
-    if let Some((origin, domain)) = origins.iter().find_map(whole_domain).filter(|_| wanted) {
+    if let Some((origin, domain)) =
+        origins.iter().find_map(|one| whole_domain(one)).filter(|_| wanted)
+    {
         let message = format!(
             "`{}` allows credentials for every site below the top-level domain `{}`",
             shorten(origin),
@@ -65,7 +67,7 @@ fn allowed((wanted, place): (bool, Place), origins: &[String], report: &mut Repo
 }
 
 /// The origin and `com`, if it is one such as `https://*.com`.
-fn whole_domain(origin: &String) -> Option<(&str, &str)> {
+fn whole_domain(origin: &str) -> Option<(&str, &str)> {
     let (_, below) = origin.split_once("://*.")?;
     let domain = below.split(':').next()?;
     (!domain.contains('.') && domain != "localhost").then_some((origin, domain))
