@@ -59,13 +59,11 @@ pub(crate) fn write_result(out: Option<&Path>, bytes: &[u8]) -> Result<(), Failu
 
 /// The error for an output file that cannot be written.
 pub(crate) fn not_written(file: &Path, error: &io::Error) -> Failure {
-    let name = file.display();
-    match error.kind() {
-        ErrorKind::AlreadyExists => Failure::Usage(format!(
-            "{name} already exists and is not overwritten; choose another name"
-        )),
-        _ => Failure::file("write", file, error),
+    if error.kind() != ErrorKind::AlreadyExists {
+        return Failure::file("write", file, error);
     }
+    let name = file.display();
+    Failure::Usage(format!("{name} already exists and is not overwritten; choose another name"))
 }
 
 /// `1 file`, `2 files`.
