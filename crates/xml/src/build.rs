@@ -6,7 +6,7 @@ use crate::document::{
 };
 use crate::dtd::{Dtd, Entity};
 use crate::entities::EntityResolver;
-use crate::error::{OffsetError, XmlError};
+use crate::error::{Error, OffsetError};
 use crate::input::Input;
 use crate::machine::quick::StepSink;
 use crate::machine::{Machine, Span, Step};
@@ -18,7 +18,7 @@ impl Document {
     ///
     /// # Errors
     /// The first place where the document isn't well-formed or exceeds a limit.
-    pub fn parse(bytes: &[u8]) -> Result<Self, XmlError> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         Self::parse_with(bytes, &Options::default())
     }
 
@@ -26,7 +26,7 @@ impl Document {
     ///
     /// # Errors
     /// The first place where the document isn't well-formed or exceeds a limit.
-    pub fn parse_with(bytes: &[u8], options: &Options) -> Result<Self, XmlError> {
+    pub fn parse_with(bytes: &[u8], options: &Options) -> Result<Self, Error> {
         Self::from_input(&Input::new(bytes, options)?, options)
     }
 
@@ -35,16 +35,16 @@ impl Document {
     ///
     /// # Errors
     /// As [`Document::parse_with`]. An error in an external entity is reported at the reference to
-    /// it, as [`XmlErrorKind::InEntity`](crate::XmlErrorKind::InEntity).
+    /// it, as [`ErrorKind::InEntity`](crate::ErrorKind::InEntity).
     pub fn parse_with_entities(
         bytes: &[u8],
         options: &Options,
         resolver: &dyn EntityResolver,
-    ) -> Result<Self, XmlError> {
+    ) -> Result<Self, Error> {
         Self::from_input(&Input::with_entities(bytes, options, resolver)?, options)
     }
 
-    fn from_input(input: &Input<'_>, options: &Options) -> Result<Self, XmlError> {
+    fn from_input(input: &Input<'_>, options: &Options) -> Result<Self, Error> {
         let mut document = read(input, options).map_err(|error| error.locate(input.text()))?;
         document.base = options.base_uri.as_deref().map(Box::from);
         Ok(document)

@@ -15,7 +15,7 @@ pub use document::DocumentFeed;
 pub use events::{EventFeed, FeedEvent};
 
 use crate::dtd::{self, Dtd};
-use crate::error::XmlError;
+use crate::error::Error;
 use crate::limits::XML_BYTES_CEILING;
 use crate::machine::{Machine, View};
 use crate::options::{Doctype, Options};
@@ -59,7 +59,7 @@ impl Source {
     }
 
     /// Adds the next bytes, or marks their end.
-    fn push(&mut self, bytes: &[u8], is_end: bool, machine: &mut Machine) -> Result<(), XmlError> {
+    fn push(&mut self, bytes: &[u8], is_end: bool, machine: &mut Machine) -> Result<(), Error> {
         if self.is_complete {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 pub use crate::feed::{EventFeed, FeedEvent};
 
-use crate::error::XmlError;
+use crate::error::Error;
 use crate::input::Input;
 use crate::machine::tags::address;
 use crate::machine::{self, Machine, Step, View};
@@ -37,13 +37,13 @@ pub enum Event<'r> {
 ///     }
 /// }
 /// assert_eq!(text, "IBM");
-/// # Ok::<(), penstock_xml::XmlError>(())
+/// # Ok::<(), penstock_xml::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Reader<'i> {
     input: &'i Input<'i>,
     machine: Machine,
-    failed: Option<XmlError>,
+    failed: Option<Error>,
     done: bool,
 }
 
@@ -60,7 +60,7 @@ impl<'i> Reader<'i> {
     /// # Errors
     /// The first place where the document isn't well-formed or exceeds a limit. Later calls return the same
     /// error.
-    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, XmlError> {
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, Error> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }

@@ -10,11 +10,12 @@ mod scope;
 
 use crate::chars;
 use crate::edit::QNameRef;
+use crate::error::{Error, ErrorKind};
 use crate::node::Node;
 use crate::sink::{Sink, copy_subtree};
 pub use encoding::Encoding;
 use escape::Place;
-pub use options::{DoctypeIds, WriteError, WriterOptions};
+pub use options::{DoctypeIds, WriterOptions};
 pub use prepared::{PreparedMarkup, PreparedMarkupBuilder};
 use scope::NamespaceStack;
 
@@ -54,7 +55,7 @@ struct PendingAttribute {
 /// writer.text("a < b")?;
 /// writer.end_element()?;
 /// assert_eq!(writer.finish()?, br#"<m:order xmlns:m="urn:shop">a &lt; b</m:order>"#);
-/// # Ok::<(), penstock_xml::WriteError>(())
+/// # Ok::<(), penstock_xml::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Writer {
@@ -75,10 +76,13 @@ pub struct Writer {
 
 impl Writer {
     /// # Errors
-    /// [`WriteError::BadDoctype`].
-    pub fn new(options: WriterOptions) -> Result<Self, WriteError> {
+    /// [`ErrorKind::BadDoctype`].
+    pub fn new(options: WriterOptions) -> Result<Self, Error> {
         if options.doctype.as_ref().is_some_and(|ids| !ids.are_valid()) {
-            return Err(WriteError::BadDoctype);
+            return Err(ErrorKind::BadDoctype(
+                "its identifiers contain characters that it doesn't allow",
+            )
+            .into());
         }
         let doctype_due = options.doctype.is_some();
         Ok(Self {
@@ -100,16 +104,16 @@ impl Writer {
     /// Writes `node` and everything below it, of the root its children, with the namespaces in its scope.
     ///
     /// # Errors
-    /// [`WriteError::NotInEncoding`].
-    pub fn tree(&mut self, node: Node<'_>) -> Result<(), WriteError> {
+    /// [`ErrorKind::NotInEncoding`].
+    pub fn tree(&mut self, node: Node<'_>) -> Result<(), Error> {
         copy_subtree(node, self)
     }
 
     /// Starts an element with the name of `node`, which needs no check.
     ///
     /// # Errors
-    /// [`WriteError::NotInEncoding`].
-    pub fn start_like(&mut self, node: Node<'_>) -> Result<(), WriteError> {
+    /// [`ErrorKind::NotInEncoding`].
+    pub fn start_like(&mut self, node: Node<'_>) -> Result<(), Error> {
         self.start_checked(node.qname_ref())
     }
 
@@ -129,8 +133,8 @@ impl Writer {
     /// well-formedness.
     ///
     /// # Errors
-    /// [`WriteError::BadText`], [`WriteError::NotInEncoding`].
-    pub fn raw(&mut self, text: &str) -> Result<(), WriteError> {
+    /// [`ErrorKind::BadText`], [`ErrorKind::NotInEncoding`].
+    pub fn raw(&mut self, text: &str) -> Result<(), Error> {
         self.check_exact(text)?;
         self.before_content()?;
         self.mixed();
@@ -156,8 +160,8 @@ impl Writer {
     /// Closes open elements and returns the bytes not taken yet.
     ///
     /// # Errors
-    /// [`WriteError::NotInEncoding`] for names in a start tag.
-    pub fn finish(mut self) -> Result<Vec<u8>, WriteError> {
+    /// [`ErrorKind::NotInEncoding`] for names in a start tag.
+    pub fn finish(mut self) -> Result<Vec<u8>, Error> {
         while !self.open.is_empty() {
             self.end_element()?;
         }
@@ -185,7 +189,7 @@ impl Writer {
     }
 
     /// Completes the start tag, and closes a CDATA section.
-    fn before_content(&mut self) -> Result<(), WriteError> {
+    fn before_content(&mut self) -> Result<(), Error> {
         self.begin();
         if self.pending {
             self.start_tag()?;
@@ -204,7 +208,7 @@ impl Writer {
     }
 
     /// Breaks the line before a child that isn't text.
-    fn before_child(&mut self) -> Result<(), WriteError> {
+    fn before_child(&mut self) -> Result<(), Error> {
         self.before_content()?;
         let depth = self.open.len();
         let mixed = match self.open.last_mut() {
@@ -239,7 +243,7 @@ impl Writer {
     }
 
     /// Writes the pending start tag up to its `>`.
-    fn start_tag(&mut self) -> Result<(), WriteError> {
+    fn start_tag(&mut self) -> Result<(), Error> {
         self.pending = false;
         self.scope.begin_tag();
         let mark = self.open.last().map_or(0, |open| open.bindings);
@@ -276,7 +280,7 @@ impl Writer {
         Ok(())
     }
 
-    fn start_checked(&mut self, name: QNameRef<'_>) -> Result<(), WriteError> {
+    fn start_checked(&mut self, name: QNameRef<'_>) -> Result<(), Error> {
         self.options.encoding.check(name.local)?;
         self.options.encoding.check(name.prefix)?;
         self.before_child()?;
@@ -298,18 +302,18 @@ impl Writer {
         Ok(())
     }
 
-    fn check_name(&self, name: QNameRef<'_>) -> Result<(), WriteError> {
+    fn check_name(&self, name: QNameRef<'_>) -> Result<(), Error> {
         if !name.is_valid() {
-            return Err(WriteError::BadName(name.local.to_owned()));
+            return Err(ErrorKind::BadName(name.local.to_owned()).into());
         }
         self.options.encoding.check(name.local)?;
         self.options.encoding.check(name.prefix)
     }
 
     /// Checks text that can't be escaped.
-    fn check_exact(&self, text: &str) -> Result<(), WriteError> {
+    fn check_exact(&self, text: &str) -> Result<(), Error> {
         if !chars::is_text(text) {
-            return Err(WriteError::BadText);
+            return Err(ErrorKind::BadText.into());
         }
         self.options.encoding.check(text)
     }
@@ -332,8 +336,8 @@ impl crate::Document {
     /// Serialises the document.
     ///
     /// # Errors
-    /// [`WriteError::NotInEncoding`], [`WriteError::BadDoctype`].
-    pub fn write(&self, options: WriterOptions) -> Result<Vec<u8>, WriteError> {
+    /// [`ErrorKind::NotInEncoding`], [`ErrorKind::BadDoctype`].
+    pub fn write(&self, options: WriterOptions) -> Result<Vec<u8>, Error> {
         let mut writer = Writer::new(options)?;
         writer.tree(self.root())?;
         writer.finish()

@@ -6,14 +6,14 @@ use std::borrow::Cow;
 use crate::budget::Budget;
 use crate::compare::{compare_numbers, compare_strings, compare_values};
 use crate::context::{Context, Environment};
-use crate::error::EvalError;
+use crate::error::Error;
 use crate::item::{Item, NodeSet};
 use crate::number::{number_to_string, string_to_number};
 use crate::plan::{Arithmetic, Comparison, Expr, Type};
 use crate::sink::{Exists, First, Holds, Nodes, Operand, Sink, Taken};
 use crate::value::{Value, is_true};
 
-pub(crate) type Outcome<T> = Result<T, EvalError>;
+pub(crate) type Outcome<T> = Result<T, Error>;
 
 /// One evaluation.
 pub(crate) struct Run<'a, 'd> {

@@ -1,7 +1,7 @@
 //! Character data, comments and processing instructions.
 
 use super::{Machine, Span, Step, View, is_cdata, name_end, piece, skip_space};
-use crate::error::{OffsetError, XmlErrorKind};
+use crate::error::{ErrorKind, OffsetError};
 use crate::limits::XML_BYTES_CEILING;
 use crate::names::number;
 use crate::scan;
@@ -50,7 +50,7 @@ impl Machine {
             }
             match bytes.get(at.wrapping_add(1)..) {
                 Some([b']', b'>', ..]) => {
-                    return Err(self.error(at, XmlErrorKind::CdataEndInText));
+                    return Err(self.error(at, ErrorKind::CdataEndInText));
                 }
                 _ => at = at.wrapping_add(1),
             }
@@ -145,7 +145,7 @@ impl Machine {
         let end = start.wrapping_add(len);
         match text.as_bytes().get(end.wrapping_add(2)) {
             Some(b'>') => {}
-            Some(_) => return Err(self.error(end, XmlErrorKind::HyphensInComment)),
+            Some(_) => return Err(self.error(end, ErrorKind::HyphensInComment)),
             None => return Err(self.short(view, "a comment")),
         }
         self.count_nodes(1)?;
@@ -186,13 +186,13 @@ impl Machine {
         let end = name_end(text.as_bytes(), at);
         let written = text.get(at..end).unwrap_or("");
         if written == "xml" && end < text.len() {
-            return Err(self.error(self.pos, XmlErrorKind::DeclarationNotFirst));
+            return Err(self.error(self.pos, ErrorKind::DeclarationNotFirst));
         }
         if written.eq_ignore_ascii_case("xml") && end < text.len() {
-            return Err(self.error(at, XmlErrorKind::ReservedTarget(written.to_owned())));
+            return Err(self.error(at, ErrorKind::ReservedTarget(written.to_owned())));
         }
         if written.contains(':') && end < text.len() {
-            return Err(self.error(at, XmlErrorKind::BadName(piece(text, at, end))));
+            return Err(self.error(at, ErrorKind::BadName(piece(text, at, end))));
         }
         self.parsed_name(view, text, at)
     }
