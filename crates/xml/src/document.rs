@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::edit::ChainIndexes;
-use crate::index::Indexes;
+use crate::index::{Climb, Indexes};
 use crate::names::{EMPTY, NameId, Names, Symbol, number};
 use crate::node::{Kind, Node};
 
@@ -332,7 +332,11 @@ impl Document {
             return links.get(index as usize).map_or(NONE, |links| links.last);
         }
         let end = self.end(index);
-        if end == index.wrapping_add(1) { NONE } else { self.climb(end.wrapping_sub(1), index) }
+        if end == index.wrapping_add(1) {
+            return NONE;
+        }
+        let found = self.climb(end.wrapping_sub(1), index);
+        found.unwrap_or_else(|| self.shortcut(index).last)
     }
 
     pub(crate) fn previous(&self, index: u32) -> u32 {
@@ -341,32 +345,45 @@ impl Document {
         }
         let parent = self.record(index).parent;
         match index.checked_sub(1) {
-            Some(before) if before != parent => self.climb(before, parent),
+            Some(before) if before != parent => {
+                self.climb(before, parent).unwrap_or_else(|| self.shortcut(index).previous)
+            }
             Some(_) | None => NONE,
         }
     }
 
-    /// The ancestor-or-self of `from` that is a child of `parent`. In documents in order only.
-    fn climb(&self, mut from: u32, parent: u32) -> u32 {
+    /// The ancestor-or-self of `from` that is a child of `parent`, unless there is a shortcut to it. In documents
+    /// in order only.
+    fn climb(&self, mut from: u32, parent: u32) -> Option<u32> {
+        let mut climb = Climb::default();
         loop {
             let above = self.record(from).parent;
             if above == parent || above == NO_PARENT {
-                return from;
+                return Some(from);
             }
             from = above;
+            if climb.ends(self) {
+                return None;
+            }
         }
     }
 
     /// One more than the last index in the subtree of `index`. In documents in order only.
     pub(crate) fn end(&self, mut index: u32) -> u32 {
-        while index != NO_PARENT {
+        let mut climb = Climb::default();
+        loop {
             let record = self.record(index);
             if record.next != NONE {
                 return record.next;
             }
+            if record.parent == NO_PARENT {
+                return number(self.nodes.len());
+            }
             index = record.parent;
+            if climb.ends(self) {
+                return self.shortcut(index).end;
+            }
         }
-        number(self.nodes.len())
     }
 }
 

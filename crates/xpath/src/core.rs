@@ -97,7 +97,7 @@ impl<'d> Run<'_, 'd> {
                 let Some(item) = self.first_or_context(arguments, context)? else {
                     return Ok(Cow::Borrowed(""));
                 };
-                self.charge(item.scope_cost())?;
+                item.charge_scope(self.budget)?;
                 let name = if core == Core::LocalName {
                     Cow::Borrowed(item.local_name())
                 } else if core == Core::NamespaceUri {

@@ -77,7 +77,7 @@ impl<'d> Item<'d> {
     /// [`BudgetExceeded`].
     pub fn charged_string_value(self, budget: &Budget) -> Result<Cow<'d, str>, BudgetExceeded> {
         let Some(node) = self.node() else {
-            budget.charge_steps(self.scope_cost())?;
+            self.charge_scope(budget)?;
             let uri = self.binding().map_or("", |(_, uri)| uri);
             budget.charge_reading(uri.len())?;
             return Ok(Cow::Borrowed(uri));
@@ -107,13 +107,9 @@ impl<'d> Item<'d> {
         Ok(all)
     }
 
-    /// The steps that finding the prefix and the URI of a namespace node may take; 0 for other nodes.
-    pub(crate) fn scope_cost(self) -> u64 {
-        const BINDINGS_PER_STEP: u64 = 8;
-        if self.namespace == 0 {
-            return 0;
-        }
-        self.node.namespaces_in_scope().count() as u64 / BINDINGS_PER_STEP
+    /// Charges what reading the prefix and the URI of a namespace node costs; nothing for other nodes.
+    pub(crate) fn charge_scope(self, budget: &Budget) -> Result<(), BudgetExceeded> {
+        if self.namespace == 0 { Ok(()) } else { budget.charge_scope(self.node) }
     }
 
     /// The local part of the expanded name; empty for a node without a name.

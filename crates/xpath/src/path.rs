@@ -249,14 +249,17 @@ impl<'d> Run<'_, 'd> {
         let principal = axis.principal();
         let mut counts = [0usize; COUNTS];
         let mut walk = Walk::new(axis, from);
-        if let Walk::Namespaces { count, .. } = &walk {
-            self.charge(u64::from(*count))?;
+        if let Walk::Namespaces { element, .. } = &walk {
+            self.budget.charge_scope(*element)?;
         }
         while let Some(item) = walk.next() {
             self.charge(1 + walk.passed())?;
             let passes = match item.node() {
                 Some(node) => ready.passes(node, principal),
-                None => passes_namespace(test, principal, item),
+                None => {
+                    item.charge_scope(self.budget)?;
+                    passes_namespace(test, principal, item)
+                }
             };
             if !passes {
                 continue;
