@@ -215,7 +215,7 @@ impl<'d> Run<'_, 'd> {
         if matches!(argument.value_type(), Type::NodeSet | Type::Unknown) {
             match self.value(argument, context)? {
                 Value::NodeSet(nodes) => {
-                    for item in nodes {
+                    for item in &nodes {
                         let text = self.text_of(Some(item))?;
                         self.find_ids(&text, context, &mut found)?;
                     }

@@ -123,7 +123,8 @@ impl Expression {
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
     ) -> Result<NodeSet<'d>, Error> {
-        self.run(environment, budget)?.nodes(&self.plan, context)
+        let nodes = self.run(environment, budget)?.nodes(&self.plan, context)?;
+        Ok(NodeSet::from_ordered(nodes.charged_items(budget)?))
     }
 
     /// The type of the value.

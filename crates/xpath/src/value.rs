@@ -73,13 +73,13 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// A copy, whose memory is charged before it is made.
+    /// A copy, whose memory is charged before it is made. A [shared](NodeSet::into_shared) node-set isn't copied.
     ///
     /// # Errors
     /// [`BudgetExceeded`].
     pub fn copy(&self, budget: &Budget) -> Result<Self, BudgetExceeded> {
         let bytes = match self {
-            Self::NodeSet(nodes) => size_of_val(nodes.items()),
+            Self::NodeSet(nodes) => nodes.clone_bytes(),
             Self::String(text) => text.len(),
             Self::Number(_) | Self::Boolean(_) => 0,
         };

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use xml::{Document, Node};
-use xpath::{Budget, BudgetExceeded, Context, Item, Value};
+use xpath::{Budget, BudgetExceeded, Context, Item, NodeSet, Value};
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::load::Resolver;
@@ -105,7 +105,7 @@ enum GlobalValue<'d> {
 }
 
 /// The nodes of one document by the values of a key, in document order.
-type KeyIndex<'d> = Rc<HashMap<String, Vec<Item<'d>>>>;
+type KeyIndex<'d> = Rc<HashMap<String, NodeSet<'d>>>;
 
 /// The state that all machines of a run share.
 pub(crate) struct State<'d> {

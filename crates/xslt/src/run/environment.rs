@@ -249,14 +249,7 @@ impl<'d> State<'d> {
     ) -> Evaluated<NodeSet<'d>> {
         let index = self.key_index(name, context.holder().document().root())?;
         let budget = self.budget;
-        let mut found: Vec<Item<'d>> = Vec::new();
-        let mut add = |items: Option<&Vec<Item<'d>>>| {
-            let items = items.map_or(&[][..], Vec::as_slice);
-            budget.charge_reading(size_of_val(items))?;
-            budget.charge_memory(size_of_val(items))?;
-            found.extend_from_slice(items);
-            Ok::<(), xpath::Error>(())
-        };
+        let mut found: Vec<&NodeSet<'d>> = Vec::new();
         match value {
             Some(Value::NodeSet(nodes)) => {
                 // Equal values select the same nodes, so each is looked up once.
@@ -266,15 +259,24 @@ impl<'d> State<'d> {
                     let value = node.charged_string_value(budget)?;
                     budget.charge_memory(value.len().saturating_add(ENTRY_BYTES))?;
                     if !seen.contains(&value) {
-                        add(index.get(&*value))?;
+                        found.extend(index.get(&*value));
                         seen.insert(value);
                     }
                 }
             }
-            Some(other) => add(index.get(&text_of(other, budget)?))?,
+            Some(other) => found.extend(index.get(&text_of(other, budget)?)),
             None => {}
         }
-        Ok(NodeSet::from_unordered(found))
+        if let [] | [_] = found.as_slice() {
+            return Ok(found.first().copied().cloned().unwrap_or_default());
+        }
+        let mut all: Vec<Item<'d>> = Vec::new();
+        for nodes in found {
+            budget.charge_reading(size_of_val(nodes.items()))?;
+            budget.charge_memory(size_of_val(nodes.items()))?;
+            all.extend_from_slice(nodes.items());
+        }
+        Ok(NodeSet::from_unordered(all))
     }
 
     fn key_index(&mut self, name: &ExpandedName, root: xml::Node<'d>) -> Evaluated<KeyIndex<'d>> {
@@ -322,7 +324,8 @@ impl<'d> State<'d> {
             }
         }
         self.keys_depth = self.keys_depth.saturating_sub(1);
-        let index = Rc::new(index);
+        let shared = |(value, items)| (value, NodeSet::from_unordered(items).into_shared());
+        let index = Rc::new(index.into_iter().map(shared).collect());
         self.keys.insert((first, root), Rc::clone(&index));
         Ok(index)
     }
