@@ -65,7 +65,7 @@ fn read(input: &Input<'_>, options: &Options) -> Result<Document, OffsetError> {
             Added::Nothing | Added::End => break,
         }
     }
-    let growth = machine.spill.len().saturating_add(view.dtd.text.len());
+    let growth = machine.composed.len().saturating_add(view.dtd.text.len());
     let mut text = String::with_capacity(view.source.len().saturating_add(growth));
     text.push_str(view.source);
     Ok(finish(tree, machine, view.dtd, text))
@@ -76,15 +76,15 @@ pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) 
     let Tree { mut document, .. } = tree;
     let source_len = text.len();
     let declared = if machine.entities_used() { dtd.text.as_str() } else { "" };
-    text.reserve_exact(declared.len().saturating_add(machine.spill.len()));
+    text.reserve_exact(declared.len().saturating_add(machine.composed.len()));
     text.push_str(declared);
-    text.push_str(&machine.spill);
+    text.push_str(&machine.composed);
     text.shrink_to_fit();
     document.text = text;
     document.source_len = number(source_len);
     let origin = |(start, place): &(usize, usize)| (number(source_len + start), number(*place));
-    document.spills = dtd.origins.iter().map(origin).collect();
-    document.spills.extend_from_slice(&machine.origins);
+    document.origins = dtd.origins.iter().map(origin).collect();
+    document.origins.extend_from_slice(&machine.origins);
     document.names = machine.namespaces.names;
     for (name, entity) in &dtd.entities {
         if let Entity::Unparsed(system) = entity {
@@ -158,7 +158,7 @@ impl Tree {
             declarations: source.declarations.clone(),
             instructions: source.instructions.clone(),
             names: source.names.clone(),
-            spills: source.spills.clone(),
+            origins: source.origins.clone(),
             unparsed: source.unparsed.clone(),
             id_attributes: source.id_attributes.clone(),
             base: source.base.clone(),

@@ -111,7 +111,7 @@ pub struct Document {
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) names: Names,
     /// The places of text after the source: (its start, its offset in the source), ascending.
-    pub(crate) spills: Vec<(u32, u32)>,
+    pub(crate) origins: Vec<(u32, u32)>,
     pub(crate) links: Option<Vec<Links>>,
     /// Attributes of type ID.
     pub(crate) id_attributes: HashSet<u32>,
@@ -147,7 +147,7 @@ impl Clone for Document {
             declarations: self.declarations.clone(),
             instructions: self.instructions.clone(),
             names: self.names.clone(),
-            spills: self.spills.clone(),
+            origins: self.origins.clone(),
             links: self.links.clone(),
             id_attributes: self.id_attributes.clone(),
             unparsed: self.unparsed.clone(),
@@ -186,7 +186,7 @@ impl Document {
             declarations: Vec::new(),
             instructions: Vec::new(),
             names,
-            spills: Vec::new(),
+            origins: Vec::new(),
             links: None,
             id_attributes: HashSet::new(),
             unparsed: HashMap::new(),
@@ -273,7 +273,7 @@ impl Document {
             + held(&self.tags)
             + held(&self.declarations)
             + held(&self.instructions)
-            + held(&self.spills)
+            + held(&self.origins)
             + self.id_attributes.capacity() * size_of::<u32>()
             + self.indexes.heap_bytes()
             + self.unparsed.iter().map(|(name, uri)| name.len() + uri.len()).sum::<usize>()

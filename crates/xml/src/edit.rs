@@ -303,8 +303,8 @@ impl Document {
         if text.len() > XML_BYTES_CEILING as usize || end >= u32::MAX as usize {
             return Err(ErrorKind::TooLarge.into());
         }
-        if self.spills.last().is_none_or(|(_, place)| *place != u32::MAX) {
-            self.spills.push((number(start), u32::MAX));
+        if self.origins.last().is_none_or(|(_, place)| *place != u32::MAX) {
+            self.origins.push((number(start), u32::MAX));
         }
         self.text.push_str(text);
         Ok((number(start), number(text.len())))

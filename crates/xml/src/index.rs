@@ -121,21 +121,21 @@ impl Document {
             return None;
         }
         let found = self.indexes.ids.get_or_init(|| self.index_ids()).get(id)?;
-        let owners = found.iter().filter_map(|&index| {
+        let mut owners = found.iter().filter_map(|&index| {
             let attribute = self.attribute(index)?;
             let holds = attribute.owner != NO_PARENT
                 && self.id_attributes.contains(&index)
                 && self.slice(attribute.start, attribute.len) == id;
             holds.then(|| Node::new(self, attribute.owner))
         });
-        let mut attached = owners.filter(|owner| {
+        // In a document in order, so are the candidates, and no node is detached.
+        if self.is_in_order() {
+            return owners.next();
+        }
+        let attached = owners.filter(|owner| {
             let top = owner.ancestors().last();
             top.is_some_and(|top| top.index() == 0)
         });
-        // In a document in order, so are the candidates.
-        if self.is_in_order() {
-            return attached.next();
-        }
         attached.min_by(|one, other| one.document_order(*other))
     }
 

@@ -2,7 +2,7 @@
 //! and checks well-formedness and namespaces.
 //!
 //! Each step gets a [`View`] of the input. Steps refer to text by address and to names by the numbers of
-//! [`Namespaces`]. The address space is the source, then the texts of the DTD, then `spill`: text that had
+//! [`Namespaces`]. The address space is the source, then the texts of the DTD, then `composed`: text that had
 //! to be composed.
 
 pub(crate) mod quick;
@@ -96,8 +96,8 @@ pub(crate) struct Machine {
     /// Of the last [`Step::Start`]: (prefix, URI).
     pub(crate) declared: Vec<(Symbol, Symbol)>,
     /// Text that doesn't occur in the source as it is.
-    pub(crate) spill: String,
-    /// The places of spilled text: (address, offset in the source).
+    pub(crate) composed: String,
+    /// The places of composed text: (address, offset in the source).
     pub(crate) origins: Vec<(u32, u32)>,
     pub(crate) keep_origins: bool,
     limits: Limits,
@@ -121,7 +121,7 @@ impl Machine {
             namespaces: Namespaces::new(),
             attributes: Vec::new(),
             declared: Vec::new(),
-            spill: String::new(),
+            composed: String::new(),
             origins: Vec::new(),
             keep_origins: true,
             limits,

@@ -67,7 +67,7 @@ impl<'i> Reader<'i> {
         if self.done {
             return Ok(None);
         }
-        self.machine.spill.clear();
+        self.machine.composed.clear();
         let view = self.input.view();
         let step = match self.machine.step(view) {
             Ok(step) => step,
@@ -85,7 +85,7 @@ impl<'i> Reader<'i> {
 
 /// The event of a step; none at the end, and if the step needs more of the source.
 pub(crate) fn event<'r>(machine: &'r Machine, view: View<'r>, step: Step) -> Option<Event<'r>> {
-    let text = |span| address(view, &machine.spill, span);
+    let text = |span| address(view, &machine.composed, span);
     Some(match step {
         Step::Start { qname, .. } => Event::Start(Start { machine, view, qname }),
         Step::End => Event::End,
@@ -149,7 +149,7 @@ impl<'r> Start<'r> {
         let (machine, view) = (self.machine, self.view);
         machine.attributes.iter().map(move |found: &machine::Attribute| {
             let (prefix, namespace, local) = self.parts(found.qname);
-            let value = address(view, &machine.spill, found.value);
+            let value = address(view, &machine.composed, found.value);
             Attribute { prefix, namespace, local, value }
         })
     }

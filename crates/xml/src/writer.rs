@@ -8,6 +8,8 @@ mod pieces;
 mod prepared;
 mod scope;
 
+use std::collections::HashMap;
+
 use crate::chars;
 use crate::edit::QNameRef;
 use crate::error::{Error, ErrorKind};
@@ -19,6 +21,8 @@ pub use options::{DoctypeIds, WriterOptions};
 pub use prepared::{PreparedMarkup, PreparedMarkupBuilder};
 use scope::NamespaceStack;
 
+/// Up to this many attributes are searched rather than indexed.
+const FEW_ATTRIBUTES: usize = 16;
 /// Initial capacity of the output.
 const OUT_BYTES: usize = 1_024;
 /// Initial capacity for open elements, with names of sixteen bytes.
@@ -70,6 +74,8 @@ pub struct Writer {
     pending: bool,
     name: (String, String, String),
     attributes: Vec<PendingAttribute>,
+    /// Once there are many: the places of attributes by namespace and local name.
+    places: HashMap<String, usize>,
     spare: Vec<PendingAttribute>,
     in_cdata: bool,
 }
@@ -96,6 +102,7 @@ impl Writer {
             pending: false,
             name: Default::default(),
             attributes: Vec::new(),
+            places: HashMap::new(),
             spare: Vec::new(),
             in_cdata: false,
         })
@@ -277,6 +284,9 @@ impl Writer {
             self.out.push('"');
         }
         self.spare.append(&mut self.attributes);
+        if !self.places.is_empty() {
+            self.places = HashMap::new();
+        }
         Ok(())
     }
 
@@ -300,6 +310,21 @@ impl Writer {
         assign(&mut self.name.2, name.local);
         self.pending = true;
         Ok(())
+    }
+
+    /// The pending attribute of that name.
+    fn pending_attribute(&mut self, name: QNameRef<'_>) -> Option<&mut PendingAttribute> {
+        if self.attributes.len() <= FEW_ATTRIBUTES {
+            let same = |known: &&mut PendingAttribute| {
+                known.local == name.local && known.namespace == name.namespace
+            };
+            return self.attributes.iter_mut().find(same);
+        }
+        for (place, known) in self.attributes.iter().enumerate().skip(self.places.len()) {
+            self.places.insert([&known.local, " ", &known.namespace].concat(), place);
+        }
+        let place = *self.places.get(&[name.local, " ", name.namespace].concat())?;
+        self.attributes.get_mut(place)
     }
 
     fn check_name(&self, name: QNameRef<'_>) -> Result<(), Error> {

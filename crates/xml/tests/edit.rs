@@ -532,3 +532,31 @@ fn elements_are_found_by_their_current_ids() {
     document.append(root, three).unwrap();
     assert_eq!(find(&document, "first"), Some(three));
 }
+
+/// Attributes are indexed once there are many.
+#[test]
+fn many_attributes_are_written_once_each_with_their_last_value() {
+    const COUNT: usize = 300;
+    let mut writer = Writer::new(plain()).unwrap();
+    for element in 0..3 {
+        writer.start_element(QNameRef::local("a")).unwrap();
+        for round in ["old", "new"] {
+            for at in 0..COUNT {
+                let (local, uri) = (format!("x{}", at / 2), format!("urn:{}", at % 2));
+                let prefix = if at % 2 == 0 { "p" } else { "q" };
+                writer.attribute(QNameRef::new(prefix, &uri, &local), round).unwrap();
+                writer.attribute(QNameRef::local(&format!("y{at}")), round).unwrap();
+            }
+        }
+        writer.attribute(QNameRef::local("last"), &element.to_string()).unwrap();
+    }
+    let written = String::from_utf8(writer.finish().unwrap()).unwrap();
+    let read = parse(&written);
+    let elements = read.root().descendants().filter(|node| node.is_element());
+    for (at, element) in elements.enumerate() {
+        assert_eq!(element.attributes().count(), 2 * COUNT + 1);
+        assert_eq!(element.attribute("", "last"), Some(at.to_string().as_str()));
+        assert!(element.attributes().filter(|node| node.text() == "new").count() == 2 * COUNT);
+        assert_eq!(element.attribute("urn:1", "x9"), Some("new"));
+    }
+}

@@ -161,7 +161,11 @@ impl<'d> Run<'_, 'd> {
                 }
                 let widest = to.chars().map(char::len_utf8).max().unwrap_or(1);
                 self.budget.charge_memory(text.len().saturating_mul(widest))?;
-                Ok(Cow::Owned(translate(&text, &from, &to)))
+                let table = from.len().saturating_mul(TABLE_BYTES);
+                self.budget.charge_memory(table)?;
+                let translated = translate(&text, &from, &to);
+                self.budget.release_memory(table);
+                Ok(Cow::Owned(translated))
             }
             _ => Ok(Cow::Borrowed("")),
         }
@@ -297,6 +301,9 @@ fn normalize_space<'t>(text: Cow<'t, str>, budget: &Budget) -> Outcome<Cow<'t, s
     }
     Ok(Cow::Owned(out))
 }
+
+/// Memory of a character in the table of `translate()`, while the table grows.
+const TABLE_BYTES: usize = 32;
 
 fn translate(text: &str, from: &str, to: &str) -> String {
     let mut table = HashMap::new();

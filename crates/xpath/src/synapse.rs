@@ -405,8 +405,26 @@ fn find<'d>(
     Ok(None)
 }
 
-fn unknown(charset: &str) -> Error {
-    Error::Host(format!("unknown character set `{charset}`; use UTF-8"))
+/// The character sets that can be named.
+enum Charset {
+    Utf8,
+    Latin1,
+    Ascii,
+}
+
+impl Charset {
+    fn named(name: &str) -> Result<Self, Error> {
+        let is = |known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if is(&["UTF-8", "UTF8"]) {
+            Ok(Self::Utf8)
+        } else if is(&["ISO-8859-1", "LATIN1"]) {
+            Ok(Self::Latin1)
+        } else if is(&["US-ASCII", "ASCII"]) {
+            Ok(Self::Ascii)
+        } else {
+            Err(Error::Host(format!("unknown character set `{name}`; use UTF-8")))
+        }
+    }
 }
 
 fn encode<'t>(text: &'t str, charset: &str) -> Result<Cow<'t, [u8]>, Error> {
@@ -416,18 +434,16 @@ fn encode<'t>(text: &'t str, charset: &str) -> Result<Cow<'t, [u8]>, Error> {
         };
         Cow::Owned(text.chars().map(byte).collect())
     };
-    match charset.to_ascii_uppercase().as_str() {
-        "UTF-8" | "UTF8" => Ok(Cow::Borrowed(text.as_bytes())),
-        "ISO-8859-1" | "LATIN1" => Ok(narrow(0xFF)),
-        "US-ASCII" | "ASCII" => Ok(narrow(0x7F)),
-        _ => Err(unknown(charset)),
-    }
+    Ok(match Charset::named(charset)? {
+        Charset::Utf8 => Cow::Borrowed(text.as_bytes()),
+        Charset::Latin1 => narrow(0xFF),
+        Charset::Ascii => narrow(0x7F),
+    })
 }
 
 fn decode(bytes: Vec<u8>, charset: &str) -> Result<String, Error> {
-    match charset.to_ascii_uppercase().as_str() {
-        "UTF-8" | "UTF8" | "US-ASCII" | "ASCII" => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        "ISO-8859-1" | "LATIN1" => Ok(bytes.into_iter().map(char::from).collect()),
-        _ => Err(unknown(charset)),
-    }
+    Ok(match Charset::named(charset)? {
+        Charset::Utf8 | Charset::Ascii => String::from_utf8_lossy(&bytes).into_owned(),
+        Charset::Latin1 => bytes.into_iter().map(char::from).collect(),
+    })
 }

@@ -312,7 +312,7 @@ impl<'s> Invocation<'_, 's> {
             return Err(self.wrong("a string"));
         }
         let text = value.text();
-        self.made(text.len(), || change(&text))
+        self.made(crate::value::case_bytes_max(&text), || change(&text))
     }
 
     fn test(&self, holds: impl Fn(&str, &str) -> bool) -> Outcome<'s> {

@@ -63,8 +63,8 @@ impl DocumentFeed {
     pub fn finish(mut self) -> Result<Document, Error> {
         self.push(&[], true)?;
         let Self { source, mut machine, mut tree, .. } = self;
-        let text = source.intake.text;
-        if !machine.spill.is_empty() || machine.entities_used() {
+        let text = source.input.text;
+        if !machine.composed.is_empty() || machine.entities_used() {
             let behind = number(text.len());
             tree.move_behind(BEHIND, behind);
             for (start, _) in &mut machine.origins {
@@ -87,7 +87,7 @@ impl DocumentFeed {
         }
         let pushed = self.source.push(bytes, is_end, &mut self.machine).and_then(|()| {
             let built = self.build();
-            built.map_err(|error| self.source.intake.locate(error))
+            built.map_err(|error| self.source.input.locate(error))
         });
         self.failed = pushed.as_ref().err().cloned();
         pushed

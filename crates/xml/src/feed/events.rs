@@ -71,7 +71,7 @@ impl EventFeed {
     /// Bytes of memory held for text.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
-        self.source.intake.text.capacity()
+        self.source.input.text.capacity()
     }
 
     fn push(&mut self, bytes: &[u8], is_end: bool) {
@@ -92,11 +92,11 @@ impl EventFeed {
         if self.is_ended {
             return Ok(FeedEvent::End);
         }
-        self.machine.spill.clear();
+        self.machine.composed.clear();
         let step = match self.step() {
             Ok(step) => step,
             Err(error) => {
-                let error = self.source.intake.locate(error);
+                let error = self.source.input.locate(error);
                 self.failed = Some(error.clone());
                 return Err(error);
             }

@@ -80,13 +80,13 @@ impl Machine {
         }
     }
 
-    /// The reference at `pos` in content: a character is added to `spill`, an entity is entered.
+    /// The reference at `pos` in content: a character is added to `composed`, an entity is entered.
     pub(super) fn reference(&mut self, view: View<'_>, text: &str) -> Result<(), OffsetError> {
         let at = self.pos;
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
         match reference {
             Reference::Character(c) => {
-                self.spill.push(c);
+                self.composed.push(c);
                 self.pos = end;
                 Ok(())
             }
@@ -146,26 +146,26 @@ impl Machine {
         start: usize,
         quote: u8,
     ) -> Result<(Span, usize), OffsetError> {
-        let begin = self.spill.len();
+        let begin = self.composed.len();
         let mut at = start;
         loop {
             let stop = self.value_end(text, at, quote);
-            self.spill.push_str(text.get(at..stop).unwrap_or(""));
+            self.composed.push_str(text.get(at..stop).unwrap_or(""));
             at = match text.as_bytes().get(stop) {
                 None => return Err(self.short(view, "an attribute's value")),
                 Some(b'\n' | b'\t' | b'\r') => {
-                    self.spill.push(' ');
+                    self.composed.push(' ');
                     stop.wrapping_add(1)
                 }
                 Some(b'&') => self.reference_in_value(view, text, stop)?,
                 Some(b'<') => return Err(self.error(stop, ErrorKind::LessThanInAttribute)),
                 Some(_) => {
-                    let start_address = self.spill_address(view, begin);
+                    let start_address = self.composed_address(view, begin);
                     if self.keep_origins {
                         let origin = if self.frames.is_empty() { start } else { self.reference_at };
                         self.origins.push((start_address, number(origin)));
                     }
-                    let len = number(self.spill.len().wrapping_sub(begin));
+                    let len = number(self.composed.len().wrapping_sub(begin));
                     return Ok((Span { start: start_address, len }, stop));
                 }
             };
@@ -190,10 +190,10 @@ impl Machine {
     ) -> Result<usize, OffsetError> {
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
         match reference {
-            Reference::Character(c) => self.spill.push(c),
+            Reference::Character(c) => self.composed.push(c),
             Reference::Entity(name) => {
                 let name = text.get(name).unwrap_or("");
-                let expanded = expand(view.dtd, name, &mut self.growth, &mut self.spill);
+                let expanded = expand(view.dtd, name, &mut self.growth, &mut self.composed);
                 expanded.map_err(|kind| self.error(at, kind))?;
             }
         }

@@ -238,7 +238,7 @@ impl Machine {
                 (XMLNS, local) => local,
                 _ => continue,
             };
-            let text = address(view, &self.spill, raw.value);
+            let text = address(view, &self.composed, raw.value);
             let uri = self.namespaces.names.symbol(text);
             let reserved = bound == XMLNS || uri == XMLNS_URI || (bound == XML) != (uri == XML_URI);
             let named = |machine: &Self| machine.namespaces.names.str(local).to_owned();
@@ -324,25 +324,25 @@ impl Machine {
 
     /// The value without leading and trailing spaces, and with single spaces inside (section 3.3.3).
     fn collapsed(&mut self, view: View<'_>, value: Span) -> Span {
-        let text = address(view, &self.spill, value);
+        let text = address(view, &self.composed, value);
         let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
         let collapsed = words.join(" ");
         if collapsed.len() == text.len() {
             return value;
         }
-        let start = self.spill_address(view, self.spill.len());
+        let start = self.composed_address(view, self.composed.len());
         let origin = if (value.start as usize) < view.behind { value.start } else { u32::MAX };
         if self.keep_origins {
             self.origins.push((start, origin));
         }
-        self.spill.push_str(&collapsed);
+        self.composed.push_str(&collapsed);
         Span { start, len: number(collapsed.len()) }
     }
 }
 
 /// The text at an address.
 #[inline]
-pub(crate) fn address<'t>(view: View<'t>, spill: &'t str, span: Span) -> &'t str {
+pub(crate) fn address<'t>(view: View<'t>, composed: &'t str, span: Span) -> &'t str {
     let start = span.start as usize;
     let end = start.wrapping_add(span.len as usize);
     if end <= view.behind {
@@ -353,5 +353,5 @@ pub(crate) fn address<'t>(view: View<'t>, spill: &'t str, span: Span) -> &'t str
     if end <= declared {
         return view.dtd.text.get(start..end).unwrap_or("");
     }
-    spill.get(start.wrapping_sub(declared)..end.wrapping_sub(declared)).unwrap_or("")
+    composed.get(start.wrapping_sub(declared)..end.wrapping_sub(declared)).unwrap_or("")
 }

@@ -57,12 +57,12 @@ impl Machine {
         }
     }
 
-    /// As [`Self::characters`] where the text has to be composed in `spill`.
+    /// As [`Self::characters`] where the text has to be composed in `composed`.
     fn composed(&mut self, view: View<'_>) -> Result<Option<Step>, OffsetError> {
-        let begin = self.spill.len();
+        let begin = self.composed.len();
         let origin = self.position();
         while let Edge::Onward = self.stretch(view)? {}
-        let len = self.spill.len().wrapping_sub(begin);
+        let len = self.composed.len().wrapping_sub(begin);
         if len == 0 {
             return Ok(None);
         }
@@ -70,14 +70,14 @@ impl Machine {
             return Err(self.limit("bytes per text", XML_BYTES_CEILING));
         }
         self.count_nodes(1)?;
-        let span = Span { start: self.spill_address(view, begin), len: number(len) };
+        let span = Span { start: self.composed_address(view, begin), len: number(len) };
         if self.keep_origins {
             self.origins.push((span.start, number(origin)));
         }
         Ok(Some(Step::Text(span)))
     }
 
-    pub(super) fn spill_address(&self, view: View<'_>, at: usize) -> u32 {
+    pub(super) fn composed_address(&self, view: View<'_>, at: usize) -> u32 {
         number(view.behind.wrapping_add(view.dtd.text.len()).wrapping_add(at))
     }
 
@@ -104,7 +104,7 @@ impl Machine {
             }
             Some(_) => {
                 let end = self.plain(text)?;
-                self.spill.push_str(text.get(self.pos..end).unwrap_or(""));
+                self.composed.push_str(text.get(self.pos..end).unwrap_or(""));
                 self.pos = end;
                 Ok(Edge::Onward)
             }
@@ -125,7 +125,7 @@ impl Machine {
             return Err(self.short(view, "a CDATA section"));
         };
         let end = start.wrapping_add(len);
-        self.spill.push_str(text.get(start..end).unwrap_or(""));
+        self.composed.push_str(text.get(start..end).unwrap_or(""));
         self.pos = end.wrapping_add(3);
         Ok(())
     }

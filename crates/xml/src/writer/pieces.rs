@@ -62,10 +62,7 @@ impl Sink for Writer {
         {
             open.mixed = value == "preserve";
         }
-        let same = self.attributes.iter_mut().find(|attribute| {
-            attribute.local == name.local && attribute.namespace == name.namespace
-        });
-        if let Some(same) = same {
+        if let Some(same) = self.pending_attribute(name) {
             assign(&mut same.value, value);
             return Ok(());
         }

@@ -9,7 +9,7 @@ use crate::names::number;
 use crate::scan::Search;
 
 #[derive(Debug)]
-pub(crate) struct Intake {
+pub(crate) struct InputBuffer {
     /// Largest document, in bytes as read and in bytes of UTF-8.
     most: u32,
     taken: usize,
@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-impl Intake {
+impl InputBuffer {
     pub(crate) fn new(bytes_max: u32) -> Self {
         Self {
             most: bytes_max,
