@@ -16,8 +16,9 @@ pub(crate) fn compile(
     text: &str,
     namespaces: &[(String, String)],
 ) -> Result<SynapseXPath, SyntaxError> {
-    SynapseXPath::compile(text, namespaces)
-        .map_err(|error| SyntaxError::new(text, error.offset, error.message))
+    SynapseXPath::compile(text, namespaces).map_err(|error| {
+        SyntaxError::new(text, error.offset().unwrap_or_default(), error.message())
+    })
 }
 
 pub(crate) fn body_use(expression: &SynapseXPath) -> BodyUse {
@@ -39,13 +40,14 @@ pub(crate) fn evaluate<'c>(
         None => &EMPTY,
     };
     let mut bridge = Bridge { context, document };
-    expression.evaluate(document.root(), &mut bridge, budget).map_err(|error| match error {
-        xpath::EvalError::Budget(exceeded) => exceeded.into(),
-        xpath::EvalError::NotANodeSet { .. }
-        | xpath::EvalError::NoVariable(_)
-        | xpath::EvalError::NoFunction(_)
-        | xpath::EvalError::Caller(_) => Error::Type(error.to_string()),
-    })
+    expression.evaluate(document.root(), &mut bridge, budget).map_err(error)
+}
+
+pub(crate) fn error(error: xpath::Error) -> Error {
+    if let xpath::Error::Budget(exceeded) = error {
+        return exceeded.into();
+    }
+    Error::Type(error.to_string())
 }
 
 /// Converts a result; a node-set becomes the texts of its nodes, concatenated.

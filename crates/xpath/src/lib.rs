@@ -61,7 +61,7 @@ mod walk;
 
 pub use budget::{Budget, BudgetExceeded};
 pub use context::{Context, Environment, FunctionId, NoBindings, StaticContext, VariableId};
-pub use error::{CompileError, EvalError};
+pub use error::Error;
 pub use expression::Expression;
 pub use functions::core_function_names;
 pub use item::{Item, NodeSet};

@@ -1,6 +1,6 @@
 //! The functions, with the argument types of Micro Integrator. Lengths and positions count UTF-16 units, as in Java.
 
-use xpath::dates::{self, DateError, Dialect};
+use xpath::dates::{self, Dialect};
 use xpath::encoding;
 
 use super::Node;
@@ -312,7 +312,7 @@ impl<'s> Invocation<'_, 's> {
             return Err(self.wrong("a string"));
         }
         let text = value.text();
-        self.made(text.len(), || change(&text))
+        self.made(crate::value::case_bytes_max(&text), || change(&text))
     }
 
     fn test(&self, holds: impl Fn(&str, &str) -> bool) -> Outcome<'s> {
@@ -470,14 +470,14 @@ impl<'s> Invocation<'_, 's> {
                 if !supplies(old, new) {
                     return Err(self.wrong("an old pattern with all fields of the new one"));
                 }
-                (dates::parse(text, old, self.budget).map_err(date_error)?, new)
+                (dates::parse(text, old, self.budget).map_err(crate::xpath_bridge::error)?, new)
             }
             (_, _) => {
                 return Err(self.wrong("milliseconds and a pattern, or a string and two patterns"));
             }
         };
         let formatted = dates::format(unix_ms, pattern, Dialect::DateTimeFormatter, self.budget);
-        Ok(Value::Text(formatted.map_err(date_error)?.into()))
+        Ok(Value::Text(formatted.map_err(crate::xpath_bridge::error)?.into()))
     }
 }
 
@@ -491,13 +491,6 @@ fn supplies(old: &str, new: &str) -> bool {
     let date = has(old, "yu") && has(old, "ML") && has(old, "d");
     let time = has(old, "Hk") || has(old, "hK") && has(old, "a");
     (date || time && !has(new, DATE)) && (time || !has(new, TIME))
-}
-
-fn date_error(error: DateError) -> Error {
-    match error {
-        DateError::Budget(exceeded) => exceeded.into(),
-        other => Error::Type(other.to_string()),
-    }
 }
 
 /// The byte offset of the `units`-th UTF-16 unit; the text's length if it has fewer.

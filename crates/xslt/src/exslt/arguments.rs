@@ -2,7 +2,7 @@
 
 use regex::Regex;
 use xml::{Builder, Document, QNameRef, Sink};
-use xpath::{Budget, EvalError, Item, NodeSet, Value};
+use xpath::{Budget, Item, NodeSet, Value};
 
 use super::Evaluated;
 use crate::run::text_of;
@@ -24,7 +24,7 @@ pub(crate) struct Arguments<'c, 'd> {
 }
 
 pub(super) fn fail<T>(message: impl Into<String>) -> Evaluated<T> {
-    Err(EvalError::Caller(message.into()))
+    Err(xpath::Error::Host(message.into()))
 }
 
 impl<'c, 'd> Arguments<'c, 'd> {
@@ -88,7 +88,7 @@ impl<'c, 'd> Arguments<'c, 'd> {
                 builder.text(text)?;
                 builder.end_element()
             };
-            build().map_err(|error| EvalError::Caller(error.to_string()))?;
+            build().map_err(|error| xpath::Error::Host(error.to_string()))?;
         }
         let document = self.host.keep(builder.finish())?;
         let items = document.root().children().map(Item::from).collect();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use xml::{Builder, Node, Sink};
-use xpath::{EvalError, Item, NodeSet, Value};
+use xpath::{Item, NodeSet, Value};
 
 use super::arguments::Arguments;
 use super::{Evaluated, Row, row};
@@ -82,7 +82,7 @@ fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     for (at, from) in search.iter().enumerate() {
         known.entry(from.as_str()).or_insert(at);
     }
-    let built = |error: xml::EditError| EvalError::Caller(error.to_string());
+    let built = |error: xml::Error| xpath::Error::Host(error.to_string());
     let mut builder = Builder::new();
     let (mut rest, mut copied) = (text.as_str(), 0usize);
     while let Some(next) = rest.get(copied..).and_then(|rest| rest.chars().next()) {
@@ -123,7 +123,7 @@ fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
 
 fn append(args: &Arguments<'_, '_>, builder: &mut Builder, text: &str) -> Evaluated<()> {
     args.charge_memory(text.len())?;
-    builder.text(text).map_err(|error| EvalError::Caller(error.to_string()))
+    builder.text(text).map_err(|error| xpath::Error::Host(error.to_string()))
 }
 
 fn strings(args: &mut Arguments<'_, '_>) -> Evaluated<Vec<String>> {

@@ -8,6 +8,7 @@ use values::{KEY_BYTES, Key};
 
 use super::evaluate::{Step, fail, is_number, printed};
 use crate::json::{self, Document, Kind, NODE_BYTES, Ref};
+use crate::value::case_bytes_max;
 use crate::{Budget, Error, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -213,6 +214,11 @@ fn whole<'s>(of: usize) -> Value<'s> {
 
 impl<'s> Application<'_, 's> {
     fn apply(self) -> Step<Value<'s>> {
+        if let (BuiltIn::UpperCase | BuiltIn::LowerCase | BuiltIn::Capitalize, Value::Text(text)) =
+            (self.built_in, &self.value)
+        {
+            self.budget.charge_memory(case_bytes_max(text).saturating_sub(text.len()))?;
+        }
         match self.built_in {
             BuiltIn::UpperCase => text(self.text()?.to_uppercase()),
             BuiltIn::LowerCase => text(self.text()?.to_lowercase()),

@@ -44,7 +44,8 @@ impl<'o> Output<'o> {
                 let mut json = Vec::new();
                 let mut plain = Output { into: &mut json, escape_xml: false, budget: self.budget };
                 plain.value(value, place, argument, rest)?;
-                self.budget.charge_memory(json.len())?;
+                let longer = json.iter().filter(|byte| b"&<>".contains(byte)).count();
+                self.budget.charge_memory(json.len() + 4 * longer)?;
                 xml_text::push_escaped_markup(self.into, &json);
                 Ok(())
             }
