@@ -20,7 +20,9 @@ pub const EXPRESSION_OPERATORS_MAX: usize = 256;
 pub const EXPRESSION_BYTES_MAX: usize = 64 * KIB as usize;
 /// Longest XPath that an expression computes and passes to `xpath()`, in bytes. Longer: the evaluation fails.
 pub const COMPUTED_XPATH_BYTES_MAX: usize = KIB as usize;
-/// Memory of one compiled regular expression (`=~ /re/`), in bytes. More: rejected at load.
+/// Maximum memory of a regular expression that is known at load (`=~ /re/`), in bytes. More: rejected at load.
 pub const PATTERN_BYTES_MAX: usize = MIB as usize;
+/// Maximum memory of a regular expression that is computed, as those of FreeMarker and of `=~ @.re` are, in bytes. More: the evaluation fails.
+pub const COMPUTED_PATTERN_BYTES_MAX: usize = 256 * KIB as usize;
 /// Longest template, in bytes. Longer: rejected at load.
 pub const PAYLOAD_TEMPLATE_BYTES_MAX: usize = MIB as usize;
