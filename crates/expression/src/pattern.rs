@@ -106,9 +106,11 @@ impl Pattern {
         let parsing = PARSE_STEPS.saturating_mul(source.len() as u64);
         budget.charge_steps(parsing.saturating_add(each.saturating_mul(classes)))?;
         build(source, flags, FIRST_BYTES..=limits::COMPUTED_PATTERN_BYTES_MAX, |bytes| {
-            // An automaton takes about a step for each of its bytes, and there are three.
+            // An automaton takes about a step for each of its bytes, and there are three, which are soon freed.
             budget.charge_steps(bytes as u64)?;
-            budget.charge_memory(bytes.saturating_mul(3))
+            budget.charge_memory(bytes.saturating_mul(3))?;
+            budget.release_memory(bytes.saturating_mul(3));
+            Ok(())
         })
     }
 
