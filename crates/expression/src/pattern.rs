@@ -74,6 +74,8 @@ const FIRST_BYTES: usize = 16 * 1024;
 const PARSE_STEPS: u64 = 100;
 const CLASS_STEPS: u64 = 1_000;
 const FOLDED_CLASS_STEPS: u64 = 20_000;
+/// How much larger an automaton that reads backwards may be.
+const REVERSE_GROWTH: usize = 4;
 /// Steps of finding a match, besides reading the text.
 const FIND_STEPS: u64 = 8;
 /// Bytes that are read between two charges.
@@ -297,24 +299,26 @@ fn build<E>(
     let mut size = *bytes.start();
     loop {
         charge(size)?;
-        let limits = meta::Config::new()
-            .nfa_size_limit(Some(size))
+        let engines = meta::Config::new()
+            .nfa_size_limit(Some(size.saturating_mul(REVERSE_GROWTH)))
             .hybrid_cache_capacity(STATES_BYTES)
             .onepass(false)
             .dfa(false);
-        let regex = meta::Builder::new().configure(limits).build_from_hir(&hir);
         let nfa = NFA::config().nfa_size_limit(Some(size)).which_captures(WhichCaptures::None);
-        let nfa = NFA::compiler().configure(nfa).build_from_hir(&hir);
-        let (regex, nfa) = match (regex, nfa) {
-            (Ok(regex), Ok(nfa)) => (regex, nfa),
-            (Err(error), _) if error.size_limit().is_none() => {
+        let built = match NFA::compiler().configure(nfa).build_from_hir(&hir) {
+            Ok(nfa) => Some((nfa, meta::Builder::new().configure(engines).build_from_hir(&hir))),
+            Err(_) => None,
+        };
+        let (nfa, regex) = match built {
+            Some((nfa, Ok(regex))) => (nfa, regex),
+            Some((_, Err(error))) if error.size_limit().is_none() => {
                 return Ok(Err(invalid(&error.to_string())));
             }
-            (_, _) if size < *bytes.end() => {
+            Some(_) | None if size < *bytes.end() => {
                 size = size.saturating_mul(4);
                 continue;
             }
-            (_, _) => return Ok(Err(format!("the compiled pattern exceeds {size} bytes"))),
+            Some(_) | None => return Ok(Err(format!("the compiled pattern exceeds {size} bytes"))),
         };
         let config = DFA::config()
             .unicode_word_boundary(true)

@@ -38,6 +38,8 @@ const FIRST_BYTES: usize = 16 * 1024;
 const PARSE_STEPS: u64 = 100;
 const CLASS_STEPS: u64 = 1_000;
 const FOLDED_CLASS_STEPS: u64 = 20_000;
+/// How much larger an automaton that reads backwards may be.
+const REVERSE_GROWTH: usize = 4;
 /// Steps of finding a match, besides reading the text.
 const FIND_STEPS: u64 = 8;
 /// Bytes that are read between two charges.
@@ -71,26 +73,30 @@ impl Pattern {
             // An automaton takes about a step for each of its bytes, and there are three.
             budget.charge_steps(size as u64)?;
             budget.charge_memory(size.saturating_mul(3))?;
-            let config = meta::Config::new()
-                .nfa_size_limit(Some(size))
+            let engines = meta::Config::new()
+                .nfa_size_limit(Some(size.saturating_mul(REVERSE_GROWTH)))
                 .hybrid_cache_capacity(STATES_BYTES)
                 .onepass(false)
                 .dfa(false);
-            let regex = meta::Builder::new().configure(config).build_from_hir(&hir);
             let config =
                 NFA::config().nfa_size_limit(Some(size)).which_captures(WhichCaptures::None);
-            let nfa = NFA::compiler().configure(config).build_from_hir(&hir);
-            let (regex, nfa) = match (regex, nfa) {
-                (Ok(regex), Ok(nfa)) => (regex, nfa),
-                (Err(error), _) if error.size_limit().is_none() => {
+            let built = match NFA::compiler().configure(config).build_from_hir(&hir) {
+                Ok(nfa) => {
+                    Some((nfa, meta::Builder::new().configure(engines).build_from_hir(&hir)))
+                }
+                Err(_) => None,
+            };
+            let (nfa, regex) = match built {
+                Some((nfa, Ok(regex))) => (nfa, regex),
+                Some((_, Err(error))) if error.size_limit().is_none() => {
                     return Ok(Err(error.to_string()));
                 }
-                (_, _) if size < limits::PATTERN_BYTES_MAX => {
+                Some(_) | None if size < limits::PATTERN_BYTES_MAX => {
                     budget.release_memory(size.saturating_mul(3));
                     size = size.saturating_mul(4);
                     continue;
                 }
-                (_, _) => return Ok(Err(format!("it exceeds {size} bytes when compiled"))),
+                Some(_) | None => return Ok(Err(format!("it exceeds {size} bytes when compiled"))),
             };
             let config = DFA::config()
                 .unicode_word_boundary(true)

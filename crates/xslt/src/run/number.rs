@@ -97,11 +97,11 @@ impl<'d> Machine<'_, 'd> {
             }
             let is_counted = self.is_counted(op, item)?;
             // Without `count`, what is counted depends on the current node, so other nodes have no count.
-            if is_counted || op.count.is_some() {
-                if let Some(known) = self.cached(op, item) {
-                    count = count.saturating_add(known);
-                    break;
-                }
+            if (is_counted || op.count.is_some())
+                && let Some(known) = self.cached(op, item)
+            {
+                count = count.saturating_add(known);
+                break;
             }
             if is_counted {
                 count = count.saturating_add(1);
