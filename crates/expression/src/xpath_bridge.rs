@@ -78,6 +78,19 @@ fn texts(nodes: &xpath::NodeSet<'_>, budget: &Budget) -> Result<String, Error> {
     Ok(texts)
 }
 
+/// The nodes of a property or a variable that holds XML.
+pub(crate) fn property_nodes<'c>(
+    context: &'c dyn EvalContext,
+    scope: PropertyScope,
+    name: &str,
+) -> Option<xpath::NodeSet<'c>> {
+    if scope == PropertyScope::Variable {
+        return context.variable_xml(name).map(|document| document.root().into());
+    }
+    let nodes = context.property_nodes(scope, name)?;
+    Some(xpath::NodeSet::from_unordered(nodes.into_iter().map(xpath::Item::from).collect()))
+}
+
 struct Bridge<'c> {
     context: &'c dyn EvalContext,
     document: &'c xml::Document,
@@ -85,6 +98,9 @@ struct Bridge<'c> {
 
 impl<'c> Message<'c> for Bridge<'c> {
     fn property(&mut self, scope: PropertyScope, name: &str) -> Option<xpath::Value<'c>> {
+        if let Some(nodes) = property_nodes(self.context, scope, name) {
+            return Some(xpath::Value::NodeSet(nodes));
+        }
         let value = crate::expression::property(self.context, scope, name)?;
         Some(match value.plain() {
             Value::Boolean(truth) => xpath::Value::Boolean(truth),

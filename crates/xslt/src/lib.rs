@@ -27,6 +27,7 @@ mod load;
 mod numbering;
 mod options;
 mod output;
+mod pattern;
 mod pool;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]

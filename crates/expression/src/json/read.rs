@@ -24,7 +24,7 @@ pub struct Limits {
     pub depth: usize,
     /// Largest document, in bytes.
     pub bytes: usize,
-    /// Most values and member names.
+    /// Maximum number of values and member names.
     pub nodes: usize,
     /// Handling of duplicate member names.
     pub duplicates: Duplicates,

@@ -1,14 +1,13 @@
 //! Filters, `[?(...)]`: grammar and evaluation.
 
-use regex::Regex;
-
 use super::Path;
 use super::compare;
 use super::compile::{self, Outer};
 use super::evaluate::{Outcome, Run};
 use crate::cursor::{Compiled, Cursor};
 use crate::json::{Document, Kind, Ref};
-use crate::{Error, Value, pattern};
+use crate::pattern::{self, Pattern};
+use crate::{Error, Value};
 
 /// A condition.
 #[derive(Clone)]
@@ -31,7 +30,7 @@ pub(super) enum Operand {
         from_root: bool,
     },
     Literal(Value<'static>),
-    Pattern(Regex),
+    Pattern(Pattern),
     /// The host's n-th expression.
     Slot(usize),
 }
@@ -221,7 +220,7 @@ fn json(cursor: &mut Cursor<'_>) -> Compiled<Operand> {
 }
 
 /// `/pattern/flags`; a slash inside is escaped as `\/`.
-fn regex(cursor: &mut Cursor<'_>) -> Compiled<Regex> {
+fn regex(cursor: &mut Cursor<'_>) -> Compiled<Pattern> {
     let start = cursor.clone();
     cursor.bump();
     let mut source = String::new();
@@ -238,7 +237,8 @@ fn regex(cursor: &mut Cursor<'_>) -> Compiled<Regex> {
         }
     }
     let flags = cursor.name();
-    pattern::whole(&source, flags).map_err(|message| start.error(message))
+    let compiled = Pattern::compile(&pattern::whole(&source), flags);
+    compiled.map_err(|message| start.error(message))
 }
 
 impl Test {
@@ -311,7 +311,7 @@ impl Operand {
                 run.budget.charge_reading(size.bytes + size.values * crate::json::NODE_BYTES)?;
                 Ok(Some(value.clone()))
             }
-            Self::Pattern(pattern) => Ok(Some(Value::Text(pattern.as_str().to_owned().into()))),
+            Self::Pattern(pattern) => Ok(Some(Value::Text(pattern.source().to_owned().into()))),
             Self::Slot(slot) => run.slot(*slot),
         }
     }
@@ -337,30 +337,28 @@ fn matches<'d>(
         }
     };
     let Some(subject) = subject.value(run, current)? else { return Ok(false) };
-    let is_match = |text: &str| -> Outcome<bool> {
-        run.budget.charge_steps(1)?;
-        run.budget.charge_scanning(text.len())?;
-        Ok(pattern.is_match(text))
+    let is_match = |value: &Value<'_>| -> Outcome<bool> {
+        run.budget.charge_scanning(value.json().map_or(0, |json| json.raw().len()))?;
+        Ok(pattern.is_match(&value.text(), run.budget)?)
     };
     match subject.json() {
         Some(json) if json.kind() == Kind::Array => {
             for element in json.elements() {
-                if is_match(&Value::Json(element).text())? {
+                if is_match(&Value::Json(element))? {
                     return Ok(true);
                 }
             }
             Ok(false)
         }
         Some(_) | None if subject.is_null() => Ok(false),
-        Some(_) | None => is_match(&subject.text()),
+        Some(_) | None => is_match(&subject),
     }
 }
 
 /// A pattern that the message supplies, `/pattern/flags` or plain; `None` if it is not one.
-fn compiled(run: &Run<'_, '_>, text: &str) -> Outcome<Option<Regex>> {
-    // Compiling costs about as much as 1,000 steps, and 100 more for each byte.
-    run.budget.charge_steps(1_000 + 100 * text.len() as u64)?;
+fn compiled(run: &Run<'_, '_>, text: &str) -> Outcome<Option<Pattern>> {
     let (source, flags) =
         text.strip_prefix('/').and_then(|text| text.rsplit_once('/')).unwrap_or((text, ""));
-    Ok(pattern::whole(source, flags).ok())
+    run.budget.charge_reading(source.len())?;
+    Ok(run.patterns.get(&pattern::whole(source), flags, run.budget)?.ok())
 }

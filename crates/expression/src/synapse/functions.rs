@@ -7,7 +7,8 @@ use super::Node;
 use super::evaluate::{Outcome, node, numeric, rounded, type_error};
 use crate::context::EvalContext;
 use crate::json::{self, Builder, Document, Kind, NODE_BYTES};
-use crate::{Budget, Error, Value};
+use crate::pattern::Pattern;
+use crate::{Budget, BudgetExceeded, Error, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
@@ -379,11 +380,10 @@ impl<'s> Invocation<'_, 's> {
         self.budget.charge_scanning(text.len())?;
         let is_plain = !by.is_empty() && !by.contains(|c| r"\.[]{}()*+?^$|".contains(c));
         let mut parts: Vec<&str> = if is_plain {
-            self.collect(text.split(by))?
+            self.parts(text.split(by).map(Ok))?
         } else {
-            self.budget.charge_steps(1_000 + 100 * by.len() as u64)?;
-            let pattern = crate::pattern::compile(by, "").map_err(Error::Type)?;
-            let mut parts = self.collect(pattern.split(text))?;
+            let pattern = Pattern::compile_within(by, "", self.budget)?.map_err(Error::Type)?;
+            let mut parts = self.parts(pattern.split(text, self.budget))?;
             if by.is_empty() && parts.len() > 1 {
                 parts.remove(0);
             }
@@ -401,12 +401,15 @@ impl<'s> Invocation<'_, 's> {
         Ok(Value::Made(Box::new(builder.finish())))
     }
 
-    fn collect<'t>(&self, parts: impl Iterator<Item = &'t str>) -> Result<Vec<&'t str>, Error> {
+    fn parts<'t>(
+        &self,
+        parts: impl Iterator<Item = Result<&'t str, BudgetExceeded>>,
+    ) -> Result<Vec<&'t str>, Error> {
         let mut collected = Vec::new();
         for part in parts {
             self.budget.charge_steps(1)?;
             self.budget.charge_memory(size_of::<&str>())?;
-            collected.push(part);
+            collected.push(part?);
         }
         Ok(collected)
     }

@@ -5,6 +5,7 @@ use xpath::Budget;
 
 use super::State;
 use crate::exslt::Host;
+use crate::pattern::Pattern;
 
 impl<'d> Host<'d> for State<'d> {
     fn keep(&mut self, document: Document) -> Result<&'d Document, xpath::Error> {
@@ -12,7 +13,7 @@ impl<'d> Host<'d> for State<'d> {
         kept.map_err(|error| self.raise(error))
     }
 
-    fn budget(&self) -> &Budget {
+    fn budget(&self) -> &'d Budget {
         self.budget
     }
 
@@ -20,7 +21,7 @@ impl<'d> Host<'d> for State<'d> {
         self.now_ms
     }
 
-    fn pattern(&mut self, pattern: &str, flags: &str) -> Result<regex::Regex, xpath::Error> {
+    fn pattern(&mut self, pattern: &str, flags: &str) -> Result<Pattern, xpath::Error> {
         self.patterns.get(pattern, flags, self.budget)
     }
 }
