@@ -2,6 +2,8 @@
 
 use xpath::BudgetExceeded;
 
+use crate::json::JsonErrorKind;
+
 /// Why compiling or evaluating an expression, a path or a template failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -24,6 +26,18 @@ pub enum Error {
     /// A value of the wrong type or out of range.
     #[error("{0}")]
     Type(String),
+    /// A JSON document was rejected.
+    #[error("{line}:{column}: {kind}")]
+    Json {
+        /// From 1.
+        line: u32,
+        /// In characters, from 1.
+        column: u32,
+        /// In bytes, from 0.
+        offset: usize,
+        /// What is wrong.
+        kind: JsonErrorKind,
+    },
     /// The evaluation used up its budget.
     #[error(transparent)]
     Budget(#[from] BudgetExceeded),
@@ -63,9 +77,9 @@ impl Error {
     #[must_use]
     pub fn position(&self) -> Option<(u32, u32)> {
         match self {
-            Self::Syntax { line, column, .. } | Self::Template { line, column, .. } => {
-                Some((*line, *column))
-            }
+            Self::Syntax { line, column, .. }
+            | Self::Json { line, column, .. }
+            | Self::Template { line, column, .. } => Some((*line, *column)),
             Self::Missing(_) | Self::Type(_) | Self::Budget(_) | Self::Body(_) => None,
         }
     }
@@ -75,6 +89,7 @@ impl Error {
     pub fn message(&self) -> String {
         match self {
             Self::Syntax { message, .. } | Self::Template { message, .. } => message.clone(),
+            Self::Json { kind, .. } => kind.to_string(),
             Self::Missing(_) | Self::Type(_) | Self::Budget(_) | Self::Body(_) => self.to_string(),
         }
     }

@@ -52,6 +52,7 @@ mod pattern;
 mod plan;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
+pub mod regex;
 mod scan;
 mod sink;
 pub mod synapse;

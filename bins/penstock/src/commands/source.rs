@@ -10,7 +10,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use expression::json::JsonError;
 use xml::Position;
 
 use crate::failure::Failure;
@@ -46,9 +45,10 @@ impl Source {
         report_at(&self.name, &self.xml_text(), place, error.kind())
     }
 
-    pub(crate) fn json_error(&self, error: &JsonError) -> Failure {
-        let place = Position { line: error.line, column: error.column };
-        report_at(&self.name, &String::from_utf8_lossy(&self.bytes), place, error.kind)
+    pub(crate) fn json_error(&self, error: &expression::Error) -> Failure {
+        let (line, column) = error.position().unwrap_or_default();
+        let place = Position { line, column };
+        report_at(&self.name, &String::from_utf8_lossy(&self.bytes), place, error.message())
     }
 
     /// The characters of an XML document as the reader counts them, for excerpts.

@@ -6,8 +6,9 @@ use super::compile::{self, Outer};
 use super::evaluate::{Outcome, Run};
 use crate::cursor::{Compiled, Cursor};
 use crate::json::{Document, Kind, Ref};
-use crate::pattern::{self, Pattern};
+use crate::pattern;
 use crate::{Error, Value};
+use xpath::regex::Regex;
 
 /// A condition.
 #[derive(Clone)]
@@ -30,7 +31,7 @@ pub(super) enum Operand {
         from_root: bool,
     },
     Literal(Value<'static>),
-    Pattern(Pattern),
+    Regex(Regex),
     /// The host's n-th expression.
     Slot(usize),
 }
@@ -163,7 +164,7 @@ pub(super) fn operand<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) ->
         return Ok(Operand::Literal(Value::Text(text.into())));
     }
     match cursor.peek() {
-        Some('/') => return regex(cursor).map(Operand::Pattern),
+        Some('/') => return regex(cursor).map(Operand::Regex),
         Some('[' | '{') => return json(cursor),
         Some('-' | '0'..='9') => return number(cursor),
         Some(_) | None => {}
@@ -215,12 +216,12 @@ fn json(cursor: &mut Cursor<'_>) -> Compiled<Operand> {
             break;
         }
     }
-    let read = Document::parse(&text).map_err(|error| start.error(error.kind.to_string()))?;
+    let read = Document::parse(&text).map_err(|error| start.error(error.message()))?;
     Ok(Operand::Literal(Value::Made(Box::new(read.into_owned()))))
 }
 
 /// `/pattern/flags`; a slash inside is escaped as `\/`.
-fn regex(cursor: &mut Cursor<'_>) -> Compiled<Pattern> {
+fn regex(cursor: &mut Cursor<'_>) -> Compiled<Regex> {
     let start = cursor.clone();
     cursor.bump();
     let mut source = String::new();
@@ -237,7 +238,8 @@ fn regex(cursor: &mut Cursor<'_>) -> Compiled<Pattern> {
         }
     }
     let flags = cursor.name();
-    let compiled = Pattern::compile(&pattern::whole(&source), flags);
+    let compiled =
+        Regex::compile(&pattern::whole(&source), flags, crate::limits::PATTERN_BYTES_MAX);
     compiled.map_err(|message| start.error(message))
 }
 
@@ -267,7 +269,7 @@ impl Test {
                 let found = operand.value(run, current)?;
                 Ok(match operand {
                     Operand::Path { .. } => found.is_some(),
-                    Operand::Literal(_) | Operand::Pattern(_) | Operand::Slot(_) => {
+                    Operand::Literal(_) | Operand::Regex(_) | Operand::Slot(_) => {
                         found.is_some_and(|value| value.truth())
                     }
                 })
@@ -311,7 +313,7 @@ impl Operand {
                 run.budget.charge_reading(size.bytes + size.values * crate::json::NODE_BYTES)?;
                 Ok(Some(value.clone()))
             }
-            Self::Pattern(pattern) => Ok(Some(Value::Text(pattern.source().to_owned().into()))),
+            Self::Regex(pattern) => Ok(Some(Value::Text(pattern.source().to_owned().into()))),
             Self::Slot(slot) => run.slot(*slot),
         }
     }
@@ -326,7 +328,7 @@ fn matches<'d>(
 ) -> Outcome<bool> {
     let computed;
     let (subject, pattern) = match (left, right) {
-        (subject, Operand::Pattern(pattern)) | (Operand::Pattern(pattern), subject) => {
+        (subject, Operand::Regex(pattern)) | (Operand::Regex(pattern), subject) => {
             (subject, pattern)
         }
         (subject, source) => {
@@ -356,7 +358,7 @@ fn matches<'d>(
 }
 
 /// A pattern that the message supplies, `/pattern/flags` or plain; `None` if it is not one.
-fn compiled(run: &Run<'_, '_>, text: &str) -> Outcome<Option<Pattern>> {
+fn compiled(run: &Run<'_, '_>, text: &str) -> Outcome<Option<Regex>> {
     let (source, flags) =
         text.strip_prefix('/').and_then(|text| text.rsplit_once('/')).unwrap_or((text, ""));
     run.budget.charge_reading(source.len())?;

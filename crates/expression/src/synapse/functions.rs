@@ -7,8 +7,8 @@ use super::Node;
 use super::evaluate::{Outcome, node, numeric, rounded, type_error};
 use crate::context::EvalContext;
 use crate::json::{self, Builder, Document, Kind, NODE_BYTES};
-use crate::pattern::Pattern;
 use crate::{Budget, BudgetExceeded, Error, Value};
+use xpath::regex::Regex;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
@@ -382,7 +382,13 @@ impl<'s> Invocation<'_, 's> {
         let mut parts: Vec<&str> = if is_plain {
             self.parts(text.split(by).map(Ok))?
         } else {
-            let pattern = Pattern::compile_within(by, "", self.budget)?.map_err(Error::Type)?;
+            let pattern = Regex::compile_within(
+                by,
+                "",
+                crate::limits::COMPUTED_PATTERN_BYTES_MAX,
+                self.budget,
+            )?
+            .map_err(Error::Type)?;
             let mut parts = self.parts(pattern.split(text, self.budget))?;
             if by.is_empty() && parts.len() > 1 {
                 parts.remove(0);

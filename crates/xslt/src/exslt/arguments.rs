@@ -1,10 +1,10 @@
 //! The arguments of a function call, and what the run provides to it.
 
 use xml::{Builder, Document, QNameRef, Sink};
+use xpath::regex::Regex;
 use xpath::{Budget, BudgetExceeded, Item, NodeSet, Value};
 
 use super::Evaluated;
-use crate::pattern::Pattern;
 use crate::run::text_of;
 
 /// The memory of a node and of its place in a node-set: vectors have up to twice the capacity that they need.
@@ -20,7 +20,7 @@ pub(crate) trait Host<'d> {
     /// The current time in milliseconds since the Unix epoch, if the caller provided it.
     fn now_ms(&self) -> Option<i64>;
     /// A compiled regular expression.
-    fn pattern(&mut self, pattern: &str, flags: &str) -> Evaluated<Pattern>;
+    fn pattern(&mut self, pattern: &str, flags: &str) -> Evaluated<Regex>;
 }
 
 pub(crate) struct Arguments<'c, 'd> {

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use crate::limits;
-use crate::pattern::Pattern;
+use xpath::regex::Regex;
 use xpath::{Budget, NodeSet, Value};
 
 use super::arguments::{Arguments, fail};
 use super::{Evaluated, Row, row};
+use crate::limits;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
@@ -20,17 +20,12 @@ pub(super) const ROWS: &[Row] = &[
 /// The compiled expressions of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns {
-    known: HashMap<(String, bool), Pattern>,
+    known: HashMap<(String, bool), Regex>,
 }
 
 impl Patterns {
     /// `flags`: `i` ignores case; `g`, for all matches, is handled by the functions.
-    pub(crate) fn get(
-        &mut self,
-        pattern: &str,
-        flags: &str,
-        budget: &Budget,
-    ) -> Evaluated<Pattern> {
+    pub(crate) fn get(&mut self, pattern: &str, flags: &str, budget: &Budget) -> Evaluated<Regex> {
         budget.charge_scanning(pattern.len())?;
         if let Some(flag) = flags.chars().find(|flag| !"gi".contains(*flag)) {
             return fail(format!(
@@ -41,9 +36,10 @@ impl Patterns {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        let compiled = Pattern::compile(pattern, key.1, budget)?;
-        let compiled = compiled
-            .or_else(|error| fail(format!("invalid regular expression `{pattern}`: {error}")))?;
+        let flags = if key.1 { "i" } else { "" };
+        let compiled = Regex::compile_within(pattern, flags, limits::PATTERN_BYTES_MAX, budget)?;
+        let compiled = compiled.or_else(|error| fail(format!("`{pattern}`: {error}")))?;
+        budget.charge_memory(compiled.bytes())?;
         if self.known.len() >= limits::XSLT_PATTERNS_MAX {
             self.known.clear();
         }
@@ -53,7 +49,7 @@ impl Patterns {
 }
 
 /// Text, pattern and flags.
-fn parameters(args: &mut Arguments<'_, '_>) -> Evaluated<(String, Pattern, String)> {
+fn parameters(args: &mut Arguments<'_, '_>) -> Evaluated<(String, Regex, String)> {
     let (text, pattern, flags) = (args.text()?, args.text()?, args.text()?);
     let pattern = args.host.pattern(&pattern, &flags)?;
     Ok((text, pattern, flags))

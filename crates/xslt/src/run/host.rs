@@ -2,10 +2,10 @@
 
 use xml::Document;
 use xpath::Budget;
+use xpath::regex::Regex;
 
 use super::State;
 use crate::exslt::Host;
-use crate::pattern::Pattern;
 
 impl<'d> Host<'d> for State<'d> {
     fn keep(&mut self, document: Document) -> Result<&'d Document, xpath::Error> {
@@ -21,7 +21,7 @@ impl<'d> Host<'d> for State<'d> {
         self.now_ms
     }
 
-    fn pattern(&mut self, pattern: &str, flags: &str) -> Result<Pattern, xpath::Error> {
+    fn pattern(&mut self, pattern: &str, flags: &str) -> Result<Regex, xpath::Error> {
         self.patterns.get(pattern, flags, self.budget)
     }
 }

@@ -8,8 +8,8 @@ use values::{KEY_BYTES, Key};
 
 use super::evaluate::{Step, fail, is_number, printed};
 use crate::json::{self, Document, Kind, NODE_BYTES, Ref};
-use crate::value::case_bytes_max;
 use crate::pattern::Computed;
+use crate::value::case_bytes_max;
 use crate::{Budget, Error, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 

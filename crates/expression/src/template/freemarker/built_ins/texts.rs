@@ -6,7 +6,8 @@ use super::super::evaluate::{Step, fail, printed};
 use super::{Application, BuiltIn, NODE_BYTES, text, whole};
 use crate::Value;
 use crate::json::Builder;
-use crate::pattern::{self, Pattern};
+use crate::pattern;
+use xpath::regex::Regex;
 
 impl<'s> Application<'_, 's> {
     pub(super) fn join(&self) -> Step<Value<'s>> {
@@ -24,7 +25,7 @@ impl<'s> Application<'_, 's> {
     }
 
     /// The pattern in the first argument, with the flags of Java in the argument `flags`.
-    fn pattern(&self, source: &str, flags: usize) -> Step<Pattern> {
+    fn pattern(&self, source: &str, flags: usize) -> Step<Regex> {
         let flags: String =
             self.flags(flags)?.chars().filter(|flag| "ims".contains(*flag)).collect();
         let compiled = self.patterns.get(source, &flags, self.budget)?;
@@ -106,7 +107,7 @@ impl<'s> Application<'_, 's> {
         &self,
         made: &mut String,
         replacement: &str,
-        pattern: &Pattern,
+        pattern: &Regex,
         found: &Range<usize>,
     ) -> Step<()> {
         if !replacement.contains('$') {

@@ -1,23 +1,25 @@
-//! Regular expressions whose work is charged to the budget. A lazy DFA finds the end of each match and is charged for what
+//! Regular expressions whose work is charged to the budget, for the languages on top of this crate. A lazy DFA finds the end of each match and is charged for what
 //! it reads; the start and the groups are then searched for in that part of the text alone.
 
-use std::ops::Range;
+use std::convert::Infallible;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
 use regex_automata::hybrid::dfa::{Cache, DFA};
-use regex_automata::meta::{self, Regex};
+use regex_automata::meta;
 use regex_automata::nfa::thompson::{NFA, WhichCaptures};
 use regex_automata::util::captures::Captures;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
-use xpath::{Budget, BudgetExceeded};
 
-use crate::limits;
+use crate::{Budget, BudgetExceeded};
 
-/// A compiled pattern.
+/// A compiled regular expression. Cloning is cheap.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern {
-    regex: Regex,
+pub struct Regex {
+    source: Arc<str>,
+    bytes: usize,
+    regex: meta::Regex,
     ends: Arc<DFA>,
     /// The states of `ends` that texts have reached.
     states: Arc<Mutex<Cache>>,
@@ -50,73 +52,69 @@ const MATCHED_STATES_PER_STEP: usize = 64;
 /// Memory of the states of a DFA.
 const STATES_BYTES: usize = 128 * 1024;
 
-impl Pattern {
-    /// Compiles within the first of a few sizes that suffices, each charged before.
-    pub(crate) fn compile(
+impl Regex {
+    /// Compiles `source` at load. `flags`: any of `i`, `m`, `s` and `x`; `u`, `U` and `d` are ignored. `bytes_max`: the
+    /// memory that its automaton may take.
+    ///
+    /// # Errors
+    /// A message without position, if the pattern is malformed, uses look-around or back-references, or is too large.
+    pub fn compile(source: &str, flags: &str, bytes_max: usize) -> Result<Self, String> {
+        match build(source, flags, bytes_max..=bytes_max, |_| Ok::<_, Infallible>(())) {
+            Ok(built) => built,
+        }
+    }
+
+    /// The same for a pattern that a message may supply: compiling is charged to `budget`. The memory is charged only
+    /// while it compiles; whoever keeps the result charges [`Self::bytes`].
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`]; inside, as [`Self::compile`].
+    pub fn compile_within(
         source: &str,
-        ignore_case: bool,
+        flags: &str,
+        bytes_max: usize,
         budget: &Budget,
     ) -> Result<Result<Self, String>, BudgetExceeded> {
         let is_class = |byte: &u8| matches!(byte, b'\\' | b'[' | b'-' | b'.');
         let classes = source.bytes().filter(is_class).count() as u64;
-        let folds = ignore_case || source.contains("(?");
+        let folds = flags.contains('i') || source.contains("(?");
         let each = if folds { FOLDED_CLASS_STEPS } else { CLASS_STEPS };
         let parsing = PARSE_STEPS.saturating_mul(source.len() as u64);
         budget.charge_steps(parsing.saturating_add(each.saturating_mul(classes)))?;
-        let config = syntax::Config::new().nest_limit(64).case_insensitive(ignore_case);
-        let hir = match syntax::parse_with(source, &config) {
-            Ok(hir) => hir,
-            Err(error) => return Ok(Err(error.to_string())),
-        };
-        let mut size = FIRST_BYTES;
-        loop {
+        build(source, flags, FIRST_BYTES.min(bytes_max)..=bytes_max, |bytes| {
             // An automaton takes about a step for each of its bytes, and there are three.
-            budget.charge_steps(size as u64)?;
-            budget.charge_memory(size.saturating_mul(3))?;
-            let engines = meta::Config::new()
-                .nfa_size_limit(Some(size.saturating_mul(REVERSE_GROWTH)))
-                .hybrid_cache_capacity(STATES_BYTES)
-                .onepass(false)
-                .dfa(false);
-            let config =
-                NFA::config().nfa_size_limit(Some(size)).which_captures(WhichCaptures::None);
-            let built = match NFA::compiler().configure(config).build_from_hir(&hir) {
-                Ok(nfa) => {
-                    Some((nfa, meta::Builder::new().configure(engines).build_from_hir(&hir)))
-                }
-                Err(_) => None,
-            };
-            let (nfa, regex) = match built {
-                Some((nfa, Ok(regex))) => (nfa, regex),
-                Some((_, Err(error))) if error.size_limit().is_none() => {
-                    return Ok(Err(error.to_string()));
-                }
-                Some(_) | None if size < limits::PATTERN_BYTES_MAX => {
-                    budget.release_memory(size.saturating_mul(3));
-                    size = size.saturating_mul(4);
-                    continue;
-                }
-                Some(_) | None => return Ok(Err(format!("it exceeds {size} bytes when compiled"))),
-            };
-            let config = DFA::config()
-                .unicode_word_boundary(true)
-                .cache_capacity(STATES_BYTES)
-                .skip_cache_capacity_check(true);
-            let ends = match DFA::builder().configure(config).build_from_nfa(nfa) {
-                Ok(ends) => Arc::new(ends),
-                Err(error) => return Ok(Err(error.to_string())),
-            };
-            let states = Arc::new(Mutex::new(ends.create_cache()));
-            return Ok(Ok(Self { regex, ends, states }));
-        }
+            budget.charge_steps(bytes as u64)?;
+            budget.charge_memory(bytes.saturating_mul(3))?;
+            budget.release_memory(bytes.saturating_mul(3));
+            Ok(())
+        })
     }
 
-    pub(crate) fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, BudgetExceeded> {
+    /// The memory of its automata at most, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The pattern as it was written.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether the pattern occurs in `text`.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`], as of all searches.
+    pub fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, BudgetExceeded> {
         Ok(self.find(text, 0, budget)?.is_some())
     }
 
-    /// The first match from the byte `at` on.
-    pub(crate) fn find(
+    /// The byte range of the first match from the byte `at` on.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`].
+    pub fn find(
         &self,
         text: &str,
         at: usize,
@@ -136,7 +134,7 @@ impl Pattern {
     }
 
     /// The matches one after another, an empty one not directly after another.
-    pub(crate) fn matches<'p>(
+    pub fn matches<'p>(
         &'p self,
         text: &'p str,
         budget: &'p Budget,
@@ -167,8 +165,34 @@ impl Pattern {
         })
     }
 
-    /// The groups of a match.
-    pub(crate) fn groups(
+    /// What is between the matches.
+    pub fn split<'p, 't: 'p>(
+        &'p self,
+        text: &'t str,
+        budget: &'p Budget,
+    ) -> impl Iterator<Item = Result<&'t str, BudgetExceeded>> + 'p {
+        let mut matches = self.matches(text, budget);
+        let mut from = Some(0);
+        std::iter::from_fn(move || {
+            let start = from?;
+            let (end, next) = match matches.next() {
+                Some(Ok(found)) => (found.start, Some(found.end)),
+                Some(Err(exceeded)) => {
+                    from = None;
+                    return Some(Err(exceeded));
+                }
+                None => (text.len(), None),
+            };
+            from = next;
+            Some(Ok(text.get(start..end).unwrap_or_default()))
+        })
+    }
+
+    /// The groups of a match that one of the searches found; group 0 is the match.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`].
+    pub fn groups(
         &self,
         text: &str,
         found: &Range<usize>,
@@ -239,4 +263,74 @@ impl Pattern {
             Err(_) => Ok(Read::Unsupported),
         }
     }
+}
+
+/// Compiles within the first of the sizes that suffices; each is charged before.
+fn build<E>(
+    source: &str,
+    flags: &str,
+    bytes: RangeInclusive<usize>,
+    charge: impl Fn(usize) -> Result<(), E>,
+) -> Result<Result<Regex, String>, E> {
+    let mut config = syntax::Config::new().nest_limit(64);
+    for flag in flags.chars() {
+        config = match flag {
+            'i' => config.case_insensitive(true),
+            'm' => config.multi_line(true),
+            's' => config.dot_matches_new_line(true),
+            'x' => config.ignore_whitespace(true),
+            'u' | 'U' | 'd' => config,
+            _ => return Ok(Err(format!("unknown flag `{flag}` of a pattern"))),
+        };
+    }
+    let hir = match syntax::parse_with(source, &config) {
+        Ok(hir) => hir,
+        Err(error) => return Ok(Err(invalid(&error.to_string()))),
+    };
+    let mut size = *bytes.start();
+    loop {
+        charge(size)?;
+        let engines = meta::Config::new()
+            .nfa_size_limit(Some(size.saturating_mul(REVERSE_GROWTH)))
+            .hybrid_cache_capacity(STATES_BYTES)
+            .onepass(false)
+            .dfa(false);
+        let nfa = NFA::config().nfa_size_limit(Some(size)).which_captures(WhichCaptures::None);
+        let built = match NFA::compiler().configure(nfa).build_from_hir(&hir) {
+            Ok(nfa) => Some((nfa, meta::Builder::new().configure(engines).build_from_hir(&hir))),
+            Err(_) => None,
+        };
+        let (nfa, regex) = match built {
+            Some((nfa, Ok(regex))) => (nfa, regex),
+            Some((_, Err(error))) if error.size_limit().is_none() => {
+                return Ok(Err(invalid(&error.to_string())));
+            }
+            Some(_) | None if size < *bytes.end() => {
+                size = size.saturating_mul(4).min(*bytes.end());
+                continue;
+            }
+            Some(_) | None => return Ok(Err(format!("the compiled pattern exceeds {size} bytes"))),
+        };
+        let config = DFA::config()
+            .unicode_word_boundary(true)
+            .cache_capacity(STATES_BYTES)
+            .skip_cache_capacity_check(true);
+        let ends = match DFA::builder().configure(config).build_from_nfa(nfa) {
+            Ok(ends) => Arc::new(ends),
+            Err(error) => return Ok(Err(invalid(&error.to_string()))),
+        };
+        let states = Arc::new(Mutex::new(ends.create_cache()));
+        return Ok(Ok(Regex {
+            source: source.into(),
+            bytes: size.saturating_mul(3),
+            regex,
+            ends,
+            states,
+        }));
+    }
+}
+
+fn invalid(error: &str) -> String {
+    let last = error.lines().last().unwrap_or_default().trim();
+    format!("invalid pattern: {last}; look-around and back-references are not supported")
 }
