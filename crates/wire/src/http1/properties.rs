@@ -33,6 +33,7 @@ pub fn request_head(bytes: &[u8]) {
             let mut headers = [httparse::EMPTY_HEADER; limits::HEADER_FIELDS_MAX];
             let third = httparse::Request::new(&mut headers).parse(bytes);
             assert_eq!(third, Ok(httparse::Status::Complete(head.len())), "httparse differs");
+            check_path(&head, bytes);
             request_written_back(&head, bytes);
         }
         Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the reference parser differs"),
@@ -204,7 +205,45 @@ fn view(head: &RequestHead, bytes: &[u8]) -> impl PartialEq + std::fmt::Debug + 
     let query = head.query(bytes).map(<[u8]>::to_vec);
     let body = (head.framing(), head.expects_continue());
     let connection = (head.version(), head.keep_alive(), head.upgrade(bytes));
-    (head.len(), line, query, body, connection, head.fields().to_vec())
+    let ambiguous = head.has_ambiguous_path();
+    (head.len(), line, ambiguous, query, body, connection, head.fields().to_vec())
+}
+
+/// No server finds a dot segment in an accepted path, even if it decodes separators or drops parameters first;
+/// and a path that is not ambiguous has one reading, the one that was sent.
+fn check_path(head: &RequestHead, bytes: &[u8]) {
+    let path = head.path(bytes);
+    let decoded = decode_separators(path);
+    for segment in decoded.split(|byte| matches!(byte, b'/' | b'\\')) {
+        let name = segment.split(|&byte| byte == b';').next().unwrap_or_default();
+        assert!(!matches!(name, b"." | b".."), "a dot segment was kept");
+    }
+    let target = head.target(bytes);
+    if target.starts_with(b"/") {
+        let sent = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+        let differs = sent != path
+            || decoded != path
+            || path.windows(2).any(|pair| pair == b"//")
+            || path.contains(&b';');
+        assert_eq!(head.has_ambiguous_path(), differs, "ambiguous path");
+    }
+}
+
+/// `path` with `%2F` and `%5C` decoded.
+fn decode_separators(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = path;
+    while let Some((first, after)) = rest.split_first() {
+        let escape = rest.get(..3).unwrap_or_default().to_ascii_uppercase();
+        let (byte, after) = match escape.as_slice() {
+            b"%2F" => (b'/', rest.get(3..).unwrap_or_default()),
+            b"%5C" => (b'\\', rest.get(3..).unwrap_or_default()),
+            _ => (*first, after),
+        };
+        out.push(byte);
+        rest = after;
+    }
+    out
 }
 
 /// The head that is forwarded has the same meaning.

@@ -91,6 +91,8 @@ fn malformed_requests_are_rejected_as_over_http_1() {
     // Rejected by the HTTP/1.1 parser.
     check("GET", "http://a.test/%00", &[], 400);
     check("GET", "http://a.test/%zz", &[], 400);
+    check("GET", "http://a.test/a/..%2fb", &[], 400);
+    check("GET", "http://a.test/a%5c%2e%2e/b", &[], 400);
     let long = "v".repeat(limits::HEAD_BYTES_MAX as usize);
     check("GET", BASE, &[("x-long", long.as_str())], 431);
 

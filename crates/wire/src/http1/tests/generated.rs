@@ -106,7 +106,7 @@ proptest! {
     #[test]
     fn a_path_of_special_pieces_is_normalised_once(
         pieces in proptest::collection::vec(
-            proptest::sample::select(&["/", ".", "..", "%2e", "%2F", "%25", "%61", "a", ";", "%", "\\", "%00", "//", "?", "%5c"][..]),
+            proptest::sample::select(&["/", ".", "..", "%2e", "%2F", "%25", "%61", "a", ";", "%", "\\", "%00", "//", "?", "%5c", "..%2f", "%5C."][..]),
             0..10,
         ),
     ) {
