@@ -78,7 +78,8 @@ mod tests {
         let text = format!(
             "openapi: 3.0.3\ninfo: {{title: A, version: 1}}\nservers: [{{url: 'http://x'}}]\nsecurity: []\npaths: {{/*: {{get: {{}}}}}}\n{extensions}\n"
         );
-        let defaults = Defaults { response_head_ms: 1, issuers_configured: false };
+        let defaults =
+            Defaults { response_head_ms: 1, issuers_configured: false, strict_paths: false };
         let outcome = read("a.yaml".as_ref(), text.as_bytes(), &|_| Err(String::new()), &defaults);
         assert!(outcome.api.is_some(), "{:?}", outcome.diagnostics);
         outcome.api.unwrap_or_else(|| unreachable!())

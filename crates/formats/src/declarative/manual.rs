@@ -12,6 +12,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.data", "path; default: \"data/\"", "Folder for generated keys and certificates."),
     ("gateway.trusted_proxies", "list of IP addresses and CIDR blocks; default: []", "Proxies whose `X-Forwarded-*` and `Forwarded` fields are kept. From all other clients they are removed."),
     ("gateway.fault_status", "\"wso2\" or \"http\"; default: \"wso2\"", "Status of responses to upstream faults: `wso2` sends 500, `http` sends 502, 503 or 504. The body is the same."),
+    ("gateway.strict_paths", "true or false; default: false", "Whether APIs reject, with 400, every path that an upstream could interpret in another way than the gateway: with an empty segment (`//`), a parameter (`;`), an escaped separator (`%2F`, `%5C`), a dot segment or a needless escape (`%2e`, `%61`). What is routed is then exactly what was sent. An API's `x-penstock-strict-paths` takes precedence. The file that `penstock up` writes sets it to true."),
     ("gateway.drain_s", "0 to 3600 seconds; default: 30", "Time for requests in progress to finish after SIGTERM. Then their connections are closed."),
     ("gateway.response_head_ms", "1 to 3600000 milliseconds; default: 120000", "Longest wait for an upstream's response head, unless the API sets its own. Longer: fault 101504. A body that keeps flowing has no limit."),
     ("gateway.connect_ms", "1 to 3600000 milliseconds; default: 5000", "Longest wait for an upstream connection, TLS handshake included. Longer: fault 101508."),
