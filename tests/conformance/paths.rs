@@ -89,6 +89,29 @@ fn escapes_of_unreserved_characters_are_decoded_and_others_kept() {
 }
 
 #[test]
+fn with_strict_paths_only_what_was_sent_is_routed() {
+    check_api(
+        api("/a").open("* /*").strict_paths(),
+        &[
+            ("/a", "/"),
+            ("/a/x/", "/x/"),
+            ("/a/x%20y/.z?q=//;%2F", "/x%20y/.z?q=//;%2F"),
+            ("http://gateway/a/x", "/x"),
+            ("/a/x//y", "400"),
+            ("/a//", "400"),
+            ("/a/x;v=1", "400"),
+            ("/a/x%2Fy", "400"),
+            ("/a/x%5cy", "400"),
+            ("/a/./x", "400"),
+            ("/z/../a/x", "400"),
+            ("/a/%78", "400"),
+            ("http://gateway/a/x//y", "400"),
+            ("/z//y", "404"),
+        ],
+    );
+}
+
+#[test]
 fn the_query_is_forwarded_untouched() {
     check(&[
         ("/a/x?", "/x?"),

@@ -51,6 +51,9 @@ pub(crate) async fn exchange<C: Client>(
     let worker_api = worker.apis.get(found.api, &worker.pools);
     record.api = Some(Rc::clone(&worker_api));
     record.operation = Some(found.operation);
+    if found.api.api.strict_paths && head.has_ambiguous_path() {
+        return Err(Fault::Denied(Denial::AmbiguousPath));
+    }
     if let Some(response) = cross_origin::preflight(request, Some(found.api), found.remainder) {
         return Ok(Response::Own(response));
     }
