@@ -141,6 +141,9 @@ fn trailers_are_converted_except_known_fields() {
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     trailers.insert("content-length", HeaderValue::from_static("5"));
     trailers.insert("x-jwt-assertion", HeaderValue::from_static("forged"));
+    for name in ["content_length", "transfer_encoding", "x_forwarded_for", "x_jwt_assertion"] {
+        trailers.insert(name, HeaderValue::from_static("forged"));
+    }
     let mut lines = Vec::new();
     trailer_lines(&mut lines, &trailers).unwrap();
     assert_eq!(lines, b"grpc-status: 0\r\n");
