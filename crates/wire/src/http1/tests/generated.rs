@@ -28,6 +28,8 @@ const LINES: &[&str] = &[
     "Lf: x\n",
     "Cr: x\ry\r\n",
     "X_Forwarded_For: c\r\n",
+    "Transfer_Encoding: chunked\r\n",
+    "content-length: 9007199254740992\r\n",
 ];
 const STARTS: &[&str] = &[
     "GET / HTTP/1.1\r\n",
@@ -52,6 +54,8 @@ const STARTS: &[&str] = &[
 const CHUNKS: &[&str] = &[
     "5\r\nhello\r\n",
     "A;x=\"y\"\r\n0123456789\r\n",
+    "1 ;x\r\n",
+    ";a = \"\\\"\";b\r\n",
     "0\r\n",
     "\r\n",
     "X-T: u\r\n",
@@ -101,6 +105,16 @@ proptest! {
         properties::request_head(&bytes);
         properties::response_head(&bytes);
         properties::chunked(&bytes);
+    }
+
+    #[test]
+    fn extensions_of_special_pieces_follow_the_grammar(
+        pieces in proptest::collection::vec(
+            proptest::sample::select(&[";", "=", "a", "b1", "\"", "\\", " ", "\t", "\"c d\"", "\u{e9}", "\0", ","][..]),
+            0..10,
+        ),
+    ) {
+        properties::chunked(pieces.concat().as_bytes());
     }
 
     #[test]
