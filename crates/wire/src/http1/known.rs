@@ -315,10 +315,8 @@ fn with_hyphens(name: &[u8]) -> Known {
     for (to, &from) in copy.iter_mut().zip(name) {
         *to = if from == b'_' { b'-' } else { from };
     }
-    match classify(copy.get(..len).unwrap_or_default()) {
-        Known::Other => Known::Other,
-        _ => Known::LookAlike,
-    }
+    let hyphenated = classify(copy.get(..len).unwrap_or_default());
+    if hyphenated == Known::Other { Known::Other } else { Known::LookAlike }
 }
 
 #[cfg(test)]
