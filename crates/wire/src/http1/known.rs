@@ -77,7 +77,7 @@ impl Known {
     /// Classifies a field name, whatever its case. `name` is a token (RFC 9110 section 5.6.2).
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
-        classify(name)
+        classify::<true>(name)
     }
 
     /// Whether a name of this kind is a token, given that it has no control characters.
@@ -196,7 +196,8 @@ pub(super) fn is_same(bytes: &[u8], key: Key, len: usize) -> bool {
 /// Generates [`classify`] and, for tests, the table of all names, from a list by length.
 macro_rules! names {
     ($($len:literal => { $($text:literal $known:ident,)* })*) => {
-        fn classify(name: &[u8]) -> Known {
+        /// `LOOK_ALIKES`: whether to recognise them; else they are `Other`.
+        fn classify<const LOOK_ALIKES: bool>(name: &[u8]) -> Known {
             let key = Key::of(name);
             match name.len() {
                 $($len => {
@@ -211,7 +212,7 @@ macro_rules! names {
                 })*
                 _ => {}
             }
-            unlisted(name, key)
+            unlisted::<LOOK_ALIKES>(name, key)
         }
 
         #[cfg(test)]
@@ -283,13 +284,13 @@ names! {
 
 /// Names that are not listed: those that start with `X-Forwarded-`, look-alikes, and all others.
 #[inline]
-fn unlisted(name: &[u8], key: Key) -> Known {
+fn unlisted<const LOOK_ALIKES: bool>(name: &[u8], key: Key) -> Known {
     const START: u64 = Key::of(b"x-forwar").first;
     if key.first == START && name.get(8..12).is_some_and(|rest| rest.eq_ignore_ascii_case(b"ded-"))
     {
         return Known::XForwarded;
     }
-    if may_have_underscore(name, key) { with_hyphens(name) } else { Known::Other }
+    if LOOK_ALIKES && may_have_underscore(name, key) { with_hyphens(name) } else { Known::Other }
 }
 
 /// Whether the name has an underscore; perhaps true for other names that are not tokens. `key` holds all of
@@ -306,16 +307,13 @@ fn may_have_underscore(name: &[u8], key: Key) -> bool {
 /// Classifies a name with underscores by what it is with hyphens.
 #[cold]
 fn with_hyphens(name: &[u8]) -> Known {
-    if !name.contains(&b'_') {
-        return Known::Other;
-    }
     // One byte more than the longest listed name: what is longer can only be `X-Forwarded-...`.
     let mut copy = [0; LONGEST_NAME + 1];
     let len = name.len().min(copy.len());
     for (to, &from) in copy.iter_mut().zip(name) {
         *to = if from == b'_' { b'-' } else { from };
     }
-    let hyphenated = classify(copy.get(..len).unwrap_or_default());
+    let hyphenated = classify::<false>(copy.get(..len).unwrap_or_default());
     if hyphenated == Known::Other { Known::Other } else { Known::LookAlike }
 }
 

@@ -222,11 +222,9 @@ fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<(Path, boo
 /// Whether there is no escape, no backslash, no semicolon, no empty segment and none that starts with a dot. Has
 /// no early exit, so that the compiler vectorises it.
 fn is_plain(path: &[u8]) -> bool {
-    let next = path.get(1..).unwrap_or_default();
-    let segments = path
-        .iter()
-        .zip(next)
-        .fold(false, |found, (a, b)| found | (*a == b'/') & ((*b == b'.') | (*b == b'/')));
+    let pairs = path.iter().zip(path.get(1..).unwrap_or_default());
+    // `.` is 0x2e, `/` is 0x2f.
+    let segments = pairs.fold(false, |found, (a, b)| found | (*a == b'/') & ((*b | 1) == b'/'));
     let others =
         path.iter().fold(false, |found, &b| found | (b == b'%') | (b == b'\\') | (b == b';'));
     !(segments | others)
