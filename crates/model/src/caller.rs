@@ -3,11 +3,11 @@
 /// The claims of a verified token that later stages use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// `sub`.
+    /// `sub`; a whole number is its decimal text.
     pub subject: Option<String>,
     /// `client_id`, else `azp`.
     pub client_id: Option<String>,
-    /// `scope` (space separated) or `scp` (array).
+    /// `scope` and `scp`, each separated by spaces or an array.
     pub scopes: Vec<String>,
     pub key_type: KeyType,
     /// Index of the issuer in `Snapshot::issuers`.
@@ -16,7 +16,7 @@ pub struct Caller {
     pub token_id: Option<String>,
     /// `aud`, whether a string or an array.
     pub audiences: Vec<String>,
-    /// `exp`, seconds since the Unix epoch. A token without it does not expire.
+    /// `exp`, seconds since the Unix epoch. `None`: does not expire, from an issuer that allows it.
     pub expires_s: Option<u64>,
     /// `nbf`, seconds since the Unix epoch.
     pub not_before_s: Option<u64>,

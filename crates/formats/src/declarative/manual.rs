@@ -41,6 +41,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("issuer.audiences", "list of strings; default: [], not checked", "The `aud` claim of a token must contain one of these."),
     ("issuer.leeway_s", "0 to 300 seconds; default: 0", "Tolerated clock skew for `exp` and `nbf`."),
     ("issuer.padded_segments", "true or false; default: false", "Whether tokens may use base64url with `=` padding, as WSO2's own generator does."),
+    ("issuer.allow_unlimited", "true or false; default: false", "Whether tokens without `exp` are accepted. Such a token never expires: only removing the issuer or its key ends it."),
 ];
 
 /// The keys of the table `name` (empty: the root).
