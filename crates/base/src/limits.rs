@@ -56,6 +56,12 @@ pub const BODY_BYTES_MAX: u32 = 10 * MIB;
 pub const ACCESS_LOG_BLOCK_BYTES: usize = 32 * KIB as usize;
 /// Most blocks of access log that wait for the disk. More: dropped and counted.
 pub const ACCESS_LOG_BLOCKS_MAX: usize = 256;
+/// Largest process log that waits for stderr, in bytes, beside as much that is being written. More: lines are dropped
+/// and counted.
+pub const LOG_QUEUE_BYTES_MAX: usize = MIB as usize;
+/// Most process log lines of one callsite in a second. More: counted, and reported in one line. Those about files have
+/// no such limit.
+pub const LOG_LINES_PER_S_MAX: u32 = 20;
 
 // --- times --------------------------------------------------------------------------------------
 
@@ -93,6 +99,8 @@ pub const DRAIN_NOTICE_MS: u32 = 500;
 pub const APPLY_MS_MAX: u32 = 5_000;
 /// Longest wait for a worker's metrics, in milliseconds. Longer: omitted from the scrape.
 pub const SCRAPE_MS_MAX: u32 = 2_000;
+/// Longest wait at exit for the process log to be written, in milliseconds. Longer: the rest is lost.
+pub const LOG_FLUSH_MS_MAX: u32 = 1_000;
 /// Default time for requests to finish at shutdown, in seconds. Longer: connections are closed.
 pub const DRAIN_S_DEFAULT: u32 = 30;
 

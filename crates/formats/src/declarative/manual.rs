@@ -29,7 +29,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("upstream_tls.system_roots", "true or false; default: true", "Whether the CAs of the operating system are trusted. Upstream certificates are always verified."),
     ("access_log.to", "\"stdout\" or \"file\"; absent: no access log", "Destination of the access log, one JSON object per line and request. `auth_failure` is why a credential was rejected, such as `expired`; it is absent otherwise. docs/life-of-a-request.md lists the reasons."),
     ("access_log.file", "path; required with `to = \"file\"`", "File to append to."),
-    ("log.level", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"; default: \"info\"", "Level of the log on stderr."),
+    ("log.level", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"; default: \"info\"", "Level of the log on stderr. Of its dependencies Penstock logs errors only."),
     ("log.format", "\"text\" or \"json\"; default: \"text\"", "Format of the log on stderr."),
     ("issuer.name", "string", "Name in logs and metrics, unique."),
     ("issuer.iss", "string", "The `iss` claim of its tokens, compared byte for byte, unique."),
