@@ -388,10 +388,13 @@ fn keys_depend_on_the_last_bytes_the_length_and_the_seed() {
 }
 
 #[test]
-fn neither_tokens_nor_seeds_are_printed() {
+fn neither_tokens_nor_seeds_nor_claims_are_printed() {
     let mut fixture = Fixture::new(vec![issuer(1)]);
-    fixture.known(&token(1));
+    let caller = fixture.known(&sign(&claims(1).replace("\"jti\"", "\"sub\":\"alice\",\"jti\"")));
+    assert_eq!(caller.subject.as_deref(), Some("alice"));
     assert_eq!(format!("{:?}", fixture.cache), "TokenCache { len: 1, .. }");
+    let expect = "Known(Caller { issuer: 0, key_type: Production, .. })";
+    assert_eq!(format!("{:?}", Identity::Known(caller)), expect);
 }
 
 // --- the fixture --------------------------------------------------------------------------------
