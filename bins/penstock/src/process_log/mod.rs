@@ -21,11 +21,10 @@ use model::{LogFormat, LogSettings};
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt};
-use tracing_subscriber::util::SubscriberInitExt;
 
 use self::queue::Queue;
 use self::repeats::{Admission, Repeated, Repeats};
@@ -56,18 +55,14 @@ impl ProcessLog {
     /// Installs the log for the whole process, panics included, and starts its thread.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// The thread cannot be started, or the process has a log.
     pub(crate) fn start(settings: &LogSettings) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            queue: Queue::new(limits::LOG_QUEUE_BYTES_MAX),
-            repeats: Mutex::new(Repeats::new(limits::LOG_LINES_PER_S_MAX)),
-            clock: SystemClock::new(),
-        });
+        let shared = Arc::new(Shared::new());
         let for_thread = Arc::clone(&shared);
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || for_thread.write_to(&mut io::stderr()))?;
-        install(settings, &shared);
+        dispatcher::set_global_default(dispatch(settings, &shared)).map_err(io::Error::other)?;
         std::panic::set_hook(Box::new(log_panic));
         Ok(Self(shared))
     }
@@ -93,7 +88,7 @@ impl Drop for ProcessLog {
     }
 }
 
-fn install(settings: &LogSettings, shared: &Arc<Shared>) {
+fn dispatch(settings: &LogSettings, shared: &Arc<Shared>) -> Dispatch {
     let sampling = Sampling(Arc::clone(shared));
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(Writer(Arc::clone(shared)))
@@ -103,8 +98,8 @@ fn install(settings: &LogSettings, shared: &Arc<Shared>) {
         .log_internal_errors(false);
     let registry = tracing_subscriber::registry().with(levels(&settings.level)).with(sampling);
     match settings.format {
-        LogFormat::Text => registry.with(lines).init(),
-        LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
+        LogFormat::Text => Dispatch::new(registry.with(lines)),
+        LogFormat::Json => Dispatch::new(registry.with(lines.json().flatten_event(true))),
     }
 }
 
@@ -123,13 +118,21 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
-        tracing::error!(target: PANIC, thread, place, %backtrace, "panic: {message}");
+        tracing::error!(target: PANIC, thread, %place, %backtrace, "panic: {message}");
     } else {
-        tracing::error!(target: PANIC, thread, place, "panic: {message}");
+        tracing::error!(target: PANIC, thread, %place, "panic: {message}");
     }
 }
 
 impl Shared {
+    fn new() -> Self {
+        Self {
+            queue: Queue::new(limits::LOG_QUEUE_BYTES_MAX),
+            repeats: Mutex::new(Repeats::new(limits::LOG_LINES_PER_S_MAX)),
+            clock: SystemClock::new(),
+        }
+    }
+
     /// Writes the queue to `out`, for ever.
     fn write_to(&self, out: &mut dyn Write) {
         let mut reported = 0;
@@ -235,6 +238,53 @@ fn message(event: &Event<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_about_files_are_all_written_and_others_written_or_counted() {
+        const LINES: u64 = 500;
+        let text = logged(LogFormat::Json, || {
+            for number in 0..LINES {
+                tracing::warn!(target: "penstock_follow::follower", "file {number}");
+                tracing::warn!(target: "penstock_gateway::forward", "request {number}");
+            }
+        });
+        let files = text.lines().filter(|line| line.contains("\"file ")).count();
+        assert_eq!(u64::try_from(files), Ok(LINES));
+        let requests: u64 = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a line of JSON"))
+            .filter(|line| line["message"].as_str().is_some_and(|text| text.contains("request ")))
+            .map(|line| line["repeated"].as_u64().unwrap_or(1))
+            .sum();
+        assert_eq!(requests, LINES);
+        assert!(text.contains("times: request "), "{text}");
+    }
+
+    #[test]
+    fn a_panic_is_a_line_of_the_log_with_its_place() {
+        let (here, before) = (thread::current().id(), std::panic::take_hook());
+        std::panic::set_hook(Box::new(move |panic| {
+            if thread::current().id() == here { log_panic(panic) } else { before(panic) }
+        }));
+        let text = logged(LogFormat::Text, || {
+            let ended = std::panic::catch_unwind(|| panic!("out of {}", "water"));
+            assert!(ended.is_err());
+        });
+        drop(std::panic::take_hook());
+        assert!(text.contains("ERROR panic: out of water "), "{text}");
+        assert!(text.contains(concat!("place=", file!(), ":")), "{text}");
+    }
+
+    /// The log of `work` on this thread.
+    fn logged(format: LogFormat, work: impl FnOnce()) -> String {
+        let shared = Arc::new(Shared::new());
+        let settings = LogSettings { level: "info".to_owned(), format };
+        dispatcher::with_default(&dispatch(&settings, &shared), || {
+            work();
+            shared.report_repeated(u64::MAX);
+        });
+        String::from_utf8(shared.queue.take(Some(Duration::ZERO)).bytes).expect("UTF-8")
+    }
 
     #[test]
     fn dependencies_log_errors_only_and_we_what_is_configured() {
