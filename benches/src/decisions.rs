@@ -8,7 +8,7 @@ use gateway::bench::Account;
 use jose::{Algorithm, Header, KeySet, SigningKey};
 use model::{
     Api, ApiState, Endpoint, Issuer, LoadedApi, Operation, Scheme, ScopeRule, Security, Snapshot,
-    Suspension, Transports, Upstream, UpstreamKind,
+    Transports, Upstream, UpstreamKind,
 };
 use stages::{Identity, Routes, TokenCache, authenticate, authorise};
 
@@ -141,6 +141,7 @@ fn api(number: usize) -> Api {
         transports: Transports { http: true, https: true },
         auth_header: "authorization".to_owned(),
         forward_auth_header: false,
+        forward_fields: Vec::new(),
         strict_paths: false,
         cors: None,
         upgrades: Vec::new(),
@@ -169,6 +170,6 @@ fn upstream() -> Upstream {
         kind: UpstreamKind::Single,
         endpoints: vec![endpoint],
         response_head_ms: 120_000,
-        suspension: Suspension::default(),
+        suspension: None,
     }
 }

@@ -5,6 +5,34 @@ use model::AccessLog;
 use serde_json::Value;
 
 #[test]
+fn the_sizes_of_both_bodies_are_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let gateway = Gateway::of(api("/a").open("* /*").to(&Upstream::echo()))
+        .settings(|settings| settings.access_log = AccessLog::File(file.clone()))
+        .start();
+    let chunked = "POST /a/x HTTP/1.1\r\nHost: me\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut client = gateway.connect();
+    // Read, in chunks, and long enough to be spliced.
+    client.send(format!("{chunked}3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n"));
+    assert_eq!(client.read().text(), "abcde");
+    let long = 300_000;
+    client.send(format!("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: {long}\r\n\r\n"));
+    client.send("x".repeat(long));
+    assert_eq!(client.read().body.len(), long);
+    client.send("GET /a/x HTTP/1.1\r\nHost: me\r\nbroken\r\n\r\n");
+    assert_eq!(client.read().status, 400);
+    drop(client);
+    assert!(gateway.drain());
+    let lines = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let received: Vec<_> = lines.iter().map(|line| line["received_bytes"].as_u64()).collect();
+    assert_eq!(received, [Some(5), Some(300_000), Some(0)]);
+    let sent = lines[1]["sent_bytes"].as_u64().unwrap();
+    assert!((300_000..301_000).contains(&sent), "head included: {sent}");
+}
+
+#[test]
 fn a_rejected_head_is_logged_with_the_clients_address() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");

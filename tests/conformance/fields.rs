@@ -56,6 +56,22 @@ fn forwarded_fields_of_an_untrusted_client_are_removed() {
     check(false, sent, OURS);
 }
 
+#[test]
+fn fields_that_claim_an_identity_are_removed_unless_the_api_lists_them() {
+    let sent: String =
+        model::IDENTITY_FIELDS.iter().map(|name| format!("{name}: forged\r\n")).collect();
+    check(false, &sent, OURS);
+    check(true, &sent, &sent);
+    let upstream = Upstream::fixed("in");
+    let api = api("/a").open("GET /*").forward_fields(&["x-real-ip"]).to(&upstream);
+    let gateway = Gateway::of(api).start();
+    let sent = "X-Real-IP: 1.2.3.4\r\nX-Original-URL: /admin\r\nX-JWT-Assertion: x\r\n";
+    assert_eq!(gateway.fetch("GET /a/x", sent).status, 200);
+    let head = &upstream.requests()[0].head;
+    assert!(head.contains("\r\nX-Real-IP: 1.2.3.4\r\n"), "{head}");
+    assert!(!head.contains("Original") && !head.contains("Assertion"), "{head}");
+}
+
 /// A CGI upstream reads `_` as `-`.
 #[test]
 fn look_alikes_of_known_fields_are_removed_whoever_sends_them() {

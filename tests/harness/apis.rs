@@ -30,6 +30,7 @@ pub fn api(base_path: &str) -> ApiBuilder {
             transports: Transports { http: true, https: true },
             auth_header: "authorization".to_owned(),
             forward_auth_header: false,
+            forward_fields: Vec::new(),
             strict_paths: false,
             cors: None,
             upgrades: Vec::new(),
@@ -68,6 +69,13 @@ impl ApiBuilder {
     pub fn all_scopes(self, operations: &str, scopes: &[&str]) -> Self {
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
         self.operations(operations, &Security::Token(ScopeRule::AllOf(scopes)))
+    }
+
+    /// These identity fields are forwarded from every client.
+    #[must_use]
+    pub fn forward_fields(mut self, names: &[&str]) -> Self {
+        self.api.forward_fields = names.iter().map(|&name| name.to_owned()).collect();
+        self
     }
 
     /// Paths with more than one interpretation are rejected.
@@ -130,7 +138,7 @@ impl ApiBuilder {
             kind,
             endpoints: upstreams.iter().map(|upstream| upstream.endpoint()).collect(),
             response_head_ms: base::limits::RESPONSE_HEAD_MS_MAX,
-            suspension: Suspension { after_failures: 0, ..Suspension::default() },
+            suspension: None,
         });
         self.api.upstreams.len() - 1
     }
@@ -140,7 +148,7 @@ impl ApiBuilder {
     pub fn suspend_after(mut self, after_failures: u32, initial_ms: u32) -> Self {
         let rule = Suspension { after_failures, initial_ms, factor: 1.0, max_ms: initial_ms };
         for upstream in &mut self.api.upstreams {
-            upstream.suspension = rule;
+            upstream.suspension = Some(rule);
         }
         self
     }

@@ -118,7 +118,7 @@ impl Files {
             configuration: Some(file),
             https: settings.gateway.https.is_some(),
             clock: Arc::new(SystemClock::new()),
-            fetch: follow::https_fetch(Arc::clone(&client_tls)),
+            fetch: Arc::new(move |url| gateway::fetch_key_set(url, &ClientTls::insecure())),
         };
         let (follower, snapshot) = Follower::load(settings.clone(), options).unwrap();
         let status = follower.status();

@@ -2,6 +2,7 @@
 
 use h2::Reason;
 use harness::{Client, Gateway, Upstream, api};
+use model::Http2Listeners;
 
 use crate::client::Http2Client;
 
@@ -46,6 +47,32 @@ fn the_preface_is_rejected_after_a_request_and_over_tls_without_alpn() {
     assert_eq!(client.fetch("GET /a/b", "").status, 200);
     assert_eq!(client.try_send(PREFACE).read().status, 505);
     assert_eq!(gateway.connect_tls().try_send(PREFACE).read().status, 505);
+}
+
+#[test]
+fn http2_can_be_switched_off_per_listener() {
+    let upstream = Upstream::fixed("in");
+    for (http, https) in [(false, false), (true, false), (false, true)] {
+        let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
+            .settings(|settings| settings.gateway.http2 = Http2Listeners { http, https })
+            .start();
+        let mut clear = gateway.connect();
+        clear.try_send(PREFACE.as_bytes());
+        if http {
+            clear.send(SETTINGS);
+            assert_eq!(clear.read_exactly(9)[3], 4);
+        } else {
+            assert_eq!(clear.read().status, 505);
+        }
+        let config = gateway.identity().client(&["h2", "http/1.1"]);
+        let mut secure = Client::connect_tls(gateway.https(), config, "localhost");
+        if https {
+            secure.send(PREFACE).send(SETTINGS);
+            assert_eq!(secure.read_exactly(9)[3], 4);
+        } else {
+            assert_eq!(secure.fetch("GET /a/b", "").text(), "in");
+        }
+    }
 }
 
 #[test]

@@ -7,5 +7,6 @@ mod connection_queue;
 mod connections;
 mod disconnects;
 mod exchanges;
+mod floods;
 mod panics;
 mod streaming;

@@ -114,7 +114,7 @@ pub const SCRAPE_MS_MAX: u32 = 2_000;
 /// Longest wait at exit for the process log to be written, in milliseconds. Longer: the rest is lost.
 pub const LOG_FLUSH_MS_MAX: u32 = 1_000;
 /// Default time for requests to finish at shutdown, in seconds. Longer: connections are closed.
-pub const DRAIN_S_DEFAULT: u32 = 30;
+pub const DRAIN_S_DEFAULT: u32 = 20;
 
 // --- counts -------------------------------------------------------------------------------------
 
@@ -150,6 +150,16 @@ pub const H2_PENDING_RESETS_MAX: usize = 32;
 /// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors.
 /// More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
 pub const H2_ERROR_RESETS_MAX: usize = 256;
+/// Maximum number of control frames of one HTTP/2 connection (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM,
+/// CONTINUATION, empty DATA, unknown types) beyond those that payload and time earn. More: the connection is closed
+/// with ENHANCE_YOUR_CALM. Source: CVE-2019-9512, CVE-2019-9515, CVE-2019-9518, CVE-2024-27316.
+pub const H2_CONTROL_FRAMES_MAX: u32 = 1_000;
+/// Control frames that a second earns, for keep-alive.
+pub const H2_CONTROL_FRAMES_PER_S: u32 = 20;
+/// Control frames that a piece of a response earns: gRPC clients send two WINDOW_UPDATEs and a PING for it.
+pub const H2_CONTROL_FRAMES_PER_SENT: u32 = 4;
+/// Control frames that a DATA frame with payload earns.
+pub const H2_CONTROL_FRAMES_PER_RECEIVED: u32 = 2;
 /// Maximum number of TLS sessions stored for resumption without tickets, and per trust configuration towards
 /// upstreams. More: the oldest are dropped and need a full handshake. About 1 KiB each.
 pub const TLS_SESSIONS_MAX: usize = 1_024;

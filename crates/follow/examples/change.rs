@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use base::{Clock, SystemClock};
-use penstock_follow::{Change, Follower, Options, https_fetch, read_settings};
+use penstock_follow::{Change, Follower, Options, read_settings};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         configuration: None,
         https: false,
         clock: Arc::new(clock.clone()),
-        fetch: https_fetch(wire::tls::ClientTls::insecure()),
+        fetch: Arc::new(|_| Err("no issuer has a URL".to_owned())),
     };
     let (follower, snapshot) = Follower::load(settings, options)?;
     println!("{} APIs loaded in {} ms", snapshot.apis.len(), clock.now().mono_us / 1_000);

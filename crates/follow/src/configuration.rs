@@ -114,6 +114,7 @@ pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'stati
     let changes = [
         ("[gateway] http", old.http != new.http),
         ("[gateway] https", old.https != new.https),
+        ("[gateway] http2", old.http2 != new.http2),
         ("[gateway] workers", old.workers != new.workers),
         ("[gateway] data", old.data != new.data),
         ("[admin] listen", before.admin != after.admin),

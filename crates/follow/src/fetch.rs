@@ -7,8 +7,6 @@ use std::thread;
 
 use base::limits;
 use model::KeySource;
-use wire::client;
-use wire::tls::ClientTls;
 
 /// Fetches a URL. Blocks, within its own limits of time and size.
 pub type Fetch = Arc<dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync>;
@@ -19,12 +17,6 @@ pub(crate) struct Fetched {
     pub(crate) name: String,
     pub(crate) source: KeySource,
     pub(crate) result: Result<Vec<u8>, String>,
-}
-
-/// Fetches with `wire::client`; `tls` has the trusted CAs.
-#[must_use]
-pub fn https_fetch(tls: Arc<ClientTls>) -> Fetch {
-    Arc::new(move |url| get(url, &tls))
 }
 
 /// Starts a fetch. The result is sent to `sender` in every case.
@@ -57,19 +49,4 @@ fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
         return Err(format!("the JWKS is larger than {} bytes", limits::JWKS_BYTES_MAX));
     }
     Ok(bytes)
-}
-
-fn get(url: &str, tls: &ClientTls) -> Result<Vec<u8>, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start a runtime: {error}"))?;
-    let bounds =
-        client::Limits { bytes_max: limits::JWKS_BYTES_MAX, total_ms: limits::JWKS_FETCH_MS_MAX };
-    let fetched = runtime.block_on(client::get(url, Some(tls), bounds));
-    let fetched = fetched.map_err(|error| error.to_string())?;
-    match fetched.status {
-        200 => Ok(fetched.body),
-        status => Err(format!("the server responded with status {status}")),
-    }
 }

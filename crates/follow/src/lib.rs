@@ -26,7 +26,7 @@ mod write;
 
 pub use configuration::{ConfigurationError, check_settings, defaults, read_pem, read_settings};
 pub use documents::{Checked, check};
-pub use fetch::{Fetch, https_fetch};
+pub use fetch::Fetch;
 pub use follower::{Change, Follower, Handle, OnUnknownKid, Options, Publish};
 pub use status::{Reloads, Status};
 pub use write::{write_private, write_public};

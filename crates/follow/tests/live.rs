@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,9 +21,7 @@ use model::{
     AccessLog, AdminSettings, ApiState, FaultStatus, GatewaySettings, IssuerSettings, KeySource,
     LogFormat, LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
 };
-use penstock_follow::{
-    Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status, https_fetch,
-};
+use penstock_follow::{Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status};
 
 /// Longest wait for a change, much longer than needed on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -655,7 +653,18 @@ impl Server {
 }
 
 fn fetch() -> Fetch {
-    https_fetch(wire::tls::ClientTls::insecure())
+    Arc::new(|url| {
+        let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix("/jwks"));
+        let address = address.ok_or("not a URL of this test")?;
+        let no_connection = |error| format!("no connection to {address}: {error}");
+        let mut tcp = TcpStream::connect(address).map_err(no_connection)?;
+        let mut response = String::new();
+        let head = format!("GET /jwks HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        tcp.write_all(head.as_bytes()).map_err(|error| error.to_string())?;
+        tcp.read_to_string(&mut response).map_err(|error| error.to_string())?;
+        let body = response.split_once("\r\n\r\n").ok_or("no head")?.1;
+        Ok(body.as_bytes().to_vec())
+    })
 }
 
 fn served(snapshot: &Snapshot) -> String {
@@ -727,6 +736,7 @@ fn settings(folder: &Path) -> Settings {
             trusted_proxies: Vec::new(),
             fault_status: FaultStatus::Wso2,
             strict_paths: false,
+            http2: model::Http2Listeners::ALL,
             drain_s: limits::DRAIN_S_DEFAULT,
             response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
             connect_ms: limits::CONNECT_MS_MAX,

@@ -18,6 +18,7 @@ mod compiled;
 mod cross_origin;
 mod deliver;
 mod fault;
+mod fetch;
 mod flow;
 mod forward;
 mod listen;
@@ -50,6 +51,7 @@ use runner::{Command, Running};
 
 pub use admin::AdminPages;
 pub use ask::Question;
+pub use fetch::{Bounds, FetchError, Fetched, fetch, fetch_key_set};
 
 /// Why the gateway did not start. Messages name the setting to change.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +127,8 @@ impl Gateway {
     ) -> Result<Self, StartError> {
         let count =
             settings.gateway.workers.unwrap_or_else(runner::cpus_allowed).clamp(1, WORKERS_MAX);
-        let tls = wire::tls::server_config(Arc::clone(&parts.certificates), true);
+        let http2 = settings.gateway.http2;
+        let tls = wire::tls::server_config(Arc::clone(&parts.certificates), http2.https);
         let (http, https) = (settings.gateway.http, settings.gateway.https);
         if http.or(https).is_none() {
             return Err(StartError::NoListener);
@@ -149,7 +152,9 @@ impl Gateway {
             access,
             questions: Mutex::new(Some(questions)),
         };
-        gateway.start_workers(http, https, &tls, &clock, &sender)?;
+        let clear = Protocol::Http { http2: http2.http };
+        let listeners = [(http, clear), (https, Protocol::Https(tls))];
+        gateway.start_workers(listeners, &clock, &sender)?;
         if let Some(address) = settings.admin.listen {
             let workers = gateway.workers.iter().map(|worker| worker.commands.clone()).collect();
             let admin = admin::start(address, workers, ready, parts.pages, parts.build, clock)?;
@@ -161,23 +166,23 @@ impl Gateway {
 
     fn start_workers(
         &mut self,
-        http: Bound,
-        https: Bound,
-        tls: &Arc<rustls::ServerConfig>,
+        listeners: [(Bound, Protocol); 2],
         clock: &SystemClock,
         questions: &Sender<Question>,
     ) -> Result<(), StartError> {
-        let (mut http, mut https) = (http.listeners.into_iter(), https.listeners.into_iter());
+        let mut listeners =
+            listeners.map(|(bound, protocol)| (bound.listeners.into_iter(), protocol));
         for number in 0..self.workers.capacity() {
-            let clear = http.next().map(|listener| (listener, Protocol::Http));
-            let secure = https.next().map(|listener| (listener, Protocol::Https(Arc::clone(tls))));
+            let next = listeners.iter_mut().filter_map(|(listeners, protocol)| {
+                listeners.next().map(|listener| (listener, protocol.clone()))
+            });
             let start = runner::Start {
                 number,
                 clock: clock.clone(),
                 compiled: self.compiled(),
                 access: self.access.as_ref().map_or_else(AccessLines::default, AccessLogger::lines),
                 questions: questions.clone(),
-                listeners: clear.into_iter().chain(secure).collect(),
+                listeners: next.collect(),
             };
             self.workers.push(runner::start(start).map_err(StartError::Worker)?);
         }
@@ -260,7 +265,7 @@ impl Gateway {
     }
 
     /// Shuts down gracefully, within `drain_s`: `/readyz` fails first, then queued connections are accepted,
-    /// and every connection completes the request in progress, or serves one more, with `Connection: close`.
+    /// every connection completes the request in progress with `Connection: close`, and idle ones are closed.
     /// Returns the number of requests and tunnels that were cut off; idle connections are closed and not counted.
     pub fn drain(mut self) -> usize {
         let clock = SystemClock::new();

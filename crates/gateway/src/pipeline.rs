@@ -57,7 +57,7 @@ pub(crate) async fn exchange<C: Client>(
             }
             Err(fault) => Err(fault),
         };
-        record.sent = client.sent();
+        (record.received, record.sent) = (client.consumed(), client.sent());
         let Err(fault) = delivered else { break };
         match on_fault(worker, &mut record, &fault, statuses, request) {
             Some(response) if attempt == 0 => outcome = Ok(response),
@@ -101,11 +101,14 @@ async fn respond<C: Client>(
         edits.remove(api.auth_header.as_bytes());
     }
     let forwarding = Forwarding {
-        live: &revision.live,
+        client_tls: &revision.live.client_tls,
+        connect_ms: revision.live.connect_ms,
+        stall_ms: revision.live.stall_ms,
         begun_us: record.started_us,
         retries: &worker.tally.retries,
         balancer,
         remainder,
+        forward_fields: &api.forward_fields,
         edits: &edits,
         upgrade: may_upgrade(request, api),
     };

@@ -144,6 +144,7 @@ impl Worker {
             ],
             retries: tally.retries.get(),
             tunnels: tally.tunnels.get(),
+            http2_floods: tally.http2_floods.get(),
             log_lines_lost: tally.log_lines_lost.get(),
             token_hits: tokens.hits(),
             token_misses: tokens.misses(),

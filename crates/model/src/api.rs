@@ -23,6 +23,8 @@ pub struct Api {
     pub auth_header: String,
     /// Whether the credential is forwarded to the upstream.
     pub forward_auth_header: bool,
+    /// Those of [`IDENTITY_FIELDS`] that are forwarded from every client, in lower case.
+    pub forward_fields: Vec<String>,
     /// Whether a path with more than one interpretation is rejected: one with `//`, `;` or an escaped
     /// separator, or that normalisation changed.
     pub strict_paths: bool,
@@ -100,7 +102,8 @@ pub struct Upstream {
     pub endpoints: Vec<Endpoint>,
     /// Longest wait for the response head, in milliseconds. Default: `limits::RESPONSE_HEAD_MS_MAX`.
     pub response_head_ms: u32,
-    pub suspension: Suspension,
+    /// WSO2's rule of suspension, for artefacts that ask for it; `None`, as in OpenAPI files: outliers are suspended.
+    pub suspension: Option<Suspension>,
 }
 
 /// How the next endpoint is chosen.
@@ -161,3 +164,27 @@ impl Default for Suspension {
         Self { after_failures: 3, initial_ms: 1_000, factor: 2.0, max_ms: 30_000 }
     }
 }
+
+/// Header fields, in lower case, with which a client could claim another address, user, URL or method. They are
+/// forwarded from trusted proxies only, unless an API lists them.
+pub const IDENTITY_FIELDS: &[&str] = &[
+    "cf-connecting-ip",
+    "fastly-client-ip",
+    "proxy",
+    "remote-user",
+    "true-client-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-host",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-host",
+    "x-original-uri",
+    "x-original-url",
+    "x-real-ip",
+    "x-remote-addr",
+    "x-remote-ip",
+    "x-remote-user",
+    "x-rewrite-url",
+];

@@ -14,8 +14,8 @@ mod settings;
 mod snapshot;
 
 pub use api::{
-    Api, Cors, Endpoint, Operation, Scheme, ScopeRule, Security, Suspension, Transports, Upstream,
-    UpstreamKind,
+    Api, Cors, Endpoint, IDENTITY_FIELDS, Operation, Scheme, ScopeRule, Security, Suspension,
+    Transports, Upstream, UpstreamKind,
 };
 pub use auth_failure::AuthFailure;
 pub use caller::{Caller, KeyType};
@@ -24,7 +24,8 @@ pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
 pub use methods::MethodSet;
 pub use settings::{
-    AccessLog, AdminSettings, CertificateFiles, FaultStatus, GatewaySettings, IssuerSettings,
-    KeySource, LogFormat, LogSettings, Settings, SniCertificate, TlsSettings, UpstreamTls,
+    AccessLog, AdminSettings, CertificateFiles, FaultStatus, GatewaySettings, Http2Listeners,
+    IssuerSettings, KeySource, LogFormat, LogSettings, Settings, SniCertificate, TlsSettings,
+    UpstreamTls,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};

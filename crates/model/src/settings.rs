@@ -33,6 +33,8 @@ pub struct GatewaySettings {
     pub trusted_proxies: Vec<(std::net::IpAddr, u8)>,
     /// `fault_status`: status of upstream faults: `"wso2"`: 500; `"http"`: 502, 503 or 504.
     pub fault_status: FaultStatus,
+    /// `http2`: the listeners that accept HTTP/2.
+    pub http2: Http2Listeners,
     /// `strict_paths`: whether APIs reject paths with more than one interpretation, unless their file says
     /// otherwise.
     pub strict_paths: bool,
@@ -50,6 +52,20 @@ pub struct GatewaySettings {
     pub idle_ms: u32,
     /// `connections_max`: maximum number of client connections per worker.
     pub connections_max: usize,
+}
+
+/// Which listeners accept HTTP/2 from clients; all accept HTTP/1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Http2Listeners {
+    /// In cleartext, by prior knowledge.
+    pub http: bool,
+    /// Over TLS, by ALPN.
+    pub https: bool,
+}
+
+impl Http2Listeners {
+    pub const ALL: Self = Self { http: true, https: true };
+    pub const NONE: Self = Self { http: false, https: false };
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

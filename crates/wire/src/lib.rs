@@ -1,4 +1,4 @@
-//! Both sides of a connection: the HTTP/1.1 codec, HTTP/2 for clients, TLS, splicing, and a small HTTP client.
+//! Both sides of a connection: the HTTP/1.1 codec, HTTP/2 for clients, TLS and splicing.
 //!
 //! Used by **listen** and **forward** of the gateway, and by the lab. It knows no API, policy or
 //! configuration file.
@@ -12,7 +12,6 @@
     allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail by panicking")
 )]
 
-pub mod client;
 pub mod h2;
 pub mod http1;
 pub mod splice;

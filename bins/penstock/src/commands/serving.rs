@@ -156,7 +156,7 @@ fn fetch(trust: &Trust) -> Fetch {
     let trust = Arc::clone(trust);
     Arc::new(move |url| {
         let trusted = Arc::clone(&trust.lock().unwrap_or_else(PoisonError::into_inner));
-        follow::https_fetch(trusted)(url)
+        gateway::fetch_key_set(url, &trusted)
     })
 }
 

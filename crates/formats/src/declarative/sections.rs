@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use base::limits;
 use model::{
-    AccessLog, AdminSettings, CertificateFiles, FaultStatus, GatewaySettings, LogFormat,
-    LogSettings, Place, Settings, SniCertificate, TlsSettings, UpstreamTls,
+    AccessLog, AdminSettings, CertificateFiles, FaultStatus, GatewaySettings, Http2Listeners,
+    LogFormat, LogSettings, Place, Settings, SniCertificate, TlsSettings, UpstreamTls,
 };
 use toml::Spanned;
 use toml::de::DeTable;
@@ -66,6 +66,7 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
                 report,
             )
             .unwrap_or_default(),
+        http2: http2(table, report),
         strict_paths: table.flag("strict_paths", false, report),
         drain_s: table
             .number("drain_s", 0..=limits::DRAIN_S_MAX, report)
@@ -83,6 +84,20 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
             .number("connections_max", 1..=limits::CLIENT_CONNECTIONS_MAX, report)
             .unwrap_or(limits::CLIENT_CONNECTIONS_MAX),
     }
+}
+
+/// `true`, `false`, or the one listener that accepts HTTP/2.
+fn http2(table: &Table<'_>, report: &mut Report) -> Http2Listeners {
+    let is_text = table.get("http2").is_some_and(|item| item.value.is_str());
+    if !is_text {
+        let all = table.flag("http2", true, report);
+        return if all { Http2Listeners::ALL } else { Http2Listeners::NONE };
+    }
+    let one = [
+        ("http", Http2Listeners { http: true, https: false }),
+        ("https", Http2Listeners { http: false, https: true }),
+    ];
+    table.choice("http2", &one, report).unwrap_or(Http2Listeners::NONE)
 }
 
 /// `address:port`; host names are not resolved.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use base::limits;
-use model::{AccessLog, FaultStatus, KeySource, LogFormat};
+use model::{AccessLog, FaultStatus, Http2Listeners, KeySource, LogFormat};
 
 use super::*;
 use crate::report::assert_lines;
@@ -20,6 +20,7 @@ data = "var"
 trusted_proxies = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"]
 fault_status = "http"
 strict_paths = true
+http2 = "https"
 drain_s = 5
 response_head_ms = 1_000
 connect_ms = 2_000
@@ -93,6 +94,7 @@ fn every_key_reaches_the_settings() {
         (FaultStatus::Http, 5, 100)
     );
     assert!(gateway.strict_paths);
+    assert_eq!(gateway.http2, Http2Listeners { http: false, https: true });
     let waits = [
         gateway.response_head_ms,
         gateway.connect_ms,
@@ -153,6 +155,7 @@ fn absent_keys_have_their_defaults() {
         (gateway.fault_status, gateway.drain_s),
         (FaultStatus::Wso2, limits::DRAIN_S_DEFAULT)
     );
+    assert_eq!(gateway.http2, Http2Listeners::ALL);
     assert!(!gateway.strict_paths, "existing configurations serve the same paths");
     assert_eq!(gateway.response_head_ms, limits::RESPONSE_HEAD_MS_MAX);
     assert_eq!(
@@ -203,6 +206,8 @@ fn types_and_ranges_are_checked() {
     gateway("apis = [\"a\", 1]", "3:14: must be a string");
     gateway("data = \"\"", "3:8: `data` is empty");
     gateway("fault_status = \"nginx\"", "3:16: `nginx`");
+    gateway("http2 = \"admin\"", "3:9: `admin`");
+    gateway("http2 = 2", "3:9: ");
     gateway("[log]\nlevel = \"warning\"", "4:9: `warning`");
     gateway("[upstream_tls]\nsystem_roots = 1\n", "4:16: must be true or false");
     gateway("tls = 1\n", "3:1: `tls`");

@@ -2,7 +2,7 @@
 //! `x-wso2-endpoints`, else `servers`.
 
 use base::limits;
-use model::{Endpoint, Place, Suspension, Upstream, UpstreamKind};
+use model::{Endpoint, Place, Upstream, UpstreamKind};
 
 use super::values;
 use crate::address;
@@ -104,7 +104,7 @@ impl<'n> Upstreams<'n> {
             kind: kind?,
             endpoints: endpoints?,
             response_head_ms: response_head_ms?,
-            suspension: Suspension::default(),
+            suspension: None,
         })
     }
 
@@ -140,12 +140,7 @@ impl<'n> Upstreams<'n> {
             _ => UpstreamKind::RoundRobin,
         };
         let response_head_ms = self.response_head_ms;
-        Some(self.index(Upstream {
-            kind,
-            endpoints,
-            response_head_ms,
-            suspension: Suspension::default(),
-        }))
+        Some(self.index(Upstream { kind, endpoints, response_head_ms, suspension: None }))
     }
 }
 

@@ -14,6 +14,7 @@ pub(super) struct General {
     pub(super) transports: Transports,
     pub(super) auth_header: String,
     pub(super) forward_auth_header: bool,
+    pub(super) forward_fields: Vec<String>,
     pub(super) strict_paths: Option<bool>,
     pub(super) cors: Option<Cors>,
     pub(super) upgrades: Vec<String>,
@@ -25,6 +26,7 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
         auth_header: auth_header(root, report),
         forward_auth_header: flag(root, "x-penstock-forward-auth-header", report)
             .unwrap_or_default(),
+        forward_fields: forward_fields(root, report),
         strict_paths: flag(root, "x-penstock-strict-paths", report),
         cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
         upgrades: upgrades(root, report),
@@ -116,6 +118,27 @@ const RESERVED: [&str; 13] = [
     "x-jwt-assertion",
     "x-forwarded-for",
 ];
+
+/// `x-penstock-forward-fields`, in lower case.
+fn forward_fields(root: &Map<'_>, report: &mut Report) -> Vec<String> {
+    let name = "x-penstock-forward-fields";
+    let Some(node) = root.get(name) else { return Vec::new() };
+    let mut found = Vec::new();
+    for (text, place) in values::texts(node, name, report).unwrap_or_default() {
+        let lower = text.to_ascii_lowercase();
+        if found.contains(&lower) {
+            continue;
+        }
+        if model::IDENTITY_FIELDS.contains(&lower.as_str()) {
+            found.push(lower);
+        } else {
+            let help = "list only fields that are removed otherwise, such as X-Real-IP; to forward \
+                        X-Forwarded-* fields, add the client to [gateway] trusted_proxies";
+            report.error(place, format!("`{}` is not an identity field", shorten(text)), help);
+        }
+    }
+    found
+}
 
 /// Names of protocols, in lower case. h2c would carry requests past the gateway, so it is never
 /// allowed.

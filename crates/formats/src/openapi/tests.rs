@@ -624,7 +624,7 @@ fn swagger(lines: &str, expect: &str) {
 #[test]
 fn settings_of_the_whole_api_are_read() {
     let api = load(
-        &format!("{HEAD}x-wso2-transports: [https]\nx-wso2-auth-header: X-Key\nx-penstock-forward-auth-header: true\nx-penstock-upgrades: [SPDY/3]\nx-penstock-hosts: API.example\n"),
+        &format!("{HEAD}x-wso2-transports: [https]\nx-wso2-auth-header: X-Key\nx-penstock-forward-auth-header: true\nx-penstock-upgrades: [SPDY/3]\nx-penstock-forward-fields: [X-Real-IP]\nx-penstock-hosts: API.example\n"),
         &[],
     )
     .api
@@ -633,8 +633,8 @@ fn settings_of_the_whole_api_are_read() {
     assert_eq!((api.transports.http, api.transports.https), (false, true));
     assert_eq!((api.auth_header.as_str(), api.forward_auth_header), ("x-key", true));
     assert_eq!(
-        (api.upgrades, api.hosts),
-        (vec!["spdy/3".to_owned()], vec!["api.example".to_owned()])
+        (api.upgrades, api.forward_fields, api.hosts),
+        (vec!["spdy/3".to_owned()], vec!["x-real-ip".to_owned()], vec!["api.example".to_owned()])
     );
     let plain = load(HEAD, &[]).api.expect("it is served");
     assert_eq!((plain.transports.http, plain.transports.https), (true, true));
@@ -651,6 +651,7 @@ fn invalid_settings_of_the_whole_api_are_reported() {
     security("x-penstock-upgrades: [h2c]", "", "9:23: error: h2c");
     security("x-penstock-upgrades: [websocket]", "", "9:23: warning: `websocket`; GET /* token");
     security("x-penstock-hosts: ['http://a']", "", "9:20: error: `http://a`");
+    security("x-penstock-forward-fields: [X-Forwarded-For]", "", "9:29: error: `X-Forwarded-For`");
     security("x-penstock-hosts: []", "", "9:19: error: `x-penstock-hosts`");
 }
 

@@ -8,35 +8,43 @@ use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use base::limits::{ACCESS_LOG_BLOCK_BYTES, ACCESS_LOG_BLOCKS_MAX};
+use base::limits::{ACCESS_LOG_BLOCK_BYTES, ACCESS_LOG_BLOCKS_MAX, LOG_FLUSH_MS_MAX};
 use model::AccessLog;
 use wire::http1::Known;
 
 use super::{Record, Tally};
 use crate::message::Request;
 
-enum LogCommand {
-    Lines(Vec<u8>),
-    /// Open the file again, after it was renamed.
-    Reopen,
-    Stop,
-}
-
-/// The writing thread.
+/// The writing thread. It ends when the last sender is gone.
 #[derive(Debug)]
 pub(crate) struct AccessLogger {
-    sender: SyncSender<LogCommand>,
-    thread: Option<JoinHandle<()>>,
+    /// Whole lines.
+    sender: Option<SyncSender<Vec<u8>>>,
+    shared: Arc<Shared>,
+    /// Disconnected when the thread has ended.
+    ended: Mutex<Receiver<()>>,
+}
+
+/// What the thread and others write.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The file is to be opened again, after it was renamed.
+    reopen: AtomicBool,
+    /// Lines that could not be written, such as on a full disk, until a worker counts them.
+    lost: AtomicU64,
 }
 
 /// A worker's buffer of lines.
 #[derive(Debug, Default)]
 pub(crate) struct AccessLines {
     lines: RefCell<Vec<u8>>,
-    sender: Option<SyncSender<LogCommand>>,
+    sender: Option<SyncSender<Vec<u8>>>,
+    shared: Arc<Shared>,
 }
 
 impl AccessLogger {
@@ -51,29 +59,33 @@ impl AccessLogger {
             AccessLog::File(path) => Sink::File(path.clone(), append_to(path)?),
         };
         let (sender, receiver) = sync_channel(ACCESS_LOG_BLOCKS_MAX);
-        let thread = std::thread::Builder::new()
-            .name("access-log".to_owned())
-            .spawn(move || write_all(sink, &receiver))?;
-        Ok(Some(Self { sender, thread: Some(thread) }))
+        let (alive, ended) = sync_channel::<()>(0);
+        let shared = Arc::new(Shared::default());
+        let its = Arc::clone(&shared);
+        std::thread::Builder::new().name("access-log".to_owned()).spawn(move || {
+            let _alive = alive;
+            write_all(sink, &receiver, &its);
+        })?;
+        Ok(Some(Self { sender: Some(sender), shared, ended: Mutex::new(ended) }))
     }
 
     pub(crate) fn lines(&self) -> AccessLines {
-        AccessLines { lines: RefCell::default(), sender: Some(self.sender.clone()) }
+        let shared = Arc::clone(&self.shared);
+        AccessLines { lines: RefCell::default(), sender: self.sender.clone(), shared }
     }
 
-    /// Opens the file again: on SIGHUP, after log rotation.
+    /// Opens the file again before the next block is written: on SIGHUP, after log rotation.
     pub(crate) fn reopen(&self) {
-        // Fails if the writer has ended, or if the queue is full: the file is then not reopened.
-        let _ = self.sender.try_send(LogCommand::Reopen);
+        self.shared.reopen.store(true, Ordering::Release);
     }
 }
 
 impl Drop for AccessLogger {
+    /// Waits for the rest to be written, unless nobody reads it.
     fn drop(&mut self) {
-        let _ = self.sender.send(LogCommand::Stop);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.sender = None;
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(Duration::from_millis(u64::from(LOG_FLUSH_MS_MAX)));
     }
 }
 
@@ -82,21 +94,36 @@ enum Sink {
     File(PathBuf, File),
 }
 
+impl Sink {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stdout => io::stdout().write_all(lines),
+            Self::File(_, file) => file.write_all(lines),
+        }
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        if let Self::File(path, file) = self {
+            *file = append_to(path)?;
+        }
+        Ok(())
+    }
+}
+
 fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn write_all(mut sink: Sink, receiver: &Receiver<LogCommand>) {
+fn write_all(mut sink: Sink, receiver: &Receiver<Vec<u8>>, shared: &Shared) {
     let mut failing = false;
-    while let Ok(message) = receiver.recv() {
-        let result = match (message, &mut sink) {
-            (LogCommand::Stop, _) => return,
-            (LogCommand::Lines(lines), Sink::Stdout) => io::stdout().write_all(&lines),
-            (LogCommand::Lines(lines), Sink::File(_, file)) => file.write_all(&lines),
-            (LogCommand::Reopen, Sink::Stdout) => Ok(()),
-            (LogCommand::Reopen, Sink::File(path, file)) => append_to(path).map(|new| *file = new),
-        };
-        match result {
+    while let Ok(lines) = receiver.recv() {
+        let reopened =
+            if shared.reopen.swap(false, Ordering::AcqRel) { sink.reopen() } else { Ok(()) };
+        let written = sink.write(&lines);
+        if written.is_err() {
+            shared.lost.fetch_add(count_lines(&lines), Ordering::Relaxed);
+        }
+        match reopened.and(written) {
             Ok(()) => failing = false,
             Err(error) if !failing => {
                 failing = true;
@@ -125,12 +152,16 @@ impl AccessLines {
     /// Passes the buffer on to the writing thread.
     pub(crate) fn flush(&self, tally: &Tally) {
         let Some(sender) = &self.sender else { return };
+        if self.shared.lost.load(Ordering::Relaxed) > 0 {
+            let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+            tally.log_lines_lost.set(tally.log_lines_lost.get().saturating_add(lost));
+        }
         let lines = std::mem::take(&mut *self.lines.borrow_mut());
         if lines.is_empty() {
             return;
         }
         let count = count_lines(&lines);
-        if sender.try_send(LogCommand::Lines(lines)).is_err() {
+        if sender.try_send(lines).is_err() {
             tally.log_lines_lost.set(tally.log_lines_lost.get().saturating_add(count));
         }
     }
@@ -170,6 +201,8 @@ fn write_line(out: &mut Vec<u8>, record: &Record, request: &Request, us: u64) {
         out.extend_from_slice(b",\"upstream_us\":");
         number(out, upstream_us);
     }
+    out.extend_from_slice(b",\"received_bytes\":");
+    number(out, record.received);
     out.extend_from_slice(b",\"sent_bytes\":");
     number(out, record.sent);
     if record.truncated {

@@ -131,6 +131,7 @@ pub(crate) struct Tally {
     pub(crate) faults_gateway: Cell<u64>,
     pub(crate) retries: Cell<u64>,
     pub(crate) tunnels: Cell<u64>,
+    pub(crate) http2_floods: Cell<u64>,
     pub(crate) log_lines_lost: Cell<u64>,
 }
 
@@ -210,6 +211,7 @@ pub(crate) struct WorkerFigures {
     pub(crate) faults: [(&'static str, u64); 3],
     pub(crate) retries: u64,
     pub(crate) tunnels: u64,
+    pub(crate) http2_floods: u64,
     pub(crate) log_lines_lost: u64,
     pub(crate) token_hits: u64,
     pub(crate) token_misses: u64,

@@ -132,7 +132,7 @@ impl Page {
 
     fn connections(&mut self, workers: &[WorkerFigures]) {
         let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
-        let rows: [(&str, &str, &str, u64); 7] = [
+        let rows: [(&str, &str, &str, u64); 8] = [
             ("penstock_connections", "gauge", "Open client connections.", sum(|w| w.connections)),
             (
                 "penstock_connections_accepted_total",
@@ -165,9 +165,15 @@ impl Page {
                 sum(|w| w.tunnels),
             ),
             (
+                "penstock_http2_floods_total",
+                "counter",
+                "HTTP/2 connections closed because of too many control frames.",
+                sum(|w| w.http2_floods),
+            ),
+            (
                 "penstock_access_log_lost_total",
                 "counter",
-                "Access log lines dropped because the disk was too slow.",
+                "Access log lines dropped because the disk was full or too slow.",
                 sum(|w| w.log_lines_lost),
             ),
         ];

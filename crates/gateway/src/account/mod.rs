@@ -46,6 +46,8 @@ pub(crate) struct Record {
     pub(crate) allow: MethodSet,
     /// Time from the start to the upstream's response head, in microseconds.
     pub(crate) upstream_us: Option<u64>,
+    /// Bytes of the request's body, without framing, that the upstream connection accepted.
+    pub(crate) received: u64,
     /// Bytes of the response, head included, written to the client's connection.
     pub(crate) sent: u64,
     /// The response ended after its head and before its end.

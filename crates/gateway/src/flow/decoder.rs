@@ -65,8 +65,8 @@ pub(crate) struct BodyReader {
     ready: usize,
     /// All payload is in `ready`.
     complete: bool,
-    /// Some of it was consumed.
-    touched: bool,
+    /// Payload bytes that were consumed.
+    consumed: u64,
     /// It is not spliced: it arrives in small pieces, or no pipe is available.
     in_pieces: bool,
 }
@@ -75,7 +75,7 @@ impl BodyReader {
     /// A connection between two bodies.
     pub(crate) fn idle(buffer: Buffer) -> Self {
         let decode = Decode::Length(0);
-        Self { buffer, decode, ready: 0, complete: true, touched: false, in_pieces: false }
+        Self { buffer, decode, ready: 0, complete: true, consumed: 0, in_pieces: false }
     }
 
     /// Starts a request's body. The bytes that arrived with the head are in the buffer.
@@ -101,7 +101,7 @@ impl BodyReader {
         self.complete = matches!(decode, Decode::Length(0));
         self.decode = decode;
         self.ready = 0;
-        (self.touched, self.in_pieces) = (false, false);
+        (self.consumed, self.in_pieces) = (0, false);
     }
 
     /// Whether every payload byte was read and consumed.
@@ -109,9 +109,9 @@ impl BodyReader {
         self.complete && self.ready == 0
     }
 
-    /// Whether nothing of the body was consumed yet.
-    pub(crate) fn is_untouched(&self) -> bool {
-        !self.touched
+    /// Payload bytes of the current body that were consumed.
+    pub(crate) fn consumed(&self) -> u64 {
+        self.consumed
     }
 
     /// The number of payload bytes still in the socket, if nothing is buffered; 0 if unknown.
@@ -141,7 +141,7 @@ impl BodyReader {
         if let Decode::Length(left) = &mut self.decode {
             *left = left.saturating_sub(count as u64);
             self.complete = *left == 0;
-            self.touched = true;
+            self.consumed = self.consumed.saturating_add(count as u64);
             self.in_pieces = count < SPLICE_PIECE_BYTES_MIN;
         }
     }
@@ -165,7 +165,7 @@ impl BodyReader {
     pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.ready);
         self.ready -= count;
-        self.touched |= count > 0;
+        self.consumed = self.consumed.saturating_add(count as u64);
         self.buffer.consume(count);
     }
 

@@ -1,7 +1,11 @@
 //! Selection of the next endpoint of a set, and suspension of failing ones.
 //!
-//! ACTIVE --consecutive failures--> SUSPENDED --timeout--> one probe --> ACTIVE, or SUSPENDED for longer.
+//! ACTIVE --failures--> SUSPENDED --timeout--> one probe --> ACTIVE, or SUSPENDED for longer.
 //! A failure is a refused, broken or timed-out exchange, never a status. State is per worker.
+//!
+//! By WSO2's rule, if an upstream has one, consecutive failures suspend. By default an endpoint is suspended if it
+//! fails far more often than it works ([`Window::is_outlier`]), and never more than half of a set, so never a single
+//! endpoint: clients of one path that breaks cannot take an endpoint away from all others.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,7 +18,8 @@ use super::pool::{Pool, Pools};
 #[derive(Debug)]
 pub(crate) struct Balancer {
     kind: UpstreamKind,
-    suspension: Suspension,
+    /// `None`: outliers are suspended.
+    suspension: Option<Suspension>,
     pub(crate) response_head_ms: u32,
     next: Cell<usize>,
     pub(crate) endpoints: Vec<EndpointState>,
@@ -38,6 +43,91 @@ struct Health {
     suspended_ms: Cell<u32>,
     /// A probe is in progress: no other request is sent until it ends, or until this time.
     probing_until_us: Cell<u64>,
+    window: Window,
+}
+
+/// How an exchange failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// There was no connection: evidence about the endpoint, whatever was requested.
+    Unreachable,
+    /// The connection broke, or no valid response came in time: perhaps only for this path.
+    Broken,
+}
+
+impl Failure {
+    pub(crate) fn of(fault: &Fault) -> Self {
+        if matches!(fault, Fault::Unreachable { .. } | Fault::ConnectTimeout { .. }) {
+            Self::Unreachable
+        } else {
+            Self::Broken
+        }
+    }
+}
+
+/// What happened in the last one or two of [`WINDOW_US`].
+#[derive(Debug, Default)]
+struct Window {
+    begun_us: Cell<u64>,
+    current: Cell<Counts>,
+    last: Cell<Counts>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    succeeded: u32,
+    unreachable: u32,
+    broken: u32,
+}
+
+/// Length of half a window of outlier detection, in microseconds.
+const WINDOW_US: u64 = 2_000_000;
+/// Least number of failed connections that make an outlier, if they are at least half of all exchanges.
+const UNREACHABLE_MIN: u64 = 3;
+/// Least number of broken exchanges that make an outlier, if they are at least nine in ten.
+const BROKEN_MIN: u64 = 10;
+
+impl Window {
+    /// The counts of the current half, after moving on if its time is over.
+    fn current(&self, now_us: u64) -> Counts {
+        let age_us = now_us.saturating_sub(self.begun_us.get());
+        if age_us >= WINDOW_US {
+            let last = if age_us < 2 * WINDOW_US { self.current.get() } else { Counts::default() };
+            self.last.set(last);
+            self.current.set(Counts::default());
+            self.begun_us.set(now_us);
+        }
+        self.current.get()
+    }
+
+    fn succeeded(&self, now_us: u64) {
+        let counts = self.current(now_us);
+        self.current.set(Counts { succeeded: counts.succeeded.saturating_add(1), ..counts });
+    }
+
+    fn failed(&self, failure: Failure, now_us: u64) {
+        let mut counts = self.current(now_us);
+        match failure {
+            Failure::Unreachable => counts.unreachable = counts.unreachable.saturating_add(1),
+            Failure::Broken => counts.broken = counts.broken.saturating_add(1),
+        }
+        self.current.set(counts);
+    }
+
+    fn is_outlier(&self) -> bool {
+        let (current, last) = (self.current.get(), self.last.get());
+        let sum = |count: fn(&Counts) -> u32| u64::from(count(&current)) + u64::from(count(&last));
+        let unreachable = sum(|counts| counts.unreachable);
+        let broken = sum(|counts| counts.broken);
+        let all = sum(|counts| counts.succeeded) + unreachable + broken;
+        unreachable >= UNREACHABLE_MIN && 2 * unreachable >= all
+            || broken >= BROKEN_MIN && 10 * broken >= 9 * all
+    }
+
+    fn clear(&self) {
+        self.current.set(Counts::default());
+        self.last.set(Counts::default());
+    }
 }
 
 /// Endpoints that a request has tried, by position. Positions from 63 on share a bit.
@@ -123,8 +213,18 @@ impl Balancer {
     }
 
     /// Records a failed exchange with `endpoint`.
-    pub(crate) fn failed(&self, endpoint: &EndpointState, now_us: u64) {
-        if let Some(duration_ms) = endpoint.health.fail(&self.suspension, now_us) {
+    pub(crate) fn failed(&self, endpoint: &EndpointState, failure: Failure, now_us: u64) {
+        let health = &endpoint.health;
+        health.window.failed(failure, now_us);
+        let suspended = match &self.suspension {
+            Some(rule) => health.fail(rule, now_us),
+            None => {
+                let others = self.suspended(now_us) - usize::from(!health.is_open(now_us));
+                let may = 2 * (others + 1) <= self.endpoints.len();
+                health.fail_as_outlier(may, now_us)
+            }
+        };
+        if let Some(duration_ms) = suspended {
             tracing::warn!(endpoint = %endpoint.authority, duration_ms, "endpoint suspended");
         }
     }
@@ -149,7 +249,8 @@ impl EndpointState {
     }
 
     /// Records a response head.
-    pub(crate) fn succeeded(&self) {
+    pub(crate) fn succeeded(&self, now_us: u64) {
+        self.health.window.succeeded(now_us);
         if self.health.suspended_until_us.get() > 0 {
             tracing::info!(endpoint = %self.authority, "endpoint active again");
         }
@@ -179,7 +280,24 @@ impl Health {
         open
     }
 
-    /// Records a failure. Returns the duration of the suspension that it starts, in milliseconds.
+    /// Records a failure where outliers are suspended. `may`: enough endpoints of the set are left. Returns the
+    /// duration of the suspension that it starts, in milliseconds.
+    fn fail_as_outlier(&self, may: bool, now_us: u64) -> Option<u32> {
+        self.probing_until_us.set(0);
+        let was_suspended = self.suspended_until_us.get() > 0;
+        if !may {
+            // It is used although it fails, like a single endpoint.
+            self.suspended_until_us.set(0);
+            return None;
+        }
+        if self.suspended_until_us.get() > now_us || !(was_suspended || self.window.is_outlier()) {
+            return None;
+        }
+        self.window.clear();
+        Some(self.suspend(&Suspension::default(), now_us))
+    }
+
+    /// Records a failure by WSO2's rule. Returns the duration of the suspension that it starts, in milliseconds.
     fn fail(&self, rule: &Suspension, now_us: u64) -> Option<u32> {
         let failures = self.failures.get().saturating_add(1);
         self.failures.set(failures);
@@ -191,13 +309,18 @@ impl Health {
         if self.suspended_until_us.get() > now_us {
             return None;
         }
+        Some(self.suspend(rule, now_us))
+    }
+
+    /// Suspends it, for longer than the last time. Returns the duration in milliseconds.
+    fn suspend(&self, rule: &Suspension, now_us: u64) -> u32 {
         let duration_ms = match self.suspended_ms.get() {
             0 => rule.initial_ms,
             last => longer(last, rule.factor).min(rule.max_ms),
         };
         self.suspended_ms.set(duration_ms);
         self.suspended_until_us.set(now_us.saturating_add(u64::from(duration_ms) * 1_000).max(1));
-        Some(duration_ms)
+        duration_ms
     }
 }
 
@@ -220,7 +343,7 @@ mod tests {
     const RULE: Suspension =
         Suspension { after_failures: 2, initial_ms: 1_000, factor: 2.0, max_ms: 3_000 };
 
-    fn balancer(kind: UpstreamKind, count: u16) -> Balancer {
+    fn balancer(kind: UpstreamKind, count: u16, suspension: Option<Suspension>) -> Balancer {
         let endpoint = |number: u16| Endpoint {
             scheme: Scheme::Http,
             host: "127.0.0.1".to_owned(),
@@ -232,19 +355,35 @@ mod tests {
             kind,
             endpoints: (0..count).map(endpoint).collect(),
             response_head_ms: 1_000,
-            suspension: RULE,
+            suspension,
         };
         Balancer::new(&upstream, &Pools::default())
     }
 
-    /// Runs `script`: `?` selects an endpoint, `xN` records a failure of endpoint N, `oN` a success, `+N`
-    /// advances the clock by N milliseconds. `expect` lists the selections.
     #[track_caller]
     fn check(kind: UpstreamKind, count: u16, script: &str, expect: &str) {
-        let balancer = balancer(kind, count);
+        run(&balancer(kind, count, Some(RULE)), script, expect);
+    }
+
+    /// Without a rule in the file.
+    #[track_caller]
+    fn check_outliers(count: u16, script: &str, expect: &str) {
+        let kind = if count == 1 { UpstreamKind::Single } else { UpstreamKind::Failover };
+        run(&balancer(kind, count, None), script, expect);
+    }
+
+    /// Runs `script`: `?` selects an endpoint, `xN` records a failed connection to endpoint N, `bN` a broken
+    /// exchange, `oN` a success, `+N` advances the clock by N milliseconds; `10*bN` is `bN` ten times. `expect` lists
+    /// the selections.
+    #[track_caller]
+    fn run(balancer: &Balancer, script: &str, expect: &str) {
         let mut now_us = 0;
         let mut selected = Vec::new();
-        for word in script.split(' ') {
+        let repeated = script.split(' ').flat_map(|word| {
+            let (times, word) = word.split_once('*').unwrap_or(("1", word));
+            std::iter::repeat_n(word, times.parse().unwrap())
+        });
+        for word in repeated {
             let number = word[1..].parse::<u32>().unwrap_or(0);
             match &word[..1] {
                 "?" => selected.push(match balancer.choose(now_us, Tried::default()) {
@@ -252,8 +391,12 @@ mod tests {
                     Err(Fault::NotReady { .. }) => "303001".to_owned(),
                     Err(_) => "303000".to_owned(),
                 }),
-                "x" => balancer.failed(&balancer.endpoints[number as usize], now_us),
-                "o" => balancer.endpoints[number as usize].succeeded(),
+                "x" | "b" => {
+                    let failure =
+                        if word.starts_with('x') { Failure::Unreachable } else { Failure::Broken };
+                    balancer.failed(&balancer.endpoints[number as usize], failure, now_us);
+                }
+                "o" => balancer.endpoints[number as usize].succeeded(now_us),
                 _ => now_us += u64::from(number) * 1_000,
             }
         }
@@ -304,14 +447,45 @@ mod tests {
 
     #[test]
     fn a_probe_whose_client_closes_allows_the_next() {
-        let balancer = balancer(UpstreamKind::Single, 1);
+        let balancer = balancer(UpstreamKind::Single, 1, Some(RULE));
         let (_, endpoint) = balancer.choose(0, Tried::default()).unwrap();
-        balancer.failed(endpoint, 0);
-        balancer.failed(endpoint, 0);
+        balancer.failed(endpoint, Failure::Broken, 0);
+        balancer.failed(endpoint, Failure::Broken, 0);
         let (_, probed) = balancer.choose(1_000_000, Tried::default()).unwrap();
         let guard = probed.guard_probe();
         assert!(balancer.choose(1_000_000, Tried::default()).is_err());
         drop(guard);
         assert!(balancer.choose(1_000_000, Tried::default()).is_ok());
+    }
+
+    #[test]
+    fn a_single_endpoint_is_never_suspended_by_default() {
+        check_outliers(1, "100*x0 100*b0 ?", "0");
+    }
+
+    #[test]
+    fn an_endpoint_that_cannot_be_reached_is_suspended_and_used_again_after_a_probe() {
+        check_outliers(2, "x0 x0 ? x0 ? +999 ? +1 ? o0 ?", "0 1 1 0 0");
+        check_outliers(2, "3*x0 +1000 ? x0 ? +1999 ? +1 ?", "0 1 1 0");
+    }
+
+    #[test]
+    fn half_of_a_set_stays_in_use_however_it_fails() {
+        check_outliers(2, "3*x0 9*x1 ?", "1");
+        check_outliers(3, "3*x0 9*x1 ? 9*x2 ?", "1 1");
+        check_outliers(4, "3*x0 3*x1 9*x2 ?", "2");
+    }
+
+    #[test]
+    fn one_path_that_breaks_suspends_no_endpoint_that_serves_others() {
+        check_outliers(2, "2*o0 10*b0 ?", "0");
+        check_outliers(2, "1*o0 10*b0 ?", "1");
+        check_outliers(2, "9*b0 ? b0 ?", "0 1");
+    }
+
+    #[test]
+    fn failures_and_successes_of_the_past_do_not_count() {
+        check_outliers(2, "2*x0 +4000 x0 ?", "0");
+        check_outliers(2, "1000*o0 +4000 3*x0 ?", "1");
     }
 }

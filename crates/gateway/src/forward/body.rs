@@ -13,8 +13,8 @@ use crate::watch::Watch;
 pub(crate) trait RequestBody: Source {
     /// Ready when its sender no longer wants the response. May be polled at any time.
     fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault>;
-    /// Whether no byte of it was consumed yet, so that it can be sent to another endpoint.
-    fn is_untouched(&self) -> bool;
+    /// Payload bytes that were consumed. While there are none, it can be sent to another endpoint.
+    fn consumed(&self) -> u64;
     /// The deadline of the exchange's current wait.
     fn watch(&self) -> &Watch;
     /// The client sends no more, but may still read.

@@ -23,6 +23,7 @@ const IDENTITY: KnownSet = KnownSet::of(&[
     Known::XForwarded,
     Known::Forwarded,
     Known::XJwtAssertion,
+    Known::Identity,
 ]);
 
 /// Appends the whole head, empty line included. Returns the framing of the body.
@@ -42,7 +43,8 @@ pub(crate) fn write_head(
     );
     write::field(out, b"Host", endpoint.authority.as_bytes());
     let drop = if request.peer.trusted { OURS } else { OURS.union(IDENTITY) };
-    forwarding.edits.write_fields(out, bytes, head.fields(), drop);
+    let listed = forwarding.forward_fields;
+    forwarding.edits.write_fields_except(out, bytes, head.fields(), drop, listed);
     out.extend_from_slice(&request.peer.forwarded_lines);
     if !request.peer.trusted {
         write::field(out, b"X-Forwarded-Host", head.host(bytes));

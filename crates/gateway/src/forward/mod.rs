@@ -21,18 +21,18 @@ use std::task::{Context, Poll};
 use base::limits::INTERIM_RESPONSES_MAX;
 use model::Fault;
 use wire::http1::{Known, Parsed};
+use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
 pub(crate) use body::{RequestBody, Unwanted, while_wanted};
 pub(crate) use pool::{Lease, PoolFigures, Pools};
 
 use crate::buffer::{Buffer, Buffers};
-use crate::compiled::Live;
 use crate::flow::{BodyError, BodyReader, FlowError, Http1Source, Lend, Outflow, poll_read};
 use crate::message::{Head, HeadEdits, Request};
 use crate::resources::Resources;
 
-use balance::{EndpointState, Tried};
+use balance::{EndpointState, Failure, Tried};
 use pool::Freshness;
 
 /// An upstream's response. Its body, and possibly the rest of the request's body, are still to come.
@@ -114,7 +114,9 @@ struct FailedAttempt {
 
 /// How a request is forwarded.
 pub(crate) struct Forwarding<'a> {
-    pub(crate) live: &'a Live,
+    pub(crate) client_tls: &'a ClientTls,
+    pub(crate) connect_ms: u32,
+    pub(crate) stall_ms: u32,
     /// Start of the exchange, on the worker's clock.
     pub(crate) begun_us: u64,
     /// Counts requests that are sent a second time.
@@ -122,6 +124,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) balancer: &'a Balancer,
     /// The routed path below the base path.
     pub(crate) remainder: &'a [u8],
+    /// Names of identity fields that are forwarded from every client, in lower case.
+    pub(crate) forward_fields: &'a [String],
     /// Changes to the request's fields.
     pub(crate) edits: &'a HeadEdits,
     /// The request may switch protocols.
@@ -151,7 +155,7 @@ pub(crate) async fn exchange<B: RequestBody>(
         let failed = match attempt(resources, forwarding, endpoint, freshness, request, body).await
         {
             Ok(response) => {
-                endpoint.succeeded();
+                endpoint.succeeded(resources.coarse_us());
                 return Ok(response);
             }
             Err(failed) => failed,
@@ -161,9 +165,9 @@ pub(crate) async fn exchange<B: RequestBody>(
             && !failed.endpoint_blameless
             && failed.fault.blame() == model::Blame::Upstream
         {
-            balancer.failed(endpoint, now_us);
+            balancer.failed(endpoint, Failure::of(&failed.fault), now_us);
         }
-        let untouched = body.is_untouched();
+        let untouched = body.consumed() == 0;
         let nothing_sent = failed.written == 0 && untouched;
         let repeatable = request.head.method().is_idempotent() && untouched;
         if !is_retryable(&failed.fault) || !(nothing_sent || repeatable) {
@@ -216,16 +220,16 @@ async fn attempt<B: RequestBody>(
     request: &Request,
     body: &mut B,
 ) -> Result<UpstreamResponse, FailedAttempt> {
-    let live = forwarding.live;
     // The limit for the response head includes all attempts.
     let spent_us = resources.coarse_us().saturating_sub(forwarding.begun_us);
     let wait_us = u64::from(forwarding.balancer.response_head_ms) * 1_000;
     let wait_us = wait_us.saturating_sub(spent_us);
-    let connect_us = wait_us.min(u64::from(live.connect_ms) * 1_000);
+    let connect_us = wait_us.min(u64::from(forwarding.connect_ms) * 1_000);
     body.watch().set(resources.coarse_us() + connect_us);
-    let leased = endpoint.pool.lease(freshness, &live.client_tls, body, live.connect_ms).await;
+    let leased =
+        endpoint.pool.lease(freshness, forwarding.client_tls, body, forwarding.connect_ms).await;
     let lease = leased.map_err(|failure| {
-        let cut_short = connect_us < u64::from(live.connect_ms) * 1_000;
+        let cut_short = connect_us < u64::from(forwarding.connect_ms) * 1_000;
         let endpoint_blameless = !failure.attempted || cut_short;
         FailedAttempt { fault: failure.fault, written: 0, stale: false, endpoint_blameless }
     })?;
@@ -241,7 +245,7 @@ async fn attempt<B: RequestBody>(
         head: None,
         buffer: Buffer::default(),
         interim: 0,
-        stall_us: u64::from(live.stall_ms) * 1_000,
+        stall_us: u64::from(forwarding.stall_ms) * 1_000,
         wait_us,
         request,
         upgrade: forwarding.upgrade,

@@ -189,7 +189,12 @@ impl Pool {
                 self.opened.set(self.opened.get() + 1);
                 return Ok(Lease { stream, reused: false, permit });
             }
-            Ok(Err(error)) => Fault::Unreachable { authority, cause: error.to_string() },
+            Ok(Err(error)) => {
+                let (attempted, cause) = (!is_local(&error), error.to_string());
+                self.failed.set(self.failed.get() + 1);
+                let fault = Fault::Unreachable { authority, cause };
+                return Err(ConnectFailure { fault, attempted });
+            }
             Err(Unwanted::TimeUp) => Fault::ConnectTimeout { authority, waited_ms: connect_ms },
             Err(Unwanted::Left(fault)) => return Err(ConnectFailure { fault, attempted: false }),
         };
@@ -261,6 +266,13 @@ impl Pool {
             failed: self.failed.get(),
         }
     }
+}
+
+/// Whether the connection failed for lack of something on this machine, such as descriptors, memory or ports.
+fn is_local(error: &io::Error) -> bool {
+    use nix::errno::Errno::{EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM};
+    let lacking = [EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM];
+    error.raw_os_error().is_some_and(|code| lacking.iter().any(|lacking| *lacking as i32 == code))
 }
 
 /// Tries each address in turn, each but the last for its share of the time, so that an address that drops

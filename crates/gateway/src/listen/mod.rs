@@ -31,7 +31,10 @@ use crate::worker::Worker;
 /// The protocol of a listener.
 #[derive(Clone, Debug)]
 pub(crate) enum Protocol {
-    Http,
+    /// `http2`: by prior knowledge, as well.
+    Http {
+        http2: bool,
+    },
     Https(Arc<rustls::ServerConfig>),
 }
 
@@ -53,13 +56,14 @@ pub(crate) async fn serve(
     // Without it the connection works, with more latency.
     let _ = tcp.set_nodelay(true);
     let secure = matches!(protocol, Protocol::Https(_));
+    let prior_knowledge = matches!(protocol, Protocol::Http { http2: true });
     let peer = Rc::new(Peer::new(from.ip(), secure, &compiled.live.trusted_proxies));
     drop(compiled);
     let Some(stream) = shake_hands(worker, tcp, protocol).await else { return };
     let http2 = if stream.alpn() == Some(ALPN_H2) {
         Some(Http2 { stream, read: Bytes::new() })
     } else {
-        http1::serve(worker, stream, Rc::clone(&peer)).await
+        http1::serve(worker, stream, Rc::clone(&peer), prior_knowledge).await
     };
     if let Some(Http2 { stream, read }) = http2 {
         // Boxed, so that it does not enlarge every task.
@@ -70,7 +74,7 @@ pub(crate) async fn serve(
 /// The TLS handshake, if the listener uses TLS. A failed handshake ends the connection.
 async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Option<Stream> {
     let config = match protocol {
-        Protocol::Http => return Some(Stream::Clear(tcp)),
+        Protocol::Http { .. } => return Some(Stream::Clear(tcp)),
         Protocol::Https(config) => config,
     };
     let watch = worker.resources.watches.add();
@@ -86,7 +90,7 @@ async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Opt
 
 /// Rejects a connection above the limit: in cleartext with a 503, with TLS by closing it.
 async fn reject(mut tcp: TcpStream, protocol: &Protocol) {
-    if matches!(protocol, Protocol::Http) {
+    if matches!(protocol, Protocol::Http { .. }) {
         // Fails if the client is gone.
         let _ = tcp.try_write(TOO_MANY_CONNECTIONS);
         let _ = tcp.shutdown().await;

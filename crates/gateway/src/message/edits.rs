@@ -44,7 +44,15 @@ impl HeadEdits {
     /// Removes all fields of this name, also those added before.
     pub(crate) fn remove(&mut self, name: &[u8]) {
         let known = Known::of(name);
-        if matches!(known, Known::Other | Known::Conditional | Known::Control) {
+        if matches!(
+            known,
+            Known::Other
+                | Known::Conditional
+                | Known::Control
+                | Known::Identity
+                | Known::LookAlike
+                | Known::XForwarded
+        ) {
             // These stand for many names.
             if !self.has_removed_name(name) {
                 self.removed_names.extend_from_slice(name);
@@ -81,11 +89,30 @@ impl HeadEdits {
         fields: &[Field],
         drop: KnownSet,
     ) {
+        self.write_fields_except(out, bytes, fields, drop, &[]);
+    }
+
+    /// The same; fields whose names are `listed` are left although they are in `drop`.
+    pub(crate) fn write_fields_except(
+        &self,
+        out: &mut Vec<u8>,
+        bytes: &[u8],
+        fields: &[Field],
+        drop: KnownSet,
+        listed: &[String],
+    ) {
         let drop = drop.union(self.removed);
-        if self.removed_names.is_empty() {
+        if self.removed_names.is_empty() && listed.is_empty() {
             write::fields(out, bytes, fields, drop);
         } else {
-            write::fields_where(out, bytes, fields, |field| self.keeps(bytes, field, drop));
+            let is_listed = |field: &Field| {
+                let name = field.name.of(bytes);
+                listed.iter().any(|listed| name.eq_ignore_ascii_case(listed.as_bytes()))
+            };
+            write::fields_where(out, bytes, fields, |field| {
+                let drop = if is_listed(field) { self.removed } else { drop };
+                self.keeps(bytes, field, drop)
+            });
         }
         out.extend_from_slice(&self.lines);
     }

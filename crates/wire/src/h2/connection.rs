@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::h2::server::{self, SendResponse};
-use ::h2::{Error, RecvStream};
+use ::h2::{Error, Reason, RecvStream};
 use base::limits;
 use bytes::Bytes;
 use http::request::Parts;
 
-use super::Rewind;
+use super::{FrameBudget, Rewind};
 use crate::stream::Stream;
 
 /// A request's head, its body, and the handle for the response.
@@ -19,6 +19,7 @@ pub type Accepted = (Parts, RecvStream, SendResponse<Bytes>);
 pub struct Connection {
     inner: server::Connection<Rewind, Bytes>,
     held: Arc<AtomicBool>,
+    budget: Arc<FrameBudget>,
 }
 
 impl Connection {
@@ -29,9 +30,9 @@ impl Connection {
     /// The socket's, or a peer that does not use HTTP/2.
     pub async fn handshake(stream: Stream, read: Bytes) -> Result<Self, Error> {
         let stream = Rewind::new(read, stream);
-        let held = stream.held();
+        let (held, budget) = (stream.held(), stream.budget());
         let inner = builder().handshake(stream).await?;
-        Ok(Self { inner, held })
+        Ok(Self { inner, held, budget })
     }
 
     /// The next request. Drives all streams while it waits. `None`: the connection has ended properly. Cancel safe.
@@ -46,6 +47,18 @@ impl Connection {
     /// Sends GOAWAY: the client opens no more streams. Call [`Self::accept`] until it returns `None`.
     pub fn graceful_shutdown(&mut self) {
         self.inner.graceful_shutdown();
+    }
+
+    /// The client's budget of control frames.
+    pub fn budget(&self) -> &Arc<FrameBudget> {
+        &self.budget
+    }
+
+    /// Sends GOAWAY with ENHANCE_YOUR_CALM and reads no more. Call [`Self::accept`] until it returns `None` or an
+    /// error.
+    pub fn calm_down(&mut self) {
+        self.budget.close();
+        self.inner.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
     }
 
     /// Whether frames are waiting for the socket. If not, after [`Self::accept`] was pending, everything queued

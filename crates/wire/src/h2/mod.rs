@@ -13,6 +13,7 @@
 
 mod body;
 mod connection;
+mod frames;
 mod preface;
 mod request;
 mod response;
@@ -24,6 +25,7 @@ pub use ::h2::{Error, Reason, RecvStream, SendStream};
 
 pub use body::{Incoming, Outgoing};
 pub use connection::{Accepted, Connection};
+pub use frames::FrameBudget;
 pub use preface::{PREFACE, PrefaceMatch, Rewind, match_preface};
 pub use request::{head_bytes, trailer_lines};
 pub use response::{response_head, send_continue, trailer_map};

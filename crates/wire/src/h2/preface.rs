@@ -4,11 +4,12 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::frames::{FrameBudget, FrameScanner};
 use crate::stream::Stream;
 
 /// The first bytes from a client with prior knowledge.
@@ -41,11 +42,19 @@ pub struct Rewind {
     read: Bytes,
     stream: Stream,
     held: Arc<AtomicBool>,
+    scanner: FrameScanner,
+    budget: Arc<FrameBudget>,
 }
 
 impl Rewind {
     pub fn new(read: Bytes, stream: Stream) -> Self {
-        Self { read, stream, held: Arc::default() }
+        let scanner = FrameScanner::default();
+        Self { read, stream, held: Arc::default(), scanner, budget: Arc::default() }
+    }
+
+    /// The budget of what is read.
+    pub(super) fn budget(&self) -> Arc<FrameBudget> {
+        Arc::clone(&self.budget)
     }
 
     /// Whether the last write is still pending. A shared flag, because the h2 crate owns the stream.
@@ -66,11 +75,21 @@ impl AsyncRead for Rewind {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.read.is_empty() {
-            return Pin::new(&mut this.stream).poll_read(cx, buf);
+        if this.budget.is_exhausted() {
+            // Whoever drives the connection closes it.
+            if !this.budget.is_closed() {
+                cx.waker().wake_by_ref();
+            }
+            return Poll::Pending;
         }
-        let replayed = this.read.split_to(this.read.len().min(buf.remaining()));
-        buf.put_slice(replayed.chunk());
+        let before = buf.filled().len();
+        if this.read.is_empty() {
+            ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
+        } else {
+            let replayed = this.read.split_to(this.read.len().min(buf.remaining()));
+            buf.put_slice(replayed.chunk());
+        }
+        this.scanner.scan(buf.filled().get(before..).unwrap_or_default(), &this.budget);
         Poll::Ready(Ok(()))
     }
 }

@@ -35,6 +35,9 @@ pub enum Known {
     Forwarded,
     Host,
     Http2Settings,
+    /// Names with which a client could claim another address, user, URL or method, and which upstreams may believe:
+    /// `X-Real-IP`, `X-Original-URL`, `X-HTTP-Method-Override` and the like.
+    Identity,
     /// `Internal-Key`, used by WSO2's portals.
     InternalKey,
     KeepAlive,
@@ -224,49 +227,61 @@ names! {
     2 => { "te" Te, }
     3 => { "age" Control, "via" Via, }
     4 => { "host" Host, "date" Date, "vary" Control, }
-    5 => { "range" Range, }
+    5 => { "range" Range, "proxy" Identity, }
     6 => {
         "accept" Accept, "cookie" Cookie, "origin" Origin, "expect" Expect, "server" Server,
-        "apikey" ApiKey, "pragma" Control,
+        "apikey" ApiKey, "pragma" Control, "x-host" Identity,
     }
     7 => {
         "trailer" Trailer, "upgrade" Upgrade, "expires" Control, "warning" Control,
     }
     8 => { "location" Location, "if-match" Conditional, "if-range" Conditional, }
-    9 => { "forwarded" Forwarded, }
+    9 => { "forwarded" Forwarded, "x-real-ip" Identity, }
     10 => {
         "connection" Connection, "user-agent" UserAgent, "keep-alive" KeepAlive,
         "set-cookie" SetCookie, "tracestate" TraceState,
     }
-    11 => { "traceparent" TraceParent, "retry-after" Control, }
+    11 => {
+        "traceparent" TraceParent, "retry-after" Control, "x-client-ip" Identity,
+        "x-remote-ip" Identity, "remote-user" Identity,
+    }
     12 => {
         "content-type" ContentType, "internal-key" InternalKey, "max-forwards" Control,
     }
     13 => {
         "authorization" Authorization, "cache-control" CacheControl, "content-range" ContentRange,
-        "if-none-match" Conditional,
+        "if-none-match" Conditional, "x-rewrite-url" Identity, "x-http-method" Identity,
+        "x-remote-addr" Identity, "x-remote-user" Identity,
     }
-    14 => { "content-length" ContentLength, "http2-settings" Http2Settings, }
+    14 => {
+        "content-length" ContentLength, "http2-settings" Http2Settings, "x-original-url" Identity,
+        "x-original-uri" Identity, "true-client-ip" Identity,
+    }
     15 => {
         "accept-encoding" AcceptEncoding, "x-forwarded-for" XForwardedFor,
-        "x-jwt-assertion" XJwtAssertion,
+        "x-jwt-assertion" XJwtAssertion, "x-original-host" Identity,
     }
     16 => {
         "content-encoding" ContentEncoding, "proxy-connection" ProxyConnection,
         "www-authenticate" WwwAuthenticate, "x-forwarded-host" XForwardedHost,
-        "x-forwarded-port" XForwardedPort,
+        "x-forwarded-port" XForwardedPort, "cf-connecting-ip" Identity,
+        "fastly-client-ip" Identity,
     }
     17 => {
         "transfer-encoding" TransferEncoding, "sec-websocket-key" SecWebSocketKey,
         "if-modified-since" Conditional, "x-forwarded-proto" XForwardedProto,
+        "x-method-override" Identity,
     }
     18 => { "proxy-authenticate" ProxyAuthenticate, "x-forwarded-prefix" XForwardedPrefix, }
-    19 => { "proxy-authorization" ProxyAuthorization, "if-unmodified-since" Conditional, }
+    19 => {
+        "proxy-authorization" ProxyAuthorization, "if-unmodified-since" Conditional,
+        "x-cluster-client-ip" Identity,
+    }
     20 => { "sec-websocket-accept" SecWebSocketAccept, }
     21 => { "sec-websocket-version" SecWebSocketVersion, }
     22 => {
         "sec-websocket-protocol" SecWebSocketProtocol,
-        "access-control-max-age" AccessControlMaxAge,
+        "access-control-max-age" AccessControlMaxAge, "x-http-method-override" Identity,
     }
     24 => { "sec-websocket-extensions" SecWebSocketExtensions, }
     27 => { "access-control-allow-origin" AccessControlAllowOrigin, }

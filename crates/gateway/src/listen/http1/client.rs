@@ -75,8 +75,8 @@ impl RequestBody for Connection<'_> {
         Poll::Pending
     }
 
-    fn is_untouched(&self) -> bool {
-        self.reader.is_untouched()
+    fn consumed(&self) -> u64 {
+        self.reader.consumed()
     }
 
     fn watch(&self) -> &Watch {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use model::Fault;
 use tokio::io::AsyncWrite;
 use wire::h2::{PrefaceMatch, match_preface};
-use wire::http1::Parsed;
+use wire::http1::{BodyFraming, Parsed};
 use wire::stream::Stream;
 
 use crate::buffer::Buffer;
@@ -32,6 +32,8 @@ pub(super) struct Connection<'w> {
     pub(super) reader: BodyReader,
     pub(super) watch: Rc<Watch>,
     peer: Rc<Peer>,
+    /// The connection may start with the preface of HTTP/2.
+    prior_knowledge: bool,
     /// Unsent bytes of the `100 Continue` that the client expects.
     interim: &'static [u8],
     /// The client closed its sending side; it may still read.
@@ -70,6 +72,16 @@ pub(super) struct Http2 {
     pub(super) read: Bytes,
 }
 
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    /// The first byte of its first request.
+    First,
+    /// The first byte of another request.
+    Next,
+    RestOfHead,
+}
+
 /// The result of reading a head.
 enum Next {
     Request(Box<Request>),
@@ -80,13 +92,20 @@ enum Next {
 }
 
 /// Serves requests until the connection ends, or starts with the HTTP/2 preface.
-pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Option<Http2> {
+/// `prior_knowledge`: the preface is accepted.
+pub(super) async fn serve(
+    worker: &Worker,
+    stream: Stream,
+    peer: Rc<Peer>,
+    prior_knowledge: bool,
+) -> Option<Http2> {
     let mut connection = Connection {
         worker,
         stream,
         reader: BodyReader::idle(Buffer::default()),
         watch: worker.resources.watches.add(),
         peer,
+        prior_knowledge,
         interim: &[],
         ended: false,
         half_closed: false,
@@ -118,6 +137,7 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
                 let unknown = Request { peer, ..Request::default() };
                 connection.out = Outflow::idle();
                 connection.is_unframed = true;
+                connection.reader.start_request(BodyFraming::None);
                 pipeline::exchange(worker, Err(fault), &unknown, &mut connection).await;
                 After::Linger
             }
@@ -161,7 +181,12 @@ impl Connection<'_> {
                     PrefaceMatch::Partial => {}
                 }
             }
-            match self.read_more().await {
+            let awaited = match (begun, first) {
+                (true, _) => Awaited::RestOfHead,
+                (false, true) => Awaited::First,
+                (false, false) => Awaited::Next,
+            };
+            match self.read_more(awaited).await {
                 Ok(0) | Err(_) => return Ok(Next::End),
                 Ok(_) => {}
             }
@@ -174,7 +199,7 @@ impl Connection<'_> {
     /// Whether this is HTTP/2 by prior knowledge: only in cleartext, where there is no ALPN, and never after
     /// a request. Source: RFC 9113 section 3.3.
     fn preface(&self, first: bool) -> PrefaceMatch {
-        if first && !self.stream.is_secure() {
+        if first && self.prior_knowledge {
             match_preface(self.reader.buffer.filled())
         } else {
             PrefaceMatch::No
@@ -233,11 +258,22 @@ impl Connection<'_> {
         self.interim = if waits { CONTINUE } else { &[] };
     }
 
-    /// One read. Also returns when the watch expires.
-    async fn read_more(&mut self) -> io::Result<usize> {
+    /// One read. Also returns when the watch expires. While the gateway drains, a connection that waits for its next
+    /// request ends, and a new one has `DRAIN_MS_MAX` for its first.
+    async fn read_more(&mut self, awaited: Awaited) -> io::Result<usize> {
         poll_fn(|cx| {
             let lend = Lend::Head(&self.worker.resources.buffers);
             let read = poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend);
+            if read.is_pending() && self.worker.draining.get() {
+                match awaited {
+                    Awaited::Next => return Poll::Ready(Ok(0)),
+                    Awaited::First => {
+                        let latest_us = self.worker.resources.deadline_us(DRAIN_MS_MAX);
+                        self.watch.bring_forward(latest_us);
+                    }
+                    Awaited::RestOfHead => {}
+                }
+            }
             if read.is_pending() && self.watch.poll_expired(cx) {
                 // The caller checks the watch next.
                 return Poll::Ready(Ok(1));

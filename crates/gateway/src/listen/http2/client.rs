@@ -30,8 +30,8 @@ pub(super) struct StreamClient<'a> {
     ended: bool,
     /// The client waits for a 100 before it sends its body.
     pub(super) waits_for_continue: bool,
-    /// Some of the body was consumed.
-    touched: bool,
+    /// Payload bytes of the request that were consumed.
+    consumed: u64,
     /// The response has no body, whatever its length. Known even if the head is malformed.
     pub(super) is_head: bool,
     out: Out,
@@ -71,7 +71,7 @@ impl<'a> StreamClient<'a> {
             trailers: Vec::new(),
             ended: false,
             waits_for_continue: false,
-            touched: false,
+            consumed: 0,
             is_head: false,
             out: Out::Idle,
             sent: 0,
@@ -146,8 +146,9 @@ impl Source for StreamClient<'_> {
     }
 
     fn consume(&mut self, count: usize) {
-        self.touched = true;
-        self.piece.advance(count.min(self.piece.len()));
+        let count = count.min(self.piece.len());
+        self.consumed = self.consumed.saturating_add(count as u64);
+        self.piece.advance(count);
     }
 
     fn trailers(&self) -> &[u8] {
@@ -160,8 +161,8 @@ impl RequestBody for StreamClient<'_> {
         self.respond.poll_reset(cx).map(|_| Fault::ClientLeft)
     }
 
-    fn is_untouched(&self) -> bool {
-        !self.touched
+    fn consumed(&self) -> u64 {
+        self.consumed
     }
 
     fn watch(&self) -> &Watch {
@@ -184,6 +185,7 @@ impl Client for StreamClient<'_> {
         let is_all = response.is_bodiless || self.is_head;
         self.sent = size as u64;
         self.connection.outbox.add(size);
+        self.connection.frames.earn_sent();
         self.out = match self.respond.send_response(head, is_all) {
             Ok(stream) if !is_all => Out::Body(Outgoing::new(stream)),
             Ok(_) => Out::Done,
@@ -224,6 +226,7 @@ impl Client for StreamClient<'_> {
             let count = piece.len();
             out.send(piece).map_err(|_| gone())?;
             outbox.add(count);
+            self.connection.frames.earn_sent();
             body.consume(count);
             self.sent = self.sent.saturating_add(count as u64);
         }

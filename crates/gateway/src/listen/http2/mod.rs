@@ -14,16 +14,18 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::limits::DRAIN_MS_MAX;
 use bytes::Bytes;
-use wire::h2::{Accepted, Connection};
+use wire::h2::{Accepted, Connection, FrameBudget};
 use wire::stream::Stream;
 
 use outbox::Outbox;
 
 use super::OpenConnection;
+use crate::account::bump;
 use crate::message::Peer;
 use crate::watch::{Watch, within};
 use crate::worker::Worker;
@@ -38,14 +40,17 @@ pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Bytes, pee
     let Some(Ok(mut connection)) = within(&watch, Connection::handshake(stream, read)).await else {
         return;
     };
+    let frames = Arc::clone(connection.budget());
     let shared = Rc::new(Shared {
         open,
+        frames,
         peer,
         secure,
         watch,
         streams: Cell::new(0),
         outbox: Outbox::default(),
         leaving: Cell::new(false),
+        was_cut: Cell::new(false),
     });
     shared.start_idle();
     loop {
@@ -57,6 +62,7 @@ pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Bytes, pee
             Event::Leave => {
                 shared.leave(&mut connection);
             }
+            Event::Flood => shared.cut(&mut connection),
             // The client does not read finished responses, or did not close after GOAWAY.
             Event::TimeUp if shared.leaving.get() || !connection.is_idle() => return,
             Event::TimeUp => shared.leave(&mut connection),
@@ -74,8 +80,12 @@ struct Shared {
     watch: Rc<Watch>,
     streams: Cell<usize>,
     outbox: Outbox,
+    /// The client's budget of control frames.
+    frames: Arc<FrameBudget>,
     /// GOAWAY was sent: the client opens no more streams.
     leaving: Cell<bool>,
+    /// The client used up its budget; the connection ends when GOAWAY is sent.
+    was_cut: Cell<bool>,
 }
 
 /// An event of a connection.
@@ -83,6 +93,8 @@ enum Event {
     Accepted(Box<Accepted>),
     /// The worker is draining.
     Leave,
+    /// The client used up its budget of control frames.
+    Flood,
     TimeUp,
     Ended,
 }
@@ -94,6 +106,10 @@ impl Shared {
 
     /// Moves the frames of all streams until there is an event.
     fn poll_event(&self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<Event> {
+        self.frames.refill(self.worker().resources.coarse_us());
+        if self.frames.is_exhausted() && !self.was_cut.get() {
+            return Poll::Ready(Event::Flood);
+        }
         if let Poll::Ready(next) = pin!(connection.accept()).poll(cx) {
             return Poll::Ready(match next {
                 Some(Ok(accepted)) => Event::Accepted(Box::new(accepted)),
@@ -120,6 +136,17 @@ impl Shared {
         if self.streams.get() == 0 {
             self.start_idle();
         }
+    }
+
+    /// Sends GOAWAY with ENHANCE_YOUR_CALM, and ends all streams.
+    fn cut(&self, connection: &mut Connection) {
+        let worker = self.worker();
+        bump(&worker.tally.http2_floods);
+        tracing::warn!(client = %self.peer.address, "HTTP/2 connection closed: too many control frames");
+        self.was_cut.set(true);
+        self.leaving.set(true);
+        connection.calm_down();
+        self.watch.set(worker.resources.deadline_us(DRAIN_MS_MAX));
     }
 
     /// Sets the deadline for the next stream, or for the end of the connection.

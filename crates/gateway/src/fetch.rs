@@ -1,0 +1,340 @@
+//! The gateway's own requests, such as for an issuer's key set. They go through `forward`, like those of clients.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use base::{SystemClock, limits};
+use http::Uri;
+use http::uri::Scheme as UriScheme;
+use model::{Endpoint, Fault, Scheme, Upstream, UpstreamKind};
+use wire::http1::{Known, Parsed, write};
+use wire::tls::ClientTls;
+
+use crate::flow::{BodyError, Source};
+use crate::forward::{self, Balancer, Forwarding, Pools, RequestBody};
+use crate::message::{HeadEdits, Peer, Request};
+use crate::resources::Resources;
+use crate::watch::Watch;
+
+/// Limits of one request.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Largest body, in bytes.
+    pub bytes_max: usize,
+    /// Longest wait for the complete response, name lookup and handshake included, in milliseconds.
+    pub total_ms: u32,
+}
+
+/// A complete response.
+#[derive(Debug)]
+pub struct Fetched {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+/// Why a request failed. No message contains bytes from the server, except a redirect's location.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    #[error("invalid URL: {0}")]
+    Url(&'static str),
+    #[error("no complete response within {total_ms} ms")]
+    Timeout { total_ms: u32 },
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error("the response is larger than {bytes_max} bytes")]
+    TooLarge { bytes_max: usize },
+    #[error(
+        "status {status} redirects to `{location}`: redirects are not followed; configure the final URL"
+    )]
+    Redirect { status: u16, location: String },
+    #[error("cannot start a runtime: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// Gets `url` (`http` or `https`) on a connection of its own. Blocks. Redirects are not followed, so that a server
+/// cannot choose another host; any other status is a success.
+///
+/// # Errors
+/// See [`FetchError`].
+pub fn fetch(url: &str, tls: &ClientTls, bounds: Bounds) -> Result<Fetched, FetchError> {
+    let (endpoint, target) = endpoint(url)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(FetchError::Runtime)?;
+    let total_ms = bounds.total_ms;
+    runtime.block_on(async {
+        let limit = Duration::from_millis(u64::from(total_ms));
+        let fetching = exchange(endpoint, &target, tls, bounds);
+        let fetched = tokio::time::timeout(limit, fetching).await;
+        fetched.unwrap_or(Err(FetchError::Timeout { total_ms }))
+    })
+}
+
+async fn exchange(
+    endpoint: Endpoint,
+    target: &str,
+    tls: &ClientTls,
+    Bounds { bytes_max, total_ms }: Bounds,
+) -> Result<Fetched, FetchError> {
+    let resources = Resources::new(SystemClock::new());
+    let request = get_request(&endpoint, target)?;
+    let upstream = Upstream {
+        kind: UpstreamKind::Single,
+        endpoints: vec![endpoint],
+        response_head_ms: total_ms,
+        suspension: None,
+    };
+    let balancer = Balancer::new(&upstream, &Pools::default());
+    let forwarding = Forwarding {
+        client_tls: tls,
+        connect_ms: total_ms,
+        stall_ms: total_ms,
+        begun_us: resources.now_us(),
+        retries: &Cell::new(0),
+        balancer: &balancer,
+        remainder: request.head.path(&request.bytes),
+        forward_fields: &[],
+        edits: &HeadEdits::default(),
+        upgrade: false,
+    };
+    let mut nothing = NoBody { watch: resources.watches.add() };
+    let mut response = forward::exchange(&resources, &forwarding, &request, &mut nothing).await?;
+    let status = response.head.status();
+    if let 301 | 302 | 303 | 307 | 308 = status {
+        let location = response.head.parsed.find(Known::Location);
+        let location = location.map(|field| field.value.of(&response.head.bytes));
+        let location = String::from_utf8_lossy(location.unwrap_or_default()).into_owned();
+        return Err(FetchError::Redirect { status, location });
+    }
+    let authority = response.body.authority.to_string();
+    let mut source = response.body.source(&resources.buffers);
+    let mut body = Vec::new();
+    loop {
+        match poll_fn(|cx| source.poll_fill(cx)).await {
+            Ok(()) => {}
+            Err(BodyError::Closed) => {
+                let reason = "the connection was closed";
+                return Err(Fault::Truncated { authority, reason }.into());
+            }
+            Err(BodyError::Malformed(rejection)) => {
+                let reason = rejection.reason;
+                return Err(Fault::ProtocolViolation { authority, reason }.into());
+            }
+        }
+        let piece = source.data();
+        if piece.is_empty() {
+            return Ok(Fetched { status, body });
+        }
+        if piece.len() > bytes_max.saturating_sub(body.len()) {
+            return Err(FetchError::TooLarge { bytes_max });
+        }
+        body.extend_from_slice(piece);
+        let count = piece.len();
+        source.consume(count);
+    }
+}
+
+/// A GET as if it came from a trusted client, so that nothing is added to it.
+fn get_request(endpoint: &Endpoint, target: &str) -> Result<Request, FetchError> {
+    let peer = Rc::new(Peer { trusted: true, ..Peer::default() });
+    let mut request = Request { peer, ..Request::default() };
+    let bytes = &mut request.bytes;
+    write::request_line(bytes, b"GET", b"", target.as_bytes(), None);
+    write::field(bytes, b"Host", endpoint.authority.as_bytes());
+    write::field(bytes, b"Accept", b"*/*");
+    write::field(bytes, b"User-Agent", b"penstock");
+    write::end(bytes);
+    match request.head.parse(&request.bytes) {
+        Ok(Parsed::Complete) => Ok(request),
+        Ok(Parsed::Partial) => Err(FetchError::Url("malformed")),
+        Err(rejection) => Err(FetchError::Url(rejection.reason)),
+    }
+}
+
+/// The endpoint of a URL, and the path and query on it.
+fn endpoint(url: &str) -> Result<(Endpoint, String), FetchError> {
+    let uri: Uri = url.parse().map_err(|_| FetchError::Url("malformed"))?;
+    let (scheme, default_port) = match uri.scheme() {
+        Some(scheme) if *scheme == UriScheme::HTTPS => (Scheme::Https, 443),
+        Some(scheme) if *scheme == UriScheme::HTTP => (Scheme::Http, 80),
+        Some(_) | None => return Err(FetchError::Url("must start with http:// or https://")),
+    };
+    let authority = uri.authority().ok_or(FetchError::Url("no host"))?;
+    if authority.as_str().contains('@') {
+        return Err(FetchError::Url("contains user information"));
+    }
+    let host = authority.host();
+    let has_port = authority.as_str().len() > host.len();
+    if host.is_empty() || has_port != authority.port_u16().is_some() {
+        return Err(FetchError::Url("malformed host or port"));
+    }
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let endpoint = Endpoint {
+        scheme,
+        host: bare.unwrap_or(host).to_owned(),
+        port: authority.port_u16().unwrap_or(default_port),
+        path: String::new(),
+        authority: authority.as_str().to_owned(),
+    };
+    Ok((endpoint, uri.path_and_query().map_or("/", |target| target.as_str()).to_owned()))
+}
+
+/// The body of a GET, whose sender waits until the end.
+struct NoBody {
+    watch: Rc<Watch>,
+}
+
+impl Source for NoBody {
+    fn poll_fill(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        &[]
+    }
+
+    fn consume(&mut self, _: usize) {}
+
+    fn trailers(&self) -> &[u8] {
+        &[]
+    }
+}
+
+impl RequestBody for NoBody {
+    fn poll_left(&mut self, _: &mut Context<'_>) -> Poll<Fault> {
+        Poll::Pending
+    }
+
+    fn consumed(&self) -> u64 {
+        0
+    }
+
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    fn has_half_closed(&self) -> bool {
+        false
+    }
+}
+
+/// Fetches the key set at `url`, within the limits of key sets.
+///
+/// # Errors
+/// What went wrong, for a diagnostic.
+pub fn fetch_key_set(url: &str, tls: &ClientTls) -> Result<Vec<u8>, String> {
+    let bounds = Bounds { bytes_max: limits::JWKS_BYTES_MAX, total_ms: limits::JWKS_FETCH_MS_MAX };
+    let fetched = fetch(url, tls, bounds).map_err(|error| error.to_string())?;
+    match fetched.status {
+        200 => Ok(fetched.body),
+        status => Err(format!("the server responded with status {status}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { bytes_max: 10, total_ms: 10_000 };
+
+    /// Status and body, or the kind of error.
+    fn outcome(response: Result<Fetched, FetchError>) -> String {
+        match response {
+            Ok(fetched) => format!("{} {}", fetched.status, String::from_utf8_lossy(&fetched.body)),
+            Err(FetchError::Fault(fault)) => {
+                format!("{fault:?}").split(' ').next().unwrap_or_default().to_owned()
+            }
+            Err(error) => {
+                let debug = format!("{error:?}");
+                debug.split([' ', '(']).next().unwrap_or_default().to_owned()
+            }
+        }
+    }
+
+    /// `response`: the text after `HTTP/1.1 `, lines ended by LF; empty: no response. It is sent to every connection.
+    #[track_caller]
+    fn check(response: &str, expect: &str) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let whole =
+            if response.is_empty() { String::new() } else { format!("HTTP/1.1 {response}") };
+        let whole = whole.replace('\n', "\r\n");
+        thread::spawn(move || {
+            for tcp in listener.incoming() {
+                let (mut tcp, mut request) = (tcp.unwrap(), Vec::new());
+                while !request.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    tcp.read_exact(&mut byte).unwrap();
+                    request.push(byte[0]);
+                }
+                let request = String::from_utf8(request).unwrap();
+                let expect = format!(
+                    "GET /keys?a=b HTTP/1.1\r\nHost: {address}\r\nAccept: */*\r\nUser-Agent: penstock\r\n\r\n"
+                );
+                assert_eq!(request, expect);
+                tcp.write_all(whole.as_bytes()).unwrap();
+            }
+        });
+        let url = format!("http://{address}/keys?a=b");
+        assert_eq!(outcome(fetch(&url, &ClientTls::insecure(), BOUNDS)), expect, "{response:?}");
+    }
+
+    #[test]
+    fn a_response_is_complete_or_an_error() {
+        check("200 OK\nContent-Length: 2\n\n{}", "200 {}");
+        check("404 No\nContent-Length: 0\n\n", "404 ");
+        check("204 No Content\n\n", "204 ");
+        check("200 OK\nContent-Length: 10\n\n0123456789", "200 0123456789");
+        check("200 OK\nTransfer-Encoding: chunked\n\n3\nabc\n2;x\nde\n0\nX-T: 1\n\n", "200 abcde");
+        check("200 OK\n\nto the end", "200 to the end");
+        check("103 Early\nLink: x\n\nHTTP/1.1 200 OK\nContent-Length: 1\n\nx", "200 x");
+
+        check("200 OK\nContent-Length: 11\n\n0123456789x", "TooLarge");
+        check("200 OK\nTransfer-Encoding: chunked\n\n6\nabcdef\n6\nabcdef\n0\n\n", "TooLarge");
+        check("200 OK\n\nmore than ten bytes", "TooLarge");
+
+        check("", "Closed");
+        check("200 OK\nContent-Length: 9\n\nhalf", "Truncated");
+        check("200 OK\nTransfer-Encoding: chunked\n\n3\nabc\n", "Truncated");
+        check("302 Found\nLocation: http://b.test/\nContent-Length: 0\n\n", "Redirect");
+        check("200 OK\nContent-Length: 1\nContent-Length: 2\n\n", "ProtocolViolation");
+        check("200 OK\nTransfer-Encoding: chunked\n\nxyz\n", "ProtocolViolation");
+    }
+
+    #[test]
+    fn a_server_that_never_responds_times_out_and_a_closed_port_is_unreachable() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let bounds = Bounds { total_ms: 20, ..BOUNDS };
+        assert_eq!(outcome(fetch(&url, &ClientTls::insecure(), bounds)), "Timeout");
+        drop(listener);
+        assert_eq!(outcome(fetch(&url, &ClientTls::insecure(), BOUNDS)), "Unreachable");
+    }
+
+    #[test]
+    fn an_invalid_url_is_rejected_with_its_problem() {
+        for (url, expect) in [
+            ("ftp://a.test/", "must start with http:// or https://"),
+            ("/keys.json", "must start with http:// or https://"),
+            ("http://user:pass@a.test/", "contains user information"),
+            ("http://a.test:x/", "malformed host or port"),
+            ("http://a.test:/", "malformed host or port"),
+            ("http://a.test:65536/", "malformed host or port"),
+            ("http:///", "malformed"),
+            ("http://a b/", "malformed"),
+            ("", "malformed"),
+        ] {
+            let Err(FetchError::Url(problem)) = endpoint(url) else { panic!("{url}") };
+            assert_eq!(problem, expect, "{url}");
+        }
+        let (found, target) = endpoint("https://[::1]/jwks?x").unwrap();
+        assert_eq!((found.host.as_str(), found.port, target.as_str()), ("::1", 443, "/jwks?x"));
+    }
+}
