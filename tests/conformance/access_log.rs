@@ -8,7 +8,8 @@ use serde_json::Value;
 fn the_sizes_of_both_bodies_are_logged() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");
-    let gateway = Gateway::of(api("/a").open("* /*").to(&Upstream::echo()))
+    let upstream = Upstream::echo();
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
         .settings(|settings| settings.access_log = AccessLog::File(file.clone()))
         .start();
     let chunked = "POST /a/x HTTP/1.1\r\nHost: me\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -1,5 +1,7 @@
 //! Misbehaving upstreams: the response to the client, and which connections are reused.
 
+use std::io::{Read, Write};
+
 use base::limits;
 use harness::{CannedResponse, Gateway, Upstream, UpstreamConnection, api};
 
@@ -123,6 +125,37 @@ fn a_broken_body_that_arrives_with_its_head_is_101506() {
     let gateway = gateway(&upstream);
     assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "500 101506");
     assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "500 101506", "and the next one");
+}
+
+/// The upstream reads nothing of a long upload and rejects it: its connection is in the middle of a request.
+#[test]
+fn a_connection_whose_upload_was_cut_short_is_never_used_again() {
+    let upstream = Upstream::manual();
+    let gateway = gateway(&upstream);
+    let address = gateway.http();
+    let mut client = std::net::TcpStream::connect(address).unwrap();
+    let mut sender = client.try_clone().unwrap();
+    std::thread::spawn(move || {
+        let head = "POST /a/x HTTP/1.1\r\nHost: me\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunk = format!("{:x}\r\n{}\r\n", 60_000, "x".repeat(60_000));
+        sender.write_all(head.as_bytes()).unwrap();
+        // More than all buffers between here and the upstream hold: it ends when the gateway closes.
+        while sender.write_all(chunk.as_bytes()).is_ok() {}
+    });
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n");
+    let mut status = [0; 12];
+    client.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 413");
+    let next = std::thread::spawn(move || {
+        harness::Client::connect(address).fetch("GET /a/next", "").text()
+    });
+    let mut fresh = upstream.accept();
+    let head = fresh.request().head;
+    assert!(head.starts_with("GET /next "), "{head}");
+    fresh.ok("next");
+    assert_eq!(next.join().unwrap(), "next");
 }
 
 #[test]

@@ -156,7 +156,7 @@ pub const H2_ERROR_RESETS_MAX: usize = 256;
 pub const H2_CONTROL_FRAMES_MAX: u32 = 1_000;
 /// Control frames that a second earns, for keep-alive.
 pub const H2_CONTROL_FRAMES_PER_S: u32 = 20;
-/// Control frames that a piece of a response earns: gRPC clients send two WINDOW_UPDATEs and a PING for it.
+/// Control frames that a piece of a response earns, besides two for every 4 KiB of it.
 pub const H2_CONTROL_FRAMES_PER_SENT: u32 = 4;
 /// Control frames that a DATA frame with payload earns.
 pub const H2_CONTROL_FRAMES_PER_RECEIVED: u32 = 2;

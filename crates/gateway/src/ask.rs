@@ -48,13 +48,15 @@ impl Questions {
 
     fn answer(&self, question: Question, now_us: u64) -> Option<Rc<Notify>> {
         let mut pending = self.pending.borrow_mut();
-        pending.retain(|asked| asked.until_us > now_us);
-        if let Some(asked) = pending.iter().find(|asked| asked.question == question) {
+        let known = pending.iter().find(|asked| asked.question == question);
+        if let Some(asked) = known.filter(|asked| asked.until_us > now_us) {
             return asked.answer.clone();
         }
         self.sender.try_send(question.clone()).ok()?;
         let until_us = now_us.saturating_add(u64::from(KEY_SET_WAIT_MS_MAX) * 1_000);
-        let answer = Rc::new(Notify::new());
+        // Asked again: requests may still wait for the first answer.
+        let answer = known.and_then(|asked| asked.answer.clone()).unwrap_or_default();
+        pending.retain(|asked| asked.question != question && asked.until_us > now_us);
         pending.push(Pending { question, until_us, answer: Some(Rc::clone(&answer)) });
         Some(answer)
     }

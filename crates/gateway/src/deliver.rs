@@ -25,6 +25,10 @@ pub(crate) async fn deliver<C: Client>(
 ) -> Result<(), Fault> {
     let framing = response.framing(request);
     let uploads = response.uploads();
+    if !uploads {
+        // Before the client drops the rest of its body: nothing of it may be taken for sent.
+        response.stop_upload(resources);
+    }
     let is_bodiless = response.is_bodiless(request);
     let begin = Begin { head: &response.head, framing, is_bodiless, uploads };
     let begun = client.begin(request, &begin);

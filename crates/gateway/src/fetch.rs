@@ -204,7 +204,7 @@ impl Source for NoBody {
 }
 
 impl RequestBody for NoBody {
-    fn poll_left(&mut self, _: &mut Context<'_>) -> Poll<Fault> {
+    fn poll_left(&mut self, _: &mut Context<'_>, _: bool) -> Poll<Fault> {
         Poll::Pending
     }
 

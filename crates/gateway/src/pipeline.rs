@@ -2,12 +2,11 @@
 //! the function of that name.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use base::Method;
 use base::limits::KEY_SET_WAIT_MS_MAX;
 use model::{Api, AuthFailure, Caller, Denial, Fault, FaultStatus, KeyType, Security};
-use stages::{ApiRoutes, Identity, authenticate, authorise};
+use stages::{Identity, authenticate, authorise};
 use wire::http1::{BodyFraming, Field, Known, Upgrade};
 
 use crate::account::Record;
@@ -21,6 +20,7 @@ use crate::forward::{self, Forwarding, Unwanted, while_wanted};
 use crate::message::Request;
 use crate::response::{Body, Response};
 use crate::worker::Worker;
+use crate::worker_api::WorkerApi;
 
 /// One exchange, from a parsed or rejected head to the last byte of the response. The only place where a fault
 /// becomes a response, a record and a log line.
@@ -78,11 +78,12 @@ async fn respond<C: Client>(
     client: &mut C,
     record: &mut Record,
 ) -> Result<Response, Fault> {
-    let Route { api: routes, operation, remainder } =
+    let Route { api: worker_api, operation, remainder } =
         match route(worker, revision, request, record)? {
             Routed::Operation(route) => route,
             Routed::Own(response) => return Ok(*response),
         };
+    let routes = worker_api.routes();
     let api: &Api = &routes.api;
     let operation = api.operations.get(operation).ok_or(Fault::Denied(Denial::NoResource))?;
     let key_type = match &operation.security {
@@ -94,7 +95,6 @@ async fn respond<C: Client>(
         }
     };
     let set = authorise::upstream(api, operation, key_type).map_err(Fault::Denied)?;
-    let worker_api = worker.apis.get(routes, &worker.pools);
     let balancer = worker_api.balancers.get(set).ok_or(Fault::Denied(no_endpoint(key_type)))?;
     let mut edits = worker.resources.edits();
     if !api.forward_auth_header {
@@ -127,7 +127,7 @@ async fn respond<C: Client>(
 
 /// Where a request goes.
 struct Route<'a> {
-    api: &'a Arc<ApiRoutes>,
+    api: Rc<WorkerApi>,
     operation: usize,
     /// The path below the API's base path.
     remainder: &'a [u8],
@@ -161,7 +161,8 @@ fn route<'a>(
     let Some(api) = api else {
         return Err(Fault::Denied(found.err().unwrap_or(Denial::NoApi)));
     };
-    record.api = Some(Rc::clone(&worker.apis.get(api, &worker.pools).account));
+    let worker_api = worker.apis.get(api, &worker.pools);
+    record.api = Some(Rc::clone(&worker_api.account));
     record.operation = found.ok();
     if found.is_ok() && api.api.strict_paths && head.has_ambiguous_path() {
         return Err(Fault::Denied(Denial::AmbiguousPath));
@@ -174,7 +175,7 @@ fn route<'a>(
         return Ok(Routed::Own(Box::new(response)));
     }
     let operation = found.map_err(Fault::Denied)?;
-    Ok(Routed::Operation(Route { api, operation, remainder }))
+    Ok(Routed::Operation(Route { api: worker_api, operation, remainder }))
 }
 
 /// Identifies the caller. If the token names a key that its issuer's key set lacks, the request waits for the key
@@ -294,14 +295,16 @@ fn on_fault(
         record.cut_off(fault);
         None
     } else {
-        let mut response = worker.own_response(0);
         let own = fault::response(fault, record.allow, statuses);
         record.fault(fault, own.status, own.code);
-        own.write(&mut response);
-        if let Some(api) = &record.api {
-            cross_origin::mediate(request, &api.routes, &mut response.head.edits);
-        }
-        (*fault != Fault::ClientLeft).then_some(response)
+        (*fault != Fault::ClientLeft).then(|| {
+            let mut response = worker.own_response(0);
+            own.write(&mut response);
+            if let Some(api) = &record.api {
+                cross_origin::mediate(request, &api.routes, &mut response.head.edits);
+            }
+            response
+        })
     };
     record.log(fault);
     response

@@ -1,5 +1,6 @@
 //! A response on its way to the client.
 
+use std::io;
 use std::task::Context;
 
 use base::Method;
@@ -68,6 +69,16 @@ impl Response {
                 matches!(body.upload, Upload::Running(_)) && self.head.status() < 400
             }
             Body::Empty | Body::Held(_) => false,
+        }
+    }
+
+    /// Ends an upload that is not complete: the upstream's connection is not used again.
+    pub(crate) fn stop_upload(&mut self, resources: &Resources) {
+        if let Body::Streaming(body) = &mut self.body
+            && let Upload::Running(up) = &mut body.upload
+        {
+            up.release(&resources.buffers);
+            body.upload = Upload::Stopped(io::ErrorKind::Interrupted);
         }
     }
 

@@ -109,6 +109,12 @@ impl BodyReader {
         self.complete && self.ready == 0
     }
 
+    /// Whether more bytes of a body of known length must arrive.
+    pub(crate) fn lacks_bytes(&self) -> bool {
+        let held = self.buffer.filled().len().saturating_sub(self.ready);
+        matches!(self.decode, Decode::Length(left) if left > held as u64)
+    }
+
     /// Payload bytes of the current body that were consumed.
     pub(crate) fn consumed(&self) -> u64 {
         self.consumed
@@ -146,10 +152,11 @@ impl BodyReader {
         }
     }
 
-    /// Drops buffered payload. Returns whether that was the rest of the body.
+    /// Drops buffered payload, which does not count as consumed. Returns whether that was the rest of the body.
     pub(crate) fn skip_held(&mut self) -> bool {
         loop {
-            self.consume(self.ready);
+            self.buffer.consume(self.ready);
+            self.ready = 0;
             match self.advance() {
                 Ok(true) if self.is_done() => return true,
                 Ok(true) => {}

@@ -121,7 +121,10 @@ impl Outflow {
                 return Poll::Ready(Err(FlowError::Source(error)));
             }
             let text = self.text.get(self.sent..).unwrap_or_default();
-            let data = source.data().get(..self.announced).unwrap_or_default();
+            let Some(data) = source.data().get(..self.announced) else {
+                // Payload was consumed elsewhere: the message can never be completed.
+                return Poll::Ready(Err(FlowError::Source(BodyError::Closed)));
+            };
             if text.is_empty() && data.is_empty() {
                 if waits {
                     let _ = Pin::new(sink).poll_flush(cx).map_err(FlowError::Sink)?;

@@ -11,8 +11,9 @@ use crate::watch::Watch;
 
 /// The body of a request that is sent upstream, and its sender's interest in the response.
 pub(crate) trait RequestBody: Source {
-    /// Ready when its sender no longer wants the response. May be polled at any time.
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault>;
+    /// Ready when its sender no longer wants the response. `is_read`: the body is being read meanwhile, so that whoever
+    /// reads it notices.
+    fn poll_left(&mut self, cx: &mut Context<'_>, is_read: bool) -> Poll<Fault>;
     /// Payload bytes that were consumed. While there are none, it can be sent to another endpoint.
     fn consumed(&self) -> u64;
     /// The deadline of the exchange's current wait.
@@ -40,11 +41,13 @@ pub(crate) async fn while_wanted<B: RequestBody, F: Future>(
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        if let Poll::Ready(fault) = body.poll_left(cx) {
+        if let Poll::Ready(fault) = body.poll_left(cx, false) {
             return Poll::Ready(Err(Unwanted::Left(fault)));
         }
         if body.watch().poll_expired(cx) {
-            return Poll::Ready(Err(Unwanted::TimeUp));
+            let left = body.has_half_closed();
+            let left = left.then_some(Unwanted::Left(Fault::ClientLeft));
+            return Poll::Ready(Err(left.unwrap_or(Unwanted::TimeUp)));
         }
         Poll::Pending
     })

@@ -306,7 +306,7 @@ impl Attempt<'_> {
         if let Poll::Ready(result) = self.poll_head(cx) {
             return Poll::Ready(result);
         }
-        if let Poll::Ready(fault) = body.poll_left(cx) {
+        if let Poll::Ready(fault) = body.poll_left(cx, self.uploaded.is_none()) {
             return Poll::Ready(Err(fault));
         }
         if body.watch().poll_expired(cx) {

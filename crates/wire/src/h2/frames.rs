@@ -39,9 +39,11 @@ impl FrameBudget {
         self.left.load(Ordering::Relaxed) == 0
     }
 
-    /// A piece of a response was sent.
-    pub fn earn_sent(&self) {
-        self.earn(H2_CONTROL_FRAMES_PER_SENT);
+    /// A piece of a response was sent, with `bytes` of payload. Clients send up to two WINDOW_UPDATEs for every 4 KiB that
+    /// they read (Go's `net/http`), and gRPC clients a PING for each piece.
+    pub fn earn_sent(&self, bytes: usize) {
+        let pages = u32::try_from(bytes / 4_096).unwrap_or(u32::MAX);
+        self.earn(H2_CONTROL_FRAMES_PER_SENT.saturating_add(pages.saturating_mul(2)));
     }
 
     /// Adds what the time since the last call earns. `now_us`: a monotonic time in microseconds.
@@ -177,7 +179,7 @@ mod tests {
         let budget = FrameBudget::default();
         (0..H2_CONTROL_FRAMES_MAX).for_each(|_| budget.spend());
         assert!(budget.is_exhausted());
-        budget.earn_sent();
+        budget.earn_sent(100_000);
         budget.refill(u64::MAX);
         assert!(budget.is_exhausted());
     }
@@ -187,8 +189,9 @@ mod tests {
         let budget = FrameBudget::default();
         (1..H2_CONTROL_FRAMES_MAX).for_each(|_| budget.spend());
         budget.refill(1_000_000);
-        budget.earn_sent();
-        let left = 1 + H2_CONTROL_FRAMES_PER_S + H2_CONTROL_FRAMES_PER_SENT;
+        budget.earn_sent(0);
+        budget.earn_sent(8_192);
+        let left = 1 + H2_CONTROL_FRAMES_PER_S + 2 * H2_CONTROL_FRAMES_PER_SENT + 4;
         assert_eq!(budget.left.load(Ordering::Relaxed), left);
         budget.refill(u64::MAX);
         assert_eq!(budget.left.load(Ordering::Relaxed), H2_CONTROL_FRAMES_MAX);

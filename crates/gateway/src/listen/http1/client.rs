@@ -54,15 +54,16 @@ impl Source for Connection<'_> {
 impl RequestBody for Connection<'_> {
     /// A client that closed its sending side may still wait for the response, and cannot be distinguished
     /// from one that is gone. The wait is limited to `HALF_CLOSE_MS_MAX`; a reset ends it immediately.
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
-        if !self.body_is_done() {
-            // Whoever reads the body notices.
+    fn poll_left(&mut self, cx: &mut Context<'_>, is_read: bool) -> Poll<Fault> {
+        if is_read {
             return Poll::Pending;
         }
         let lend = Lend::Head(&self.worker.resources.buffers);
         while !self.ended && (self.reader.buffer.is_absent() || self.reader.buffer.has_free_space())
         {
             match ready!(poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend)) {
+                // Its request will never be complete.
+                Ok(0) if self.reader.lacks_bytes() => return Poll::Ready(Fault::ClientLeft),
                 Ok(0) => self.ended = true,
                 Ok(_) => {}
                 Err(_) => return Poll::Ready(Fault::ClientLeft),

@@ -82,6 +82,17 @@ enum Awaited {
     RestOfHead,
 }
 
+/// The result of one read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    /// Some arrived, or the watch expired.
+    Bytes,
+    /// The client sends no more.
+    Ended,
+    /// Nothing has arrived, and the gateway drains.
+    Drained,
+}
+
 /// The result of reading a head.
 enum Next {
     Request(Box<Request>),
@@ -164,7 +175,7 @@ impl Connection<'_> {
         let mut begun = !self.reader.buffer.is_empty();
         let limit_ms = if begun || first { head_ms } else { idle_ms };
         self.wait_at_most(limit_ms);
-        let mut looked_at = 0;
+        let (mut looked_at, mut drained) = (0, false);
         loop {
             if !self.reader.buffer.is_empty() {
                 if !begun {
@@ -187,8 +198,13 @@ impl Connection<'_> {
                 (false, false) => Awaited::Next,
             };
             match self.read_more(awaited).await {
-                Ok(0) | Err(_) => return Ok(Next::End),
-                Ok(_) => {}
+                Ok(Read::Bytes) => {}
+                // Once more after the event queue was looked at: a request may have arrived just now.
+                Ok(Read::Drained) if !drained => {
+                    drained = true;
+                    tokio::task::yield_now().await;
+                }
+                Ok(Read::Drained | Read::Ended) | Err(_) => return Ok(Next::End),
             }
             if self.watch_expired() {
                 return if begun { Err(Fault::ClientTimeout) } else { Ok(Next::End) };
@@ -258,15 +274,15 @@ impl Connection<'_> {
         self.interim = if waits { CONTINUE } else { &[] };
     }
 
-    /// One read. Also returns when the watch expires. While the gateway drains, a connection that waits for its next
-    /// request ends, and a new one has `DRAIN_MS_MAX` for its first.
-    async fn read_more(&mut self, awaited: Awaited) -> io::Result<usize> {
+    /// One read. Also returns when the watch expires. While the gateway drains, a connection does not wait for its next
+    /// request, and a new one has `DRAIN_MS_MAX` for its first.
+    async fn read_more(&mut self, awaited: Awaited) -> io::Result<Read> {
         poll_fn(|cx| {
             let lend = Lend::Head(&self.worker.resources.buffers);
             let read = poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend);
             if read.is_pending() && self.worker.draining.get() {
                 match awaited {
-                    Awaited::Next => return Poll::Ready(Ok(0)),
+                    Awaited::Next => return Poll::Ready(Ok(Read::Drained)),
                     Awaited::First => {
                         let latest_us = self.worker.resources.deadline_us(DRAIN_MS_MAX);
                         self.watch.bring_forward(latest_us);
@@ -276,9 +292,9 @@ impl Connection<'_> {
             }
             if read.is_pending() && self.watch.poll_expired(cx) {
                 // The caller checks the watch next.
-                return Poll::Ready(Ok(1));
+                return Poll::Ready(Ok(Read::Bytes));
             }
-            read
+            read.map_ok(|count| if count == 0 { Read::Ended } else { Read::Bytes })
         })
         .await
     }

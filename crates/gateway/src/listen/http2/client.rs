@@ -157,7 +157,7 @@ impl Source for StreamClient<'_> {
 }
 
 impl RequestBody for StreamClient<'_> {
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
+    fn poll_left(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<Fault> {
         self.respond.poll_reset(cx).map(|_| Fault::ClientLeft)
     }
 
@@ -185,7 +185,7 @@ impl Client for StreamClient<'_> {
         let is_all = response.is_bodiless || self.is_head;
         self.sent = size as u64;
         self.connection.outbox.add(size);
-        self.connection.frames.earn_sent();
+        self.connection.frames.earn_sent(0);
         self.out = match self.respond.send_response(head, is_all) {
             Ok(stream) if !is_all => Out::Body(Outgoing::new(stream)),
             Ok(_) => Out::Done,
@@ -226,12 +226,15 @@ impl Client for StreamClient<'_> {
             let count = piece.len();
             out.send(piece).map_err(|_| gone())?;
             outbox.add(count);
-            self.connection.frames.earn_sent();
+            self.connection.frames.earn_sent(count);
             body.consume(count);
             self.sent = self.sent.saturating_add(count as u64);
         }
-        let trailers = h2::trailer_map(body.trailers())
-            .map_err(|rejection| FlowError::Source(BodyError::Malformed(rejection)))?;
+        let trailers = h2::trailer_map(body.trailers()).map_err(|rejection| {
+            // The upstream's fault: what is queued is sent before the reset.
+            self.waits_for_body = true;
+            FlowError::Source(BodyError::Malformed(rejection))
+        })?;
         let Out::Body(out) = std::mem::replace(&mut self.out, Out::Done) else {
             return Poll::Ready(Ok(()));
         };
