@@ -1,8 +1,10 @@
 //! A gateway that follows files: descriptions, key sets, certificates and limits that change or are broken.
 
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use harness::{Client, Files, Gateway, Issuer, Upstream};
+use harness::{CannedResponse, Client, Files, Gateway, Issuer, Upstream};
 
 /// A description at `/a` with `more` lines.
 fn description(upstream: &Upstream, more: &str) -> String {
@@ -181,4 +183,29 @@ fn the_endpoints_path_comes_before_the_remainder() {
         let gateway = Files::new().api("a.yaml", &text).start();
         assert_eq!(gateway.fetch(&format!("GET {path}"), "").text(), expect, "{endpoint} {path}");
     }
+}
+
+#[test]
+fn a_token_with_a_new_key_waits_for_the_key_set_instead_of_failing() {
+    let upstream = Upstream::fixed("in");
+    let (old, new) = (Issuer::new("old"), Issuer::new("new"));
+    let served = Arc::new(Mutex::new(old.jwks()));
+    let (fetches, key_set) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&served));
+    let counted = Arc::clone(&fetches);
+    let server = Upstream::responding(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        CannedResponse::ok(&key_set.lock().unwrap())
+    });
+    let files = Files::new()
+        .api("a.yaml", &description(&upstream, ""))
+        .issuer_at("rotating", &old, &server.url());
+    let gateway = files.start();
+    assert_eq!(gateway.fetch("GET /a/x", &old.token().bearer()).status_and_code(), "200");
+    *served.lock().unwrap() = new.jwks();
+    let rotated = || new.token().claim("iss", old.iss()).bearer();
+    assert_eq!(gateway.fetch("GET /a/x", &rotated()).status_and_code(), "200", "at once");
+    let unknown = || new.token().claim("iss", old.iss()).kid(Some("other")).bearer();
+    assert_eq!(gateway.fetch("GET /a/x", &unknown()).status_and_code(), "401 900901");
+    assert_eq!(gateway.fetch("GET /a/x", &rotated()).status_and_code(), "200");
+    assert_eq!(fetches.load(Ordering::SeqCst), 2, "at the start, and for the new key");
 }

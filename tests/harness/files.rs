@@ -80,6 +80,15 @@ impl Files {
         self
     }
 
+    /// Tokens of `issuer` are accepted; its keys are fetched from `url`.
+    #[must_use]
+    pub fn issuer_at(mut self, name: &str, issuer: &Issuer, url: &str) -> Self {
+        let iss = issuer.iss();
+        self.issuers +=
+            &format!("[[issuer]]\nname = \"{name}\"\niss = \"{iss}\"\njwks = \"{url}\"\n");
+        self
+    }
+
     /// More sections of `penstock.toml`.
     #[must_use]
     pub fn toml(mut self, sections: &str) -> Self {
@@ -123,8 +132,16 @@ impl Files {
         };
         let running = Arc::new(gateway::Gateway::start(&settings, &snapshot, parts).unwrap());
         let gateway = Arc::clone(&running);
+        let mut questions = running.take_questions().unwrap();
+        let fetch_keys = follower.on_unknown_kid();
+        std::thread::spawn(move || {
+            while let Some(gateway::Question::KeySet { issuer }) = questions.blocking_recv() {
+                fetch_keys(&issuer);
+            }
+        });
         let publish = move |change| match change {
             Change::Snapshot(snapshot) => gateway.apply(&snapshot),
+            Change::Keys(issuer) => gateway.answered(&gateway::Question::KeySet { issuer }),
             Change::Settings(settings) => {
                 gateway.apply_settings(&settings, Arc::clone(&client_tls))
             }

@@ -89,9 +89,22 @@ impl Builder {
             },
             build: "test",
         };
-        let running = gateway::Gateway::start(&self.settings, &snapshot, parts).unwrap();
-        Gateway::running(Arc::new(running), IDENTITY.clone(), snapshot, None)
+        let running = Arc::new(gateway::Gateway::start(&self.settings, &snapshot, parts).unwrap());
+        answer_all(&running);
+        Gateway::running(running, IDENTITY.clone(), snapshot, None)
     }
+}
+
+/// Answers every question at once: the key sets do not change.
+fn answer_all(running: &Arc<gateway::Gateway>) {
+    let (mut questions, running) = (running.take_questions().unwrap(), Arc::downgrade(running));
+    std::thread::spawn(move || {
+        while let Some(question) = questions.blocking_recv() {
+            if let Some(running) = running.upgrade() {
+                running.answered(&question);
+            }
+        }
+    });
 }
 
 /// A running gateway. Dropping it stops it at once.

@@ -130,8 +130,13 @@ pub const H2_ERROR_RESETS_MAX: usize = 256;
 /// Most TLS sessions stored for resumption without tickets, and per trust configuration towards upstreams.
 /// More: the oldest are dropped and need a full handshake. About 1 KiB each.
 pub const TLS_SESSIONS_MAX: usize = 1_024;
-/// Most unknown key ids waiting for a look-up. More: dropped, as one fetch serves all.
-pub const UNKNOWN_KIDS_MAX: usize = 64;
+/// Questions to the outside that wait to be asked. More: the stage decides without the answer.
+pub const QUESTIONS_MAX: usize = 64;
+/// Time after the answer to a question before it is asked again, in milliseconds.
+pub const QUESTION_PAUSE_MS: u32 = 1_000;
+/// Longest wait of a request for its issuer's key set, because its token names a key that the known set lacks, in
+/// milliseconds. Longer: 401.
+pub const KEY_SET_WAIT_MS_MAX: u32 = 3_000;
 /// Most concurrent connections to the admin port. More: they wait in the kernel's queue.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Most worker threads.

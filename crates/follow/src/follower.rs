@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::RandomState;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -33,6 +33,9 @@ pub enum Change {
     /// Settings, or files of trusted CAs. Values that need a restart are the previous ones; the log
     /// names them.
     Settings(Arc<Settings>),
+    /// The keys of this issuer were fetched because a token named an unknown one, or will not be fetched now.
+    /// New keys came before, in a snapshot.
+    Keys(String),
 }
 
 /// Called on the follower's thread for each change.
@@ -85,8 +88,6 @@ pub struct Follower {
     /// Files that are missing, and when they count as removed.
     missing: BTreeMap<PathBuf, u64>,
     poll_us: u64,
-    /// Issuers for which an early fetch was requested.
-    requested: Arc<Mutex<BTreeSet<String>>>,
     receiver: Receiver<Message>,
     sender: Sender<Message>,
 }
@@ -178,7 +179,6 @@ impl Follower {
             failed_roots: BTreeSet::new(),
             missing: BTreeMap::new(),
             poll_us: now.mono_us,
-            requested: Arc::default(),
             receiver,
             sender,
         };
@@ -205,17 +205,12 @@ impl Follower {
     }
 
     /// To be called with an issuer's name when a token names a key that the issuer does not have.
-    /// Cheap: it wakes the follower at most once in `limits::JWKS_UNKNOWN_KID_S_MIN` seconds.
+    /// [`Change::Keys`] follows in every case.
     #[must_use]
     pub fn on_unknown_kid(&self) -> OnUnknownKid {
-        let (requested, sender) = (Arc::clone(&self.requested), self.sender.clone());
-        Arc::new(move |issuer| {
-            let mut requested = requested.lock().unwrap_or_else(PoisonError::into_inner);
-            if !requested.contains(issuer) {
-                requested.insert(issuer.to_owned());
-                drop(sender.send(Message::UnknownKid(issuer.to_owned())));
-            }
-        })
+        let sender = self.sender.clone();
+        // Fails if the follower has stopped.
+        Arc::new(move |issuer| drop(sender.send(Message::UnknownKid(issuer.to_owned()))))
     }
 
     /// Watches from now on, on a thread of its own. Changes since [`Follower::load`] are not
@@ -267,11 +262,17 @@ impl Follower {
             }
             Message::File(FileEvent::Rescan) => work.walk = Some(Walk::Folders),
             Message::Fetched(fetched) => {
+                let issuer = fetched.name.clone();
                 if self.fetched(fetched) {
                     self.publish(publish);
                 }
+                publish(Change::Keys(issuer));
             }
-            Message::UnknownKid(issuer) => self.issuers.unknown_kid(&issuer, now_us),
+            Message::UnknownKid(issuer) => {
+                if !self.issuers.unknown_kid(&issuer, now_us) {
+                    publish(Change::Keys(issuer));
+                }
+            }
             Message::Reload => {
                 tracing::info!("reloading everything");
                 self.issuers.refresh_all(now_us);

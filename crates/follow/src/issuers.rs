@@ -105,10 +105,10 @@ impl Issuers {
     }
 
     /// Schedules an early fetch because a token named an unknown key; not too often, and not while
-    /// fetches fail.
-    pub(crate) fn unknown_kid(&mut self, name: &str, now_us: u64) {
+    /// fetches fail. Returns whether one is due or in progress now.
+    pub(crate) fn unknown_kid(&mut self, name: &str, now_us: u64) -> bool {
         let Some(entry) = self.list.iter_mut().find(|entry| entry.settings.name == name) else {
-            return;
+            return false;
         };
         let fetching = &mut entry.fetching;
         let pause_us = limits::JWKS_UNKNOWN_KID_S_MIN * SECOND_US;
@@ -118,6 +118,7 @@ impl Issuers {
             fetching.due_us = Some(at_us);
             fetching.early_us = Some(at_us);
         }
+        fetching.in_progress || fetching.due_us.is_some_and(|due_us| due_us <= now_us)
     }
 
     /// Schedules all fetches for now.

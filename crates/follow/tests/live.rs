@@ -310,10 +310,12 @@ fn an_unknown_kid_fetches_the_jwks_early_but_not_twice_in_thirty_seconds() {
     *server.body.lock().unwrap() = jwks(1);
     ask("main");
     scene.until_that(|snapshot| snapshot.issuers[0].keys.has_kid("key-1"));
+    assert!(scene.answers.is_empty(), "the keys come before the answer");
     *server.body.lock().unwrap() = jwks(2);
     ask("main");
     scene.replace("apis/fence.yaml", &api("/fence"));
     scene.until("/fence");
+    assert_eq!(scene.answers, ["main", "main"], "an answer does not wait for a later fetch");
     assert_eq!(server.requests.load(Ordering::SeqCst), 2);
     scene.clock.advance(limits::JWKS_UNKNOWN_KID_S_MIN);
     scene.replace("apis/fence.yaml", &api("/again"));
@@ -379,6 +381,8 @@ struct Scene {
     /// The base paths served, since the start.
     history: Vec<String>,
     published: Vec<Arc<Settings>>,
+    /// Issuers of `Change::Keys`.
+    answers: Vec<String>,
 }
 
 impl Scene {
@@ -406,6 +410,7 @@ impl Scene {
             unknown_kid: None,
             history: Vec::new(),
             published: Vec::new(),
+            answers: Vec::new(),
         }
     }
 
@@ -496,6 +501,7 @@ impl Scene {
                     self.history.push(served(&self.snapshot));
                 }
                 Change::Settings(settings) => self.published.push(settings),
+                Change::Keys(issuer) => self.answers.push(issuer),
             }
         }
     }

@@ -11,7 +11,7 @@ use wire::tls::ClientTls;
 
 use crate::account::{AccessLines, Record};
 use crate::compiled::{Compiled, Live};
-use crate::request::Request;
+use crate::message::Request;
 use crate::worker::Worker;
 
 /// The accounting of one worker.
@@ -41,40 +41,40 @@ impl Account {
             trusted_proxies: Vec::new(),
             client_tls: ClientTls::insecure(),
         });
-        let (unknown_kids, _) = channel(1);
+        let (questions, _) = channel(1);
         let lines = AccessLines::default();
         let clock = SystemClock::default();
-        let worker = Worker::new(0, clock, Compiled { routes, live }, lines, unknown_kids);
+        let worker = Worker::new(0, clock, Compiled { routes, live }, lines, questions);
         Self { worker, request: Request::default() }
     }
 
     /// Opens the record of a request, and reads the clock.
     #[must_use]
     pub fn open(&self) -> OpenRecord {
-        OpenRecord(Record::open(self.worker.now_us()))
+        OpenRecord(Record::open(self.worker.number, &self.worker.resources))
     }
 
     /// Records the route, as `pipeline::exchange` does.
     pub fn found(&self, opened: &mut OpenRecord, api: &Arc<ApiRoutes>, operation: usize) {
         let local = self.worker.apis.get(api, &self.worker.pools);
-        opened.0.api = Some(Rc::clone(&local));
+        opened.0.api = Some(Rc::clone(&local.account));
         opened.0.operation = Some(operation);
     }
 
     /// Closes the record: reads the clock, and updates the counters.
     pub fn close(&self, opened: OpenRecord, status: u16, sent: u64) {
         let OpenRecord(mut record) = opened;
-        record.upstream_us = Some(self.worker.now_us().saturating_sub(record.started_us));
+        record.upstream_us = Some(self.worker.resources.now_us().saturating_sub(record.started_us));
         record.status = status;
         record.sent = sent;
-        self.worker.close(record, &self.request);
+        self.worker.settle(record, &self.request);
     }
 
     /// The number of closed records of this API.
     #[must_use]
     pub fn closed(&self, api: &Arc<ApiRoutes>) -> u64 {
         let local = self.worker.apis.get(api, &self.worker.pools);
-        let figures = local.counters.figures("", "", 0);
+        let figures = local.account.counters.figures("", "", 0);
         figures.latency.count()
     }
 }

@@ -1,22 +1,27 @@
 //! CORS fields of responses. The rules are in `stages::cors`.
 
-use std::sync::Arc;
-
 use base::Method;
 use stages::{ApiRoutes, cors};
-use wire::http1::Known;
+use wire::http1::{Known, KnownSet};
 
-use crate::request::Request;
-use crate::respond::OwnResponse;
+use crate::message::{HeadEdits, Request};
 
-/// The response to a CORS preflight. `None` if the request is not a preflight, the API has no CORS rules, or the
-/// path has no methods.
-pub(crate) fn preflight(
-    request: &Request,
-    api: Option<&Arc<ApiRoutes>>,
-    remainder: &[u8],
-) -> Option<OwnResponse> {
-    let api = api.filter(|_| request.head.method() == Method::Options)?;
+/// CORS fields of the upstream, replaced if the API has CORS rules.
+const CORS: KnownSet = KnownSet::of(&[
+    Known::AccessControlAllowCredentials,
+    Known::AccessControlAllowHeaders,
+    Known::AccessControlAllowMethods,
+    Known::AccessControlAllowOrigin,
+    Known::AccessControlExposeHeaders,
+    Known::AccessControlMaxAge,
+]);
+
+/// The field lines of the 204 to a CORS preflight. `None` if the request is not a preflight, the API has no CORS
+/// rules, or the path has no methods.
+pub(crate) fn preflight(request: &Request, api: &ApiRoutes, remainder: &[u8]) -> Option<Vec<u8>> {
+    if request.head.method() != Method::Options {
+        return None;
+    }
     let rules = api.api.cors.as_ref()?;
     let value = |known| request.head.find(known).map(|field| field.value.of(&request.bytes));
     let origin = value(Known::Origin)?;
@@ -31,17 +36,18 @@ pub(crate) fn preflight(
         allowed.append(&mut lines);
     }
     vary(rules, &mut lines);
-    Some(OwnResponse { status: 204, lines, body: Vec::new(), content_type: None })
+    Some(lines)
 }
 
-/// Appends the CORS fields of the response to an actual request.
-pub(crate) fn append(request: &Request, api: &ApiRoutes, out: &mut Vec<u8>) {
+/// Gives the response to an actual request its CORS fields, if the API has rules.
+pub(crate) fn mediate(request: &Request, api: &ApiRoutes, edits: &mut HeadEdits) {
     let Some(rules) = &api.api.cors else { return };
+    edits.remove_known(CORS);
     let origin = request.head.find(Known::Origin).map(|field| field.value.of(&request.bytes));
     if let Some(allowed) = origin.and_then(|origin| cors::simple(rules, origin)) {
-        allowed.append(out);
+        allowed.append(edits.lines_mut());
     }
-    vary(rules, out);
+    vary(rules, edits.lines_mut());
 }
 
 fn vary(rules: &model::Cors, out: &mut Vec<u8>) {

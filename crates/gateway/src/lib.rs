@@ -9,17 +9,22 @@
 
 mod account;
 mod admin;
+mod ask;
 #[doc(hidden)]
 pub mod bench;
 mod buffer;
+mod client;
 mod compiled;
 mod cross_origin;
+mod deliver;
+mod fault;
 mod flow;
 mod forward;
 mod listen;
+mod message;
 mod pipeline;
-mod request;
-mod respond;
+mod resources;
+mod response;
 mod runner;
 mod watch;
 mod worker;
@@ -32,7 +37,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use base::SystemClock;
-use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, UNKNOWN_KIDS_MAX, WORKERS_MAX};
+use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
 use model::{Settings, Snapshot};
 use stages::Routes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -44,6 +49,7 @@ use listen::Protocol;
 use runner::{Command, Running};
 
 pub use admin::AdminPages;
+pub use ask::Question;
 
 /// Why the gateway did not start. Messages name the setting to change.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +104,7 @@ pub struct Gateway {
     ready: Arc<AtomicBool>,
     current: Mutex<Current>,
     access: Option<AccessLogger>,
-    unknown_kids: Mutex<Option<Receiver<String>>>,
+    questions: Mutex<Option<Receiver<Question>>>,
 }
 
 /// What the workers currently serve.
@@ -128,7 +134,7 @@ impl Gateway {
         let https = bind_all(https, "[gateway] https", count)?;
         let access = AccessLogger::start(&settings.access_log).map_err(StartError::AccessLog)?;
         let clock = SystemClock::new();
-        let (sender, unknown_kids) = channel(UNKNOWN_KIDS_MAX);
+        let (sender, questions) = channel(QUESTIONS_MAX);
         let current = Current {
             routes: Arc::new(Routes::compile(snapshot, None)),
             live: Arc::new(Live::new(settings, parts.client_tls)),
@@ -141,7 +147,7 @@ impl Gateway {
             ready: Arc::clone(&ready),
             current: Mutex::new(current),
             access,
-            unknown_kids: Mutex::new(Some(unknown_kids)),
+            questions: Mutex::new(Some(questions)),
         };
         gateway.start_workers(http, https, &tls, &clock, &sender)?;
         if let Some(address) = settings.admin.listen {
@@ -159,7 +165,7 @@ impl Gateway {
         https: Bound,
         tls: &Arc<rustls::ServerConfig>,
         clock: &SystemClock,
-        unknown_kids: &Sender<String>,
+        questions: &Sender<Question>,
     ) -> Result<(), StartError> {
         let (mut http, mut https) = (http.listeners.into_iter(), https.listeners.into_iter());
         for number in 0..self.workers.capacity() {
@@ -170,7 +176,7 @@ impl Gateway {
                 clock: clock.clone(),
                 compiled: self.compiled(),
                 access: self.access.as_ref().map_or_else(AccessLines::default, AccessLogger::lines),
-                unknown_kids: unknown_kids.clone(),
+                questions: questions.clone(),
                 listeners: clear.into_iter().chain(secure).collect(),
             };
             self.workers.push(runner::start(start).map_err(StartError::Worker)?);
@@ -189,9 +195,19 @@ impl Gateway {
         self.addresses
     }
 
-    /// Receives the names of issuers that lack the `kid` of a token. Returns `None` when called again.
-    pub fn take_unknown_kids(&self) -> Option<Receiver<String>> {
-        self.unknown_kids.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Receives the questions of stages. Each is to be answered with [`Gateway::answered`]. Returns `None` when
+    /// called again.
+    pub fn take_questions(&self) -> Option<Receiver<Question>> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Resumes the requests that wait for the answer to `question`, which an earlier [`Gateway::apply`] brought, or
+    /// which there is none.
+    pub fn answered(&self, question: &Question) {
+        for worker in &self.workers {
+            // Fails only if the worker has ended.
+            let _ = worker.commands.send(Command::Answered(question.clone()));
+        }
     }
 
     /// Serves `snapshot` from the next request on; unchanged APIs are not compiled again. Returns when every

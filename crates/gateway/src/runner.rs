@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_ch
 use tokio::sync::{Notify, oneshot};
 
 use crate::account::{AccessLines, WorkerFigures};
+use crate::ask::Question;
 use crate::compiled::Compiled;
 use crate::listen::{self, OpenConnection, Protocol};
 use crate::worker::Worker;
@@ -24,6 +25,8 @@ use crate::worker::Worker;
 pub(crate) enum Command {
     /// Serve this from the next request on. The sender is notified when that is in effect.
     Apply(Compiled, std::sync::mpsc::Sender<()>),
+    /// Resume the requests that wait for this.
+    Answered(Question),
     Scrape(oneshot::Sender<WorkerFigures>),
     /// Accept the queued connections, then no more; end with the last connection.
     Drain,
@@ -47,7 +50,7 @@ pub(crate) struct Start {
     pub(crate) clock: SystemClock,
     pub(crate) compiled: Compiled,
     pub(crate) access: AccessLines,
-    pub(crate) unknown_kids: Sender<String>,
+    pub(crate) questions: Sender<Question>,
     pub(crate) listeners: Vec<(std::net::TcpListener, Protocol)>,
 }
 
@@ -81,8 +84,8 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
 }
 
 async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
-    let Start { number, clock, compiled, access, unknown_kids, listeners } = start;
-    let worker = Rc::new(Worker::new(number, clock, compiled, access, unknown_kids));
+    let Start { number, clock, compiled, access, questions, listeners } = start;
+    let worker = Rc::new(Worker::new(number, clock, compiled, access, questions));
     let drain = Rc::new(Notify::new());
     let mut accepting = Vec::new();
     for (listener, protocol) in listeners {
@@ -110,13 +113,16 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
                 // The sender may have stopped waiting; likewise below.
                 let _ = done.send(());
             }
+            Some(Command::Answered(question)) => {
+                worker.questions.answered(&question, worker.resources.now_us());
+            }
             Some(Command::Scrape(reply)) => {
                 let _ = reply.send(worker.figures());
             }
             Some(Command::Drain) => {
                 worker.draining.set(true);
                 drain.notify_waiters();
-                worker.watches.wake_all();
+                worker.resources.watches.wake_all();
                 for task in accepting.drain(..) {
                     // Fails only if the accept loop panicked, which was logged.
                     let _ = task.await;

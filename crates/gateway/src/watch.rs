@@ -2,8 +2,10 @@
 //! `limits::SWEEP_MS`. Setting a deadline is a store to memory.
 
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// One connection's deadline. `u64::MAX`: none.
 #[derive(Debug)]
@@ -47,6 +49,17 @@ impl Watch {
             waker.wake_by_ref();
         }
     }
+}
+
+/// The output of `future`, or `None` if the watch expires first.
+pub(crate) async fn within<F: Future>(watch: &Watch, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if watch.poll_expired(cx) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
 }
 
 /// All of a worker's deadlines.

@@ -1,4 +1,4 @@
-//! A worker's own state of one API: counters, endpoint states, pools.
+//! A worker's own state of one API: its account and its endpoints.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,43 +6,25 @@ use std::sync::Arc;
 
 use stages::ApiRoutes;
 
-use crate::account::ApiCounters;
-use crate::account::OperationHandle;
+use crate::account::{ApiAccount, ApiCounters};
 use crate::forward::{Balancer, Pools};
 
 /// One API on one worker, in one revision.
 #[derive(Debug)]
 pub(crate) struct WorkerApi {
-    pub(crate) routes: Arc<ApiRoutes>,
-    pub(crate) counters: Rc<ApiCounters>,
+    pub(crate) account: Rc<ApiAccount>,
     pub(crate) balancers: Vec<Rc<Balancer>>,
-    /// By operation, created at first use. The last one is for requests that matched no operation.
-    operations: RefCell<Vec<Option<OperationHandle>>>,
 }
 
 impl WorkerApi {
     fn new(routes: &Arc<ApiRoutes>, pools: &Pools, counters: Rc<ApiCounters>) -> Self {
         let balancers = routes.api.upstreams.iter().map(|set| Rc::new(Balancer::new(set, pools)));
-        Self {
-            balancers: balancers.collect(),
-            operations: RefCell::new(vec![None; routes.api.operations.len() + 1]),
-            routes: Arc::clone(routes),
-            counters,
-        }
+        let balancers = balancers.collect();
+        Self { balancers, account: Rc::new(ApiAccount::new(routes, counters)) }
     }
 
-    /// Counts one finished request.
-    pub(crate) fn count(&self, operation: Option<usize>, status: u16, us: u64, sent: u64) {
-        let mut handles = self.operations.borrow_mut();
-        let last = handles.len().saturating_sub(1);
-        let Some(handle) = handles.get_mut(operation.unwrap_or(last)) else { return };
-        let handle = handle.get_or_insert_with(|| {
-            match operation.and_then(|index| self.routes.api.operations.get(index)) {
-                Some(found) => self.counters.operation(found.method.as_str(), &found.template),
-                None => self.counters.operation("", ""),
-            }
-        });
-        self.counters.add(handle, status, us, sent);
+    pub(crate) fn routes(&self) -> &Arc<ApiRoutes> {
+        &self.account.routes
     }
 
     /// The number of endpoints suspended at `now_us`.
@@ -70,10 +52,11 @@ impl WorkerApis {
             return Rc::new(WorkerApi::new(routes, pools, Rc::default()));
         };
         match entry {
-            Some(existing) if Arc::ptr_eq(&existing.routes, routes) => Rc::clone(existing),
+            Some(existing) if Arc::ptr_eq(existing.routes(), routes) => Rc::clone(existing),
             _ => {
-                let edited = entry.as_ref().filter(|old| is_same_api(&old.routes, routes));
-                let counters = edited.map(|old| Rc::clone(&old.counters)).unwrap_or_default();
+                let edited = entry.as_ref().filter(|old| is_same_api(old.routes(), routes));
+                let counters =
+                    edited.map(|old| Rc::clone(&old.account.counters)).unwrap_or_default();
                 let created = Rc::new(WorkerApi::new(routes, pools, counters));
                 *entry = Some(Rc::clone(&created));
                 created

@@ -23,6 +23,9 @@ pub enum Fault {
     /// 101505.
     #[error("{authority} closed the connection before a response head")]
     Closed { authority: String },
+    /// 101505 as well, if nothing of the response was sent to the client.
+    #[error("the response of {authority} ended early: {reason}")]
+    Truncated { authority: String, reason: &'static str },
     /// 101500: writing the request failed.
     #[error("sending to {authority} failed: {cause}")]
     SendFailed { authority: String, cause: String },
@@ -64,6 +67,7 @@ impl Fault {
             | Self::ConnectTimeout { .. }
             | Self::ResponseTimeout { .. }
             | Self::Closed { .. }
+            | Self::Truncated { .. }
             | Self::SendFailed { .. }
             | Self::ProtocolViolation { .. }
             | Self::NotReady { .. }

@@ -8,7 +8,7 @@ use std::thread;
 
 use base::SystemClock;
 use follow::{Change, Fetch, Follower, Handle, Options, Status};
-use gateway::{Addresses, AdminPages, Gateway, Parts, StartError};
+use gateway::{Addresses, AdminPages, Gateway, Parts, Question, StartError};
 use model::{Diagnostic, LogFormat, LogSettings, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
@@ -81,7 +81,7 @@ impl Serving {
         let gateway = Gateway::start(&settings, &snapshot, parts)
             .map_err(|error| not_started(&error, configuration))?;
         let gateway = Arc::new(gateway);
-        forward_unknown_kids(&gateway, &follower)?;
+        forward_questions(&gateway, &follower)?;
         let publish = publish(Arc::clone(&gateway), trust);
         let follower = follower.watch(publish).map_err(|error| {
             Failure::Error(format!("cannot start the thread that follows files: {error}"))
@@ -132,6 +132,7 @@ impl Serving {
 fn publish(gateway: Arc<Gateway>, trust: Trust) -> follow::Publish {
     Box::new(move |change| match change {
         Change::Snapshot(snapshot) => gateway.apply(&snapshot),
+        Change::Keys(issuer) => gateway.answered(&Question::KeySet { issuer }),
         Change::Settings(settings) => {
             let mut trusted = trust.lock().unwrap_or_else(PoisonError::into_inner);
             match client_tls(&settings.upstream_tls) {
@@ -165,12 +166,15 @@ fn client_tls(settings: &UpstreamTls) -> Result<Arc<ClientTls>, String> {
         .map_err(|error| format!("`[upstream_tls]`: {error}"))
 }
 
-fn forward_unknown_kids(gateway: &Gateway, follower: &Follower) -> Result<(), Failure> {
-    let Some(mut names) = gateway.take_unknown_kids() else { return Ok(()) };
-    let ask = follower.on_unknown_kid();
-    let spawned = thread::Builder::new().name("unknown-kids".to_owned()).spawn(move || {
-        while let Some(issuer) = names.blocking_recv() {
-            ask(&issuer);
+/// Passes the gateway's questions to the follower. Its answers come as changes.
+fn forward_questions(gateway: &Gateway, follower: &Follower) -> Result<(), Failure> {
+    let Some(mut questions) = gateway.take_questions() else { return Ok(()) };
+    let fetch_keys = follower.on_unknown_kid();
+    let spawned = thread::Builder::new().name("questions".to_owned()).spawn(move || {
+        while let Some(question) = questions.blocking_recv() {
+            match question {
+                Question::KeySet { issuer } => fetch_keys(&issuer),
+            }
         }
     });
     spawned.map(drop).map_err(|error| Failure::Error(format!("cannot start a thread: {error}")))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Now, limits};
@@ -111,7 +111,6 @@ impl Follower {
             self.post(&issuer_key(&known.name), Vec::new());
         }
         self.issuers.configure(&self.settings.issuers, self.clock.now().mono_us);
-        self.requested.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for (name, source, secret) in self.issuers.secrets() {
             self.offer(&name, &source, Ok(secret));
         }
@@ -131,7 +130,6 @@ impl Follower {
     /// Handles the end of a fetch. Returns whether keys were loaded.
     pub(super) fn fetched(&mut self, fetched: Fetched) -> bool {
         let Fetched { name, source, result } = fetched;
-        self.requested.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
         let offered = self.offer(&name, &source, result);
         let good = !matches!(offered, Offer::Rejected(_));
         self.issuers.fetched(&name, &source, good, self.clock.now().mono_us);

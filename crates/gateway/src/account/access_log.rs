@@ -16,8 +16,7 @@ use model::AccessLog;
 use wire::http1::Known;
 
 use super::{Record, Tally};
-use crate::request::Request;
-use crate::worker::Worker;
+use crate::message::Request;
 
 enum LogCommand {
     Lines(Vec<u8>),
@@ -114,12 +113,12 @@ impl AccessLines {
     }
 
     /// Adds the line of a finished request. The query is omitted: it may hold secrets.
-    pub(crate) fn write(&self, worker: &Worker, record: &Record, request: &Request, us: u64) {
+    pub(crate) fn write(&self, tally: &Tally, record: &Record, request: &Request, us: u64) {
         let mut lines = self.lines.borrow_mut();
-        write_line(&mut lines, worker, record, request, us);
+        write_line(&mut lines, record, request, us);
         if lines.len() >= ACCESS_LOG_BLOCK_BYTES {
             drop(lines);
-            self.flush(&worker.tally);
+            self.flush(tally);
         }
     }
 
@@ -141,14 +140,14 @@ fn count_lines(lines: &[u8]) -> u64 {
     lines.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-fn write_line(out: &mut Vec<u8>, worker: &Worker, record: &Record, request: &Request, us: u64) {
+fn write_line(out: &mut Vec<u8>, record: &Record, request: &Request, us: u64) {
     let head = &request.head;
-    let api = record.api.as_ref().map(|local| &local.routes.api);
+    let api = record.api.as_ref().map(|account| &account.routes.api);
     let operation = api.zip(record.operation).and_then(|(api, index)| api.operations.get(index));
     let text = |known| head.find(known).map_or(&b""[..], |field| field.value.of(&request.bytes));
     out.extend_from_slice(b"{\"time_ms\":");
-    number(out, worker.unix_us(record.started_us) / 1_000);
-    member(out, "request", record.id(worker).as_bytes());
+    number(out, record.started_unix_us / 1_000);
+    member(out, "request", record.id().as_bytes());
     member(out, "client", request.peer.address.to_string().as_bytes());
     member(out, "method", head.method_bytes(&request.bytes));
     member(out, "host", head.host(&request.bytes));

@@ -7,6 +7,7 @@
 //! each worker is sent a message and returns a snapshot.
 
 mod access_log;
+mod api;
 mod counters;
 mod exposition;
 
@@ -14,22 +15,24 @@ use std::rc::Rc;
 
 use model::{AuthFailure, Blame, Fault, MethodSet};
 
+use crate::resources::Resources;
+
 pub(crate) use access_log::{AccessLines, AccessLogger};
+pub(crate) use api::ApiAccount;
 pub(crate) use counters::{ApiCounters, Tally, WorkerFigures, bump};
 
 pub(crate) use exposition::expose;
-
-/// One operation's counters, shared with its API's.
-pub(crate) type OperationHandle = Rc<counters::OperationCounters>;
-
-use crate::worker_api::WorkerApi;
 
 /// What is recorded of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     /// When its head was complete, on the worker's clock.
     pub(crate) started_us: u64,
-    pub(crate) api: Option<Rc<WorkerApi>>,
+    /// The same in microseconds since the Unix epoch.
+    started_unix_us: u64,
+    /// The worker's number.
+    worker: usize,
+    pub(crate) api: Option<Rc<ApiAccount>>,
     /// Index in the API's operations.
     pub(crate) operation: Option<usize>,
     /// Status of the response; 499 if the client closed before it began.
@@ -47,24 +50,16 @@ pub(crate) struct Record {
     pub(crate) sent: u64,
     /// The response ended after its head and before its end.
     pub(crate) truncated: bool,
-    settled: bool,
 }
 
 /// Recorded status of a client that closed before its response began (as in nginx).
-pub(crate) const CLIENT_LEFT: u16 = 499;
+const CLIENT_LEFT: u16 = 499;
 
 impl Record {
-    pub(crate) fn is_settled(&self) -> bool {
-        self.settled
-    }
-
-    pub(crate) fn open(started_us: u64) -> Self {
-        Self { started_us, ..Self::default() }
-    }
-
-    /// A record that is closed already.
-    pub(crate) fn settled() -> Self {
-        Self { settled: true, ..Self::default() }
+    pub(crate) fn open(worker: usize, resources: &Resources) -> Self {
+        let started_us = resources.now_us();
+        let started_unix_us = resources.unix_us(started_us);
+        Self { started_us, started_unix_us, worker, ..Self::default() }
     }
 
     /// Records the fault that the gateway responds to.
@@ -74,8 +69,31 @@ impl Record {
         self.blame = Some(fault.blame());
     }
 
+    /// Records that the response ended before its end.
+    pub(crate) fn cut_off(&mut self, fault: &Fault) {
+        self.truncated = true;
+        self.blame = Some(fault.blame());
+        if *fault == Fault::ClientLeft {
+            self.status = CLIENT_LEFT;
+        }
+    }
+
+    /// Logs a fault that the client did not cause, without path, header field or token.
+    pub(crate) fn log(&self, fault: &Fault) {
+        let api = self.api.as_ref().map_or("", |api| api.routes.api.name.as_str());
+        match fault.blame() {
+            Blame::Upstream => {
+                tracing::warn!(api, code = self.code, request = self.id(), "{fault}");
+            }
+            Blame::Gateway => {
+                tracing::error!(api, code = self.code, request = self.id(), "{fault}");
+            }
+            Blame::Caller => {}
+        }
+    }
+
     /// The request's id in the logs: worker and start time, unique in a process.
-    pub(crate) fn id(&self, worker: &crate::worker::Worker) -> String {
-        format!("{:x}-{:x}", worker.number, worker.unix_us(self.started_us))
+    pub(crate) fn id(&self) -> String {
+        format!("{:x}-{:x}", self.worker, self.started_unix_us)
     }
 }

@@ -5,7 +5,7 @@ use model::Endpoint;
 use wire::http1::{BodyFraming, Known, KnownSet, write};
 
 use crate::flow::OutFraming;
-use crate::request::Request;
+use crate::message::Request;
 
 use super::Forwarding;
 
@@ -41,21 +41,8 @@ pub(crate) fn write_head(
         head.query(bytes),
     );
     write::field(out, b"Host", endpoint.authority.as_bytes());
-    let mut drop = if request.peer.trusted { OURS } else { OURS.union(IDENTITY) };
-    match forwarding.withhold {
-        Some("authorization") => drop = drop.with(Known::Authorization),
-        Some(name) => {
-            write::fields_where(out, bytes, head.fields(), |field| {
-                let withheld = field.name.of(bytes).eq_ignore_ascii_case(name.as_bytes());
-                !field.hop && !drop.contains(field.known) && !withheld
-            });
-            drop = KnownSet::EMPTY;
-        }
-        None => {}
-    }
-    if drop != KnownSet::EMPTY {
-        write::fields(out, bytes, head.fields(), drop);
-    }
+    let drop = if request.peer.trusted { OURS } else { OURS.union(IDENTITY) };
+    forwarding.edits.write_fields(out, bytes, head.fields(), drop);
     out.extend_from_slice(&request.peer.forwarded_lines);
     if !request.peer.trusted {
         write::field(out, b"X-Forwarded-Host", head.host(bytes));

@@ -1,15 +1,18 @@
 //! Forwarding: choose an endpoint, lease a connection, send the request, wait for the response head.
 //!
-//! Life of a request: authorise -> **forward** -> deliver. Reads a [`Request`] and the operation's
-//! endpoints; returns an [`UpstreamResponse`]: a response head, its body still on the wire.
+//! Life of a request: authorise -> **forward** -> deliver. Reads a [`Request`], a [`RequestBody`] and the
+//! operation's endpoints; returns an [`UpstreamResponse`]: a response head, its body still on the wire. Whether a
+//! client or the gateway itself sends the request makes no difference here.
 //!
 //! Architecture invariant: a request is sent again only if no byte of it was written, or if it is
 //! idempotent and nothing of its body was sent (RFC 9110 section 9.2.2).
 
 mod balance;
+mod body;
 mod head;
 mod pool;
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -17,30 +20,74 @@ use std::task::{Context, Poll};
 
 use base::limits::INTERIM_RESPONSES_MAX;
 use model::Fault;
-use wire::http1::{Parsed, ResponseHead};
+use wire::http1::{Known, Parsed};
 
 pub(crate) use balance::Balancer;
-pub(crate) use pool::{Lease, PoolFigures, Pools, within};
+pub(crate) use body::{RequestBody, Unwanted, while_wanted};
+pub(crate) use pool::{Lease, PoolFigures, Pools};
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Buffers};
 use crate::compiled::Live;
-use crate::flow::{BodyError, BodyReader, FlowError, Lend, Outflow, poll_read};
-use crate::request::{Client, Request};
-use crate::worker::Worker;
+use crate::flow::{BodyError, BodyReader, FlowError, Http1Source, Lend, Outflow, poll_read};
+use crate::message::{Head, HeadEdits, Request};
+use crate::resources::Resources;
 
 use balance::{EndpointState, Tried};
 use pool::Freshness;
 
-/// An upstream's response head. Its body, and possibly the rest of the request's body, are still to come.
+/// An upstream's response. Its body, and possibly the rest of the request's body, are still to come.
 pub(crate) struct UpstreamResponse {
+    pub(crate) head: Box<Head>,
+    pub(crate) body: UpstreamBody,
+}
+
+/// A response's body that is still on the wire.
+pub(crate) struct UpstreamBody {
     pub(crate) lease: Lease,
-    pub(crate) head: Box<ResponseHead>,
-    /// The head's bytes are at the front of its buffer.
     pub(crate) reader: BodyReader,
     pub(crate) upload: Upload,
     pub(crate) authority: Rc<str>,
-    /// The request may switch protocols.
-    pub(crate) upgrade: bool,
+}
+
+impl UpstreamBody {
+    pub(crate) fn source<'a>(&'a mut self, buffers: &'a Buffers) -> Http1Source<'a> {
+        Http1Source { reader: &mut self.reader, stream: &mut self.lease.stream, buffers }
+    }
+
+    /// Continues the upload, if it is not done. Returns whether bytes moved.
+    pub(crate) fn poll_upload<B: RequestBody>(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut B,
+    ) -> bool {
+        let Upload::Running(up) = &mut self.upload else { return false };
+        let before = up.written;
+        let run = up.poll_run(cx, body, &mut self.lease.stream);
+        let moved = up.written != before;
+        match run {
+            Poll::Ready(Ok(())) => self.upload = Upload::Done,
+            Poll::Ready(Err(FlowError::Sink(error))) => self.upload = Upload::Stopped(error.kind()),
+            // The request is incomplete: the client's connection ends after this response.
+            Poll::Ready(Err(FlowError::Source(_))) => {
+                self.upload = Upload::Stopped(io::ErrorKind::UnexpectedEof);
+            }
+            Poll::Pending => {}
+        }
+        moved
+    }
+
+    /// Releases the buffers. The connection returns to its pool if it may serve another request (`keep_alive`),
+    /// both bodies are complete, and nothing is unread.
+    pub(crate) fn release(mut self, resources: &Resources, keep_alive: bool) {
+        let clean = self.reader.buffer.is_empty() && self.reader.is_done();
+        resources.buffers.release(std::mem::take(&mut self.reader.buffer));
+        if let Upload::Running(up) = &mut self.upload {
+            up.release(&resources.buffers);
+        }
+        if keep_alive && clean && matches!(self.upload, Upload::Done) {
+            self.lease.release(resources.coarse_us());
+        }
+    }
 }
 
 /// The state of the request's body.
@@ -68,52 +115,55 @@ struct FailedAttempt {
 /// How a request is forwarded.
 pub(crate) struct Forwarding<'a> {
     pub(crate) live: &'a Live,
-    /// Start of the request, on the worker's clock.
+    /// Start of the exchange, on the worker's clock.
     pub(crate) begun_us: u64,
+    /// Counts requests that are sent a second time.
+    pub(crate) retries: &'a Cell<u64>,
     pub(crate) balancer: &'a Balancer,
     /// The routed path below the base path.
     pub(crate) remainder: &'a [u8],
-    /// Name of the credential's field in lower case, if it is not forwarded.
-    pub(crate) withhold: Option<&'a str>,
+    /// Changes to the request's fields.
+    pub(crate) edits: &'a HeadEdits,
     /// The request may switch protocols.
     pub(crate) upgrade: bool,
 }
 
-/// Sends `request` to one of the endpoints and waits for the response head.
+/// Sends `request` with `body` to one of the endpoints and waits for the response head.
 ///
 /// # Errors
 /// A fault of the upstream; or of the client, if it closed or sent an invalid body.
-pub(crate) async fn send<C: Client>(
-    worker: &Worker,
+pub(crate) async fn exchange<B: RequestBody>(
+    resources: &Resources,
     forwarding: &Forwarding<'_>,
     request: &Request,
-    client: &mut C,
+    body: &mut B,
 ) -> Result<UpstreamResponse, Fault> {
     let balancer = forwarding.balancer;
     let (mut tried, mut freshness, mut retried) = (Tried::default(), Freshness::Any, false);
     let mut cause = None;
     loop {
-        let (position, endpoint) = match balancer.choose(worker.coarse_us(), tried) {
+        let (position, endpoint) = match balancer.choose(resources.coarse_us(), tried) {
             Ok(chosen) => chosen,
             // An earlier failure is more informative than that no endpoint is left.
             Err(none_ready) => return Err(cause.unwrap_or(none_ready)),
         };
         let _guard = endpoint.guard_probe();
-        let failed = match attempt(worker, forwarding, endpoint, freshness, request, client).await {
+        let failed = match attempt(resources, forwarding, endpoint, freshness, request, body).await
+        {
             Ok(response) => {
                 endpoint.succeeded();
                 return Ok(response);
             }
             Err(failed) => failed,
         };
-        let now_us = worker.now_us();
+        let now_us = resources.now_us();
         if !failed.stale
             && !failed.endpoint_blameless
             && failed.fault.blame() == model::Blame::Upstream
         {
             balancer.failed(endpoint, now_us);
         }
-        let untouched = client.is_untouched();
+        let untouched = body.is_untouched();
         let nothing_sent = failed.written == 0 && untouched;
         let repeatable = request.head.method().is_idempotent() && untouched;
         if !is_retryable(&failed.fault) || !(nothing_sent || repeatable) {
@@ -131,7 +181,7 @@ pub(crate) async fn send<C: Client>(
             return Err(failed.fault);
         }
         cause = Some(failed.fault);
-        worker.count_retry();
+        forwarding.retries.set(forwarding.retries.get().wrapping_add(1));
         (retried, freshness, tried) = (true, Freshness::Fresh, Tried::default());
     }
 }
@@ -146,6 +196,7 @@ fn is_retryable(fault: &Fault) -> bool {
         Fault::Denied(_)
         | Fault::Malformed { .. }
         | Fault::ResponseTimeout { .. }
+        | Fault::Truncated { .. }
         | Fault::ProtocolViolation { .. }
         | Fault::NotReady { .. }
         | Fault::NoReadyChild { .. }
@@ -157,34 +208,31 @@ fn is_retryable(fault: &Fault) -> bool {
 /// An attempt that starts later than this was preceded by a failed one, in microseconds.
 const EARLIER_ATTEMPT_US: u64 = 1_000_000;
 
-async fn attempt<C: Client>(
-    worker: &Worker,
+async fn attempt<B: RequestBody>(
+    resources: &Resources,
     forwarding: &Forwarding<'_>,
     endpoint: &EndpointState,
     freshness: Freshness,
     request: &Request,
-    client: &mut C,
+    body: &mut B,
 ) -> Result<UpstreamResponse, FailedAttempt> {
     let live = forwarding.live;
     // The limit for the response head includes all attempts.
-    let spent_us = worker.coarse_us().saturating_sub(forwarding.begun_us);
+    let spent_us = resources.coarse_us().saturating_sub(forwarding.begun_us);
     let wait_us = u64::from(forwarding.balancer.response_head_ms) * 1_000;
     let wait_us = wait_us.saturating_sub(spent_us);
     let connect_us = wait_us.min(u64::from(live.connect_ms) * 1_000);
-    client.watch().set(worker.coarse_us() + connect_us);
-    let lease = endpoint
-        .pool
-        .lease(freshness, &live.client_tls, client.watch(), live.connect_ms)
-        .await
-        .map_err(|failure| {
-            let cut_short = connect_us < u64::from(live.connect_ms) * 1_000;
-            let endpoint_blameless = !failure.attempted || cut_short;
-            FailedAttempt { fault: failure.fault, written: 0, stale: false, endpoint_blameless }
-        })?;
-    let mut text = worker.buffers.text();
+    body.watch().set(resources.coarse_us() + connect_us);
+    let leased = endpoint.pool.lease(freshness, &live.client_tls, body, live.connect_ms).await;
+    let lease = leased.map_err(|failure| {
+        let cut_short = connect_us < u64::from(live.connect_ms) * 1_000;
+        let endpoint_blameless = !failure.attempted || cut_short;
+        FailedAttempt { fault: failure.fault, written: 0, stale: false, endpoint_blameless }
+    })?;
+    let mut text = resources.buffers.text();
     let framing = head::write_head(&mut text, request, &endpoint.config, forwarding);
     let mut attempt = Attempt {
-        worker,
+        resources,
         authority: &endpoint.authority,
         lease,
         flow: Outflow::new(text, framing),
@@ -195,17 +243,17 @@ async fn attempt<C: Client>(
         interim: 0,
         stall_us: u64::from(live.stall_ms) * 1_000,
         wait_us,
-        method: request.head.method(),
+        request,
         upgrade: forwarding.upgrade,
     };
-    client.watch().set(worker.coarse_us() + attempt.wait_limit_us());
-    let outcome = poll_fn(|cx| attempt.poll(cx, client)).await;
+    body.watch().set(resources.coarse_us() + attempt.wait_limit_us());
+    let outcome = poll_fn(|cx| attempt.poll(cx, body)).await;
     attempt.finish(outcome)
 }
 
 /// One attempt to send a request on one connection, up to the response head.
 struct Attempt<'a> {
-    worker: &'a Worker,
+    resources: &'a Resources,
     authority: &'a Rc<str>,
     lease: Lease,
     flow: Outflow,
@@ -214,26 +262,30 @@ struct Attempt<'a> {
     /// How the upload ended; `None` while it runs.
     uploaded: Option<Upload>,
     /// Borrowed when the first bytes of the response arrive.
-    head: Option<Box<ResponseHead>>,
+    head: Option<Box<Head>>,
     buffer: Buffer,
     interim: u32,
     /// Longest time without progress of the upload.
     stall_us: u64,
     /// Longest wait for the response head after the upload.
     wait_us: u64,
-    method: base::Method,
+    request: &'a Request,
     upgrade: bool,
 }
 
 impl Attempt<'_> {
-    fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Fault>> {
+    fn poll<B: RequestBody>(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut B,
+    ) -> Poll<Result<(), Fault>> {
         if self.uploaded.is_none() {
             let before = self.flow.written;
-            match self.flow.poll_run(cx, client, &mut self.lease.stream) {
+            match self.flow.poll_run(cx, body, &mut self.lease.stream) {
                 Poll::Ready(Ok(())) => {
                     self.uploaded = Some(Upload::Done);
                     // Released before the wait, so that the next request uses the same memory.
-                    self.flow.release(&self.worker.buffers);
+                    self.flow.release(&self.resources.buffers);
                 }
                 Poll::Ready(Err(FlowError::Source(error))) => {
                     return Poll::Ready(Err(body_fault(error)));
@@ -244,19 +296,17 @@ impl Attempt<'_> {
                 Poll::Pending => {}
             }
             if self.flow.written != before || self.uploaded.is_some() {
-                client.watch().set(self.worker.coarse_us() + self.wait_limit_us());
+                body.watch().set(self.resources.coarse_us() + self.wait_limit_us());
             }
         }
         if let Poll::Ready(result) = self.poll_head(cx) {
             return Poll::Ready(result);
         }
-        if self.uploaded.is_some()
-            && let Poll::Ready(fault) = client.poll_left(cx)
-        {
+        if let Poll::Ready(fault) = body.poll_left(cx) {
             return Poll::Ready(Err(fault));
         }
-        if client.watch().poll_expired(cx) {
-            let has_left = self.uploaded.is_some() && client.has_half_closed();
+        if body.watch().poll_expired(cx) {
+            let has_left = self.uploaded.is_some() && body.has_half_closed();
             return Poll::Ready(Err(if has_left { Fault::ClientLeft } else { self.timed_out() }));
         }
         Poll::Pending
@@ -280,8 +330,9 @@ impl Attempt<'_> {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         loop {
             if !self.buffer.is_empty() {
-                let head = self.head.get_or_insert_with(|| self.worker.response_head());
-                match head.parse(self.buffer.filled(), self.method) {
+                let head = self.head.get_or_insert_with(|| self.resources.head());
+                let head = &mut head.parsed;
+                match head.parse(self.buffer.filled(), self.request.head.method()) {
                     Err(rejection) => return Poll::Ready(Err(self.violation(rejection.reason))),
                     Ok(Parsed::Complete) if head.is_interim() => {
                         let len = head.len();
@@ -291,6 +342,9 @@ impl Attempt<'_> {
                         }
                         self.buffer.consume(len);
                         continue;
+                    }
+                    Ok(Parsed::Complete) if head.status() == 101 && !self.is_agreed() => {
+                        return Poll::Ready(Err(self.violation("unrequested 101")));
                     }
                     Ok(Parsed::Complete) => return Poll::Ready(Ok(())),
                     Ok(Parsed::Partial) => {
@@ -303,13 +357,23 @@ impl Attempt<'_> {
                     }
                 }
             }
-            let lend = Lend::Head(&self.worker.buffers);
+            let lend = Lend::Head(&self.resources.buffers);
             match poll_read(cx, &mut self.lease.stream, &mut self.buffer, lend) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(count)) if count > 0 => {}
                 Poll::Ready(_) => return Poll::Ready(Err(self.closed())),
             }
         }
+    }
+
+    /// Whether the 101 switches to the protocol that the client requested.
+    fn is_agreed(&self) -> bool {
+        let request = self.request.head.find(Known::Upgrade);
+        let requested = request.map(|field| field.value.of(&self.request.bytes));
+        let response = self.head.as_ref().and_then(|head| head.parsed.find(Known::Upgrade));
+        let given = response.map(|field| field.value.of(self.buffer.filled()));
+        let same = |(requested, given): (&[u8], &[u8])| requested.eq_ignore_ascii_case(given);
+        self.upgrade && requested.zip(given).is_some_and(same)
     }
 
     fn violation(&self, reason: &'static str) -> Fault {
@@ -325,7 +389,7 @@ impl Attempt<'_> {
     }
 
     fn finish(mut self, outcome: Result<(), Fault>) -> Result<UpstreamResponse, FailedAttempt> {
-        let buffers = &self.worker.buffers;
+        let buffers = &self.resources.buffers;
         match outcome {
             Ok(()) => {
                 let upload = match self.uploaded {
@@ -335,14 +399,15 @@ impl Attempt<'_> {
                         ended
                     }
                 };
-                Ok(UpstreamResponse {
-                    lease: self.lease,
-                    head: self.head.unwrap_or_default(),
-                    reader: BodyReader::idle(self.buffer),
-                    upload,
-                    authority: Rc::clone(self.authority),
-                    upgrade: self.upgrade,
-                })
+                let mut head = self.head.unwrap_or_default();
+                let len = head.parsed.len();
+                head.bytes.extend_from_slice(self.buffer.filled().get(..len).unwrap_or_default());
+                self.buffer.consume(len);
+                let mut reader = BodyReader::idle(self.buffer);
+                reader.start_response(head.parsed.framing());
+                let authority = Rc::clone(self.authority);
+                let body = UpstreamBody { lease: self.lease, reader, upload, authority };
+                Ok(UpstreamResponse { head, body })
             }
             Err(fault) => {
                 let silent = self.buffer.is_empty() && self.interim == 0;
@@ -357,7 +422,7 @@ impl Attempt<'_> {
                 buffers.release(self.buffer);
                 self.flow.release(buffers);
                 if let Some(head) = self.head {
-                    self.worker.release_response_head(head);
+                    self.resources.release_head(head);
                 }
                 Err(failed)
             }

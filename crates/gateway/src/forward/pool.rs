@@ -2,12 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 use base::limits::{
@@ -19,7 +16,7 @@ use tokio::sync::Notify;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
 
-use crate::watch::Watch;
+use super::body::{RequestBody, Unwanted, while_wanted};
 
 /// The key of a pool: endpoints with different paths share connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -166,18 +163,19 @@ impl Lease {
 
 impl Pool {
     /// Leases a connection: an idle one that is still open, or a new one; if the pool is at its limit, after
-    /// another is released. `watch` limits the wait.
+    /// another is released. The wait ends when the watch of `body` expires, or its sender leaves.
     ///
     /// # Errors
-    /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], or [`Fault::NotReady`] if the queue is full.
+    /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], [`Fault::NotReady`] if the queue is
+    /// full, or the fault of a sender that left.
     pub(crate) async fn lease(
         self: &Rc<Self>,
         freshness: Freshness,
         tls: &ClientTls,
-        watch: &Watch,
+        body: &mut impl RequestBody,
         connect_ms: u32,
     ) -> Result<Lease, ConnectFailure> {
-        let permit = self.permit(watch, connect_ms).await;
+        let permit = self.permit(body, connect_ms).await;
         let permit = permit.map_err(|fault| ConnectFailure { fault, attempted: false })?;
         if freshness == Freshness::Any
             && let Some(stream) = self.take_idle()
@@ -186,30 +184,37 @@ impl Pool {
         }
         let authority = self.authority();
         // Boxed, so that the rare case does not enlarge every future.
-        let fault = match within(watch, Box::pin(self.connect(tls, connect_ms))).await {
-            Some(Ok(stream)) => {
+        let fault = match while_wanted(body, Box::pin(self.connect(tls, connect_ms))).await {
+            Ok(Ok(stream)) => {
                 self.opened.set(self.opened.get() + 1);
                 return Ok(Lease { stream, reused: false, permit });
             }
-            Some(Err(error)) => Fault::Unreachable { authority, cause: error.to_string() },
-            None => Fault::ConnectTimeout { authority, waited_ms: connect_ms },
+            Ok(Err(error)) => Fault::Unreachable { authority, cause: error.to_string() },
+            Err(Unwanted::TimeUp) => Fault::ConnectTimeout { authority, waited_ms: connect_ms },
+            Err(Unwanted::Left(fault)) => return Err(ConnectFailure { fault, attempted: false }),
         };
         self.failed.set(self.failed.get() + 1);
         Err(ConnectFailure { fault, attempted: true })
     }
 
-    async fn permit(self: &Rc<Self>, watch: &Watch, connect_ms: u32) -> Result<Permit, Fault> {
+    async fn permit(
+        self: &Rc<Self>,
+        body: &mut impl RequestBody,
+        connect_ms: u32,
+    ) -> Result<Permit, Fault> {
         while self.in_use.get() >= UPSTREAM_CONNECTIONS_MAX {
             if self.waiting.get() >= UPSTREAM_WAITERS_MAX {
                 return Err(Fault::NotReady { authority: self.authority() });
             }
             let waiting = Waiting::new(&self.waiting);
-            let turn = within(watch, self.returned.notified()).await;
+            let turn = while_wanted(body, self.returned.notified()).await;
             drop(waiting);
-            if turn.is_none() {
-                let authority = self.authority();
-                return Err(Fault::ConnectTimeout { authority, waited_ms: connect_ms });
-            }
+            turn.map_err(|unwanted| match unwanted {
+                Unwanted::Left(fault) => fault,
+                Unwanted::TimeUp => {
+                    Fault::ConnectTimeout { authority: self.authority(), waited_ms: connect_ms }
+                }
+            })?;
         }
         self.in_use.set(self.in_use.get() + 1);
         Ok(Permit(Rc::clone(self)))
@@ -282,17 +287,6 @@ async fn connect_to_one_of(addresses: &[SocketAddr], connect_ms: u32) -> io::Res
 
 fn shares_of(addresses: usize) -> u32 {
     u32::try_from(addresses).unwrap_or(u32::MAX).max(1)
-}
-
-/// The output of `future`, or `None` if the watch expires first.
-pub(crate) async fn within<F: Future>(watch: &Watch, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    poll_fn(|cx| match future.as_mut().poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending if watch.poll_expired(cx) => Poll::Ready(None),
-        Poll::Pending => Poll::Pending,
-    })
-    .await
 }
 
 #[cfg(test)]

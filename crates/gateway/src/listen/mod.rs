@@ -1,16 +1,12 @@
 //! The clients' side: listeners, connections, request heads, and the delivery of responses.
 //!
 //! Life of a request: **listen** -> route -> ... -> **deliver**. Reads bytes into a
-//! [`crate::request::Request`], passes it to the pipeline, and writes the response.
+//! [`crate::message::Request`], passes it to the pipeline, and writes the response.
 //!
 //! Architecture invariant: no connection can block another; a panic ends only its own.
 
-mod deliver;
 mod http1;
 mod http2;
-mod response;
-mod serve;
-mod tunnel;
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -27,9 +23,9 @@ use wire::tls::ALPN_H2;
 use http1::Http2;
 
 use crate::account::bump;
-use crate::forward::within;
-use crate::request::Peer;
-use crate::respond::TOO_MANY_CONNECTIONS;
+use crate::fault::TOO_MANY_CONNECTIONS;
+use crate::message::Peer;
+use crate::watch::within;
 use crate::worker::Worker;
 
 /// The protocol of a listener.
@@ -77,8 +73,8 @@ async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Opt
         Protocol::Http => return Some(Stream::Clear(tcp)),
         Protocol::Https(config) => config,
     };
-    let watch = worker.watches.add();
-    watch.set(worker.coarse_us() + u64::from(HANDSHAKE_MS_MAX) * 1_000);
+    let watch = worker.resources.watches.add();
+    watch.set(worker.resources.deadline_us(HANDSHAKE_MS_MAX));
     match within(&watch, pin!(wire::tls::accept(tcp, config))).await {
         Some(Ok(stream)) => Some(stream),
         Some(Err(_)) | None => {

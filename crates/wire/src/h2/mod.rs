@@ -2,7 +2,7 @@
 //!
 //! Used by **listen**. [`Connection`] implements the protocol. A request's head is rendered as HTTP/1.1
 //! ([`head_bytes`]) and parsed by [`crate::http1`], so that it passes the same validation and has the same
-//! representation. A response is converted from HTTP/1.1 ([`response_parts`], [`trailer_map`]). Bodies are
+//! representation. A response is converted from HTTP/1.1 ([`response_head`], [`trailer_map`]). Bodies are
 //! DATA frames without chunk framing ([`Incoming`], [`Outgoing`]).
 //!
 //! A connection makes progress only while `accept` is polled. Therefore each request is served by a task of
@@ -26,4 +26,4 @@ pub use body::{Incoming, Outgoing};
 pub use connection::{Accepted, Connection};
 pub use preface::{PREFACE, PrefaceMatch, Rewind, match_preface};
 pub use request::{head_bytes, trailer_lines};
-pub use response::{response_parts, send_continue, trailer_map};
+pub use response::{response_head, send_continue, trailer_map};

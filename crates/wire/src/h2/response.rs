@@ -3,25 +3,37 @@
 use ::h2::Error;
 use ::h2::server::SendResponse;
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode, Version};
 
-use crate::http1::{ChunkedDecoder, Field, Rejection, ResponseHead};
+use crate::http1::Rejection;
 
-/// Converts the head in `buf` to HTTP/2: names in lower case, without hop-by-hop fields and reason phrase.
+/// A response head with `fields`, names in any case, and `length` as its Content-Length.
 ///
 /// # Errors
 /// 502 for a field or status that HTTP/2 does not allow, such as 101 (section 8.6).
-pub fn response_parts(head: &ResponseHead, buf: &[u8]) -> Result<Response<()>, Rejection> {
+pub fn response_head<'a>(
+    status: u16,
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    length: Option<u64>,
+) -> Result<Response<()>, Rejection> {
     let mut response = Response::new(());
     *response.version_mut() = Version::HTTP_2;
-    *response.status_mut() = match StatusCode::from_u16(head.status()) {
+    *response.status_mut() = match StatusCode::from_u16(status) {
         Ok(status) if status != StatusCode::SWITCHING_PROTOCOLS => status,
         Ok(_) | Err(_) => return Err(Rejection::new(502, "status is not allowed in HTTP/2")),
     };
-    *response.headers_mut() = map(head.fields(), buf)?;
+    let headers = response.headers_mut();
+    headers.reserve(FIELDS);
+    fill(headers, fields)?;
+    if let Some(length) = length {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
     Ok(response)
 }
+
+/// Fields for which a response head has space without growing.
+const FIELDS: usize = 16;
 
 /// Sends `100 Continue` to a client that waits to send its body.
 ///
@@ -33,26 +45,35 @@ pub fn send_continue(respond: &mut SendResponse<Bytes>) -> Result<(), Error> {
     respond.send_informational(response)
 }
 
-/// The trailers of a chunked response, after its end; `None` if there are none to forward.
+/// The trailers of a response, after its end; `None` if there are none. `lines`: as
+/// [`crate::http1::ChunkedDecoder::trailers`] returns them.
 ///
 /// # Errors
 /// 502 for a field that HTTP/2 does not allow.
-pub fn trailer_map(decoder: &ChunkedDecoder) -> Result<Option<HeaderMap>, Rejection> {
-    let fields = decoder.trailer_fields();
-    if fields.is_empty() {
+pub fn trailer_map(lines: &[u8]) -> Result<Option<HeaderMap>, Rejection> {
+    if lines.is_empty() {
         return Ok(None);
     }
-    map(fields, decoder.trailers()).map(Some)
+    let mut map = HeaderMap::new();
+    let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let fields = lines.map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        let (name, value) = line.split_at(colon);
+        (name, value.get(1..).unwrap_or_default().trim_ascii())
+    });
+    fill(&mut map, fields)?;
+    Ok(Some(map))
 }
 
-/// The end-to-end fields among `fields`, which are offsets into `buf`.
-fn map(fields: &[Field], buf: &[u8]) -> Result<HeaderMap, Rejection> {
+fn fill<'a>(
+    map: &mut HeaderMap,
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+) -> Result<(), Rejection> {
     let rejection = || Rejection::new(502, "field is not allowed in HTTP/2");
-    let mut map = HeaderMap::with_capacity(fields.len());
-    for field in fields.iter().filter(|field| !field.hop) {
-        let name = HeaderName::from_bytes(field.name.of(buf)).map_err(|_| rejection())?;
-        let value = HeaderValue::from_bytes(field.value.of(buf)).map_err(|_| rejection())?;
+    for (name, value) in fields {
+        let name = HeaderName::from_bytes(name).map_err(|_| rejection())?;
+        let value = HeaderValue::from_bytes(value).map_err(|_| rejection())?;
         map.append(name, value);
     }
-    Ok(map)
+    Ok(())
 }

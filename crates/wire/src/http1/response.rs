@@ -113,7 +113,8 @@ impl ResponseHead {
         self.fields.find_name(buf, name)
     }
 
-    fn clear(&mut self) {
+    /// Empties it, and keeps its memory. Its status is then 0.
+    pub fn clear(&mut self) {
         self.len = 0;
         self.status = 0;
         self.reason = Span::default();

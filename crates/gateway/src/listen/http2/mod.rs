@@ -24,17 +24,16 @@ use wire::stream::Stream;
 use outbox::Outbox;
 
 use super::OpenConnection;
-use crate::forward::within;
-use crate::request::Peer;
-use crate::watch::Watch;
+use crate::message::Peer;
+use crate::watch::{Watch, within};
 use crate::worker::Worker;
 
 /// Serves a connection until it ends. `read`: bytes already read from `stream`.
 pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Bytes, peer: Rc<Peer>) {
     let worker = &*open.0;
-    let watch = worker.watches.add();
+    let watch = worker.resources.watches.add();
     let head_ms = worker.compiled().live.head_ms;
-    watch.set(worker.coarse_us() + u64::from(head_ms) * 1_000);
+    watch.set(worker.resources.deadline_us(head_ms));
     let secure = stream.is_secure();
     let Some(Ok(mut connection)) = within(&watch, Connection::handshake(stream, read)).await else {
         return;
@@ -128,7 +127,7 @@ impl Shared {
         let worker = self.worker();
         let idle_ms = worker.compiled().live.idle_ms;
         let limit_ms = if self.leaving.get() { DRAIN_MS_MAX } else { idle_ms };
-        self.watch.set(worker.coarse_us() + u64::from(limit_ms) * 1_000);
+        self.watch.set(worker.resources.deadline_us(limit_ms));
     }
 }
 

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::response_head;
+use super::{converted, parsed};
 use crate::h2::*;
 use crate::http1::{Parsed, RequestHead};
 use crate::stream::Stream;
@@ -47,8 +47,8 @@ async fn echo(parts: Parts, mut body: Incoming, mut respond: SendResponse<Bytes>
     let mut request = RequestHead::default();
     assert_eq!(request.parse(&buf), Ok(Parsed::Complete));
     let target = String::from_utf8(request.path(&buf).to_vec()).unwrap();
-    let (head, bytes) = response_head(&format!("HTTP/1.1 200 OK\nX-Path: {target}\n\n"));
-    let response = response_parts(&head, &bytes).unwrap();
+    let (head, bytes) = parsed(&format!("HTTP/1.1 200 OK\nX-Path: {target}\n\n"));
+    let response = converted(&head, &bytes).unwrap();
     let mut out = Outgoing::new(respond.send_response(response, false).unwrap());
     if target == "/cut" {
         out.write(Bytes::from_static(b"half")).await.unwrap();

@@ -2,7 +2,7 @@ use base::limits;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request};
 
-use super::response_head;
+use super::{converted, parsed};
 use crate::h2::*;
 use crate::http1::{BodyFraming, ChunkedDecoder, Parsed, Piece, RequestHead, Side, write};
 
@@ -118,8 +118,8 @@ fn a_response_head_loses_connection_specific_fields() {
 
     #[track_caller]
     fn check(head: &str, expect: &str) {
-        let (head, bytes) = response_head(head);
-        let result = match response_parts(&head, &bytes) {
+        let (head, bytes) = parsed(head);
+        let result = match converted(&head, &bytes) {
             Ok(response) => {
                 let fields = response.headers().iter();
                 let fields =
@@ -147,7 +147,7 @@ fn trailers_are_converted_except_known_fields() {
     write::last_chunk(&mut body, b"grpc-status: 0\r\nHost: x\r\nGRPC-Message: ok\r\n");
     let mut decoder = ChunkedDecoder::new(Side::Response);
     assert_eq!(decoder.next(&body), Ok(Piece::End { used: body.len() }));
-    let map = trailer_map(&decoder).unwrap().unwrap();
+    let map = trailer_map(decoder.trailers()).unwrap().unwrap();
     assert_eq!(
         (map.len(), &map["grpc-status"], &map["grpc-message"]),
         (2, &"0".parse().unwrap(), &"ok".parse().unwrap())
@@ -155,7 +155,7 @@ fn trailers_are_converted_except_known_fields() {
 
     let mut decoder = ChunkedDecoder::new(Side::Response);
     decoder.next(b"0\r\n\r\n").unwrap();
-    assert_eq!(trailer_map(&decoder), Ok(None));
+    assert_eq!(trailer_map(decoder.trailers()), Ok(None));
 
     trailers.insert("x-long", "v".repeat(limits::TRAILER_BYTES_MAX as usize).parse().unwrap());
     assert_eq!(trailer_lines(&mut lines, &trailers).unwrap_err().status, 431);

@@ -6,58 +6,42 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use base::limits::TUNNEL_IDLE_MS_MAX;
-use model::Fault;
 use tokio::io::AsyncWrite;
-use wire::http1::{Known, KnownSet, write};
+use wire::http1::{Known, write};
 use wire::stream::Stream;
 
-use super::http1::{After, Connection};
-use super::response::log_fault;
-use crate::account::{Record, bump};
+use super::Connection;
 use crate::buffer::{Buffer, Buffers};
 use crate::flow::{Lend, poll_read};
-use crate::forward::UpstreamResponse;
-use crate::request::Request;
-use crate::respond;
+use crate::forward::UpstreamBody;
+use crate::message::{Framing, Head, Request};
 
-/// Turns the client's connection into a tunnel, if the upstream switched to the requested protocol. Any
-/// other 101 is a protocol violation.
+/// Turns the client's connection into a tunnel, after the upstream's 101.
 pub(super) async fn run(
     connection: &mut Connection<'_>,
     request: &Request,
-    mut response: UpstreamResponse,
-    record: &mut Record,
-) -> After {
-    if !response.upgrade || !is_agreed(request, &response) {
-        return reject(connection, request, &response, record).await;
-    }
-    let worker = connection.worker;
-    bump(&worker.tally.tunnels);
-    // Closed now, so that the tunnel does not keep a revision alive.
-    worker.close(std::mem::replace(record, Record::settled()), request);
-    let mut text = worker.buffers.text();
-    let bytes = response.reader.buffer.filled();
-    write::status_line(&mut text, 101, b"Switching Protocols");
-    write::fields(&mut text, bytes, response.head.fields(), KnownSet::EMPTY);
+    head: &Head,
+    upstream: &mut UpstreamBody,
+) {
+    let buffers = &connection.worker.resources.buffers;
+    let mut text = buffers.text();
+    head.write(&mut text, Framing::None);
     let protocol =
         request.head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(&request.bytes));
     text.extend_from_slice(b"Connection: Upgrade\r\n");
     write::field(&mut text, b"Upgrade", protocol);
     write::end(&mut text);
-    let head_len = response.head.len();
-    response.reader.buffer.consume(head_len);
     let mut down =
-        Direction { text, ..Direction::new(std::mem::take(&mut response.reader.buffer)) };
+        Direction { text, ..Direction::new(std::mem::take(&mut upstream.reader.buffer)) };
     let mut up = Direction::new(std::mem::take(&mut connection.reader.buffer));
-    let idle_us = u64::from(TUNNEL_IDLE_MS_MAX) * 1_000;
-    connection.watch.set(worker.coarse_us() + idle_us);
+    connection.wait_at_most(TUNNEL_IDLE_MS_MAX);
     poll_fn(|cx| {
-        let (client, upstream) = (&mut connection.stream, &mut response.lease.stream);
+        let (client, upstream) = (&mut connection.stream, &mut upstream.lease.stream);
         let moved = (up.moved, down.moved);
-        let ups = up.poll_run(cx, client, upstream, &worker.buffers);
-        let downs = down.poll_run(cx, upstream, client, &worker.buffers);
+        let ups = up.poll_run(cx, client, upstream, buffers);
+        let downs = down.poll_run(cx, upstream, client, buffers);
         if (up.moved, down.moved) != moved {
-            connection.watch.set(worker.coarse_us() + idle_us);
+            connection.watch.set(connection.worker.resources.deadline_us(TUNNEL_IDLE_MS_MAX));
         }
         match (ups, downs) {
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => Poll::Ready(()),
@@ -68,33 +52,9 @@ pub(super) async fn run(
     })
     .await;
     for direction in [up, down] {
-        worker.buffers.release(direction.buffer);
-        worker.buffers.release_text(direction.text);
+        buffers.release(direction.buffer);
+        buffers.release_text(direction.text);
     }
-    worker.release_response_head(response.head);
-    After::Close
-}
-
-fn is_agreed(request: &Request, response: &UpstreamResponse) -> bool {
-    let requested = request.head.find(Known::Upgrade).map(|field| field.value.of(&request.bytes));
-    let given = response.head.find(Known::Upgrade);
-    let given = given.map(|field| field.value.of(response.reader.buffer.filled()));
-    requested.zip(given).is_some_and(|(requested, given)| requested.eq_ignore_ascii_case(given))
-}
-
-async fn reject(
-    connection: &mut Connection<'_>,
-    request: &Request,
-    response: &UpstreamResponse,
-    record: &mut Record,
-) -> After {
-    let authority = response.authority.to_string();
-    let fault = Fault::ProtocolViolation { authority, reason: "unrequested 101" };
-    let statuses = connection.worker.compiled().live.fault_status;
-    let own = respond::fault_response(&fault, record.allow, statuses);
-    record.fault(&fault, own.response.status, own.code);
-    log_fault(connection.worker, &fault, record);
-    connection.respond(request, own.response, record).await
 }
 
 /// One direction of a tunnel.

@@ -1,12 +1,15 @@
 //! HTTP/1.1 connections of clients: one request after another.
 
+mod client;
+mod tunnel;
+
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 
-use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX, HALF_CLOSE_MS_MAX};
+use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX};
 use bytes::Bytes;
 use model::Fault;
 use tokio::io::AsyncWrite;
@@ -15,8 +18,9 @@ use wire::http1::Parsed;
 use wire::stream::Stream;
 
 use crate::buffer::Buffer;
-use crate::flow::{BodyError, BodyReader, Http1Source, Lend, Source, Unread, poll_read};
-use crate::request::{Client, Peer, Request};
+use crate::flow::{BodyReader, Lend, Outflow, poll_read};
+use crate::message::{Peer, Request};
+use crate::pipeline;
 use crate::watch::Watch;
 use crate::worker::Worker;
 
@@ -33,7 +37,16 @@ pub(super) struct Connection<'w> {
     /// The client closed its sending side; it may still read.
     ended: bool,
     /// The same, and nothing is left to read: the current response is the last.
-    pub(super) half_closed: bool,
+    half_closed: bool,
+    /// The response that is being sent.
+    out: Outflow,
+    /// Bytes of an interim response at the front of `out`.
+    out_interim: &'static [u8],
+    /// The body of the response ends with the connection.
+    ends_with_close: bool,
+    /// The connection serves another request after this response.
+    keep: bool,
+    after: After,
 }
 
 /// What to do with a connection after a response.
@@ -70,23 +83,41 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
         worker,
         stream,
         reader: BodyReader::idle(Buffer::default()),
-        watch: worker.watches.add(),
+        watch: worker.resources.watches.add(),
         peer,
         interim: &[],
         ended: false,
         half_closed: false,
+        out: Outflow::idle(),
+        out_interim: &[],
+        ends_with_close: false,
+        keep: false,
+        after: After::Close,
     };
     let mut first = true;
     loop {
         let after = match connection.read_head(first).await {
-            Ok(Next::Request(request)) => connection.serve_request(request).await,
+            Ok(Next::Request(request)) => {
+                connection.after = After::Close;
+                connection.out = Outflow::idle();
+                pipeline::exchange(worker, Ok(()), &request, &mut connection).await;
+                worker.resources.release_request(request);
+                connection.after
+            }
             Ok(Next::End) => break,
             Ok(Next::Http2) => {
                 let read = Bytes::copy_from_slice(connection.reader.buffer.filled());
-                worker.buffers.release(connection.reader.buffer);
+                worker.resources.buffers.release(connection.reader.buffer);
                 return Some(Http2 { stream: connection.stream, read });
             }
-            Err(fault) => connection.reject(&fault).await,
+            Err(fault) => {
+                let peer = Rc::clone(&connection.peer);
+                let unknown = Request { peer, ..Request::default() };
+                connection.out = Outflow::idle();
+                pipeline::exchange(worker, Err(fault), &unknown, &mut connection).await;
+                // The framing is unknown.
+                After::Linger
+            }
         };
         match after {
             After::Keep => first = false,
@@ -97,7 +128,7 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
             }
         }
     }
-    worker.buffers.release(std::mem::take(&mut connection.reader.buffer));
+    worker.resources.buffers.release(std::mem::take(&mut connection.reader.buffer));
     None
 }
 
@@ -147,12 +178,8 @@ impl Connection<'_> {
         }
     }
 
-    pub(super) fn peer(&self) -> &Rc<Peer> {
-        &self.peer
-    }
-
-    pub(super) fn wait_at_most(&self, ms: u32) {
-        self.watch.set(self.worker.coarse_us() + u64::from(ms) * 1_000);
+    fn wait_at_most(&self, ms: u32) {
+        self.watch.set(self.worker.resources.deadline_us(ms));
     }
 
     fn watch_expired(&self) -> bool {
@@ -169,10 +196,10 @@ impl Connection<'_> {
             return Ok(None);
         }
         *looked_at = buffer.filled().len();
-        let mut request = self.worker.request();
+        let mut request = self.worker.resources.request();
         match request.head.parse(buffer.filled()) {
             Ok(Parsed::Partial) => {
-                self.worker.release_request(request);
+                self.worker.resources.release_request(request);
                 buffer.compact();
                 if !buffer.has_free_space() && !buffer.grow() {
                     let reason = "Request Header Fields Too Large";
@@ -191,7 +218,7 @@ impl Connection<'_> {
                 Ok(Some(request))
             }
             Err(rejection) => {
-                self.worker.release_request(request);
+                self.worker.resources.release_request(request);
                 Err(Fault::Malformed { status: rejection.status, reason: rejection.reason })
             }
         }
@@ -206,7 +233,7 @@ impl Connection<'_> {
     /// One read. Also returns when the watch expires.
     async fn read_more(&mut self) -> io::Result<usize> {
         poll_fn(|cx| {
-            let lend = Lend::Head(&self.worker.buffers);
+            let lend = Lend::Head(&self.worker.resources.buffers);
             let read = poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend);
             if read.is_pending() && self.watch.poll_expired(cx) {
                 // The caller checks the watch next.
@@ -215,36 +242,6 @@ impl Connection<'_> {
             read
         })
         .await
-    }
-
-    /// Whether the client's connection failed. A client that only closed its sending side may still read.
-    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> bool {
-        let lend = Lend::Head(&self.worker.buffers);
-        while self.body_is_done()
-            && !self.half_closed
-            && (self.reader.buffer.is_absent() || self.reader.buffer.has_free_space())
-        {
-            match poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend) {
-                Poll::Ready(Ok(0)) => self.half_closed = true,
-                Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(_)) => return true,
-                Poll::Pending => return false,
-            }
-        }
-        false
-    }
-
-    /// The bytes of a `100 Continue` to send before the final head: the rest of one that is partly written,
-    /// or a whole one if the body is still `wanted`. None is sent afterwards.
-    pub(super) fn take_interim(&mut self, wanted: bool) -> &'static [u8] {
-        let left = std::mem::take(&mut self.interim);
-        let begun = left.len() < CONTINUE.len();
-        if begun || wanted { left } else { &[] }
-    }
-
-    /// Whether the request's body was read completely.
-    pub(super) fn body_is_done(&self) -> bool {
-        self.reader.is_done() && self.interim.is_empty()
     }
 
     /// Shuts down the sending side, and drops what the client still sends, so that the response is not lost
@@ -265,7 +262,7 @@ impl Connection<'_> {
             loop {
                 let unread = buffer.filled().len();
                 buffer.consume(unread);
-                let lend = Lend::Head(&self.worker.buffers);
+                let lend = Lend::Head(&self.worker.resources.buffers);
                 match poll_read(cx, &mut self.stream, &mut buffer, lend) {
                     Poll::Ready(Ok(count)) if count > 0 && count < left => left -= count,
                     Poll::Ready(_) => return Poll::Ready(()),
@@ -276,73 +273,5 @@ impl Connection<'_> {
         })
         .await;
         self.reader.buffer = buffer;
-    }
-}
-
-impl Source for Connection<'_> {
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        while !self.interim.is_empty() {
-            match ready!(Pin::new(&mut self.stream).poll_write(cx, self.interim)) {
-                Ok(count) if count > 0 => {
-                    self.interim = self.interim.get(count..).unwrap_or_default();
-                }
-                Ok(_) | Err(_) => return Poll::Ready(Err(BodyError::Closed)),
-            }
-        }
-        let (reader, stream) = (&mut self.reader, &mut self.stream);
-        Http1Source { reader, stream, buffers: &self.worker.buffers }.poll_fill(cx)
-    }
-
-    fn data(&self) -> &[u8] {
-        self.reader.data()
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.reader.consume(count);
-    }
-
-    fn trailers(&self) -> &[u8] {
-        self.reader.trailers()
-    }
-
-    fn unread(&mut self) -> Option<Unread<'_>> {
-        if !self.interim.is_empty() {
-            return None;
-        }
-        self.reader.unread(&self.stream, &self.worker.buffers)
-    }
-}
-
-impl Client for Connection<'_> {
-    /// A client that closed its sending side may still wait for the response, and cannot be distinguished
-    /// from one that is gone. The wait is limited to `HALF_CLOSE_MS_MAX`; a reset ends it immediately.
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
-        let lend = Lend::Head(&self.worker.buffers);
-        while !self.ended && (self.reader.buffer.is_absent() || self.reader.buffer.has_free_space())
-        {
-            match ready!(poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend)) {
-                Ok(0) => self.ended = true,
-                Ok(_) => {}
-                Err(_) => return Poll::Ready(Fault::ClientLeft),
-            }
-        }
-        if self.ended {
-            self.half_closed = self.reader.buffer.is_empty();
-            let latest_us = self.worker.coarse_us() + u64::from(HALF_CLOSE_MS_MAX) * 1_000;
-            self.watch.bring_forward(latest_us);
-        }
-        Poll::Pending
-    }
-
-    fn has_half_closed(&self) -> bool {
-        self.ended
-    }
-
-    fn is_untouched(&self) -> bool {
-        self.reader.is_untouched()
-    }
-
-    fn watch(&self) -> &Watch {
-        &self.watch
     }
 }

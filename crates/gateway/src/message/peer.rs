@@ -1,25 +1,6 @@
-//! A request, independent of the client's protocol.
+//! The client's address, and what follows from it.
 
 use std::net::IpAddr;
-use std::rc::Rc;
-use std::task::{Context, Poll};
-
-use model::Fault;
-use wire::http1::RequestHead;
-
-use crate::flow::Source;
-use crate::watch::Watch;
-
-/// A request head with its own bytes. Lent by the worker, so that a request allocates nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Request {
-    /// The head as HTTP/1.1 bytes; `head` holds offsets into it.
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) head: RequestHead,
-    pub(crate) peer: Rc<Peer>,
-    /// Whether it came over TLS.
-    pub(crate) secure: bool,
-}
 
 /// The client's end of a connection.
 #[derive(Debug)]
@@ -64,18 +45,6 @@ fn contains((network, prefix): (IpAddr, u8), address: IpAddr) -> bool {
         (IpAddr::V6(network), IpAddr::V6(address)) => same(network.into(), address.into(), 128),
         (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
     }
-}
-
-/// The client's side of an exchange: the source of the request's body, which may close at any time.
-pub(crate) trait Client: Source {
-    /// Ready when the client has closed or reset the exchange.
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault>;
-    /// Whether no byte of the request's body was consumed yet.
-    fn is_untouched(&self) -> bool;
-    /// The deadline of the exchange's current wait.
-    fn watch(&self) -> &Watch;
-    /// The client sends no more, but may still read.
-    fn has_half_closed(&self) -> bool;
 }
 
 #[cfg(test)]

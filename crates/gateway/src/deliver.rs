@@ -1,0 +1,97 @@
+//! Delivery of a response to the client, while the rest of the request may still be sent to the upstream.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use model::Fault;
+
+use crate::client::{Begin, Client};
+use crate::flow::{BodyError, Empty, FlowError};
+use crate::message::Request;
+use crate::resources::Resources;
+use crate::response::{Body, Response};
+
+/// Sends `response` to the client. `stall_ms`: longest time without progress.
+///
+/// # Errors
+/// [`Fault::ClientLeft`], or a fault of the upstream, whose body ended early or is invalid. While [`Client::sent`]
+/// is zero, another response can be delivered.
+pub(crate) async fn deliver<C: Client>(
+    resources: &Resources,
+    client: &mut C,
+    request: &Request,
+    mut response: Response,
+    stall_ms: u32,
+) -> Result<(), Fault> {
+    let framing = response.framing(request);
+    let uploads = response.uploads();
+    let is_bodiless = response.is_bodiless(request);
+    let begin = Begin { head: &response.head, framing, is_bodiless, uploads };
+    let begun = client.begin(request, &begin);
+    let result = match begun {
+        Ok(()) => {
+            client.watch().set(resources.deadline_us(stall_ms));
+            let mut delivery =
+                Delivery { resources, response: &mut response, is_bodiless, stall_ms };
+            poll_fn(|cx| delivery.poll(cx, client)).await
+        }
+        Err(rejection) => Err(response.violation(rejection.reason)),
+    };
+    if result.is_ok() || client.sent() > 0 || result == Err(Fault::ClientLeft) {
+        client.end(result.is_ok()).await;
+    }
+    response.release(resources, result.is_ok());
+    result
+}
+
+/// A response that is being sent.
+struct Delivery<'a> {
+    resources: &'a Resources,
+    response: &'a mut Response,
+    is_bodiless: bool,
+    stall_ms: u32,
+}
+
+impl Delivery<'_> {
+    fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Fault>> {
+        let before = client.sent();
+        let mut moved = self.response.poll_upload(cx, client);
+        let run = match &mut self.response.body {
+            _ if self.is_bodiless => client.poll_send(cx, &mut Empty),
+            Body::Empty => client.poll_send(cx, &mut Empty),
+            Body::Held(held) => client.poll_send(cx, held),
+            Body::Streaming(body) => {
+                client.poll_send(cx, &mut body.source(&self.resources.buffers))
+            }
+        };
+        match run {
+            Poll::Ready(Ok(())) if !self.response.uploads() => return Poll::Ready(Ok(())),
+            // The response is complete; the upload continues.
+            Poll::Ready(Ok(())) | Poll::Pending => {}
+            Poll::Ready(Err(FlowError::Source(error))) => {
+                return Poll::Ready(Err(self.upstream_fault(&error)));
+            }
+            Poll::Ready(Err(FlowError::Sink(_))) => return Poll::Ready(Err(Fault::ClientLeft)),
+        }
+        moved |= client.sent() != before;
+        if moved {
+            client.watch().set(self.resources.deadline_us(self.stall_ms));
+        }
+        let waits = client.waits_for_body();
+        if waits && client.poll_gone(cx) {
+            return Poll::Ready(Err(Fault::ClientLeft));
+        }
+        if client.watch().poll_expired(cx) {
+            let stalled = || self.response.truncated("no data within `stall_ms`");
+            return Poll::Ready(Err(if waits { stalled() } else { Fault::ClientLeft }));
+        }
+        Poll::Pending
+    }
+
+    fn upstream_fault(&self, error: &BodyError) -> Fault {
+        match error {
+            BodyError::Closed => self.response.truncated("the connection was closed"),
+            BodyError::Malformed(rejection) => self.response.violation(rejection.reason),
+        }
+    }
+}

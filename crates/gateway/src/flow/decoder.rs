@@ -1,0 +1,270 @@
+//! Incoming HTTP/1.1 bodies: framing is removed, and the rest of a long body can be spliced.
+
+use std::task::{Context, Poll, ready};
+
+use base::limits::{SPLICE_BYTES_MIN, SPLICE_PIECE_BYTES_MIN};
+use tokio::net::TcpStream;
+use wire::http1::{BodyFraming, ChunkedDecoder, Piece, Rejection, ResponseFraming, Side};
+use wire::splice;
+use wire::stream::Stream;
+
+use super::source::{BodyError, Lend, Source, poll_read};
+use crate::buffer::{Buffer, Buffers, LentPipe};
+
+/// The rest of a body, still unread in its socket.
+pub(crate) struct Unread<'a> {
+    reader: &'a mut BodyReader,
+    tcp: &'a TcpStream,
+    buffers: &'a Buffers,
+}
+
+impl Unread<'_> {
+    /// Moves some of it into a lent pipe. `None`: splicing is not possible, the body must be read.
+    pub(super) fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<LentPipe>, BodyError>> {
+        // Buffers are lent only while bytes are in flight.
+        self.buffers.release(std::mem::take(&mut self.reader.buffer));
+        // An error is reported by the splice.
+        let _ = ready!(self.tcp.poll_read_ready(cx));
+        let most = usize::try_from(self.reader.unread_len()).unwrap_or(usize::MAX);
+        let mut lent = self.buffers.pipe();
+        let Some(pipe) = lent.as_mut().and_then(LentPipe::pipe) else {
+            self.reader.in_pieces = true;
+            return Poll::Ready(Ok(None));
+        };
+        match ready!(pipe.poll_fill(cx, self.tcp, most)) {
+            Ok(count) if count > 0 => {
+                self.reader.was_spliced(count);
+                Poll::Ready(Ok(lent))
+            }
+            Err(error) if splice::is_unsupported(&error) => {
+                self.reader.in_pieces = true;
+                Poll::Ready(Ok(None))
+            }
+            Ok(_) | Err(_) => Poll::Ready(Err(BodyError::Closed)),
+        }
+    }
+}
+
+/// The framing of a body, and the number of payload bytes still to come.
+#[derive(Debug)]
+enum Decode {
+    Length(u64),
+    Chunked(ChunkedDecoder),
+    UntilClose,
+}
+
+/// The state of one incoming HTTP/1.1 body. Its buffer is lent while bytes are in flight.
+#[derive(Debug)]
+pub(crate) struct BodyReader {
+    pub(crate) buffer: Buffer,
+    decode: Decode,
+    /// Payload bytes at the front of the buffer.
+    ready: usize,
+    /// All payload is in `ready`.
+    complete: bool,
+    /// Some of it was consumed.
+    touched: bool,
+    /// It is not spliced: it arrives in small pieces, or no pipe is available.
+    in_pieces: bool,
+}
+
+impl BodyReader {
+    /// A connection between two bodies.
+    pub(crate) fn idle(buffer: Buffer) -> Self {
+        let decode = Decode::Length(0);
+        Self { buffer, decode, ready: 0, complete: true, touched: false, in_pieces: false }
+    }
+
+    /// Starts a request's body. The bytes that arrived with the head are in the buffer.
+    pub(crate) fn start_request(&mut self, framing: BodyFraming) {
+        self.start(match framing {
+            BodyFraming::None => Decode::Length(0),
+            BodyFraming::Length(bytes) => Decode::Length(bytes),
+            BodyFraming::Chunked => Decode::Chunked(ChunkedDecoder::new(Side::Request)),
+        });
+    }
+
+    /// Starts a response's body.
+    pub(crate) fn start_response(&mut self, framing: ResponseFraming) {
+        self.start(match framing {
+            ResponseFraming::None => Decode::Length(0),
+            ResponseFraming::Length(bytes) => Decode::Length(bytes),
+            ResponseFraming::Chunked => Decode::Chunked(ChunkedDecoder::new(Side::Response)),
+            ResponseFraming::UntilClose => Decode::UntilClose,
+        });
+    }
+
+    fn start(&mut self, decode: Decode) {
+        self.complete = matches!(decode, Decode::Length(0));
+        self.decode = decode;
+        self.ready = 0;
+        (self.touched, self.in_pieces) = (false, false);
+    }
+
+    /// Whether every payload byte was read and consumed.
+    pub(crate) fn is_done(&self) -> bool {
+        self.complete && self.ready == 0
+    }
+
+    /// Whether nothing of the body was consumed yet.
+    pub(crate) fn is_untouched(&self) -> bool {
+        !self.touched
+    }
+
+    /// The number of payload bytes still in the socket, if nothing is buffered; 0 if unknown.
+    fn unread_len(&self) -> u64 {
+        match self.decode {
+            Decode::Length(left) if self.ready == 0 && self.buffer.is_empty() => left,
+            Decode::Length(_) | Decode::Chunked(_) | Decode::UntilClose => 0,
+        }
+    }
+
+    /// The rest of the body, if it is long enough to be spliced.
+    pub(crate) fn unread<'a>(
+        &'a mut self,
+        stream: &'a Stream,
+        buffers: &'a Buffers,
+    ) -> Option<Unread<'a>> {
+        let tcp = stream.clear()?;
+        (!self.in_pieces && self.unread_len() >= SPLICE_BYTES_MIN).then_some(Unread {
+            reader: self,
+            tcp,
+            buffers,
+        })
+    }
+
+    /// Records that `count` bytes of the body were spliced.
+    fn was_spliced(&mut self, count: usize) {
+        if let Decode::Length(left) = &mut self.decode {
+            *left = left.saturating_sub(count as u64);
+            self.complete = *left == 0;
+            self.touched = true;
+            self.in_pieces = count < SPLICE_PIECE_BYTES_MIN;
+        }
+    }
+
+    /// Drops buffered payload. Returns whether that was the rest of the body.
+    pub(crate) fn skip_held(&mut self) -> bool {
+        loop {
+            self.consume(self.ready);
+            match self.advance() {
+                Ok(true) if self.is_done() => return true,
+                Ok(true) => {}
+                Ok(false) | Err(_) => return false,
+            }
+        }
+    }
+
+    pub(crate) fn data(&self) -> &[u8] {
+        self.buffer.filled().get(..self.ready).unwrap_or_default()
+    }
+
+    pub(crate) fn consume(&mut self, count: usize) {
+        let count = count.min(self.ready);
+        self.ready -= count;
+        self.touched |= count > 0;
+        self.buffer.consume(count);
+    }
+
+    pub(crate) fn trailers(&self) -> &[u8] {
+        self.chunked().map_or(&[], ChunkedDecoder::trailers)
+    }
+
+    /// The decoder of a chunked body.
+    pub(crate) fn chunked(&self) -> Option<&ChunkedDecoder> {
+        match &self.decode {
+            Decode::Chunked(decoder) => Some(decoder),
+            Decode::Length(_) | Decode::UntilClose => None,
+        }
+    }
+
+    /// Finds payload in the buffer. Returns false if more must be read.
+    fn advance(&mut self) -> Result<bool, Rejection> {
+        if self.ready > 0 || self.complete {
+            return Ok(true);
+        }
+        let held = self.buffer.filled().len();
+        match &mut self.decode {
+            Decode::Length(left) => {
+                let take = usize::try_from(*left).unwrap_or(usize::MAX).min(held);
+                *left -= take as u64;
+                self.ready = take;
+                self.complete = *left == 0;
+            }
+            Decode::UntilClose => self.ready = held,
+            Decode::Chunked(decoder) => loop {
+                match decoder.next(self.buffer.filled())? {
+                    Piece::Data { skip, take } => {
+                        self.buffer.consume(skip);
+                        self.ready = take;
+                        if take > 0 {
+                            break;
+                        }
+                    }
+                    Piece::NeedMore { used } => {
+                        self.buffer.consume(used);
+                        break;
+                    }
+                    Piece::End { used } => {
+                        self.buffer.consume(used);
+                        self.complete = true;
+                        break;
+                    }
+                }
+            },
+        }
+        Ok(self.ready > 0 || self.complete)
+    }
+
+    /// Reads until payload is available or the body ends.
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        buffers: &Buffers,
+    ) -> Poll<Result<(), BodyError>> {
+        while !self.advance().map_err(BodyError::Malformed)? {
+            match ready!(poll_read(cx, stream, &mut self.buffer, Lend::Body(buffers))) {
+                Ok(0) | Err(_) if !matches!(self.decode, Decode::UntilClose) => {
+                    return Poll::Ready(Err(BodyError::Closed));
+                }
+                Ok(0) => self.complete = true,
+                Ok(_) => {}
+                Err(_) => return Poll::Ready(Err(BodyError::Closed)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// An HTTP/1.1 body and its connection.
+pub(crate) struct Http1Source<'a> {
+    pub(crate) reader: &'a mut BodyReader,
+    pub(crate) stream: &'a mut Stream,
+    pub(crate) buffers: &'a Buffers,
+}
+
+impl Source for Http1Source<'_> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        self.reader.poll_fill(cx, self.stream, self.buffers)
+    }
+
+    fn data(&self) -> &[u8] {
+        self.reader.data()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.reader.consume(count);
+    }
+
+    fn trailers(&self) -> &[u8] {
+        self.reader.trailers()
+    }
+
+    fn unread(&mut self) -> Option<Unread<'_>> {
+        self.reader.unread(self.stream, self.buffers)
+    }
+}

@@ -1,0 +1,139 @@
+//! Where a body comes from: a [`Source`], one payload piece after another.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, ReadBuf};
+use wire::http1::Rejection;
+use wire::stream::Stream;
+
+use super::decoder::Unread;
+use crate::buffer::{Buffer, Buffers};
+
+/// Why a body ended before its end.
+#[derive(Debug)]
+pub(crate) enum BodyError {
+    /// The peer closed, or the connection broke.
+    Closed,
+    /// The framing is wrong.
+    Malformed(Rejection),
+}
+
+/// A body's payload, piece by piece, without framing.
+pub(crate) trait Source {
+    /// Ready once `data` is not empty or the body is at its end.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>>;
+    /// Payload that can be sent now. Empty after a ready `poll_fill`: the body has ended.
+    fn data(&self) -> &[u8];
+    /// Drops `count` bytes of `data` from the front.
+    fn consume(&mut self, count: usize);
+    /// Trailer lines, each with its CRLF, once the body has ended.
+    fn trailers(&self) -> &[u8];
+    /// The part of the body that is still in the socket and can be spliced. `None` if there is none or too
+    /// little, or if it must be decoded.
+    fn unread(&mut self) -> Option<Unread<'_>> {
+        None
+    }
+}
+
+/// An empty body.
+pub(crate) struct Empty;
+
+impl Source for Empty {
+    fn poll_fill(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        &[]
+    }
+
+    fn consume(&mut self, _: usize) {}
+
+    fn trailers(&self) -> &[u8] {
+        &[]
+    }
+}
+
+/// A complete body in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    bytes: Vec<u8>,
+    consumed: usize,
+}
+
+impl Held {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, consumed: 0 }
+    }
+
+    /// The size of the whole body, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl Source for Held {
+    fn poll_fill(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        self.bytes.get(self.consumed..).unwrap_or_default()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.consumed = self.consumed.saturating_add(count).min(self.bytes.len());
+    }
+
+    fn trailers(&self) -> &[u8] {
+        &[]
+    }
+}
+
+/// The kind of buffer to borrow for a read.
+#[derive(Clone, Copy)]
+pub(crate) enum Lend<'a> {
+    Head(&'a Buffers),
+    Body(&'a Buffers),
+}
+
+/// One read into `buffer`, which is borrowed if absent, and released if nothing arrived. `Ok(0)`: the peer
+/// sends no more.
+pub(crate) fn poll_read(
+    cx: &mut Context<'_>,
+    stream: &mut Stream,
+    buffer: &mut Buffer,
+    lend: Lend<'_>,
+) -> Poll<io::Result<usize>> {
+    let (Lend::Head(buffers) | Lend::Body(buffers)) = lend;
+    if buffer.is_absent() {
+        *buffer = match lend {
+            Lend::Head(buffers) => buffers.head(),
+            Lend::Body(buffers) => buffers.body(),
+        };
+    } else if let Lend::Body(buffers) = lend
+        && (buffer.is_empty() || !buffer.has_free_space())
+    {
+        buffer.compact();
+        buffers.enlarge(buffer);
+    } else if !buffer.has_free_space() {
+        buffer.compact();
+    }
+    let mut room = ReadBuf::new(buffer.free_space());
+    match Pin::new(stream).poll_read(cx, &mut room) {
+        Poll::Ready(Ok(())) => {
+            let count = room.filled().len();
+            buffer.fill(count);
+            Poll::Ready(Ok(count))
+        }
+        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        Poll::Pending => {
+            if buffer.is_empty() {
+                buffers.release(std::mem::take(buffer));
+            }
+            Poll::Pending
+        }
+    }
+}

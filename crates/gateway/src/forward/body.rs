@@ -1,0 +1,52 @@
+//! What forwarding needs to know of whoever sends the request.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use model::Fault;
+
+use crate::flow::Source;
+use crate::watch::Watch;
+
+/// The body of a request that is sent upstream, and its sender's interest in the response.
+pub(crate) trait RequestBody: Source {
+    /// Ready when its sender no longer wants the response. May be polled at any time.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Fault>;
+    /// Whether no byte of it was consumed yet, so that it can be sent to another endpoint.
+    fn is_untouched(&self) -> bool;
+    /// The deadline of the exchange's current wait.
+    fn watch(&self) -> &Watch;
+    /// The client sends no more, but may still read.
+    fn has_half_closed(&self) -> bool;
+}
+
+/// Why a wait ended without its result.
+#[derive(Debug)]
+pub(crate) enum Unwanted {
+    /// The watch expired.
+    TimeUp,
+    /// The sender of the request left.
+    Left(Fault),
+}
+
+/// The output of `future`, unless the watch of `body` expires or its sender leaves first.
+pub(crate) async fn while_wanted<B: RequestBody, F: Future>(
+    body: &mut B,
+    future: F,
+) -> Result<F::Output, Unwanted> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        if let Poll::Ready(fault) = body.poll_left(cx) {
+            return Poll::Ready(Err(Unwanted::Left(fault)));
+        }
+        if body.watch().poll_expired(cx) {
+            return Poll::Ready(Err(Unwanted::TimeUp));
+        }
+        Poll::Pending
+    })
+    .await
+}

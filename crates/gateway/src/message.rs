@@ -1,0 +1,100 @@
+//! The two messages of an exchange. Their heads own their bytes, apart from the body's buffer.
+
+mod edits;
+mod peer;
+
+use std::rc::Rc;
+
+use wire::http1::{Known, KnownSet, RequestHead, ResponseHead, write};
+
+pub(crate) use edits::HeadEdits;
+pub(crate) use peer::Peer;
+
+/// A request head with its own bytes. Lent by the worker, so that a request allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Request {
+    /// The head as HTTP/1.1 bytes; `head` holds offsets into it.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) head: RequestHead,
+    pub(crate) peer: Rc<Peer>,
+    /// Whether it came over TLS.
+    pub(crate) secure: bool,
+}
+
+/// A response head with its own bytes, and changes to it. Lent by the worker.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    /// What the upstream sent; `parsed` holds offsets into it. Empty for the gateway's own.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) parsed: ResponseHead,
+    pub(crate) edits: HeadEdits,
+}
+
+/// How a response's body is framed for the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// No body follows: the upstream's length is forwarded (HEAD, 304).
+    Declared,
+    /// No body and no length (204, 101).
+    None,
+    Length(u64),
+    Chunked,
+    /// The body ends with the connection.
+    Close,
+}
+
+impl Framing {
+    /// The length that the gateway writes.
+    pub(crate) fn length(self) -> Option<u64> {
+        match self {
+            Self::Length(bytes) => Some(bytes),
+            Self::Declared | Self::None | Self::Chunked | Self::Close => None,
+        }
+    }
+}
+
+/// Framing fields, which the gateway writes itself.
+const FRAMING: KnownSet = KnownSet::of(&[Known::ContentLength, Known::TransferEncoding]);
+
+impl Head {
+    pub(crate) fn status(&self) -> u16 {
+        self.edits.status().unwrap_or_else(|| self.parsed.status())
+    }
+
+    fn reason(&self) -> &[u8] {
+        match self.edits.status() {
+            Some(status) => write::reason(status).as_bytes(),
+            None => self.parsed.reason(&self.bytes),
+        }
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity().saturating_add(self.edits.capacity())
+    }
+
+    /// Empties it, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.parsed.clear();
+        self.edits.clear();
+    }
+
+    /// Appends the status line and the end-to-end fields. `Connection`, a transfer coding and the empty line are
+    /// the caller's.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, framing: Framing) {
+        write::status_line(out, self.status(), self.reason());
+        let drop = if framing == Framing::Declared { KnownSet::EMPTY } else { FRAMING };
+        self.edits.write_fields(out, &self.bytes, self.parsed.fields(), drop);
+        if let Framing::Length(bytes) = framing {
+            write::content_length(out, bytes);
+        }
+    }
+
+    /// The same fields one by one, for protocols without field lines. `Content-Length` is not among them unless
+    /// it is [`Framing::Declared`].
+    pub(crate) fn fields(&self, framing: Framing) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let drop = if framing == Framing::Declared { KnownSet::EMPTY } else { FRAMING };
+        self.edits.fields(&self.bytes, self.parsed.fields(), drop)
+    }
+}

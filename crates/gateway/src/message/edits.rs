@@ -1,0 +1,194 @@
+//! Changes to a head, made between its arrival and its forwarding.
+
+use wire::http1::{Field, Known, KnownSet, write};
+
+/// Changes to a head. Empty in the ordinary case, when the fields are copied as they came.
+#[derive(Debug, Default)]
+pub(crate) struct HeadEdits {
+    /// Of a response.
+    status: Option<u16>,
+    removed: KnownSet,
+    /// Removed names without a [`Known`] of their own, each followed by `:`, which no name contains.
+    removed_names: Vec<u8>,
+    /// Added field lines, each with its CRLF.
+    lines: Vec<u8>,
+}
+
+impl HeadEdits {
+    pub(crate) fn clear(&mut self) {
+        self.status = None;
+        self.removed = KnownSet::EMPTY;
+        self.removed_names.clear();
+        self.lines.clear();
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.removed_names.capacity().saturating_add(self.lines.capacity())
+    }
+
+    /// The new status. Its reason phrase is the standard one.
+    pub(crate) fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    pub(crate) fn set_status(&mut self, status: u16) {
+        self.status = Some(status);
+    }
+
+    /// Removes all fields of these kinds that the peer sent.
+    pub(crate) fn remove_known(&mut self, names: KnownSet) {
+        self.removed = self.removed.union(names);
+    }
+
+    /// Removes all fields of this name, also those added before.
+    pub(crate) fn remove(&mut self, name: &[u8]) {
+        let known = Known::of(name);
+        if matches!(known, Known::Other | Known::Conditional | Known::Control) {
+            // These stand for many names.
+            if !self.has_removed_name(name) {
+                self.removed_names.extend_from_slice(name);
+                self.removed_names.push(b':');
+            }
+        } else {
+            self.removed = self.removed.with(known);
+        }
+        let mut at = 0;
+        while let Some(line) = line_at(&self.lines, at) {
+            if name_of(line).eq_ignore_ascii_case(name) {
+                self.lines.drain(at..at + line.len());
+            } else {
+                at += line.len();
+            }
+        }
+    }
+
+    /// Adds a field. `name` must be a token.
+    pub(crate) fn append(&mut self, name: &[u8], value: &[u8]) {
+        write::field(&mut self.lines, name, value);
+    }
+
+    /// The added field lines, to append complete lines.
+    pub(crate) fn lines_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.lines
+    }
+
+    /// Appends the fields that are left, without hop-by-hop fields and those in `drop`, then the added ones.
+    pub(crate) fn write_fields(
+        &self,
+        out: &mut Vec<u8>,
+        bytes: &[u8],
+        fields: &[Field],
+        drop: KnownSet,
+    ) {
+        let drop = drop.union(self.removed);
+        if self.removed_names.is_empty() {
+            write::fields(out, bytes, fields, drop);
+        } else {
+            write::fields_where(out, bytes, fields, |field| self.keeps(bytes, field, drop));
+        }
+        out.extend_from_slice(&self.lines);
+    }
+
+    /// The same, one by one.
+    pub(crate) fn fields<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        fields: &'a [Field],
+        drop: KnownSet,
+    ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let drop = drop.union(self.removed);
+        let kept = fields.iter().filter(move |field| self.keeps(bytes, field, drop));
+        let mut at = 0;
+        let added = std::iter::from_fn(move || {
+            let line = line_at(&self.lines, at)?;
+            at += line.len();
+            let value = line.get(name_of(line).len() + 1..).unwrap_or_default();
+            Some((name_of(line), value.trim_ascii()))
+        });
+        kept.map(move |field| (field.name.of(bytes), field.value.of(bytes))).chain(added)
+    }
+
+    fn keeps(&self, bytes: &[u8], field: &Field, drop: KnownSet) -> bool {
+        !field.hop && !drop.contains(field.known) && !self.has_removed_name(field.name.of(bytes))
+    }
+
+    fn has_removed_name(&self, name: &[u8]) -> bool {
+        let mut names = self.removed_names.split(|byte| *byte == b':');
+        !self.removed_names.is_empty() && names.any(|removed| removed.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The line that starts at `at`, with its CRLF. `None` at the end.
+fn line_at(lines: &[u8], at: usize) -> Option<&[u8]> {
+    let rest = lines.get(at..)?;
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    rest.get(..=end)
+}
+
+fn name_of(line: &[u8]) -> &[u8] {
+    line.split(|byte| *byte == b':').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Method;
+    use wire::http1::ResponseHead;
+
+    use super::*;
+
+    const HEAD: &[u8] =
+        b"HTTP/1.1 200 OK\r\nServer: x\r\nX-Mine: 1\r\nVary: a\r\nx-mine: 2\r\n\r\n";
+
+    #[track_caller]
+    fn check(edit: impl Fn(&mut HeadEdits), expect: &str) {
+        let mut head = ResponseHead::default();
+        head.parse(HEAD, Method::Get).unwrap();
+        let mut edits = HeadEdits::default();
+        edit(&mut edits);
+        let mut out = Vec::new();
+        edits.write_fields(&mut out, HEAD, head.fields(), KnownSet::EMPTY);
+        assert_eq!(String::from_utf8(out).unwrap().replace("\r\n", "|"), expect);
+        let mut listed = Vec::new();
+        for (name, value) in edits.fields(HEAD, head.fields(), KnownSet::EMPTY) {
+            write::field(&mut listed, name, value);
+        }
+        assert_eq!(String::from_utf8(listed).unwrap().replace("\r\n", "|"), expect, "one by one");
+    }
+
+    #[test]
+    fn without_edits_the_fields_are_copied() {
+        check(|_| {}, "Server: x|X-Mine: 1|Vary: a|x-mine: 2|");
+    }
+
+    #[test]
+    fn remove_drops_every_field_of_the_name_in_any_case() {
+        check(|edits| edits.remove(b"X-MINE"), "Server: x|Vary: a|");
+        check(|edits| edits.remove(b"vary"), "Server: x|X-Mine: 1|x-mine: 2|");
+    }
+
+    #[test]
+    fn append_adds_and_remove_drops_what_was_added() {
+        check(
+            |edits| edits.append(b"vary", b"b"),
+            "Server: x|X-Mine: 1|Vary: a|x-mine: 2|vary: b|",
+        );
+        check(
+            |edits| {
+                edits.append(b"X-Mine", b"3");
+                edits.append(b"Other", b"o");
+                edits.remove(b"x-mine");
+                edits.append(b"x-mine", b"4");
+            },
+            "Server: x|Vary: a|Other: o|x-mine: 4|",
+        );
+    }
+
+    #[test]
+    fn a_value_cannot_start_another_line() {
+        check(
+            |edits| edits.append(b"server", b"a\r\nEvil: b"),
+            "Server: x|X-Mine: 1|Vary: a|x-mine: 2|server: a  Evil: b|",
+        );
+    }
+}

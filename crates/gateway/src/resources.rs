@@ -1,0 +1,166 @@
+//! What exchanges borrow from their worker: time, deadlines, buffers and heads. Knows no stage and no protocol.
+
+use std::cell::{Cell, RefCell};
+
+use base::{Clock, Now, SystemClock, limits};
+use time::OffsetDateTime;
+
+use crate::buffer::Buffers;
+use crate::message::{Head, HeadEdits, Request};
+use crate::watch::Watches;
+
+/// Spare objects. The last one released is lent first, because it is still in the CPU's cache. Boxed, so
+/// that a connection's future holds and moves a pointer.
+#[allow(clippy::vec_box, reason = "the boxes are what is lent")]
+type Spares<T> = RefCell<Vec<Box<T>>>;
+
+pub(crate) struct Resources {
+    clock: SystemClock,
+    /// The time of the last sweep: precise enough for deadlines and token lifetimes.
+    coarse: Cell<Now>,
+    pub(crate) buffers: Buffers,
+    pub(crate) watches: Watches,
+    requests: Spares<Request>,
+    heads: Spares<Head>,
+    edits: Spares<HeadEdits>,
+    date: RefCell<HttpDate>,
+}
+
+/// The time of a `Date` field, formatted once per second.
+#[derive(Debug, Default)]
+struct HttpDate {
+    unix_s: u64,
+    text: String,
+}
+
+impl Resources {
+    pub(crate) fn new(clock: SystemClock) -> Self {
+        Self {
+            coarse: Cell::new(clock.now()),
+            clock,
+            buffers: Buffers::default(),
+            watches: Watches::default(),
+            requests: RefCell::default(),
+            heads: RefCell::default(),
+            edits: RefCell::default(),
+            date: RefCell::default(),
+        }
+    }
+
+    /// Microseconds on the worker's clock, now.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+
+    /// The time of the last sweep, without a system call.
+    pub(crate) fn coarse_us(&self) -> u64 {
+        self.coarse.get().mono_us
+    }
+
+    /// Both clocks at the last sweep.
+    pub(crate) fn coarse(&self) -> Now {
+        self.coarse.get()
+    }
+
+    /// The deadline `ms` milliseconds after the last sweep.
+    pub(crate) fn deadline_us(&self, ms: u32) -> u64 {
+        self.coarse_us().saturating_add(u64::from(ms) * 1_000)
+    }
+
+    /// Converts `us` on the worker's clock to microseconds since the Unix epoch.
+    pub(crate) fn unix_us(&self, us: u64) -> u64 {
+        self.clock.origin_unix_us().saturating_add(us)
+    }
+
+    /// A request to fill in, from the spares if there is one.
+    pub(crate) fn request(&self) -> Box<Request> {
+        self.requests.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn release_request(&self, mut request: Box<Request>) {
+        let mut requests = self.requests.borrow_mut();
+        if requests.len() < limits::SPARE_HEADS_MAX
+            && request.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize
+        {
+            request.bytes.clear();
+            requests.push(request);
+        }
+    }
+
+    /// An empty response head, from the spares if there is one.
+    pub(crate) fn head(&self) -> Box<Head> {
+        self.heads.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn release_head(&self, mut head: Box<Head>) {
+        let mut heads = self.heads.borrow_mut();
+        if heads.len() < limits::SPARE_HEADS_MAX
+            && head.capacity() <= limits::HEAD_BUFFER_BYTES as usize
+        {
+            head.clear();
+            heads.push(head);
+        }
+    }
+
+    /// Empty edits of a request's head, from the spares if there are some.
+    pub(crate) fn edits(&self) -> Box<HeadEdits> {
+        self.edits.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn release_edits(&self, mut edits: Box<HeadEdits>) {
+        let mut spares = self.edits.borrow_mut();
+        if spares.len() < limits::SPARE_HEADS_MAX
+            && edits.capacity() <= limits::HEAD_BUFFER_BYTES as usize
+        {
+            edits.clear();
+            spares.push(edits);
+        }
+    }
+
+    /// Appends a `Date` field with the time of the last sweep. Source: RFC 9110 section 6.6.1.
+    pub(crate) fn append_date(&self, edits: &mut HeadEdits) {
+        let unix_s = self.coarse().unix_s;
+        let mut date = self.date.borrow_mut();
+        if date.unix_s != unix_s {
+            *date = HttpDate { unix_s, text: http_date(unix_s) };
+        }
+        edits.append(b"Date", date.text.as_bytes());
+    }
+
+    /// Reads the clock and expires deadlines. Returns the time.
+    pub(crate) fn sweep(&self) -> u64 {
+        let now = self.clock.now();
+        self.coarse.set(now);
+        self.watches.sweep(now.mono_us);
+        now.mono_us
+    }
+}
+
+/// An IMF-fixdate (RFC 9110 section 5.6.7), such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn http_date(unix_s: u64) -> String {
+    let seconds = i64::try_from(unix_s).unwrap_or(i64::MAX);
+    let at = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (weekday, month) = (at.weekday().to_string(), at.month().to_string());
+    format!(
+        "{:.3}, {:02} {:.3} {:04} {:02}:{:02}:{:02} GMT",
+        weekday,
+        at.day(),
+        month,
+        at.year(),
+        at.hour(),
+        at.minute(),
+        at.second()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_an_imf_fixdate() {
+        assert_eq!(http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(http_date(1_709_164_800), "Thu, 29 Feb 2024 00:00:00 GMT");
+    }
+}

@@ -1,0 +1,110 @@
+//! A response on its way to the client.
+
+use std::task::Context;
+
+use base::Method;
+use model::Fault;
+use wire::http1::{ResponseFraming, Version};
+
+use crate::flow::Held;
+use crate::forward::{RequestBody, Upload, UpstreamBody};
+use crate::message::{Framing, Head, Request};
+use crate::resources::Resources;
+
+/// A response: an upstream's, or the gateway's own.
+pub(crate) struct Response {
+    pub(crate) head: Box<Head>,
+    pub(crate) body: Body,
+}
+
+/// A response's body.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each request")]
+pub(crate) enum Body {
+    Empty,
+    /// Still on the wire.
+    Streaming(UpstreamBody),
+    /// Completely in memory.
+    Held(Held),
+}
+
+impl Response {
+    /// The framing for the client.
+    pub(crate) fn framing(&self, request: &Request) -> Framing {
+        let status = self.head.status();
+        match &self.body {
+            _ if matches!(status, 101 | 204) => Framing::None,
+            Body::Empty => Framing::Length(0),
+            Body::Held(held) => Framing::Length(held.len() as u64),
+            Body::Streaming(_) => match self.head.parsed.framing() {
+                ResponseFraming::None if request.head.method() == Method::Head => Framing::Declared,
+                ResponseFraming::None if status == 304 => Framing::Declared,
+                ResponseFraming::None => Framing::Length(0),
+                ResponseFraming::Length(bytes) => Framing::Length(bytes),
+                ResponseFraming::Chunked | ResponseFraming::UntilClose => {
+                    match request.head.version() {
+                        Version::Http11 => Framing::Chunked,
+                        Version::Http10 => Framing::Close,
+                    }
+                }
+            },
+        }
+    }
+}
+
+impl Response {
+    /// Whether no payload is sent after the head.
+    pub(crate) fn is_bodiless(&self, request: &Request) -> bool {
+        match &self.body {
+            Body::Empty => true,
+            Body::Held(held) => request.head.method() == Method::Head || held.len() == 0,
+            Body::Streaming(body) => body.reader.is_done(),
+        }
+    }
+
+    /// Whether the rest of the request's body is still sent to the upstream. After an error status it is not.
+    pub(crate) fn uploads(&self) -> bool {
+        match &self.body {
+            Body::Streaming(body) => {
+                matches!(body.upload, Upload::Running(_)) && self.head.status() < 400
+            }
+            Body::Empty | Body::Held(_) => false,
+        }
+    }
+
+    /// Continues the upload, if there is one. Returns whether bytes moved.
+    pub(crate) fn poll_upload<B: RequestBody>(
+        &mut self,
+        cx: &mut Context<'_>,
+        request_body: &mut B,
+    ) -> bool {
+        match &mut self.body {
+            Body::Streaming(body) => body.poll_upload(cx, request_body),
+            Body::Empty | Body::Held(_) => false,
+        }
+    }
+
+    /// The upstream's body ended early.
+    pub(crate) fn truncated(&self, reason: &'static str) -> Fault {
+        Fault::Truncated { authority: self.authority(), reason }
+    }
+
+    /// The upstream's response is not valid, or cannot be represented in the client's protocol.
+    pub(crate) fn violation(&self, reason: &'static str) -> Fault {
+        Fault::ProtocolViolation { authority: self.authority(), reason }
+    }
+
+    fn authority(&self) -> String {
+        match &self.body {
+            Body::Streaming(body) => body.authority.to_string(),
+            Body::Empty | Body::Held(_) => String::new(),
+        }
+    }
+
+    /// Releases what was lent. An upstream's connection can be used again if everything is `complete`.
+    pub(crate) fn release(self, resources: &Resources, complete: bool) {
+        if let Body::Streaming(body) = self.body {
+            body.release(resources, complete && self.head.parsed.keep_alive());
+        }
+        resources.release_head(self.head);
+    }
+}
