@@ -28,18 +28,22 @@ fn check(request: &str, sent: &'static str, expect: &str) {
 fn a_response_to_head_keeps_its_length_and_has_no_body() {
     check(
         "HEAD /a/x HTTP/1.1\r\nHost: me\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 1234\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 1234\r\n\r\n",
     );
 }
 
 #[test]
 fn a_204_and_a_304_have_no_body_whatever_their_length() {
-    check(GET, "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n");
     check(
         GET,
-        "HTTP/1.1 304 Not Modified\r\nContent-Length: 1234\r\nETag: \"x\"\r\n\r\n",
-        "HTTP/1.1 304 Not Modified\r\nContent-Length: 1234\r\nETag: \"x\"\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\nDate: now\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\nDate: now\r\n\r\n",
+    );
+    check(
+        GET,
+        "HTTP/1.1 304 Not Modified\r\nDate: now\r\nContent-Length: 1234\r\nETag: \"x\"\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nDate: now\r\nContent-Length: 1234\r\nETag: \"x\"\r\n\r\n",
     );
 }
 
@@ -47,8 +51,8 @@ fn a_204_and_a_304_have_no_body_whatever_their_length() {
 fn an_empty_body_has_length_zero() {
     check(
         GET,
-        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nDate: now\r\ncontent-length: 0\r\n\r\n",
     );
 }
 
@@ -57,8 +61,8 @@ fn interim_responses_are_not_forwarded() {
     check(
         GET,
         "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
-         HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+         HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\nDate: now\r\ncontent-length: 2\r\n\r\nok",
     );
 }
 
@@ -150,13 +154,16 @@ fn trailers_are_forwarded_except_those_that_frame_route_or_identify() {
 fn a_chunked_response_to_http_1_0_ends_with_the_connection() {
     let upstream = Upstream::responding(|_| {
         CannedResponse::bytes(
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nDate: now\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
         )
     });
     let gateway = gateway(&upstream);
     let mut client = gateway.connect();
     client.send("GET /a/x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    assert_eq!(client.read_until_close(), "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello");
+    assert_eq!(
+        client.read_until_close(),
+        "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\n\r\nhello"
+    );
 }
 
 #[test]

@@ -28,9 +28,13 @@ fn a_request_passes_through_and_back() {
         )
     );
     assert_eq!(request.text(), "hi");
-    connection.send("HTTP/1.1 200 OK\r\nX-Own: kept\r\nContent-Length: 5\r\n\r\nhello");
+    connection
+        .send("HTTP/1.1 200 OK\r\nDate: now\r\nX-Own: kept\r\nContent-Length: 5\r\n\r\nhello");
     let response = client.read();
-    assert_eq!(response.head, "HTTP/1.1 200 OK\r\nX-Own: kept\r\ncontent-length: 5\r\n\r\n");
+    assert_eq!(
+        response.head,
+        "HTTP/1.1 200 OK\r\nDate: now\r\nX-Own: kept\r\ncontent-length: 5\r\n\r\n"
+    );
     assert_eq!(response.text(), "hello");
 }
 

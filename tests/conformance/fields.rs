@@ -67,7 +67,7 @@ fn forwarded_fields_of_a_trusted_proxy_are_kept() {
 fn response_fields_are_forwarded_except_hop_by_hop_ones() {
     let upstream = Upstream::responding(|_| {
         CannedResponse::bytes(
-            "HTTP/1.1 201 Made It\r\nServer: theirs\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
+            "HTTP/1.1 201 Made It\r\nDate: now\r\nServer: theirs\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
              Connection: keep-alive, X-Mine\r\nKeep-Alive: timeout=5\r\nX-Mine: private\r\n\
              Proxy-Authenticate: Basic\r\nUpgrade: h2c\r\nLocation: http://inside/x\r\n\
              Content-Length: 2\r\n\r\nok",
@@ -76,9 +76,30 @@ fn response_fields_are_forwarded_except_hop_by_hop_ones() {
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
     assert_eq!(
         gateway.fetch("GET /a/x", "").head,
-        "HTTP/1.1 201 Made It\r\nServer: theirs\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
+        "HTTP/1.1 201 Made It\r\nDate: now\r\nServer: theirs\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
          Location: http://inside/x\r\ncontent-length: 2\r\n\r\n"
     );
+}
+
+#[test]
+fn a_response_without_date_gets_one() {
+    let own = |head: &str| {
+        let dates = head.lines().filter(|line| line.starts_with("Date: ")).collect::<Vec<_>>();
+        assert_eq!(dates.len(), 1, "{head}");
+        assert!(dates[0].len() == "Date: Sun, 06 Nov 1994 08:49:37 GMT".len(), "{head}");
+    };
+    let gateway = Gateway::of(api("/a").open("* /*").to(&Upstream::fixed("in"))).start();
+    own(&gateway.fetch("GET /a/x", "").head);
+    own(&gateway.fetch("GET /none", "").head);
+}
+
+#[test]
+fn options_of_the_server_itself_gets_an_empty_200() {
+    let upstream = Upstream::fixed("in");
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
+    let response = gateway.fetch("OPTIONS *", "");
+    assert_eq!((response.status, response.text()), (200, String::new()));
+    assert_eq!(upstream.connections(), 0);
 }
 
 /// Whether the upstream receives the credential that the client sends in `field`.

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use harness::{CannedResponse, Client, Files, Gateway, Issuer, Upstream};
+use harness::{CannedResponse, Client, Files, Gateway, Issuer, Token, Upstream};
 
 /// A description at `/a` with `more` lines.
 fn description(upstream: &Upstream, more: &str) -> String {
@@ -188,6 +188,7 @@ fn the_endpoints_path_comes_before_the_remainder() {
 #[test]
 fn a_token_with_a_new_key_waits_for_the_key_set_instead_of_failing() {
     let upstream = Upstream::fixed("in");
+    let field = |token: &Token<'_>| format!("Authorization: {}\r\n", token.bearer());
     let (old, new) = (Issuer::new("old"), Issuer::new("new"));
     let served = Arc::new(Mutex::new(old.jwks()));
     let (fetches, key_set) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&served));
@@ -196,15 +197,17 @@ fn a_token_with_a_new_key_waits_for_the_key_set_instead_of_failing() {
         counted.fetch_add(1, Ordering::SeqCst);
         CannedResponse::ok(&key_set.lock().unwrap())
     });
-    let files = Files::new()
-        .api("a.yaml", &description(&upstream, ""))
-        .issuer_at("rotating", &old, &server.url());
+    let files = Files::new().api("a.yaml", &description(&upstream, "")).issuer_at(
+        "rotating",
+        &old,
+        &server.url(),
+    );
     let gateway = files.start();
-    assert_eq!(gateway.fetch("GET /a/x", &old.token().bearer()).status_and_code(), "200");
+    assert_eq!(gateway.fetch("GET /a/x", &field(&old.token())).status_and_code(), "200");
     *served.lock().unwrap() = new.jwks();
-    let rotated = || new.token().claim("iss", old.iss()).bearer();
+    let rotated = || field(&new.token().claim("iss", old.iss()));
     assert_eq!(gateway.fetch("GET /a/x", &rotated()).status_and_code(), "200", "at once");
-    let unknown = || new.token().claim("iss", old.iss()).kid(Some("other")).bearer();
+    let unknown = || field(&new.token().claim("iss", old.iss()).kid(Some("other")));
     assert_eq!(gateway.fetch("GET /a/x", &unknown()).status_and_code(), "401 900901");
     assert_eq!(gateway.fetch("GET /a/x", &rotated()).status_and_code(), "200");
     assert_eq!(fetches.load(Ordering::SeqCst), 2, "at the start, and for the new key");

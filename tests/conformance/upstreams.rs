@@ -116,18 +116,28 @@ fn check_broken(sent: &str, expect: &str) {
 }
 
 #[test]
+fn a_broken_body_that_arrives_with_its_head_is_101506() {
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+    });
+    let gateway = gateway(&upstream);
+    assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "500 101506");
+    assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "500 101506", "and the next one");
+}
+
+#[test]
 fn a_truncated_response_ends_the_clients_connection() {
     check_broken(
-        "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
-        "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf",
+        "HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 100\r\n\r\nhalf",
+        "HTTP/1.1 200 OK\r\nDate: now\r\ncontent-length: 100\r\n\r\nhalf",
     );
     check_broken(
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf",
+        "HTTP/1.1 200 OK\r\nDate: now\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+        "HTTP/1.1 200 OK\r\nDate: now\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf",
     );
     check_broken(
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nx\r\n",
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf",
+        "HTTP/1.1 200 OK\r\nDate: now\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nx\r\n",
+        "HTTP/1.1 200 OK\r\nDate: now\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf",
     );
 }
 

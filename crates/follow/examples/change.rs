@@ -39,7 +39,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::rename(&beside, &file)?;
         match changes_seen.recv_timeout(Duration::from_secs(10))? {
             Change::Snapshot(_) => waits_us.push(clock.now().mono_us - start_us),
-            Change::Settings(_) | Change::Keys(_) => return Err("unexpected change of settings".into()),
+            Change::Settings(_) | Change::Keys(_) => {
+                return Err("unexpected change of settings".into());
+            }
         }
     }
     handle.stop();

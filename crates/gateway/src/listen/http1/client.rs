@@ -97,6 +97,7 @@ impl Client for Connection<'_> {
         let body_ends = response.uploads || self.body_is_done() || self.reader.skip_held();
         self.ends_with_close = response.framing == Framing::Close;
         self.keep = body_ends
+            && !self.is_unframed
             && request.head.keep_alive()
             && !self.half_closed
             && !self.worker.draining.get()

@@ -38,6 +38,8 @@ pub(super) struct Connection<'w> {
     ended: bool,
     /// The same, and nothing is left to read: the current response is the last.
     half_closed: bool,
+    /// The request's framing is unknown: the current response is the last.
+    is_unframed: bool,
     /// The response that is being sent.
     out: Outflow,
     /// Bytes of an interim response at the front of `out`.
@@ -88,6 +90,7 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
         interim: &[],
         ended: false,
         half_closed: false,
+        is_unframed: false,
         out: Outflow::idle(),
         out_interim: &[],
         ends_with_close: false,
@@ -114,8 +117,8 @@ pub(super) async fn serve(worker: &Worker, stream: Stream, peer: Rc<Peer>) -> Op
                 let peer = Rc::clone(&connection.peer);
                 let unknown = Request { peer, ..Request::default() };
                 connection.out = Outflow::idle();
+                connection.is_unframed = true;
                 pipeline::exchange(worker, Err(fault), &unknown, &mut connection).await;
-                // The framing is unknown.
                 After::Linger
             }
         };
